@@ -1,0 +1,37 @@
+//! The vocabulary of rnic-cc: units, signals, wire formats, bounded tables. It knows no algorithm.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::float_arithmetic,
+    clippy::integer_division,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::arithmetic_side_effects,
+        clippy::integer_division,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        clippy::panic,
+        clippy::expect_used
+    )
+)]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod params;
+pub mod port;
+pub mod signal;
+pub mod units;
+
+pub use port::Port;
+pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Mark};
+pub use units::{Bytes, Frac, Instant, Nanos, Psn, Qpn, Rate, Stamp};

@@ -1,0 +1,107 @@
+//! What congestion points and notification points say, as values.
+
+use crate::units::{Nanos, Qpn, Stamp};
+
+/// The two ECN bits of an IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Ecn {
+    /// `00`: the sender does not take part.
+    #[default]
+    NotEct,
+    /// `01`: ECT(1).
+    Ect1,
+    /// `10`: ECT(0), what RoCE NICs send.
+    Ect0,
+    /// `11`: congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// The codepoint in the low two bits of a TOS or traffic-class byte.
+    #[inline]
+    pub const fn from_bits(tos: u8) -> Self {
+        match tos & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// The two bits.
+    #[inline]
+    pub const fn to_bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0,
+            Self::Ect1 => 1,
+            Self::Ect0 => 2,
+            Self::Ce => 3,
+        }
+    }
+}
+
+/// How congested the path was, as marked by switches. Ordered: the strongest mark wins.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Mark {
+    /// No mark.
+    #[default]
+    None,
+    /// TCD's "undetermined": the queue was held up by a pause.
+    Undetermined,
+    /// Congestion experienced.
+    Congested,
+}
+
+/// What the sixteen reserved bytes of a CNP mean.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CnpKind {
+    /// Kind 0: an ordinary CNP.
+    #[default]
+    Standard,
+    /// Kind 1: carries DCQCN+'s CNP period.
+    Period,
+    /// Kind 2: sent by an LSCC switch on behalf of the receiver.
+    Direct,
+    /// Kind 3: TCD saw only "undetermined" marks.
+    Undetermined,
+    /// Kind 4: MLCC's Switch-INT.
+    SwitchInt,
+    /// Kind 5: HPCC*'s direct INT.
+    DirectInt,
+}
+
+/// The sixteen bytes behind a CNP's BTH, when they are not all zero.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct CnpBody {
+    /// What kind of CNP this is.
+    pub kind: CnpKind,
+    /// CE was seen since the last CNP.
+    pub ce: bool,
+    /// TCD's UE was seen since the last CNP.
+    pub ue: bool,
+    /// The flow is named by `remote_qpn`, not by the destination QP.
+    pub by_remote: bool,
+    /// Per-flow count of CNPs, compared serially to drop duplicates.
+    pub seq: u16,
+    /// DCQCN+'s period tau; zero otherwise.
+    pub period: Nanos,
+    /// Destination QP of the forward data flow, for CNPs that switches make.
+    pub remote_qpn: Qpn,
+    /// The clock of the node that sent the CNP; zero where absent.
+    pub stamp: Stamp,
+}
+
+/// What a CNP told the reaction point.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CnpHint {
+    /// Sixteen zero bytes (or ones we do not understand): congestion, and nothing more.
+    #[default]
+    Plain,
+    /// A body of ours.
+    Body(CnpBody),
+}

@@ -1,0 +1,418 @@
+//! Quantities with units. The only file that touches raw bits.
+//!
+//! | type | representation | unit, range |
+//! | --- | --- | --- |
+//! | [`Rate`] | `U8F24` | bytes per nanosecond, 0 to 2 047 Gb/s in steps of 477 b/s |
+//! | [`Frac`] | `U1F31` | a share of one, 0 to 1 inclusive |
+//! | [`Bytes`] | `u32` | bytes |
+//! | [`Nanos`] | `u32` | a duration in nanoseconds, at most 4.29 s |
+//! | [`Instant`] | `u64` | nanoseconds of a clock that never wraps; lives in contexts, not in state |
+//! | [`Stamp`] | `u32` | the low half of an [`Instant`]; what state stores |
+//! | [`Psn`], [`Qpn`] | 24 bits | packet sequence number, queue pair number |
+//!
+//! Every operation saturates or names its wrap; every operation that rounds says which way.
+
+use fixed::types::{U1F31, U8F24};
+
+/// A data rate in bytes per nanosecond, `U8F24`.
+///
+/// One gigabit per second is exactly 2^21 raw, so the speeds of real ports are exact. A raw step is
+/// 476.8 b/s; the ceiling is just under 2 048 Gb/s.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Rate(U8F24);
+
+impl Rate {
+    /// No rate at all.
+    pub const ZERO: Self = Self::from_bits(0);
+    /// The largest rate the format holds, just under 2 048 Gb/s.
+    pub const MAX: Self = Self::from_bits(u32::MAX);
+
+    /// The rate with these raw bits (2^24 raw = 1 B/ns = 8 Gb/s).
+    #[inline]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(U8F24::from_bits(bits))
+    }
+
+    /// The raw bits.
+    #[inline]
+    pub const fn to_bits(self) -> u32 {
+        self.0.to_bits()
+    }
+
+    /// A rate given in Gb/s; exact, saturating at [`Rate::MAX`].
+    pub const fn from_gbps(gbps: u32) -> Self {
+        if gbps >= 2048 { Self::MAX } else { Self::from_bits(gbps << 21) }
+    }
+
+    /// A rate given in Mb/s, rounded to the nearest raw step and saturating at [`Rate::MAX`].
+    ///
+    /// Divides by a constant: for configuration, not for the event path.
+    #[expect(
+        clippy::integer_division,
+        clippy::cast_possible_truncation,
+        reason = "constant divisor; bounded above by the test"
+    )]
+    #[expect(clippy::arithmetic_side_effects, reason = "a 32-bit value times 2^21 plus 500 fits 64 bits")]
+    pub const fn from_mbps(mbps: u32) -> Self {
+        let bits = (((mbps as u64) << 21) + 500) / 1000;
+        if bits > u32::MAX as u64 { Self::MAX } else { Self::from_bits(bits as u32) }
+    }
+
+    /// Bytes sent in `time` at this rate, rounded down, saturating.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+    pub const fn bytes_in(self, time: Nanos) -> Bytes {
+        let bytes = (self.to_bits() as u64).wrapping_mul(time.get() as u64) >> 24;
+        if bytes > u32::MAX as u64 { Bytes::MAX } else { Bytes::new(bytes as u32) }
+    }
+
+    /// `self + other`, saturating at [`Rate::MAX`].
+    #[inline]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self::from_bits(self.to_bits().saturating_add(other.to_bits()))
+    }
+
+    /// `self - other`, saturating at zero.
+    #[inline]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self::from_bits(self.to_bits().saturating_sub(other.to_bits()))
+    }
+
+    /// This share of the rate, rounded down.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the factor is at most one")]
+    pub const fn scale(self, share: Frac) -> Self {
+        Self::from_bits(((self.to_bits() as u64).wrapping_mul(share.to_bits() as u64) >> 31) as u32)
+    }
+
+    /// The mean of two rates, rounded down to a raw step.
+    #[inline]
+    pub const fn mean(self, other: Self) -> Self {
+        let (a, b) = (self.to_bits(), other.to_bits());
+        Self::from_bits((a & b).wrapping_add((a ^ b) >> 1))
+    }
+}
+
+/// A share of one, 0 to 1 inclusive, `U1F31`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Frac(U1F31);
+
+impl Frac {
+    /// None of it.
+    pub const ZERO: Self = Self::from_bits(0);
+    /// All of it.
+    pub const ONE: Self = Self::from_bits(1 << 31);
+
+    /// The share with these raw bits (2^31 raw = 1); more than one is cut to one.
+    #[inline]
+    pub const fn from_bits(bits: u32) -> Self {
+        if bits > 1 << 31 { Self(U1F31::from_bits(1 << 31)) } else { Self(U1F31::from_bits(bits)) }
+    }
+
+    /// The raw bits.
+    #[inline]
+    pub const fn to_bits(self) -> u32 {
+        self.0.to_bits()
+    }
+
+    /// `numerator / denominator`, rounded down and cut to one; zero when the denominator is zero.
+    ///
+    /// Divides: for configuration, not for the event path.
+    #[expect(
+        clippy::integer_division,
+        clippy::cast_possible_truncation,
+        reason = "configuration; the quotient is below 2^31"
+    )]
+    #[expect(clippy::arithmetic_side_effects, reason = "the divisor is tested")]
+    pub const fn from_ratio(numerator: u32, denominator: u32) -> Self {
+        if numerator >= denominator {
+            return if denominator == 0 { Self::ZERO } else { Self::ONE };
+        }
+        Self::from_bits((((numerator as u64) << 31) / denominator as u64) as u32)
+    }
+
+    /// `1 - self`, exact.
+    #[inline]
+    pub const fn complement(self) -> Self {
+        Self::from_bits((1u32 << 31).saturating_sub(self.to_bits()))
+    }
+
+    /// `self / 2`, rounded down.
+    #[inline]
+    pub const fn half(self) -> Self {
+        Self::from_bits(self.to_bits() >> 1)
+    }
+
+    /// `self * other`, rounded down, so that repeated decay reaches zero and does not stick.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "both factors are at most one")]
+    pub const fn times(self, other: Self) -> Self {
+        Self::from_bits(((self.to_bits() as u64).wrapping_mul(other.to_bits() as u64) >> 31) as u32)
+    }
+
+    /// `self + other`, cut to one.
+    #[inline]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self::from_bits(self.to_bits().saturating_add(other.to_bits()))
+    }
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, $unit:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+        pub struct $name(u32);
+
+        impl $name {
+            /// None.
+            pub const ZERO: Self = Self(0);
+            /// The largest value, which also stands for "without bound".
+            pub const MAX: Self = Self(u32::MAX);
+
+            #[doc = concat!("A quantity of ", $unit, ".")]
+            #[inline]
+            pub const fn new(value: u32) -> Self {
+                Self(value)
+            }
+
+            #[doc = concat!("The number of ", $unit, ".")]
+            #[inline]
+            pub const fn get(self) -> u32 {
+                self.0
+            }
+
+            /// `self + other`, saturating.
+            #[inline]
+            pub const fn saturating_add(self, other: Self) -> Self {
+                Self(self.0.saturating_add(other.0))
+            }
+
+            /// `self - other`, saturating at zero.
+            #[inline]
+            pub const fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A number of bytes; `Bytes::MAX` as a window means "no window".
+    Bytes,
+    "bytes"
+);
+quantity!(
+    /// A duration in nanoseconds, at most 4.29 s; `Nanos::MAX` as a wake means "never".
+    Nanos,
+    "nanoseconds"
+);
+
+impl Nanos {
+    /// A duration in microseconds, or `None` above 4 294 967 us, where the format ends.
+    pub const fn from_micros(micros: u32) -> Option<Self> {
+        match micros.checked_mul(1_000) {
+            Some(nanos) => Some(Self(nanos)),
+            None => None,
+        }
+    }
+}
+
+/// A point on the caller's clock: nanoseconds in 64 bits, which do not wrap for 584 years.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The instant this many nanoseconds after the clock's zero.
+    #[inline]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the clock's zero.
+    #[inline]
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// What state stores of this instant.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a stamp is the low half")]
+    pub const fn stamp(self) -> Stamp {
+        Stamp(self.0 as u32)
+    }
+
+    /// This instant moved forward, saturating.
+    #[inline]
+    pub const fn after(self, wait: Nanos) -> Self {
+        Self(self.0.saturating_add(wait.0 as u64))
+    }
+}
+
+/// The low 32 bits of an [`Instant`]: what state stores.
+///
+/// Unambiguous only between stamps less than 2.147 s apart. The engines keep that true by visiting
+/// every slot at least once a second.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Stamp(u32);
+
+impl Stamp {
+    /// The stamp with these raw nanoseconds, modulo 2^32.
+    #[inline]
+    pub const fn from_bits(nanos: u32) -> Self {
+        Self(nanos)
+    }
+
+    /// Raw nanoseconds, modulo 2^32.
+    #[inline]
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// Time from `earlier` to `self`, modulo 2^32 ns.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> Nanos {
+        Nanos(self.0.wrapping_sub(earlier.0))
+    }
+
+    /// This stamp moved forward, modulo 2^32 ns.
+    #[inline]
+    pub const fn after(self, wait: Nanos) -> Self {
+        Self(self.0.wrapping_add(wait.0))
+    }
+
+    /// Whether `self` is at or before `now` (serial comparison).
+    #[inline]
+    pub const fn is_due(self, now: Self) -> bool {
+        now.0.wrapping_sub(self.0) < 1 << 31
+    }
+}
+
+macro_rules! number24 {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+        #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The number, modulo 2^24.
+            #[inline]
+            pub const fn new(value: u32) -> Self {
+                Self(value & 0x00ff_ffff)
+            }
+
+            /// The number, below 2^24.
+            #[inline]
+            pub const fn get(self) -> u32 {
+                self.0
+            }
+        }
+    };
+}
+
+number24!(
+    /// A queue pair number.
+    Qpn
+);
+number24!(
+    /// A packet sequence number. Has no order, only a serial one: see [`Psn::is_after`].
+    Psn
+);
+
+impl Psn {
+    /// The sequence number `packets` later, modulo 2^24.
+    #[inline]
+    pub const fn plus(self, packets: u32) -> Self {
+        Self::new(self.0.wrapping_add(packets))
+    }
+
+    /// Packets from `earlier` to `self`, modulo 2^24.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0) & 0x00ff_ffff
+    }
+
+    /// Whether `self` comes after `other` within half the number space (IBTA serial comparison).
+    #[inline]
+    pub const fn is_after(self, other: Self) -> bool {
+        let ahead = self.since(other);
+        ahead != 0 && ahead < 1 << 23
+    }
+}
+
+#[cfg(feature = "defmt")]
+mod log {
+    use super::{Frac, Rate};
+
+    impl defmt::Format for Rate {
+        fn format(&self, f: defmt::Formatter<'_>) {
+            defmt::write!(f, "{=u32} B/ns/2^24", self.to_bits());
+        }
+    }
+
+    impl defmt::Format for Frac {
+        fn format(&self, f: defmt::Formatter<'_>) {
+            defmt::write!(f, "{=u32}/2^31", self.to_bits());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_speeds_are_exact() {
+        for gbps in [10, 25, 40, 50, 100, 200, 400, 800, 1600] {
+            let rate = Rate::from_gbps(gbps);
+            assert_eq!(rate.bytes_in(Nanos::new(8_000)), Bytes::new(gbps * 1_000));
+            assert_eq!(rate, Rate::from_mbps(gbps * 1_000));
+        }
+    }
+
+    #[test]
+    fn one_megabit_is_within_a_twentieth_of_a_percent() {
+        assert_eq!(Rate::from_mbps(1).to_bits(), 2_097);
+    }
+
+    #[test]
+    fn the_longest_duration_is_exact_or_refused() {
+        assert_eq!(Nanos::from_micros(4_294_967), Some(Nanos::new(4_294_967_000)));
+        assert_eq!(Nanos::from_micros(4_294_968), None);
+    }
+
+    #[test]
+    fn sequence_numbers_compare_across_the_wrap() {
+        let last = Psn::new(0xff_ffff);
+        assert!(last.plus(1).is_after(last));
+        assert!(!last.is_after(last.plus(1)));
+        assert_eq!(last.plus(17).since(last), 17);
+        assert!(!last.is_after(last));
+    }
+
+    #[test]
+    fn stamps_compare_across_the_wrap() {
+        let before = Stamp::from_bits(0xffff_fff0);
+        let after = before.after(Nanos::new(0x20));
+        assert!(before.is_due(after) && !after.is_due(before));
+        assert_eq!(after.since(before), Nanos::new(0x20));
+    }
+
+    #[test]
+    fn shares_stay_within_one() {
+        assert_eq!(Frac::ONE.complement(), Frac::ZERO);
+        assert_eq!(Frac::ONE.times(Frac::ONE), Frac::ONE);
+        assert_eq!(Frac::from_ratio(1, 256).to_bits(), 1 << 23);
+        assert_eq!(Frac::ONE.saturating_add(Frac::ONE), Frac::ONE);
+        assert_eq!(Rate::from_gbps(100).scale(Frac::ONE.half()), Rate::from_gbps(50));
+    }
+
+    #[test]
+    fn a_mean_rounds_down_without_overflow() {
+        assert_eq!(Rate::MAX.mean(Rate::from_bits(u32::MAX - 2)), Rate::from_bits(u32::MAX - 1));
+        assert_eq!(Rate::from_bits(3).mean(Rate::from_bits(4)), Rate::from_bits(3));
+    }
+}

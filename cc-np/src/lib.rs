@@ -1,0 +1,37 @@
+//! Notification points: the receiver's NIC, where marks become notifications.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::float_arithmetic,
+    clippy::integer_division,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::arithmetic_side_effects,
+        clippy::integer_division,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        clippy::panic,
+        clippy::expect_used,
+        clippy::float_arithmetic
+    )
+)]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod event;
+pub mod machine;
+pub mod reply;
+
+pub use event::Arrival;
+pub use machine::{Cx, NotificationPoint};
+pub use reply::{Grant, Reply};

@@ -1,0 +1,40 @@
+//! The one trait of a reaction point: a value goes in, a value comes out.
+
+use crate::{Decision, Event, EventMask};
+use cc_core::params::{ParamError, Settings};
+use cc_core::{Instant, Port};
+
+/// What a machine sees beside the event.
+#[derive(Clone, Copy, Debug)]
+pub struct Cx<'a, P> {
+    /// The time of the event. Never runs backwards and never leaps by more than a second: the engine sees to it.
+    pub now: Instant,
+    /// The port that the flow leaves by.
+    pub port: &'a Port,
+    /// Checked parameters, shared by all flows of the port.
+    pub params: &'a P,
+}
+
+/// A congestion-control algorithm at the sender. The value is the state of one flow.
+pub trait ReactionPoint: Copy {
+    /// What the user sets.
+    type Settings: Settings;
+    /// What the machine computes with; made by [`ReactionPoint::check`] only.
+    type Params;
+
+    /// The name on the command line.
+    const NAME: &'static str;
+    /// The named sets of settings, the default first.
+    const PRESETS: &'static [cc_core::params::Preset<Self::Settings>];
+    /// The events that the machine reacts to; any other changes nothing.
+    const WANTS: EventMask;
+
+    /// Turns settings into parameters, or says which setting is wrong on this port.
+    fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
+
+    /// The state of a flow that has sent nothing yet.
+    fn open(cx: &Cx<'_, Self::Params>) -> Self;
+
+    /// Takes one event and says how the flow is to be paced from now on.
+    fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event) -> Decision;
+}

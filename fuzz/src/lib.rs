@@ -1,0 +1,1 @@
+//! Operations and models that the fuzz targets drive.

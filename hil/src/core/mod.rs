@@ -1,0 +1,67 @@
+//! A processor core with its memory, as the harness sees it: run until something happens, look, go on.
+//!
+//! The instruction-set model and the RTL both implement [`Core`]; devices live outside, in the board, and are
+//! reached only through [`Stop::Load`] and [`Stop::Store`].
+
+/// Why a core stopped running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// The cycle asked for has been reached.
+    Cycle,
+    /// The next instruction to execute is a watched one; it has not been executed yet.
+    Watch {
+        /// Its address.
+        pc: u32,
+    },
+    /// A load from the device region waits for its value: see [`Core::answer`].
+    Load {
+        /// The address, as the instruction gave it.
+        address: u32,
+        /// Width in bytes: 1, 2 or 4.
+        width: u8,
+    },
+    /// A store to the device region has been accepted by the bus.
+    Store {
+        /// The address, as the instruction gave it.
+        address: u32,
+        /// Width in bytes: 1, 2 or 4.
+        width: u8,
+        /// The value, in the low bits.
+        value: u32,
+    },
+    /// `wfi` with no interrupt pending: time passes, instructions do not, until the line rises.
+    Idle,
+    /// An access outside RAM and the device region, or an instruction that the core does not have.
+    Fault {
+        /// Address of the instruction.
+        pc: u32,
+        /// What went wrong.
+        reason: &'static str,
+    },
+}
+
+/// A core that executes a program in its own RAM.
+pub trait Core {
+    /// Cycles since reset. At a [`Stop::Store`], the cycle in which the bus accepted the store.
+    fn cycles(&self) -> u64;
+    /// Instructions retired since reset.
+    fn instructions(&self) -> u64;
+    /// Runs until `until` (a cycle) or until something happens.
+    fn run(&mut self, until: u64) -> Stop;
+    /// Gives the value that a [`Stop::Load`] waits for.
+    fn answer(&mut self, value: u32);
+    /// Sets the machine timer interrupt line, from the present cycle on.
+    fn set_timer_line(&mut self, high: bool);
+    /// Lets time pass without instructions up to `cycle`: only while [`Stop::Idle`].
+    fn sleep_until(&mut self, cycle: u64);
+    /// Reads RAM.
+    fn peek(&self, address: u32, bytes: &mut [u8]);
+    /// Writes RAM, visible from the present cycle on.
+    fn poke(&mut self, address: u32, bytes: &[u8]);
+    /// Reads an integer register, x0 to x31.
+    fn register(&self, index: usize) -> u32;
+    /// Stops before the instruction at `pc`, from now on.
+    fn watch(&mut self, pc: u32);
+    /// No longer stops there.
+    fn unwatch(&mut self, pc: u32);
+}

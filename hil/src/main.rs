@@ -1,0 +1,2 @@
+//! `hil`, the harness of rnic-cc.
+fn main() {}
