@@ -1,4 +1,6 @@
 //! The host harness of rnic-cc, as a library: see the program of the same name.
 #![forbid(unsafe_code)]
 
+pub mod board;
 pub mod core;
+pub mod probe;

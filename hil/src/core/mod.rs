@@ -52,6 +52,8 @@ pub trait Core {
     fn answer(&mut self, value: u32);
     /// Sets the machine timer interrupt line, from the present cycle on.
     fn set_timer_line(&mut self, high: bool);
+    /// Sets the machine external interrupt line, from the present cycle on.
+    fn set_external_line(&mut self, high: bool);
     /// Lets time pass without instructions up to `cycle`: only while [`Stop::Idle`].
     fn sleep_until(&mut self, cycle: u64);
     /// Reads RAM.

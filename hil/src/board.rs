@@ -1,0 +1,373 @@
+//! The board around a core: clock, timer, pacer, rings. The firmware cannot tell it from a NIC.
+//!
+//! In lockstep the clock stands still while the firmware works and jumps, when it idles, to the next thing that
+//! happens. In real time it runs with the core's cycles.
+
+use crate::core::{Core, Stop};
+use crate::probe::{Cycles, Probes};
+use anyhow::{Context, Result, bail, ensure};
+use nic::descriptor::Descriptor;
+use nic::layout::{
+    DEVICE_BASE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
+};
+use std::mem::{offset_of, size_of};
+
+/// Cycles that the image may take for one event before it counts as hung.
+const PATIENCE: u64 = 50_000_000;
+
+/// A store to the pacer's index register, with what the other three held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacerStore {
+    /// The slot.
+    pub index: u32,
+    /// In 2^-24 bytes per nanosecond.
+    pub rate: u32,
+    /// In bytes.
+    pub window: u32,
+    /// In nanoseconds.
+    pub hold: u32,
+}
+
+/// A record of the firmware's event log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRecord {
+    /// What was handled, as a number.
+    pub kind: u32,
+    /// Time that the engines were given, in nanoseconds.
+    pub now: u64,
+    /// The slot.
+    pub index: u32,
+}
+
+/// Something that the firmware did, on its cycle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// It wrote the pacer.
+    Pace(PacerStore),
+    /// It logged an event.
+    Log(LogRecord),
+    /// It sent a frame.
+    Frame(Vec<u8>),
+}
+
+/// Where an image keeps what board and firmware share.
+#[derive(Clone, Copy, Debug)]
+struct Addresses {
+    shared: u32,
+}
+
+impl Addresses {
+    fn field(self, offset: usize) -> u32 {
+        self.shared + offset as u32
+    }
+
+    fn rx_slot(self, number: u32) -> u32 {
+        let slot = number as usize % RX_SLOTS;
+        self.field(offset_of!(Shared, rx) + slot * size_of::<RxSlot>())
+    }
+
+    fn tx_slot(self, number: u32) -> u32 {
+        let slot = number as usize % TX_SLOTS;
+        self.field(offset_of!(Shared, tx) + slot * size_of::<TxSlot>())
+    }
+}
+
+/// What the image is told before it starts.
+#[derive(Clone, Debug)]
+pub struct Boot {
+    /// Settings of the reaction point, in the order of its fields.
+    pub rp_settings: Vec<u32>,
+    /// Settings of the notification point.
+    pub np_settings: Vec<u32>,
+    /// The port.
+    pub port: cc_core::Port,
+}
+
+/// How the clock goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// It stands while the firmware works.
+    Lockstep,
+    /// It runs: so many cycles make a second.
+    Real {
+        /// Cycles per second.
+        hz: u64,
+    },
+}
+
+/// A core with its devices.
+#[derive(Debug)]
+pub struct Board<C> {
+    core: C,
+    at: Addresses,
+    pace: Pace,
+    /// Nanoseconds of the clock at `anchor_cycle`; in lockstep, now.
+    anchor_ns: u64,
+    anchor_cycle: u64,
+    mtimecmp: u64,
+    pacer: [u32; 3],
+    log: [u32; 3],
+    pins: u32,
+    rx_head: u32,
+    rx_tail: u32,
+    tx_head: u32,
+    report_words: Vec<u32>,
+    probes: Probes,
+    acts: Vec<(u64, Act)>,
+}
+
+impl<C: Core> Board<C> {
+    /// Gives the image its settings and runs it until it waits for the first event.
+    ///
+    /// `core` holds the image, not yet started; `symbol` finds the address of one of its symbols.
+    pub fn boot(mut core: C, symbols: &[(String, u32)], boot: &Boot, pace: Pace) -> Result<Self> {
+        let shared = symbols
+            .iter()
+            .find(|(name, _)| name == "SHARED")
+            .map(|&(_, address)| address)
+            .context("the image has no symbol SHARED: expected a firmware image of this project")?;
+        let at = Addresses { shared };
+        for (offset, settings) in
+            [(offset_of!(Shared, rp_settings), &boot.rp_settings), (offset_of!(Shared, np_settings), &boot.np_settings)]
+        {
+            ensure!(settings.len() <= SETTINGS, "{} settings, but the image takes at most {SETTINGS}", settings.len());
+            for (index, value) in settings.iter().enumerate() {
+                core.poke(at.field(offset + 4 * index), &value.to_le_bytes());
+            }
+        }
+        let port = [boot.port.line_rate.to_bits(), boot.port.mtu.get(), boot.port.base_rtt.get()];
+        for (index, value) in port.iter().enumerate() {
+            core.poke(at.field(offset_of!(Shared, port) + 4 * index), &value.to_le_bytes());
+        }
+        let probes = Probes::new(symbols);
+        let mut board = Self {
+            core,
+            at,
+            pace,
+            anchor_ns: 0,
+            anchor_cycle: 0,
+            mtimecmp: u64::MAX,
+            pacer: [0; 3],
+            log: [0; 3],
+            pins: 0,
+            rx_head: 0,
+            rx_tail: 0,
+            tx_head: 0,
+            report_words: Vec::new(),
+            probes,
+            acts: Vec::new(),
+        };
+        board.settle().context("while the image started")?;
+        board.report().context("while the image started")?;
+        board.probes.arm(&mut board.core);
+        Ok(board)
+    }
+
+    /// What the image said of itself.
+    pub fn report(&self) -> Result<Report> {
+        let words: [u32; size_of::<Report>() / 4] = self
+            .report_words
+            .as_slice()
+            .try_into()
+            .map_err(|_| anyhow::anyhow!("the image reported {} words about itself", self.report_words.len()))?;
+        let [qps, state_bytes, qp_bytes, peers, peer_bytes, states, state_stride] = words;
+        Ok(Report { qps, state_bytes, qp_bytes, peers, peer_bytes, states, state_stride })
+    }
+
+    /// The core.
+    pub fn core(&self) -> &C {
+        &self.core
+    }
+
+    /// The core, to look into or to disturb.
+    pub fn core_mut(&mut self) -> &mut C {
+        &mut self.core
+    }
+
+    /// Cycles measured so far.
+    pub fn cycles(&self) -> &Cycles {
+        self.probes.cycles()
+    }
+
+    /// When the firmware next wants the timer, in nanoseconds of the clock; `u64::MAX` for never.
+    pub fn next_wake(&self) -> u64 {
+        self.mtimecmp
+    }
+
+    /// Receive descriptors that the firmware has not finished with.
+    pub fn backlog(&self) -> u32 {
+        self.rx_head.wrapping_sub(self.rx_tail)
+    }
+
+    /// Lockstep: hands one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it
+    /// idles. Answers what it did, each act with its cycle.
+    pub fn deliver(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Act)>> {
+        self.anchor_ns = descriptor.now();
+        self.push(descriptor, frame);
+        self.settle()
+    }
+
+    /// Lockstep: sets the clock to what the firmware asked for, raises the timer line, and lets it work until it idles.
+    pub fn wake(&mut self) -> Result<Vec<(u64, Act)>> {
+        self.anchor_ns = self.mtimecmp;
+        self.settle()
+    }
+
+    /// Real time: the clock's present value.
+    pub fn now(&self) -> u64 {
+        match self.pace {
+            Pace::Lockstep => self.anchor_ns,
+            Pace::Real { hz } => {
+                let cycles = self.core.cycles().saturating_sub(self.anchor_cycle);
+                self.anchor_ns.saturating_add((u128::from(cycles) * 1_000_000_000 / u128::from(hz)) as u64)
+            }
+        }
+    }
+
+    /// Real time: says what the clock shows from this cycle on.
+    pub fn start_clock(&mut self, now: u64) {
+        self.anchor_ns = now;
+        self.anchor_cycle = self.core.cycles();
+    }
+
+    /// Real time: the first cycle at which the clock shows `time` or more.
+    fn cycle_of(&self, time: u64, hz: u64) -> u64 {
+        let wait = u128::from(time.saturating_sub(self.anchor_ns)) * u128::from(hz);
+        self.anchor_cycle.saturating_add(wait.div_ceil(1_000_000_000).try_into().unwrap_or(u64::MAX))
+    }
+
+    /// Real time: lets the firmware work until the clock shows `time`. Answers what it did meanwhile.
+    pub fn run_until(&mut self, time: u64) -> Result<Vec<(u64, Act)>> {
+        let Pace::Real { hz } = self.pace else { bail!("only a board in real time runs by the clock") };
+        let end = self.cycle_of(time, hz);
+        while self.core.cycles() < end {
+            let due = self.cycle_of(self.mtimecmp, hz);
+            let reached = self.core.cycles() >= due;
+            self.core.set_timer_line(reached);
+            let until = if reached { end } else { end.min(due) };
+            match self.core.run(until) {
+                Stop::Idle => self.core.sleep_until(until),
+                stop => self.serve(stop)?,
+            }
+        }
+        Ok(std::mem::take(&mut self.acts))
+    }
+
+    /// Puts a descriptor and its frame into the receive ring from the present cycle on. Answers `false` when it is full.
+    pub fn push(&mut self, descriptor: &Descriptor, frame: &[u8]) -> bool {
+        if self.backlog() as usize >= RX_SLOTS {
+            return false;
+        }
+        let slot = self.at.rx_slot(self.rx_head);
+        let frame = &frame[..frame.len().min(RX_FRAME_BYTES)];
+        let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
+        for (index, word) in descriptor.to_words().iter().enumerate() {
+            self.core.poke(slot + 4 * index as u32, &word.to_le_bytes());
+        }
+        self.core.poke(slot + offset_of!(RxSlot, frame) as u32, frame);
+        self.rx_head = self.rx_head.wrapping_add(1);
+        self.core.poke(self.at.field(offset_of!(Shared, rx_head)), &self.rx_head.to_le_bytes());
+        self.core.set_external_line(true);
+        true
+    }
+
+    /// Adds a CNP to the one already waiting in the ring for the same QP, as the front end of a NIC does.
+    /// `position` counts descriptors from the oldest waiting one.
+    pub fn coalesce(&mut self, position: u32) {
+        let slot = self.at.rx_slot(self.rx_tail.wrapping_add(position));
+        let address = slot + offset_of!(Descriptor, coalesced) as u32;
+        let mut word = [0; 4];
+        self.core.peek(address, &mut word);
+        self.core.poke(address, &(u32::from_le_bytes(word).saturating_add(1)).to_le_bytes());
+    }
+
+    /// Lockstep: runs until the firmware idles with nothing left to do.
+    fn settle(&mut self) -> Result<Vec<(u64, Act)>> {
+        let limit = self.core.cycles().saturating_add(PATIENCE);
+        loop {
+            let due = self.mtimecmp <= self.anchor_ns;
+            self.core.set_timer_line(due);
+            match self.core.run(limit) {
+                Stop::Idle if !due && self.backlog() == 0 => return Ok(std::mem::take(&mut self.acts)),
+                Stop::Idle => bail!("the image idles with work left: {} descriptors, timer {due}", self.backlog()),
+                Stop::Cycle => bail!("the image did not idle within {PATIENCE} cycles"),
+                stop => self.serve(stop)?,
+            }
+        }
+    }
+
+    /// Answers one access to the device page, or notes a watched instruction.
+    fn serve(&mut self, stop: Stop) -> Result<()> {
+        match stop {
+            Stop::Load { address, .. } => {
+                let now = self.now();
+                let value = match address.wrapping_sub(DEVICE_BASE) {
+                    register::MTIME_LO => now as u32,
+                    register::MTIME_HI => (now >> 32) as u32,
+                    _ => bail!("the image read {address:#x}, where the board has no register"),
+                };
+                self.core.answer(value);
+            }
+            Stop::Store { address, value, .. } => self.store(address, value)?,
+            Stop::Watch { pc } => self.probes.reached(pc, &mut self.core),
+            Stop::Fault { pc, reason } => bail!("the core stopped at pc {pc:#x}: {reason}"),
+            Stop::Cycle | Stop::Idle => {}
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, address: u32, value: u32) -> Result<()> {
+        let cycle = self.core.cycles();
+        match address.wrapping_sub(DEVICE_BASE) {
+            register::MTIMECMP_LO => self.mtimecmp = self.mtimecmp & !0xffff_ffff | u64::from(value),
+            register::MTIMECMP_HI => self.mtimecmp = self.mtimecmp & 0xffff_ffff | u64::from(value) << 32,
+            register::PACER_RATE => self.pacer[0] = value,
+            register::PACER_WINDOW => self.pacer[1] = value,
+            register::PACER_HOLD => self.pacer[2] = value,
+            register::PACER_INDEX => {
+                let [rate, window, hold] = self.pacer;
+                self.probes.paced(cycle);
+                self.acts.push((cycle, Act::Pace(PacerStore { index: value, rate, window, hold })));
+            }
+            register::PINS => self.pins = value,
+            register::EXIT => bail!("the image ended with code {value}"),
+            register::RX_TAIL => {
+                self.rx_tail = value;
+                self.core.set_external_line(self.backlog() != 0);
+            }
+            register::TX_TAIL => {
+                while self.tx_head != value {
+                    let frame = self.transmitted(self.tx_head)?;
+                    self.acts.push((cycle, Act::Frame(frame)));
+                    self.tx_head = self.tx_head.wrapping_add(1);
+                }
+                self.core.poke(self.at.field(offset_of!(Shared, tx_head)), &value.to_le_bytes());
+            }
+            register::REPORT => self.report_words.push(value),
+            register::LOG_KIND => self.log[0] = value,
+            register::LOG_NOW_LO => self.log[1] = value,
+            register::LOG_NOW_HI => self.log[2] = value,
+            register::LOG_INDEX => {
+                let [kind, lo, hi] = self.log;
+                let record = LogRecord { kind, now: u64::from(hi) << 32 | u64::from(lo), index: value };
+                self.acts.push((cycle, Act::Log(record)));
+            }
+            _ => bail!("the image wrote {address:#x}, where the board has no register"),
+        }
+        if address.wrapping_sub(DEVICE_BASE) & !4 == register::MTIMECMP_LO && self.now() < self.mtimecmp {
+            self.core.set_timer_line(false);
+        }
+        Ok(())
+    }
+
+    fn transmitted(&self, number: u32) -> Result<Vec<u8>> {
+        let slot = self.at.tx_slot(number);
+        let mut length = [0; 4];
+        self.core.peek(slot, &mut length);
+        let length = u32::from_le_bytes(length) as usize;
+        ensure!(length <= TX_FRAME_BYTES, "the image sent a frame of {length} bytes; a slot holds {TX_FRAME_BYTES}");
+        let mut frame = vec![0; length];
+        self.core.peek(slot + offset_of!(TxSlot, frame) as u32, &mut frame);
+        Ok(frame)
+    }
+}

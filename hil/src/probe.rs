@@ -1,0 +1,128 @@
+//! Cycles per event: stops at the entry and the return of the engines' functions and notes the cycles between.
+
+use crate::core::Core;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What happened, as `core.cycles` names it.
+pub const KINDS: [&str; 8] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause"];
+
+/// Which span of an event was measured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Span {
+    /// The machine's `on`, from call to return.
+    On,
+    /// From the engine's first instruction to the last pacer store, or to the return where the decision is unchanged.
+    Step,
+    /// From the engine's first instruction to its return.
+    StepTotal,
+    /// From reading the descriptor to the pacer store, or to the return where there is none.
+    Frame,
+}
+
+/// Samples by kind and span.
+pub type Cycles = BTreeMap<(&'static str, Span), Vec<u32>>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Engine(&'static str),
+    Machine,
+    Program,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    place: Place,
+    entered: u64,
+    returns_to: u32,
+    paced: Option<u64>,
+    kind: Option<&'static str>,
+}
+
+/// The watched functions of an image and the calls under way.
+#[derive(Debug, Default)]
+pub struct Probes {
+    entries: BTreeMap<u32, Place>,
+    open: Vec<Open>,
+    cycles: Cycles,
+}
+
+impl Probes {
+    /// Finds the functions to watch among an image's symbols.
+    pub fn new(symbols: &[(String, u32)]) -> Self {
+        let entries = symbols.iter().filter_map(|(name, address)| Some((*address, place(name)?))).collect();
+        Self { entries, ..Self::default() }
+    }
+
+    /// Watches them all.
+    pub fn arm(&self, core: &mut impl Core) {
+        for &pc in self.entries.keys() {
+            core.watch(pc);
+        }
+    }
+
+    /// Samples so far.
+    pub fn cycles(&self) -> &Cycles {
+        &self.cycles
+    }
+
+    /// The pacer was written.
+    pub fn paced(&mut self, cycle: u64) {
+        for open in &mut self.open {
+            open.paced = Some(cycle);
+        }
+    }
+
+    /// The core is about to execute a watched instruction.
+    pub fn reached(&mut self, pc: u32, core: &mut impl Core) {
+        let cycle = core.cycles();
+        while self.open.last().is_some_and(|open| open.returns_to == pc) {
+            if let Some(open) = self.open.pop() {
+                self.close(open, cycle);
+            }
+            if !self.entries.contains_key(&pc) && self.open.iter().all(|open| open.returns_to != pc) {
+                core.unwatch(pc);
+            }
+        }
+        if let Some(&place) = self.entries.get(&pc) {
+            let returns_to = core.register(1);
+            let kind = if let Place::Engine(kind) = place { Some(kind) } else { None };
+            for open in &mut self.open {
+                open.kind = open.kind.or(kind);
+            }
+            let kind = kind.or_else(|| self.open.iter().rev().find_map(|open| open.kind));
+            self.open.push(Open { place, entered: cycle, returns_to, paced: None, kind });
+            core.watch(returns_to);
+        }
+    }
+
+    fn close(&mut self, open: Open, cycle: u64) {
+        let Some(kind) = open.kind else { return };
+        let total = cycle - open.entered;
+        let paced = open.paced.map_or(total, |paced| paced - open.entered);
+        let spans: &[(Span, u64)] = match open.place {
+            Place::Engine(_) => &[(Span::Step, paced), (Span::StepTotal, total)],
+            Place::Machine => &[(Span::On, total)],
+            Place::Program => &[(Span::Frame, paced)],
+        };
+        for &(span, cycles) in spans {
+            self.cycles.entry((kind, span)).or_default().push(u32::try_from(cycles).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// Which watched place a demangled symbol names, if any.
+fn place(symbol: &str) -> Option<Place> {
+    let last = symbol.rsplit("::").next()?;
+    if symbol.contains("RpEngine<") {
+        return KINDS.into_iter().find(|&kind| kind == last && kind != "data").map(Place::Engine);
+    }
+    if symbol.contains("NpEngine<") && last == "data" {
+        return Some(Place::Engine("data"));
+    }
+    if symbol.contains("ReactionPoint>") && last == "on" {
+        return Some(Place::Machine);
+    }
+    (symbol.contains("Nic<") && last == "handle").then_some(Place::Program)
+}

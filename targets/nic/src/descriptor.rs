@@ -1,0 +1,88 @@
+//! What the device hands to the firmware: one descriptor for each thing that happened.
+
+/// What a descriptor is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A frame arrived.
+    Frame = 1,
+    /// The device sent a packet of a flow.
+    Sent = 2,
+    /// The driver opens a flow.
+    Open = 3,
+    /// The driver has learnt a flow's local QPN.
+    Bind = 4,
+    /// The driver closes a flow.
+    Close = 5,
+}
+
+/// One descriptor of the receive ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C, align(4))]
+pub struct Descriptor {
+    /// A [`Kind`]; anything else is skipped and counted.
+    pub kind: u8,
+    /// [`ICRC_CHECKED`](Self::ICRC_CHECKED) and nothing else.
+    pub flags: u8,
+    /// Bytes of the frame that are in the slot.
+    pub captured: u16,
+    /// Bytes of the frame on the wire; for [`Kind::Sent`], of the packet.
+    pub wire_bytes: u32,
+    /// When it happened, in nanoseconds of the device's clock, low half.
+    pub now_lo: u32,
+    /// High half.
+    pub now_hi: u32,
+    /// Handle of the flow, for all kinds but [`Kind::Frame`] and [`Kind::Open`].
+    pub handle: u32,
+    /// For [`Kind::Frame`] the QPN at the other end of the flow, [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver
+    /// has not learnt it; for [`Kind::Bind`] the local QPN.
+    pub qpn: u32,
+    /// For [`Kind::Sent`], the packet's sequence number.
+    pub psn: u32,
+    /// For a CNP, how many the front end has coalesced into this one, at least 1.
+    pub coalesced: u32,
+}
+
+impl Descriptor {
+    /// The device has checked the ICRC and found it right.
+    pub const ICRC_CHECKED: u8 = 1;
+    /// No QPN.
+    pub const UNKNOWN_QPN: u32 = u32::MAX;
+
+    /// The time, in nanoseconds.
+    pub const fn now(&self) -> u64 {
+        (self.now_hi as u64) << 32 | self.now_lo as u64
+    }
+
+    /// A descriptor of this kind and time, all else zero.
+    pub const fn at(kind: Kind, now: u64) -> Self {
+        Self {
+            kind: kind as u8,
+            flags: 0,
+            captured: 0,
+            wire_bytes: 0,
+            now_lo: now as u32,
+            now_hi: (now >> 32) as u32,
+            handle: 0,
+            qpn: Self::UNKNOWN_QPN,
+            psn: 0,
+            coalesced: 1,
+        }
+    }
+
+    /// The descriptor's words as they lie in RAM, little-endian.
+    pub const fn to_words(&self) -> [u32; 8] {
+        [
+            self.kind as u32 | (self.flags as u32) << 8 | (self.captured as u32) << 16,
+            self.wire_bytes,
+            self.now_lo,
+            self.now_hi,
+            self.handle,
+            self.qpn,
+            self.psn,
+            self.coalesced,
+        ]
+    }
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 32);

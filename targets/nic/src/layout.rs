@@ -1,0 +1,128 @@
+//! The memory map of the board: what the firmware stores to, and what the device around it answers.
+//!
+//! Registers are 32 bits wide and lie in one device page. Settings and rings lie in RAM, in one [`Shared`] block
+//! that both sides know by its symbol, `SHARED`.
+
+use crate::descriptor::Descriptor;
+
+/// First byte of RAM.
+pub const RAM_BASE: u32 = 0x0010_0000;
+/// Bytes of RAM: code, data, rings and stack.
+pub const RAM_SIZE: u32 = 0x0008_0000;
+/// First byte of the device page.
+pub const DEVICE_BASE: u32 = 0x4000_0000;
+/// Bytes of the device page.
+pub const DEVICE_SIZE: u32 = 0x1000;
+
+/// Offsets of the registers in the device page.
+pub mod register {
+    /// The clock in nanoseconds, low half. Read the high half before and after.
+    pub const MTIME_LO: u32 = 0x00;
+    /// The clock in nanoseconds, high half.
+    pub const MTIME_HI: u32 = 0x04;
+    /// The timer line is high while the clock is at or past this; low half.
+    pub const MTIMECMP_LO: u32 = 0x08;
+    /// The timer compare register, high half.
+    pub const MTIMECMP_HI: u32 = 0x0c;
+    /// Rate of the slot that the next store to [`PACER_INDEX`] names, in 2^-24 bytes per nanosecond.
+    pub const PACER_RATE: u32 = 0x10;
+    /// Its window in bytes.
+    pub const PACER_WINDOW: u32 = 0x14;
+    /// Its hold in nanoseconds.
+    pub const PACER_HOLD: u32 = 0x18;
+    /// The slot; this store makes rate, window and hold take effect.
+    pub const PACER_INDEX: u32 = 0x1c;
+    /// The marker pins, one bit each.
+    pub const PINS: u32 = 0x20;
+    /// Ends the run with this code.
+    pub const EXIT: u32 = 0x24;
+    /// Receive descriptors that the firmware has finished with, modulo 2^32.
+    pub const RX_TAIL: u32 = 0x28;
+    /// Frames that the firmware has put into the transmit ring, modulo 2^32.
+    pub const TX_TAIL: u32 = 0x2c;
+    /// One store for each word of the start-up report, see [`Report`](super::Report); the last makes the image ready.
+    pub const REPORT: u32 = 0x30;
+    /// Event log: its kind, a [`Kind`](crate::descriptor::Kind).
+    pub const LOG_KIND: u32 = 0x40;
+    /// Event log: the time that the engines were given, low half.
+    pub const LOG_NOW_LO: u32 = 0x44;
+    /// Event log: high half.
+    pub const LOG_NOW_HI: u32 = 0x48;
+    /// Event log: the slot it was about; this store completes the record.
+    pub const LOG_INDEX: u32 = 0x4c;
+}
+
+/// Slots in the receive ring, a power of two.
+pub const RX_SLOTS: usize = 16;
+/// Bytes kept of a frame in the receive ring; the longest RoCE frame (path MTU 4 096, IPv6, GRH-sized headers) fits.
+pub const RX_FRAME_BYTES: usize = 4_350;
+/// Slots in the transmit ring, a power of two.
+pub const TX_SLOTS: usize = 16;
+/// Bytes of a frame in the transmit ring: a CNP with four VLAN tags over IPv6 fits.
+pub const TX_FRAME_BYTES: usize = 126;
+/// Settings of one machine, at most.
+pub const SETTINGS: usize = 32;
+
+/// One slot of the receive ring. Frames start at 2 modulo 4, so that what follows Ethernet is word-aligned.
+#[derive(Debug)]
+#[repr(C, align(4))]
+pub struct RxSlot {
+    /// What arrived.
+    pub descriptor: Descriptor,
+    /// Never used: puts the frame at 2 modulo 4.
+    pub pad: [u8; 2],
+    /// The frame's first bytes.
+    pub frame: [u8; RX_FRAME_BYTES],
+}
+
+/// One slot of the transmit ring.
+#[derive(Debug)]
+#[repr(C, align(4))]
+pub struct TxSlot {
+    /// Bytes of the frame.
+    pub length: u32,
+    /// Never used: puts the frame at 2 modulo 4.
+    pub pad: [u8; 2],
+    /// The frame.
+    pub frame: [u8; TX_FRAME_BYTES],
+}
+
+/// What firmware and device share in RAM.
+#[derive(Debug)]
+#[repr(C, align(4))]
+pub struct Shared {
+    /// Settings of the reaction point in user units, written before the image starts.
+    pub rp_settings: [u32; SETTINGS],
+    /// Settings of the notification point, likewise.
+    pub np_settings: [u32; SETTINGS],
+    /// Line rate in 2^-24 bytes per nanosecond, MTU in bytes, empty round-trip time in nanoseconds, likewise.
+    pub port: [u32; 3],
+    /// Receive descriptors that the device has filled, modulo 2^32.
+    pub rx_head: u32,
+    /// Transmit slots that the device has emptied, modulo 2^32.
+    pub tx_head: u32,
+    /// The receive ring.
+    pub rx: [RxSlot; RX_SLOTS],
+    /// The transmit ring.
+    pub tx: [TxSlot; TX_SLOTS],
+}
+
+/// What the image says of itself at start-up, one word after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Report {
+    /// QPs that the reaction point can hold.
+    pub qps: u32,
+    /// Bytes of one reaction-point state.
+    pub state_bytes: u32,
+    /// Bytes that grow with each further QP: state, pacer, wheel link, handle, QPN map.
+    pub qp_bytes: u32,
+    /// Records that the notification point can hold.
+    pub peers: u32,
+    /// Bytes of one notification-point record, key included.
+    pub peer_bytes: u32,
+    /// Address of the first reaction-point state.
+    pub states: u32,
+    /// Bytes from one state to the next.
+    pub state_stride: u32,
+}
