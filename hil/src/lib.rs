@@ -1,4 +1,5 @@
 //! The host harness of rnic-cc, as a library: see the program of the same name.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod core;
