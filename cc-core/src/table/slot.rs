@@ -17,7 +17,7 @@ impl Handle {
     /// The handle with these raw bits, as they came through a descriptor. Any word is safe: a table knows its own.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
+        Self(bits & (Tag::GENERATION | 0xffff))
     }
 
     /// The raw bits: the index in the low half, the generation in the highest byte.
@@ -81,6 +81,11 @@ impl Tag {
         self.0 & Self::OPEN != 0
     }
 
+    /// Whether the slot is open, and in the handle's generation.
+    const fn is_of(self, handle: Handle) -> bool {
+        self.is_open() && (self.0 ^ handle.0) & Self::GENERATION == 0
+    }
+
     const fn qpn(self) -> Qpn {
         Qpn::new(self.0)
     }
@@ -104,6 +109,8 @@ struct Slot<T> {
     value: T,
     tag: Tag,
 }
+
+const _: () = assert!(size_of::<Handle>() == 4 && size_of::<Slot<[u32; 13]>>() == 56);
 
 /// No slot: the end of the free list, an empty place of the map.
 const NONE: u16 = u16::MAX;
@@ -252,16 +259,12 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     #[inline]
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
-        self.slots
-            .get(usize::from(handle.index()))
-            .filter(|slot| slot.tag.is_open() && Handle::new(handle.index(), slot.tag) == handle)
+        self.slots.get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
     #[inline]
     fn slot_mut(&mut self, handle: Handle) -> Option<&mut Slot<T>> {
-        self.slots
-            .get_mut(usize::from(handle.index()))
-            .filter(|slot| slot.tag.is_open() && Handle::new(handle.index(), slot.tag) == handle)
+        self.slots.get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
     /// The slot bound to a number and its place in the map. An unbound slot is in no place, so the number that
@@ -310,5 +313,170 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 impl<T: Copy, const N: usize, const MAP: usize> Default for SlotTable<T, N, MAP> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::table::Random;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    #[test]
+    fn one_flow_too_many_is_handed_back_and_changes_nothing() {
+        let mut table = SlotTable::<u32, 127, 256>::new();
+        let handles: Vec<_> = (0..127).map(|value| table.open(value).unwrap()).collect();
+        assert_eq!(table.open(127), Err(127));
+        assert_eq!(table.len(), 127);
+        for (value, &handle) in handles.iter().enumerate() {
+            assert_eq!(table.get(handle), Some(&(value as u32)));
+        }
+    }
+
+    #[test]
+    fn a_full_table_takes_a_flow_for_each_that_leaves() {
+        let mut table = SlotTable::<u32, 16, 32>::new();
+        let mut handles: Vec<_> = (0..16).map(|value| table.open(value).unwrap()).collect();
+        let mut random = Random(7);
+        for value in 0..1_000_000 {
+            let which = random.below(16) as usize;
+            assert!(table.close(handles[which]).is_some());
+            assert_eq!(table.get(handles[which]), None);
+            handles[which] = table.open(value).unwrap();
+            assert_eq!(table.open(0), Err(0));
+        }
+    }
+
+    #[test]
+    fn the_links_reach_sixty_five_thousand_flows() {
+        let mut table = std::boxed::Box::new(SlotTable::<u8, 65_535, 131_072>::new());
+        for number in 0..65_535u32 {
+            let handle = table.open(0).unwrap();
+            table.bind(handle, Qpn::new(number.wrapping_mul(0x101))).unwrap();
+        }
+        assert_eq!(table.open(0), Err(0));
+        for number in 0..65_535u32 {
+            assert!(table.find(Qpn::new(number.wrapping_mul(0x101))).is_some());
+        }
+    }
+
+    #[test]
+    fn a_closed_handle_finds_nothing_whatever_comes_after() {
+        let mut table = SlotTable::<u32, 2, 4>::new();
+        let old = table.open(1).unwrap();
+        assert_eq!(table.close(old), Some(1));
+        assert_eq!(table.close(old), None);
+        for value in 2..128 {
+            assert_eq!(table.get(old), None);
+            assert_eq!(table.bind(old, Qpn::new(5)), Err(BindError::Stale));
+            let new = table.open(value).unwrap();
+            assert_eq!(new.index(), old.index());
+            assert_eq!(table.get(old), None);
+            assert_eq!(table.close(new), Some(value));
+        }
+    }
+
+    #[test]
+    fn no_word_is_a_handle_but_those_given_out() {
+        let mut table = SlotTable::<u32, 4, 8>::new();
+        let open = table.open(1).unwrap();
+        let closed = table.open(2).unwrap();
+        table.close(closed);
+        for generation in 0..=0xff {
+            for index in [0, 1, 2, 3, 4, 0xffff] {
+                let handle = Handle::from_bits(generation << 24 | index);
+                assert_eq!(table.get(handle).is_some(), handle == open);
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_belongs_to_one_flow_and_a_flow_has_one_number() {
+        let mut table = SlotTable::<u32, 4, 8>::new();
+        let (a, b) = (table.open(1).unwrap(), table.open(2).unwrap());
+        assert_eq!(table.qpn(a), None);
+        assert_eq!(table.find(Qpn::new(0xff_ffff)), None);
+        assert_eq!(table.bind(a, Qpn::new(0xff_ffff)), Err(BindError::Multicast));
+        assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
+        assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
+        assert_eq!(table.bind(a, Qpn::new(18)), Err(BindError::Bound));
+        assert_eq!(table.bind(b, Qpn::new(17)), Err(BindError::Taken));
+        assert_eq!(table.find(Qpn::new(17)), Some(a));
+        assert_eq!(table.find(Qpn::new(18)), None);
+        table.close(a);
+        assert_eq!(table.find(Qpn::new(17)), None);
+        assert_eq!(table.bind(b, Qpn::new(17)), Ok(()));
+        assert_eq!(table.find_mut(Qpn::new(17)).map(|(handle, value)| (handle, *value)), Some((b, 2)));
+    }
+
+    #[test]
+    fn a_look_up_never_takes_more_than_the_stated_probes() {
+        let mut table = SlotTable::<u32, 256, 512>::new();
+        let mut near = (0..1 << 20).map(Qpn::new).filter(|&qpn| place(qpn, 9) == 500);
+        let first = table.open(0).unwrap();
+        table.bind(first, near.next().unwrap()).unwrap();
+        for _ in 1..128 {
+            let handle = table.open(0).unwrap();
+            table.bind(handle, near.next().unwrap()).unwrap();
+        }
+        let (late, qpn) = (table.open(0).unwrap(), near.next().unwrap());
+        assert_eq!(table.bind(late, qpn), Err(BindError::Crowded));
+        assert_eq!((table.qpn(late), table.find(qpn)), (None, None));
+        table.close(first);
+        assert_eq!(table.bind(late, qpn), Ok(()));
+        assert_eq!(table.find(qpn), Some(late));
+    }
+
+    /// A million steps at full load against maps, with numbers that crowd the end of the map and run over it.
+    #[test]
+    fn it_behaves_as_two_maps_do() {
+        const N: usize = 64;
+        let mut table = SlotTable::<u32, N, 128>::new();
+        let crowd = (0..1 << 22).map(Qpn::new).filter(|&qpn| place(qpn, 7) >= 120).take(40);
+        let numbers: Vec<_> = crowd.chain((0..60).map(|n| Qpn::new(n * 0x1_0001))).collect();
+        let mut flows: Vec<(Handle, u32, Option<Qpn>)> = Vec::new();
+        let mut bound = BTreeMap::new();
+        let mut random = Random(1);
+        for step in 0..1_000_000 {
+            let number = numbers[random.below(100) as usize];
+            if flows.len() == N {
+                assert_eq!(table.open(step), Err(step));
+                let (handle, value, qpn) = flows.swap_remove(random.below(N as u32) as usize);
+                assert_eq!(table.close(handle), Some(value));
+                qpn.map(|qpn| bound.remove(&qpn.get()));
+            } else {
+                flows.push((table.open(step).unwrap(), step, None));
+            }
+            let chosen = random.below(flows.len() as u32) as usize;
+            let (handle, value, qpn) = &mut flows[chosen];
+            *value = value.wrapping_add(1);
+            *table.get_mut(*handle).unwrap() = *value;
+            let expected = match (&qpn, bound.contains_key(&number.get())) {
+                (Some(own), _) if *own == number => Ok(()),
+                (Some(_), _) => Err(BindError::Bound),
+                (None, true) => Err(BindError::Taken),
+                (None, false) => Ok(()),
+            };
+            assert_eq!(table.bind(*handle, number), expected);
+            if expected.is_ok() {
+                *qpn = Some(number);
+                bound.insert(number.get(), *handle);
+            }
+            let wanted = numbers[random.below(100) as usize];
+            assert_eq!(table.find(wanted), bound.get(&wanted.get()).copied());
+            if step % 1_024 == 0 {
+                for wanted in &numbers {
+                    assert_eq!(table.find(*wanted), bound.get(&wanted.get()).copied());
+                }
+                for &(handle, value, qpn) in &flows {
+                    assert_eq!((table.get(handle), table.qpn(handle)), (Some(&value), qpn));
+                    assert_eq!(table.at(handle.index()), Some(handle));
+                }
+                assert_eq!(table.len(), flows.len());
+            }
+        }
     }
 }
