@@ -27,10 +27,15 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod clock;
+pub mod math;
+pub mod pacer;
 pub mod params;
 pub mod port;
 pub mod signal;
+pub mod table;
 pub mod units;
+pub mod wheel;
 pub mod wire;
 
 pub use port::Port;

@@ -1,0 +1,122 @@
+//! The engine's judgement of the caller's clock.
+
+use crate::units::Instant;
+
+/// The longest that may pass between two calls of an engine, in nanoseconds: one second.
+const LONGEST: u64 = 1_000_000_000;
+
+/// Local time: the caller's clock without its jumps.
+///
+/// Deadlines are kept as stamps of 32 bits, and stay unambiguous only while time never leaps. So between two
+/// consecutive calls, whichever flow they concern, local time moves as the caller's clock does, with two
+/// exceptions, both counted. A leap of more than a second is a clock step: no local time passes, which moves
+/// every stored deadline along with the clock at once. A clock that runs backwards lets no local time pass.
+///
+/// A caller whose clock is steady therefore calls at least once a second.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LocalClock {
+    last: u64,
+    /// The caller's time less local time, modulo 2^64.
+    offset: u64,
+    leaps: u32,
+    reversals: u32,
+}
+
+impl LocalClock {
+    /// A clock that agrees with the caller's at `start`.
+    pub const fn new(start: Instant) -> Self {
+        Self { last: start.nanos(), offset: 0, leaps: 0, reversals: 0 }
+    }
+
+    /// Local time at a call made at `now` by the caller's clock. Never before the answer to the last call, and
+    /// never more than a second after it.
+    #[inline]
+    pub const fn advance(&mut self, now: Instant) -> Instant {
+        let elapsed = now.nanos().wrapping_sub(self.last);
+        self.last = now.nanos();
+        if elapsed > LONGEST {
+            self.jump(elapsed);
+        }
+        self.now()
+    }
+
+    /// Local time at the last call.
+    #[inline]
+    pub const fn now(&self) -> Instant {
+        Instant::from_nanos(self.last.wrapping_sub(self.offset))
+    }
+
+    /// Leaps forward of more than a second.
+    pub const fn leaps(&self) -> u32 {
+        self.leaps
+    }
+
+    /// Calls made at an earlier time than the call before.
+    pub const fn reversals(&self) -> u32 {
+        self.reversals
+    }
+
+    #[cold]
+    const fn jump(&mut self, elapsed: u64) {
+        self.offset = self.offset.wrapping_add(elapsed);
+        if elapsed < 1 << 63 {
+            self.leaps = self.leaps.saturating_add(1);
+        } else {
+            self.reversals = self.reversals.saturating_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Random;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_steady_clock_is_local_time() {
+        let start = 1_700_000_000_000_000_000;
+        let mut clock = LocalClock::new(at(start));
+        for now in [start, start, start + 1, start + 1_000_000_001, start + 2_000_000_001] {
+            assert_eq!(clock.advance(at(now)), at(now));
+        }
+        assert_eq!((clock.leaps(), clock.reversals()), (0, 0));
+    }
+
+    #[test]
+    fn no_time_passes_in_a_leap() {
+        let mut clock = LocalClock::new(at(500));
+        assert_eq!(clock.advance(at(1_000_000_501)), at(500));
+        assert_eq!(clock.advance(at(1_000_000_601)), at(600));
+        assert_eq!(clock.advance(at(u64::MAX / 4)), at(600));
+        assert_eq!((clock.leaps(), clock.reversals()), (2, 0));
+    }
+
+    #[test]
+    fn no_time_passes_backwards() {
+        let mut clock = LocalClock::new(at(1_000));
+        assert_eq!(clock.advance(at(2_000)), at(2_000));
+        assert_eq!(clock.advance(at(1_999)), at(2_000));
+        assert_eq!(clock.advance(at(0)), at(2_000));
+        assert_eq!(clock.advance(at(10)), at(2_010));
+        assert_eq!((clock.leaps(), clock.reversals()), (0, 2));
+    }
+
+    #[test]
+    fn local_time_never_turns_and_never_leaps() {
+        let mut random = Random(17);
+        let mut clock = LocalClock::new(at(0));
+        let mut last = clock.now();
+        for _ in 0..100_000 {
+            let now = u64::from(random.below(u32::MAX)) << random.below(32);
+            let local = clock.advance(at(now));
+            assert!(last <= local && local.nanos() - last.nanos() <= LONGEST);
+            assert_eq!(local, clock.now());
+            last = local;
+        }
+    }
+}

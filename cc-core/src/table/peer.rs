@@ -1,0 +1,249 @@
+//! The receiver's flows: found by queue pair number, the stalest forgotten when there is no room.
+
+use super::place;
+use crate::units::{Nanos, Qpn, Stamp};
+
+/// What a [`PeerTable`] knew of a flow when a packet of it came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Seen {
+    /// It has a record.
+    Known,
+    /// A record was opened where none was, or where one had expired.
+    New,
+    /// A record was opened in place of one that still meant something.
+    Evicted,
+}
+
+#[derive(Clone, Copy)]
+struct Entry<S> {
+    /// The queue pair number, with `LIVE` set; zero when dead.
+    key: u32,
+    seen: Stamp,
+    record: S,
+}
+
+const _: () = assert!(size_of::<Entry<[u32; 2]>>() == 16);
+
+const LIVE: u32 = 1 << 31;
+
+/// Records of at most `SETS * WAYS` flows, 8 bytes each beside the record.
+///
+/// A number belongs to one set, and is looked for in its `WAYS` entries only: every operation but the sweep is
+/// O(`WAYS`), without probing or tombstones. A new flow takes the place of a dead entry, or else of the one seen
+/// least recently; when that one is older than the horizon nothing is lost, and otherwise it is counted.
+///
+/// Entries keep 32-bit stamps, so [`PeerTable::sweep`] must visit each of them every second, and the horizon
+/// must be at most two seconds. `SETS` is a power of two.
+pub struct PeerTable<S, const SETS: usize, const WAYS: usize> {
+    sets: [[Entry<S>; WAYS]; SETS],
+    cursor: usize,
+    live: u32,
+    evicted: u32,
+}
+
+impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
+    const BITS: u32 = SETS.trailing_zeros();
+    const SIZES: () = {
+        assert!(SETS.is_power_of_two() && SETS <= 1 << 24, "the number of sets is a power of two, at most 2^24");
+        assert!(WAYS >= 1, "a set has at least one way");
+    };
+
+    /// A table without flows. `blank` fills the dead entries and is never seen.
+    pub const fn new(blank: S) -> Self {
+        const { Self::SIZES };
+        let dead = Entry { key: 0, seen: Stamp::from_bits(0), record: blank };
+        Self { sets: [[dead; WAYS]; SETS], cursor: 0, live: 0, evicted: 0 }
+    }
+
+    /// The record of the flow that a packet belongs to, made by `open` when there is none.
+    ///
+    /// An entry last seen longer than `horizon` ago means nothing, and gives its place without being counted.
+    #[inline]
+    pub fn touch(&mut self, qpn: Qpn, now: Stamp, horizon: Nanos, open: impl FnOnce() -> S) -> Option<(&mut S, Seen)> {
+        let key = qpn.get() | LIVE;
+        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
+        let known = set.iter().position(|entry| entry.key == key);
+        let (way, seen) = match known {
+            Some(way) => (way, Seen::Known),
+            None => {
+                let (way, victim) = set.iter().enumerate().max_by_key(|(_, entry)| entry.staleness(now))?;
+                let seen = if victim.key == 0 {
+                    self.live = self.live.saturating_add(1);
+                    Seen::New
+                } else if now.since(victim.seen) > horizon {
+                    Seen::New
+                } else {
+                    self.evicted = self.evicted.saturating_add(1);
+                    Seen::Evicted
+                };
+                (way, seen)
+            }
+        };
+        let entry = set.get_mut(way)?;
+        if seen != Seen::Known {
+            *entry = Entry { key, seen: now, record: open() };
+        }
+        entry.seen = now;
+        Some((&mut entry.record, seen))
+    }
+
+    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh.
+    pub fn forget(&mut self, qpn: Qpn) {
+        let key = qpn.get() | LIVE;
+        let set = self.sets.get_mut(place(qpn, Self::BITS)).into_iter().flatten();
+        for entry in set.filter(|entry| entry.key == key) {
+            entry.key = 0;
+            self.live = self.live.saturating_sub(1);
+        }
+    }
+
+    /// Visits the next `sets` sets in turn and marks the entries dead that were last seen longer than `horizon`
+    /// ago.
+    pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize) {
+        for _ in 0..sets {
+            for entry in self.sets.get_mut(self.cursor).into_iter().flatten() {
+                if entry.key != 0 && now.since(entry.seen) > horizon {
+                    entry.key = 0;
+                    self.live = self.live.saturating_sub(1);
+                }
+            }
+            self.cursor = self.cursor.wrapping_add(1) & SETS.wrapping_sub(1);
+        }
+    }
+
+    /// Flows seen within the horizon, and those that expired since the sweep last came by.
+    #[inline]
+    pub const fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Records that were lost to a new flow while they still meant something.
+    #[inline]
+    pub const fn evicted(&self) -> u32 {
+        self.evicted
+    }
+}
+
+impl<S> Entry<S> {
+    /// Orders victims: the dead before the old, the old before the young.
+    #[inline]
+    const fn staleness(&self, now: Stamp) -> u32 {
+        if self.key == 0 { u32::MAX } else { now.since(self.seen).get() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::table::Random;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    const HORIZON: Nanos = Nanos::new(50_000);
+
+    fn at(nanos: u32) -> Stamp {
+        Stamp::from_bits(nanos)
+    }
+
+    #[test]
+    fn the_dead_go_first_then_the_expired_then_the_least_recently_seen() {
+        let mut table = PeerTable::<u32, 1, 3>::new(0);
+        let mut touch = |qpn, now, value| {
+            let (record, seen) = table.touch(Qpn::new(qpn), at(now), HORIZON, || value).unwrap();
+            (*record, seen)
+        };
+        assert_eq!(touch(1, 0, 10), (10, Seen::New));
+        assert_eq!(touch(2, 10, 20), (20, Seen::New));
+        assert_eq!(touch(3, 20, 30), (30, Seen::New));
+        assert_eq!(touch(1, 30, 99), (10, Seen::Known));
+        assert_eq!(touch(4, 40, 40), (40, Seen::Evicted));
+        assert_eq!(touch(3, 50, 99), (30, Seen::Known));
+        assert_eq!(touch(5, 50_031, 50), (50, Seen::New));
+        assert_eq!(touch(1, 50_032, 11), (11, Seen::Evicted));
+        assert_eq!((table.live(), table.evicted()), (3, 2));
+    }
+
+    #[test]
+    fn a_forgotten_flow_starts_afresh() {
+        let mut table = PeerTable::<u32, 2, 2>::new(0);
+        for qpn in [0, 0xff_ffff] {
+            assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, || 1).unwrap().0, 1);
+            table.forget(Qpn::new(qpn));
+            table.forget(Qpn::new(qpn));
+            assert_eq!(table.live(), 0);
+            assert_eq!(table.touch(Qpn::new(qpn), at(1), HORIZON, || 2), Some((&mut 2, Seen::New)));
+            table.forget(Qpn::new(qpn));
+        }
+    }
+
+    #[test]
+    fn a_swept_entry_does_not_come_to_life_when_the_stamps_wrap() {
+        let mut table = PeerTable::<u32, 4, 1>::new(0);
+        table.touch(Qpn::new(9), at(0), HORIZON, || 1);
+        for quarter_seconds in 1..=17u32 {
+            table.sweep(at(quarter_seconds.wrapping_mul(250_000_000)), HORIZON, 4);
+        }
+        // 2^32 ns later the stamp reads as if no time had passed.
+        assert_eq!(table.live(), 0);
+        assert_eq!(table.touch(Qpn::new(9), at(10), HORIZON, || 2), Some((&mut 2, Seen::New)));
+    }
+
+    #[test]
+    fn the_sweep_leaves_exactly_the_flows_within_the_horizon() {
+        let mut table = PeerTable::<u32, 16, 4>::new(0);
+        for qpn in 0..20 {
+            table.touch(Qpn::new(qpn), at(qpn * 5_000), HORIZON, || 0);
+        }
+        table.sweep(at(100_000), HORIZON, 16);
+        // Last seen at 50 us or later.
+        assert_eq!(table.live(), 10);
+    }
+
+    /// A million touches of four times more flows than fit, over ten wraps of the stamps, against a map that
+    /// remembers everything with full-width times.
+    #[test]
+    fn it_behaves_as_a_map_with_a_bounded_memory() {
+        const SETS: usize = 8;
+        const WAYS: usize = 4;
+        let mut table = PeerTable::<u32, SETS, WAYS>::new(0);
+        let mut known: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+        let mut random = Random(3);
+        let (mut now, mut evicted, mut swept) = (u64::from(u32::MAX - 1_000_000), 0, 0);
+        for step in 0..1_000_000 {
+            now += u64::from(1 + random.below(2_000) + 80_000 * u32::from(random.below(4) == 0));
+            let qpn = Qpn::new(random.below(SETS as u32 * WAYS as u32 * 4) * 0x1003);
+            let (set, stamp) = (place(qpn, 3), Stamp::from_bits(now as u32));
+            let neighbours: Vec<_> =
+                known.iter().filter(|&(&other, _)| place(Qpn::new(other), 3) == set).map(|(&q, &v)| (q, v)).collect();
+            let expected = if known.contains_key(&qpn.get()) {
+                Seen::Known
+            } else if neighbours.len() < WAYS {
+                Seen::New
+            } else {
+                let &(victim, (seen, _)) = neighbours.iter().min_by_key(|(_, (seen, _))| *seen).unwrap();
+                known.remove(&victim);
+                if now - seen > u64::from(HORIZON.get()) {
+                    Seen::New
+                } else {
+                    evicted += 1;
+                    Seen::Evicted
+                }
+            };
+            let (record, seen) = table.touch(qpn, stamp, HORIZON, || step).unwrap();
+            assert_eq!(seen, expected);
+            let entry = known.entry(qpn.get()).or_insert((now, step));
+            assert_eq!(*record, entry.1);
+            *record = record.wrapping_mul(31);
+            *entry = (now, *record);
+            if now - swept > 100_000_000 {
+                swept = now;
+                table.sweep(stamp, HORIZON, SETS);
+                known.retain(|_, (seen, _)| now - *seen <= u64::from(HORIZON.get()));
+            }
+            assert_eq!((table.live() as usize, table.evicted()), (known.len(), evicted));
+        }
+    }
+}

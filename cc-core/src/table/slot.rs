@@ -1,0 +1,482 @@
+//! The sender's flows: found by handle or by queue pair number, refused when the table is full.
+
+use super::place;
+use crate::units::Qpn;
+use core::fmt;
+use heapless::Vec;
+
+/// A flow of one [`SlotTable`]: the slot's index and its generation, in 32 bits.
+///
+/// A slot takes a new generation each time it is opened; after 128 openings of the same slot they repeat, and a
+/// handle kept for that long would be taken for the new flow's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Handle(u32);
+
+impl Handle {
+    /// The handle with these raw bits, as they came through a descriptor. Any word is safe: a table knows its own.
+    #[inline]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits & (Tag::GENERATION | 0xffff))
+    }
+
+    /// The raw bits: the index in the low half, the generation in the highest byte.
+    #[inline]
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The index of the slot, below the capacity of its table.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
+    pub const fn index(self) -> u16 {
+        self.0 as u16
+    }
+
+    const fn new(index: u16, tag: Tag) -> Self {
+        Self(tag.0 & Tag::GENERATION | index as u32)
+    }
+}
+
+/// Why a queue pair number was not bound to a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum BindError {
+    /// The handle's flow was closed.
+    Stale,
+    /// The flow is bound to another number.
+    Bound,
+    /// The number belongs to another flow.
+    Taken,
+    /// 0xffffff is the multicast queue pair (IBTA 1.4, 9.2), no flow's number.
+    Multicast,
+    /// Too many numbers fall near the same place of the map.
+    Crowded,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stale => "the flow was closed",
+            Self::Bound => "the flow has another queue pair number",
+            Self::Taken => "another flow has this queue pair number",
+            Self::Multicast => "0xffffff is the multicast queue pair",
+            Self::Crowded => "the queue pair map is crowded here",
+        })
+    }
+}
+
+impl core::error::Error for BindError {}
+
+/// Eight bits of generation, odd while the slot is open, above 24 bits: the queue pair number of an open slot,
+/// the next free slot of a closed one.
+#[derive(Clone, Copy)]
+struct Tag(u32);
+
+impl Tag {
+    const GENERATION: u32 = 0xff << 24;
+    const OPEN: u32 = 1 << 24;
+
+    const fn is_open(self) -> bool {
+        self.0 & Self::OPEN != 0
+    }
+
+    /// Whether the slot is open, and in the handle's generation.
+    const fn is_of(self, handle: Handle) -> bool {
+        self.is_open() && (self.0 ^ handle.0) & Self::GENERATION == 0
+    }
+
+    const fn qpn(self) -> Qpn {
+        Qpn::new(self.0)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a closed slot's link is the low half")]
+    const fn link(self) -> u16 {
+        self.0 as u16
+    }
+
+    const fn with(self, low: u32) -> Self {
+        Self(self.0 & Self::GENERATION | low)
+    }
+
+    const fn next_generation(self, low: u32) -> Self {
+        Self((self.0 & Self::GENERATION).wrapping_add(Self::OPEN) | low)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Slot<T> {
+    value: T,
+    tag: Tag,
+}
+
+const _: () = assert!(size_of::<Handle>() == 4 && size_of::<Slot<[u32; 13]>>() == 56);
+
+/// No slot: the end of the free list, an empty place of the map.
+const NONE: u16 = u16::MAX;
+/// What an open slot without a number holds; never a flow's number.
+const UNBOUND: Qpn = Qpn::new(0x00ff_ffff);
+/// Furthest that a number lies from its place in the map.
+const PROBES: u32 = 128;
+
+/// At most `N` flows, each with 4 bytes of its own and 2 `MAP / N` bytes of the map from queue pair numbers.
+///
+/// `MAP` is a power of two and at least `2 N`, so that the map is at most half full; `N` is at most 65 535, the
+/// reach of a 16-bit link. Every operation by handle is O(1). Look-up by number is one multiplication and 1.5
+/// comparisons on average when full, never more than 128; binding and closing cost as much, and the run of
+/// neighbours that closing moves up.
+///
+/// The table never evicts: a sender's flow without its state would be a flow without congestion control, so
+/// opening one too many is refused, and admission is the driver's decision.
+pub struct SlotTable<T, const N: usize, const MAP: usize> {
+    slots: Vec<Slot<T>, N>,
+    free: u16,
+    open: u16,
+    map: [u16; MAP],
+}
+
+impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
+    const BITS: u32 = MAP.trailing_zeros();
+    const MASK: usize = MAP.wrapping_sub(1);
+    const SIZES: () = {
+        assert!(N >= 1 && N <= NONE as usize, "a slot table holds 1 to 65,535 flows");
+        assert!(MAP.is_power_of_two() && MAP >> 1 >= N, "the map is a power of two, at least twice the capacity");
+    };
+
+    /// A table without flows.
+    pub const fn new() -> Self {
+        const { Self::SIZES };
+        Self { slots: Vec::new(), free: NONE, open: 0, map: [NONE; MAP] }
+    }
+
+    /// How many flows are open.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.open as usize
+    }
+
+    /// Whether no flow is open.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Takes in a flow, or hands it back when the table is full.
+    pub fn open(&mut self, value: T) -> Result<Handle, T> {
+        let index = self.free;
+        let tag = if let Some(slot) = self.slots.get_mut(usize::from(index)) {
+            self.free = slot.tag.link();
+            let tag = slot.tag.next_generation(UNBOUND.get());
+            *slot = Slot { value, tag };
+            Handle::new(index, tag)
+        } else {
+            let Ok(index) = u16::try_from(self.slots.len()) else { return Err(value) };
+            let tag = Tag(Tag::OPEN).with(UNBOUND.get());
+            self.slots.push(Slot { value, tag }).map_err(|slot| slot.value)?;
+            Handle::new(index, tag)
+        };
+        self.open = self.open.saturating_add(1);
+        Ok(tag)
+    }
+
+    /// Lets a flow go, and its number with it; `None` when it was closed before.
+    pub fn close(&mut self, handle: Handle) -> Option<T> {
+        let slot = *self.slot(handle)?;
+        self.unmap(handle.index(), slot.tag.qpn());
+        let free = self.free;
+        self.slot_mut(handle)?.tag = slot.tag.next_generation(u32::from(free));
+        self.free = handle.index();
+        self.open = self.open.saturating_sub(1);
+        Some(slot.value)
+    }
+
+    /// The flow of a handle; `None` when it was closed.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> Option<&T> {
+        self.slot(handle).map(|slot| &slot.value)
+    }
+
+    /// The flow of a handle; `None` when it was closed.
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut T> {
+        self.slot_mut(handle).map(|slot| &mut slot.value)
+    }
+
+    /// The open flow at an index, as a sweep or a timer names it.
+    #[inline]
+    pub fn at(&self, index: u16) -> Option<Handle> {
+        let slot = self.slots.get(usize::from(index))?;
+        slot.tag.is_open().then_some(Handle::new(index, slot.tag))
+    }
+
+    /// The queue pair number bound to a flow.
+    #[inline]
+    pub fn qpn(&self, handle: Handle) -> Option<Qpn> {
+        self.slot(handle).map(|slot| slot.tag.qpn()).filter(|&qpn| qpn != UNBOUND)
+    }
+
+    /// The flow that a queue pair number is bound to, and its handle.
+    #[inline]
+    pub fn find_mut(&mut self, qpn: Qpn) -> Option<(Handle, &mut T)> {
+        let (index, _) = self.probe(qpn)?;
+        let slot = self.slots.get_mut(usize::from(index))?;
+        Some((Handle::new(index, slot.tag), &mut slot.value))
+    }
+
+    /// The flow that a queue pair number is bound to.
+    #[inline]
+    pub fn find(&self, qpn: Qpn) -> Option<Handle> {
+        let (index, _) = self.probe(qpn)?;
+        let slot = self.slots.get(usize::from(index))?;
+        Some(Handle::new(index, slot.tag))
+    }
+
+    /// Binds a flow to its local queue pair number, once that is known. Binding it again to the same number
+    /// changes nothing; an error changes nothing either.
+    pub fn bind(&mut self, handle: Handle, qpn: Qpn) -> Result<(), BindError> {
+        if qpn == UNBOUND {
+            return Err(BindError::Multicast);
+        }
+        let bound = self.slot(handle).ok_or(BindError::Stale)?.tag.qpn();
+        if bound != UNBOUND {
+            return if bound == qpn { Ok(()) } else { Err(BindError::Bound) };
+        }
+        if self.probe(qpn).is_some() {
+            return Err(BindError::Taken);
+        }
+        let mut place = place(qpn, Self::BITS);
+        for _ in 0..PROBES {
+            if let Some(entry @ &mut NONE) = self.map.get_mut(place) {
+                *entry = handle.index();
+                let slot = self.slot_mut(handle).ok_or(BindError::Stale)?;
+                slot.tag = slot.tag.with(qpn.get());
+                return Ok(());
+            }
+            place = place.wrapping_add(1) & Self::MASK;
+        }
+        Err(BindError::Crowded)
+    }
+
+    #[inline]
+    fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
+        self.slots.get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, handle: Handle) -> Option<&mut Slot<T>> {
+        self.slots.get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
+    }
+
+    /// The slot bound to a number and its place in the map. An unbound slot is in no place, so the number that
+    /// stands for it is never found.
+    #[inline]
+    fn probe(&self, qpn: Qpn) -> Option<(u16, usize)> {
+        let mut place = place(qpn, Self::BITS);
+        for _ in 0..PROBES {
+            let index = *self.map.get(place)?;
+            // An empty place names no slot and ends the run.
+            let slot = self.slots.get(usize::from(index))?;
+            if slot.tag.qpn() == qpn {
+                return Some((index, place));
+            }
+            place = place.wrapping_add(1) & Self::MASK;
+        }
+        None
+    }
+
+    /// Takes a slot out of the map and closes the gap, so that no run is broken and no tombstone stays.
+    fn unmap(&mut self, index: u16, qpn: Qpn) {
+        let Some((found, mut gap)) = self.probe(qpn) else { return };
+        debug_assert_eq!(found, index);
+        let mut place = gap;
+        loop {
+            place = place.wrapping_add(1) & Self::MASK;
+            let Some(&next) = self.map.get(place) else { return };
+            let Some(slot) = self.slots.get(usize::from(next)) else { break };
+            // An entry may move up to the gap only when that is not before its own place.
+            let home = super::place(slot.tag.qpn(), Self::BITS);
+            if place.wrapping_sub(home) & Self::MASK >= place.wrapping_sub(gap) & Self::MASK {
+                self.put(gap, next);
+                gap = place;
+            }
+        }
+        self.put(gap, NONE);
+    }
+
+    fn put(&mut self, place: usize, index: u16) {
+        if let Some(entry) = self.map.get_mut(place) {
+            *entry = index;
+        }
+    }
+}
+
+impl<T: Copy, const N: usize, const MAP: usize> Default for SlotTable<T, N, MAP> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::table::Random;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    #[test]
+    fn one_flow_too_many_is_handed_back_and_changes_nothing() {
+        let mut table = SlotTable::<u32, 127, 256>::new();
+        let handles: Vec<_> = (0..127).map(|value| table.open(value).unwrap()).collect();
+        assert_eq!(table.open(127), Err(127));
+        assert_eq!(table.len(), 127);
+        for (value, &handle) in handles.iter().enumerate() {
+            assert_eq!(table.get(handle), Some(&(value as u32)));
+        }
+    }
+
+    #[test]
+    fn a_full_table_takes_a_flow_for_each_that_leaves() {
+        let mut table = SlotTable::<u32, 16, 32>::new();
+        let mut handles: Vec<_> = (0..16).map(|value| table.open(value).unwrap()).collect();
+        let mut random = Random(7);
+        for value in 0..1_000_000 {
+            let which = random.below(16) as usize;
+            assert!(table.close(handles[which]).is_some());
+            assert_eq!(table.get(handles[which]), None);
+            handles[which] = table.open(value).unwrap();
+            assert_eq!(table.open(0), Err(0));
+        }
+    }
+
+    #[test]
+    fn the_links_reach_sixty_five_thousand_flows() {
+        let mut table = std::boxed::Box::new(SlotTable::<u8, 65_535, 131_072>::new());
+        for number in 0..65_535u32 {
+            let handle = table.open(0).unwrap();
+            table.bind(handle, Qpn::new(number.wrapping_mul(0x101))).unwrap();
+        }
+        assert_eq!(table.open(0), Err(0));
+        for number in 0..65_535u32 {
+            assert!(table.find(Qpn::new(number.wrapping_mul(0x101))).is_some());
+        }
+    }
+
+    #[test]
+    fn a_closed_handle_finds_nothing_whatever_comes_after() {
+        let mut table = SlotTable::<u32, 2, 4>::new();
+        let old = table.open(1).unwrap();
+        assert_eq!(table.close(old), Some(1));
+        assert_eq!(table.close(old), None);
+        for value in 2..128 {
+            assert_eq!(table.get(old), None);
+            assert_eq!(table.bind(old, Qpn::new(5)), Err(BindError::Stale));
+            let new = table.open(value).unwrap();
+            assert_eq!(new.index(), old.index());
+            assert_eq!(table.get(old), None);
+            assert_eq!(table.close(new), Some(value));
+        }
+    }
+
+    #[test]
+    fn no_word_is_a_handle_but_those_given_out() {
+        let mut table = SlotTable::<u32, 4, 8>::new();
+        let open = table.open(1).unwrap();
+        let closed = table.open(2).unwrap();
+        table.close(closed);
+        for generation in 0..=0xff {
+            for index in [0, 1, 2, 3, 4, 0xffff] {
+                let handle = Handle::from_bits(generation << 24 | index);
+                assert_eq!(table.get(handle).is_some(), handle == open);
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_belongs_to_one_flow_and_a_flow_has_one_number() {
+        let mut table = SlotTable::<u32, 4, 8>::new();
+        let (a, b) = (table.open(1).unwrap(), table.open(2).unwrap());
+        assert_eq!(table.qpn(a), None);
+        assert_eq!(table.find(Qpn::new(0xff_ffff)), None);
+        assert_eq!(table.bind(a, Qpn::new(0xff_ffff)), Err(BindError::Multicast));
+        assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
+        assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
+        assert_eq!(table.bind(a, Qpn::new(18)), Err(BindError::Bound));
+        assert_eq!(table.bind(b, Qpn::new(17)), Err(BindError::Taken));
+        assert_eq!(table.find(Qpn::new(17)), Some(a));
+        assert_eq!(table.find(Qpn::new(18)), None);
+        table.close(a);
+        assert_eq!(table.find(Qpn::new(17)), None);
+        assert_eq!(table.bind(b, Qpn::new(17)), Ok(()));
+        assert_eq!(table.find_mut(Qpn::new(17)).map(|(handle, value)| (handle, *value)), Some((b, 2)));
+    }
+
+    #[test]
+    fn a_look_up_never_takes_more_than_the_stated_probes() {
+        let mut table = SlotTable::<u32, 256, 512>::new();
+        let mut near = (0..1 << 20).map(Qpn::new).filter(|&qpn| place(qpn, 9) == 500);
+        let first = table.open(0).unwrap();
+        table.bind(first, near.next().unwrap()).unwrap();
+        for _ in 1..128 {
+            let handle = table.open(0).unwrap();
+            table.bind(handle, near.next().unwrap()).unwrap();
+        }
+        let (late, qpn) = (table.open(0).unwrap(), near.next().unwrap());
+        assert_eq!(table.bind(late, qpn), Err(BindError::Crowded));
+        assert_eq!((table.qpn(late), table.find(qpn)), (None, None));
+        table.close(first);
+        assert_eq!(table.bind(late, qpn), Ok(()));
+        assert_eq!(table.find(qpn), Some(late));
+    }
+
+    /// A million steps at full load against maps, with numbers that crowd the end of the map and run over it.
+    #[test]
+    fn it_behaves_as_two_maps_do() {
+        const N: usize = 64;
+        let mut table = SlotTable::<u32, N, 128>::new();
+        let crowd = (0..1 << 22).map(Qpn::new).filter(|&qpn| place(qpn, 7) >= 120).take(40);
+        let numbers: Vec<_> = crowd.chain((0..60).map(|n| Qpn::new(n * 0x1_0001))).collect();
+        let mut flows: Vec<(Handle, u32, Option<Qpn>)> = Vec::new();
+        let mut bound = BTreeMap::new();
+        let mut random = Random(1);
+        for step in 0..1_000_000 {
+            let number = numbers[random.below(100) as usize];
+            if flows.len() == N {
+                assert_eq!(table.open(step), Err(step));
+                let (handle, value, qpn) = flows.swap_remove(random.below(N as u32) as usize);
+                assert_eq!(table.close(handle), Some(value));
+                qpn.map(|qpn| bound.remove(&qpn.get()));
+            } else {
+                flows.push((table.open(step).unwrap(), step, None));
+            }
+            let chosen = random.below(flows.len() as u32) as usize;
+            let (handle, value, qpn) = &mut flows[chosen];
+            *value = value.wrapping_add(1);
+            *table.get_mut(*handle).unwrap() = *value;
+            let expected = match (&qpn, bound.contains_key(&number.get())) {
+                (Some(own), _) if *own == number => Ok(()),
+                (Some(_), _) => Err(BindError::Bound),
+                (None, true) => Err(BindError::Taken),
+                (None, false) => Ok(()),
+            };
+            assert_eq!(table.bind(*handle, number), expected);
+            if expected.is_ok() {
+                *qpn = Some(number);
+                bound.insert(number.get(), *handle);
+            }
+            let wanted = numbers[random.below(100) as usize];
+            assert_eq!(table.find(wanted), bound.get(&wanted.get()).copied());
+            if step % 1_024 == 0 {
+                for wanted in &numbers {
+                    assert_eq!(table.find(*wanted), bound.get(&wanted.get()).copied());
+                }
+                for &(handle, value, qpn) in &flows {
+                    assert_eq!((table.get(handle), table.qpn(handle)), (Some(&value), qpn));
+                    assert_eq!(table.at(handle.index()), Some(handle));
+                }
+                assert_eq!(table.len(), flows.len());
+            }
+        }
+    }
+}
