@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod board;
+pub mod capture;
 pub mod core;
 pub mod probe;
