@@ -86,7 +86,6 @@ pub trait Core {
     fn answer(&mut self, value: u32);
     /// Sets the machine timer interrupt line, from the present cycle on: that cycle itself sees it.
     fn set_timer_line(&mut self, high: bool);
-    /// Sets the machine external interrupt line, from the present cycle on.
     /// Sets the machine external interrupt line, in the same way. It goes before the timer's.
     fn set_external_line(&mut self, high: bool);
     /// Lets time pass without instructions up to `cycle`: only while [`Stop::Idle`].
