@@ -108,7 +108,6 @@ pub struct Board<C> {
     mtimecmp: u64,
     pacer: [u32; 3],
     log: [u32; 3],
-    pins: u32,
     rx_head: u32,
     rx_tail: u32,
     tx_head: u32,
@@ -149,7 +148,6 @@ impl<C: Core> Board<C> {
             mtimecmp: u64::MAX,
             pacer: [0; 3],
             log: [0; 3],
-            pins: 0,
             rx_head: 0,
             rx_tail: 0,
             tx_head: 0,
@@ -170,8 +168,8 @@ impl<C: Core> Board<C> {
             .as_slice()
             .try_into()
             .map_err(|_| anyhow::anyhow!("the image reported {} words about itself", self.report_words.len()))?;
-        let [qps, state_bytes, qp_bytes, peers, peer_bytes, states, state_stride] = words;
-        Ok(Report { qps, state_bytes, qp_bytes, peers, peer_bytes, states, state_stride })
+        let [qps, state_bytes, qp_bytes, peers, peer_bytes] = words;
+        Ok(Report { qps, state_bytes, qp_bytes, peers, peer_bytes })
     }
 
     /// The core.
@@ -331,7 +329,7 @@ impl<C: Core> Board<C> {
                 self.probes.paced(cycle);
                 self.acts.push((cycle, Act::Pace(PacerStore { index: value, rate, window, hold })));
             }
-            register::PINS => self.pins = value,
+            register::BUSY_PIN | register::TIMER_PIN => {}
             register::EXIT => bail!("the image ended with code {value}"),
             register::RX_TAIL => {
                 self.rx_tail = value;
