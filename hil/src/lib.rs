@@ -4,4 +4,5 @@
 pub mod board;
 pub mod capture;
 pub mod core;
+pub mod elf;
 pub mod probe;

@@ -7,7 +7,9 @@ use core::ptr;
 use critical_section::CriticalSection;
 use embedded_hal::digital::{ErrorType, OutputPin};
 use nic::descriptor::Descriptor;
-use nic::layout::{DEVICE_BASE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot, register};
+use nic::layout::{
+    DEVICE_BASE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
+};
 use riscv::register::{mie, mstatus};
 
 /// What the device reads and writes in RAM.
@@ -57,25 +59,14 @@ pub fn set_timer(time: u64) {
     store(register::MTIMECMP_HI, (time >> 32) as u32);
 }
 
-/// One of the board's marker pins.
+/// One of the board's marker pins, by its register.
 #[derive(Clone, Copy, Debug)]
 pub struct Pin(u32);
 
-/// High while the firmware works on a descriptor.
-pub const BUSY: Pin = Pin(1);
-
-static PINS: Owned<u32> = Owned::new(0);
-
-impl Pin {
-    fn set(self, high: bool) {
-        critical_section::with(|cs| {
-            PINS.with(cs, |pins| {
-                *pins = if high { *pins | self.0 } else { *pins & !self.0 };
-                store(register::PINS, *pins);
-            });
-        });
-    }
-}
+/// High while the main loop works on a descriptor.
+pub const BUSY: Pin = Pin(register::BUSY_PIN);
+/// High inside the timer interrupt.
+pub const TIMER: Pin = Pin(register::TIMER_PIN);
 
 impl ErrorType for Pin {
     type Error = Infallible;
@@ -83,18 +74,18 @@ impl ErrorType for Pin {
 
 impl OutputPin for Pin {
     fn set_low(&mut self) -> Result<(), Infallible> {
-        self.set(false);
+        store(self.0, 0);
         Ok(())
     }
 
     fn set_high(&mut self) -> Result<(), Infallible> {
-        self.set(true);
+        store(self.0, 1);
         Ok(())
     }
 }
 
 /// The settings that the driver wrote before the image started: reaction point, notification point, port.
-pub fn settings() -> ([u32; 32], [u32; 32], [u32; 3]) {
+pub fn settings() -> ([u32; SETTINGS], [u32; SETTINGS], [u32; 3]) {
     // SAFETY: plain words in RAM, written before start-up and never again.
     unsafe { ((*shared()).rp_settings, (*shared()).np_settings, (*shared()).port) }
 }
@@ -156,16 +147,16 @@ impl TxRing {
         unsafe { (&raw mut (*shared()).tx).cast::<TxSlot>().add(slot) }
     }
 
-    /// Room for the next frame, or `None` while the ring is full.
-    pub fn room(&mut self) -> Option<&mut [u8]> {
+    /// Room for the next frame; none while the ring is full.
+    pub fn room(&mut self) -> &mut [u8] {
         // SAFETY: a word of `SHARED`; volatile, since the device writes it.
         let head = unsafe { ptr::read_volatile(&raw const (*shared()).tx_head) };
         if self.tail.wrapping_sub(head) as usize >= TX_SLOTS {
-            return None;
+            return &mut [];
         }
         // SAFETY: the slot at the tail belongs to the firmware until the tail moves; bytes are valid in any pattern.
         let frame: &mut [u8; TX_FRAME_BYTES] = unsafe { &mut *(&raw mut (*self.slot()).frame) };
-        Some(frame)
+        frame
     }
 
     /// Hands the frame just written, `length` bytes of it, to the device.
@@ -218,6 +209,18 @@ pub fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
     riscv::asm::wfi();
     // SAFETY: closes it again before interrupts come back on.
     unsafe { mie::clear_mext() };
+}
+
+/// Where the reset code goes once there is a stack.
+#[unsafe(no_mangle)]
+extern "C" fn start() -> ! {
+    crate::run()
+}
+
+/// The machine timer interrupt.
+#[unsafe(no_mangle)]
+extern "C" fn timer() {
+    crate::tick();
 }
 
 /// Ends the run.
