@@ -1,0 +1,78 @@
+//! The switch: an egress queue for data and one for everything else at each port, and the library's congestion points.
+
+use super::packet::Packet;
+use super::{Link, Picos, instant};
+use cc_core::{Bytes, Port};
+use cc_cp::engine::{CpEngine, CpError};
+use cc_cp::red::{Red, RedSettings};
+use std::collections::VecDeque;
+
+/// Ports that a switch can have.
+pub(super) const PORTS: usize = 64;
+/// Priority of data; the other queue, of ACKs and CNPs, is served first and never marked.
+const DATA: usize = 3;
+
+#[derive(Debug, Default)]
+struct Egress {
+    control: VecDeque<Packet>,
+    data: VecDeque<Packet>,
+    data_bytes: u32,
+    busy: bool,
+}
+
+/// An output-queued switch.
+pub(super) struct Switch {
+    ports: Vec<Egress>,
+    link: Link,
+    congestion: Box<CpEngine<Red, PORTS, 8>>,
+    /// The longest data queue seen, in bytes.
+    pub(super) longest: u32,
+}
+
+impl Switch {
+    /// A switch with so many ports of one speed, each marking by these settings.
+    pub(super) fn new(ports: usize, link: Link, port: &Port, red: &RedSettings, seed: u64) -> Result<Self, CpError> {
+        let mut congestion = Box::new(CpEngine::new(seed));
+        for index in 0..ports {
+            congestion.configure(instant(0), index, DATA, port, red)?;
+        }
+        let ports = (0..ports).map(|_| Egress::default()).collect();
+        Ok(Self { ports, link, congestion, longest: 0 })
+    }
+
+    /// A packet has arrived for the host at `packet.to`. Answers whether that port was idle: then call
+    /// [`Switch::transmit`].
+    pub(super) fn enqueue(&mut self, packet: Packet) -> bool {
+        let egress = &mut self.ports[packet.to];
+        if packet.is_data() {
+            egress.data_bytes += packet.frame_bytes;
+            self.longest = self.longest.max(egress.data_bytes);
+            egress.data.push_back(packet);
+        } else {
+            egress.control.push_back(packet);
+        }
+        !std::mem::replace(&mut egress.busy, true)
+    }
+
+    /// The port takes its next packet. Answers when the port is free again, and the packet; `None` when it falls idle.
+    pub(super) fn transmit(&mut self, now: Picos, port: usize) -> Option<(Picos, Packet)> {
+        let egress = &mut self.ports[port];
+        let packet = match egress.control.pop_front() {
+            Some(packet) => packet,
+            None => match egress.data.pop_front() {
+                Some(mut packet) => {
+                    let queued = Bytes::new(egress.data_bytes);
+                    egress.data_bytes -= packet.frame_bytes;
+                    let seen = cc_cp::Packet { bytes: Bytes::new(packet.frame_bytes), queued, ecn: packet.ecn };
+                    packet.ecn = self.congestion.dequeue(instant(now), port, DATA, &seen).apply(packet.ecn);
+                    packet
+                }
+                None => {
+                    egress.busy = false;
+                    return None;
+                }
+            },
+        };
+        Some((now + self.link.serialisation(packet.frame_bytes), packet))
+    }
+}
