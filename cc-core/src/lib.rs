@@ -36,6 +36,7 @@ pub mod signal;
 pub mod table;
 pub mod units;
 pub mod wheel;
+pub mod wire;
 
 pub use port::Port;
 pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Mark};
