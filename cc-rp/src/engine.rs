@@ -238,7 +238,6 @@ pub struct RpEngine<A: ReactionPoint, const N: usize, const MAP: usize> {
 
 impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Bytes of memory that a flow costs: all that grows with `N`, divided by `N`.
-    #[expect(clippy::integer_division, clippy::arithmetic_side_effects, reason = "evaluated at compile time only")]
     pub const QP_BYTES: usize = {
         let table = size_of::<SlotTable<Flow<A>, N, MAP>>() - size_of::<SlotTable<Flow<A>, 1, 2>>();
         let wakes = size_of::<Wheel<N>>() - size_of::<Wheel<1>>();
