@@ -443,6 +443,14 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         }
     }
 
+    /// For boards whose hardware spaces no packets: a packet of this many bytes leaves now. Answers how long the next
+    /// one of the flow has to wait; `None` when the flow was closed.
+    pub fn depart(&mut self, now: Instant, handle: Handle, bytes: Bytes) -> Option<Nanos> {
+        let now = self.clock.advance(now).stamp();
+        let next = self.flows.get_mut(handle)?.pacer.depart(now, bytes);
+        Some(if next.is_due(now) { Nanos::ZERO } else { next.since(now) })
+    }
+
     #[inline]
     fn visit(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
         if now.stamp().since(self.visited) >= Self::VISIT {
