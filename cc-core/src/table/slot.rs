@@ -189,7 +189,7 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// Lets a flow go, and its number with it; `None` when it was closed before.
     pub fn close(&mut self, handle: Handle) -> Option<T> {
         let slot = *self.slot(handle)?;
-        self.unmap(handle.index(), slot.tag.qpn());
+        self.unmap(slot.tag.qpn());
         let free = self.free;
         self.slot_mut(handle)?.tag = slot.tag.closed(free);
         self.free = handle.index();
@@ -291,10 +291,9 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         None
     }
 
-    /// Takes a slot out of the map and closes the gap, so that no run is broken and no tombstone stays.
-    fn unmap(&mut self, index: u16, qpn: Qpn) {
-        let Some((found, mut gap)) = self.probe(qpn) else { return };
-        debug_assert_eq!(found, index);
+    /// Takes a number out of the map and closes the gap, so that no run is broken and no tombstone stays.
+    fn unmap(&mut self, qpn: Qpn) {
+        let Some((_, mut gap)) = self.probe(qpn) else { return };
         let mut place = gap;
         loop {
             place = place.wrapping_add(1) & Self::MASK;
