@@ -6,4 +6,5 @@ pub mod capture;
 pub mod core;
 pub mod crc;
 pub mod elf;
+pub mod fabric;
 pub mod probe;

@@ -2,6 +2,16 @@
 
 /// The opcode of a congestion notification packet.
 pub const CNP: u8 = 0x81;
+/// The opcode of the first packet of a SEND over a reliable connection.
+pub const SEND_FIRST: u8 = 0x00;
+/// The opcode of a packet inside a SEND.
+pub const SEND_MIDDLE: u8 = 0x01;
+/// The opcode of the last packet of a SEND.
+pub const SEND_LAST: u8 = 0x02;
+/// The opcode of a SEND that is one packet.
+pub const SEND_ONLY: u8 = 0x04;
+/// The opcode of an acknowledgement over a reliable connection.
+pub const ACKNOWLEDGE: u8 = 0x11;
 /// The opcode of a datagram that is one packet, which management datagrams are.
 pub const UD_SEND_ONLY: u8 = 0x64;
 

@@ -1,6 +1,7 @@
 //! The verbs of the program, one file each.
 
 mod run;
+mod synth;
 
 use clap::{Parser, Subcommand};
 
@@ -16,6 +17,8 @@ pub(crate) struct Cli {
 enum Verb {
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
+    /// Writes a capture of a congested port, made by the simulated fabric.
+    Synth(synth::Args),
 }
 
 impl Cli {
@@ -23,6 +26,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
             Verb::Run(args) => run::run(&args),
+            Verb::Synth(args) => synth::run(&args),
         }
     }
 }

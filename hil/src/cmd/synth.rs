@@ -66,9 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = || args.output.display().to_string();
     let mut file = Writer::create(&args.output, &["receiver"]).with_context(name)?;
     let summary = scenario
-        .run::<Rp, Np>(&rp, &np, &red, &mut |time, frame| {
-            Ok(file.write(0, START + time, frame, frame.len() as u32)?)
-        })
+        .run::<Rp, Np>(&rp, &np, &red, &mut |time, frame| Ok(file.write(0, START + time, frame, frame.len() as u32)?))
         .with_context(name)?;
     file.finish().with_context(name)?;
     println!(

@@ -5,9 +5,9 @@ use super::{Link, Picos, instant};
 use cc_core::params::ParamError;
 use cc_core::table::Handle;
 use cc_core::wire::{Roce, opcode};
-use cc_core::{Bytes, CnpHint, Ecn, Port, Psn, Qpn};
+use cc_core::{Bytes, CnpHint, Ecn, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::{Cnp, NpEngine};
-use cc_rp::{Decision, RateLimiter, RpEngine};
+use cc_rp::{RateLimiter, RpEngine};
 use std::collections::VecDeque;
 
 /// QPs that a host's reaction point can hold.
@@ -17,7 +17,7 @@ const QPS: usize = 64;
 struct NoDevice;
 
 impl RateLimiter for NoDevice {
-    fn pace(&mut self, _slot: u16, _decision: &Decision) {}
+    fn set(&mut self, _index: u16, _rate: Rate, _window: Bytes, _hold: Nanos) {}
 }
 
 /// A flow that this host sends.
@@ -28,13 +28,13 @@ struct Sending {
     next_psn: Psn,
     /// Packets of the present message that are still to be sent.
     left: u32,
+    /// When the pacer lets the next packet go.
+    due: Picos,
 }
 
 /// What a message looks like.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// Payload bytes of a packet.
-    pub(super) payload: u32,
     /// Bytes of a packet's frame.
     pub(super) frame_bytes: u32,
     /// Packets of a message.
@@ -53,6 +53,8 @@ pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     free: Picos,
     /// When the next look at the send queues is scheduled, if it is.
     pub(super) look: Option<Picos>,
+    /// When the engines are to be called next, if that is scheduled.
+    pub(super) wake: Option<Picos>,
     completed: u32,
 }
 
@@ -65,7 +67,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         np: &N::Settings,
     ) -> Result<Self, ParamError> {
         Ok(Self {
-            rp: Box::new(RpEngine::new(instant(0), port, rp)?),
+            rp: Box::new(RpEngine::new(instant(0), port, R::check(rp, &port)?)),
             np: Box::new(NpEngine::new(instant(0), port, np)?),
             link,
             messages,
@@ -73,17 +75,19 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             control: VecDeque::new(),
             free: 0,
             look: None,
+            wake: None,
             completed: 0,
         })
     }
 
     /// Begins to send on a flow. `false` when the reaction point has no room.
     pub(super) fn open(&mut self, now: Picos, index: usize, flow: &Flow) -> bool {
-        let Some(handle) = self.rp.open(instant(now)) else { return false };
+        let Some(handle) = self.rp.open(instant(now), 3, &mut NoDevice) else { return false };
         if self.rp.bind(handle, flow.sender_qpn).is_err() {
             return false;
         }
-        self.sending.push(Sending { flow: index, handle, next_psn: flow.first_psn, left: self.messages.packets });
+        let left = self.messages.packets;
+        self.sending.push(Sending { flow: index, handle, next_psn: flow.first_psn, left, due: now });
         true
     }
 
@@ -94,7 +98,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
     /// A CNP for one of this host's flows has arrived.
     pub(super) fn notified(&mut self, now: Picos, qpn: Qpn, hint: CnpHint) {
-        self.rp.cnp(instant(now), qpn, hint, 1, &mut NoDevice);
+        self.rp.cnp(instant(now), qpn, hint, &mut NoDevice);
     }
 
     /// A data packet has arrived; `None` unless the notification point answers with a CNP.
@@ -113,10 +117,15 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
     }
 
     /// Lets the engines do what has fallen due. Answers when they want to be called next.
-    pub(super) fn wake(&mut self, now: Picos) -> Option<Picos> {
-        self.rp.wake(instant(now), &mut NoDevice);
+    pub(super) fn wake(&mut self, now: Picos) -> Picos {
+        while self.rp.wake(instant(now), &mut NoDevice).is_some() || self.rp.next_wake() == Nanos::ZERO {}
         self.np.wake(instant(now));
-        self.rp.next_wake().map(|next| next.nanos() * 1_000)
+        self.next_wake(now)
+    }
+
+    /// When the engines want to be called next, as of a call at `now`.
+    pub(super) fn next_wake(&self, now: Picos) -> Picos {
+        (now / 1_000 + Picos::from(self.rp.next_wake().get())) * 1_000
     }
 
     /// Takes the next packet, if the cable is free and one may go. Answers the packet and when its last bit is sent;
@@ -129,13 +138,10 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             self.free = now + self.link.serialisation(packet.frame_bytes);
             return Ok((packet, self.free));
         }
-        let due = |sending: &Sending| self.rp.departure(sending.handle).map_or(Picos::MAX, |at| at.nanos() * 1_000);
-        let next = self.sending.iter().enumerate().map(|(index, sending)| (due(sending), index)).min();
-        let Some((at, index)) = next else { return Err(None) };
-        if at > now {
-            return Err((at != Picos::MAX).then_some(at));
+        let Some(sending) = self.sending.iter_mut().min_by_key(|sending| sending.due) else { return Err(None) };
+        if sending.due > now {
+            return Err(Some(sending.due));
         }
-        let sending = &mut self.sending[index];
         let Messages { packets, frame_bytes, .. } = self.messages;
         let opcode = match (sending.left == packets, sending.left == 1) {
             (true, true) => opcode::SEND_ONLY,
@@ -153,7 +159,10 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         };
         sending.next_psn = psn.plus(1);
         sending.left = if sending.left == 1 { packets } else { sending.left - 1 };
-        self.rp.sent(instant(now), sending.handle, psn, Bytes::new(frame_bytes), &mut NoDevice);
+        let bytes = Bytes::new(frame_bytes);
+        self.rp.sent(instant(now), sending.handle, psn, bytes, &mut NoDevice);
+        let wait = self.rp.depart(instant(now), sending.handle, bytes).unwrap_or(Nanos::MAX);
+        sending.due = (now / 1_000 + Picos::from(wait.get())) * 1_000;
         self.free = now + self.link.serialisation(frame_bytes);
         Ok((packet, self.free))
     }

@@ -121,8 +121,9 @@ impl Incast {
             mtu: Bytes::new(frame_bytes),
             base_rtt: Nanos::new(u32::try_from(base_rtt).context("the cables are too long")?),
         };
-        let messages = Messages { payload: self.payload, frame_bytes, packets: self.message };
-        let hosts = (0..=receiver).map(|_| Host::new(link, port, messages, rp, np)).collect::<Result<_, _>>()?;
+        let messages = Messages { frame_bytes, packets: self.message };
+        let host = |_| Host::<R, N>::new(link, port, messages, rp, np);
+        let hosts = (0..=receiver).map(host).collect::<Result<_, _>>()?;
         let switch = Switch::new(receiver + 1, link, &port, red, self.seed)?;
         let summary = Summary::default();
         let mut run = Run { scenario: *self, flows, hosts, switch, link, agenda: Agenda::new(), tap, frame, summary };
@@ -141,7 +142,8 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
             let request = cm::Message::Request { local_id, local_qpn, starting_psn };
             let at = random.draw() % 1_000_000;
             let host = flow.sender;
-            self.hosts[host].send(self.control(index, flow.receiver, Body::Handshake(request), Ecn::NotEct));
+            let packet = self.control(index, flow.receiver, Body::Handshake(request), Ecn::NotEct);
+            self.hosts[host].send(packet);
             self.look(host, at);
         }
     }
@@ -175,7 +177,8 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
         while let Some((now, event)) = self.agenda.next(end) {
             match event {
                 Event::Look(host) => self.transmit(now, host),
-                Event::Wake(host) => self.wake(now, host),
+                Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host),
+                Event::Wake(_) => {} // overtaken by an earlier wake
                 Event::AtSwitch(packet) => {
                     if self.switch.enqueue(packet) {
                         self.forward(now, packet.to);
@@ -210,8 +213,16 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     }
 
     fn wake(&mut self, now: Picos, host: usize) {
-        if let Some(next) = self.hosts[host].wake(now) {
-            self.agenda.add(next.max(now + 1_000), Event::Wake(host));
+        self.hosts[host].wake = None;
+        let next = self.hosts[host].wake(now);
+        self.rearm(host, next);
+    }
+
+    /// Schedules a wake, unless an earlier one is scheduled.
+    fn rearm(&mut self, host: usize, at: Picos) {
+        if self.hosts[host].wake.is_none_or(|scheduled| at < scheduled) {
+            self.hosts[host].wake = Some(at);
+            self.agenda.add(at, Event::Wake(host));
         }
     }
 
@@ -233,12 +244,14 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
                 let parsed = wire::parse(&frame.bytes[..frame.length], frame.length);
                 if let Ok(Parsed::Roce(roce)) = parsed {
                     self.hosts[host].notified(now, roce.bth.dest_qp, roce.cnp().unwrap_or_default());
-                    self.look(host, now);
+                    let next = self.hosts[host].next_wake(now);
+                    self.rearm(host, next);
                 }
             }
             Body::Handshake(cm::Message::Reply { local_id, remote_id, .. }) => {
                 let ready = cm::Message::ReadyToUse { local_id: remote_id, remote_id: local_id };
-                self.hosts[host].send(self.control(packet.flow, flow.receiver, Body::Handshake(ready), Ecn::NotEct));
+                let packet = self.control(packet.flow, flow.receiver, Body::Handshake(ready), Ecn::NotEct);
+                self.hosts[host].send(packet);
                 self.look(host, now);
                 self.agenda.add(now, Event::Start(packet.flow));
             }
@@ -259,7 +272,9 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
                 self.summary.data += 1;
                 self.summary.marked += u64::from(packet.ecn == Ecn::Ce);
                 let parsed = wire::parse(&self.frame[..length], length);
-                let Ok(Parsed::Roce(roce)) = parsed else { anyhow::bail!("a frame of ours does not parse: {parsed:?}") };
+                let Ok(Parsed::Roce(roce)) = parsed else {
+                    anyhow::bail!("a frame of ours does not parse: {parsed:?}")
+                };
                 if let Some(frame) = self.hosts[host].received(now, &roce, flow.sender_qpn) {
                     self.summary.cnps += 1;
                     self.answer(now, packet.flow, Body::Cnp { frame }, Ecn::Ect0)?;

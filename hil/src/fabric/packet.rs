@@ -70,7 +70,7 @@ const DATA_DSCP: u8 = 26;
 /// A locally administered address for each host.
 fn mac(host: usize) -> Mac {
     let [.., high, low] = host.to_be_bytes();
-    Mac([0x02, 0, 0, 0, high, low])
+    Mac::new([0x02, 0, 0, 0, high, low])
 }
 
 /// 10.0.0.1 and so on.
@@ -80,7 +80,12 @@ fn address(host: usize) -> Ipv4Addr {
 }
 
 /// The frame of a packet of `flow`, but for a CNP, which is one already. `payload` is what a data packet carries.
-pub(super) fn frame<'a>(flow: &Flow, packet: &Packet, payload: u32, datagram: &'a mut [u8; cm::DATAGRAM_LEN]) -> Frame<'a> {
+pub(super) fn frame<'a>(
+    flow: &Flow,
+    packet: &Packet,
+    payload: u32,
+    datagram: &'a mut [u8; cm::DATAGRAM_LEN],
+) -> Frame<'a> {
     let forward = packet.to == flow.receiver;
     let from = if forward { flow.sender } else { flow.receiver };
     let dest_qp = if forward { flow.receiver_qpn } else { flow.sender_qpn };
@@ -88,7 +93,7 @@ pub(super) fn frame<'a>(flow: &Flow, packet: &Packet, payload: u32, datagram: &'
     let mut extensions = Extensions::default();
     let (bth, payload): (Bth, &'a [u8]) = match packet.body {
         Body::Data { opcode, psn } => {
-            (Bth { opcode, psn, ack_request: opcode::info(opcode).last, ..bth }, &ZEROS[..payload as usize])
+            (Bth { opcode, psn, ack_request: opcode::info(opcode).last(), ..bth }, &ZEROS[..payload as usize])
         }
         Body::Ack { psn, messages } => {
             extensions.aeth = Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() };
