@@ -1,0 +1,32 @@
+//! A hash map for small integer keys that come from captures.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A map from integers of at most 64 bits.
+pub type FastMap<V> = HashMap<u64, V, BuildHasherDefault<Mix>>;
+
+/// One multiplication per key, the product folded so that all of its bits count.
+///
+/// Not proof against keys chosen to collide; the maps here are bounded, so that such a capture is slow and no worse.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(byte.into());
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, value: u64) {
+        // 2^64 divided by the golden ratio.
+        let product = u128::from(self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
