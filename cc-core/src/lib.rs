@@ -31,6 +31,7 @@ pub mod params;
 pub mod port;
 pub mod signal;
 pub mod units;
+pub mod wire;
 
 pub use port::Port;
 pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Mark};

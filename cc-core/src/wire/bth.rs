@@ -1,0 +1,89 @@
+//! The base transport header (IBTA volume 1, section 9.2).
+
+use super::Malformed;
+use crate::{Psn, Qpn};
+use bitfield::bitfield;
+
+bitfield! {
+    struct Flags(u8);
+    solicited, set_solicited: 7;
+    migrated, set_migrated: 6;
+    u8, pad, set_pad: 5, 4;
+    u8, version, _: 3, 0;
+}
+
+bitfield! {
+    /// The byte that switches may change and the ICRC therefore leaves out ("resv8a").
+    struct Marks(u8);
+    fecn, set_fecn: 7;
+    becn, set_becn: 6;
+}
+
+bitfield! {
+    struct Request(u8);
+    ack, set_ack: 7;
+}
+
+/// A base transport header. Its pad count is not here: it follows from the payload.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Bth {
+    /// What the packet is: see [`opcode::info`](super::opcode::info).
+    pub opcode: u8,
+    /// Solicited event: the receiver is to be woken.
+    pub solicited: bool,
+    /// MigReq: the connection is in its migrated state.
+    pub migrated: bool,
+    /// Partition key.
+    pub partition: u16,
+    /// Forward explicit congestion notification.
+    pub fecn: bool,
+    /// Backward explicit congestion notification; set in every CNP.
+    pub becn: bool,
+    /// The queue pair that the packet is for.
+    pub dest_qp: Qpn,
+    /// The sender asks for an acknowledgement.
+    pub ack_request: bool,
+    /// Packet sequence number.
+    pub psn: Psn,
+}
+
+impl Bth {
+    /// Reads the twelve bytes: the header and the pad count.
+    #[inline]
+    pub(super) fn parse(bytes: &[u8; 12]) -> Result<(Self, u8), Malformed> {
+        let &[opcode, flags, key0, key1, marks, qp0, qp1, qp2, request, psn0, psn1, psn2] = bytes;
+        let (flags, marks) = (Flags(flags), Marks(marks));
+        if flags.version() != 0 {
+            return Err(Malformed::BthVersion);
+        }
+        let bth = Self {
+            opcode,
+            solicited: flags.solicited(),
+            migrated: flags.migrated(),
+            partition: u16::from_be_bytes([key0, key1]),
+            fecn: marks.fecn(),
+            becn: marks.becn(),
+            dest_qp: Qpn::new(u32::from_be_bytes([0, qp0, qp1, qp2])),
+            ack_request: Request(request).ack(),
+            psn: Psn::new(u32::from_be_bytes([0, psn0, psn1, psn2])),
+        };
+        Ok((bth, flags.pad()))
+    }
+
+    /// The twelve bytes, with reserved bits and transport version zero.
+    #[inline]
+    pub(super) fn emit(&self, pad: u8) -> [u8; 12] {
+        let (mut flags, mut marks, mut request) = (Flags(0), Marks(0), Request(0));
+        flags.set_solicited(self.solicited);
+        flags.set_migrated(self.migrated);
+        flags.set_pad(pad);
+        marks.set_fecn(self.fecn);
+        marks.set_becn(self.becn);
+        request.set_ack(self.ack_request);
+        let [key0, key1] = self.partition.to_be_bytes();
+        let [_, qp0, qp1, qp2] = self.dest_qp.get().to_be_bytes();
+        let [_, psn0, psn1, psn2] = self.psn.get().to_be_bytes();
+        [self.opcode, flags.0, key0, key1, marks.0, qp0, qp1, qp2, request.0, psn0, psn1, psn2]
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading and writing bytes in order, without an index and without a panic.
+
+use super::{EmitError, Malformed};
+
+/// What is still to be read of a frame: the bytes captured, of `left` bytes on the wire.
+///
+/// The two differ when the capture was cut by a snap length. Each read says what it means when the wire
+/// itself is too short; when only the capture is, the frame is [`Malformed::Truncated`].
+#[derive(Clone, Copy)]
+pub(super) struct Input<'a> {
+    bytes: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Input<'a> {
+    /// A whole frame. A wire length below the captured one is taken for a mistake of the capture's writer.
+    #[inline]
+    pub(super) fn new(frame: &'a [u8], wire_len: usize) -> Self {
+        Self { bytes: frame, left: wire_len.max(frame.len()) }
+    }
+
+    /// Bytes captured and not yet read.
+    #[inline]
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Bytes that were on the wire and are not yet read.
+    #[inline]
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The next `N` bytes.
+    #[inline(always)]
+    pub(super) fn take<const N: usize>(&mut self, short: Malformed) -> Result<&'a [u8; N], Malformed> {
+        self.left = self.left.checked_sub(N).ok_or(short)?;
+        let (head, rest) = self.bytes.split_first_chunk().ok_or(Malformed::Truncated)?;
+        self.bytes = rest;
+        Ok(head)
+    }
+
+    /// The next `len` bytes.
+    #[inline]
+    pub(super) fn take_slice(&mut self, len: usize, short: Malformed) -> Result<&'a [u8], Malformed> {
+        self.left = self.left.checked_sub(len).ok_or(short)?;
+        let (head, rest) = self.bytes.split_at_checked(len).ok_or(Malformed::Truncated)?;
+        self.bytes = rest;
+        Ok(head)
+    }
+
+    /// Forgets what lies behind the next `len` bytes: an Ethernet trailer, padding, a frame check sequence.
+    #[inline(always)]
+    pub(super) fn limit(&mut self, len: usize, beyond: Malformed) -> Result<(), Malformed> {
+        if len > self.left {
+            return Err(beyond);
+        }
+        self.left = len;
+        self.bytes = self.bytes.get(..len).unwrap_or(self.bytes);
+        Ok(())
+    }
+}
+
+/// The part of a buffer that is still to be written.
+pub(super) struct Output<'a>(&'a mut [u8]);
+
+impl<'a> Output<'a> {
+    #[inline]
+    pub(super) fn new(buffer: &'a mut [u8]) -> Self {
+        Self(buffer)
+    }
+
+    /// Appends `N` bytes.
+    #[inline]
+    pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Result<(), EmitError> {
+        let (head, rest) = core::mem::take(&mut self.0).split_first_chunk_mut().ok_or(EmitError::BufferTooSmall)?;
+        *head = bytes;
+        self.0 = rest;
+        Ok(())
+    }
+
+    /// Appends a slice.
+    #[inline]
+    pub(super) fn put_slice(&mut self, bytes: &[u8]) -> Result<(), EmitError> {
+        let (head, rest) =
+            core::mem::take(&mut self.0).split_at_mut_checked(bytes.len()).ok_or(EmitError::BufferTooSmall)?;
+        // Not `copy_from_slice`, which holds a panic for unequal lengths.
+        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        self.0 = rest;
+        Ok(())
+    }
+
+    /// Fills what is left with zeros.
+    #[inline]
+    pub(super) fn zero_rest(self) {
+        self.0.fill(0);
+    }
+}

@@ -1,0 +1,201 @@
+//! Ethernet II with any stack of VLAN tags (IEEE 802.3 clause 3, IEEE 802.1Q clause 9).
+
+use super::cursor::{Input, Output};
+use super::{EmitError, Malformed};
+use bitfield::bitfield;
+use core::fmt;
+
+bitfield! {
+    struct Tci(u16);
+    u8, priority, set_priority: 15, 13;
+    drop_eligible, set_drop_eligible: 12;
+    u16, vid, set_vid: 11, 0;
+}
+
+/// An Ethernet address.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Mac([u8; 6]);
+
+impl Mac {
+    /// The address with these octets, in the order of transmission.
+    #[inline]
+    pub const fn new(octets: [u8; 6]) -> Self {
+        Self(octets)
+    }
+
+    /// The octets, in the order of transmission.
+    #[inline]
+    pub const fn octets(self) -> [u8; 6] {
+        self.0
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Which kind of VLAN tag: the EtherType that announces it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum TagProtocol {
+    /// 0x8100: a customer tag (IEEE 802.1Q).
+    #[default]
+    Customer,
+    /// 0x88a8: a service tag (IEEE 802.1ad).
+    Service,
+    /// 0x9100: a service tag as switches wrote it before 802.1ad.
+    OldService,
+}
+
+impl TagProtocol {
+    /// The kind of tag that this EtherType announces, if any.
+    #[inline]
+    pub const fn from_ethertype(ethertype: u16) -> Option<Self> {
+        match ethertype {
+            0x8100 => Some(Self::Customer),
+            0x88a8 => Some(Self::Service),
+            0x9100 => Some(Self::OldService),
+            _ => None,
+        }
+    }
+
+    /// The EtherType.
+    #[inline]
+    pub const fn ethertype(self) -> u16 {
+        match self {
+            Self::Customer => 0x8100,
+            Self::Service => 0x88a8,
+            Self::OldService => 0x9100,
+        }
+    }
+}
+
+/// One VLAN tag.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Tag {
+    /// Which kind of tag.
+    pub protocol: TagProtocol,
+    /// Priority code point, 0 to 7; higher bits are not sent.
+    pub priority: u8,
+    /// Drop eligible indicator.
+    pub drop_eligible: bool,
+    /// VLAN identifier, 0 (priority tag) to 4095; higher bits are not sent.
+    pub vid: u16,
+}
+
+impl Tag {
+    /// The tag in these four bytes; `None` if they do not begin with a VLAN's EtherType.
+    #[inline]
+    pub fn from_bytes(bytes: [u8; 4]) -> Option<Self> {
+        let [p0, p1, t0, t1] = bytes;
+        let protocol = TagProtocol::from_ethertype(u16::from_be_bytes([p0, p1]))?;
+        let tci = Tci(u16::from_be_bytes([t0, t1]));
+        Some(Self { protocol, priority: tci.priority(), drop_eligible: tci.drop_eligible(), vid: tci.vid() })
+    }
+
+    /// The four bytes on the wire.
+    #[inline]
+    pub fn to_bytes(self) -> [u8; 4] {
+        let mut tci = Tci(0);
+        tci.set_priority(self.priority);
+        tci.set_drop_eligible(self.drop_eligible);
+        tci.set_vid(self.vid);
+        let ([p0, p1], [t0, t1]) = (self.protocol.ethertype().to_be_bytes(), tci.0.to_be_bytes());
+        [p0, p1, t0, t1]
+    }
+}
+
+/// A stack of VLAN tags, outermost first, borrowed from wherever its bytes are.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Tags<'a> {
+    words: &'a [[u8; 4]],
+    priority: Option<u8>,
+}
+
+impl<'a> Tags<'a> {
+    /// No tag.
+    pub const NONE: Self = Self { words: &[], priority: None };
+
+    /// The stack made of these tags as they are on the wire (see [`Tag::to_bytes`]); `None` if one of them is
+    /// no VLAN tag.
+    pub fn new(words: &'a [[u8; 4]]) -> Option<Self> {
+        words.iter().all(|&word| Tag::from_bytes(word).is_some()).then_some(Self { words, priority: None })
+    }
+
+    /// The same stack with every tag's priority replaced.
+    #[inline]
+    pub fn with_priority(self, priority: u8) -> Self {
+        Self { words: self.words, priority: Some(priority) }
+    }
+
+    /// The tags, outermost first.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = Tag> + use<'a> {
+        self.words.iter().filter_map(move |&word| {
+            let tag = Tag::from_bytes(word)?;
+            Some(Tag { priority: self.priority.unwrap_or(tag.priority), ..tag })
+        })
+    }
+
+    /// Bytes on the wire.
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        self.words.as_flattened().len()
+    }
+}
+
+/// The addresses and tags in front of the EtherType.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ethernet<'a> {
+    pub(super) destination: &'a [u8; 6],
+    pub(super) source: &'a [u8; 6],
+    pub(super) tags: Tags<'a>,
+}
+
+impl<'a> Ethernet<'a> {
+    /// Reads addresses and tags, and the EtherType behind them.
+    #[inline]
+    pub(super) fn parse(input: &mut Input<'a>) -> Result<(Self, u16), Malformed> {
+        let destination = input.take(Malformed::EthernetShort)?;
+        let source = input.take(Malformed::EthernetShort)?;
+        let (stack, _) = input.bytes().as_chunks::<4>();
+        let mut depth = 0usize;
+        loop {
+            let ethertype = u16::from_be_bytes(*input.take(Malformed::EthernetShort)?);
+            if TagProtocol::from_ethertype(ethertype).is_none() {
+                let words = stack.get(..depth).unwrap_or(&[]);
+                return Ok((Self { destination, source, tags: Tags { words, priority: None } }, ethertype));
+            }
+            input.take::<2>(Malformed::EthernetShort)?;
+            depth = depth.wrapping_add(1);
+        }
+    }
+}
+
+/// Writes addresses, tags and EtherType.
+#[inline]
+pub(super) fn emit(
+    output: &mut Output<'_>,
+    destination: Mac,
+    source: Mac,
+    tags: Tags<'_>,
+    ethertype: u16,
+) -> Result<(), EmitError> {
+    output.put(destination.octets())?;
+    output.put(source.octets())?;
+    for tag in tags.iter() {
+        output.put(tag.to_bytes())?;
+    }
+    output.put(ethertype.to_be_bytes())
+}

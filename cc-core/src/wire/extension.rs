@@ -1,0 +1,98 @@
+//! The extension headers between BTH and payload (IBTA volume 1, section 9.3).
+
+use super::cursor::Output;
+use super::opcode::{Header, Info};
+use super::{Aeth, EmitError, cnp};
+use crate::{CnpHint, Qpn};
+
+/// DETH: what a datagram says beside its BTH.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Deth {
+    /// The key that admits the datagram to the queue pair.
+    pub queue_key: u32,
+    /// The queue pair that sent it.
+    pub source_qp: Qpn,
+}
+
+impl Deth {
+    #[inline]
+    pub(super) fn parse(bytes: &[u8; 8]) -> Self {
+        let &[k0, k1, k2, k3, _, qp0, qp1, qp2] = bytes;
+        Self {
+            queue_key: u32::from_be_bytes([k0, k1, k2, k3]),
+            source_qp: Qpn::new(u32::from_be_bytes([0, qp0, qp1, qp2])),
+        }
+    }
+}
+
+/// RETH: the remote memory of an RDMA operation.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Reth {
+    /// Virtual address.
+    pub address: u64,
+    /// Remote key.
+    pub key: u32,
+    /// Length of the whole operation in bytes.
+    pub len: u32,
+}
+
+impl Reth {
+    #[inline]
+    pub(super) fn parse(bytes: &[u8; 16]) -> Self {
+        let &[a0, a1, a2, a3, a4, a5, a6, a7, k0, k1, k2, k3, l0, l1, l2, l3] = bytes;
+        Self {
+            address: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
+            key: u32::from_be_bytes([k0, k1, k2, k3]),
+            len: u32::from_be_bytes([l0, l1, l2, l3]),
+        }
+    }
+}
+
+/// Values for every extension header; the opcode says which of them a packet carries. AtomicETH, AtomicAckETH,
+/// RDETH and XRCETH say nothing that congestion control reads: they are sent as zeros.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Extensions {
+    /// DETH.
+    pub deth: Deth,
+    /// RETH.
+    pub reth: Reth,
+    /// AETH.
+    pub aeth: Aeth,
+    /// ImmDt.
+    pub immediate: u32,
+    /// IETH: the remote key to invalidate.
+    pub invalidate: u32,
+    /// The sixteen reserved bytes of a CNP.
+    pub cnp: CnpHint,
+}
+
+impl Extensions {
+    /// Writes those that the opcode asks for, in order.
+    #[inline]
+    pub(super) fn emit(&self, info: Info, output: &mut Output<'_>) -> Result<(), EmitError> {
+        for header in info.headers() {
+            match header {
+                Header::ReliableDatagram | Header::ExtendedConnection => output.put([0; 4])?,
+                Header::Datagram => {
+                    output.put(self.deth.queue_key.to_be_bytes())?;
+                    output.put(self.deth.source_qp.get().to_be_bytes())?;
+                }
+                Header::Rdma => {
+                    output.put(self.reth.address.to_be_bytes())?;
+                    output.put(self.reth.key.to_be_bytes())?;
+                    output.put(self.reth.len.to_be_bytes())?;
+                }
+                Header::Atomic => output.put([0; 28])?,
+                Header::Ack => output.put(self.aeth.emit())?,
+                Header::AtomicAck => output.put([0; 8])?,
+                Header::Immediate => output.put(self.immediate.to_be_bytes())?,
+                Header::Invalidate => output.put(self.invalidate.to_be_bytes())?,
+                Header::Cnp => output.put(cnp::emit(&self.cnp))?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Frames to be sent.
+
+use super::cursor::Output;
+use super::extension::Extensions;
+use super::icrc::{self, Crc32};
+use super::{Addresses, Bth, EmitError, Mac, Network, Roce, Tags, TrafficClass};
+use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
+use crate::{CnpHint, Ecn, Psn, Qpn};
+
+/// How CNPs are marked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct CnpMarking {
+    /// Differentiated services code point, 0 to 63; higher bits are not sent.
+    pub dscp: u8,
+    /// 802.1p priority, 0 to 7, where the frame is tagged; higher bits are not sent.
+    pub priority: u8,
+    /// ECN bits.
+    pub ecn: Ecn,
+}
+
+impl Default for CnpMarking {
+    /// DSCP 48 and priority 6, as NVIDIA NICs have it (`cnp_dscp`, `cnp_802p_prio`), and ECT(0), as a
+    /// ConnectX-4 Lx was seen to send it.
+    fn default() -> Self {
+        Self { dscp: 48, priority: 6, ecn: Ecn::Ect0 }
+    }
+}
+
+/// A RoCE frame to be sent. Whatever can be written here can be emitted; pad, lengths, checksums and ICRC are
+/// computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame<'a> {
+    /// Ethernet address of the receiver.
+    pub destination: Mac,
+    /// Ethernet address of the sender.
+    pub source: Mac,
+    /// VLAN tags.
+    pub tags: Tags<'a>,
+    /// Network addresses; their kind decides between IPv4, IPv6 and RoCEv1.
+    pub addresses: Addresses,
+    /// Differentiated services code point, 0 to 63; higher bits are not sent.
+    pub dscp: u8,
+    /// ECN bits.
+    pub ecn: Ecn,
+    /// Time to live, or hop limit.
+    pub hop_limit: u8,
+    /// UDP source port; RoCEv1 has none.
+    pub udp_source: u16,
+    /// Base transport header.
+    pub bth: Bth,
+    /// Values of extension headers; those that the opcode asks for are sent.
+    pub extensions: Extensions,
+    /// Payload, padded to a multiple of four when emitted.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The CNP that answers `cause`, a data packet that arrived with CE, addressed to its sender's queue pair
+    /// `to`.
+    ///
+    /// Addresses are exchanged; VLAN tags (with every priority replaced) and partition key are kept; IP options
+    /// and extension headers are not. As a ConnectX-4 Lx does it, the UDP source port and checksum are zero and
+    /// the time to live is 64.
+    #[inline]
+    pub fn cnp(cause: &Roce<'a>, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
+        Self {
+            destination: cause.source_mac(),
+            source: cause.destination_mac(),
+            tags: cause.tags().with_priority(marking.priority),
+            addresses: cause.addresses().reversed(),
+            dscp: marking.dscp,
+            ecn: marking.ecn,
+            hop_limit: 64,
+            udp_source: 0,
+            bth: Bth {
+                opcode: opcode::CNP,
+                becn: true,
+                partition: cause.bth.partition,
+                dest_qp: to,
+                psn: Psn::new(0),
+                ..Bth::default()
+            },
+            extensions: Extensions { cnp: hint, ..Extensions::default() },
+            payload: &[],
+        }
+    }
+
+    /// Writes the whole frame, with a valid ICRC and without a frame check sequence, and returns its length.
+    /// When there is an error, what the buffer holds has no meaning.
+    #[inline]
+    pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let info = opcode::info(self.bth.opcode);
+        let [low, ..] = self.payload.len().to_le_bytes();
+        let pad = low.wrapping_neg() & 3;
+        let body_len = info.header_len().saturating_add(self.payload.len()).saturating_add(usize::from(pad));
+        // BTH, body and ICRC.
+        let transport_len = body_len.saturating_add(16);
+        let (network_len, ethertype) = match self.addresses {
+            Addresses::V4 { .. } => (20 + 8, 0x0800),
+            Addresses::V6 { .. } => (40 + 8, 0x86dd),
+            Addresses::Gid { .. } => (40, super::ROCE_V1),
+        };
+        // What the outermost length field counts differs; the largest of all must fit.
+        let datagram_len = u16::try_from(transport_len.saturating_add(network_len)).map_err(|_| EmitError::TooLong)?;
+        let head_len = self.tags.len().saturating_add(14).saturating_add(network_len).saturating_add(12);
+        let total = head_len.saturating_add(body_len).saturating_add(4);
+
+        let buffer = buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?;
+        let (head, rest) = buffer.split_at_mut_checked(head_len).ok_or(EmitError::BufferTooSmall)?;
+        let (body, stored) = rest.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
+
+        let mut output = Output::new(body);
+        self.extensions.emit(info, &mut output)?;
+        output.put_slice(self.payload)?;
+        output.zero_rest();
+
+        let mut output = Output::new(head);
+        ethernet::emit(&mut output, self.destination, self.source, self.tags, ethertype)?;
+        let traffic_class = TrafficClass::new(self.dscp, self.ecn);
+        let bth = self.bth.emit(pad);
+        let icrc = match self.addresses {
+            Addresses::V4 { source, destination } => {
+                let (source, destination) = (source.octets(), destination.octets());
+                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, datagram_len)?;
+                let udp = udp::emit(self.udp_source, datagram_len.wrapping_sub(20));
+                output.put(head)?;
+                output.put(udp)?;
+                icrc::compute::<E>(&Network::V4 { head: &head, options: &[], udp: &udp }, &bth, body)
+            }
+            Addresses::V6 { source, destination } => {
+                let (source, destination) = (source.octets(), destination.octets());
+                let len = datagram_len.wrapping_sub(40);
+                let head = ipv6::emit(source, destination, traffic_class, self.hop_limit, udp::PROTOCOL, len)?;
+                let udp = udp::emit(self.udp_source, len);
+                output.put(head)?;
+                output.put(udp)?;
+                icrc::compute::<E>(&Network::V6 { head: &head, extensions: &[], udp: &udp }, &bth, body)
+            }
+            Addresses::Gid { source, destination } => {
+                let (source, destination) = (source.octets(), destination.octets());
+                let len = datagram_len.wrapping_sub(40);
+                let head = ipv6::emit(source, destination, traffic_class, self.hop_limit, grh::NEXT_IS_BTH, len)?;
+                output.put(head)?;
+                icrc::compute::<E>(&Network::Grh { head: &head }, &bth, body)
+            }
+        };
+        output.put(bth)?;
+        *stored = icrc.to_le_bytes();
+        Ok(total)
+    }
+}

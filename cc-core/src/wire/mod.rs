@@ -1,0 +1,393 @@
+//! Frames: from bytes to values and back.
+//!
+//! [`parse`] reads a frame once, front to back, and copies nothing: it answers with a [`Packet`] that borrows
+//! the frame, or with the reason why there is none. A [`Frame`] or a [`Pfc`] is emitted whole; whatever can be
+//! written down as one can be emitted. One file per protocol:
+//!
+//! ```text
+//! ethernet (any stack of VLAN tags)
+//!   0x0800 ipv4, options ──────────┐
+//!   0x86dd ipv6, extension headers ┴ udp 4791 ┐
+//!   0x8915 grh (RoCEv1) ──────────────────────┴ bth ─ extension (by opcode) ─ payload ─ icrc
+//!   0x8808 pfc                                          aeth, cnp               cm
+//! ```
+//!
+//! A frame of which the capture kept only a part is read as far as its headers allow. If they are all there it
+//! is a packet like another, with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other
+//! [`Malformed`] says that the frame contradicts itself, however much of it was captured.
+
+pub mod aeth;
+mod bth;
+pub mod cm;
+mod cnp;
+mod cursor;
+mod ethernet;
+mod extension;
+mod frame;
+mod grh;
+pub mod icrc;
+mod ipv4;
+mod ipv6;
+pub mod opcode;
+pub mod pfc;
+mod roce;
+mod udp;
+
+#[cfg(test)]
+mod tests;
+
+pub use aeth::{Aeth, Nak, Syndrome};
+pub use bth::Bth;
+pub use ethernet::{Mac, Tag, TagProtocol, Tags};
+pub use extension::{Deth, Extensions, Reth};
+pub use frame::{CnpMarking, Frame};
+pub use icrc::{Crc32, Icrc, TableCrc};
+pub use opcode::{Class, Info, Transport};
+pub use pfc::Pfc;
+pub use roce::Roce;
+pub use udp::ROCE_PORT;
+
+use crate::Ecn;
+use bitfield::bitfield;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use cursor::Input;
+use ethernet::Ethernet;
+use ipv4::Ipv4;
+use ipv6::Ipv6;
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const ROCE_V1: u16 = 0x8915;
+
+bitfield! {
+    /// IPv4's type of service, IPv6's and the GRH's traffic class (RFC 2474, RFC 3168).
+    #[derive(Clone, Copy)]
+    struct TrafficClass(u8);
+    impl Debug;
+    u8, dscp, set_dscp: 7, 2;
+    u8, ecn_bits, set_ecn_bits: 1, 0;
+}
+
+impl TrafficClass {
+    #[inline]
+    fn new(dscp: u8, ecn: Ecn) -> Self {
+        let mut class = Self(0);
+        class.set_dscp(dscp);
+        class.set_ecn_bits(ecn.to_bits());
+        class
+    }
+
+    #[inline]
+    fn ecn(self) -> Ecn {
+        Ecn::from_bits(self.ecn_bits())
+    }
+}
+
+/// A frame that makes sense.
+#[derive(Clone, Copy, Debug)]
+pub enum Packet<'a> {
+    /// RoCE, of either version.
+    Roce(Roce<'a>),
+    /// Priority flow control.
+    Pfc(Pfc),
+    /// Something else, of which no more than this is known.
+    Other(Other),
+}
+
+/// A frame that is none of ours, by the outermost thing that shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Other {
+    /// A length in place of the EtherType: IEEE 802.2 LLC.
+    Llc,
+    /// Address resolution.
+    Arp,
+    /// IPv4 that carries neither TCP nor UDP.
+    Ipv4,
+    /// IPv6 that carries neither TCP nor UDP.
+    Ipv6,
+    /// TCP.
+    Tcp,
+    /// UDP to a port that is not RoCE's.
+    Udp,
+    /// MPLS.
+    Mpls,
+    /// Link layer discovery.
+    Lldp,
+    /// MAC control that is not PFC, such as the PAUSE of IEEE 802.3x.
+    MacControl,
+    /// Any other EtherType.
+    EtherType,
+}
+
+impl Other {
+    /// Every one, in the order of declaration.
+    pub const ALL: [Self; 10] = [
+        Self::Llc,
+        Self::Arp,
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::Tcp,
+        Self::Udp,
+        Self::Mpls,
+        Self::Lldp,
+        Self::MacControl,
+        Self::EtherType,
+    ];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Llc => "llc",
+            Self::Arp => "arp",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Mpls => "mpls",
+            Self::Lldp => "lldp",
+            Self::MacControl => "mac_control",
+            Self::EtherType => "ethertype",
+        }
+    }
+}
+
+/// Why a frame is not a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Malformed {
+    /// The capture's snap length cut the headers.
+    Truncated,
+    /// The frame ends inside Ethernet's addresses, tags or EtherType.
+    EthernetShort,
+    /// The frame ends inside an IP header.
+    IpShort,
+    /// The IP version contradicts the EtherType.
+    IpVersion,
+    /// IPv4 header length below five words.
+    Ihl,
+    /// IP length below that of the header, or beyond the frame.
+    IpLength,
+    /// An IPv6 extension header that goes beyond the packet.
+    Ipv6Extension,
+    /// A fragment: nobody reassembles RoCE.
+    Fragment,
+    /// The IP packet ends inside its UDP header.
+    UdpShort,
+    /// UDP length below that of the header, or beyond the IP packet.
+    UdpLength,
+    /// The frame ends inside a GRH.
+    GrhShort,
+    /// GRH whose version is not 6 or that announces no BTH.
+    Grh,
+    /// GRH length beyond the frame.
+    GrhLength,
+    /// The frame ends inside a PFC frame's times.
+    PfcShort,
+    /// The packet ends inside its BTH.
+    BthShort,
+    /// A BTH of a transport version other than 0.
+    BthVersion,
+    /// The packet ends inside the extension headers that its opcode asks for.
+    ExtensionShort,
+    /// No room for the ICRC.
+    IcrcMissing,
+    /// More padding than payload.
+    Pad,
+}
+
+impl Malformed {
+    /// Every reason, in the order of declaration.
+    pub const ALL: [Self; 19] = [
+        Self::Truncated,
+        Self::EthernetShort,
+        Self::IpShort,
+        Self::IpVersion,
+        Self::Ihl,
+        Self::IpLength,
+        Self::Ipv6Extension,
+        Self::Fragment,
+        Self::UdpShort,
+        Self::UdpLength,
+        Self::GrhShort,
+        Self::Grh,
+        Self::GrhLength,
+        Self::PfcShort,
+        Self::BthShort,
+        Self::BthVersion,
+        Self::ExtensionShort,
+        Self::IcrcMissing,
+        Self::Pad,
+    ];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::EthernetShort => "ethernet_short",
+            Self::IpShort => "ip_short",
+            Self::IpVersion => "ip_version",
+            Self::Ihl => "ihl",
+            Self::IpLength => "ip_length",
+            Self::Ipv6Extension => "ipv6_extension",
+            Self::Fragment => "fragment",
+            Self::UdpShort => "udp_short",
+            Self::UdpLength => "udp_length",
+            Self::GrhShort => "grh_short",
+            Self::Grh => "grh",
+            Self::GrhLength => "grh_length",
+            Self::PfcShort => "pfc_short",
+            Self::BthShort => "bth_short",
+            Self::BthVersion => "bth_version",
+            Self::ExtensionShort => "extension_short",
+            Self::IcrcMissing => "icrc_missing",
+            Self::Pad => "pad",
+        }
+    }
+}
+
+/// Why a frame was not emitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum EmitError {
+    /// The buffer is shorter than the frame.
+    BufferTooSmall,
+    /// The packet is longer than its length fields can say.
+    TooLong,
+}
+
+/// Which RoCE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Version {
+    /// Over Ethernet, with a GRH.
+    V1,
+    /// Over UDP.
+    V2,
+}
+
+/// From where to where a packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Addresses {
+    /// RoCEv2 over IPv4.
+    V4 {
+        /// The sender.
+        source: Ipv4Addr,
+        /// The receiver.
+        destination: Ipv4Addr,
+    },
+    /// RoCEv2 over IPv6.
+    V6 {
+        /// The sender.
+        source: Ipv6Addr,
+        /// The receiver.
+        destination: Ipv6Addr,
+    },
+    /// RoCEv1: global identifiers in a GRH.
+    Gid {
+        /// The sender.
+        source: Ipv6Addr,
+        /// The receiver.
+        destination: Ipv6Addr,
+    },
+}
+
+impl Addresses {
+    /// The sender.
+    #[inline]
+    pub const fn source(self) -> IpAddr {
+        match self {
+            Self::V4 { source, .. } => IpAddr::V4(source),
+            Self::V6 { source, .. } | Self::Gid { source, .. } => IpAddr::V6(source),
+        }
+    }
+
+    /// The receiver.
+    #[inline]
+    pub const fn destination(self) -> IpAddr {
+        match self {
+            Self::V4 { destination, .. } => IpAddr::V4(destination),
+            Self::V6 { destination, .. } | Self::Gid { destination, .. } => IpAddr::V6(destination),
+        }
+    }
+
+    /// The way back.
+    #[inline]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::V4 { source, destination } => Self::V4 { source: destination, destination: source },
+            Self::V6 { source, destination } => Self::V6 { source: destination, destination: source },
+            Self::Gid { source, destination } => Self::Gid { source: destination, destination: source },
+        }
+    }
+}
+
+/// The headers between Ethernet and BTH, which the ICRC covers.
+#[derive(Clone, Copy, Debug)]
+enum Network<'a> {
+    V4 { head: &'a [u8; 20], options: &'a [u8], udp: &'a [u8; 8] },
+    V6 { head: &'a [u8; 40], extensions: &'a [u8], udp: &'a [u8; 8] },
+    Grh { head: &'a [u8; 40] },
+}
+
+impl Network<'_> {
+    #[inline]
+    fn version(&self) -> Version {
+        match self {
+            Self::V4 { .. } | Self::V6 { .. } => Version::V2,
+            Self::Grh { .. } => Version::V1,
+        }
+    }
+}
+
+/// Reads a frame that starts with its Ethernet destination address.
+///
+/// `frame` holds the bytes captured and `wire_len` says how many there were on the wire; where nothing was cut,
+/// as in a NIC, it is `frame.len()`. Ethernet padding, a trailer or a frame check sequence behind the packet do
+/// no harm.
+#[inline]
+pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
+    let mut input = Input::new(frame, wire_len);
+    let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
+    let (network, traffic_class) = match ethertype {
+        IPV4 => {
+            let Ipv4 { head, options, traffic_class, protocol } = Ipv4::parse(&mut input)?;
+            match datagram(&mut input, protocol, Other::Ipv4)? {
+                Ok(udp) => (Network::V4 { head, options, udp }, traffic_class),
+                Err(other) => return Ok(Packet::Other(other)),
+            }
+        }
+        IPV6 => {
+            let Ipv6 { head, extensions, traffic_class, protocol } = Ipv6::parse(&mut input)?;
+            match datagram(&mut input, protocol, Other::Ipv6)? {
+                Ok(udp) => (Network::V6 { head, extensions, udp }, traffic_class),
+                Err(other) => return Ok(Packet::Other(other)),
+            }
+        }
+        ROCE_V1 => {
+            let (head, traffic_class) = grh::parse(&mut input)?;
+            (Network::Grh { head }, traffic_class)
+        }
+        pfc::ETHERTYPE => {
+            return Ok(Pfc::parse(&mut input)?.map_or(Packet::Other(Other::MacControl), Packet::Pfc));
+        }
+        // IEEE 802.3, 3.2.6: at most 1 500 it is a length, from 1 536 on a type.
+        0..0x0600 => return Ok(Packet::Other(Other::Llc)),
+        0x0806 => return Ok(Packet::Other(Other::Arp)),
+        0x8847 | 0x8848 => return Ok(Packet::Other(Other::Mpls)),
+        0x88cc => return Ok(Packet::Other(Other::Lldp)),
+        _ => return Ok(Packet::Other(Other::EtherType)),
+    };
+    Roce::parse(ethernet, network, traffic_class, input, wire_len.max(frame.len())).map(Packet::Roce)
+}
+
+/// The UDP header of a RoCEv2 datagram, or what the IP packet carries instead.
+#[inline]
+fn datagram<'a>(input: &mut Input<'a>, protocol: u8, neither: Other) -> Result<Result<&'a [u8; 8], Other>, Malformed> {
+    const TCP: u8 = 6;
+    match protocol {
+        udp::PROTOCOL => Ok(udp::parse(input)?.ok_or(Other::Udp)),
+        TCP => Ok(Err(Other::Tcp)),
+        _ => Ok(Err(neither)),
+    }
+}

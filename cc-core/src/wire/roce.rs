@@ -1,0 +1,226 @@
+//! A received RoCE packet.
+
+use super::cursor::Input;
+use super::ethernet::{Ethernet, Mac, Tag, Tags};
+use super::extension::{Deth, Reth};
+use super::icrc::{self, Crc32, Icrc};
+use super::opcode::{self, Header, Info};
+use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
+use crate::{Bytes, CnpHint, Ecn};
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// A RoCE packet whose headers are all there, borrowed from its frame.
+///
+/// What every receiver reads is a field; the rest is read from the frame when asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Roce<'a> {
+    /// Base transport header.
+    pub bth: Bth,
+    /// What the opcode means.
+    pub info: Info,
+    /// The two ECN bits of the IP header or GRH.
+    pub ecn: Ecn,
+    /// Bytes of padding behind the payload, 0 to 3.
+    pub pad: u8,
+    /// Bytes of payload: what remains of the UDP datagram (of the GRH's payload in RoCEv1) without headers, pad
+    /// and ICRC. Counted even where the capture was cut.
+    pub payload_len: usize,
+    /// Bytes of the whole frame on the wire, as the caller gave them.
+    pub wire_len: Bytes,
+    traffic_class: TrafficClass,
+    ethernet: Ethernet<'a>,
+    network: Network<'a>,
+    bth_bytes: &'a [u8; 12],
+    /// Extension headers, payload, pad and ICRC, as far as captured.
+    body: &'a [u8],
+    truncated: bool,
+}
+
+impl<'a> Roce<'a> {
+    /// Reads from the BTH on; the input ends with the ICRC.
+    #[inline]
+    pub(super) fn parse(
+        ethernet: Ethernet<'a>,
+        network: Network<'a>,
+        traffic_class: TrafficClass,
+        mut input: Input<'a>,
+        wire_len: usize,
+    ) -> Result<Self, Malformed> {
+        let bth_bytes = input.take::<12>(Malformed::BthShort)?;
+        let (bth, pad) = Bth::parse(bth_bytes)?;
+        let info = opcode::info(bth.opcode);
+        let body = input;
+        input.take_slice(info.header_len(), Malformed::ExtensionShort)?;
+        let payload_len = input
+            .left()
+            .checked_sub(4)
+            .ok_or(Malformed::IcrcMissing)?
+            .checked_sub(usize::from(pad))
+            .ok_or(Malformed::Pad)?;
+        Ok(Self {
+            bth,
+            info,
+            ecn: traffic_class.ecn(),
+            pad,
+            payload_len,
+            wire_len: Bytes::new(u32::try_from(wire_len).unwrap_or(u32::MAX)),
+            traffic_class,
+            ethernet,
+            network,
+            bth_bytes,
+            body: body.bytes(),
+            truncated: input.bytes().len() < input.left(),
+        })
+    }
+
+    /// Whether the capture's snap length cut this packet: then payload and ICRC are missing or incomplete.
+    #[inline]
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// RoCEv1 or RoCEv2.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.network.version()
+    }
+
+    /// Ethernet address of the receiver.
+    #[inline]
+    pub fn destination_mac(&self) -> Mac {
+        Mac::new(*self.ethernet.destination)
+    }
+
+    /// Ethernet address of the sender.
+    #[inline]
+    pub fn source_mac(&self) -> Mac {
+        Mac::new(*self.ethernet.source)
+    }
+
+    /// The VLAN tags, outermost first.
+    #[inline]
+    pub fn tags(&self) -> Tags<'a> {
+        self.ethernet.tags
+    }
+
+    /// The outermost VLAN tag, whose priority the port goes by.
+    #[inline]
+    pub fn vlan(&self) -> Option<Tag> {
+        self.ethernet.tags.iter().next()
+    }
+
+    /// The network addresses.
+    #[inline]
+    pub fn addresses(&self) -> Addresses {
+        match self.network {
+            Network::V4 { head, .. } => {
+                let &[_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = head;
+                Addresses::V4 { source: Ipv4Addr::new(s0, s1, s2, s3), destination: Ipv4Addr::new(d0, d1, d2, d3) }
+            }
+            Network::V6 { head, .. } => {
+                let (source, destination) = sixteen(head);
+                Addresses::V6 { source, destination }
+            }
+            Network::Grh { head } => {
+                let (source, destination) = sixteen(head);
+                Addresses::Gid { source, destination }
+            }
+        }
+    }
+
+    /// Differentiated services code point, 0 to 63.
+    #[inline]
+    pub fn dscp(&self) -> u8 {
+        self.traffic_class.dscp()
+    }
+
+    /// The UDP source port, which RoCEv1 has not.
+    #[inline]
+    pub fn udp_source(&self) -> Option<u16> {
+        match self.network {
+            Network::V4 { udp, .. } | Network::V6 { udp, .. } => {
+                let &[high, low, ..] = udp;
+                Some(u16::from_be_bytes([high, low]))
+            }
+            Network::Grh { .. } => None,
+        }
+    }
+
+    /// The acknowledgement extension header, if the opcode has one.
+    #[inline]
+    pub fn aeth(&self) -> Option<Aeth> {
+        self.extension(Header::Ack).map(Aeth::parse)
+    }
+
+    /// The datagram extension header, if the opcode has one.
+    #[inline]
+    pub fn deth(&self) -> Option<Deth> {
+        self.extension(Header::Datagram).map(Deth::parse)
+    }
+
+    /// The RDMA extension header, if the opcode has one.
+    #[inline]
+    pub fn reth(&self) -> Option<Reth> {
+        self.extension(Header::Rdma).map(Reth::parse)
+    }
+
+    /// The immediate data, if the opcode has any.
+    #[inline]
+    pub fn immediate(&self) -> Option<u32> {
+        self.extension(Header::Immediate).map(|&bytes| u32::from_be_bytes(bytes))
+    }
+
+    /// The remote key to invalidate, if the opcode has one.
+    #[inline]
+    pub fn invalidate(&self) -> Option<u32> {
+        self.extension(Header::Invalidate).map(|&bytes| u32::from_be_bytes(bytes))
+    }
+
+    /// What the reserved bytes say, if this is a CNP.
+    #[inline]
+    pub fn cnp(&self) -> Option<CnpHint> {
+        self.extension(Header::Cnp).map(cnp::parse)
+    }
+
+    /// The payload, as far as it was captured.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        let behind = self.body.get(self.info.header_len()..).unwrap_or(&[]);
+        behind.get(..self.payload_len).unwrap_or(behind)
+    }
+
+    /// Checks the ICRC with this engine.
+    #[inline]
+    pub fn icrc<E: Crc32>(&self) -> Icrc {
+        if self.truncated {
+            return Icrc::Unchecked;
+        }
+        match self.body.split_last_chunk() {
+            Some((covered, &stored))
+                if icrc::compute::<E>(&self.network, self.bth_bytes, covered) == u32::from_le_bytes(stored) =>
+            {
+                Icrc::Valid
+            }
+            _ => Icrc::Invalid,
+        }
+    }
+
+    #[inline]
+    fn extension<const N: usize>(&self, header: Header) -> Option<&'a [u8; N]> {
+        if !self.info.has(header) {
+            return None;
+        }
+        self.body.get(self.info.offset(header)..)?.first_chunk()
+    }
+}
+
+/// Source and destination of an IPv6 header or a GRH.
+#[inline]
+fn sixteen(head: &[u8; 40]) -> (Ipv6Addr, Ipv6Addr) {
+    let (words, _) = head.as_chunks::<8>();
+    let &[_, s0, s1, d0, d1] = words else { return (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED) };
+    let address = |high, low| {
+        Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(high)) << 64 | u128::from(u64::from_be_bytes(low)))
+    };
+    (address(s0, s1), address(d0, d1))
+}
