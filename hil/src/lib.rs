@@ -2,5 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod board;
+pub mod capture;
 pub mod core;
 pub mod probe;
+pub mod replay;

@@ -1,0 +1,206 @@
+//! What can be wrong with a capture file, where, and what was expected instead.
+
+use std::error::Error;
+use std::fmt::{self, Display};
+use std::io;
+
+use super::{ETHERNET, LinkType};
+
+/// A capture that cannot be read on: one line that names the file, the place, the fault and what was expected.
+#[derive(Debug)]
+pub struct CaptureError {
+    /// The file, or `standard input`.
+    pub file: String,
+    /// Where in the file.
+    pub place: Place,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// A place in a capture file. Offsets are in bytes from the start of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The file as a whole.
+    File,
+    /// A file or block header.
+    Byte(u64),
+    /// A block of pcapng that is not a packet.
+    Block {
+        /// Offset of the block.
+        offset: u64,
+        /// Its type.
+        kind: u32,
+    },
+    /// A packet: a record of pcap or a packet block of pcapng.
+    Packet {
+        /// Offset of the record or block.
+        offset: u64,
+        /// Its number among the packets of the file, from 1.
+        number: u64,
+    },
+}
+
+/// A fault of a capture file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The file cannot be opened.
+    Open(io::Error),
+    /// The operating system failed to read.
+    Read(io::Error),
+    /// There is not one byte.
+    Empty,
+    /// The file starts with none of the known magics.
+    NotACapture {
+        /// Its first bytes.
+        found: [u8; 4],
+    },
+    /// A version of the format that is not known.
+    Version {
+        /// Major and minor version of the file or section.
+        found: (u16, u16),
+        /// What is read.
+        expected: &'static str,
+    },
+    /// The file ends too early.
+    Cut {
+        /// What was being read.
+        what: &'static str,
+        /// Its length in bytes.
+        expected: u64,
+        /// Bytes left in the file.
+        found: u64,
+    },
+    /// More captured bytes than the snap length, or any honest file, allows.
+    CapturedLength {
+        /// Captured length that the packet claims, bytes.
+        length: u32,
+        /// The most allowed, bytes.
+        limit: u32,
+    },
+    /// More captured bytes than the packet's block has room for.
+    Overrun {
+        /// Captured length that the packet claims, bytes.
+        length: u32,
+        /// Bytes that the block has for it.
+        room: usize,
+    },
+    /// A block length that its type does not allow.
+    BlockLength {
+        /// Length that the block claims, bytes.
+        length: u32,
+        /// The least allowed, bytes.
+        min: u32,
+        /// The most allowed, bytes.
+        max: u32,
+    },
+    /// The two length fields of a block differ.
+    BlockTrailer {
+        /// The one at its head, bytes.
+        head: u32,
+        /// The one at its end, bytes.
+        end: u32,
+    },
+    /// A section header whose byte-order magic is neither way round.
+    ByteOrder {
+        /// The bytes in its place.
+        found: [u8; 4],
+    },
+    /// An option of an interface whose length does not fit its block or its meaning.
+    OptionLength {
+        /// Option code.
+        code: u16,
+        /// Length that it claims, bytes.
+        length: u16,
+    },
+    /// A clock resolution that cannot be converted to nanoseconds.
+    Resolution(u8),
+    /// A time before 1970 or so late that its nanoseconds exceed 64 bits (July 2554).
+    Time,
+    /// More interfaces in one section than any honest file has.
+    Interfaces {
+        /// The most allowed.
+        limit: usize,
+    },
+    /// A packet of an interface that its section has not declared.
+    Interface {
+        /// The interface's index.
+        index: u32,
+        /// How many are declared.
+        declared: usize,
+    },
+    /// A packet that is not an Ethernet frame.
+    UnsupportedLinkType(u32),
+}
+
+impl Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.file)?;
+        match self.place {
+            Place::File => {}
+            Place::Byte(offset) => write!(f, "byte {offset}: ")?,
+            Place::Block { offset, kind } => write!(f, "byte {offset}, block type {kind:#x}: ")?,
+            Place::Packet { offset, number } => write!(f, "byte {offset}, packet {number}: ")?,
+        }
+        self.fault.fmt(f)
+    }
+}
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Open(error) => write!(f, "cannot open: {error}"),
+            Fault::Read(error) => write!(f, "cannot read: {error}"),
+            Fault::Empty => write!(f, "empty file: expected a pcap or pcapng capture"),
+            Fault::NotACapture { found: [a, b, c, d] } => {
+                write!(f, "not a capture: expected the magic of pcap or pcapng, found {a:02x} {b:02x} {c:02x} {d:02x}")
+            }
+            Fault::Version { found: (major, minor), expected } => {
+                write!(f, "unknown version {major}.{minor}: expected {expected}")
+            }
+            Fault::Cut { what, expected, found } => {
+                write!(f, "file cut off: expected {expected} bytes of {what}, found {found}")
+            }
+            Fault::CapturedLength { length, limit } => {
+                write!(f, "captured length {length}: expected at most {limit}")
+            }
+            Fault::Overrun { length, room } => {
+                write!(f, "captured length {length}: expected at most the {room} bytes of its block")
+            }
+            Fault::BlockLength { length, min, max } => {
+                write!(f, "block length {length}: expected a multiple of 4 from {min} to {max}")
+            }
+            Fault::BlockTrailer { head, end } => {
+                write!(f, "block length {head} at its head, {end} at its end: expected them equal")
+            }
+            Fault::ByteOrder { found: [a, b, c, d] } => write!(
+                f,
+                "section header: expected byte-order magic 1a 2b 3c 4d either way round, \
+                 found {a:02x} {b:02x} {c:02x} {d:02x}"
+            ),
+            Fault::OptionLength { code, length } => {
+                let expected = match code {
+                    9 => "1 (if_tsresol)",
+                    14 => "8 (if_tsoffset)",
+                    _ => "at most what its block holds",
+                };
+                write!(f, "option {code} of length {length}: expected {expected}")
+            }
+            Fault::Resolution(value) => write!(
+                f,
+                "clock resolution if_tsresol {value:#04x}: \
+                 expected 10^0 to 10^-19 (0 to 0x13) or 2^0 to 2^-63 (0x80 to 0xbf) seconds"
+            ),
+            Fault::Time => write!(f, "time stamp out of range: expected 1970 to 2554"),
+            Fault::Interfaces { limit } => write!(f, "too many interfaces: expected at most {limit} in one section"),
+            Fault::Interface { index, declared } => {
+                write!(f, "packet of interface {index}: expected one of the {declared} that the section declares")
+            }
+            Fault::UnsupportedLinkType(number) => {
+                write!(f, "unsupported link type {}: expected {}", LinkType(*number), LinkType(ETHERNET))
+            }
+        }
+    }
+}
+
+impl Error for CaptureError {}

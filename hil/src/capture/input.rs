@@ -1,0 +1,97 @@
+//! The bytes of a capture, from any source, through one buffer that lends them out.
+
+use std::io::{ErrorKind, Read};
+use std::ops::Range;
+
+use super::{CaptureError, Fault, Place};
+
+/// Small enough to stay in a second-level cache between `read` and the packet's use, large enough that the system
+/// calls do not count. Doubling it or halving it changes nothing measurable.
+const BUFFER: usize = 256 << 10;
+
+pub(super) struct Input<R> {
+    source: R,
+    name: String,
+    buffer: Vec<u8>,
+    /// The bytes of `buffer` that have been read from the source and not yet taken.
+    unread: Range<usize>,
+    /// Place of the buffer's first byte in the file.
+    offset: u64,
+}
+
+impl<R: Read> Input<R> {
+    pub(super) fn new(source: R, name: &str) -> Self {
+        Self { source, name: name.to_owned(), buffer: vec![0; BUFFER], unread: 0..0, offset: 0 }
+    }
+
+    /// Place of the next byte to take, in the file.
+    pub(super) fn position(&self) -> u64 {
+        self.offset + self.unread.start as u64
+    }
+
+    pub(super) fn error(&self, place: Place, fault: Fault) -> CaptureError {
+        CaptureError { file: self.name.clone(), place, fault }
+    }
+
+    /// Whether the source has no further byte.
+    pub(super) fn at_end(&mut self) -> Result<bool, Fault> {
+        Ok(self.unread.is_empty() && !self.fill(1)?)
+    }
+
+    /// The first four bytes of the file, left to be taken.
+    pub(super) fn peek_magic(&mut self) -> Result<[u8; 4], Fault> {
+        let magic = self.take(4, "file header")?;
+        self.unread.start = magic.start;
+        Ok(self.bytes(magic).as_chunks().0[0])
+    }
+
+    /// Takes the next `count` bytes: [`Input::bytes`] shows them until the next call that takes or skips.
+    #[inline]
+    pub(super) fn take(&mut self, count: usize, what: &'static str) -> Result<Range<usize>, Fault> {
+        if self.unread.len() < count && !self.fill(count)? {
+            return Err(Fault::Cut { what, expected: count as u64, found: self.unread.len() as u64 });
+        }
+        let start = self.unread.start;
+        self.unread.start += count;
+        Ok(start..self.unread.start)
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self, taken: Range<usize>) -> &[u8] {
+        &self.buffer[taken]
+    }
+
+    /// Passes over the next `count` bytes, of which no more than a buffer is held at a time.
+    pub(super) fn skip(&mut self, count: u64, what: &'static str) -> Result<(), Fault> {
+        let mut left = count;
+        while left > 0 {
+            if self.at_end()? {
+                return Err(Fault::Cut { what, expected: count, found: count - left });
+            }
+            let step = left.min(self.unread.len() as u64);
+            self.unread.start += step as usize;
+            left -= step;
+        }
+        Ok(())
+    }
+
+    /// Reads until `count` bytes are unread; false if the source ends before.
+    #[cold]
+    fn fill(&mut self, count: usize) -> Result<bool, Fault> {
+        self.offset += self.unread.start as u64;
+        self.buffer.copy_within(self.unread.clone(), 0);
+        self.unread = 0..self.unread.len();
+        if count > self.buffer.len() {
+            self.buffer.resize(count, 0);
+        }
+        while self.unread.end < count {
+            match self.source.read(&mut self.buffer[self.unread.end..]) {
+                Ok(0) => return Ok(false),
+                Ok(read) => self.unread.end += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Fault::Read(error)),
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,340 @@
+//! The pcapng format: blocks in sections (draft-ietf-opsawg-pcapng, sections 3 and 4).
+
+use std::io::Read;
+use std::ops::Range;
+
+use super::input::Input;
+use super::{
+    CaptureError, ETHERNET, Fault, Found, MAX_CAPTURED, NANOSECONDS_PER_SECOND, Order, Place, longest_capture,
+};
+
+/// Type of a section header, and so the magic of the format: it reads the same in either byte order.
+pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+const SECTION: u32 = 0x0a0d_0d0a;
+pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
+const OBSOLETE_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+pub(super) const ENHANCED_PACKET: u32 = 6;
+
+pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+pub(super) const OPTION_END: u16 = 0;
+pub(super) const OPTION_IF_NAME: u16 = 2;
+pub(super) const OPTION_IF_TSRESOL: u16 = 9;
+const OPTION_IF_TSOFFSET: u16 = 14;
+
+/// Type and length fields at the head of a block, bytes.
+const HEAD: u32 = 8;
+/// The second length field, at the end of a block, bytes.
+const TRAILER: usize = 4;
+/// The longest block that is held whole: the longest packet, and 64 KiB for fields and options.
+const LONGEST_HELD: u32 = MAX_CAPTURED + (64 << 10);
+/// What a 16-bit interface number, as in the obsolete packet block, can tell apart; it bounds the memory.
+const MAX_INTERFACES: usize = 1 << 16;
+
+struct Interface {
+    link_type: u32,
+    snaplen: u32,
+    clock: Clock,
+}
+
+pub(super) struct Pcapng {
+    order: Order,
+    interfaces: Vec<Interface>,
+}
+
+impl Pcapng {
+    pub(super) fn new() -> Self {
+        // The first section header, which is still to be read, sets the order.
+        Self { order: Order::Little, interfaces: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn next<R: Read>(&mut self, input: &mut Input<R>, number: u64) -> Result<Option<Found>, CaptureError> {
+        loop {
+            let offset = input.position();
+            let head = self.head(input).map_err(|fault| input.error(Place::Byte(offset), fault))?;
+            let Some((kind, length)) = head else { return Ok(None) };
+            match self.block(input, kind, length) {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                Err(fault) => {
+                    let place = match kind {
+                        OBSOLETE_PACKET | SIMPLE_PACKET | ENHANCED_PACKET => Place::Packet { offset, number },
+                        _ => Place::Block { offset, kind },
+                    };
+                    return Err(input.error(place, fault));
+                }
+            }
+        }
+    }
+
+    /// Takes the type and the length of the next block, and of a section header the byte order too, on which the
+    /// reading of its length depends. `None` at the end of the file.
+    #[inline]
+    fn head<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<(u32, u32)>, Fault> {
+        if input.at_end()? {
+            return Ok(None);
+        }
+        let head = input.take(HEAD as usize, "block header")?;
+        let (words, _) = input.bytes(head).as_chunks::<4>();
+        let (kind, length) = (words[0], words[1]);
+        if kind == SECTION_HEADER {
+            let magic = input.take(4, "section header")?;
+            let magic = input.bytes(magic).as_chunks().0[0];
+            self.order = [Order::Little, Order::Big]
+                .into_iter()
+                .find(|order| order.u32(magic) == BYTE_ORDER_MAGIC)
+                .ok_or(Fault::ByteOrder { found: magic })?;
+        }
+        Ok(Some((self.order.u32(kind), self.order.u32(length))))
+    }
+
+    /// Takes the rest of a block, and returns the packet if it holds one.
+    #[inline]
+    fn block<R: Read>(&mut self, input: &mut Input<R>, kind: u32, length: u32) -> Result<Option<Found>, Fault> {
+        let (min, max) = match kind {
+            SECTION => (28, u32::MAX - 3),
+            INTERFACE_DESCRIPTION => (20, LONGEST_HELD),
+            SIMPLE_PACKET => (16, LONGEST_HELD),
+            ENHANCED_PACKET | OBSOLETE_PACKET => (32, LONGEST_HELD),
+            _ => (12, u32::MAX - 3),
+        };
+        if !length.is_multiple_of(4) || length < min || length > max {
+            return Err(Fault::BlockLength { length, min, max });
+        }
+        match kind {
+            SECTION => self.section(input, length).map(|()| None),
+            INTERFACE_DESCRIPTION => {
+                let body = self.body(input, length)?;
+                self.interface(input.bytes(body)).map(|()| None)
+            }
+            ENHANCED_PACKET => {
+                let body = self.body(input, length)?;
+                let [interface, high, low, captured, original_len] = self.order.words(input.bytes(body.clone()));
+                self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)
+            }
+            SIMPLE_PACKET => {
+                let body = self.body(input, length)?;
+                let [original_len] = self.order.words(input.bytes(body.clone()));
+                // The block tells the captured length by this rule alone (section 4.4).
+                let captured = match self.interfaces.first() {
+                    Some(&Interface { snaplen: snaplen @ 1.., .. }) => original_len.min(snaplen),
+                    _ => original_len,
+                };
+                self.packet(0, None, captured, original_len, body.start + 4..body.end)
+            }
+            OBSOLETE_PACKET => {
+                let body = self.body(input, length)?;
+                let [ids, high, low, captured, original_len] = self.order.words(input.bytes(body.clone()));
+                // Interface and drop count, 16 bits each, in the order of the file.
+                let interface = match self.order {
+                    Order::Little => ids & 0xffff,
+                    Order::Big => ids >> 16,
+                };
+                self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)
+            }
+            _ => self.pass(input, length, length - HEAD).map(|()| None),
+        }
+    }
+
+    /// Takes the rest of a block of `length` bytes after its head, and returns it without the second length.
+    #[inline]
+    fn body<R: Read>(&self, input: &mut Input<R>, length: u32) -> Result<Range<usize>, Fault> {
+        let Range { start, end } = input.take((length - HEAD) as usize, "block")?;
+        let end = end - TRAILER;
+        let [trailer] = self.order.words(input.bytes(end..end + TRAILER));
+        if trailer != length {
+            return Err(Fault::BlockTrailer { head: length, end: trailer });
+        }
+        Ok(start..end)
+    }
+
+    /// Passes over the last `left` bytes of a block of `length` bytes, of which only the second length matters.
+    fn pass<R: Read>(&self, input: &mut Input<R>, length: u32, left: u32) -> Result<(), Fault> {
+        input.skip(u64::from(left) - TRAILER as u64, "block")?;
+        let trailer = input.take(TRAILER, "block length")?;
+        let [trailer] = self.order.words(input.bytes(trailer));
+        if trailer != length {
+            return Err(Fault::BlockTrailer { head: length, end: trailer });
+        }
+        Ok(())
+    }
+
+    fn section<R: Read>(&mut self, input: &mut Input<R>, length: u32) -> Result<(), Fault> {
+        let version = input.take(4, "section header")?;
+        let (halves, _) = input.bytes(version).as_chunks::<2>();
+        let version = (self.order.u16(halves[0]), self.order.u16(halves[1]));
+        // 1.2 is what some programs wrote for 1.0 (section 4.1).
+        if !matches!(version, (1, 0 | 2)) {
+            return Err(Fault::Version { found: version, expected: "pcapng 1.0" });
+        }
+        self.interfaces.clear();
+        // Head, byte order and version are behind.
+        self.pass(input, length, length - HEAD - 8)
+    }
+
+    fn interface(&mut self, body: &[u8]) -> Result<(), Fault> {
+        if self.interfaces.len() == MAX_INTERFACES {
+            return Err(Fault::Interfaces { limit: MAX_INTERFACES });
+        }
+        let (halves, _) = body.as_chunks::<2>();
+        let link_type = u32::from(self.order.u16(halves[0]));
+        let [_link_type, snaplen] = self.order.words(body);
+        let clock = self.clock(&body[8..])?;
+        self.interfaces.push(Interface { link_type, snaplen, clock });
+        Ok(())
+    }
+
+    /// The clock that the options of an interface description declare (section 4.2).
+    fn clock(&self, mut options: &[u8]) -> Result<Clock, Fault> {
+        let mut resolution = 6;
+        let mut offset = 0;
+        while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk() {
+            let (code, length) = (self.order.u16([c0, c1]), self.order.u16([l0, l1]));
+            let wrong_length = Fault::OptionLength { code, length };
+            let Some(value) = rest.get(..length.into()) else { return Err(wrong_length) };
+            match code {
+                OPTION_END => break,
+                OPTION_IF_TSRESOL => {
+                    let &[value] = value else { return Err(wrong_length) };
+                    resolution = value;
+                }
+                OPTION_IF_TSOFFSET => {
+                    let Ok(value) = value.try_into() else { return Err(wrong_length) };
+                    offset = match self.order {
+                        Order::Little => i64::from_le_bytes(value),
+                        Order::Big => i64::from_be_bytes(value),
+                    };
+                }
+                _ => {}
+            }
+            // The body is a multiple of 4 bytes long, so that the padding is there if the value is.
+            options = rest.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+        }
+        Clock::new(resolution, offset)
+    }
+
+    /// A packet whose bytes stand at the start of `room`.
+    #[inline]
+    fn packet(
+        &self,
+        interface: u32,
+        ticks: Option<(u32, u32)>,
+        captured: u32,
+        original_len: u32,
+        room: Range<usize>,
+    ) -> Result<Option<Found>, Fault> {
+        let Some(Interface { link_type, snaplen, clock }) = self.interfaces.get(interface as usize) else {
+            return Err(Fault::Interface { index: interface, declared: self.interfaces.len() });
+        };
+        if *link_type != ETHERNET {
+            return Err(Fault::UnsupportedLinkType(*link_type));
+        }
+        let limit = longest_capture(*snaplen);
+        if captured > limit {
+            return Err(Fault::CapturedLength { length: captured, limit });
+        }
+        if captured as usize > room.len() {
+            return Err(Fault::Overrun { length: captured, room: room.len() });
+        }
+        let timestamp_ns = match ticks {
+            Some((high, low)) => Some(clock.nanoseconds(u64::from(high) << 32 | u64::from(low)).ok_or(Fault::Time)?),
+            None => None,
+        };
+        let bytes = room.start..room.start + captured as usize;
+        Ok(Some(Found { timestamp_ns, interface, original_len, bytes }))
+    }
+}
+
+/// The clock of an interface: what a tick is worth, and when tick 0 was.
+struct Clock {
+    tick: Tick,
+    /// Nanoseconds from 1970 to tick 0.
+    offset_ns: i128,
+}
+
+enum Tick {
+    /// This many nanoseconds.
+    Nanoseconds(u64),
+    /// One of this many in a nanosecond.
+    PerNanosecond(u64),
+    /// 2 to the minus this many seconds.
+    BinarySeconds(u8),
+}
+
+impl Clock {
+    /// From `if_tsresol` and `if_tsoffset` (seconds). Resolutions finer than 10^-19 or 2^-63 seconds, whose 64-bit
+    /// counters would wrap within two seconds, are refused.
+    fn new(resolution: u8, offset_s: i64) -> Result<Self, Fault> {
+        let tick = match resolution {
+            0..=9 => Tick::Nanoseconds(10u64.pow(9 - u32::from(resolution))),
+            10..=19 => Tick::PerNanosecond(10u64.pow(u32::from(resolution) - 9)),
+            0x80..=0xbf => Tick::BinarySeconds(resolution & 0x7f),
+            _ => return Err(Fault::Resolution(resolution)),
+        };
+        Ok(Self { tick, offset_ns: i128::from(offset_s) * i128::from(NANOSECONDS_PER_SECOND) })
+    }
+
+    /// Nanoseconds since 1970 at a tick, rounded down; `None` if they are negative or exceed 64 bits.
+    #[inline]
+    fn nanoseconds(&self, ticks: u64) -> Option<u64> {
+        // At most 2^64 * 10^9, below 2^94.
+        let since_tick_0 = match self.tick {
+            Tick::Nanoseconds(each) => u128::from(ticks) * u128::from(each),
+            Tick::PerNanosecond(count) => u128::from(ticks / count),
+            Tick::BinarySeconds(shift) => (u128::from(ticks) * u128::from(NANOSECONDS_PER_SECOND)) >> shift,
+        };
+        u64::try_from(since_tick_0 as i128 + self.offset_ns).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nanoseconds(resolution: u8, offset_s: i64, ticks: u64) -> Option<u64> {
+        Clock::new(resolution, offset_s).ok()?.nanoseconds(ticks)
+    }
+
+    #[test]
+    fn one_and_a_half_seconds_are_the_same_in_every_resolution_that_can_say_so() {
+        for digits in 1..=19 {
+            let ticks = 15 * 10u64.pow(u32::from(digits) - 1);
+            assert_eq!(nanoseconds(digits, 0, ticks), Some(1_500_000_000), "10^-{digits}");
+        }
+        for bits in 1..=63 {
+            assert_eq!(nanoseconds(0x80 | bits, 0, 3 << (bits - 1)), Some(1_500_000_000), "2^-{bits}");
+        }
+        assert_eq!(nanoseconds(0, 0, 2), Some(2_000_000_000));
+        assert_eq!(nanoseconds(0x80, 0, 2), Some(2_000_000_000));
+    }
+
+    #[test]
+    fn finer_clocks_round_down() {
+        assert_eq!(nanoseconds(12, 0, 1_999), Some(1));
+        assert_eq!(nanoseconds(19, 0, u64::MAX), Some(1_844_674_407));
+        // 2^-20 s is 953.67 ns.
+        assert_eq!(nanoseconds(0x94, 0, 1), Some(953));
+        // 2^-10 s is 976,562.5 ns.
+        assert_eq!(nanoseconds(0x8a, 0, 3), Some(2_929_687));
+        assert_eq!(nanoseconds(0xbf, 0, u64::MAX), Some(1_999_999_999));
+    }
+
+    #[test]
+    fn the_offset_is_whole_seconds_and_may_be_negative() {
+        assert_eq!(nanoseconds(9, 1_700_000_000, 7), Some(1_700_000_000_000_000_007));
+        assert_eq!(nanoseconds(9, -1, 1_000_000_007), Some(7));
+        assert_eq!(nanoseconds(9, -2, 1_000_000_007), None);
+        assert_eq!(nanoseconds(9, i64::MIN, u64::MAX), None);
+        assert_eq!(nanoseconds(0, i64::MAX, u64::MAX), None);
+        assert_eq!(nanoseconds(9, 0, u64::MAX), Some(u64::MAX));
+        assert_eq!(nanoseconds(9, 1, u64::MAX), None);
+    }
+
+    #[test]
+    fn other_resolutions_are_refused() {
+        for resolution in (20..0x80).chain(0xc0..=0xff) {
+            assert!(Clock::new(resolution, 0).is_err(), "{resolution:#x}");
+        }
+    }
+}
