@@ -27,11 +27,16 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod clock;
+pub mod math;
+pub mod pacer;
 pub mod params;
 pub mod port;
 pub mod signal;
+pub mod table;
 pub mod units;
 pub mod wire;
+pub mod wheel;
 
 pub use port::Port;
 pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Mark};

@@ -1,0 +1,211 @@
+//! Arithmetic that stands in for division and powers, each with its error bound.
+//!
+//! | type | gives | error | cost in instructions on rv32imc |
+//! | --- | --- | --- | --- |
+//! | [`Reciprocal`] | 1/x | below by at most 3.9e-6 of it | normalise, one load, two multiplies |
+//! | [`Divider`] | n / d, d fixed | none | one multiply, two shifts |
+//! | [`Decay`] | r^n, r fixed | below by less than 3 raw steps of 2^-31 | two loads, one multiply |
+//!
+//! None of them divides, not even when it is made: no target needs a division helper for them.
+
+use crate::units::Frac;
+use core::num::NonZeroU32;
+
+/// First guesses for [`Reciprocal`]: 2^15 over the middle of each of 256 equal parts of 1/2 to 1, to nearest.
+const GUESSES: [u16; 256] = guesses();
+
+#[expect(
+    clippy::integer_division,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "evaluated by the compiler only; the largest entry is 65 408"
+)]
+const fn guesses() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < table.len() {
+        let middle = 513 + 2 * i as u32;
+        table[i] = (((1 << 25) + middle / 2) / middle) as u16;
+        i += 1;
+    }
+    table
+}
+
+/// The reciprocal of a number, normalised: `1/x = mantissa / 2^(32 + exponent)`.
+///
+/// Never above the true value, and below it by at most 3.9e-6 of it. A 256-entry table (512 bytes, one for
+/// the whole image) and one Newton step: on a small core that is cheaper than the 37 cycles of a hardware
+/// division followed by the same step, and it serves cores that have no divider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Reciprocal {
+    mantissa: u32,
+    exponent: u8,
+}
+
+impl Reciprocal {
+    /// The reciprocal of `x`.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a high half of 64 bits; an exponent below 32")]
+    pub const fn of(x: NonZeroU32) -> Self {
+        let zeros = x.leading_zeros();
+        let normal = x.get().wrapping_shl(zeros);
+        let part = ((normal >> 23) & 0xff) as usize;
+        // With y the guess and x in 1/2 to 1, the Newton step is y (2 - x y).
+        let guess = (at(&GUESSES, part) as u32) << 16;
+        let product = high(normal, guess);
+        Self { mantissa: high(guess, product.wrapping_neg()) << 1, exponent: 31u32.wrapping_sub(zeros) as u8 }
+    }
+
+    /// The digits, from 2^31 to 2^32 - 1.
+    #[inline]
+    pub const fn mantissa(self) -> u32 {
+        self.mantissa
+    }
+
+    /// The binary logarithm of the number, rounded down: 0 to 31.
+    #[inline]
+    pub const fn exponent(self) -> u8 {
+        self.exponent
+    }
+}
+
+/// The high half of a product.
+#[inline]
+const fn high(a: u32, b: u32) -> u32 {
+    ((a as u64).wrapping_mul(b as u64) >> 32) as u32
+}
+
+/// The guess for one part; the mask lets the compiler see that every index is inside.
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "masked to the length of the table; `get` is not const")]
+const fn at(table: &[u16; 256], index: usize) -> u16 {
+    table[index & 0xff]
+}
+
+/// Exact division of any `u32` by a fixed one, by multiplication.
+///
+/// Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, figure 4.1.
+/// Rounds down, for every dividend and every divisor but zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Divider {
+    multiplier: u32,
+    /// One, or zero when the divisor is one.
+    first: u8,
+    second: u8,
+}
+
+impl Divider {
+    /// A divider by `divisor`. Works bit by bit, some hundred cycles: for configuration.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::arithmetic_side_effects,
+        reason = "33 bits at most in 64; the quotient of a remainder below the divisor has 32 bits"
+    )]
+    pub const fn new(divisor: NonZeroU32) -> Self {
+        let divisor = divisor.get();
+        let log2 = 32 - (divisor - 1).leading_zeros();
+        // The multiplier is 2^32 (2^log2 - divisor) / divisor, plus one.
+        let mut remainder = (1u64 << log2) - divisor as u64;
+        let mut quotient = 0u32;
+        let mut bit = 0;
+        while bit < 32 {
+            remainder <<= 1;
+            quotient <<= 1;
+            if remainder >= divisor as u64 {
+                remainder -= divisor as u64;
+                quotient |= 1;
+            }
+            bit += 1;
+        }
+        Self {
+            multiplier: quotient.wrapping_add(1),
+            first: if log2 == 0 { 0 } else { 1 },
+            second: log2.saturating_sub(1) as u8,
+        }
+    }
+
+    /// `dividend` over the divisor, rounded down.
+    #[inline]
+    pub const fn quotient(self, dividend: u32) -> u32 {
+        let high = high(self.multiplier, dividend);
+        dividend.wrapping_sub(high).wrapping_shr(self.first as u32).wrapping_add(high).wrapping_shr(self.second as u32)
+    }
+}
+
+/// Powers held one by one.
+const FINE: usize = 128;
+/// Powers held in steps of [`FINE`].
+const COARSE: usize = 192;
+
+/// What is left of a quantity after any number of periods that each keep the same share of it: `r^n`.
+///
+/// Two tables of U1.31, 1 280 bytes, shared by all flows of a port. Every entry is the true power rounded
+/// down. The product of two entries is below the true power by less than 3 raw steps of 2^-31, and by less
+/// than one for fewer than 128 periods. The recurrence that truncates in every period drifts further down
+/// than that, so the two are not to be mixed within one flow.
+#[derive(Clone, Debug)]
+pub struct Decay {
+    fine: [u32; FINE],
+    coarse: [u32; COARSE],
+    horizon: u32,
+}
+
+impl Decay {
+    /// The powers of `retained`, or `None` when it is so close to one that 24 576 periods leave something:
+    /// 1 - 1/1143 does, 1 - 1/1145 doesn't.
+    ///
+    /// Multiplies once for each period up to the horizon: for configuration, or for the compiler.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::integer_division,
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        reason = "configuration; the period is below FINE * COARSE, both powers of two or constant"
+    )]
+    pub const fn new(retained: Frac) -> Option<Self> {
+        let mut decay = Self { fine: [0; FINE], coarse: [0; COARSE], horizon: 0 };
+        // U1.96: truncation loses at most 2^-96 a period, so an entry is wrong only where the true power lies
+        // within 2^-81 above a step.
+        let mut power = 1u128 << 96;
+        let mut period = 0;
+        while period < FINE * COARSE {
+            let entry = (power >> 65) as u32;
+            if entry == 0 {
+                decay.horizon = period as u32;
+                return Some(decay);
+            }
+            if period < FINE {
+                decay.fine[period] = entry;
+            }
+            if period % FINE == 0 {
+                decay.coarse[period / FINE] = entry;
+            }
+            power = (power * retained.to_bits() as u128) >> 31;
+            period += 1;
+        }
+        None
+    }
+
+    /// What is left of one after this many periods. Exactly one after none, exactly the retained share after
+    /// one, zero from the [horizon](Decay::horizon) on.
+    #[inline]
+    pub fn after(&self, periods: u32) -> Frac {
+        if periods >= self.horizon {
+            return Frac::ZERO;
+        }
+        let periods = periods as usize;
+        match (self.coarse.get(periods >> FINE.trailing_zeros()), self.fine.get(periods & FINE.wrapping_sub(1))) {
+            (Some(&coarse), Some(&fine)) => Frac::from_bits(coarse).times(Frac::from_bits(fine)),
+            _ => Frac::ZERO,
+        }
+    }
+
+    /// The number of periods after which nothing is left of any share: the first power below 2^-31.
+    #[inline]
+    pub const fn horizon(&self) -> u32 {
+        self.horizon
+    }
+}
