@@ -1,10 +1,10 @@
-//! A hash map for small integer keys that come from captures.
+//! A hash map for the integer keys that come from captures: addresses, QPNs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map from integers of at most 64 bits.
-pub type FastMap<V> = HashMap<u64, V, BuildHasherDefault<Mix>>;
+/// A map from integers, of 64 bits unless said otherwise.
+pub type FastMap<V, K = u64> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 /// One multiplication per key, the product folded so that all of its bits count.
 ///
@@ -13,10 +13,12 @@ pub type FastMap<V> = HashMap<u64, V, BuildHasherDefault<Mix>>;
 pub struct Mix(u64);
 
 impl Hasher for Mix {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
 
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.write_u64(byte.into());
@@ -28,5 +30,11 @@ impl Hasher for Mix {
         // 2^64 divided by the golden ratio.
         let product = u128::from(self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    #[inline]
+    fn write_u128(&mut self, value: u128) {
+        self.write_u64((value >> 64) as u64);
+        self.write_u64(value as u64);
     }
 }

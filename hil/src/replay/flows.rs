@@ -3,9 +3,9 @@
 //! A data packet names the QP that it goes to and not the one that it comes from. A NIC knows its connections from
 //! the driver; here they are learnt, from connection management and from acknowledgements.
 
-use super::cm::Message;
 use super::fast::FastMap;
 use super::series::Series;
+use cc_core::wire::cm::Message;
 use cc_core::{Bytes, Psn};
 use std::collections::VecDeque;
 use std::mem;
@@ -80,15 +80,6 @@ pub enum Order {
     },
 }
 
-/// What an acknowledgement told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Acked {
-    /// Bytes newly acknowledged.
-    pub bytes: u64,
-    /// Nanoseconds since the newest packet that it covers was sent, if that was sent once.
-    pub rtt: Option<u64>,
-}
-
 /// All flows of a capture.
 #[derive(Debug, Default)]
 pub struct Flows {
@@ -100,7 +91,7 @@ pub struct Flows {
     /// The QP at the other end, for every QP whose connection is known.
     pairs: FastMap<(Address, u32)>,
     requests: FastMap<u32>,
-    orders: Vec<Order>,
+    orders: VecDeque<Order>,
     outstanding: usize,
     /// Data packets of flows beyond [`MAX_FLOWS`].
     pub unfollowed: u64,
@@ -131,13 +122,21 @@ impl Flows {
     }
 
     /// One flow.
-    pub fn get_mut(&mut self, flow: usize) -> &mut Flow {
-        &mut self.flows[flow]
+    #[inline]
+    pub fn get_mut(&mut self, flow: usize) -> Option<&mut Flow> {
+        self.flows.get_mut(flow)
+    }
+
+    /// One flow.
+    #[inline]
+    pub fn get(&self, flow: usize) -> Option<&Flow> {
+        self.flows.get(flow)
     }
 
     /// The next order to a NIC that what was learnt calls for, oldest first.
-    pub fn orders(&mut self) -> Vec<Order> {
-        mem::take(&mut self.orders)
+    #[inline]
+    pub fn next_order(&mut self) -> Option<Order> {
+        self.orders.pop_front()
     }
 
     /// The flow that a data packet belongs to, new if need be; `None` beyond [`MAX_FLOWS`].
@@ -235,35 +234,36 @@ impl Flows {
         Some(flow)
     }
 
-    /// Everything of a flow up to `psn` has arrived.
-    pub fn acked(&mut self, flow: usize, psn: Psn, now: u64) -> Acked {
-        let Some(flow) = self.flows.get_mut(flow) else { return Acked::default() };
+    /// Everything of a flow up to `psn` has arrived. Answers how long ago, in nanoseconds, the newest packet that this
+    /// covers was sent, if it was sent once.
+    pub fn acked(&mut self, flow: usize, psn: Psn, now: u64) -> Option<u64> {
+        let flow = self.flows.get_mut(flow)?;
         let mut newest = None;
         while let Some(first) = flow.outstanding.front().filter(|first| !first.psn.is_after(psn)) {
             newest = Some(*first);
             flow.outstanding.pop_front();
             self.outstanding -= 1;
         }
-        let Some(newest) = newest else { return Acked::default() };
-        let bytes = newest.sent.saturating_sub(flow.acked);
+        let newest = newest?;
         flow.acked = flow.acked.max(newest.sent);
-        Acked { bytes, rtt: (!newest.again).then(|| now.checked_sub(newest.sent_at)).flatten() }
+        if newest.again { None } else { now.checked_sub(newest.sent_at) }
     }
 
     /// A management datagram from `source` to `target`.
     pub fn learn(&mut self, source: Address, target: Address, message: Message) {
         match message {
-            Message::Req { local_id, local_qpn } => {
+            Message::Request { local_id, local_qpn, .. } => {
                 if self.requests.len() < MAX_REQUESTS {
-                    self.requests.insert(both(source, target) << 32 | u64::from(local_id), local_qpn);
+                    self.requests.insert(both(source, target) << 32 | u64::from(local_id), local_qpn.get());
                 }
             }
-            Message::Rep { remote_id, local_qpn } => {
+            Message::Reply { remote_id, local_qpn, .. } => {
                 let request = self.requests.remove(&(both(target, source) << 32 | u64::from(remote_id)));
                 if let Some(qpn) = request {
-                    self.pair((target, qpn), (source, local_qpn));
+                    self.pair((target, qpn), (source, local_qpn.get()));
                 }
             }
+            Message::ReadyToUse { .. } => {}
         }
     }
 
@@ -296,7 +296,7 @@ impl Flows {
             }
         }
         self.take_over(number, source, qpn);
-        self.orders.push(Order::Bind(number));
+        self.orders.push_back(Order::Bind(number));
     }
 
     /// From now on the local QP serves this flow.
@@ -318,7 +318,7 @@ impl Flows {
         flow.acked = flow.sent;
         flow.newest = None;
         if let Slot::Open { handle, .. } = slot {
-            self.orders.push(Order::Close { flow: number, handle });
+            self.orders.push_back(Order::Close { flow: number, handle });
         }
     }
 }
@@ -333,9 +333,20 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cc_core::Qpn;
 
     const A: Address = 1;
     const B: Address = 2;
+
+    fn orders(flows: &mut Flows) -> Vec<Order> {
+        std::iter::from_fn(|| flows.next_order()).collect()
+    }
+
+    fn connect(flows: &mut Flows, id: u32, asker: u32, answerer: u32) {
+        let starting_psn = Psn::new(0);
+        flows.learn(A, B, Message::Request { local_id: id, local_qpn: Qpn::new(asker), starting_psn });
+        flows.learn(B, A, Message::Reply { local_id: 9, remote_id: id, local_qpn: Qpn::new(answerer), starting_psn });
+    }
 
     fn send(flows: &mut Flows, qpn: u32, psn: u32, now: u64) -> usize {
         let flow = flows.of_data(A, Some(B), qpn).unwrap();
@@ -351,9 +362,9 @@ mod tests {
         let back = flows.of_data(B, Some(A), 0x45).unwrap();
         assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(1)), None, "beyond what was sent");
         assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(0)), Some(there));
-        assert_eq!(flows.orders(), [Order::Bind(there), Order::Bind(back)]);
+        assert_eq!(orders(&mut flows), [Order::Bind(there), Order::Bind(back)]);
         assert_eq!((flows.all()[there].local, flows.all()[back].local), (Some(0x45), Some(0x48)));
-        assert_eq!(flows.acked(there, Psn::new(0), 70), Acked { bytes: 2_000, rtt: Some(50) });
+        assert_eq!(flows.acked(there, Psn::new(0), 70), Some(50));
         assert_eq!(flows.in_flight(there), 0);
     }
 
@@ -371,9 +382,9 @@ mod tests {
     #[test]
     fn connection_management_names_both_ends_before_the_first_packet() {
         let mut flows = Flows::default();
-        flows.learn(A, B, Message::Req { local_id: 3, local_qpn: 0x11 });
-        flows.learn(B, A, Message::Rep { remote_id: 4, local_qpn: 0x21 });
-        flows.learn(B, A, Message::Rep { remote_id: 3, local_qpn: 0x22 });
+        connect(&mut flows, 3, 0x11, 0x22);
+        let unasked = Message::Reply { local_id: 9, remote_id: 4, local_qpn: Qpn::new(0x21), starting_psn: Psn::new(0) };
+        flows.learn(B, A, unasked);
         let flow = send(&mut flows, 0x22, 0, 0);
         assert_eq!(flows.all()[flow].local, Some(0x11));
         let other = send(&mut flows, 0x21, 0, 0);
@@ -383,14 +394,12 @@ mod tests {
     #[test]
     fn a_reused_qp_leaves_its_former_flow() {
         let mut flows = Flows::default();
-        flows.learn(A, B, Message::Req { local_id: 1, local_qpn: 0x11 });
-        flows.learn(B, A, Message::Rep { remote_id: 1, local_qpn: 0x22 });
+        connect(&mut flows, 1, 0x11, 0x22);
         let old = send(&mut flows, 0x22, 0, 0);
-        flows.get_mut(old).slot = Slot::Open { handle: 77, window: 0 };
-        flows.learn(A, B, Message::Req { local_id: 2, local_qpn: 0x11 });
-        flows.learn(B, A, Message::Rep { remote_id: 2, local_qpn: 0x23 });
+        flows.get_mut(old).unwrap().slot = Slot::Open { handle: 77, window: 0 };
+        connect(&mut flows, 2, 0x11, 0x23);
         let new = send(&mut flows, 0x23, 0, 0);
-        assert_eq!(flows.orders(), [Order::Close { flow: old, handle: 77 }]);
+        assert_eq!(orders(&mut flows), [Order::Close { flow: old, handle: 77 }]);
         assert_eq!((flows.all()[old].local, flows.all()[new].local), (None, Some(0x11)));
     }
 
@@ -402,7 +411,8 @@ mod tests {
         }
         let flow = send(&mut flows, 1, 1, 50);
         assert_eq!(flows.in_flight(flow), 2_000);
-        assert_eq!(flows.acked(flow, Psn::new(0), 60), Acked { bytes: 1_000, rtt: Some(60) });
-        assert_eq!(flows.acked(flow, Psn::new(1), 70), Acked { bytes: 1_000, rtt: None });
+        assert_eq!(flows.acked(flow, Psn::new(0), 60), Some(60));
+        assert_eq!(flows.acked(flow, Psn::new(1), 70), None);
+        assert_eq!(flows.in_flight(flow), 0);
     }
 }

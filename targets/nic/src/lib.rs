@@ -4,3 +4,4 @@
 
 pub mod descriptor;
 pub mod layout;
+pub mod nic;
