@@ -1,8 +1,9 @@
 //! The verbs of the program, one file each.
 
+mod replay;
 mod run;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Hardware-in-the-loop harness of rnic-cc.
 #[derive(Parser, Debug)]
@@ -14,14 +15,26 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
+    /// Replays a capture on the library.
+    Replay(replay::Args),
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
+}
+
+/// What a verb prints on standard output.
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Format {
+    /// Lines for people.
+    Text,
+    /// One object for scripts, and nothing else.
+    Json,
 }
 
 impl Cli {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
+            Verb::Replay(args) => replay::run(&args),
             Verb::Run(args) => run::run(&args),
         }
     }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map from integers, of 64 bits unless said otherwise.
-pub type FastMap<V, K = u64> = HashMap<K, V, BuildHasherDefault<Mix>>;
+pub(super) type FastMap<V, K = u64> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 /// One multiplication per key, the product folded so that all of its bits count.
 ///
 /// Not proof against keys chosen to collide; the maps here are bounded, so that such a capture is slow and no worse.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Mix(u64);
+pub(super) struct Mix(u64);
 
 impl Hasher for Mix {
     #[inline]

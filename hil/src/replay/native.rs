@@ -4,7 +4,6 @@ use super::device::{Acts, Arrival, Counters, Device};
 use crate::board::{Act, LogRecord, PacerStore};
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
-use cc_core::params::Settings;
 use cc_core::{Instant, Port};
 use cc_np::NotificationPoint;
 use cc_rp::{Decision, RateLimiter, ReactionPoint};

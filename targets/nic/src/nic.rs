@@ -117,6 +117,9 @@ pub struct Nic<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const M
 impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize, const SETS: usize, const WAYS: usize>
     Nic<A, N, QPS, MAP, SETS, WAYS>
 {
+    /// Bytes that each QP adds to the reaction point.
+    pub const QP_BYTES: usize = RpEngine::<A, QPS, MAP>::QP_BYTES;
+
     /// A NIC that knows no flow.
     ///
     /// # Errors
