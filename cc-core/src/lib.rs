@@ -35,8 +35,8 @@ pub mod port;
 pub mod signal;
 pub mod table;
 pub mod units;
-pub mod wire;
 pub mod wheel;
+pub mod wire;
 
 pub use port::Port;
 pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Mark};

@@ -25,13 +25,14 @@
     )
 )]
 
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
+pub mod dcqcn;
 pub mod decision;
 pub mod event;
 pub mod machine;
 
 pub use decision::Decision;
 pub use event::{Event, EventMask};
-pub use machine::{Cx, ReactionPoint};
+pub use machine::{Cx, Ignored, ReactionPoint};

@@ -4,6 +4,7 @@
 //! happens. In real time it runs with the core's cycles.
 
 use crate::core::{Core, Stop};
+use crate::elf::Image;
 use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
 use nic::descriptor::Descriptor;
@@ -107,7 +108,6 @@ pub struct Board<C> {
     mtimecmp: u64,
     pacer: [u32; 3],
     log: [u32; 3],
-    pins: u32,
     rx_head: u32,
     rx_tail: u32,
     tx_head: u32,
@@ -119,12 +119,11 @@ pub struct Board<C> {
 impl<C: Core> Board<C> {
     /// Gives the image its settings and runs it until it waits for the first event.
     ///
-    /// `core` holds the image, not yet started; `symbol` finds the address of one of its symbols.
-    pub fn boot(mut core: C, symbols: &[(String, u32)], boot: &Boot, pace: Pace) -> Result<Self> {
-        let shared = symbols
-            .iter()
-            .find(|(name, _)| name == "SHARED")
-            .map(|&(_, address)| address)
+    /// `core` has been loaded with `image` and has not yet started.
+    pub fn boot(mut core: C, image: &Image, boot: &Boot, pace: Pace) -> Result<Self> {
+        let shared = *image
+            .symbols
+            .get("SHARED")
             .context("the image has no symbol SHARED: expected a firmware image of this project")?;
         let at = Addresses { shared };
         for (offset, settings) in
@@ -139,7 +138,7 @@ impl<C: Core> Board<C> {
         for (index, value) in port.iter().enumerate() {
             core.poke(at.field(offset_of!(Shared, port) + 4 * index), &value.to_le_bytes());
         }
-        let probes = Probes::new(symbols);
+        let probes = Probes::new(image);
         let mut board = Self {
             core,
             at,
@@ -149,7 +148,6 @@ impl<C: Core> Board<C> {
             mtimecmp: u64::MAX,
             pacer: [0; 3],
             log: [0; 3],
-            pins: 0,
             rx_head: 0,
             rx_tail: 0,
             tx_head: 0,
@@ -170,8 +168,8 @@ impl<C: Core> Board<C> {
             .as_slice()
             .try_into()
             .map_err(|_| anyhow::anyhow!("the image reported {} words about itself", self.report_words.len()))?;
-        let [qps, state_bytes, qp_bytes, peers, peer_bytes, states, state_stride] = words;
-        Ok(Report { qps, state_bytes, qp_bytes, peers, peer_bytes, states, state_stride })
+        let [qps, state_bytes, qp_bytes, peers, peer_bytes] = words;
+        Ok(Report { qps, state_bytes, qp_bytes, peers, peer_bytes })
     }
 
     /// The core.
@@ -310,7 +308,9 @@ impl<C: Core> Board<C> {
             }
             Stop::Store { address, value, .. } => self.store(address, value)?,
             Stop::Watch { pc } => self.probes.reached(pc, &mut self.core),
-            Stop::Fault { pc, reason } => bail!("the core stopped at pc {pc:#x}: {reason}"),
+            Stop::Fault { pc, address, reason } => {
+                bail!("the core stopped at pc {pc:#x}, address {address:#x}: {reason}")
+            }
             Stop::Cycle | Stop::Idle => {}
         }
         Ok(())
@@ -329,7 +329,7 @@ impl<C: Core> Board<C> {
                 self.probes.paced(cycle);
                 self.acts.push((cycle, Act::Pace(PacerStore { index: value, rate, window, hold })));
             }
-            register::PINS => self.pins = value,
+            register::BUSY_PIN | register::TIMER_PIN => {}
             register::EXIT => bail!("the image ended with code {value}"),
             register::RX_TAIL => {
                 self.rx_tail = value;

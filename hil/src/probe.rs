@@ -1,6 +1,7 @@
 //! Cycles per event: stops at the entry and the return of the engines' functions and notes the cycles between.
 
 use crate::core::Core;
+use crate::elf::Image;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -50,8 +51,11 @@ pub struct Probes {
 
 impl Probes {
     /// Finds the functions to watch among an image's symbols.
-    pub fn new(symbols: &[(String, u32)]) -> Self {
-        let entries = symbols.iter().filter_map(|(name, address)| Some((*address, place(name)?))).collect();
+    pub fn new(image: &Image) -> Self {
+        let named = |(name, &address): (&String, &u32)| {
+            Some((address, place(&format!("{:#}", rustc_demangle::demangle(name)))?))
+        };
+        let entries = image.symbols.iter().filter_map(named).collect();
         Self { entries, ..Self::default() }
     }
 

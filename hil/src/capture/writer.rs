@@ -67,7 +67,7 @@ impl<W: Write> Writer<W> {
     /// There is no such interface, `bytes` is longer than `original_len` or than 262,144 bytes, or writing fails.
     pub fn write(&mut self, interface: u32, timestamp_ns: u64, bytes: &[u8], original_len: u32) -> io::Result<()> {
         if interface as usize >= self.interfaces {
-            return Err(refused(format!("interface {interface}: expected one of the {}", self.interfaces)));
+            return Err(refused(format!("interface {interface}: expected one of the {} declared", self.interfaces)));
         }
         let limit = original_len.min(USUAL_SNAPLEN);
         let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);

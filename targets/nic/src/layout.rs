@@ -32,14 +32,16 @@ pub mod register {
     pub const PACER_HOLD: u32 = 0x18;
     /// The slot; this store makes rate, window and hold take effect.
     pub const PACER_INDEX: u32 = 0x1c;
-    /// The marker pins, one bit each.
-    pub const PINS: u32 = 0x20;
+    /// A marker pin, high while the main loop works on a descriptor.
+    pub const BUSY_PIN: u32 = 0x20;
     /// Ends the run with this code.
     pub const EXIT: u32 = 0x24;
     /// Receive descriptors that the firmware has finished with, modulo 2^32.
     pub const RX_TAIL: u32 = 0x28;
     /// Frames that the firmware has put into the transmit ring, modulo 2^32.
     pub const TX_TAIL: u32 = 0x2c;
+    /// A marker pin, high inside the timer interrupt.
+    pub const TIMER_PIN: u32 = 0x34;
     /// One store for each word of the start-up report, see [`Report`](super::Report); the last makes the image ready.
     pub const REPORT: u32 = 0x30;
     /// Event log: its kind, a [`Kind`](crate::descriptor::Kind).
@@ -121,8 +123,4 @@ pub struct Report {
     pub peers: u32,
     /// Bytes of one notification-point record, key included.
     pub peer_bytes: u32,
-    /// Address of the first reaction-point state.
-    pub states: u32,
-    /// Bytes from one state to the next.
-    pub state_stride: u32,
 }

@@ -1,0 +1,116 @@
+//! `hil check`: everything that CI runs, one step after the other.
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use std::process::Command;
+
+/// What `hil check` is told.
+#[derive(Args, Debug)]
+pub struct Check {
+    /// Only these steps; all of them by default.
+    #[arg(value_enum)]
+    steps: Vec<Step>,
+}
+
+/// One step of the check.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Formatting.
+    Fmt,
+    /// Lints of everything that runs on the host, and of the firmware.
+    Lint,
+    /// Builds of the four library crates for every bare-metal target, without and with their features.
+    Build,
+    /// Documentation, with warnings as errors.
+    Docs,
+    /// The firmware image: what it may not contain.
+    Symbols,
+    /// All tests.
+    Test,
+}
+
+/// The bare-metal targets, as the toolchain file lists them.
+const TARGETS: [&str; 7] = [
+    "riscv32imc-unknown-none-elf",
+    "riscv32i-unknown-none-elf",
+    "riscv64imac-unknown-none-elf",
+    "thumbv6m-none-eabi",
+    "thumbv7m-none-eabi",
+    "thumbv7em-none-eabi",
+    "aarch64-unknown-none",
+];
+
+/// The library that firmware links.
+const LIBRARY: [&str; 8] = ["-p", "cc-core", "-p", "cc-rp", "-p", "cc-np", "-p", "cc-cp"];
+
+impl Check {
+    /// Runs the steps and stops at the first that fails.
+    pub fn run(&self) -> Result<()> {
+        let steps = if self.steps.is_empty() { Step::value_variants() } else { &self.steps };
+        for &step in steps {
+            let name = step.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            eprintln!("== check {name}");
+            step.run().with_context(|| format!("check {name} failed"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    fn run(self) -> Result<()> {
+        match self {
+            Self::Fmt => cargo(&["fmt", "--all", "--check"], &[]),
+            Self::Lint => {
+                cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
+                let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0]];
+                cargo(&[image.as_slice(), &["--", "-D", "warnings"]].concat(), &[])
+            }
+            Self::Build => {
+                for target in TARGETS {
+                    crate::firmware::ensure_target(target)?;
+                    for features in [&[][..], &["--features", "cc-core/defmt,cc-rp/defmt,cc-np/defmt,cc-cp/defmt"]] {
+                        let build = ["build", "--release", "--target", target];
+                        cargo(&[build.as_slice(), &LIBRARY, features].concat(), &[("RUSTFLAGS", "-D warnings")])?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Docs => cargo(&["doc", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")]),
+            Self::Symbols => symbols(),
+            Self::Test => cargo(&["test", "--all-features"], &[]),
+        }
+    }
+}
+
+/// Runs cargo in the workspace, its output on ours.
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .status()
+        .with_context(|| format!("cannot run cargo {}", arguments.join(" ")))?;
+    ensure!(status.success(), "cargo {} ended with {status}", arguments.join(" "));
+    Ok(())
+}
+
+/// Looks for what an image may not contain: a panic, formatting, floats, or a division in software.
+fn symbols() -> Result<()> {
+    let path = crate::firmware::build()?;
+    let image = crate::elf::Image::read(&path)?;
+    let banned = |name: &str| {
+        ["core::panicking", "core::fmt", "__udiv", "__umod", "__div", "__mod"].iter().any(|part| name.contains(part))
+            || is_float_routine(name)
+    };
+    let found: Vec<&str> = image.symbols.iter().map(|(name, _)| name.as_str()).filter(|name| banned(name)).collect();
+    if !found.is_empty() {
+        bail!("{} contains {}", path.display(), found.join(", "));
+    }
+    println!("{} symbols, none of a panic, of formatting, of floats or of a division in software", image.symbols.len());
+    Ok(())
+}
+
+/// Whether a symbol is a floating-point routine of the compiler's runtime, such as `__adddf3` or `__floatunsisf`.
+fn is_float_routine(name: &str) -> bool {
+    name.starts_with("__") && ["sf", "df", "sf2", "df2", "sf3", "df3"].iter().any(|end| name.ends_with(end))
+        || name.starts_with("__fix") && (name.contains("sf") || name.contains("df"))
+}

@@ -1,0 +1,247 @@
+//! The board under the firmware: device registers, rings in RAM, interrupts. The only file of the image with `unsafe`.
+
+use core::cell::UnsafeCell;
+use core::convert::Infallible;
+use core::mem::{MaybeUninit, offset_of};
+use core::ptr;
+use critical_section::CriticalSection;
+use embedded_hal::digital::{ErrorType, OutputPin};
+use nic::descriptor::Descriptor;
+use nic::layout::{
+    DEVICE_BASE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
+};
+use riscv::register::{mie, mstatus};
+
+/// What the device reads and writes in RAM.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".shared")]
+static SHARED: SharedCell = SharedCell(UnsafeCell::new(MaybeUninit::uninit()));
+
+#[repr(transparent)]
+struct SharedCell(UnsafeCell<MaybeUninit<Shared>>);
+
+// SAFETY: the image runs on one hart, and each field has one writer: the device or the main loop.
+unsafe impl Sync for SharedCell {}
+
+fn shared() -> *mut Shared {
+    SHARED.0.get().cast()
+}
+
+/// Stores to a device register.
+#[inline(always)]
+pub fn store(offset: u32, value: u32) {
+    // SAFETY: every offset in `nic::layout::register` is a word of the device page, where a store has no effect on RAM.
+    unsafe { ptr::with_exposed_provenance_mut::<u32>((DEVICE_BASE + offset) as usize).write_volatile(value) }
+}
+
+/// Loads from a device register.
+#[inline(always)]
+fn load(offset: u32) -> u32 {
+    // SAFETY: every offset in `nic::layout::register` is a word of the device page.
+    unsafe { ptr::with_exposed_provenance::<u32>((DEVICE_BASE + offset) as usize).read_volatile() }
+}
+
+/// The device's clock in nanoseconds.
+pub fn now() -> u64 {
+    loop {
+        let (high, low) = (load(register::MTIME_HI), load(register::MTIME_LO));
+        if load(register::MTIME_HI) == high {
+            return u64::from(high) << 32 | u64::from(low);
+        }
+    }
+}
+
+/// Raises the timer interrupt when the clock reaches `time`.
+pub fn set_timer(time: u64) {
+    // The high half first at its most, so that no value in between lies in the past.
+    store(register::MTIMECMP_HI, u32::MAX);
+    store(register::MTIMECMP_LO, time as u32);
+    store(register::MTIMECMP_HI, (time >> 32) as u32);
+}
+
+/// One of the board's marker pins, by its register.
+#[derive(Clone, Copy, Debug)]
+pub struct Pin(u32);
+
+/// High while the main loop works on a descriptor.
+pub const BUSY: Pin = Pin(register::BUSY_PIN);
+/// High inside the timer interrupt.
+pub const TIMER: Pin = Pin(register::TIMER_PIN);
+
+impl ErrorType for Pin {
+    type Error = Infallible;
+}
+
+impl OutputPin for Pin {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        store(self.0, 0);
+        Ok(())
+    }
+
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        store(self.0, 1);
+        Ok(())
+    }
+}
+
+/// The settings that the driver wrote before the image started: reaction point, notification point, port.
+pub fn settings() -> ([u32; SETTINGS], [u32; SETTINGS], [u32; 3]) {
+    // SAFETY: plain words in RAM, written before start-up and never again.
+    unsafe { ((*shared()).rp_settings, (*shared()).np_settings, (*shared()).port) }
+}
+
+/// The receive ring's consuming end.
+#[derive(Debug)]
+pub struct RxRing {
+    tail: u32,
+}
+
+impl RxRing {
+    /// The ring, empty.
+    pub const fn new() -> Self {
+        Self { tail: 0 }
+    }
+
+    /// Whether nothing waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        // SAFETY: a word of `SHARED`; volatile, since the device writes it.
+        let head = unsafe { ptr::read_volatile(&raw const (*shared()).rx_head) };
+        head == self.tail
+    }
+
+    /// The oldest descriptor and its frame, which stay where they are until [`RxRing::release`].
+    #[inline(always)]
+    pub fn oldest(&self) -> (&Descriptor, &[u8]) {
+        let slot = self.tail as usize & (RX_SLOTS - 1);
+        // SAFETY: `slot` is below RX_SLOTS; the device writes a slot only before it moves the head past it, and not
+        // again before the tail has passed it, so the slot is constant while borrowed. All bit patterns are valid.
+        let slot: &RxSlot = unsafe { &*(&raw const (*shared()).rx).cast::<RxSlot>().add(slot) };
+        let captured = (slot.descriptor.captured as usize).min(RX_FRAME_BYTES);
+        (&slot.descriptor, slot.frame.get(..captured).unwrap_or(&[]))
+    }
+
+    /// Gives the oldest slot back to the device.
+    #[inline(always)]
+    pub fn release(&mut self) {
+        self.tail = self.tail.wrapping_add(1);
+        store(register::RX_TAIL, self.tail);
+    }
+}
+
+/// The transmit ring's producing end.
+#[derive(Debug)]
+pub struct TxRing {
+    tail: u32,
+}
+
+impl TxRing {
+    /// The ring, empty.
+    pub const fn new() -> Self {
+        Self { tail: 0 }
+    }
+
+    fn slot(&self) -> *mut TxSlot {
+        let slot = self.tail as usize & (TX_SLOTS - 1);
+        // SAFETY: `slot` is below TX_SLOTS.
+        unsafe { (&raw mut (*shared()).tx).cast::<TxSlot>().add(slot) }
+    }
+
+    /// Room for the next frame; none while the ring is full.
+    pub fn room(&mut self) -> &mut [u8] {
+        // SAFETY: a word of `SHARED`; volatile, since the device writes it.
+        let head = unsafe { ptr::read_volatile(&raw const (*shared()).tx_head) };
+        if self.tail.wrapping_sub(head) as usize >= TX_SLOTS {
+            return &mut [];
+        }
+        // SAFETY: the slot at the tail belongs to the firmware until the tail moves; bytes are valid in any pattern.
+        let frame: &mut [u8; TX_FRAME_BYTES] = unsafe { &mut *(&raw mut (*self.slot()).frame) };
+        frame
+    }
+
+    /// Hands the frame just written, `length` bytes of it, to the device.
+    pub fn commit(&mut self, length: usize) {
+        // SAFETY: as for `room`; the slot is not borrowed any more.
+        unsafe { (&raw mut (*self.slot()).length).write(length as u32) };
+        self.tail = self.tail.wrapping_add(1);
+        store(register::TX_TAIL, self.tail);
+    }
+}
+
+/// A value that the main loop and the interrupt take turns at, inside critical sections.
+pub struct Owned<T>(UnsafeCell<T>);
+
+// SAFETY: `with` hands out the value only inside a critical section, and the image runs on one hart.
+unsafe impl<T: Send> Sync for Owned<T> {}
+
+impl<T> Owned<T> {
+    /// Holds a value.
+    pub const fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    /// Lends the value for the length of one call. `work` must not ask for the same value again.
+    #[inline(always)]
+    pub fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: interrupts are off, there is one hart, and the image's calls do not nest on one value (`work` is
+        // always a method of the NIC program or a pin's store, which know nothing of this cell).
+        work(unsafe { &mut *self.0.get() })
+    }
+}
+
+/// Lets the timer interrupt in.
+pub fn enable_interrupts() {
+    // SAFETY: the vectors are in place and every handler saves what it changes.
+    unsafe {
+        mie::set_mtimer();
+        mstatus::set_mie();
+    }
+}
+
+/// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts off, so that nothing can
+/// arrive between the look and the sleep: a pending line ends `wfi` all the same.
+pub fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
+    if busy {
+        return;
+    }
+    // SAFETY: with interrupts off globally, enabling the external line lets it wake the core but never trap.
+    unsafe { mie::set_mext() };
+    riscv::asm::wfi();
+    // SAFETY: closes it again before interrupts come back on.
+    unsafe { mie::clear_mext() };
+}
+
+/// Where the reset code goes once there is a stack.
+#[unsafe(no_mangle)]
+extern "C" fn start() -> ! {
+    crate::run()
+}
+
+/// The machine timer interrupt.
+#[unsafe(no_mangle)]
+extern "C" fn timer() {
+    crate::tick();
+}
+
+/// Ends the run.
+#[unsafe(no_mangle)]
+pub extern "C" fn halt(code: u32) -> ! {
+    loop {
+        store(register::EXIT, code);
+    }
+}
+
+core::arch::global_asm!(include_str!("start.s"));
+
+unsafe extern "C" {
+    /// Is nowhere defined: an image with a panic left in it does not link.
+    fn this_image_can_panic() -> !;
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: never runs; see above.
+    unsafe { this_image_can_panic() }
+}
+
+const _: () = assert!(offset_of!(RxSlot, frame) % 4 == 2 && offset_of!(TxSlot, frame) % 4 == 2);

@@ -1,0 +1,84 @@
+# Reset and vectors. Interrupts are vectored; every one but the machine timer, and every exception, ends the run.
+
+.section .init, "ax"
+.global _start
+_start:
+    .option push
+    .option norelax
+    la gp, __global_pointer$
+    .option pop
+    la sp, __stack_top
+    la t0, __bss_start
+    la t1, __bss_end
+1:  bgeu t0, t1, 2f
+    sw zero, 0(t0)
+    addi t0, t0, 4
+    j 1b
+2:  la t0, vectors
+    ori t0, t0, 1
+    csrw mtvec, t0
+    call start
+    j unexpected
+
+.section .vectors, "ax"
+.balign 256
+.option push
+.option norvc
+vectors:
+    .rept 7
+    j unexpected
+    .endr
+    j timer_entry
+    .rept 24
+    j unexpected
+    .endr
+.option pop
+
+# Saves what a function may change, no more.
+.section .text.timer_entry, "ax"
+timer_entry:
+    addi sp, sp, -64
+    sw ra, 0(sp)
+    sw t0, 4(sp)
+    sw t1, 8(sp)
+    sw t2, 12(sp)
+    sw t3, 16(sp)
+    sw t4, 20(sp)
+    sw t5, 24(sp)
+    sw t6, 28(sp)
+    sw a0, 32(sp)
+    sw a1, 36(sp)
+    sw a2, 40(sp)
+    sw a3, 44(sp)
+    sw a4, 48(sp)
+    sw a5, 52(sp)
+    sw a6, 56(sp)
+    sw a7, 60(sp)
+    call timer
+    lw ra, 0(sp)
+    lw t0, 4(sp)
+    lw t1, 8(sp)
+    lw t2, 12(sp)
+    lw t3, 16(sp)
+    lw t4, 20(sp)
+    lw t5, 24(sp)
+    lw t6, 28(sp)
+    lw a0, 32(sp)
+    lw a1, 36(sp)
+    lw a2, 40(sp)
+    lw a3, 44(sp)
+    lw a4, 48(sp)
+    lw a5, 52(sp)
+    lw a6, 56(sp)
+    lw a7, 60(sp)
+    addi sp, sp, 64
+    mret
+
+# mcause tells the harness what happened: exit codes from 0x100 are causes.
+.section .text.unexpected, "ax"
+.global unexpected
+unexpected:
+    csrr a0, mcause
+    ori a0, a0, 0x100
+    call halt
+    j unexpected
