@@ -4,6 +4,7 @@
 pub mod board;
 pub mod capture;
 pub mod core;
+pub mod crc;
 pub mod elf;
 pub mod probe;
 pub mod replay;
