@@ -20,7 +20,7 @@ use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use device::Device;
 use native::Native;
-use nic::nic::{FullNic, PEER_SETS, PEER_WAYS, QPS};
+use nic::{FullNic, PEER_SETS, PEER_WAYS, QPS};
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request, expected};

@@ -4,12 +4,12 @@ use super::device::{Acts, Arrival, Counters, Device};
 use crate::board::{Act, LogRecord, PacerStore};
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
-use cc_core::{Instant, Port};
+use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::NotificationPoint;
-use cc_rp::{Decision, RateLimiter, ReactionPoint};
+use cc_rp::{RateLimiter, ReactionPoint};
 use nic::descriptor::Descriptor;
 use nic::layout::TX_FRAME_BYTES;
-use nic::nic::{EventKind, FullNic, Hardware};
+use nic::{EventKind, FullNic, Hardware};
 
 /// A NIC that runs natively.
 pub struct Native<A: ReactionPoint, N: NotificationPoint> {
@@ -52,7 +52,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Native<A, N> {
 
 impl<A: ReactionPoint, N: NotificationPoint> Device for Native<A, N> {
     fn next_wake(&self) -> u64 {
-        self.nic.next_wake().map_or(u64::MAX, Instant::nanos)
+        self.nic.next_wake().nanos()
     }
 
     fn wake(&mut self, acts: &mut Acts) -> Result<()> {
@@ -79,13 +79,9 @@ struct Recorder<'a> {
 }
 
 impl RateLimiter for Recorder<'_> {
-    fn pace(&mut self, slot: u16, decision: &Decision) {
-        let store = PacerStore {
-            index: slot.into(),
-            rate: decision.rate.to_bits(),
-            window: decision.window.get(),
-            hold: decision.hold.get(),
-        };
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        let store =
+            PacerStore { index: index.into(), rate: rate.to_bits(), window: window.get(), hold: hold.get() };
         self.acts.push((self.now, Act::Pace(store)));
     }
 }

@@ -20,7 +20,7 @@ use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{self, Icrc, Packet, Roce, Syndrome, Version};
 use nic::descriptor::{Descriptor, Kind};
-use nic::nic::EventKind;
+use nic::EventKind;
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::IpAddr;
@@ -314,7 +314,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         let Some(station) = self.station(source) else { return Ok(()) };
         self.stations[station].next_hop = Some((record.interface, roce.destination_mac().octets()));
         let Some(&Flow { slot, .. }) = self.flows.get(number) else { return Ok(()) };
-        let slot = if slot == Slot::Unopened { self.open(station, number, now)? } else { slot };
+        let slot = if slot == Slot::Unopened { self.open(station, number, priority(roce), now)? } else { slot };
         let Slot::Open { handle, .. } = slot else { return Ok(()) };
         let mut descriptor = Descriptor::at(Kind::Sent, now);
         descriptor.handle = handle;
@@ -327,10 +327,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         Ok(())
     }
 
-    fn open(&mut self, station: usize, number: usize, now: u64) -> Result<Slot> {
+    fn open(&mut self, station: usize, number: usize, priority: u8, now: u64) -> Result<Slot> {
         let mut descriptor = Descriptor::at(Kind::Open, now);
         let Some(flow) = self.flows.get(number) else { return Ok(Slot::Refused) };
         let local = flow.local;
+        descriptor.handle = priority.into();
         if flow.target.is_some() {
             descriptor.qpn = flow.qpn;
         }
@@ -513,6 +514,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         self.station_of.push(station);
         Ok(Some(number))
     }
+}
+
+/// The PFC priority of a packet: that of its VLAN tag, or the upper three bits of its DSCP, as NICs map it by default.
+fn priority(roce: &Roce<'_>) -> u8 {
+    roce.vlan().map_or(roce.dscp() >> 3, |tag| tag.priority)
 }
 
 /// An IPv4 address and the IPv6 address that maps it are the same NIC.

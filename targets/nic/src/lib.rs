@@ -4,4 +4,6 @@
 
 pub mod descriptor;
 pub mod layout;
-pub mod nic;
+mod nic;
+
+pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, PEER_SETS, PEER_WAYS, QPN_MAP, QPS};

@@ -6,8 +6,9 @@ use crate::descriptor::{Descriptor, Kind};
 use cc_core::params::ParamError;
 use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
-use cc_core::wire::{self, Crc32, Icrc, Packet, Roce, Syndrome};
-use cc_core::{Bytes, Instant, Mark, Port, Psn, Qpn};
+use cc_core::wire::pfc::Quantum;
+use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
+use cc_core::{Bytes, Instant, Nanos, Port, Psn, Qpn};
 use cc_np::{Cnp, NotificationPoint, NpEngine};
 use cc_rp::{RateLimiter, ReactionPoint, RpEngine};
 
@@ -104,6 +105,9 @@ pub const PEER_SETS: usize = 128;
 /// Records in each set.
 pub const PEER_WAYS: usize = 4;
 
+/// The longest that the notification point is left alone; it asks for a call each second.
+const NP_REST: Nanos = Nanos::new(400_000_000);
+
 /// A NIC of the size that the firmware has.
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
 
@@ -112,6 +116,10 @@ pub struct Nic<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const M
 {
     rp: RpEngine<A, QPS, MAP>,
     np: NpEngine<N, SETS, WAYS>,
+    quantum: Quantum,
+    /// When each engine was last called.
+    rp_called: Instant,
+    np_called: Instant,
 }
 
 impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize, const SETS: usize, const WAYS: usize>
@@ -126,8 +134,11 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     /// A setting out of range, or wrong on this port.
     pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
         Ok(Self {
-            rp: RpEngine::new(start, port, rp)?,
+            rp: RpEngine::new(start, port, A::check(rp, &port)?),
             np: NpEngine::new(start, port, np)?,
+            quantum: Quantum::at(port.line_rate),
+            rp_called: start,
+            np_called: start,
         })
     }
 
@@ -166,15 +177,19 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                 (EventKind::Nothing, None)
             }
             Packet::Roce(roce) => match roce.info.class() {
-                Class::Cnp => (EventKind::Cnp, self.notification(now, roce, descriptor.coalesced, hw)),
-                Class::Ack => self.acknowledgement(now, roce, hw),
+                Class::Cnp => (EventKind::Cnp, self.cnp(now, roce, hw)),
+                Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
+                    Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, roce, hw)),
+                    Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce, hw)),
+                    _ => (EventKind::Nothing, None),
+                },
                 _ => {
                     self.data(now, roce, descriptor.qpn, hw);
                     (EventKind::Data, None)
                 }
             },
             Packet::Pfc(pfc) => {
-                self.rp.pause(now, pfc, hw);
+                self.pause(now, pfc);
                 (EventKind::Pause, None)
             }
             Packet::Other(_) => (EventKind::Nothing, None),
@@ -192,12 +207,16 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         let slot = u32::from(handle.index());
         let (kind, index) = match descriptor.kind {
             SENT => {
-                self.rp.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
+                self.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
                 (EventKind::Sent, slot)
             }
-            OPEN => (EventKind::Open, self.rp.open(now).map_or(NO_FLOW, Handle::to_bits)),
+            OPEN => {
+                self.rp_called = now;
+                let opened = self.rp.open(now, (descriptor.handle & 7) as u8, hw);
+                (EventKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
+            }
             BIND => {
-                // A number that cannot be bound leaves the flow without CNPs, each of which will be counted.
+                // Without a number the flow gets no CNPs, each of which the engine will count as ignored.
                 let bound = self.rp.bind(handle, Qpn::new(descriptor.qpn));
                 (EventKind::Bind, if bound.is_ok() { slot } else { NO_FLOW })
             }
@@ -210,45 +229,68 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         hw.log(kind, now, index);
     }
 
-    /// CNPs for one of our flows.
-    fn notification<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, count: u32, hw: &mut H) -> Option<Handle> {
-        self.rp.cnp(now, roce.bth.dest_qp, roce.cnp().unwrap_or_default(), count, hw)
+    // The calls of the engines are functions of their own, so that a harness can tell how long each kind of event takes.
+
+    #[inline(never)]
+    fn sent<H: Hardware>(&mut self, now: Instant, handle: Handle, psn: Psn, bytes: Bytes, hw: &mut H) {
+        self.rp.sent(now, handle, psn, bytes, hw);
+        self.rp_called = now;
     }
 
-    fn acknowledgement<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> (EventKind, Option<Handle>) {
-        let (qpn, psn) = (roce.bth.dest_qp, roce.bth.psn);
-        match roce.aeth().map(|aeth| aeth.syndrome) {
-            Some(Syndrome::Ack { .. }) => {
-                let mark = match (roce.bth.becn, roce.bth.fecn) {
-                    (true, _) => Mark::Congested,
-                    (false, true) => Mark::Undetermined,
-                    (false, false) => Mark::None,
-                };
-                (EventKind::Ack, self.rp.ack(now, qpn, psn, mark, hw))
+    #[inline(never)]
+    fn cnp<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.cnp(now, roce.bth.dest_qp, roce.cnp().unwrap_or_default(), hw);
+        self.rp_called = now;
+        step.map(|step| step.handle)
+    }
+
+    #[inline(never)]
+    fn ack<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.frame(now, roce, hw);
+        self.rp_called = now;
+        step.map(|step| step.handle)
+    }
+
+    #[inline(never)]
+    fn nack<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.frame(now, roce, hw);
+        self.rp_called = now;
+        step.map(|step| step.handle)
+    }
+
+    #[inline(never)]
+    fn pause(&mut self, now: Instant, pfc: &Pfc) {
+        for priority in 0..8 {
+            if let Some(quanta) = pfc.time(priority) {
+                self.rp.pause(now, priority, self.quantum.pause(quanta));
+                self.rp_called = now;
             }
-            Some(Syndrome::Nak(_) | Syndrome::RnrNak { .. }) => (EventKind::Nack, self.rp.nack(now, qpn, psn, hw)),
-            Some(Syndrome::Reserved(_)) | None => (EventKind::Nothing, None),
         }
     }
 
     /// A packet for one of our QPs, which may call for a CNP.
+    #[inline(never)]
     fn data<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, remote: u32, hw: &mut H) {
         let remote = (remote != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(remote));
         let answer = self.np.frame::<H::Crc>(now, roce, remote, hw.transmit_buffer());
+        self.np_called = now;
         if let Cnp::Written(length) = answer.cnp {
             hw.transmit(length);
         }
     }
 
-    /// Lets the engines do what has fallen due.
+    /// Lets one flow do what has fallen due. To be called again as long as [`Nic::next_wake`] is not after `now`.
+    #[inline(never)]
     pub fn wake<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
-        self.rp.wake(now, hw);
+        let step = self.rp.wake(now, hw);
+        self.rp_called = now;
         self.np.wake(now);
-        hw.log(EventKind::Wake, now, NO_FLOW);
+        self.np_called = now;
+        hw.log(EventKind::Wake, now, step.map_or(NO_FLOW, |step| u32::from(step.handle.index())));
     }
 
-    /// When [`Nic::wake`] is to be called next.
-    pub fn next_wake(&self) -> Option<Instant> {
-        self.rp.next_wake()
+    /// When [`Nic::wake`] is to be called next: within half a second of the last call of either engine.
+    pub fn next_wake(&self) -> Instant {
+        self.rp_called.after(self.rp.next_wake()).min(self.np_called.after(NP_REST))
     }
 }
