@@ -36,7 +36,7 @@ mod tests;
 pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
 
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, ReactionPoint};
+use crate::{Cx, Decision, Event, EventMask, ReactionPoint, RpEngine};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use parameters::{Alpha, Band};
@@ -67,6 +67,8 @@ pub struct Dcqcn {
     /// Number of the last CNP that carried one, if [`NUMBERED`] is set.
     seq: u16,
 }
+
+const _: () = assert!(RpEngine::<Dcqcn, 1024, 2048>::QP_BYTES <= 72, "a flow has outgrown 72 bytes");
 
 /// The flow is rate limited; without it nothing else in the state means anything, but `seq`.
 const LIMITED: u32 = 1 << 31;

@@ -2,7 +2,7 @@
 
 use crate::{Decision, Event, EventMask};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{CnpHint, Instant, Port};
+use cc_core::{CnpHint, Instant, Nanos, Port};
 
 /// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub struct Cx<'a, P> {
     pub port: &'a Port,
     /// Checked parameters, shared by all flows of the port.
     pub params: &'a P,
+    /// How much longer PFC pauses the flow's priority; zero when it does not.
+    pub pause: Nanos,
 }
 
 /// Why a machine does not act on a congestion notification.

@@ -37,7 +37,7 @@ fn params(settings: DcqcnSettings) -> Params {
 }
 
 fn at<'a>(now: u64, params: &'a Params) -> Cx<'a, Params> {
-    Cx { now: Instant::from_nanos(now), port: &PORT, params }
+    Cx { now: Instant::from_nanos(now), port: &PORT, params, pause: Nanos::ZERO }
 }
 
 fn sent(bytes: u32) -> Event {
