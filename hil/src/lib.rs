@@ -6,5 +6,6 @@ pub mod capture;
 pub mod core;
 pub mod crc;
 pub mod elf;
+pub mod firmware;
 pub mod probe;
 pub mod replay;

@@ -2,9 +2,11 @@
 
 use super::Format;
 use anyhow::{Context, Result};
+use clap::ValueEnum;
+use hil::board;
 use hil::capture::Reader;
 use hil::replay::settings::Request;
-use hil::replay::{Options, Report, replay};
+use hil::replay::{OnCore, Options, Report, replay};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::net::IpAddr;
@@ -42,9 +44,31 @@ pub(crate) struct Args {
     /// Round-trip time of the empty network in microseconds.
     #[arg(long, value_name = "US", default_value_t = Request::default().base_rtt)]
     base_rtt: u32,
+    /// Runs the firmware on this core too and compares every decision; see `hil list`.
+    #[arg(long, value_name = "NAME")]
+    core: Option<String>,
+    /// How the core's clock goes: standing while the firmware works, or with its cycles.
+    #[arg(long, value_enum, default_value_t = Pace::Lockstep, requires = "core")]
+    pace: Pace,
+    /// Cycles per second, with `--pace real`.
+    #[arg(long, value_name = "HZ", default_value_t = 250_000_000, requires = "core")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1_000_000..=10_000_000_000))]
+    clock: u64,
+    /// The firmware image; built from the source tree if not given.
+    #[arg(long, value_name = "ELF", requires = "core")]
+    firmware: Option<PathBuf>,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+/// How a core's clock goes.
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Pace {
+    /// It stands while the firmware works: every decision equals the library's.
+    Lockstep,
+    /// It runs: frames come on their cycle, and may find the ring full.
+    Real,
 }
 
 /// Replays the capture and prints the report.
@@ -60,6 +84,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             base_rtt: args.base_rtt,
         },
         only: args.nic.iter().map(IpAddr::to_canonical).collect(),
+        core: args.core.clone().map(|name| OnCore {
+            name,
+            pace: match args.pace {
+                Pace::Lockstep => board::Pace::Lockstep,
+                Pace::Real => board::Pace::Real { hz: args.clock },
+            },
+            firmware: args.firmware.clone(),
+        }),
     };
     let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {
         Some(path) => with_progress(&options, &mut Reader::open(path)?)?,

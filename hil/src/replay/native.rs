@@ -33,12 +33,13 @@ impl<A: ReactionPoint, N: NotificationPoint> Native<A, N> {
         self.nic.wake(Instant::from_nanos(now), &mut hardware);
     }
 
-    /// One descriptor, without the wakes that it makes due.
-    pub fn handle(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {
-        let mut hardware = Recorder { now: descriptor.now(), acts, transmit: &mut self.transmit };
+    /// One descriptor, handled at this time, without the wakes that it makes due.
+    pub fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {
+        let mut hardware = Recorder { now, acts, transmit: &mut self.transmit };
+        let now = Instant::from_nanos(now);
         match arrival {
-            Some(Arrival { packet, .. }) => self.nic.arrival(descriptor, packet, &mut hardware),
-            None => self.nic.handle(descriptor, &[], &mut hardware),
+            Some(Arrival { packet, .. }) => self.nic.arrival(now, descriptor, packet, &mut hardware),
+            None => self.nic.handle(now, descriptor, &[], &mut hardware),
         }
     }
 
@@ -61,7 +62,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Device for Native<A, N> {
     }
 
     fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
-        self.handle(descriptor, arrival, acts);
+        self.handle(descriptor.now(), descriptor, arrival, acts);
         self.settle(descriptor.now(), acts);
         Ok(())
     }

@@ -20,7 +20,7 @@ use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{self, Icrc, Packet, Roce, Syndrome, Version};
 use nic::descriptor::{Descriptor, Kind};
-use nic::EventKind;
+use nic::{EventKind, NO_FLOW};
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::IpAddr;
@@ -451,8 +451,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                     }
                 }
                 Act::Log(record) => {
-                    if record.kind == EventKind::Open as u32 && record.index != u32::MAX {
-                        self.opened = Some(record.index);
+                    if record.kind == EventKind::Open as u32 {
+                        self.opened = Some(record.index).filter(|&index| index != NO_FLOW);
                     }
                 }
                 Act::Frame(bytes) => {

@@ -152,24 +152,25 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         &self.np
     }
 
-    /// Handles one descriptor; `frame` holds the captured bytes of an arrival and nothing otherwise.
+    /// Handles one descriptor at `now`; `frame` holds the captured bytes of an arrival and nothing otherwise.
+    ///
+    /// The descriptor's own time is when the device met with it. The engines are given the later time at which they
+    /// are called, which never runs back behind a wake that came in between.
     #[inline(never)]
-    pub fn handle<H: Hardware>(&mut self, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
-        let now = Instant::from_nanos(descriptor.now());
+    pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
         if descriptor.kind == Kind::Frame as u8 {
             match wire::parse(frame, descriptor.wire_bytes as usize) {
-                Ok(packet) => self.arrival(descriptor, &packet, hw),
+                Ok(packet) => self.arrival(now, descriptor, &packet, hw),
                 Err(_) => hw.log(EventKind::Nothing, now, NO_FLOW),
             }
         } else {
-            self.order(descriptor, now, hw);
+            self.order(now, descriptor, hw);
         }
     }
 
     /// Handles the descriptor of an arrival whose frame has been read.
     #[inline]
-    pub fn arrival<H: Hardware>(&mut self, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
-        let now = Instant::from_nanos(descriptor.now());
+    pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
         let (kind, handle) = match packet {
             Packet::Roce(roce)
                 if descriptor.flags & Descriptor::ICRC_CHECKED == 0 && roce.icrc::<H::Crc>() == Icrc::Invalid =>
@@ -198,7 +199,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     }
 
     /// Something that the device did or the driver asks for.
-    fn order<H: Hardware>(&mut self, descriptor: &Descriptor, now: Instant, hw: &mut H) {
+    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) {
         const SENT: u8 = Kind::Sent as u8;
         const OPEN: u8 = Kind::Open as u8;
         const BIND: u8 = Kind::Bind as u8;
