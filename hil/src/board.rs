@@ -144,7 +144,8 @@ impl<C: Core> Board<C> {
             at,
             pace,
             anchor_ns: 0,
-            anchor_cycle: 0,
+            // In real time the clock stands until it is started.
+            anchor_cycle: u64::MAX,
             mtimecmp: u64::MAX,
             pacer: [0; 3],
             log: [0; 3],

@@ -7,4 +7,6 @@ pub mod core;
 pub mod crc;
 pub mod elf;
 pub mod fabric;
+pub mod firmware;
 pub mod probe;
+pub mod replay;

@@ -116,17 +116,17 @@ impl Probes {
     }
 }
 
-/// Which watched place a demangled symbol names, if any.
+/// Which watched place a demangled symbol names, if any: the NIC program has one function for each kind of event.
 fn place(symbol: &str) -> Option<Place> {
     let last = symbol.rsplit("::").next()?;
-    if symbol.contains("RpEngine<") {
-        return KINDS.into_iter().find(|&kind| kind == last && kind != "data").map(Place::Engine);
-    }
-    if symbol.contains("NpEngine<") && last == "data" {
-        return Some(Place::Engine("data"));
-    }
     if symbol.contains("ReactionPoint>") && last == "on" {
         return Some(Place::Machine);
     }
-    (symbol.contains("Nic<") && last == "handle").then_some(Place::Program)
+    if !symbol.contains("Nic<") {
+        return None;
+    }
+    match last {
+        "handle" => Some(Place::Program),
+        _ => KINDS.into_iter().find(|&kind| kind == last).map(Place::Engine),
+    }
 }

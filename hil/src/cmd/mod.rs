@@ -1,9 +1,10 @@
 //! The verbs of the program, one file each.
 
+mod replay;
 mod run;
 mod synth;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Hardware-in-the-loop harness of rnic-cc.
 #[derive(Parser, Debug)]
@@ -15,16 +16,28 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
+    /// Replays a capture on the library.
+    Replay(replay::Args),
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
     /// Writes a capture of a congested port, made by the simulated fabric.
     Synth(synth::Args),
 }
 
+/// What a verb prints on standard output.
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Format {
+    /// Lines for people.
+    Text,
+    /// One object for scripts, and nothing else.
+    Json,
+}
+
 impl Cli {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
+            Verb::Replay(args) => replay::run(&args),
             Verb::Run(args) => run::run(&args),
             Verb::Synth(args) => synth::run(&args),
         }

@@ -32,7 +32,7 @@ pub struct Descriptor {
     pub now_lo: u32,
     /// High half.
     pub now_hi: u32,
-    /// Handle of the flow, for all kinds but [`Kind::Frame`] and [`Kind::Open`].
+    /// Handle of the flow; for [`Kind::Open`] its PFC priority, 0 to 7; for [`Kind::Frame`] nothing.
     pub handle: u32,
     /// For [`Kind::Frame`] the QPN at the other end of the flow, [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver
     /// has not learnt it; for [`Kind::Bind`] the local QPN.

@@ -4,3 +4,6 @@
 
 pub mod descriptor;
 pub mod layout;
+mod nic;
+
+pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, PEER_SETS, PEER_WAYS, QPN_MAP, QPS};

@@ -13,7 +13,7 @@ use cc_core::params::{ParamError, Settings};
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::NotificationPoint;
-use cc_rp::{Decision, RateLimiter, ReactionPoint};
+use cc_rp::{RateLimiter, ReactionPoint};
 use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
 use nic::layout::register;
@@ -30,11 +30,11 @@ struct Device {
 
 impl RateLimiter for Device {
     #[inline(always)]
-    fn pace(&mut self, slot: u16, decision: &Decision) {
-        store(register::PACER_RATE, decision.rate.to_bits());
-        store(register::PACER_WINDOW, decision.window.get());
-        store(register::PACER_HOLD, decision.hold.get());
-        store(register::PACER_INDEX, u32::from(slot));
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        store(register::PACER_RATE, rate.to_bits());
+        store(register::PACER_WINDOW, window.get());
+        store(register::PACER_HOLD, hold.get());
+        store(register::PACER_INDEX, u32::from(index));
     }
 }
 
@@ -83,7 +83,7 @@ impl Firmware {
     /// Sets the timer to when the engines want to be called next.
     #[inline(always)]
     fn set_timer(&mut self) {
-        let next = self.program.next_wake().map_or(u64::MAX, Instant::nanos);
+        let next = self.program.next_wake().nanos();
         if next != self.timer {
             self.timer = next;
             board::set_timer(next);
@@ -125,7 +125,8 @@ fn run() -> ! {
         while !ring.is_empty() {
             let Ok(()) = busy.set_high();
             let (descriptor, frame) = ring.oldest();
-            with_firmware(|firmware| firmware.program.handle(descriptor, frame, &mut firmware.device));
+            let now = Instant::from_nanos(board::now());
+            with_firmware(|firmware| firmware.program.handle(now, descriptor, frame, &mut firmware.device));
             let Ok(()) = busy.set_low();
             ring.release();
         }

@@ -1,0 +1,117 @@
+//! `hil replay`: a capture played to every NIC that it shows.
+
+use super::Format;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use hil::board;
+use hil::capture::Reader;
+use hil::replay::settings::Request;
+use hil::replay::{OnCore, Options, Report, replay};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Files shorter than this show no progress.
+const LONG: u64 = 64 << 20;
+
+/// Arguments of `hil replay`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The capture, pcap or pcapng; `-` or nothing for standard input.
+    trace: Option<PathBuf>,
+    /// The algorithm, see `hil list`.
+    #[arg(long, value_name = "NAME", default_value = "dcqcn")]
+    algorithm: String,
+    /// The set of values to begin with, see `hil list`; the algorithm's first if not given.
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// A TOML file of `name = value` lines, applied over the preset.
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
+    /// One parameter in its unit, as `rpg_ai_rate=5`; may be given several times, the last word counts.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Replays this address only; may be given several times.
+    #[arg(long, value_name = "ADDR")]
+    nic: Vec<IpAddr>,
+    /// Line rate of every NIC's port in Gb/s.
+    #[arg(long, value_name = "GBPS", default_value_t = Request::default().line_rate)]
+    line_rate: u32,
+    /// Largest packet on the wire in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = Request::default().mtu)]
+    mtu: u32,
+    /// Round-trip time of the empty network in microseconds.
+    #[arg(long, value_name = "US", default_value_t = Request::default().base_rtt)]
+    base_rtt: u32,
+    /// Runs the firmware on this core too and compares every decision; see `hil list`.
+    #[arg(long, value_name = "NAME")]
+    core: Option<String>,
+    /// How the core's clock goes: standing while the firmware works, or with its cycles.
+    #[arg(long, value_enum, default_value_t = Pace::Lockstep, requires = "core")]
+    pace: Pace,
+    /// Cycles per second, with `--pace real`.
+    #[arg(long, value_name = "HZ", default_value_t = 250_000_000, requires = "core")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1_000_000..=10_000_000_000))]
+    clock: u64,
+    /// The firmware image; built from the source tree if not given.
+    #[arg(long, value_name = "ELF", requires = "core")]
+    firmware: Option<PathBuf>,
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// How a core's clock goes.
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Pace {
+    /// It stands while the firmware works: every decision equals the library's.
+    Lockstep,
+    /// It runs: frames come on their cycle, and may find the ring full.
+    Real,
+}
+
+/// Replays the capture and prints the report.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let options = Options {
+        algorithm: args.algorithm.clone(),
+        request: Request {
+            preset: args.preset.clone(),
+            params: args.params.clone(),
+            sets: args.set.clone(),
+            line_rate: args.line_rate,
+            mtu: args.mtu,
+            base_rtt: args.base_rtt,
+        },
+        only: args.nic.iter().map(IpAddr::to_canonical).collect(),
+        core: args.core.clone().map(|name| OnCore {
+            name,
+            pace: match args.pace {
+                Pace::Lockstep => board::Pace::Lockstep,
+                Pace::Real => board::Pace::Real { hz: args.clock },
+            },
+            firmware: args.firmware.clone(),
+        }),
+    };
+    let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {
+        Some(path) => with_progress(&options, &mut Reader::open(path)?)?,
+        None => with_progress(&options, &mut Reader::new(stdin().lock(), "standard input")?)?,
+    };
+    let mut output = stdout().lock();
+    match args.format {
+        Format::Text => write!(output, "{report}"),
+        Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&report)?),
+    }
+    .context("cannot write to standard output")
+}
+
+fn with_progress<R: Read>(options: &Options, capture: &mut Reader<R>) -> Result<Report> {
+    let Some(size) = capture.size().filter(|&size| size >= LONG && stderr().is_terminal()) else {
+        return replay(options, capture, |_| {});
+    };
+    let style = ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")?;
+    let bar = ProgressBar::new(size).with_style(style);
+    let report = replay(options, capture, |position| bar.set_position(position));
+    bar.finish_and_clear();
+    report
+}

@@ -1,0 +1,134 @@
+//! Library and image side by side, the clock standing while the image works.
+
+use super::device::{Acts, Arrival, Counters, Device, Difference};
+use super::native::Native;
+use crate::board::{Act, Board};
+use crate::core::Core;
+use anyhow::Result;
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use nic::EventKind;
+use nic::descriptor::Descriptor;
+
+/// A NIC that runs twice: natively and on a core.
+pub struct Lockstep<A: ReactionPoint, N: NotificationPoint, C> {
+    native: Native<A, N>,
+    board: Board<C>,
+    events: u64,
+    difference: Option<Difference>,
+    identical: bool,
+}
+
+impl<A: ReactionPoint, N: NotificationPoint, C: Core> Lockstep<A, N, C> {
+    /// Both at the start: a NIC that has done nothing, and a board whose image waits for its first event.
+    pub fn new(native: Native<A, N>, board: Board<C>) -> Self {
+        Self { native, board, events: 0, difference: None, identical: true }
+    }
+
+    /// The board.
+    pub fn board(&self) -> &Board<C> {
+        &self.board
+    }
+
+    /// The board, to disturb it.
+    pub fn board_mut(&mut self) -> &mut Board<C> {
+        &mut self.board
+    }
+
+    /// Events compared.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Whether every event compared so far was equal.
+    pub fn is_identical(&self) -> bool {
+        self.identical
+    }
+
+    fn compare(&mut self, now: u64, ours: &[(u64, Act)], theirs: &[(u64, Act)]) {
+        self.events += 1;
+        let wakes = (self.native.next_wake(), self.board.next_wake());
+        if let Some(difference) = first_difference(self.events, now, ours, theirs, Some(wakes))
+            && self.identical
+        {
+            self.identical = false;
+            self.difference = Some(difference);
+        }
+    }
+}
+
+impl<A: ReactionPoint, N: NotificationPoint, C: Core> Device for Lockstep<A, N, C> {
+    fn next_wake(&self) -> u64 {
+        self.native.next_wake()
+    }
+
+    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
+        let (now, before) = (self.native.next_wake(), acts.len());
+        self.native.wake(acts)?;
+        let theirs = self.board.wake()?;
+        self.compare(now, acts.get(before..).unwrap_or_default(), &theirs);
+        Ok(())
+    }
+
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+        let before = acts.len();
+        self.native.deliver(descriptor, arrival, acts)?;
+        let theirs = self.board.deliver(descriptor, arrival.map_or(&[], |arrival| arrival.bytes))?;
+        self.compare(descriptor.now(), acts.get(before..).unwrap_or_default(), &theirs);
+        Ok(())
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        self.difference.take()
+    }
+
+    fn counters(&self) -> Counters {
+        self.native.counters()
+    }
+}
+
+/// Where what the library did for one event and what the image did part; `wakes` is when each wants to be woken.
+pub(super) fn first_difference(
+    event: u64,
+    now: u64,
+    ours: &[(u64, Act)],
+    theirs: &[(u64, Act)],
+    wakes: Option<(u64, u64)>,
+) -> Option<Difference> {
+    let at = (0..ours.len().max(theirs.len())).find(|&at| ours.get(at).map(act) != theirs.get(at).map(act));
+    let (native, core) = match (at, wakes) {
+        (Some(at), _) => (told(ours.get(at)), told(theirs.get(at))),
+        (None, Some((ours, theirs))) if ours != theirs => {
+            (format!("wants to be woken at {ours} ns"), format!("wants to be woken at {theirs} ns"))
+        }
+        _ => return None,
+    };
+    let log = ours.iter().find_map(|(_, act)| if let Act::Log(record) = act { Some(*record) } else { None });
+    let kind = log.and_then(|record| EventKind::from_number(record.kind)).unwrap_or(EventKind::Nothing);
+    // Of an opening the log has the handle, whose low half is the slot.
+    let slot = log.map(|record| record.index).filter(|&index| index != nic::NO_FLOW).map(|index| index as u16);
+    Some(Difference { event, now, kind: kind.name(), slot, native, core })
+}
+
+fn act((_, act): &(u64, Act)) -> &Act {
+    act
+}
+
+/// An act in words.
+fn told(act: Option<&(u64, Act)>) -> String {
+    match act {
+        None => "does nothing more".to_owned(),
+        Some((_, Act::Pace(store))) => format!(
+            "paces slot {} at rate {:#x} (2^-24 B/ns), window {} B, hold {} ns",
+            store.index, store.rate, store.window, store.hold
+        ),
+        Some((_, Act::Log(record))) => {
+            let kind = EventKind::from_number(record.kind).map_or("unknown", EventKind::name);
+            format!("logs {kind} at {} ns, index {:#x}", record.now, record.index)
+        }
+        Some((_, Act::Frame(bytes))) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("sends {hex}")
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A capture played to the NICs that it shows: natively, and on a core with the firmware.
+
+pub mod cnps;
+pub mod device;
+pub mod distribution;
+mod fast;
+pub mod flows;
+pub mod lockstep;
+pub mod native;
+pub mod paced;
+pub mod player;
+pub mod report;
+pub mod series;
+pub mod settings;
+
+pub use distribution::{Distribution, Summary};
+pub use report::Report;
+
+use crate::board::{Board, Boot, Pace};
+use crate::capture::Reader;
+use crate::core::{Core, Ibex, Ram, Timing};
+use crate::elf::Image;
+use crate::firmware;
+use anyhow::{Context, Result, bail};
+use cc_core::params::Settings;
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use device::Device;
+use lockstep::Lockstep;
+use native::Native;
+use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
+use nic::{FullNic, PEER_SETS, PEER_WAYS, QPS};
+use paced::Paced;
+use player::{Choice, Outcome, Player};
+use report::{Algorithm, Size, Sizes};
+use settings::{Chosen, Request, expected};
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// NICs that are replayed natively at most.
+const MAX_NATIVE: usize = 1_024;
+/// NICs that are replayed on cores at most.
+const MAX_CORES: usize = 16;
+
+/// What is to be replayed, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The algorithm, by name.
+    pub algorithm: String,
+    /// Its settings.
+    pub request: Request,
+    /// The addresses to be replayed; all if empty.
+    pub only: Vec<IpAddr>,
+    /// On what core besides the host; `None` for the host alone.
+    pub core: Option<OnCore>,
+}
+
+/// A replay on a core.
+#[derive(Clone, Debug)]
+pub struct OnCore {
+    /// The core, by name.
+    pub name: String,
+    /// How its clock goes.
+    pub pace: Pace,
+    /// The image; built from this tree if not given.
+    pub firmware: Option<PathBuf>,
+}
+
+/// The algorithms that can be replayed: those with a reaction point and a notification point.
+pub const ALGORITHMS: [&str; 1] = [<cc_rp::dcqcn::Dcqcn as ReactionPoint>::NAME];
+
+/// The cores that there are.
+pub const CORES: [&str; 1] = ["ibex"];
+
+/// Replays a capture. `progress` is told the position in the file from time to time.
+///
+/// # Errors
+/// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
+/// too many NICs for cores.
+pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, progress: impl FnMut(u64)) -> Result<Report> {
+    match options.algorithm.as_str() {
+        "dcqcn" => run::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, R>(options, capture, progress),
+        unknown => bail!("unknown algorithm {unknown}: {}", expected(unknown, ALGORITHMS.into_iter())),
+    }
+}
+
+fn run<A, N, R>(options: &Options, capture: &mut Reader<R>, progress: impl FnMut(u64)) -> Result<Report>
+where
+    A: ReactionPoint,
+    N: NotificationPoint,
+    R: Read,
+{
+    let chosen = Chosen::of::<A, N>(&options.request)?;
+    let native = || Native::<A, N>::new(chosen.port, &chosen.rp, &chosen.np);
+    let Some(on_core) = &options.core else {
+        let choice = Choice { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
+        let (outcome, _) = play(choice, &chosen, |_| native(), capture, progress)?;
+        return Ok(report::<A, N>(options, &chosen, &outcome, None, None));
+    };
+
+    let name = CORES.into_iter().find(|&name| name == on_core.name);
+    let name =
+        name.with_context(|| format!("unknown core {}: {}", on_core.name, expected(&on_core.name, CORES.into_iter())))?;
+    let image = firmware::image(on_core.firmware.as_deref())?;
+    let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let board = || board(&image, &chosen, on_core.pace);
+    match on_core.pace {
+        Pace::Lockstep => {
+            let make = |_| Ok(Lockstep::new(native()?, board()?));
+            let (outcome, nics) = play(choice, &chosen, make, capture, progress)?;
+            let core = report::Core {
+                name,
+                pace: "lockstep",
+                clock_hz: None,
+                identical: nics.iter().all(Lockstep::is_identical) && nics.iter().any(|nic| nic.events() > 0),
+                events: nics.iter().map(Lockstep::events).sum(),
+                difference: report::difference(&outcome),
+                cycles: report::cycles(nics.iter().map(|nic| nic.board().cycles())),
+                ring_overflows: 0,
+                cnps_coalesced: 0,
+            };
+            let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
+            Ok(report::<A, N>(options, &chosen, &outcome, size, Some(core)))
+        }
+        Pace::Real { hz } => {
+            let make = |_| Ok(Paced::new(native()?, native()?, board()?));
+            let (outcome, nics) = play(choice, &chosen, make, capture, progress)?;
+            let core = report::Core {
+                name,
+                pace: "real time",
+                clock_hz: Some(hz),
+                identical: nics.iter().all(Paced::is_identical) && nics.iter().any(|nic| nic.events() > 0),
+                events: nics.iter().map(Paced::events).sum(),
+                difference: report::difference(&outcome),
+                cycles: report::cycles(nics.iter().map(|nic| nic.board().cycles())),
+                ring_overflows: nics.iter().map(Paced::overflows).sum(),
+                cnps_coalesced: nics.iter().map(Paced::coalesced).sum(),
+            };
+            let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
+            Ok(report::<A, N>(options, &chosen, &outcome, size, Some(core)))
+        }
+    }
+}
+
+/// A board with an Ibex whose image waits for its first event.
+///
+/// # Errors
+/// The image does not fit the board, or does not start.
+pub fn board<R: Settings, N: Settings>(image: &Image, chosen: &Chosen<R, N>, pace: Pace) -> Result<Board<Ibex>> {
+    let ram = [Ram { base: RAM_BASE, size: RAM_SIZE }];
+    let mut core = Ibex::new(&ram, DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE, Timing::IBEX_SMALL, image.entry);
+    image.load(&mut core, &ram)?;
+    let boot =
+        Boot { rp_settings: settings::words(&chosen.rp), np_settings: settings::words(&chosen.np), port: chosen.port };
+    Board::boot(core, image, &boot, pace)
+}
+
+fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
+    let nic::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = board.report()?;
+    Ok(Size { state_bytes, qp_bytes, qps, peer_bytes, peers })
+}
+
+/// Frames between two calls of the progress function.
+const PROGRESS: u64 = 1 << 14;
+
+fn play<D, R, P, Q>(
+    choice: Choice,
+    chosen: &Chosen<P, Q>,
+    make: impl FnMut(IpAddr) -> Result<D>,
+    capture: &mut Reader<R>,
+    mut progress: impl FnMut(u64),
+) -> Result<(Outcome, Vec<D>)>
+where
+    D: Device,
+    R: Read,
+{
+    let mut player = Player::new(choice, chosen.port.line_rate, make);
+    while let Some(record) = capture.next()? {
+        let number = record.number;
+        player.frame(&record)?;
+        if number % PROGRESS == 0 {
+            progress(capture.position());
+        }
+    }
+    player.finish()?;
+    Ok(player.into_outcome())
+}
+
+fn report<A: ReactionPoint, N: NotificationPoint>(
+    options: &Options,
+    chosen: &Chosen<A::Settings, N::Settings>,
+    outcome: &Outcome,
+    image: Option<Size>,
+    core: Option<report::Core>,
+) -> Report {
+    let algorithm = Algorithm {
+        name: A::NAME,
+        preset: chosen.rp_preset,
+        np_preset: chosen.np_preset,
+        rp: settings::table(&chosen.rp),
+        np: settings::table(&chosen.np),
+    };
+    let Request { line_rate, mtu, base_rtt, .. } = options.request;
+    let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };
+    let native = Size {
+        state_bytes: size_of::<A>() as u32,
+        qp_bytes: FullNic::<A, N>::QP_BYTES as u32,
+        qps: QPS as u32,
+        peer_bytes: size_of::<N>() as u32 + 8,
+        peers: (PEER_SETS * PEER_WAYS) as u32,
+    };
+    Report::new(outcome, algorithm, port, Sizes { native, image }, core)
+}

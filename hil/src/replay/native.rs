@@ -1,0 +1,105 @@
+//! The library on the host, run as the firmware runs it.
+
+use super::device::{Acts, Arrival, Counters, Device};
+use crate::board::{Act, LogRecord, PacerStore};
+use crate::crc::HostCrc;
+use anyhow::{Result, anyhow};
+use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_np::NotificationPoint;
+use cc_rp::{RateLimiter, ReactionPoint};
+use nic::descriptor::Descriptor;
+use nic::layout::TX_FRAME_BYTES;
+use nic::{EventKind, FullNic, Hardware};
+
+/// A NIC that runs natively.
+pub struct Native<A: ReactionPoint, N: NotificationPoint> {
+    nic: Box<FullNic<A, N>>,
+    transmit: [u8; TX_FRAME_BYTES],
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> Native<A, N> {
+    /// A NIC whose clock shows zero.
+    ///
+    /// # Errors
+    /// Settings that do not go together on this port.
+    pub fn new(port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self> {
+        let nic = FullNic::new(Instant::from_nanos(0), port, rp, np).map_err(|error| anyhow!("{error}"))?;
+        Ok(Self { nic: Box::new(nic), transmit: [0; TX_FRAME_BYTES] })
+    }
+
+    /// One wake, at this time.
+    pub fn wake_at(&mut self, now: u64, acts: &mut Acts) {
+        let mut hardware = Recorder { now, acts, transmit: &mut self.transmit };
+        self.nic.wake(Instant::from_nanos(now), &mut hardware);
+    }
+
+    /// One descriptor, handled at this time, without the wakes that it makes due.
+    pub fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {
+        let mut hardware = Recorder { now, acts, transmit: &mut self.transmit };
+        let now = Instant::from_nanos(now);
+        match arrival {
+            Some(Arrival { packet, .. }) => self.nic.arrival(now, descriptor, packet, &mut hardware),
+            None => self.nic.handle(now, descriptor, &[], &mut hardware),
+        }
+    }
+
+    /// Wakes it until nothing is due at `now`: the firmware's timer line stays high as long.
+    fn settle(&mut self, now: u64, acts: &mut Acts) {
+        while self.next_wake() <= now {
+            self.wake_at(now, acts);
+        }
+    }
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> Device for Native<A, N> {
+    fn next_wake(&self) -> u64 {
+        self.nic.next_wake().nanos()
+    }
+
+    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
+        self.settle(self.next_wake(), acts);
+        Ok(())
+    }
+
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+        self.handle(descriptor.now(), descriptor, arrival, acts);
+        self.settle(descriptor.now(), acts);
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters { rp: self.nic.rp().counters().named().to_vec(), np: self.nic.np().counters().named().to_vec() }
+    }
+}
+
+/// Hardware that writes down what it is told.
+struct Recorder<'a> {
+    now: u64,
+    acts: &'a mut Acts,
+    transmit: &'a mut [u8],
+}
+
+impl RateLimiter for Recorder<'_> {
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        let store = PacerStore { index: index.into(), rate: rate.to_bits(), window: window.get(), hold: hold.get() };
+        self.acts.push((self.now, Act::Pace(store)));
+    }
+}
+
+impl Hardware for Recorder<'_> {
+    type Crc = HostCrc;
+
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        self.transmit
+    }
+
+    fn transmit(&mut self, length: usize) {
+        let frame = self.transmit.get(..length).unwrap_or_default().to_vec();
+        self.acts.push((self.now, Act::Frame(frame)));
+    }
+
+    fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
+        let record = LogRecord { kind: kind as u32, now: now.nanos(), index };
+        self.acts.push((self.now, Act::Log(record)));
+    }
+}

@@ -1,0 +1,619 @@
+//! What a replay prints: for people as text, for scripts as JSON.
+
+use super::cnps::Comparison;
+use super::device::Counters;
+use super::distribution::{Distribution, Summary};
+use super::flows::{Address, Flow};
+use super::player::Outcome;
+use super::settings::Shown;
+use crate::probe::{Cycles, Span};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+/// The version of the JSON's keys.
+pub const SCHEMA: u32 = 1;
+/// CNPs that the text lists.
+const LISTED: usize = 10;
+/// Flows whose rates the text shows.
+const SHOWN: usize = 16;
+
+/// Everything that a replay says. Two replays of one capture say the same.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The algorithm and its settings.
+    pub algorithm: Algorithm,
+    /// The port of every NIC.
+    pub port: Port,
+    /// From the first frame to the last.
+    pub duration_ns: u64,
+    /// Frames.
+    pub frames: Frames,
+    /// Checks of the ICRC.
+    pub icrc: Icrc,
+    /// Counters of the notification points, summed.
+    pub np: BTreeMap<&'static str, u64>,
+    /// Counters of the reaction points, summed.
+    pub rp: BTreeMap<&'static str, u64>,
+    /// CNPs that our notification points would send.
+    pub cnps: Cnps,
+    /// Flows and what was learnt of them.
+    pub flows: Flows,
+    /// From a data packet to the acknowledgement that names it.
+    pub rtt_ns: Option<Rtt>,
+    /// Rates over time.
+    pub rates: Vec<Rates>,
+    /// Flows whose rates are not shown.
+    pub rates_omitted: u64,
+    /// The same counters for each NIC.
+    pub nics: Vec<Nic>,
+    /// Addresses that were not replayed, there being too many.
+    pub nics_refused: u64,
+    /// Memory.
+    pub sizes: Sizes,
+    /// The core; `null` without one.
+    pub core: Option<Core>,
+}
+
+/// The algorithm and its settings.
+#[derive(Clone, Debug, Serialize)]
+pub struct Algorithm {
+    /// Its name.
+    pub name: &'static str,
+    /// Preset of the reaction point.
+    pub preset: &'static str,
+    /// Preset of the notification point.
+    pub np_preset: &'static str,
+    /// Settings of the reaction point, in their units.
+    pub rp: BTreeMap<&'static str, Shown>,
+    /// Settings of the notification point, in their units.
+    pub np: BTreeMap<&'static str, Shown>,
+}
+
+/// The port.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Port {
+    /// Line rate.
+    pub line_rate_gbps: u32,
+    /// Largest packet.
+    pub mtu_bytes: u32,
+    /// Round-trip time of the empty network.
+    pub base_rtt_us: u32,
+}
+
+/// Frames. `rocev2`, `rocev1`, `pfc`, `other` and `unparsed` sum up to `total`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Frames {
+    /// All.
+    pub total: u64,
+    /// RoCEv2.
+    pub rocev2: u64,
+    /// RoCEv1.
+    pub rocev1: u64,
+    /// Priority flow control.
+    pub pfc: u64,
+    /// None of ours.
+    pub other: u64,
+    /// Malformed, or cut within their headers.
+    pub unparsed: u64,
+    /// What `other` is.
+    pub by_other: BTreeMap<&'static str, u64>,
+    /// RoCE packets by opcode.
+    pub by_opcode: BTreeMap<String, u64>,
+    /// Frames that reached no NIC, by what is wrong with them.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Cut by the snap length.
+    pub truncated: u64,
+    /// RoCE packets of addresses beyond the number followed.
+    pub unfollowed: u64,
+    /// PFC frames of which it is not known whom they pause.
+    pub pfc_unattributed: u64,
+    /// Times without a frame that were cut to an hour.
+    pub gaps_cut: u64,
+}
+
+/// Checks of the ICRC.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Icrc {
+    /// Right.
+    pub valid: u64,
+    /// Wrong.
+    pub invalid: u64,
+    /// Cut by the snap length.
+    pub unchecked: u64,
+}
+
+/// CNPs of ours, and how those captured compare with them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cnps {
+    /// CNPs that we would send.
+    pub sent: u64,
+    /// The comparison.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+    /// The first of ours.
+    pub list: Vec<Cnp>,
+}
+
+/// One CNP of ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cnp {
+    /// When, since the first frame.
+    pub time_ns: u64,
+    /// The NIC that notifies.
+    pub from: IpAddr,
+    /// The NIC that is notified.
+    pub to: IpAddr,
+    /// Its QP.
+    pub qpn: u32,
+}
+
+/// Flows and what was learnt of them.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Flows {
+    /// Flows with data.
+    pub seen: u64,
+    /// Flows whose sending QP is known.
+    pub bound: u64,
+    /// Acknowledgements that could belong to several flows.
+    pub ambiguous: u64,
+    /// Flows for which a NIC had no slot.
+    pub refused: u64,
+    /// Data packets of flows beyond the number followed.
+    pub unfollowed: u64,
+}
+
+/// Round-trip times in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rtt {
+    /// Samples.
+    pub count: u64,
+    /// Their summary.
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+/// The rate of one flow over time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rates {
+    /// The NIC that sends.
+    pub nic: IpAddr,
+    /// The NIC that receives; `null` for the datagrams of one QP.
+    pub peer: Option<IpAddr>,
+    /// The sending QP, once known.
+    pub qpn: Option<u32>,
+    /// The receiving QP; `null` for datagrams.
+    pub peer_qpn: Option<u32>,
+    /// Changes for each point.
+    pub every: u32,
+    /// Pairs of nanoseconds since the first frame and bits per second from then on.
+    pub points: Vec<(u64, u64)>,
+}
+
+/// One NIC.
+#[derive(Clone, Debug, Serialize)]
+pub struct Nic {
+    /// Its address.
+    pub address: IpAddr,
+    /// Counters of its notification point.
+    pub np: BTreeMap<&'static str, u64>,
+    /// Counters of its reaction point.
+    pub rp: BTreeMap<&'static str, u64>,
+}
+
+/// Memory of the library and of the image.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Sizes {
+    /// Compiled for this host.
+    pub native: Size,
+    /// As the image says of itself; `null` without one.
+    pub image: Option<Size>,
+}
+
+/// Memory.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Size {
+    /// State of one flow at the reaction point.
+    pub state_bytes: u32,
+    /// All that grows with each further QP.
+    pub qp_bytes: u32,
+    /// QPs that fit.
+    pub qps: u32,
+    /// One record of the notification point, key included.
+    pub peer_bytes: u32,
+    /// Records that fit.
+    pub peers: u32,
+}
+
+/// The core and how it compares.
+#[derive(Clone, Debug, Serialize)]
+pub struct Core {
+    /// Its name.
+    pub name: &'static str,
+    /// How its clock went.
+    pub pace: &'static str,
+    /// Cycles per second, in real time.
+    pub clock_hz: Option<u64>,
+    /// Every event compared equal, and there was one.
+    pub identical: bool,
+    /// Events compared.
+    pub events: u64,
+    /// The first event that differed.
+    pub difference: Option<Difference>,
+    /// Cycles per event by kind; a kind that did not occur is absent.
+    pub cycles: BTreeMap<&'static str, KindCycles>,
+    /// Descriptors that found the receive ring full, in real time.
+    pub ring_overflows: u64,
+    /// CNPs that joined one waiting in the receive ring, in real time.
+    pub cnps_coalesced: u64,
+}
+
+/// Cycles of one kind of event: those of `step`, and of the other spans.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct KindCycles {
+    /// From the engine's first instruction to the last pacer store, or to the return where nothing changed.
+    #[serde(flatten)]
+    pub step: Option<Summary>,
+    /// The machine alone, from call to return.
+    pub on: Option<Summary>,
+    /// The engine, from first instruction to return.
+    pub step_total: Option<Summary>,
+    /// From reading the descriptor to the pacer store.
+    pub frame: Option<Summary>,
+}
+
+/// Where library and image parted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// The NIC.
+    pub nic: IpAddr,
+    /// Its event, from 1.
+    pub event: u64,
+    /// When, since the first frame.
+    pub time_ns: u64,
+    /// What happened.
+    pub kind: &'static str,
+    /// The slot, if it was about one.
+    pub slot: Option<u16>,
+    /// The QP of that slot, if known.
+    pub qpn: Option<u32>,
+    /// What the library did.
+    pub native: String,
+    /// What the image did.
+    pub core: String,
+}
+
+/// Bits per second of a rate in 2^-24 bytes per nanosecond, to the nearest.
+fn bits_per_second(rate: u32) -> u64 {
+    ((u128::from(rate) * 8_000_000_000 + (1 << 23)) >> 24) as u64
+}
+
+fn named(counters: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
+    counters.iter().copied().collect()
+}
+
+fn sum<'a>(nics: impl Iterator<Item = &'a [(&'static str, u64)]>) -> BTreeMap<&'static str, u64> {
+    let mut total = BTreeMap::new();
+    for &(name, count) in nics.flatten() {
+        *total.entry(name).or_default() += count;
+    }
+    total
+}
+
+impl Report {
+    /// Puts the outcome of a replay into words.
+    pub fn new(outcome: &Outcome, algorithm: Algorithm, port: Port, sizes: Sizes, core: Option<Core>) -> Self {
+        let Outcome { frames, flows, cnps, .. } = outcome;
+        let address = |number: Address| outcome.addresses[usize::from(number)];
+        let other: u64 = frames.other.values().sum();
+        let mut rp = sum(outcome.nics.iter().map(|(_, Counters { rp, .. })| rp.as_slice()));
+        rp.insert("window_exceeded", outcome.window_exceeded);
+        assert_eq!(
+            frames.total,
+            frames.rocev2 + frames.rocev1 + frames.pfc + other + frames.unparsed,
+            "every frame has exactly one class"
+        );
+        Self {
+            schema: SCHEMA,
+            algorithm,
+            port,
+            duration_ns: outcome.duration,
+            frames: Frames {
+                total: frames.total,
+                rocev2: frames.rocev2,
+                rocev1: frames.rocev1,
+                pfc: frames.pfc,
+                other,
+                unparsed: frames.unparsed,
+                by_other: frames.other.clone(),
+                by_opcode: frames.by_opcode.iter().map(|(opcode, &count)| (format!("{opcode:#04x}"), count)).collect(),
+                dropped: frames.dropped.clone(),
+                truncated: frames.truncated,
+                unfollowed: frames.unfollowed,
+                pfc_unattributed: frames.pfc_unattributed,
+                gaps_cut: frames.gaps,
+            },
+            icrc: Icrc { valid: frames.icrc_valid, invalid: frames.icrc_invalid, unchecked: frames.icrc_unchecked },
+            np: sum(outcome.nics.iter().map(|(_, Counters { np, .. })| np.as_slice())),
+            rp,
+            cnps: Cnps {
+                sent: cnps.sent(),
+                comparison: cnps.comparison(),
+                list: cnps
+                    .listed()
+                    .iter()
+                    .map(|&(time_ns, route)| Cnp {
+                        time_ns,
+                        from: address(route.from),
+                        to: address(route.to),
+                        qpn: route.qpn,
+                    })
+                    .collect(),
+            },
+            flows: Flows {
+                seen: flows.all().len() as u64,
+                bound: flows.all().iter().filter(|flow| flow.local.is_some()).count() as u64,
+                ambiguous: flows.ambiguous,
+                refused: outcome.refused_flows,
+                unfollowed: flows.unfollowed,
+            },
+            rtt_ns: rtt(&outcome.rtt),
+            rates: flows.all().iter().filter_map(|flow| rates(flow, address)).collect(),
+            rates_omitted: outcome.unkept_series,
+            nics: outcome
+                .nics
+                .iter()
+                .map(|(number, counters)| Nic {
+                    address: address(*number),
+                    np: named(&counters.np),
+                    rp: named(&counters.rp),
+                })
+                .collect(),
+            nics_refused: outcome.refused_nics,
+            sizes,
+            core,
+        }
+    }
+}
+
+fn rtt(samples: &Distribution) -> Option<Rtt> {
+    samples.summary().map(|summary| Rtt { count: samples.count(), summary })
+}
+
+fn rates(flow: &Flow, address: impl Fn(Address) -> IpAddr) -> Option<Rates> {
+    let series = flow.series.as_ref()?;
+    Some(Rates {
+        nic: address(flow.source),
+        peer: flow.target.map(&address),
+        qpn: flow.local,
+        peer_qpn: flow.target.map(|_| flow.qpn),
+        every: series.every(),
+        points: series.points().map(|(now, rate)| (now, bits_per_second(rate))).collect(),
+    })
+}
+
+/// The first difference, in words.
+pub fn difference(outcome: &Outcome) -> Option<Difference> {
+    let (difference, nic, flow) = outcome.difference.as_ref()?;
+    Some(Difference {
+        nic: outcome.addresses[usize::from(*nic)],
+        event: difference.event,
+        time_ns: difference.now,
+        kind: difference.kind,
+        slot: difference.slot,
+        qpn: flow.and_then(|flow| outcome.flows.get(flow)?.local),
+        native: difference.native.clone(),
+        core: difference.core.clone(),
+    })
+}
+
+/// Cycles per event by kind, from the samples of several cores.
+pub fn cycles<'a>(cores: impl Iterator<Item = &'a Cycles>) -> BTreeMap<&'static str, KindCycles> {
+    let mut samples: BTreeMap<(&'static str, Span), Vec<u32>> = BTreeMap::new();
+    for (&key, more) in cores.flatten() {
+        samples.entry(key).or_default().extend(more);
+    }
+    let mut table = BTreeMap::new();
+    for ((kind, span), mut samples) in samples {
+        let entry = table.entry(kind).or_insert(KindCycles { step: None, on: None, step_total: None, frame: None });
+        let place = match span {
+            Span::Step => &mut entry.step,
+            Span::On => &mut entry.on,
+            Span::StepTotal => &mut entry.step_total,
+            Span::Frame => &mut entry.frame,
+        };
+        *place = Summary::of(&mut samples);
+    }
+    table
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Algorithm { name, preset, np_preset, .. } = self.algorithm;
+        let Port { line_rate_gbps, mtu_bytes, base_rtt_us } = self.port;
+        write!(f, "algorithm    {name}, preset {preset}")?;
+        if np_preset != preset {
+            write!(f, " (notification point: {np_preset})")?;
+        }
+        writeln!(f, "; port {line_rate_gbps} Gb/s, MTU {mtu_bytes} B, base RTT {base_rtt_us} us")?;
+        self.write_frames(f)?;
+        self.write_machines(f)?;
+        self.write_rates(f)?;
+        self.write_sizes(f)?;
+        match &self.core {
+            Some(core) => write!(f, "{core}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Report {
+    fn write_frames(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Frames { total, rocev2, rocev1, pfc, other, unparsed, .. } = self.frames;
+        writeln!(
+            f,
+            "frames       {total} in {}: RoCEv2 {rocev2}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, unparsed {unparsed}",
+            seconds(self.duration_ns)
+        )?;
+        if other > 0 {
+            writeln!(f, "  other      {}", pairs(&self.frames.by_other))?;
+        }
+        if !self.frames.by_opcode.is_empty() {
+            writeln!(f, "  by opcode  {}", pairs(&self.frames.by_opcode))?;
+        }
+        if !self.frames.dropped.is_empty() {
+            writeln!(f, "  dropped    {}", pairs(&self.frames.dropped))?;
+        }
+        let Icrc { valid, invalid, unchecked } = self.icrc;
+        writeln!(f, "ICRC         {valid} right, {invalid} wrong, {unchecked} not checked (cut by the snap length)")?;
+        for (count, what) in [
+            (self.frames.truncated, "frames cut by the snap length"),
+            (self.frames.unfollowed, "RoCE packets of addresses beyond the number followed"),
+            (self.frames.pfc_unattributed, "PFC frames of which it is not known whom they pause"),
+            (self.frames.gaps_cut, "gaps cut to an hour"),
+            (self.nics_refused, "addresses not replayed: name those that matter with --nic"),
+        ] {
+            if count > 0 {
+                writeln!(f, "  {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_machines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Flows { seen, bound, ambiguous, refused, unfollowed } = self.flows;
+        writeln!(f, "NICs         {}; flows {seen}, sending QP known of {bound}", self.nics.len())?;
+        for (count, what) in [
+            (ambiguous, "acknowledgements that could belong to several flows"),
+            (refused, "flows for which a NIC had no slot"),
+            (unfollowed, "data packets of flows beyond the number followed"),
+        ] {
+            if count > 0 {
+                writeln!(f, "  {count} {what}")?;
+            }
+        }
+        writeln!(f, "NP           {}", pairs(&self.np))?;
+        writeln!(f, "RP           {}", pairs(&self.rp))?;
+        if self.nics.len() > 1 {
+            for nic in self.nics.iter().take(SHOWN) {
+                writeln!(f, "  {}: {}; {}", nic.address, pairs(&nic.np), pairs(&nic.rp))?;
+            }
+            more(f, self.nics.len(), SHOWN, "NICs")?;
+        }
+        let Comparison { captured, equal, shifted, only_ours, only_captured } = self.cnps.comparison;
+        write!(f, "CNPs         {} would be sent", self.cnps.sent)?;
+        match captured {
+            0 => writeln!(f, "; none captured")?,
+            _ => writeln!(
+                f,
+                "; {captured} captured: {equal} equal in QP and time, {shifted} at another time, {only_ours} only ours, \
+                 {only_captured} only captured"
+            )?,
+        }
+        for cnp in self.cnps.list.iter().take(LISTED) {
+            writeln!(f, "  {} from {} to {} QP {:#x}", seconds(cnp.time_ns), cnp.from, cnp.to, cnp.qpn)?;
+        }
+        more(f, self.cnps.sent as usize, LISTED, "CNPs")?;
+        match self.rtt_ns {
+            Some(Rtt { count, summary }) => writeln!(f, "RTT          {count} samples in ns: {summary}"),
+            None => writeln!(f, "RTT          no data packet is named by an acknowledgement"),
+        }
+    }
+
+    fn write_rates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "rates        of {} flows; from, to: points, lowest, last", self.rates.len())?;
+        for flow in self.rates.iter().take(SHOWN) {
+            let end = |nic: Option<IpAddr>, qpn: Option<u32>| {
+                let nic = nic.map_or("anybody".to_owned(), |nic| nic.to_string());
+                let qpn = qpn.map_or("?".to_owned(), |qpn| format!("{qpn:#x}"));
+                format!("{nic} QP {qpn}")
+            };
+            let lowest = flow.points.iter().map(|&(_, rate)| rate).min().unwrap_or(0);
+            let last = flow.points.last().map_or(0, |&(_, rate)| rate);
+            writeln!(
+                f,
+                "  {}, {}: {}, {} Mb/s, {} Mb/s",
+                end(Some(flow.nic), flow.qpn),
+                end(flow.peer, flow.peer_qpn),
+                flow.points.len(),
+                lowest / 1_000_000,
+                last / 1_000_000
+            )?;
+        }
+        more(f, self.rates.len() + self.rates_omitted as usize, SHOWN, "flows")
+    }
+
+    fn write_sizes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [("library", Some(self.sizes.native)), ("image", self.sizes.image)];
+        for (what, size) in lines {
+            let Some(Size { state_bytes, qp_bytes, qps, peer_bytes, peers }) = size else { continue };
+            writeln!(
+                f,
+                "memory       {what}: state {state_bytes} B, all for one QP {qp_bytes} B, {qps} QPs; record of a received \
+                 flow {peer_bytes} B, {peers} records"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.identical { "identical" } else { "NOT identical" };
+        writeln!(
+            f,
+            "core         {} in {}: decisions {verdict}, {} events compared",
+            self.name, self.pace, self.events
+        )?;
+        if let Some(difference) = &self.difference {
+            let Difference { nic, event, time_ns, kind, slot, qpn, native, core } = difference;
+            let slot = slot.map_or(String::new(), |slot| format!(", slot {slot}"));
+            let qpn = qpn.map_or(String::new(), |qpn| format!(", QP {qpn:#x}"));
+            writeln!(f, "  first difference: {nic}, event {event} ({kind}) at {}{slot}{qpn}", seconds(*time_ns))?;
+            writeln!(f, "    library  {native}")?;
+            writeln!(f, "    image    {core}")?;
+        }
+        if self.clock_hz.is_some() {
+            writeln!(
+                f,
+                "  {} descriptors found the ring full, {} CNPs coalesced",
+                self.ring_overflows, self.cnps_coalesced
+            )?;
+        }
+        if !self.cycles.is_empty() {
+            writeln!(f, "  cycles     span        min  median     p99     max")?;
+        }
+        for (kind, spans) in &self.cycles {
+            for (span, summary) in
+                [("on", spans.on), ("step", spans.step), ("step_total", spans.step_total), ("frame", spans.frame)]
+            {
+                if let Some(Summary { min, median, p99, max }) = summary {
+                    writeln!(f, "  {kind:<10} {span:<10} {min:>4} {median:>7} {p99:>7} {max:>7}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "min {}, median {}, p99 {}, max {}", self.min, self.median, self.p99, self.max)
+    }
+}
+
+fn pairs<K: fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
+    let words: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    words.join(", ")
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{}.{:09} s", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+fn more(f: &mut fmt::Formatter<'_>, all: usize, shown: usize, what: &str) -> fmt::Result {
+    if all > shown { writeln!(f, "  ... and {} more {what}", all - shown) } else { Ok(()) }
+}

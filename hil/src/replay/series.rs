@@ -1,0 +1,83 @@
+//! The rates of one flow over time, in bounded memory.
+
+/// Points that a series keeps at most.
+pub const POINTS: usize = 512;
+
+/// A step function of time: from each point's time on, the rate is the point's.
+///
+/// When it is full, every second point goes and from then on only every second change is taken, and so on. The last
+/// point is always kept.
+#[derive(Clone, Debug)]
+pub struct Series {
+    points: Vec<(u64, u32)>,
+    last: (u64, u32),
+    every: u32,
+    skipped: u32,
+}
+
+impl Series {
+    /// A series that begins with this rate (2^-24 bytes per nanosecond).
+    pub fn new(now: u64, rate: u32) -> Self {
+        Self { points: vec![(now, rate)], last: (now, rate), every: 1, skipped: 0 }
+    }
+
+    /// From `now` on the rate is `rate`; no change, no point.
+    pub fn push(&mut self, now: u64, rate: u32) {
+        if self.last.1 == rate {
+            return;
+        }
+        self.last = (now, rate);
+        self.skipped += 1;
+        if self.skipped < self.every {
+            return;
+        }
+        self.skipped = 0;
+        self.points.push(self.last);
+        if self.points.len() >= POINTS {
+            let mut keep = false;
+            self.points.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.every *= 2;
+        }
+    }
+
+    /// Changes for each point kept: 1 while nothing has been left out.
+    pub fn every(&self) -> u32 {
+        self.every
+    }
+
+    /// The points, in order of time, the last one included.
+    pub fn points(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let last = self.points.last().is_none_or(|&point| point != self.last).then_some(self.last);
+        self.points.iter().copied().chain(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_series_keeps_its_ends_and_thins_evenly() {
+        let mut series = Series::new(0, 0);
+        for step in 1..=100_000 {
+            series.push(u64::from(step) * 10, step);
+        }
+        let points: Vec<_> = series.points().collect();
+        assert!(points.len() <= POINTS + 1);
+        assert_eq!(points[0], (0, 0));
+        assert_eq!(points.last(), Some(&(1_000_000, 100_000)));
+        let gaps: Vec<_> = points.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
+        assert!(gaps[..gaps.len() - 1].iter().all(|&gap| gap == series.every()), "{gaps:?}");
+    }
+
+    #[test]
+    fn an_unchanged_rate_makes_no_point() {
+        let mut series = Series::new(5, 7);
+        series.push(6, 7);
+        series.push(9, 7);
+        assert_eq!(series.points().collect::<Vec<_>>(), [(5, 7)]);
+    }
+}

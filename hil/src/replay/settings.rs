@@ -1,0 +1,238 @@
+//! From what a user typed to checked settings of both machines.
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
+use cc_core::{Bytes, Nanos, Port, Rate};
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// What the user asked for, not yet checked.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Name of a preset; `None` for the algorithm's first.
+    pub preset: Option<String>,
+    /// A TOML file of `name = value` lines, applied over the preset.
+    pub params: Option<PathBuf>,
+    /// `name=value`, applied last, in order.
+    pub sets: Vec<String>,
+    /// Line rate in Gb/s, 1 to 2,047.
+    pub line_rate: u32,
+    /// Largest packet on the wire in bytes.
+    pub mtu: u32,
+    /// Round-trip time of the empty network in microseconds.
+    pub base_rtt: u32,
+}
+
+impl Default for Request {
+    /// The first preset on a port of 100 Gb/s with a path MTU of 4,096 bytes and 12 us to the other end and back.
+    fn default() -> Self {
+        Self { preset: None, params: None, sets: Vec::new(), line_rate: 100, mtu: 4_200, base_rtt: 12 }
+    }
+}
+
+/// Settings of both machines, each in its range, and the port.
+#[derive(Clone, Debug)]
+pub struct Chosen<R, N> {
+    /// The preset of the reaction point.
+    pub rp_preset: &'static str,
+    /// The preset of the notification point: of the same name, or its first where it has none of that name.
+    pub np_preset: &'static str,
+    /// The reaction point's settings.
+    pub rp: R,
+    /// The notification point's settings.
+    pub np: N,
+    /// The port.
+    pub port: Port,
+}
+
+impl<R: Settings, N: Settings> Chosen<R, N> {
+    /// Works out the settings of an algorithm, or says in one line what is wrong and what was expected.
+    ///
+    /// # Errors
+    /// An unknown preset or name, a value out of range or of the wrong kind, a file that cannot be read, settings that
+    /// do not go together on this port.
+    pub fn of<A, B>(request: &Request) -> Result<Self>
+    where
+        A: ReactionPoint<Settings = R>,
+        B: NotificationPoint<Settings = N>,
+    {
+        let rp = preset(A::NAME, A::PRESETS, request.preset.as_deref())?;
+        let same_name = B::PRESETS.iter().find(|preset| preset.name == rp.name);
+        let np = same_name.or(B::PRESETS.first()).context("the notification point has no preset")?;
+        let mut chosen =
+            Self { rp_preset: rp.name, np_preset: np.name, rp: rp.values, np: np.values, port: port(request)? };
+        if let Some(path) = &request.params {
+            chosen.read(path)?;
+        }
+        for set in &request.sets {
+            let (name, value) =
+                set.split_once('=').with_context(|| format!("--set {set}: expected name=value, as rpg_ai_rate=5"))?;
+            chosen.set(name.trim(), value.trim()).with_context(|| format!("--set {set}"))?;
+        }
+        A::check(&chosen.rp, &chosen.port).map_err(|error| anyhow!("{error}"))?;
+        B::check(&chosen.np, &chosen.port).map_err(|error| anyhow!("{error}"))?;
+        Ok(chosen)
+    }
+
+    /// Applies a file of settings.
+    fn read(&mut self, path: &Path) -> Result<()> {
+        let file = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("{file}"))?;
+        let line = |start: usize| text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
+        let table: BTreeMap<Spanned<String>, toml::Value> = toml::from_str(&text).map_err(|error| {
+            let at = error.span().map_or(1, |span| line(span.start));
+            anyhow!("{file}, line {at}: {}; expected lines of name = value", error.message().trim())
+        })?;
+        for (name, value) in table {
+            let value = match value {
+                toml::Value::String(word) => word,
+                toml::Value::Boolean(on) => u8::from(on).to_string(),
+                other => other.to_string(),
+            };
+            let at = line(name.span().start);
+            self.set(name.get_ref(), &value).with_context(|| format!("{file}, line {at}, {}", name.get_ref()))?;
+        }
+        Ok(())
+    }
+
+    /// Writes one setting of whichever machine has it; `rp.` or `np.` before the name says which where both have.
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let (role, bare) = match name.split_once('.') {
+            Some((role @ ("rp" | "np"), bare)) => (Some(role), bare),
+            _ => (None, name),
+        };
+        let rp = R::index_of(bare).filter(|_| role != Some("np"));
+        let np = N::index_of(bare).filter(|_| role != Some("rp"));
+        match (rp, np) {
+            (Some(_), Some(_)) => bail!("both machines have a parameter {bare}: expected rp.{bare} or np.{bare}"),
+            (Some(index), None) => assign(&mut self.rp, index, value),
+            (None, Some(index)) => assign(&mut self.np, index, value),
+            (None, None) => {
+                let names = R::FIELDS
+                    .iter()
+                    .chain(N::FIELDS)
+                    .flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()));
+                bail!("unknown parameter {name}: {}", expected(name, names))
+            }
+        }
+    }
+}
+
+fn assign<S: Settings>(settings: &mut S, index: usize, typed: &str) -> Result<()> {
+    let field = S::FIELDS.get(index).context("no such parameter")?;
+    let value = parse(field, typed)?;
+    match settings.set(index, value) {
+        Err(error @ ParamError::OutOfRange(_)) if field.name.ends_with("dscp") && value <= 255 => {
+            bail!("{error}; a TOS byte of {value} is DSCP {}", value >> 2)
+        }
+        result => result.map_err(|error| anyhow!("{error}, not {typed}")),
+    }
+}
+
+fn parse(field: &Field, typed: &str) -> Result<u32> {
+    if let Unit::Choice(words) = field.unit {
+        let index = words.iter().position(|word| word.eq_ignore_ascii_case(typed));
+        let index =
+            index.with_context(|| format!("{} must be one of {}, not {typed}", field.name, words.join(", ")))?;
+        return Ok(index as u32);
+    }
+    typed.parse().map_err(|_| {
+        anyhow!(
+            "{} must be a whole number from {} to {} {}, not {typed}",
+            field.name,
+            field.min,
+            field.max,
+            field.unit.symbol()
+        )
+    })
+}
+
+fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
+    let Some(name) = name else { return presets.first().context("the algorithm has no preset") };
+    presets.iter().find(|preset| preset.name == name).with_context(|| {
+        format!("unknown preset {name} of {algorithm}: {}", expected(name, presets.iter().map(|preset| preset.name)))
+    })
+}
+
+fn port(request: &Request) -> Result<Port> {
+    ensure!((1..2_048).contains(&request.line_rate), "--line-rate {}: expected 1 to 2047 Gb/s", request.line_rate);
+    ensure!((64..=65_535).contains(&request.mtu), "--mtu {}: expected 64 to 65535 bytes", request.mtu);
+    let base_rtt = Nanos::from_micros(request.base_rtt)
+        .filter(|&time| time > Nanos::ZERO && request.base_rtt <= 1_000_000)
+        .with_context(|| format!("--base-rtt {}: expected 1 to 1000000 us", request.base_rtt))?;
+    Ok(Port { line_rate: Rate::from_gbps(request.line_rate), mtu: Bytes::new(request.mtu), base_rtt })
+}
+
+/// "did you mean x?" where a name is near, otherwise "expected one of x, y, z".
+pub fn expected<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let near = names.iter().map(|name| (distance(typed, name), name)).min();
+    match near {
+        Some((steps, name)) if steps <= 1 + typed.len() / 4 && names.len() > 1 => format!("did you mean {name}?"),
+        _ if names.len() <= 12 => format!("expected one of {}", names.join(", ")),
+        _ => "hil list shows them all".to_owned(),
+    }
+}
+
+/// Letters to change, insert or leave out to make one word of the other, capitals being equal to small ones.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for letter in from.to_lowercase().chars() {
+        let mut diagonal = row[0];
+        row[0] += 1;
+        for (index, &other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[index + 1];
+            row[index + 1] = replaced.min(diagonal + 1).min(row[index] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+/// A setting as reports show it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Shown {
+    /// A number in the field's unit.
+    Number(u32),
+    /// One of its words.
+    Word(&'static str),
+}
+
+/// One value of a field, as reports show it.
+pub fn shown(field: &Field, value: u32) -> Shown {
+    match field.unit {
+        Unit::Choice(words) => words.get(value as usize).map_or(Shown::Number(value), |word| Shown::Word(word)),
+        _ => Shown::Number(value),
+    }
+}
+
+/// Every setting by name, as reports show them.
+pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, Shown> {
+    S::FIELDS.iter().enumerate().map(|(index, field)| (field.name, shown(field, settings.get(index)))).collect()
+}
+
+/// The settings as the firmware takes them.
+pub fn words<S: Settings>(settings: &S) -> Vec<u32> {
+    (0..S::FIELDS.len()).map(|index| settings.get(index)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_offered() {
+        let names = ["rpg_ai_rate", "rpg_hai_rate", "cnp_dscp"];
+        assert_eq!(expected("rpg_ai_rat", names.into_iter()), "did you mean rpg_ai_rate?");
+        assert_eq!(expected("zzz", names.into_iter()), "expected one of rpg_ai_rate, rpg_hai_rate, cnp_dscp");
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

@@ -1,0 +1,303 @@
+//! The NIC's program: descriptors in, decisions and frames out.
+//!
+//! The firmware and the host run this same code; what differs is the [`Hardware`] beneath it.
+
+use crate::descriptor::{Descriptor, Kind};
+use cc_core::params::ParamError;
+use cc_core::table::Handle;
+use cc_core::wire::opcode::Class;
+use cc_core::wire::pfc::Quantum;
+use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
+use cc_core::{Bytes, Instant, Nanos, Port, Psn, Qpn};
+use cc_np::{Cnp, NotificationPoint, NpEngine};
+use cc_rp::{RateLimiter, ReactionPoint, RpEngine};
+
+/// What the program did, as the event log has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum EventKind {
+    /// Nothing: the descriptor says nothing that concerns a machine.
+    Nothing = 0,
+    /// A packet left.
+    Sent = 1,
+    /// An acknowledgement arrived.
+    Ack = 2,
+    /// A negative acknowledgement arrived.
+    Nack = 3,
+    /// A CNP arrived.
+    Cnp = 4,
+    /// Time passed.
+    Wake = 5,
+    /// Data arrived.
+    Data = 6,
+    /// A PFC frame arrived.
+    Pause = 7,
+    /// A flow was opened; the log's index is its whole handle.
+    Open = 8,
+    /// A flow's local QPN was learnt.
+    Bind = 9,
+    /// A flow was closed.
+    Close = 10,
+}
+
+impl EventKind {
+    /// The kind of a log record.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => Self::Nothing,
+            1 => Self::Sent,
+            2 => Self::Ack,
+            3 => Self::Nack,
+            4 => Self::Cnp,
+            5 => Self::Wake,
+            6 => Self::Data,
+            7 => Self::Pause,
+            8 => Self::Open,
+            9 => Self::Bind,
+            10 => Self::Close,
+            _ => return None,
+        })
+    }
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Sent => "sent",
+            Self::Ack => "ack",
+            Self::Nack => "nack",
+            Self::Cnp => "cnp",
+            Self::Wake => "wake",
+            Self::Data => "data",
+            Self::Pause => "pause",
+            Self::Open => "open",
+            Self::Bind => "bind",
+            Self::Close => "close",
+        }
+    }
+}
+
+/// The index of a log record that is about no flow.
+pub const NO_FLOW: u32 = u32::MAX;
+
+/// What the program drives: the pacer, the transmit ring, the event log.
+pub trait Hardware: RateLimiter {
+    /// The CRC engine for the ICRC of frames sent.
+    type Crc: Crc32;
+
+    /// The next free buffer of the transmit ring; empty when the ring is full.
+    fn transmit_buffer(&mut self) -> &mut [u8];
+
+    /// Sends so many bytes of that buffer.
+    fn transmit(&mut self, length: usize);
+
+    /// One record for each descriptor and each wake: what it came to, the time that the engines were given, and the
+    /// flow's slot, [`NO_FLOW`] where there is none.
+    fn log(&mut self, kind: EventKind, now: Instant, index: u32);
+}
+
+/// QPs that a NIC paces.
+pub const QPS: usize = 512;
+/// Places of its map from QPN to QP.
+pub const QPN_MAP: usize = 2 * QPS;
+/// Sets of its table of received flows.
+pub const PEER_SETS: usize = 128;
+/// Records in each set.
+pub const PEER_WAYS: usize = 4;
+
+/// The longest that the notification point is left alone; it asks for a call each second.
+const NP_REST: Nanos = Nanos::new(400_000_000);
+
+/// A NIC of the size that the firmware has.
+pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
+
+/// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
+pub struct Nic<
+    A: ReactionPoint,
+    N: NotificationPoint,
+    const QPS: usize,
+    const MAP: usize,
+    const SETS: usize,
+    const WAYS: usize,
+> {
+    rp: RpEngine<A, QPS, MAP>,
+    np: NpEngine<N, SETS, WAYS>,
+    quantum: Quantum,
+    /// When each engine was last called.
+    rp_called: Instant,
+    np_called: Instant,
+}
+
+impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize, const SETS: usize, const WAYS: usize>
+    Nic<A, N, QPS, MAP, SETS, WAYS>
+{
+    /// Bytes that each QP adds to the reaction point.
+    pub const QP_BYTES: usize = RpEngine::<A, QPS, MAP>::QP_BYTES;
+
+    /// A NIC that knows no flow.
+    ///
+    /// # Errors
+    /// A setting out of range, or wrong on this port.
+    pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
+        Ok(Self {
+            rp: RpEngine::new(start, port, A::check(rp, &port)?),
+            np: NpEngine::new(start, port, np)?,
+            quantum: Quantum::at(port.line_rate),
+            rp_called: start,
+            np_called: start,
+        })
+    }
+
+    /// The reaction point.
+    pub const fn rp(&self) -> &RpEngine<A, QPS, MAP> {
+        &self.rp
+    }
+
+    /// The notification point.
+    pub const fn np(&self) -> &NpEngine<N, SETS, WAYS> {
+        &self.np
+    }
+
+    /// Handles one descriptor at `now`; `frame` holds the captured bytes of an arrival and nothing otherwise.
+    ///
+    /// The descriptor's own time is when the device met with it. The engines are given the later time at which they
+    /// are called, which never runs back behind a wake that came in between.
+    #[inline(never)]
+    pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
+        if descriptor.kind == Kind::Frame as u8 {
+            match wire::parse(frame, descriptor.wire_bytes as usize) {
+                Ok(packet) => self.arrival(now, descriptor, &packet, hw),
+                Err(_) => hw.log(EventKind::Nothing, now, NO_FLOW),
+            }
+        } else {
+            self.order(now, descriptor, hw);
+        }
+    }
+
+    /// Handles the descriptor of an arrival whose frame has been read.
+    #[inline]
+    pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
+        let (kind, handle) = match packet {
+            Packet::Roce(roce)
+                if descriptor.flags & Descriptor::ICRC_CHECKED == 0 && roce.icrc::<H::Crc>() == Icrc::Invalid =>
+            {
+                (EventKind::Nothing, None)
+            }
+            Packet::Roce(roce) => match roce.info.class() {
+                Class::Cnp => (EventKind::Cnp, self.cnp(now, roce, hw)),
+                Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
+                    Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, roce, hw)),
+                    Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce, hw)),
+                    _ => (EventKind::Nothing, None),
+                },
+                _ => {
+                    self.data(now, roce, descriptor.qpn, hw);
+                    (EventKind::Data, None)
+                }
+            },
+            Packet::Pfc(pfc) => {
+                self.pause(now, pfc);
+                (EventKind::Pause, None)
+            }
+            Packet::Other(_) => (EventKind::Nothing, None),
+        };
+        hw.log(kind, now, handle.map_or(NO_FLOW, |handle| u32::from(handle.index())));
+    }
+
+    /// Something that the device did or the driver asks for.
+    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) {
+        const SENT: u8 = Kind::Sent as u8;
+        const OPEN: u8 = Kind::Open as u8;
+        const BIND: u8 = Kind::Bind as u8;
+        const CLOSE: u8 = Kind::Close as u8;
+        let handle = Handle::from_bits(descriptor.handle);
+        let slot = u32::from(handle.index());
+        let (kind, index) = match descriptor.kind {
+            SENT => {
+                self.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
+                (EventKind::Sent, slot)
+            }
+            OPEN => {
+                self.rp_called = now;
+                let opened = self.rp.open(now, (descriptor.handle & 7) as u8, hw);
+                (EventKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
+            }
+            BIND => {
+                // Without a number the flow gets no CNPs, each of which the engine will count as ignored.
+                let bound = self.rp.bind(handle, Qpn::new(descriptor.qpn));
+                (EventKind::Bind, if bound.is_ok() { slot } else { NO_FLOW })
+            }
+            CLOSE => {
+                self.rp.close(handle);
+                (EventKind::Close, slot)
+            }
+            _ => (EventKind::Nothing, NO_FLOW),
+        };
+        hw.log(kind, now, index);
+    }
+
+    // The calls of the engines are functions of their own, so that a harness can tell how long each kind of event takes.
+
+    #[inline(never)]
+    fn sent<H: Hardware>(&mut self, now: Instant, handle: Handle, psn: Psn, bytes: Bytes, hw: &mut H) {
+        self.rp.sent(now, handle, psn, bytes, hw);
+        self.rp_called = now;
+    }
+
+    #[inline(never)]
+    fn cnp<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.cnp(now, roce.bth.dest_qp, roce.cnp().unwrap_or_default(), hw);
+        self.rp_called = now;
+        step.map(|step| step.handle)
+    }
+
+    #[inline(never)]
+    fn ack<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.frame(now, roce, hw);
+        self.rp_called = now;
+        step.map(|step| step.handle)
+    }
+
+    #[inline(never)]
+    fn nack<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.frame(now, roce, hw);
+        self.rp_called = now;
+        step.map(|step| step.handle)
+    }
+
+    #[inline(never)]
+    fn pause(&mut self, now: Instant, pfc: &Pfc) {
+        for priority in 0..8 {
+            if let Some(quanta) = pfc.time(priority) {
+                self.rp.pause(now, priority, self.quantum.pause(quanta));
+                self.rp_called = now;
+            }
+        }
+    }
+
+    /// A packet for one of our QPs, which may call for a CNP.
+    #[inline(never)]
+    fn data<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, remote: u32, hw: &mut H) {
+        let remote = (remote != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(remote));
+        let answer = self.np.frame::<H::Crc>(now, roce, remote, hw.transmit_buffer());
+        self.np_called = now;
+        if let Cnp::Written(length) = answer.cnp {
+            hw.transmit(length);
+        }
+    }
+
+    /// Lets one flow do what has fallen due. To be called again as long as [`Nic::next_wake`] is not after `now`.
+    #[inline(never)]
+    pub fn wake<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
+        let step = self.rp.wake(now, hw);
+        self.rp_called = now;
+        self.np.wake(now);
+        self.np_called = now;
+        hw.log(EventKind::Wake, now, step.map_or(NO_FLOW, |step| u32::from(step.handle.index())));
+    }
+
+    /// When [`Nic::wake`] is to be called next: within half a second of the last call of either engine.
+    pub fn next_wake(&self) -> Instant {
+        self.rp_called.after(self.rp.next_wake()).min(self.np_called.after(NP_REST))
+    }
+}
