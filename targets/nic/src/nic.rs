@@ -97,7 +97,7 @@ pub trait Hardware: RateLimiter {
 }
 
 /// QPs that a NIC paces.
-pub const QPS: usize = 512;
+pub const QPS: usize = 1_024;
 /// Places of its map from QPN to QP.
 pub const QPN_MAP: usize = 2 * QPS;
 /// Sets of its table of received flows.
