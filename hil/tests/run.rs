@@ -149,6 +149,7 @@ fn bad_arguments_are_refused_in_one_line() {
     assert!(run().replacing("0x80000000", "0x100010").refusal().contains("lies in RAM"));
     assert!(run().replacing("0x80000000", "0x80000010").refusal().contains("same address"));
     assert!(run().replacing("0x80000000", "soon").refusal().contains("number"));
+    assert!(run().with(&["--ram", "0x10ff00:4K"]).refusal().contains("overlap"));
     assert!(run().with(&["--wait", "some"]).refusal().contains("--wait"));
     let mut missing = run();
     std::fs::remove_file(missing.image()).expect("the image is removed");
