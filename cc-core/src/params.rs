@@ -97,6 +97,17 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
         Ok(())
     }
 
+    /// Whether every setting is in its range; for values that did not come through [`Settings::set`].
+    fn in_range(&self) -> Result<(), ParamError> {
+        for (index, field) in Self::FIELDS.iter().enumerate() {
+            let value = self.get(index);
+            if value < field.min || value > field.max {
+                return Err(ParamError::OutOfRange(field));
+            }
+        }
+        Ok(())
+    }
+
     /// The index of a setting by its name or an alias, in any case.
     fn index_of(name: &str) -> Option<usize> {
         Self::FIELDS.iter().position(|field| {

@@ -25,13 +25,38 @@
     )
 )]
 
-#[cfg(feature = "std")]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
+pub mod engine;
 pub mod event;
 pub mod machine;
+pub mod pcg;
+pub mod red;
 pub mod verdict;
 
+pub use engine::{CpCounters, CpEngine, CpError};
 pub use event::Packet;
 pub use machine::{CongestionPoint, Cx};
 pub use verdict::Verdict;
+
+/// Hands the registry of congestion points to `$consumer!`: for each its number, the bytes of one queue's state, and
+/// where it lives. The one line to add for a new algorithm.
+#[macro_export]
+macro_rules! for_each_cp {
+    ($consumer:ident) => {
+        $consumer! {
+            1, 8, red::Red;
+        }
+    };
+}
+
+macro_rules! assert_sizes {
+    ($($id:literal, $bytes:literal, $module:ident::$machine:ident;)+) => {
+        $(const _: () = assert!(
+            size_of::<$module::$machine>() == $bytes,
+            concat!(stringify!($machine), ": the state size in the registry is stale")
+        );)+
+    };
+}
+for_each_cp!(assert_sizes);

@@ -30,7 +30,7 @@ pub trait CongestionPoint: Copy {
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
 
-    /// The state of a queue that has carried nothing. Equal seeds make equal marks.
+    /// The state of a queue that has carried nothing. Equal seeds make equal verdicts.
     fn open(cx: &Cx<'_, Self::Params>, seed: u64) -> Self;
 
     /// A packet leaves the queue.

@@ -1,8 +1,8 @@
 //! The one trait of a notification point.
 
-use crate::{Arrival, Reply};
+use crate::{Arrival, CnpOutlet, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Instant, Nanos, Port};
+use cc_core::{Ecn, Instant, Nanos, Port};
 
 /// What a machine sees beside the arrival.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +30,21 @@ pub trait NotificationPoint: Copy {
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
 
-    /// A record unseen for this long says nothing more: forgetting it changes no reply.
+    /// How CNPs leave the port.
+    fn outlet(params: &Self::Params) -> &CnpOutlet;
+
+    /// A record untouched for longer than this says nothing more: forgetting it changes no reply. At most a second.
     fn memory(params: &Self::Params) -> Nanos;
+
+    /// Whether packets with these ECN bits matter to the machine. Others it never sees, and they touch no record.
+    fn wants(ecn: Ecn) -> bool;
 
     /// The record of a flow of which nothing has been seen.
     fn open(cx: &Cx<'_, Self::Params>) -> Self;
 
-    /// Takes one data packet and says what to answer.
+    /// Takes one data packet and says what to answer. A CNP that is due stays due until [`Self::notified`].
     fn on(&mut self, cx: &Cx<'_, Self::Params>, arrival: &Arrival) -> Reply;
+
+    /// The CNP of the last reply went out.
+    fn notified(&mut self, cx: &Cx<'_, Self::Params>);
 }

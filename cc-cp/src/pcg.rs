@@ -1,0 +1,45 @@
+//! The generator behind random marks: PCG-XSH-RR 64/32.
+//!
+//! M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
+//! Generation", HMC-CS-2014-0905, section 6.3. One stream, the one of the author's demonstration; seeds differ.
+
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+/// Stream 54, as `pcg32-demo` has it.
+const INCREMENT: u64 = 54 << 1 | 1;
+
+/// Uniform 32-bit numbers, the same from the same seed on every target. 8 bytes, no division.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Pcg32(u64);
+
+impl Pcg32 {
+    /// The generator at the start of the sequence that `seed` names.
+    pub const fn new(seed: u64) -> Self {
+        Self(Self::step(Self::step(0).wrapping_add(seed)))
+    }
+
+    const fn step(state: u64) -> u64 {
+        state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT)
+    }
+
+    /// The next number.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the algorithm keeps the low 32 bits, and five bits of 64")]
+    pub const fn draw(&mut self) -> u32 {
+        let state = self.0;
+        self.0 = Self::step(state);
+        ((((state >> 18) ^ state) >> 27) as u32).rotate_right((state >> 59) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_what_the_author_published() {
+        let mut pcg = Pcg32::new(42);
+        let first: [u32; 6] = core::array::from_fn(|_| pcg.draw());
+        assert_eq!(first, [0xa15c_02b7, 0x7b47_f409, 0xba1d_3330, 0x83d2_f293, 0xbfa4_784b, 0xcbed_606e]);
+    }
+}

@@ -1,0 +1,319 @@
+//! RED marking by the length of the egress queue: DCQCN's congestion point.
+//!
+//! Y. Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3 (CP algorithm), as
+//! restated by Y. Gao et al., "DCQCN+", ICNP 2018, section II-B.1 and Fig. 1; ECN by RFC 3168.
+//!
+//! With q bytes in the queue when a packet leaves it:
+//!
+//! ```text
+//! q <= Kmin          never
+//! Kmin < q <= Kmax   with probability Pmax (q - Kmin) / (Kmax - Kmin)
+//! q > Kmax           always
+//! ```
+//!
+//! At Kmax the probability jumps from Pmax to 1; Kmin = Kmax makes a step, as DCTCP wants it. q is the length at that
+//! moment, not an average as in the original RED.
+//!
+//! A packet without ECT can't be marked: above Kmax the verdict says so, and a lossy class drops it. ECT(1) is marked
+//! like ECT(0). CE stays CE, and takes no random number.
+//!
+//! If forgotten: only the place in the random sequence is lost.
+
+use crate::machine::{CongestionPoint, Cx};
+use crate::pcg::Pcg32;
+use crate::{Packet, Verdict};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Bytes, Ecn, Mark, Port, Rate};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct RedSettings {
+        /// No mark up to this queue, at the reference speed.
+        kmin: Bytes, 0..=0xffff_ffff, ["KMIN"];
+        /// Every packet is marked above this queue, at the reference speed.
+        kmax: Bytes, 0..=0xffff_ffff, ["KMAX"];
+        /// The probability of a mark at `kmax`.
+        pmax: Ppm, 0..=1_000_000, ["PMAX"];
+        /// Speed of the port for which `kmin` and `kmax` are given; others scale in proportion. 0 does not scale.
+        reference_rate: Mbps, 0..=1_600_000, [];
+    }
+}
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    kmin: Bytes,
+    kmax: Bytes,
+    /// Pmax / (Kmax - Kmin) per byte, in units of 2^-63, rounded down; zero for a step. Times any length within the
+    /// slope it stays at or below Pmax, and so within 64 bits.
+    slope: u64,
+}
+
+/// The state of one queue: its random sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Red {
+    random: Pcg32,
+}
+
+impl CongestionPoint for Red {
+    type Settings = RedSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "red";
+    const PRESETS: &'static [Preset<RedSettings>] = &[
+        Preset {
+            name: "paper",
+            source: "DCQCN at 40 Gb/s: Kmin by DCQCN+ (ICNP'18) IV-B.1, Kmax and Pmax by II-B and by the public \
+                     DCQCN-TCD code, config/configburst.txt",
+            values: RedSettings { kmin: 5_000, kmax: 200_000, pmax: 10_000, reference_rate: 0 },
+        },
+        Preset {
+            name: "dcqcn_plus",
+            source: "DCQCN+ (ICNP'18) IV-B.1, which does not give Pmax: as in `paper`",
+            values: RedSettings { kmin: 20_000, kmax: 200_000, pmax: 10_000, reference_rate: 0 },
+        },
+        Preset {
+            name: "hpcc",
+            source: "DCQCN in HPCC's evaluation, simulation/run.py of the public code: 100 and 400 KB at 25 Gb/s, scaled",
+            values: RedSettings { kmin: 100_000, kmax: 400_000, pmax: 200_000, reference_rate: 25_000 },
+        },
+        Preset {
+            name: "dctcp",
+            source: "DCTCP in HPCC's evaluation, simulation/run.py of the public code: a step at 30 KB at 10 Gb/s, scaled",
+            values: RedSettings { kmin: 30_000, kmax: 30_000, pmax: 1_000_000, reference_rate: 10_000 },
+        },
+        Preset {
+            name: "ns3_rdma",
+            source: "the sample config.txt of the public ns3-rdma code",
+            values: RedSettings { kmin: 40_000, kmax: 1_000_000, pmax: 1_000_000, reference_rate: 0 },
+        },
+    ];
+
+    #[expect(clippy::integer_division, reason = "configuration, not the event path")]
+    #[expect(clippy::arithmetic_side_effects, reason = "constant or non-zero divisors")]
+    fn check(settings: &RedSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        if settings.kmin > settings.kmax {
+            return Err(ParamError::Conflict { field: "kmin", expected: "must be at most kmax" });
+        }
+        let kmin = scaled(settings.kmin, settings.reference_rate, port.line_rate)?;
+        let kmax = scaled(settings.kmax, settings.reference_rate, port.line_rate)?;
+        // Pmax in units of 2^-32, at most 2^32.
+        let pmax = (u64::from(settings.pmax) << 32) / 1_000_000;
+        let slope = match u64::from(kmax.saturating_sub(kmin).get()) {
+            0 => 0,
+            span => (pmax << 31) / span,
+        };
+        Ok(Params { kmin, kmax, slope })
+    }
+
+    fn open(_cx: &Cx<'_, Params>, seed: u64) -> Self {
+        Self { random: Pcg32::new(seed) }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, cx: &Cx<'_, Params>, packet: &Packet) -> Verdict {
+        let full = packet.queued > cx.params.kmax;
+        let congested = match packet.ecn {
+            Ecn::NotEct => return Verdict { unmarkable: full, ..Verdict::default() },
+            Ecn::Ce => false,
+            Ecn::Ect0 | Ecn::Ect1 => full || self.strikes(cx.params, packet.queued),
+        };
+        Verdict { mark: if congested { Mark::Congested } else { Mark::None }, ..Verdict::default() }
+    }
+}
+
+impl Red {
+    /// Draws whether a queue of at most Kmax marks this packet. Up to Kmin nothing is drawn.
+    #[inline]
+    fn strikes(&mut self, params: &Params, queued: Bytes) -> bool {
+        if queued <= params.kmin {
+            return false;
+        }
+        let over = queued.saturating_sub(params.kmin);
+        let probability = u64::from(over.get()).wrapping_mul(params.slope) >> 31;
+        u64::from(self.random.draw()) < probability
+    }
+}
+
+/// A threshold given for a port of `reference` Mb/s, at this line rate; as it is when the reference is zero.
+#[expect(clippy::integer_division, reason = "configuration, not the event path")]
+#[expect(clippy::arithmetic_side_effects, reason = "a product of two 32-bit values by a divisor that is not zero")]
+fn scaled(threshold: u32, reference: u32, line_rate: Rate) -> Result<Bytes, ParamError> {
+    let bytes = match u64::from(Rate::from_mbps(reference).to_bits()) {
+        0 => u64::from(threshold),
+        reference => u64::from(threshold) * u64::from(line_rate.to_bits()) / reference,
+    };
+    u32::try_from(bytes).map(Bytes::new).map_err(|_| ParamError::Conflict {
+        field: "reference_rate",
+        expected: "kmin and kmax must stay below 4 GiB when scaled to this port",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::{Instant, Nanos};
+    use proptest::prelude::*;
+
+    const PACKETS: u32 = 1_000_000;
+
+    fn port(gbps: u32) -> Port {
+        Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) }
+    }
+
+    fn preset(name: &str) -> RedSettings {
+        Red::PRESETS.iter().find(|preset| preset.name == name).unwrap().values
+    }
+
+    /// A queue with these settings on a 40 Gb/s port.
+    struct Bench {
+        port: Port,
+        params: Params,
+        red: Red,
+    }
+
+    impl Bench {
+        fn new(settings: &RedSettings, seed: u64) -> Self {
+            let port = port(40);
+            let params = Red::check(settings, &port).unwrap();
+            let red = Red::open(&Cx { now: Instant::from_nanos(0), port: &port, params: &params }, seed);
+            Self { port, params, red }
+        }
+
+        fn verdict(&mut self, queued: u32, ecn: Ecn) -> Verdict {
+            let cx = Cx { now: Instant::from_nanos(0), port: &self.port, params: &self.params };
+            self.red.dequeue(&cx, &Packet { bytes: Bytes::new(1_064), queued: Bytes::new(queued), ecn })
+        }
+
+        fn marks(&mut self, queued: u32, ecn: Ecn) -> bool {
+            self.verdict(queued, ecn).mark == Mark::Congested
+        }
+
+        fn share(&mut self, queued: u32) -> u32 {
+            (0..PACKETS).map(|_| u32::from(self.marks(queued, Ecn::Ect0))).sum()
+        }
+    }
+
+    #[test]
+    fn marks_follow_the_line_of_figure_1() {
+        let mut bench = Bench::new(&preset("paper"), 1);
+        for queued in [5_001_u32, 20_000, 102_500, 150_000, 199_999, 200_000] {
+            let p = 0.01 * f64::from(queued - 5_000) / 195_000.0;
+            let expected = p * f64::from(PACKETS);
+            let sigma = (expected * (1.0 - p)).sqrt();
+            let marked = f64::from(bench.share(queued));
+            assert!((marked - expected).abs() <= 3.0 * sigma.max(1.0), "{queued} B: {marked} marks for {expected}");
+        }
+    }
+
+    #[test]
+    fn never_up_to_kmin_and_always_above_kmax() {
+        let mut bench = Bench::new(&preset("paper"), 2);
+        for queued in [0, 1, 4_999, 5_000] {
+            assert_eq!(bench.share(queued), 0, "{queued} B");
+        }
+        for queued in [200_001, 1_000_000, u32::MAX] {
+            assert_eq!(bench.share(queued), PACKETS, "{queued} B");
+        }
+    }
+
+    #[test]
+    fn a_step_has_no_slope() {
+        let mut bench = Bench::new(&RedSettings { kmin: 30_000, kmax: 30_000, pmax: 1_000_000, reference_rate: 0 }, 3);
+        assert!(!bench.marks(30_000, Ecn::Ect0));
+        assert!(bench.marks(30_001, Ecn::Ect0));
+    }
+
+    #[test]
+    fn certainty_at_kmax_is_certain() {
+        let mut bench = Bench::new(&RedSettings { kmin: 0, kmax: 1 << 16, pmax: 1_000_000, reference_rate: 0 }, 4);
+        assert_eq!(bench.share(1 << 16), PACKETS);
+    }
+
+    #[test]
+    fn the_smallest_slope_is_not_lost() {
+        let mut bench = Bench::new(&RedSettings { kmin: 0, kmax: u32::MAX, pmax: 10, reference_rate: 0 }, 5);
+        let marked = bench.share(u32::MAX);
+        assert!((1..=20).contains(&marked), "{marked} marks for 10");
+    }
+
+    #[test]
+    fn a_packet_without_ect_is_never_marked_and_above_kmax_is_reported() {
+        let mut bench = Bench::new(&preset("paper"), 6);
+        for (queued, unmarkable) in [(0, false), (100_000, false), (200_000, false), (200_001, true), (u32::MAX, true)]
+        {
+            let verdict = bench.verdict(queued, Ecn::NotEct);
+            assert_eq!(verdict, Verdict { mark: Mark::None, unmarkable });
+            assert_eq!(verdict.apply(Ecn::NotEct), Ecn::NotEct);
+        }
+    }
+
+    #[test]
+    fn ect1_is_marked_like_ect0_and_ce_stays() {
+        let (mut zero, mut one) = (Bench::new(&preset("hpcc"), 7), Bench::new(&preset("hpcc"), 7));
+        for queued in (0..1_000_000).step_by(500) {
+            let (zero, one) = (zero.verdict(queued, Ecn::Ect0), one.verdict(queued, Ecn::Ect1));
+            assert_eq!(zero, one);
+            assert_eq!(one.apply(Ecn::Ce), Ecn::Ce);
+        }
+        assert_eq!(zero.verdict(u32::MAX, Ecn::Ce).apply(Ecn::Ce), Ecn::Ce);
+    }
+
+    #[test]
+    fn presets_equal_their_sources_at_their_speeds() {
+        for (name, gbps, kmin, kmax) in [
+            ("paper", 40, 5_000, 200_000),
+            ("paper", 100, 5_000, 200_000),
+            ("dcqcn_plus", 10, 20_000, 200_000),
+            ("hpcc", 25, 100_000, 400_000),
+            ("hpcc", 100, 400_000, 1_600_000),
+            ("hpcc", 400, 1_600_000, 6_400_000),
+            ("dctcp", 10, 30_000, 30_000),
+            ("dctcp", 100, 300_000, 300_000),
+            ("ns3_rdma", 40, 40_000, 1_000_000),
+        ] {
+            let params = Red::check(&preset(name), &port(gbps)).unwrap();
+            assert_eq!((params.kmin.get(), params.kmax.get()), (kmin, kmax), "{name} at {gbps} Gb/s");
+        }
+    }
+
+    #[test]
+    fn impossible_thresholds_are_refused() {
+        let crossed = RedSettings { kmin: 2, kmax: 1, pmax: 0, reference_rate: 0 };
+        assert!(matches!(Red::check(&crossed, &port(40)), Err(ParamError::Conflict { field: "kmin", .. })));
+        let huge = RedSettings { kmin: 0, kmax: u32::MAX, pmax: 0, reference_rate: 1_000 };
+        assert!(matches!(Red::check(&huge, &port(40)), Err(ParamError::Conflict { field: "reference_rate", .. })));
+        let certain = RedSettings { pmax: 1_000_001, ..preset("paper") };
+        assert!(matches!(Red::check(&certain, &port(40)), Err(ParamError::OutOfRange(field)) if field.name == "pmax"));
+    }
+
+    proptest! {
+        #[test]
+        fn equal_seeds_mark_alike_and_marks_respect_the_thresholds(
+            seed: u64,
+            kmin: u32,
+            span: u32,
+            pmax in 0..=1_000_000_u32,
+            packets in prop::collection::vec((any::<u32>(), 0..4_u8), 1..100),
+        ) {
+            let kmax = kmin.saturating_add(span);
+            let settings = RedSettings { kmin, kmax, pmax, reference_rate: 0 };
+            let (mut a, mut b) = (Bench::new(&settings, seed), Bench::new(&settings, seed));
+            for (queued, bits) in packets {
+                let ecn = Ecn::from_bits(bits);
+                let verdict = a.verdict(queued, ecn);
+                prop_assert_eq!(verdict, b.verdict(queued, ecn));
+                let ect = matches!(ecn, Ecn::Ect0 | Ecn::Ect1);
+                if queued <= kmin || !ect {
+                    prop_assert_eq!(verdict.mark, Mark::None);
+                }
+                if queued > kmax {
+                    prop_assert_eq!(verdict.mark == Mark::Congested, ect);
+                    prop_assert_eq!(verdict.unmarkable, ecn == Ecn::NotEct);
+                }
+            }
+        }
+    }
+}

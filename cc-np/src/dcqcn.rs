@@ -1,0 +1,343 @@
+//! DCQCN's notification point.
+//!
+//! Y. Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3 (NP algorithm),
+//! as restated by Y. Gao et al., "DCQCN+", ICNP 2018, section II-B.2; NIC behaviour by section III-B of the latter.
+//!
+//! A packet marked CE makes a CNP if its flow has had none for the interval N, and is ignored otherwise. The CNP is
+//! sent at once, not at the end of an interval. With N = 0 every marked packet makes a CNP, as on a ConnectX-4.
+//!
+//! Deviations: a bound on the CNPs of the whole port, where the paper assumes a NIC that makes as many as the flows
+//! call for; `cnp_sequence`, off unless asked for.
+//!
+//! If forgotten: the next marked packet of the flow makes a CNP although N may not have passed. A CNP comes early;
+//! none is ever lost. The count of `cnp_sequence` starts anew from the clock, so that it seldom repeats itself.
+
+use crate::{Arrival, CnpOutlet, Cx, NotificationPoint, Reply};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::PeerTable;
+use cc_core::wire::CnpMarking;
+use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Nanos, Port, Stamp};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct DcqcnSettings {
+        /// N: the CNPs of one flow are at least this far apart; 0 answers every marked packet.
+        min_time_between_cnps: Micros, 0..=131_071, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
+        /// DSCP of a CNP; the whole TOS byte is four times this.
+        cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
+        /// 802.1p priority of a CNP, used where the marked packet had a VLAN tag.
+        cnp_802p_prio: Count, 0..=7, ["np_cnp_prio", "CNP_802P_PRIO"];
+        /// The port makes one CNP in this time on average, whatever the number of flows; 0 is no bound.
+        cnp_port_interval: Nanos, 0..=100_000, [];
+        /// CNPs that the port may make at once after a rest.
+        cnp_port_burst: Count, 1..=10_000, [];
+        /// 1 writes a count of the flow's CNPs into the reserved bytes; 0 leaves them zero, as the standard has them.
+        cnp_sequence: Count, 0..=1, [];
+    }
+}
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// N.
+    interval: Nanos,
+    sequence: bool,
+    outlet: CnpOutlet,
+}
+
+/// How long a flow's count of CNPs outlives its last marked packet. What a machine may ask the table to remember
+/// is bounded by the range of stamps; a second is well within it.
+const SEQUENCE_MEMORY: Nanos = Nanos::new(1_000_000_000);
+
+/// The record of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Dcqcn {
+    /// When the last CNP went out; meaningful while `silent`.
+    last_cnp: Stamp,
+    /// CNPs sent, counted from a value that the clock gave.
+    seq: u16,
+    /// N has not yet passed since the last CNP. A flag of its own, so that the stamp is never read after it wrapped.
+    silent: bool,
+}
+
+// With its key and the time it was last touched.
+const _: () = assert!(
+    size_of::<PeerTable<Dcqcn, 2, 1>>() == size_of::<PeerTable<Dcqcn, 1, 1>>() + 16,
+    "a flow's record and key fill 16 bytes"
+);
+
+impl NotificationPoint for Dcqcn {
+    type Settings = DcqcnSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "dcqcn";
+    const PRESETS: &'static [Preset<DcqcnSettings>] = &[
+        Preset {
+            name: "paper",
+            source: "DCQCN+ (ICNP'18) II-B.2 and Table I: N = 50 us; DSCP, priority: NVIDIA \"DCQCN CC Parameters\"; \
+                     port bound: ours, above the packet rate of 1,000-byte packets at 80 Gb/s",
+            values: DcqcnSettings {
+                min_time_between_cnps: 50,
+                cnp_dscp: 48,
+                cnp_802p_prio: 6,
+                cnp_port_interval: 100,
+                cnp_port_burst: 1_000,
+                cnp_sequence: 0,
+            },
+        },
+        Preset {
+            name: "vendor",
+            source: "NVIDIA \"DCQCN CC Parameters\" and public mlxconfig dumps (0, 2 or 4 us by firmware: the newest); \
+                     port bound: ours, as in `paper`",
+            values: DcqcnSettings {
+                min_time_between_cnps: 4,
+                cnp_dscp: 48,
+                cnp_802p_prio: 6,
+                cnp_port_interval: 100,
+                cnp_port_burst: 1_000,
+                cnp_sequence: 0,
+            },
+        },
+        Preset {
+            name: "cx4",
+            source: "DCQCN+ (ICNP'18) Table I: N = 0; section III-C: a ConnectX-4 makes about one CNP per us",
+            values: DcqcnSettings {
+                min_time_between_cnps: 0,
+                cnp_dscp: 48,
+                cnp_802p_prio: 6,
+                cnp_port_interval: 1_000,
+                cnp_port_burst: 1,
+                cnp_sequence: 0,
+            },
+        },
+    ];
+
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
+    fn check(settings: &DcqcnSettings, _port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let marking = CnpMarking {
+            dscp: settings.cnp_dscp as u8,
+            priority: settings.cnp_802p_prio as u8,
+            ..CnpMarking::default()
+        };
+        Ok(Params {
+            interval: Nanos::new(settings.min_time_between_cnps.saturating_mul(1_000)),
+            sequence: settings.cnp_sequence == 1,
+            outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
+        })
+    }
+
+    fn outlet(params: &Params) -> &CnpOutlet {
+        &params.outlet
+    }
+
+    fn memory(params: &Params) -> Nanos {
+        if params.sequence { params.interval.max(SEQUENCE_MEMORY) } else { params.interval }
+    }
+
+    #[inline]
+    fn wants(ecn: Ecn) -> bool {
+        ecn == Ecn::Ce
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "any sixteen bits of the clock will do")]
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        let clock = cx.now.stamp();
+        Self { last_cnp: clock, seq: (clock.to_bits() >> 10) as u16, silent: false }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, arrival: &Arrival) -> Reply {
+        self.silent = self.silent && cx.now.stamp().since(self.last_cnp) < cx.params.interval;
+        let due = arrival.ecn == Ecn::Ce && !self.silent;
+        Reply { cnp: due.then(|| self.body(cx.params)), ..Reply::default() }
+    }
+
+    #[inline]
+    fn notified(&mut self, cx: &Cx<'_, Params>) {
+        *self = Self { last_cnp: cx.now.stamp(), seq: self.seq.wrapping_add(1), silent: true };
+    }
+}
+
+impl Dcqcn {
+    /// What the next CNP says.
+    #[inline]
+    fn body(&self, params: &Params) -> CnpHint {
+        if !params.sequence {
+            return CnpHint::Plain;
+        }
+        let seq = self.seq.wrapping_add(1);
+        CnpHint::Body(CnpBody { kind: CnpKind::Standard, ce: true, seq, ..CnpBody::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::{Bytes, Instant, Psn, Rate};
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+
+    fn preset(name: &str) -> DcqcnSettings {
+        Dcqcn::PRESETS.iter().find(|preset| preset.name == name).unwrap().values
+    }
+
+    /// One flow, whose CNPs all go out.
+    struct Bench {
+        params: Params,
+        flow: Dcqcn,
+        hints: Vec<CnpHint>,
+    }
+
+    impl Bench {
+        fn new(settings: &DcqcnSettings, start: u64) -> Self {
+            let params = Dcqcn::check(settings, &PORT).unwrap();
+            let flow = Dcqcn::open(&Cx { now: Instant::from_nanos(start), port: &PORT, params: &params });
+            Self { params, flow, hints: Vec::new() }
+        }
+
+        fn due(&mut self, now: u64, ecn: Ecn) -> Option<CnpHint> {
+            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params };
+            let arrival = Arrival { psn: Psn::new(0), bytes: Bytes::new(1_064), ecn, first: false, last: false };
+            self.flow.on(&cx, &arrival).cnp
+        }
+
+        fn arrive(&mut self, now: u64, ecn: Ecn) -> bool {
+            let Some(hint) = self.due(now, ecn) else { return false };
+            self.flow.notified(&Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params });
+            self.hints.push(hint);
+            true
+        }
+    }
+
+    #[test]
+    fn presets_are_those_of_the_paper_the_vendor_and_the_connectx_4() {
+        let intervals: Vec<_> =
+            Dcqcn::PRESETS.iter().map(|preset| (preset.name, preset.values.min_time_between_cnps)).collect();
+        assert_eq!(intervals, [("paper", 50), ("vendor", 4), ("cx4", 0)]);
+        for preset in Dcqcn::PRESETS {
+            assert_eq!((preset.values.cnp_dscp, preset.values.cnp_802p_prio), (48, 6));
+            assert!(Dcqcn::check(&preset.values, &PORT).is_ok(), "{}", preset.name);
+        }
+    }
+
+    #[test]
+    fn settings_answer_to_the_names_that_operators_type() {
+        for name in ["min_time_between_cnps", "np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"] {
+            assert_eq!(DcqcnSettings::index_of(name), Some(0));
+        }
+        for name in ["cnp_dscp", "np_cnp_dscp", "CNP_DSCP"] {
+            assert_eq!(DcqcnSettings::index_of(name), Some(1));
+        }
+        for name in ["cnp_802p_prio", "np_cnp_prio", "CNP_802P_PRIO"] {
+            assert_eq!(DcqcnSettings::index_of(name), Some(2));
+        }
+    }
+
+    #[test]
+    fn a_tos_byte_is_refused_as_dscp() {
+        let mut settings = preset("paper");
+        assert!(settings.set(1, 106).is_err());
+        assert_eq!(settings, preset("paper"));
+        settings.cnp_dscp = 106;
+        assert!(
+            matches!(Dcqcn::check(&settings, &PORT), Err(ParamError::OutOfRange(field)) if field.name == "cnp_dscp")
+        );
+    }
+
+    #[test]
+    fn the_first_marked_packet_is_answered_at_once_and_the_next_after_50_us() {
+        let mut bench = Bench::new(&preset("paper"), 7);
+        assert!(bench.arrive(7, Ecn::Ce));
+        assert!(!bench.arrive(8, Ecn::Ce));
+        assert!(!bench.arrive(50_006, Ecn::Ce));
+        assert!(bench.arrive(50_007, Ecn::Ce));
+        assert!(!bench.arrive(100_006, Ecn::Ce));
+    }
+
+    #[test]
+    fn a_connectx_4_answers_every_marked_packet() {
+        let mut bench = Bench::new(&preset("cx4"), 0);
+        assert!((0..1_000).all(|packet| bench.arrive(packet / 2, Ecn::Ce)));
+    }
+
+    #[test]
+    fn only_ce_is_congestion() {
+        for preset in Dcqcn::PRESETS {
+            let mut bench = Bench::new(&preset.values, 0);
+            for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+                assert!(!Dcqcn::wants(ecn));
+                assert!((0..1_000).all(|packet| !bench.arrive(packet * 1_000, ecn)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_cnp_that_could_not_go_out_stays_due() {
+        let mut bench = Bench::new(&preset("paper"), 0);
+        assert!((0..100).all(|now| bench.due(now, Ecn::Ce).is_some()));
+        assert!(bench.arrive(100, Ecn::Ce));
+        assert!(bench.due(101, Ecn::Ce).is_none());
+    }
+
+    #[test]
+    fn an_old_cnp_does_not_come_back_when_stamps_wrap() {
+        let mut bench = Bench::new(&preset("paper"), 0);
+        assert!(bench.arrive(0, Ecn::Ce));
+        // Touched each second, as the table sees to, but without a CNP: the ring is full all the time.
+        for second in 1..=4 {
+            assert!(bench.due(second * 1_000_000_000, Ecn::Ce).is_some());
+        }
+        assert!(bench.due((1 << 32) + 1, Ecn::Ce).is_some());
+    }
+
+    #[test]
+    fn reserved_bytes_are_zero_unless_a_count_is_asked_for() {
+        let mut plain = Bench::new(&preset("vendor"), 0);
+        let mut counted = Bench::new(&DcqcnSettings { cnp_sequence: 1, ..preset("vendor") }, u64::MAX / 2);
+        for packet in 0..100_000_u64 {
+            plain.arrive(packet * 4_000, Ecn::Ce);
+            counted.arrive(u64::MAX / 2 + packet * 4_000, Ecn::Ce);
+        }
+        assert!(plain.hints.iter().all(|&hint| hint == CnpHint::Plain));
+        let seqs: Vec<u16> = counted
+            .hints
+            .iter()
+            .map(|hint| match hint {
+                CnpHint::Body(CnpBody { kind: CnpKind::Standard, ce: true, seq, .. }) => *seq,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(seqs.len(), 100_000);
+        assert!(seqs.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)));
+    }
+
+    proptest! {
+        /// No two CNPs of a flow within N; and with marks that keep coming, a CNP at the first of them after N.
+        #[test]
+        fn cnps_are_n_apart_and_never_later(
+            n in 0..=200_u32,
+            start in prop::sample::select(&[0_u64, 0xffff_fff0, 0xffff_ffff_ffff_0000][..]),
+            packets in prop::collection::vec((0..60_000_u64, 0..4_u8), 1..300),
+        ) {
+            let settings = DcqcnSettings { min_time_between_cnps: n, ..preset("paper") };
+            let interval = u64::from(n) * 1_000;
+            let mut bench = Bench::new(&settings, start);
+            let mut now = start;
+            let mut last: Option<u64> = None;
+            for (gap, bits) in packets {
+                now = now.saturating_add(gap);
+                let ecn = Ecn::from_bits(bits);
+                let expected = ecn == Ecn::Ce && last.is_none_or(|last| now - last >= interval);
+                prop_assert_eq!(bench.arrive(now, ecn), expected);
+                if expected {
+                    last = Some(now);
+                }
+            }
+        }
+    }
+}

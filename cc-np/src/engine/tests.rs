@@ -1,0 +1,468 @@
+use super::*;
+use crate::dcqcn::{Dcqcn, DcqcnSettings};
+use cc_core::params::Settings;
+use cc_core::wire::{self, Addresses, Bth, Class, Deth, Extensions, Icrc, Mac, Packet, TableCrc, Tag, Tags, opcode};
+use cc_core::{Bytes, CnpHint, Psn, Rate};
+use core::net::{Ipv4Addr, Ipv6Addr};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::vec;
+use std::vec::Vec;
+
+type Np<const SETS: usize, const WAYS: usize> = NpEngine<Dcqcn, SETS, WAYS>;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_082), base_rtt: Nanos::new(10_000) };
+const SENDER: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
+const RECEIVER: Mac = Mac::new([2, 0, 0, 0, 0, 2]);
+const V4: Addresses = Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 0, 0, 2) };
+const V6: Addresses = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::UNSPECIFIED };
+const V1: Addresses = Addresses::Gid { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::UNSPECIFIED };
+
+const SEND_MIDDLE: u8 = 0x01;
+const WRITE_ONLY: u8 = 0x0a;
+const READ_REQUEST: u8 = 0x0c;
+const READ_RESPONSE_MIDDLE: u8 = 0x0e;
+const ACK: u8 = 0x11;
+const UC_SEND_ONLY: u8 = 0x24;
+const RD_SEND_ONLY: u8 = 0x44;
+const UD_SEND_ONLY: u8 = 0x64;
+const XRC_WRITE_ONLY: u8 = 0xaa;
+
+fn settings(preset: &str) -> DcqcnSettings {
+    Dcqcn::PRESETS.iter().find(|known| known.name == preset).unwrap().values
+}
+
+fn engine<const SETS: usize, const WAYS: usize>(preset: &str) -> Np<SETS, WAYS> {
+    Np::new(Instant::from_nanos(0), PORT, &settings(preset)).unwrap()
+}
+
+fn frame<'a>(opcode: u8, qpn: u32, ecn: Ecn, addresses: Addresses, tags: Tags<'a>) -> Frame<'a> {
+    Frame {
+        destination: RECEIVER,
+        source: SENDER,
+        tags,
+        addresses,
+        dscp: 26,
+        ecn,
+        hop_limit: 64,
+        udp_source: 49_152,
+        bth: Bth { opcode, partition: 0xffff, dest_qp: Qpn::new(qpn), psn: Psn::new(7), ..Bth::default() },
+        extensions: Extensions {
+            deth: Deth { source_qp: Qpn::new(0x00_0d00), ..Deth::default() },
+            ..Extensions::default()
+        },
+        payload: &[0xa5; 64],
+    }
+}
+
+fn bytes(frame: &Frame<'_>) -> Vec<u8> {
+    let mut buffer = vec![0; 256];
+    let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
+    buffer.truncate(len);
+    buffer
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Packet::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A packet of flow `qpn` arrives; its sender's queue pair number is `qpn + 1`.
+fn arrive<const SETS: usize, const WAYS: usize>(
+    engine: &mut Np<SETS, WAYS>,
+    now: u64,
+    opcode: u8,
+    qpn: u32,
+    ecn: Ecn,
+    tx: &mut [u8],
+) -> Cnp {
+    let frame = bytes(&frame(opcode, qpn, ecn, V4, Tags::NONE));
+    engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&frame), Some(Qpn::new(qpn + 1)), tx).cnp
+}
+
+/// The same, marked and with room in the transmit ring: whether a CNP goes out.
+fn marked<const SETS: usize, const WAYS: usize>(engine: &mut Np<SETS, WAYS>, now: u64, qpn: u32) -> bool {
+    matches!(arrive(engine, now, SEND_MIDDLE, qpn, Ecn::Ce, &mut [0; 128]), Cnp::Written(_))
+}
+
+fn adds_up(counters: &NpCounters) -> bool {
+    counters.np_ecn_marked_roce_packets
+        == counters.np_cnp_sent
+            + counters.np_cnp_not_due
+            + counters.np_cnp_unaddressed
+            + counters.np_cnp_bounded
+            + counters.np_cnp_deferred
+            + counters.np_ce_ignored
+}
+
+#[test]
+fn a_marked_packet_is_answered_with_a_whole_cnp() {
+    let tag = Tag { priority: 3, vid: 100, ..Tag::default() };
+    let tags = [tag.to_bytes()];
+    let tags = Tags::new(&tags).unwrap();
+    for addresses in [V4, V6] {
+        for (opcode, payload_only) in
+            [(SEND_MIDDLE, true), (WRITE_ONLY, false), (UC_SEND_ONLY, true), (XRC_WRITE_ONLY, false)]
+        {
+            let mut engine = engine::<4, 2>("paper");
+            let data = bytes(&frame(opcode, 0x11, Ecn::Ce, addresses, tags));
+            let mut tx = [0xee; 128];
+            let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(0xd2)), &mut tx);
+            let Cnp::Written(len) = answer.cnp else { panic!("{opcode:#04x} {payload_only}: {answer:?}") };
+
+            let cnp = roce(&tx[..len]);
+            assert_eq!((cnp.info.class(), cnp.bth.dest_qp), (Class::Cnp, Qpn::new(0xd2)));
+            assert!(cnp.bth.becn && !cnp.bth.ack_request && cnp.bth.psn == Psn::new(0));
+            assert_eq!(cnp.bth.partition, 0xffff);
+            assert_eq!(cnp.cnp(), Some(CnpHint::Plain));
+            assert_eq!(cnp.icrc::<TableCrc>(), Icrc::Valid);
+            assert_eq!((cnp.source_mac(), cnp.destination_mac()), (RECEIVER, SENDER));
+            assert_eq!(cnp.addresses(), addresses.reversed());
+            assert_eq!(cnp.dscp(), 48);
+            assert_eq!(cnp.tags().iter().collect::<Vec<_>>(), [Tag { priority: 6, ..tag }]);
+            assert_eq!(len, data.len() - roce(&data).info.header_len() - 64 + 16);
+        }
+    }
+}
+
+#[test]
+fn cnp_dscp_and_priority_are_those_set() {
+    let tag = [Tag { priority: 3, vid: 5, ..Tag::default() }.to_bytes()];
+    let values = DcqcnSettings { cnp_dscp: 46, cnp_802p_prio: 7, ..settings("vendor") };
+    let mut engine = Np::<1, 1>::new(Instant::from_nanos(0), PORT, &values).unwrap();
+    let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V4, Tags::new(&tag).unwrap()));
+    let mut tx = [0; 128];
+    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(2)), &mut tx);
+    let Cnp::Written(len) = answer.cnp else { panic!("{answer:?}") };
+    let cnp = roce(&tx[..len]);
+    assert_eq!((cnp.dscp(), cnp.vlan().unwrap().priority), (46, 7));
+}
+
+#[test]
+fn the_count_of_cnps_is_in_the_reserved_bytes_when_asked_for() {
+    let values = DcqcnSettings { cnp_sequence: 1, ..settings("vendor") };
+    let mut engine = Np::<1, 1>::new(Instant::from_nanos(0), PORT, &values).unwrap();
+    let mut seqs = Vec::new();
+    for now in [0, 4_000, 900_000_000] {
+        let mut tx = [0; 128];
+        let Cnp::Written(len) = arrive(&mut engine, now, SEND_MIDDLE, 1, Ecn::Ce, &mut tx) else { panic!() };
+        let Some(CnpHint::Body(body)) = roce(&tx[..len]).cnp() else { panic!() };
+        seqs.push(body.seq);
+    }
+    assert_eq!(seqs, [seqs[0], seqs[0].wrapping_add(1), seqs[0].wrapping_add(2)]);
+}
+
+#[test]
+fn an_unmarked_stream_makes_no_cnp_whatever_its_ect() {
+    for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+        for preset in Dcqcn::PRESETS {
+            let mut engine = engine::<4, 2>(preset.name);
+            for packet in 0..10_000 {
+                let opcode = [SEND_MIDDLE, WRITE_ONLY, READ_RESPONSE_MIDDLE, UD_SEND_ONLY, ACK][packet % 5];
+                let cnp = arrive(&mut engine, packet as u64 * 100, opcode, 0x11, ecn, &mut [0; 128]);
+                assert_eq!(cnp, Cnp::None);
+            }
+            assert_eq!(engine.counters(), NpCounters::default());
+            assert_eq!(engine.live_flows(), 0);
+        }
+    }
+}
+
+#[test]
+fn only_data_is_answered_and_a_read_response_is_data() {
+    let mut engine = engine::<4, 2>("cx4");
+    let mut now = 0;
+    let mut answered = |opcode| {
+        now += 10_000;
+        arrive(&mut engine, now, opcode, 0x11, Ecn::Ce, &mut [0; 128]) != Cnp::None
+    };
+    assert!(answered(READ_RESPONSE_MIDDLE));
+    for opcode in [ACK, READ_REQUEST, opcode::CNP, RD_SEND_ONLY, 0x12, 0x13, 0xff] {
+        assert!(!answered(opcode), "{opcode:#04x}");
+    }
+    let counters = engine.counters();
+    assert_eq!((counters.np_ecn_marked_roce_packets, counters.np_cnp_sent, counters.np_ce_ignored), (8, 1, 7));
+}
+
+#[test]
+fn rocev1_has_no_cnps() {
+    let mut engine = engine::<4, 2>("cx4");
+    let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V1, Tags::NONE));
+    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(2)), &mut [0; 128]);
+    assert_eq!(answer.cnp, Cnp::None);
+    assert_eq!(engine.counters(), NpCounters::default());
+}
+
+#[test]
+fn flows_are_paced_apart() {
+    let mut engine = engine::<4, 2>("paper");
+    assert!(marked(&mut engine, 0, 1));
+    assert!(marked(&mut engine, 10, 2));
+    assert!(!marked(&mut engine, 49_999, 1));
+    assert!(marked(&mut engine, 50_000, 1));
+    assert!(!marked(&mut engine, 50_009, 2));
+    assert!(marked(&mut engine, 50_010, 2));
+}
+
+#[test]
+fn a_stranger_is_counted_gets_no_record_and_no_interval_runs() {
+    let mut engine = engine::<1, 1>("paper");
+    assert!(marked(&mut engine, 0, 1));
+    let data = bytes(&frame(SEND_MIDDLE, 2, Ecn::Ce, V4, Tags::NONE));
+    for now in 1..=100 {
+        let answer = engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&data), None, &mut [0; 128]);
+        assert_eq!(answer.cnp, Cnp::Unaddressed);
+    }
+    assert!(!marked(&mut engine, 101, 1), "the known flow kept its record");
+    assert_eq!(engine.counters().np_cnp_unaddressed, 100);
+    assert_eq!(engine.counters().np_flows_evicted, 0);
+    assert!(marked(&mut engine, 102, 2), "bound meanwhile: answered at once");
+}
+
+#[test]
+fn a_full_ring_defers_and_the_cnp_stays_due() {
+    let mut engine = engine::<4, 2>("paper");
+    for (now, room) in [(0, 0), (1, 1), (2, 73)] {
+        assert_eq!(arrive(&mut engine, now, SEND_MIDDLE, 1, Ecn::Ce, &mut vec![0; room]), Cnp::Deferred);
+    }
+    assert_eq!(arrive(&mut engine, 3, SEND_MIDDLE, 1, Ecn::Ce, &mut [0; 74]), Cnp::Written(74));
+    assert!(!marked(&mut engine, 50_002, 1), "the interval runs from the CNP that went out");
+    assert!(marked(&mut engine, 50_003, 1));
+    assert_eq!(engine.counters().np_cnp_deferred, 3);
+}
+
+#[test]
+fn a_deferred_cnp_takes_nothing_from_the_port() {
+    let mut engine = engine::<4, 2>("cx4");
+    assert_eq!(arrive(&mut engine, 0, SEND_MIDDLE, 1, Ecn::Ce, &mut []), Cnp::Deferred);
+    assert!(marked(&mut engine, 0, 1));
+    assert_eq!(arrive(&mut engine, 1, SEND_MIDDLE, 1, Ecn::Ce, &mut [0; 128]), Cnp::Bounded);
+}
+
+#[test]
+fn a_connectx_4_makes_one_cnp_in_a_microsecond() {
+    let mut engine = engine::<64, 4>("cx4");
+    let sent = (0..100_000).step_by(85).filter(|&now| marked(&mut engine, now, now as u32 % 200)).count();
+    assert!((90..=100).contains(&sent), "{sent} CNPs in 100 us");
+    let counters = engine.counters();
+    assert!(adds_up(&counters) && counters.np_cnp_bounded > 0);
+}
+
+#[test]
+fn the_paper_s_incasts_never_meet_the_bound_on_the_port() {
+    // 1,000-byte packets at 40 Gb/s, every one marked, of more flows than the paper ever starts.
+    let mut engine = engine::<1024, 4>("paper");
+    for packet in 0..50_000 {
+        marked(&mut engine, packet * 200, (packet % 2_000) as u32);
+    }
+    let counters = engine.counters();
+    assert_eq!((counters.np_cnp_bounded, counters.np_flows_evicted), (0, 0));
+}
+
+#[test]
+fn ever_new_flows_cannot_amplify() {
+    let mut engine = engine::<1, 2>("paper");
+    // Every packet, one each 7 ns, is of another flow.
+    let sent = (0..1_000_000).filter(|&flow| marked(&mut engine, flow * 7, flow as u32)).count();
+    assert!(sent as u64 <= 1_000 + 7_000_000 / 100, "{sent} CNPs in 7 ms");
+    assert!(adds_up(&engine.counters()));
+}
+
+#[test]
+fn a_forgotten_flow_is_notified_early_never_late() {
+    // Three flows share a set of two: with each packet one is forgotten.
+    let mut engine = engine::<1, 2>("paper");
+    let mut sent = [0; 3];
+    for packet in 0..3_000_u64 {
+        let flow = packet as usize % 3;
+        sent[flow] += u32::from(marked(&mut engine, packet * 1_000, flow as u32));
+    }
+    let least = 3_000_000 / 50_000;
+    assert!(sent.iter().all(|&cnps| cnps >= least), "{sent:?}");
+    assert!(engine.counters().np_flows_evicted > 0);
+}
+
+#[test]
+fn datagrams_share_one_interval_and_are_answered_to_their_source() {
+    let mut engine = engine::<4, 2>("paper");
+    let mut tx = [0; 128];
+    let data = bytes(&frame(UD_SEND_ONLY, 0x11, Ecn::Ce, V4, Tags::NONE));
+    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), None, &mut tx);
+    let Cnp::Written(len) = answer.cnp else { panic!("{answer:?}") };
+    assert_eq!(roce(&tx[..len]).bth.dest_qp, Qpn::new(0x00_0d00));
+    assert_eq!(engine.live_flows(), 0);
+    assert_eq!(arrive(&mut engine, 49_999, UD_SEND_ONLY, 0x22, Ecn::Ce, &mut tx), Cnp::None);
+    assert!(marked(&mut engine, 49_999, 0x11), "a connection does not wait for datagrams");
+    assert!(matches!(arrive(&mut engine, 50_000, UD_SEND_ONLY, 0x22, Ecn::Ce, &mut tx), Cnp::Written(_)));
+}
+
+#[test]
+fn a_port_switched_off_answers_nothing() {
+    let (mut off, mut on) = (engine::<4, 2>("paper"), engine::<4, 2>("paper"));
+    off.set_enabled(false);
+    assert!(!off.is_enabled() && on.is_enabled());
+    assert!(!marked(&mut off, 0, 1) && marked(&mut on, 0, 1));
+    assert_eq!(off.counters().np_ce_ignored, 1);
+    off.set_enabled(true);
+    assert!(marked(&mut off, 1, 1));
+}
+
+#[test]
+fn a_wrong_setting_changes_nothing_and_a_right_one_keeps_the_records() {
+    let mut engine = engine::<4, 2>("paper");
+    assert!(marked(&mut engine, 0, 1));
+    let wrong = DcqcnSettings { min_time_between_cnps: 0, cnp_dscp: 64, ..settings("paper") };
+    assert!(engine.configure(&wrong).is_err());
+    assert!(!marked(&mut engine, 10_000, 1));
+    engine.configure(&DcqcnSettings { min_time_between_cnps: 20, ..settings("paper") }).unwrap();
+    assert!(!marked(&mut engine, 19_999, 1));
+    assert!(marked(&mut engine, 20_000, 1));
+    let mut default = settings("vendor");
+    default.set(DcqcnSettings::index_of("MIN_TIME_BETWEEN_CNPS").unwrap(), 0).unwrap();
+    engine.configure(&default).unwrap();
+    assert!(marked(&mut engine, 20_000, 1));
+}
+
+#[test]
+fn a_new_queue_pair_of_an_old_number_starts_afresh() {
+    let mut engine = engine::<4, 2>("paper");
+    assert!(marked(&mut engine, 0, 1));
+    engine.forget(Qpn::new(1));
+    assert!(marked(&mut engine, 1, 1));
+}
+
+#[test]
+fn stamps_that_wrap_hold_no_cnp_back() {
+    for opcode in [SEND_MIDDLE, UD_SEND_ONLY] {
+        let mut engine = engine::<4, 2>("paper");
+        let wrap = 1 << 32;
+        let answered = |engine: &mut Np<4, 2>, now| {
+            matches!(arrive(engine, now, opcode, 1, Ecn::Ce, &mut [0; 128]), Cnp::Written(_))
+        };
+        assert!(answered(&mut engine, 0));
+        for second in 1..=4 {
+            engine.wake(Instant::from_nanos(second * 1_000_000_000));
+        }
+        assert!(answered(&mut engine, wrap + 1), "{opcode:#04x}");
+        assert!(!answered(&mut engine, wrap + 50_000));
+        assert!(answered(&mut engine, wrap + 50_001));
+        assert_eq!(engine.clock().leaps(), 0);
+    }
+}
+
+#[test]
+fn a_record_dies_when_it_means_nothing_any_more() {
+    let mut engine = engine::<64, 4>("paper");
+    let flows = (0..100).filter(|&flow| marked(&mut engine, 0, flow)).count();
+    assert_eq!((flows, engine.live_flows()), (100, 100));
+    for step in 1..=100 {
+        engine.wake(Instant::from_nanos(step * 11_000_000));
+    }
+    assert_eq!(engine.live_flows(), 0);
+    assert_eq!(engine.counters().np_flows_evicted, 0);
+}
+
+#[test]
+fn a_clock_step_is_not_time_that_passed() {
+    let hour = 3_600_000_000_000;
+    let mut engine = engine::<4, 2>("paper");
+    assert!(marked(&mut engine, 1_000, 1));
+    assert!(!marked(&mut engine, hour, 1), "a leap of an hour");
+    assert!(!marked(&mut engine, hour + 49_999, 1));
+    assert!(marked(&mut engine, hour + 50_000, 1));
+    assert!(!marked(&mut engine, 5, 1), "back to the start");
+    assert!(!marked(&mut engine, 50_004, 1));
+    assert!(marked(&mut engine, 50_005, 1));
+    assert_eq!((engine.clock().leaps(), engine.clock().reversals()), (1, 1));
+}
+
+/// One packet of a random stream.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    gap: u64,
+    opcode: u8,
+    qpn: u32,
+    ecn: u8,
+    known: bool,
+    room: usize,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let opcode = prop_oneof![4 => Just(SEND_MIDDLE), 1 => Just(UD_SEND_ONLY), 2 => any::<u8>()];
+    let room = prop_oneof![4 => Just(128), 1 => 0..80_usize];
+    let step = (0..40_000_u64, opcode, 0..12_u32, 0..4_u8, prop::bool::weighted(0.9), room);
+    let step = step.prop_map(|(gap, opcode, qpn, ecn, known, room)| Step { gap, opcode, qpn, ecn, known, room });
+    prop::collection::vec(step, 1..300)
+}
+
+proptest! {
+    /// With room for every flow and no bound on the port, CNPs are exactly those of the paper's rule, applied to a
+    /// list without limits.
+    #[test]
+    fn the_engine_equals_the_rule(steps in steps(), n in 0..100_u32) {
+        let values = DcqcnSettings { min_time_between_cnps: n, cnp_port_interval: 0, ..settings("paper") };
+        let mut engine = Np::<16, 8>::new(Instant::from_nanos(0), PORT, &values).unwrap();
+        let mut last: HashMap<Option<u32>, u64> = HashMap::new();
+        let mut now = 0;
+        for step in steps {
+            now += step.gap;
+            let data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
+            let packet = roce(&data);
+            let remote = step.known.then_some(Qpn::new(0xd2));
+            let mut tx = vec![0; step.room];
+            let cnp = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, remote, &mut tx).cnp;
+
+            let datagram = step.opcode >> 5 == 3;
+            let reliable_datagram = step.opcode >> 5 == 2;
+            let flow = (!datagram).then_some(step.qpn);
+            let expected = if step.ecn != 3 || !packet.info.class().carries_data() || reliable_datagram {
+                Cnp::None
+            } else if !step.known && !datagram {
+                Cnp::Unaddressed
+            } else if last.get(&flow).is_some_and(|last| now - last < u64::from(n) * 1_000) {
+                Cnp::None
+            } else if step.room < 74 {
+                Cnp::Deferred
+            } else {
+                last.insert(flow, now);
+                Cnp::Written(74)
+            };
+            prop_assert_eq!(cnp, expected);
+        }
+        prop_assert!(adds_up(&engine.counters()));
+        prop_assert_eq!(engine.counters().np_flows_evicted, 0);
+    }
+
+    /// Whatever comes: no panic, every marked packet is accounted for, and the port's bound holds.
+    #[test]
+    fn the_engine_survives_damaged_frames_and_any_clock(
+        steps in prop::collection::vec((any::<u64>(), steps(), any::<(u16, u8)>()), 1..8),
+        preset in 0..3_usize,
+    ) {
+        let mut engine = Np::<2, 1>::new(Instant::from_nanos(u64::MAX), PORT, &Dcqcn::PRESETS[preset].values).unwrap();
+        let mut sent = 0;
+        for (start, steps, (at, flip)) in steps {
+            let mut now = start;
+            for step in steps {
+                now = now.wrapping_add(step.gap);
+                let mut data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
+                let at = usize::from(at) % data.len();
+                data[at] ^= flip;
+                let Ok(Packet::Roce(packet)) = wire::parse(&data, data.len()) else { continue };
+                let remote = step.known.then_some(Qpn::new(step.qpn));
+                let mut tx = vec![0; step.room];
+                let answer = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, remote, &mut tx);
+                if let Cnp::Written(len) = answer.cnp {
+                    prop_assert_eq!(roce(&tx[..len]).info.class(), Class::Cnp);
+                    sent += 1;
+                }
+            }
+        }
+        let counters = engine.counters();
+        prop_assert!(adds_up(&counters), "{:?}", counters);
+        prop_assert_eq!(counters.np_cnp_sent, sent);
+        prop_assert!(counters.np_cnp_sent <= counters.np_ecn_marked_roce_packets);
+    }
+}

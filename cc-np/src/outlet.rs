@@ -1,0 +1,124 @@
+//! How CNPs leave a port: in which class, and how many at most.
+
+use cc_core::wire::CnpMarking;
+use cc_core::{Nanos, Stamp};
+
+/// The class of service of CNPs, and the bound on those of a whole port.
+///
+/// The bound is a token bucket that holds `burst` CNPs and gains one each `interval`: in any time T at most
+/// `burst + T / interval` CNPs leave, whatever the number of flows, and however fast their records are forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct CnpOutlet {
+    marking: CnpMarking,
+    interval: Nanos,
+    /// How far the bucket may be ahead of the clock: `(burst - 1) * interval`.
+    tolerance: Nanos,
+}
+
+impl CnpOutlet {
+    /// CNPs marked so; one each `interval` on average (zero: unbounded), and `burst` at once.
+    pub const fn new(marking: CnpMarking, interval: Nanos, burst: u32) -> Self {
+        let tolerance = Nanos::new(burst.saturating_sub(1).saturating_mul(interval.get()));
+        Self { marking, interval, tolerance }
+    }
+
+    /// DSCP, priority and ECN bits of a CNP.
+    #[inline]
+    pub const fn marking(&self) -> CnpMarking {
+        self.marking
+    }
+}
+
+/// What is left in the port's bucket, as the time at which it will be full again (the virtual scheduling form of
+/// ITU-T I.371's generic cell rate algorithm): one comparison and one addition, no rate and no division.
+///
+/// A full bucket says "now", and has to be told the time at least once a second, as every stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bucket(Stamp);
+
+impl Bucket {
+    pub(crate) const fn full(now: Stamp) -> Self {
+        Self(now)
+    }
+
+    /// Lets time pass.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Stamp) {
+        if self.0.is_due(now) {
+            self.0 = now;
+        }
+    }
+
+    /// Whether there is a CNP left, after [`Bucket::advance`].
+    #[inline]
+    pub(crate) fn admits(self, now: Stamp, outlet: &CnpOutlet) -> bool {
+        self.0.since(now) <= outlet.tolerance
+    }
+
+    /// Takes one.
+    #[inline]
+    pub(crate) fn take(&mut self, outlet: &CnpOutlet) {
+        self.0 = self.0.after(outlet.interval);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::Instant;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn admitted(bucket: &mut Bucket, outlet: &CnpOutlet, now: u64) -> bool {
+        let now = Instant::from_nanos(now).stamp();
+        bucket.advance(now);
+        let admits = bucket.admits(now, outlet);
+        if admits {
+            bucket.take(outlet);
+        }
+        admits
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_holds_more_than_the_burst_and_its_share(
+            start: u32,
+            interval in 0..2_000_u32,
+            burst in 1..20_u32,
+            gaps in prop::collection::vec(0..3_000_u64, 1..200),
+        ) {
+            let outlet = CnpOutlet::new(CnpMarking::default(), Nanos::new(interval), burst);
+            let mut bucket = Bucket::full(Stamp::from_bits(start));
+            let mut now = u64::from(start);
+            let (mut times, mut refused) = (Vec::new(), 0);
+            for gap in gaps {
+                now += gap;
+                if admitted(&mut bucket, &outlet, now) {
+                    times.push(now);
+                } else {
+                    refused += 1;
+                }
+            }
+            if interval == 0 {
+                prop_assert_eq!(refused, 0);
+                return Ok(());
+            }
+            for (first, start) in times.iter().enumerate() {
+                for (last, end) in times.iter().enumerate().skip(first) {
+                    prop_assert!(((last - first) as u64) < u64::from(burst) + (end - start) / u64::from(interval));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_rest_fills_the_bucket_to_the_burst_and_no_further() {
+        let outlet = CnpOutlet::new(CnpMarking::default(), Nanos::new(1_000), 3);
+        let mut bucket = Bucket::full(Stamp::from_bits(0));
+        for second in 0..10_u64 {
+            let now = second * 1_000_000_000;
+            assert_eq!((0..10).filter(|_| admitted(&mut bucket, &outlet, now)).count(), 3);
+        }
+    }
+}
