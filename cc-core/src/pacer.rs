@@ -159,8 +159,8 @@ mod tests {
         let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(8), Bytes::MAX);
         let now = Stamp::from_bits(900_000_000);
         let kilobyte = Bytes::new(1_000);
-        assert!(pacer.depart(now, kilobyte).is_due(now.after(Nanos::new(1))));
-        assert!(pacer.depart(now, kilobyte).since(now).get() >= 1_000);
+        assert_eq!(pacer.depart(now, kilobyte), now);
+        assert_eq!(pacer.depart(now, kilobyte), now.after(Nanos::new(1_000)));
     }
 
     #[test]

@@ -25,13 +25,42 @@
     )
 )]
 
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
+/// Hands the list of algorithms to a macro, one line each: number, bytes of state of a flow, module and type.
+///
+/// An algorithm is one file and one line here. Numbers are never used twice; the size is asserted.
+#[macro_export]
+macro_rules! for_each_rp {
+    ($consumer:ident) => {
+        $consumer! {
+            1, 32, dcqcn::Dcqcn;
+        }
+    };
+}
+
+macro_rules! declare {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+        $(
+            pub mod $module;
+            const _: () = assert!(
+                size_of::<$module::$machine>() == $bytes,
+                concat!(stringify!($machine), ": the size in the registry is stale"),
+            );
+        )+
+    };
+}
+
+for_each_rp!(declare);
+
 pub mod decision;
+pub mod engine;
 pub mod event;
 pub mod machine;
+pub mod registry;
 
 pub use decision::Decision;
+pub use engine::{RateLimiter, RpCounters, RpEngine, Step};
 pub use event::{Event, EventMask};
-pub use machine::{Cx, ReactionPoint};
+pub use machine::{Cx, Ignored, ReactionPoint};

@@ -2,7 +2,7 @@
 
 use crate::{Decision, Event, EventMask};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{Instant, Port};
+use cc_core::{CnpHint, Instant, Nanos, Port};
 
 /// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,18 @@ pub struct Cx<'a, P> {
     pub port: &'a Port,
     /// Checked parameters, shared by all flows of the port.
     pub params: &'a P,
+    /// How much longer PFC pauses the flow's priority; zero when it does not.
+    pub pause: Nanos,
+}
+
+/// Why a machine does not act on a congestion notification.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Ignored {
+    /// Its number says that it, or a later one, was acted on before.
+    Stale,
+    /// It is of a kind that tells this algorithm nothing.
+    Kind,
 }
 
 /// A congestion-control algorithm at the sender. The value is the state of one flow.
@@ -34,6 +46,14 @@ pub trait ReactionPoint: Copy {
 
     /// The state of a flow that has sent nothing yet.
     fn open(cx: &Cx<'_, Self::Params>) -> Self;
+
+    /// Why a notification that says this would not be acted on, if it would not; [`ReactionPoint::on`] then
+    /// treats it as a wake. Plain notifications always count.
+    #[inline]
+    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
+        let _ = hint;
+        None
+    }
 
     /// Takes one event and says how the flow is to be paced from now on.
     fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event) -> Decision;

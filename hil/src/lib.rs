@@ -4,5 +4,6 @@
 pub mod board;
 pub mod capture;
 pub mod core;
+pub mod crc;
 pub mod elf;
 pub mod probe;

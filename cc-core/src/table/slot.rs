@@ -17,10 +17,10 @@ impl Handle {
     /// The handle with these raw bits, as they came through a descriptor. Any word is safe: a table knows its own.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
-        Self(bits & (Tag::GENERATION | 0xffff))
+        Self(bits & (0xffff << 16 | Tag::GENERATION))
     }
 
-    /// The raw bits: the index in the low half, the generation in the highest byte.
+    /// The raw bits: the index in the high half, the generation in the lowest byte.
     #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
@@ -28,13 +28,12 @@ impl Handle {
 
     /// The index of the slot, below the capacity of its table.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
     pub const fn index(self) -> u16 {
-        self.0 as u16
+        (self.0 >> 16) as u16
     }
 
     const fn new(index: u16, tag: Tag) -> Self {
-        Self(tag.0 & Tag::GENERATION | index as u32)
+        Self((index as u32) << 16 | tag.0 & Tag::GENERATION)
     }
 }
 
@@ -68,17 +67,17 @@ impl fmt::Display for BindError {
 
 impl core::error::Error for BindError {}
 
-/// Eight bits of generation, odd while the slot is open, above 24 bits: the queue pair number of an open slot,
-/// the next free slot of a closed one.
+/// 24 bits above the eight of the generation, which is odd while the slot is open: the queue pair number of an open
+/// slot, the next free slot of a closed one. This way round no comparison needs a long constant.
 #[derive(Clone, Copy)]
 struct Tag(u32);
 
 impl Tag {
-    const GENERATION: u32 = 0xff << 24;
-    const OPEN: u32 = 1 << 24;
+    const GENERATION: u32 = 0xff;
+    const NEW: Self = Self(1 | UNBOUND.get() << 8);
 
     const fn is_open(self) -> bool {
-        self.0 & Self::OPEN != 0
+        self.0 & 1 != 0
     }
 
     /// Whether the slot is open, and in the handle's generation.
@@ -87,20 +86,28 @@ impl Tag {
     }
 
     const fn qpn(self) -> Qpn {
-        Qpn::new(self.0)
+        Qpn::new(self.0 >> 8)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a closed slot's link is the low half")]
+    #[expect(clippy::cast_possible_truncation, reason = "a closed slot holds 16 bits above the generation")]
     const fn link(self) -> u16 {
-        self.0 as u16
+        (self.0 >> 8) as u16
     }
 
-    const fn with(self, low: u32) -> Self {
-        Self(self.0 & Self::GENERATION | low)
+    const fn with_qpn(self, qpn: Qpn) -> Self {
+        Self(self.0 & Self::GENERATION | qpn.get() << 8)
     }
 
-    const fn next_generation(self, low: u32) -> Self {
-        Self((self.0 & Self::GENERATION).wrapping_add(Self::OPEN) | low)
+    const fn opened(self) -> Self {
+        self.next(UNBOUND.get())
+    }
+
+    const fn closed(self, link: u16) -> Self {
+        self.next(link as u32)
+    }
+
+    const fn next(self, above: u32) -> Self {
+        Self(self.0.wrapping_add(1) & Self::GENERATION | above << 8)
     }
 }
 
@@ -164,27 +171,27 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// Takes in a flow, or hands it back when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
         let index = self.free;
-        let tag = if let Some(slot) = self.slots.get_mut(usize::from(index)) {
+        let handle = if let Some(slot) = self.slots.get_mut(usize::from(index)) {
             self.free = slot.tag.link();
-            let tag = slot.tag.next_generation(UNBOUND.get());
+            let tag = slot.tag.opened();
             *slot = Slot { value, tag };
             Handle::new(index, tag)
         } else {
             let Ok(index) = u16::try_from(self.slots.len()) else { return Err(value) };
-            let tag = Tag(Tag::OPEN).with(UNBOUND.get());
+            let tag = Tag::NEW;
             self.slots.push(Slot { value, tag }).map_err(|slot| slot.value)?;
             Handle::new(index, tag)
         };
         self.open = self.open.saturating_add(1);
-        Ok(tag)
+        Ok(handle)
     }
 
     /// Lets a flow go, and its number with it; `None` when it was closed before.
     pub fn close(&mut self, handle: Handle) -> Option<T> {
         let slot = *self.slot(handle)?;
-        self.unmap(handle.index(), slot.tag.qpn());
+        self.unmap(slot.tag.qpn());
         let free = self.free;
-        self.slot_mut(handle)?.tag = slot.tag.next_generation(u32::from(free));
+        self.slot_mut(handle)?.tag = slot.tag.closed(free);
         self.free = handle.index();
         self.open = self.open.saturating_sub(1);
         Some(slot.value)
@@ -249,7 +256,7 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
             if let Some(entry @ &mut NONE) = self.map.get_mut(place) {
                 *entry = handle.index();
                 let slot = self.slot_mut(handle).ok_or(BindError::Stale)?;
-                slot.tag = slot.tag.with(qpn.get());
+                slot.tag = slot.tag.with_qpn(qpn);
                 return Ok(());
             }
             place = place.wrapping_add(1) & Self::MASK;
@@ -284,10 +291,9 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         None
     }
 
-    /// Takes a slot out of the map and closes the gap, so that no run is broken and no tombstone stays.
-    fn unmap(&mut self, index: u16, qpn: Qpn) {
-        let Some((found, mut gap)) = self.probe(qpn) else { return };
-        debug_assert_eq!(found, index);
+    /// Takes a number out of the map and closes the gap, so that no run is broken and no tombstone stays.
+    fn unmap(&mut self, qpn: Qpn) {
+        let Some((_, mut gap)) = self.probe(qpn) else { return };
         let mut place = gap;
         loop {
             place = place.wrapping_add(1) & Self::MASK;
@@ -387,7 +393,7 @@ mod tests {
         table.close(closed);
         for generation in 0..=0xff {
             for index in [0, 1, 2, 3, 4, 0xffff] {
-                let handle = Handle::from_bits(generation << 24 | index);
+                let handle = Handle::from_bits(index << 16 | generation);
                 assert_eq!(table.get(handle).is_some(), handle == open);
             }
         }

@@ -1,0 +1,397 @@
+//! What the user sets, and what DCQCN computes with.
+
+use cc_core::math::{Decay, Divider};
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Frac, Nanos, Port, Rate};
+use core::num::NonZeroU32;
+
+cc_core::settings! {
+    /// DCQCN at the sender, by the names of `mlxconfig`, MLNX_OFED's sysfs and the mlx5 driver's debugfs.
+    ///
+    /// The switches at the end, from `alpha_update` on, are this project's: each is one difference in
+    /// behaviour between the paper, the firmware and the published simulators.
+    pub struct DcqcnSettings {
+        /// 1: every cut takes the current rate for the target; 0: only a cut after a byte-counter increase does.
+        clamp_tgt_rate: Count, 0..=1, ["rp_clamp_tgt_rate", "CLAMP_TARGET_RATE", "DcQcnClampTgtRate"];
+        /// 1: so does a cut after a timer increase.
+        clamp_tgt_rate_after_time_inc: Count, 0..=1,
+            ["rp_clamp_tgt_rate_ati", "CLAMP_TARGET_RATE_AFTER_TIMER", "DcQcnClampTgtRateAfterTimeInc"];
+        /// Time between two increases by the timer (K).
+        rpg_time_reset: Micros, 1..=131_071, ["rp_time_reset", "RP_TIMER", "DcQcnTimeReset"];
+        /// Data between two increases by the byte counter (B), in blocks of 64 bytes as in the firmware; 0 switches the counter off.
+        rpg_byte_reset: Count, 0..=262_143, ["rp_byte_reset", "DcQcnByteReset"];
+        /// Increases of one clock that are fast recovery (F).
+        rpg_threshold: Count, 1..=31, ["rp_threshold", "FAST_RECOVERY_TIMES", "DcQcnThreshold"];
+        /// Additive step (R_AI).
+        rpg_ai_rate: Mbps, 1..=131_071, ["rp_ai_rate", "RATE_AI", "DcQcnAIRate"];
+        /// Hyper step (R_HAI).
+        rpg_hai_rate: Mbps, 1..=131_071, ["rp_hai_rate", "RATE_HAI", "DcQcnHaiRate"];
+        /// Ceiling of a limited flow, where it is released to line rate; 0 is line rate.
+        rpg_max_rate: Mbps, 0..=2_000_000, ["rp_max_rate", "DcQcnMaxRate"];
+        /// Floor (R_min).
+        rpg_min_rate: Mbps, 1..=2_000_000, ["rp_min_rate", "MIN_RATE", "DcQcnMinRate"];
+        /// A cut is by alpha / 2^(rpg_gd - 10): 11, with alpha having ten fraction bits, is alpha / 2.
+        rpg_gd: Log2, 10..=11, ["rp_gd", "DcQcnAlphaToRateShift"];
+        /// One cut leaves at least this share of the rate: 100 never cuts, 0 sets no bound.
+        rpg_min_dec_fac: Percent, 0..=100, ["rp_min_dec_fac", "DcQcnMinDecFac"];
+        /// Both rates at the first notification; 0 keeps them.
+        rate_to_set_on_first_cnp: Mbps, 0..=2_000_000, ["rp_rate_to_set_on_first_cnp", "DcQcnRateToSetOnFirstCnp"];
+        /// The share of the old alpha that is RETAINED: the paper's g = 1/256 is 1020 here, not 4. (Vendor pages before 2016 have it the other way round.)
+        dce_tcp_g: Per1024, 0..=1023, ["rp_dce_tcp_g", "DcQcnDceAlphaG"];
+        /// Period of alpha.
+        dce_tcp_rtt: Micros, 1..=131_071, ["rp_dce_tcp_rtt", "ALPHA_RESUME_INTERVAL", "DcQcnDceAlphaUpdatePeriod"];
+        /// Alpha at the first notification; 1024 is one, which sampled alpha cannot hold.
+        initial_alpha_value: Per1024, 1..=1024, ["rp_initial_alpha_value", "DcQcnInitialAlphaValue"];
+        /// At most one cut in this time; 0, for restarted alpha only, cuts at every notification.
+        rate_reduce_monitor_period: Micros, 0..=131_071,
+            ["rp_rate_reduce_monitor_period", "RATE_DECREASE_INTERVAL", "DcQcnRateReduceMonitorPeriod"];
+        /// restarted: a notification cuts at once and restarts alpha's period; sampled: alpha and cuts act on their own ticks.
+        alpha_update: Choice(&["restarted", "sampled"]), 0..=1, [];
+        /// With restarted alpha, whether a cut uses alpha as it was (equation 2 before 4) or as just raised.
+        cut_order: Choice(&["cut_first", "alpha_first"]), 0..=1, [];
+        /// Whether fast recovery includes the increase whose stage equals rpg_threshold (F rounds) or not (F - 1).
+        fast_recovery: Choice(&["through_threshold", "below_threshold"]), 0..=1, [];
+        /// Whether hyper increase waits for both clocks to pass fast recovery, or follows after one additive step.
+        hyper_start: Choice(&["both_clocks", "second_step"]), 0..=1, [];
+        /// Whether the hyper step grows with the stage (equation 8) or is rpg_hai_rate each time.
+        hyper_step: Choice(&["growing", "constant"]), 0..=1, [];
+        /// Whether a target of more than ten times the rate is kept, or cut to an eighth, at a clock's first increase.
+        far_target: Choice(&["kept", "eighth"]), 0..=1, [];
+        /// Whether a flow back at the ceiling is released, its next notification being a first one, or stays limited.
+        limiter: Choice(&["released", "kept"]), 0..=1, [];
+        /// With sampled alpha, whether the first notification also raises alpha at the next tick.
+        first_cnp: Choice(&["raises_alpha", "sets_alpha"]), 0..=1, [];
+    }
+}
+
+/// Section II-B and Table I of the DCQCN+ paper, which are the SIGCOMM 2015 paper's.
+pub const PAPER: DcqcnSettings = DcqcnSettings {
+    clamp_tgt_rate: 1,
+    clamp_tgt_rate_after_time_inc: 0,
+    rpg_time_reset: 55,
+    rpg_byte_reset: 156_250,
+    rpg_threshold: 5,
+    rpg_ai_rate: 40,
+    rpg_hai_rate: 100,
+    rpg_max_rate: 0,
+    rpg_min_rate: 100,
+    rpg_gd: 11,
+    rpg_min_dec_fac: 0,
+    rate_to_set_on_first_cnp: 0,
+    dce_tcp_g: 1020,
+    dce_tcp_rtt: 55,
+    initial_alpha_value: 1024,
+    rate_reduce_monitor_period: 0,
+    alpha_update: 0,
+    cut_order: 0,
+    fast_recovery: 0,
+    hyper_start: 0,
+    hyper_step: 0,
+    far_target: 0,
+    limiter: 0,
+    first_cnp: 0,
+};
+
+/// The defaults of current ConnectX firmware.
+pub const VENDOR: DcqcnSettings = DcqcnSettings {
+    clamp_tgt_rate: 0,
+    clamp_tgt_rate_after_time_inc: 1,
+    rpg_time_reset: 300,
+    rpg_byte_reset: 32_767,
+    rpg_threshold: 1,
+    rpg_ai_rate: 5,
+    rpg_hai_rate: 50,
+    rpg_min_rate: 1,
+    rpg_min_dec_fac: 50,
+    dce_tcp_g: 1019,
+    dce_tcp_rtt: 1,
+    initial_alpha_value: 1023,
+    rate_reduce_monitor_period: 4,
+    alpha_update: 1,
+    ..PAPER
+};
+
+/// ConnectX-4 as the DCQCN+ paper measured it.
+pub const CX4: DcqcnSettings = DcqcnSettings { rpg_hai_rate: 40, ..VENDOR };
+
+/// The HPCC authors' simulator, with the rates that its run script gives to ports of 100 Gb/s.
+pub const HPCC_SIM: DcqcnSettings = DcqcnSettings {
+    rpg_byte_reset: 0,
+    rpg_ai_rate: 20,
+    rpg_hai_rate: 200,
+    rpg_min_rate: 1000,
+    rpg_min_dec_fac: 0,
+    dce_tcp_g: 1020,
+    hyper_start: 1,
+    hyper_step: 1,
+    limiter: 1,
+    first_cnp: 1,
+    ..VENDOR
+};
+
+/// The DCQCN authors' simulator, with the configuration file that comes with it.
+pub const NS3_RDMA: DcqcnSettings = DcqcnSettings {
+    rpg_time_reset: 60,
+    rpg_byte_reset: 4_688,
+    rpg_hai_rate: 200,
+    initial_alpha_value: 512,
+    cut_order: 1,
+    fast_recovery: 1,
+    far_target: 1,
+    limiter: 1,
+    ..PAPER
+};
+
+pub(super) const PRESETS: &[Preset<DcqcnSettings>] = &[
+    Preset {
+        name: "paper",
+        source: "DCQCN+ (ICNP 2018) II-B and Table I: timer 55 us, 10 MB, 40 and 100 Mb/s, F = 5, equations 1 to 10; \
+                 g = 1/256, alpha period 55 us and floor 100 Mb/s from the DCQCN authors' simulator; alpha starts at 1 \
+                 (SIGCOMM 2015); no bound on a cut, no interval between cuts, no ceiling below line rate",
+        values: PAPER,
+    },
+    Preset {
+        name: "vendor",
+        source: "NVIDIA \"DCQCN CC Parameters\" (DOCA 3.4) for dce_tcp_*, initial_alpha_value, rpg_gd, rpg_min_*, \
+                 rate_*, and mlxconfig dumps of ConnectX-5 to 7 for the rest; phases as in the paper, release at the \
+                 ceiling as mlxconfig describes RPG_MAX_RATE",
+        values: VENDOR,
+    },
+    Preset {
+        name: "cx4",
+        source: "as vendor, with the hyper step of 40 Mb/s in DCQCN+ (ICNP 2018) Table I; its 2 MB are the firmware's \
+                 32767 blocks",
+        values: CX4,
+    },
+    Preset {
+        name: "hpcc_sim",
+        source: "alibaba-edu/High-Precision-Congestion-Control, simulation/run.py \"dcqcn\" at 100 Gb/s and rdma-hw.cc: \
+                 no byte counter, one additive step and then a constant hyper step, a limiter that stays, a first CNP \
+                 that does not raise alpha; alpha there is a float that starts at 1, here ten bits from 1023",
+        values: HPCC_SIM,
+    },
+    Preset {
+        name: "ns3_rdma",
+        source: "bobzhuyb/ns3-rdma, windows/ns-3-dev/mix/config.txt and qbb-net-device.cc: 60 us, 300 kB, alpha from 1/2 \
+                 and raised before the cut, four rounds of fast recovery, hyper index from 1, a far target cut to an \
+                 eighth, a limiter that stays; its halved periods in hyper increase are left out",
+        values: NS3_RDMA,
+    },
+];
+
+/// Checked parameters. Made once for a port; all flows read the same.
+#[derive(Clone, Debug)]
+pub struct Params {
+    pub(super) line: Rate,
+    pub(super) ceiling: Rate,
+    pub(super) floor: Rate,
+    pub(super) first_rate: Rate,
+    pub(super) additive: Rate,
+    pub(super) hyper: Rate,
+    pub(super) least_share: Frac,
+    pub(super) rate_period: Period,
+    pub(super) byte_period: Period,
+    pub(super) alpha_period: Period,
+    pub(super) cut_period: Period,
+    pub(super) initial_alpha: u32,
+    pub(super) refresh_after: u32,
+    pub(super) alpha_shift: u32,
+    pub(super) threshold: u8,
+    pub(super) counts_bytes: bool,
+    pub(super) spaces_cuts: bool,
+    pub(super) cuts_by_alpha: bool,
+    pub(super) clamps: bool,
+    pub(super) clamps_after_time: bool,
+    pub(super) alpha_first: bool,
+    pub(super) hyper_follows: bool,
+    pub(super) hyper_is_constant: bool,
+    pub(super) far_target_drops: bool,
+    pub(super) releases: bool,
+    pub(super) first_counts: bool,
+    pub(super) alpha: Alpha,
+}
+
+/// The two kinds of alpha, with what each computes by.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per port, and it never moves")]
+pub(super) enum Alpha {
+    /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
+    Restarted { kept: u32, gain: u32, decay: Decay },
+    /// `loss` is g in 1/1024; `bands[i]` is where a tick takes i + 1 from alpha.
+    Sampled { loss: u32, bands: [Band; 8] },
+}
+
+/// The values of a ten-bit alpha from which one tick takes the same loss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Band {
+    /// The largest value below the band.
+    below: u16,
+    /// The loss per tick, at least one.
+    loss: u16,
+    /// 2^16 / loss, rounded up.
+    reciprocal: u32,
+}
+
+impl Band {
+    #[expect(
+        clippy::integer_division,
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        reason = "configuration; neither divisor is zero, and a loss of at most 8 starts at 7168 or below"
+    )]
+    const fn new(loss: u16, gain: u32) -> Self {
+        let gain = if gain == 0 { 1 } else { gain };
+        Self { below: (1024 * (loss as u32 - 1) / gain) as u16, loss, reciprocal: 65_536u32.div_ceil(loss as u32) }
+    }
+
+    /// Ticks until alpha leaves this band, at least one. Exact for every ten-bit alpha.
+    #[inline]
+    pub(super) const fn ticks_in(&self, alpha: u32) -> u32 {
+        let above = alpha.wrapping_sub(self.below as u32).wrapping_add(self.loss as u32).wrapping_sub(1);
+        above.wrapping_mul(self.reciprocal) >> 16
+    }
+}
+
+/// A length, and how often it fits into another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Period {
+    /// In nanoseconds or bytes.
+    pub(super) length: u32,
+    divider: Divider,
+}
+
+impl Period {
+    /// A length of zero never passes: nobody counts it.
+    const fn new(length: u32) -> Self {
+        let divisor = match NonZeroU32::new(length) {
+            Some(length) => length,
+            None => NonZeroU32::MAX,
+        };
+        Self { length, divider: Divider::new(divisor) }
+    }
+
+    /// How many of these fit into `extent`.
+    #[inline]
+    pub(super) const fn count_in(&self, extent: u32) -> u32 {
+        self.divider.quotient(extent)
+    }
+}
+
+/// The longest that a restarted alpha may take to fade, in nanoseconds. From there to the wrap of a stamp, at
+/// 4.29 s, every slot is visited at least once.
+const LONGEST_FADE: u32 = 2_000_000_000;
+const FADES: &str = "restarted alpha must fade to nothing within 2 s: shorten dce_tcp_rtt or lower dce_tcp_g";
+
+const fn conflict<T>(field: &'static str, expected: &'static str) -> Result<T, ParamError> {
+    Err(ParamError::Conflict { field, expected })
+}
+
+impl Params {
+    /// Checks settings, each within the range of its field, against a port and each other. `const`, so that an
+    /// image for one port carries no division.
+    ///
+    /// # Errors
+    ///
+    /// Names the setting that cannot be had on this port or beside another setting.
+    #[expect(clippy::cast_possible_truncation, reason = "a threshold is at most 31")]
+    pub const fn new(settings: &DcqcnSettings, port: &Port) -> Result<Self, ParamError> {
+        let line = port.line_rate.to_bits();
+        let floor = Rate::from_mbps(settings.rpg_min_rate);
+        let ceiling = match settings.rpg_max_rate {
+            0 => port.line_rate,
+            mbps => Rate::from_mbps(mbps),
+        };
+        if ceiling.to_bits() > line {
+            return conflict("rpg_max_rate", "must be at most the speed of the port, or 0");
+        }
+        if floor.to_bits() > ceiling.to_bits() {
+            return conflict("rpg_min_rate", "must be at most the speed of the port and rpg_max_rate");
+        }
+        let first_rate = match settings.rate_to_set_on_first_cnp {
+            0 => ceiling,
+            mbps => Rate::from_mbps(mbps),
+        };
+        if first_rate.to_bits() < floor.to_bits() || first_rate.to_bits() > ceiling.to_bits() {
+            return conflict("rate_to_set_on_first_cnp", "must be from rpg_min_rate to rpg_max_rate, or 0");
+        }
+        let sampled = settings.alpha_update == 1;
+        if sampled && settings.rate_reduce_monitor_period == 0 {
+            return conflict("rate_reduce_monitor_period", "must be at least 1 us when alpha is sampled");
+        }
+        if sampled && settings.initial_alpha_value > 1023 {
+            return conflict("initial_alpha_value", "must be at most 1023 when alpha is sampled");
+        }
+        let gain = 1024u32.saturating_sub(settings.dce_tcp_g);
+        let alpha_nanos = nanos(settings.dce_tcp_rtt);
+        let (alpha, refresh_after) = if sampled {
+            let bands = [
+                Band::new(1, gain),
+                Band::new(2, gain),
+                Band::new(3, gain),
+                Band::new(4, gain),
+                Band::new(5, gain),
+                Band::new(6, gain),
+                Band::new(7, gain),
+                Band::new(8, gain),
+            ];
+            (Alpha::Sampled { loss: gain, bands }, super::STALE)
+        } else {
+            let kept = settings.dce_tcp_g << 22;
+            let Some(decay) = Decay::new(Frac::from_ratio(settings.dce_tcp_g, 1024)) else {
+                return conflict("dce_tcp_g", FADES);
+            };
+            let Some(faded) = decay.horizon().checked_mul(alpha_nanos) else {
+                return conflict("dce_tcp_rtt", FADES);
+            };
+            if faded > LONGEST_FADE {
+                return conflict("dce_tcp_rtt", FADES);
+            }
+            (Alpha::Restarted { kept, gain: gain << 21, decay }, faded)
+        };
+        // A cut by half of alpha leaves half: a lower bound binds only above, or when cuts are by alpha itself.
+        let cuts_by_alpha = settings.rpg_gd == 10;
+        let least = if settings.rpg_min_dec_fac > 50 || cuts_by_alpha { settings.rpg_min_dec_fac } else { 0 };
+        Ok(Self {
+            line: port.line_rate,
+            ceiling,
+            floor,
+            first_rate,
+            additive: Rate::from_mbps(settings.rpg_ai_rate),
+            hyper: Rate::from_mbps(settings.rpg_hai_rate),
+            least_share: Frac::from_ratio(least, 100),
+            rate_period: Period::new(nanos(settings.rpg_time_reset)),
+            byte_period: Period::new(settings.rpg_byte_reset << 6),
+            alpha_period: Period::new(alpha_nanos),
+            cut_period: Period::new(nanos(settings.rate_reduce_monitor_period)),
+            initial_alpha: settings.initial_alpha_value << if sampled { 0 } else { 21 },
+            refresh_after,
+            alpha_shift: 32u32.saturating_sub(settings.rpg_gd),
+            threshold: settings.rpg_threshold.saturating_sub(settings.fast_recovery) as u8,
+            counts_bytes: settings.rpg_byte_reset != 0,
+            spaces_cuts: settings.rate_reduce_monitor_period != 0,
+            cuts_by_alpha,
+            clamps: settings.clamp_tgt_rate == 1,
+            clamps_after_time: settings.clamp_tgt_rate_after_time_inc == 1,
+            alpha_first: settings.cut_order == 1,
+            hyper_follows: settings.hyper_start == 1,
+            hyper_is_constant: settings.hyper_step == 1,
+            far_target_drops: settings.far_target == 1,
+            releases: settings.limiter == 0,
+            first_counts: settings.first_cnp == 0,
+            alpha,
+        })
+    }
+
+    #[inline]
+    pub(super) const fn is_sampled(&self) -> bool {
+        matches!(self.alpha, Alpha::Sampled { .. })
+    }
+}
+
+/// Microseconds of a setting, all of which are at most 131 071.
+const fn nanos(micros: u32) -> u32 {
+    match Nanos::from_micros(micros) {
+        Some(nanos) => nanos.get(),
+        None => u32::MAX,
+    }
+}

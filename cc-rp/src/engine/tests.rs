@@ -1,0 +1,362 @@
+use super::*;
+use crate::EventMask;
+use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
+use cc_core::params::{ParamError, Preset};
+use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, TableCrc, Tags, opcode};
+use cc_core::{CnpBody, CnpKind, Ecn};
+use core::net::Ipv4Addr;
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const US: u64 = 1_000;
+const SECOND: u64 = 1_000_000_000;
+
+type Engine = RpEngine<Dcqcn, 8, 16>;
+
+/// A rate limiter that remembers what it was told.
+#[derive(Default)]
+struct Told(Vec<(u16, Rate, Nanos)>);
+
+impl RateLimiter for Told {
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        assert_eq!(window, Bytes::MAX);
+        self.0.push((index, rate, hold));
+    }
+}
+
+fn engine(settings: DcqcnSettings) -> Engine {
+    Engine::new(at(0), PORT, Dcqcn::check(&settings, &PORT).unwrap())
+}
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+fn sent(bytes: u32) -> Event {
+    Event::Sent { psn: Psn::new(0), bytes: Bytes::new(bytes) }
+}
+
+fn body(kind: CnpKind, seq: u16) -> CnpHint {
+    CnpHint::Body(CnpBody { kind, seq, ..CnpBody::default() })
+}
+
+/// An engine with one flow, bound to 17.
+fn with_flow(settings: DcqcnSettings) -> (Engine, Handle, Told) {
+    let (mut engine, mut told) = (engine(settings), Told::default());
+    let handle = engine.open(at(0), 3, &mut told).unwrap();
+    engine.bind(handle, Qpn::new(17)).unwrap();
+    (engine, handle, told)
+}
+
+#[test]
+fn a_flow_costs_at_most_72_bytes() {
+    assert_eq!(size_of::<Dcqcn>(), 32);
+    assert_eq!(RpEngine::<Dcqcn, 1_024, 2_048>::QP_BYTES, 72);
+    assert_eq!(RpEngine::<Dcqcn, 64, 128>::QP_BYTES, 72);
+}
+
+#[test]
+fn the_rate_limiter_is_told_at_once_and_only_what_is_new() {
+    let (mut engine, handle, mut told) = with_flow(PAPER);
+    let line = (handle.index(), PORT.line_rate, Nanos::ZERO);
+    assert_eq!(told.0, [line]);
+    let step = engine.step(at(US), handle, &sent(1_024), &mut told).unwrap();
+    assert!(!step.changed && told.0.len() == 1);
+    let step = engine.cnp(at(2 * US), Qpn::new(17), CnpHint::Plain, &mut told).unwrap();
+    assert!(step.changed && step.handle == handle);
+    assert_eq!(told.0, [line, (handle.index(), Rate::from_gbps(50), Nanos::ZERO)]);
+    assert_eq!(step.decision.rate, Rate::from_gbps(50));
+}
+
+#[test]
+fn wakes_come_when_asked_for() {
+    let (mut engine, handle, mut told) = with_flow(PAPER);
+    engine.cnp(at(US), Qpn::new(17), CnpHint::Plain, &mut told).unwrap();
+    let mut now = US;
+    for rate in [75_000, 87_500, 93_750] {
+        loop {
+            let wait = engine.next_wake();
+            now += u64::from(wait.get());
+            match engine.wake(at(now), &mut told) {
+                Some(step) if step.changed => {
+                    break assert_eq!((step.handle, step.decision.rate), (handle, Rate::from_mbps(rate)));
+                }
+                _ => assert!(now < 300 * US),
+            }
+        }
+        assert!((now - US) % (55 * US) < 2 * US, "within two ticks of the deadline: {now}");
+    }
+    // Nothing to do is no reason to stay away for long.
+    assert!(Engine::LONGEST_WAIT < Nanos::new(500_000_000));
+    assert_eq!(self::engine(PAPER).next_wake(), Engine::LONGEST_WAIT);
+}
+
+#[test]
+fn a_full_table_refuses_and_counts_and_goes_on() {
+    let (mut engine, mut told) = (engine(PAPER), Told::default());
+    let handles: Vec<_> = (0..8).map(|_| engine.open(at(0), 3, &mut told).unwrap()).collect();
+    assert_eq!(engine.open(at(0), 3, &mut told), None);
+    assert_eq!((engine.counters().rp_flows_refused, engine.len()), (1, 8));
+    assert!(engine.close(handles[5]));
+    assert!(!engine.close(handles[5]));
+    assert!(engine.open(at(0), 3, &mut told).is_some());
+    assert!(engine.step(at(US), handles[5], &sent(1), &mut told).is_none());
+    assert_eq!(engine.counters().rp_handles_stale, 2);
+}
+
+#[test]
+fn a_reused_slot_is_as_new() {
+    for settings in [PAPER, VENDOR] {
+        let (mut engine, handle, mut told) = with_flow(settings);
+        let fresh = *engine.state(handle).unwrap();
+        for now in 1..20 {
+            engine.cnp(at(now * US), Qpn::new(17), body(CnpKind::Standard, now as u16), &mut told).unwrap();
+            engine.step(at(now * US), handle, &sent(12_345_678), &mut told).unwrap();
+        }
+        assert!(engine.close(handle));
+        // Feedback for the old flow finds nobody.
+        assert!(engine.cnp(at(20 * US), Qpn::new(17), CnpHint::Plain, &mut told).is_none());
+        let mut other = self::engine(settings);
+        let other_handle = other.open(at(30 * US), 3, &mut told).unwrap();
+        let reused = engine.open(at(30 * US), 3, &mut told).unwrap();
+        assert_eq!(reused.index(), handle.index());
+        assert_eq!(engine.state(reused), other.state(other_handle));
+        engine.bind(reused, Qpn::new(17)).unwrap();
+        let step = engine.step(at(40 * US), reused, &sent(1), &mut told).unwrap();
+        assert_eq!((step.decision.rate, step.decision.wake_in), (PORT.line_rate, Nanos::MAX));
+        assert_ne!(
+            fresh,
+            Dcqcn::open(&Cx {
+                now: at(1),
+                port: &PORT,
+                params: &Dcqcn::check(&settings, &PORT).unwrap(),
+                pause: Nanos::ZERO
+            })
+        );
+    }
+}
+
+#[test]
+fn every_cnp_is_handled_or_ignored_for_a_reason() {
+    let (mut engine, _, mut told) = with_flow(PAPER);
+    let mut cnp = |qpn, hint| engine.cnp(at(US), Qpn::new(qpn), hint, &mut told).is_some();
+    assert!(cnp(17, CnpHint::Plain));
+    assert!(cnp(17, body(CnpKind::Standard, 9)));
+    assert!(!cnp(17, body(CnpKind::Standard, 9)));
+    assert!(!cnp(17, body(CnpKind::Undetermined, 10)));
+    assert!(!cnp(18, CnpHint::Plain));
+    assert!(!cnp(17, CnpHint::Body(CnpBody { by_remote: true, remote_qpn: Qpn::new(17), ..CnpBody::default() })));
+    let counters = engine.counters();
+    assert_eq!(
+        counters,
+        RpCounters {
+            rp_cnp_handled: 2,
+            rp_cnp_ignored: 4,
+            rp_cnp_unknown_qp: 1,
+            rp_cnp_by_remote_qp: 1,
+            rp_cnp_stale: 1,
+            rp_cnp_unsupported: 1,
+            ..RpCounters::NONE
+        }
+    );
+    assert!(counters.named().contains(&("rp_cnp_ignored", 4)));
+}
+
+#[test]
+fn a_pause_holds_the_flows_of_its_priority_alone() {
+    let (mut engine, paused, mut told) = with_flow(PAPER);
+    let other = engine.open(at(0), 4, &mut told).unwrap();
+    engine.pause(at(US), 3, Nanos::new(336_000));
+    told.0.clear();
+    let step = engine.step(at(2 * US), paused, &sent(1), &mut told).unwrap();
+    assert_eq!((step.decision.hold, step.changed), (Nanos::new(335_000), true));
+    let step = engine.step(at(2 * US), other, &sent(1), &mut told).unwrap();
+    assert_eq!((step.decision.hold, step.changed), (Nanos::ZERO, false));
+    // Resumed, the next decision lifts the hold.
+    engine.pause(at(3 * US), 3, Nanos::ZERO);
+    let step = engine.step(at(4 * US), paused, &sent(1), &mut told).unwrap();
+    assert_eq!((step.decision.hold, step.changed), (Nanos::ZERO, true));
+    assert!(!engine.step(at(5 * US), paused, &sent(1), &mut told).unwrap().changed);
+    // A pause that nobody ends runs out, and stays so when stamps come round.
+    engine.pause(at(6 * US), 3, Nanos::new(336_000));
+    for half in 1..20 {
+        let step = engine.step(at(half * SECOND / 2), paused, &sent(1), &mut told).unwrap();
+        assert_eq!(step.decision.hold, Nanos::ZERO);
+    }
+}
+
+#[test]
+fn a_stepped_clock_is_no_lateness() {
+    for jump in [10 * SECOND, 5_000_000 * SECOND, (u64::MAX - SECOND) / 2] {
+        let (mut engine, handle, mut told) = with_flow(PAPER);
+        let start = SECOND * 100;
+        engine.wake(at(0), &mut told);
+        engine.step(at(start), handle, &sent(1), &mut told).unwrap();
+        engine.cnp(at(start), Qpn::new(17), CnpHint::Plain, &mut told).unwrap();
+        let step = engine.step(at(start + jump), handle, &sent(1), &mut told).unwrap();
+        assert_eq!(step.decision.rate, Rate::from_gbps(50));
+        let step = engine.step(at(start + jump + 55 * US), handle, &sent(1), &mut told).unwrap();
+        assert_eq!(step.decision.rate, Rate::from_gbps(75));
+        let step = engine.step(at(start), handle, &sent(1), &mut told).unwrap();
+        assert_eq!(step.decision.rate, Rate::from_gbps(75));
+        let counters = engine.counters();
+        assert_eq!((counters.rp_clock_leaps, counters.rp_clock_reversals), (2, 1));
+    }
+}
+
+fn frame(opcode: u8, syndrome: Syndrome) -> Vec<u8> {
+    let frame = Frame {
+        destination: Mac::new([2, 0, 0, 0, 0, 1]),
+        source: Mac::new([2, 0, 0, 0, 0, 2]),
+        tags: Tags::NONE,
+        addresses: Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 2), destination: Ipv4Addr::new(10, 0, 0, 1) },
+        dscp: 48,
+        ecn: Ecn::Ect0,
+        hop_limit: 64,
+        udp_source: 0,
+        bth: Bth { opcode, dest_qp: Qpn::new(17), psn: Psn::new(5), ..Bth::default() },
+        extensions: Extensions { aeth: Aeth { syndrome, msn: 0 }, ..Extensions::default() },
+        payload: &[],
+    };
+    let mut buffer = vec![0; 128];
+    let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
+    buffer.truncate(len);
+    buffer
+}
+
+fn deliver<A: ReactionPoint>(engine: &mut RpEngine<A, 8, 16>, now: u64, frame: &[u8], told: &mut Told) -> Option<Step> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Packet::Roce(roce)) => engine.frame(at(now), &roce, told),
+        other => panic!("{other:?}"),
+    }
+}
+
+const ACK: u8 = 0x11;
+
+#[test]
+fn frames_reach_the_flow_that_their_queue_pair_is_bound_to() {
+    let received = Syndrome::Ack { credits: 31 };
+    let (mut engine, handle, mut told) = with_flow(PAPER);
+    let step = deliver(&mut engine, US, &frame(opcode::CNP, received), &mut told).unwrap();
+    assert_eq!((step.handle, step.decision.rate), (handle, Rate::from_gbps(50)));
+    // DCQCN takes no acknowledgements.
+    assert!(deliver(&mut engine, US, &frame(ACK, received), &mut told).is_none());
+
+    let mut witness = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let handle = witness.open(at(0), 3, &mut told).unwrap();
+    witness.bind(handle, Qpn::new(17)).unwrap();
+    let mut seen = |opcode, syndrome| {
+        deliver(&mut witness, US, &frame(opcode, syndrome), &mut told);
+        witness.state(handle).unwrap().last
+    };
+    assert_eq!(seen(ACK, received), Event::Ack { psn: Psn::new(5), acked: Bytes::ZERO, mark: Mark::None });
+    assert_eq!(seen(ACK, Syndrome::Nak(Nak::PsnSequence)), Event::Nack { psn: Psn::new(5) });
+    assert_eq!(seen(opcode::CNP, received), Event::Cnp { hint: CnpHint::Plain });
+    assert_eq!(seen(0x04, received), Event::Cnp { hint: CnpHint::Plain }, "data are not for a sender");
+}
+
+cc_core::settings! {
+    pub struct NoSettings {
+        /// Unused.
+        unused: Count, 0..=0, [];
+    }
+}
+
+/// A machine that only remembers.
+#[derive(Clone, Copy)]
+struct Witness {
+    last: Event,
+    at: Instant,
+}
+
+impl ReactionPoint for Witness {
+    type Settings = NoSettings;
+    type Params = ();
+    const NAME: &'static str = "witness";
+    const PRESETS: &'static [Preset<NoSettings>] = &[];
+    const WANTS: EventMask = EventMask::ACK.with(EventMask::NACK).with(EventMask::CNP).with(EventMask::WAKE);
+
+    fn check(_: &NoSettings, _: &Port) -> Result<(), ParamError> {
+        Ok(())
+    }
+
+    fn open(cx: &Cx<'_, ()>) -> Self {
+        Self { last: Event::Wake, at: cx.now }
+    }
+
+    fn on(&mut self, cx: &Cx<'_, ()>, event: &Event) -> Decision {
+        (self.last, self.at) = (*event, cx.now);
+        Decision { rate: Rate::from_gbps(1), window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
+    }
+}
+
+#[test]
+fn every_flow_is_visited_once_a_second_however_the_calls_are_spaced() {
+    for gap in [10 * US, 3_000 * US, SECOND / 3, SECOND] {
+        let mut told = Told::default();
+        let mut engine = RpEngine::<Witness, 100, 256>::new(at(0), PORT, ());
+        let handles: Vec<_> = (0..100).map(|_| engine.open(at(0), 0, &mut told).unwrap()).collect();
+        let calls = (3 * SECOND / gap).clamp(4, 300_000);
+        for call in 1..=calls {
+            let now = call * gap;
+            engine.pause(at(now), 0, Nanos::ZERO);
+            engine.wake(at(now), &mut told);
+            for &handle in &handles {
+                let last = engine.state(handle).unwrap().at.nanos();
+                assert!(now - last <= SECOND, "{gap}: {last} at {now}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// One engine is called whenever it asks, the other only for the flows' own events.
+    #[test]
+    fn engines_decide_alike_however_often_they_are_woken(seed in any::<u64>(), vendor in any::<bool>()) {
+        let settings = if vendor { VENDOR } else { PAPER };
+        let (mut prompt, mut late) = (engine(settings), engine(settings));
+        let mut told = Told::default();
+        let handles: Vec<_> = (0..8).map(|nth| {
+            let handle = prompt.open(at(0), 3, &mut told).unwrap();
+            assert_eq!(late.open(at(0), 3, &mut told), Some(handle));
+            for engine in [&mut prompt, &mut late] {
+                engine.bind(handle, Qpn::new(nth)).unwrap();
+            }
+            handle
+        }).collect();
+        let (mut now, mut random) = (0u64, seed | 1);
+        let mut next = move |bits: u32| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random >> (64 - bits)
+        };
+        for _ in 0..4_000 {
+            let event_at = now + match next(8) {
+                0 => next(29),
+                1..40 => next(17),
+                _ => next(12),
+            };
+            loop {
+                let woken = now + u64::from(prompt.next_wake().get());
+                if woken > event_at {
+                    break;
+                }
+                now = woken;
+                prompt.wake(at(now), &mut told);
+            }
+            now = event_at;
+            // The first flow is nearly idle.
+            let index = if next(10) == 0 { 0 } else { 1 + next(8) as usize % 7 };
+            let event = if next(2) == 0 { Event::Cnp { hint: CnpHint::Plain } } else { sent(next(22) as u32) };
+            let expected = prompt.step(at(now), handles[index], &event, &mut told).unwrap();
+            let step = late.step(at(now), handles[index], &event, &mut told).unwrap();
+            prop_assert_eq!(step.decision, expected.decision);
+            prop_assert_eq!(step.handle, expected.handle);
+        }
+    }
+}
