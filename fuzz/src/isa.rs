@@ -47,7 +47,6 @@ pub fn isa(data: &[u8]) {
 struct Run {
     /// Each with cycles and instructions.
     stops: Vec<(Stop, u64, u64)>,
-    cycles: u64,
     instructions: u64,
     registers: [u32; 32],
     ram: Vec<u8>,
@@ -77,7 +76,7 @@ impl Run {
         core.peek(RAM.base, &mut ram);
         let registers = std::array::from_fn(|index| core.register(index));
         assert_eq!(registers[0], 0);
-        Self { stops, cycles: core.cycles(), instructions: core.instructions(), registers, ram }
+        Self { stops, instructions: core.instructions(), registers, ram }
     }
 }
 
@@ -90,7 +89,6 @@ fn advance(core: &mut Ibex, outside: &Outside, piecewise: bool, until: u64, stop
         let target = if piecewise { until.min(cycles + piece) } else { until };
         let stop = core.run(target);
         assert!(core.cycles() >= cycles && core.instructions() >= instructions);
-        assert!(core.instructions() <= core.cycles() + 1);
         match stop {
             Stop::Cycle => {
                 assert!(core.cycles() >= target, "cycle {}, not {target}", core.cycles());
@@ -107,10 +105,13 @@ fn advance(core: &mut Ibex, outside: &Outside, piecewise: bool, until: u64, stop
             Stop::Load { address, .. } => core.answer(outside.answer ^ address),
             Stop::Store { .. } | Stop::Fault { .. } => {}
         }
-        stops.push((stop, core.cycles(), core.instructions()));
         if matches!(stop, Stop::Fault { .. }) {
+            // Nothing is said of the cycles at a fault.
+            stops.push((stop, 0, core.instructions()));
             return false;
         }
+        assert!(core.instructions() <= core.cycles() + 1);
+        stops.push((stop, core.cycles(), core.instructions()));
     }
     true
 }

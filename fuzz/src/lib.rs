@@ -10,6 +10,7 @@ mod capture;
 mod cp;
 mod isa;
 mod np;
+mod rp;
 mod tables;
 mod wire;
 
@@ -17,14 +18,15 @@ pub use capture::capture;
 pub use cp::cp;
 pub use isa::isa;
 pub use np::np;
+pub use rp::rp;
 pub use tables::tables;
 pub use wire::wire;
 
 use arbitrary::{Arbitrary, Unstructured};
 
 /// Every target by its name, which is also that of its folder in `corpus`.
-pub const TARGETS: [(&str, fn(&[u8])); 6] =
-    [("wire", wire), ("capture", capture), ("tables", tables), ("np", np), ("cp", cp), ("isa", isa)];
+pub const TARGETS: [(&str, fn(&[u8])); 7] =
+    [("wire", wire), ("capture", capture), ("tables", tables), ("rp", rp), ("np", np), ("cp", cp), ("isa", isa)];
 
 /// The operations that are left in these bytes.
 fn operations<'a, T: Arbitrary<'a>>(source: &mut Unstructured<'a>) -> impl Iterator<Item = T> {

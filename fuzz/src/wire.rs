@@ -1,32 +1,16 @@
 //! Any bytes as a frame.
 
 use cc_core::wire::{
-    Addresses, CnpMarking, Crc32, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, Roce, TableCrc, cm,
-    opcode, parse, pfc,
+    Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, Roce, TableCrc, Tag,
+    cm, opcode, parse, pfc,
 };
-use cc_core::{CnpHint, Psn, Qpn};
+use cc_core::{CnpHint, Ecn, Psn, Qpn};
+use hil::crc::HostCrc;
 
 /// The headers that a cut is tried within; behind them it only shortens the payload.
 const HEADERS: usize = 192;
 /// Room for the longest frame that length fields allow, with as many tags as an input may bring.
 const SPARE: usize = 256;
-
-/// The CRC that hosts use, as a second opinion on the table.
-struct HostCrc(crc32fast::Hasher);
-
-impl Crc32 for HostCrc {
-    fn resume(crc: u32) -> Self {
-        Self(crc32fast::Hasher::new_with_initial(crc))
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    fn finish(self) -> u32 {
-        self.0.finalize()
-    }
-}
 
 /// Parses the bytes as a whole frame and as one cut by a capture, and sends what was understood back through
 /// emission.
@@ -91,11 +75,11 @@ fn lengths(roce: &Roce<'_>, frame_len: usize) {
 struct Seen {
     addresses: Addresses,
     macs: [Mac; 2],
-    tags: Vec<cc_core::wire::Tag>,
+    tags: Vec<Tag>,
     dscp: u8,
-    ecn: cc_core::Ecn,
+    ecn: Ecn,
     udp_source: Option<u16>,
-    bth: cc_core::wire::Bth,
+    bth: Bth,
     extensions: Extensions,
 }
 
