@@ -1,5 +1,6 @@
 //! The verbs of the program, one file each.
 
+mod list;
 mod replay;
 mod run;
 mod synth;
@@ -16,7 +17,9 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Replays a capture on the library.
+    /// Shows algorithms, their parameters and presets, and cores.
+    List(list::Args),
+    /// Replays a capture on the library, and on a core with the firmware.
     Replay(replay::Args),
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
@@ -37,6 +40,7 @@ impl Cli {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
+            Verb::List(args) => list::run(&args),
             Verb::Replay(args) => replay::run(&args),
             Verb::Run(args) => run::run(&args),
             Verb::Synth(args) => synth::run(&args),
