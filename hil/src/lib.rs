@@ -10,4 +10,3 @@ pub mod fabric;
 pub mod firmware;
 pub mod probe;
 pub mod replay;
-pub mod probe;

@@ -141,7 +141,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
         Ok(Self {
             rp: RpEngine::new(start, port, A::check(rp, &port)?),
-            np: NpEngine::new(start, port, np)?,
+            np: NpEngine::new(start, port, N::check(np, &port)?),
             quantum: Quantum::at(port.line_rate),
             rp_called: start,
             np_called: start,
