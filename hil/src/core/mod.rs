@@ -3,6 +3,8 @@
 //! The instruction-set model and the RTL both implement [`Core`]; devices live outside, in the board, and are
 //! reached only through [`Stop::Load`] and [`Stop::Store`].
 
+pub mod assemble;
+
 /// Why a core stopped running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
