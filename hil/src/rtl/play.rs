@@ -1,0 +1,130 @@
+//! Plays a generated program on a core, with a timer line that rises at random cycles, and writes down what happens.
+
+use super::program::{ACKNOWLEDGE, EXIT, RAM, SplitMix};
+use crate::core::{Core, Stop};
+
+/// Cycles after which a program counts as lost.
+pub const PATIENCE: u64 = 1_000_000;
+
+/// What a core did at some cycle, as the outside sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Cycles since the first instruction.
+    pub cycle: u64,
+    /// Instructions retired; at a store, without the store itself.
+    pub instructions: u64,
+    /// Why the core stopped.
+    pub stop: Stop,
+}
+
+/// How a program went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Course {
+    /// All stops, in order.
+    pub events: Vec<Event>,
+    /// CRC-32 of the RAM at the end.
+    pub memory: u32,
+    /// Interrupts raised.
+    pub interrupts: u32,
+}
+
+impl Course {
+    /// Whether the program reached its exit.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        matches!(self.events.last(), Some(Event { stop: Stop::Store { address: EXIT, .. }, .. }))
+    }
+
+    /// Cycles in all.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.events.last().map_or(0, |event| event.cycle)
+    }
+
+    /// Instructions in all.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.events.last().map_or(0, |event| event.instructions)
+    }
+
+    /// CRC-32 over every event and the memory: equal courses have equal prints.
+    #[must_use]
+    pub fn print(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        for event in &self.events {
+            hasher.update(&event.cycle.to_le_bytes());
+            hasher.update(&event.instructions.to_le_bytes());
+            let (kind, address, width, value) = match event.stop {
+                Stop::Load { address, width } => (0, address, width, 0),
+                Stop::Store { address, width, value } => (1, address, width, value),
+                Stop::Idle => (2, 0, 0, 0),
+                Stop::Fault { pc, .. } => (3, pc, 0, 0),
+                Stop::Watch { pc } => (4, pc, 0, 0),
+                Stop::Cycle => (5, 0, 0, 0),
+            };
+            hasher.update(&[kind, width]);
+            hasher.update(&address.to_le_bytes());
+            hasher.update(&value.to_le_bytes());
+        }
+        hasher.update(&self.memory.to_le_bytes());
+        hasher.finalize()
+    }
+}
+
+/// Runs the program, which `core` holds and has not begun, to its exit.
+///
+/// The line rises after a number of cycles that `seed` decides, at first and again after each acknowledgement; while
+/// the core sleeps, time runs on to that cycle. A load reads the cycle it is made in.
+pub fn play(core: &mut impl Core, seed: u64) -> Course {
+    let mut random = SplitMix::new(!seed);
+    let mut course = Course { events: Vec::new(), memory: 0, interrupts: 0 };
+    let mut line = false;
+    let mut rise = u64::from(random.below(400));
+    while core.cycles() < PATIENCE {
+        let stop = core.run(if line { PATIENCE } else { rise });
+        let event = Event { cycle: core.cycles(), instructions: core.instructions(), stop };
+        match stop {
+            Stop::Cycle => {}
+            Stop::Watch { .. } => break,
+            Stop::Load { address, .. } => core.answer((event.cycle as u32).rotate_left(address % 32)),
+            Stop::Store { address: ACKNOWLEDGE, .. } => {
+                line = false;
+                core.set_timer_line(false);
+                rise = event.cycle + u64::from(gap(&mut random));
+            }
+            Stop::Store { address: EXIT, .. } => {
+                course.events.push(event);
+                break;
+            }
+            Stop::Store { .. } => {}
+            Stop::Idle if line => break,
+            Stop::Idle => core.sleep_until(rise.max(event.cycle)),
+            Stop::Fault { .. } => {
+                course.events.push(event);
+                break;
+            }
+        }
+        if !matches!(stop, Stop::Cycle) {
+            // How often an instruction count is asked in mid-flight is nobody's business but that of stores and loads.
+            course.events.push(event);
+        }
+        if !line && core.cycles() >= rise {
+            line = true;
+            course.interrupts += 1;
+            core.set_timer_line(true);
+        }
+    }
+    let mut memory = vec![0; RAM.len()];
+    core.peek(RAM.start, &mut memory);
+    course.memory = crc32fast::hash(&memory);
+    course
+}
+
+/// Cycles between an acknowledgement and the next rise: often so few that the handler is still running.
+fn gap(random: &mut SplitMix) -> u32 {
+    match random.below(4) {
+        0 => random.below(12),
+        1 => random.below(60),
+        _ => random.below(400),
+    }
+}
