@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
+pub mod elf;
 pub mod rtl;

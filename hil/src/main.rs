@@ -1,2 +1,32 @@
-//! `hil`, the harness of rnic-cc.
-fn main() {}
+//! `hil`, the harness of rnic-cc: replays captures on the library and on cycle-accurate cores.
+
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+fn main() -> ExitCode {
+    let cli = match cmd::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => error.exit(),
+        Err(error) => {
+            eprintln!("{}", first_paragraph(&error.to_string()));
+            return ExitCode::from(2);
+        }
+    };
+    match cli.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error of the command line as one line: the parser goes on with usage and hints after an empty line.
+fn first_paragraph(message: &str) -> String {
+    let lines: Vec<&str> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}

@@ -4,6 +4,36 @@
 //! reached only through [`Stop::Load`] and [`Stop::Store`].
 
 pub mod assemble;
+mod csr;
+mod decode;
+mod execute;
+mod ibex;
+mod memory;
+mod prefetch;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+pub use ibex::Ibex;
+pub use timing::Timing;
+
+/// A region of RAM, for instructions and data. Base and size are multiples of four.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ram {
+    /// Its first address.
+    pub base: u32,
+    /// Bytes.
+    pub size: u32,
+}
+
+impl Ram {
+    /// Whether all of the `length` bytes at `address` lie in it.
+    #[must_use]
+    pub fn contains(&self, address: u32, length: u32) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        offset <= self.size && length <= self.size - offset
+    }
+}
 
 /// Why a core stopped running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +67,8 @@ pub enum Stop {
     Fault {
         /// Address of the instruction.
         pc: u32,
+        /// The address that it wanted; its own, if the trouble is the instruction itself.
+        address: u32,
         /// What went wrong.
         reason: &'static str,
     },
@@ -52,8 +84,10 @@ pub trait Core {
     fn run(&mut self, until: u64) -> Stop;
     /// Gives the value that a [`Stop::Load`] waits for.
     fn answer(&mut self, value: u32);
-    /// Sets the machine timer interrupt line, from the present cycle on.
+    /// Sets the machine timer interrupt line, from the present cycle on: that cycle itself sees it.
     fn set_timer_line(&mut self, high: bool);
+    /// Sets the machine external interrupt line, in the same way. It goes before the timer's.
+    fn set_external_line(&mut self, high: bool);
     /// Lets time pass without instructions up to `cycle`: only while [`Stop::Idle`].
     fn sleep_until(&mut self, cycle: u64);
     /// Reads RAM.

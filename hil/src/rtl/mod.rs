@@ -6,31 +6,17 @@
 
 use std::cell::RefCell;
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::core::{Core, Stop};
+use crate::core::{Core, Ram, Stop, Timing};
 
 pub mod play;
 pub mod program;
 pub mod simulator;
-
-/// What a simulated core is built around.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// Addresses of the RAM, zero at first; a multiple of four.
-    pub ram: std::ops::Range<u32>,
-    /// Addresses of the device region.
-    pub device: std::ops::Range<u32>,
-    /// The first instruction.
-    pub entry: u32,
-    /// Cycles that a fetch takes beyond one.
-    pub fetch_wait: u32,
-    /// Cycles that a load or store takes beyond one.
-    pub data_wait: u32,
-}
 
 /// Stops as the simulator numbers them: `enum Stop` in `hdl/bench.cpp`.
 const CYCLE: u32 = 0;
@@ -85,11 +71,12 @@ impl Pipe {
 }
 
 impl Rtl {
-    /// Starts the simulator, which [`simulator::build`] has made, and resets the core.
+    /// Starts the simulator, which [`simulator::build`] has made, with zeroed RAM and about to execute at `entry`, as
+    /// [`Ibex::new`](crate::core::Ibex::new) does. Of `timing` only the waits count.
     ///
     /// # Errors
     /// The simulator cannot be started, or ends at once.
-    pub fn new(simulator: &Path, options: &Options) -> Result<Self> {
+    pub fn new(simulator: &Path, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<Self> {
         let mut process = Command::new(simulator)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -99,27 +86,22 @@ impl Rtl {
         let answers = BufReader::new(process.stdout.take().context("the RTL simulator has no standard output")?);
         let pipe = RefCell::new(Pipe { requests, answers });
         let mut rtl = Self { process, pipe, cycles: 0, instructions: 0 };
-        rtl.reset(options)?;
+        rtl.reset(ram, devices, timing, entry)?;
         Ok(rtl)
     }
 
-    /// Resets the core, zeroes its RAM, and forgets what was watched.
+    /// Begins anew with another image: zeroes the RAM and forgets what was watched.
     ///
     /// # Errors
     /// The simulator has ended.
-    pub fn reset(&mut self, options: &Options) -> Result<()> {
-        let words = [
-            options.ram.start,
-            options.ram.end.wrapping_sub(options.ram.start),
-            options.device.start,
-            options.device.end.wrapping_sub(options.device.start),
-            options.fetch_wait,
-            options.data_wait,
-            options.entry,
-        ];
-        let payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    pub fn reset(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
+        let size = devices.end.wrapping_sub(devices.start);
+        let waits = [timing.fetch_wait as u32, timing.data_wait as u32];
+        let words = [devices.start, size].into_iter().chain(waits).chain([entry]);
+        let words = words.chain(ram.iter().flat_map(|region| [region.base, region.size]));
+        let payload: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
         let pipe = self.pipe.get_mut();
-        let done = pipe.request(b'N', 0, 0, &payload).and_then(|()| pipe.answer(&mut [0]));
+        let done = pipe.request(b'N', 2 * ram.len() as u32, 0, &payload).and_then(|()| pipe.answer(&mut [0]));
         (self.cycles, self.instructions) = (0, 0);
         done.context("the RTL simulator has ended")
     }
@@ -136,10 +118,10 @@ impl Rtl {
             LOAD => Stop::Load { address, width },
             STORE => Stop::Store { address, width, value },
             IDLE => Stop::Idle,
-            BAD_FETCH => Stop::Fault { pc: address, reason: "fetch outside RAM" },
-            BAD_INSTRUCTION => Stop::Fault { pc: address, reason: "illegal instruction" },
-            BAD_ACCESS => Stop::Fault { pc: address, reason: "access outside RAM and devices" },
-            _ => Stop::Fault { pc: address, reason: "the RTL simulator answers in another protocol" },
+            BAD_FETCH => Stop::Fault { pc: address, address, reason: "fetch outside RAM" },
+            BAD_INSTRUCTION => Stop::Fault { pc: address, address, reason: "exception without a trap vector" },
+            BAD_ACCESS => Stop::Fault { pc: address, address: value, reason: "access outside RAM and devices" },
+            _ => Stop::Fault { pc: address, address, reason: "the RTL simulator answers in another protocol" },
         })
     }
 
@@ -166,7 +148,7 @@ impl Core for Rtl {
     }
 
     fn run(&mut self, until: u64) -> Stop {
-        self.go(b'R', until).unwrap_or(Stop::Fault { pc: 0, reason: "the RTL simulator has ended" })
+        self.go(b'R', until).unwrap_or(Stop::Fault { pc: 0, address: 0, reason: "the RTL simulator has ended" })
     }
 
     fn answer(&mut self, value: u32) {
@@ -175,6 +157,10 @@ impl Core for Rtl {
 
     fn set_timer_line(&mut self, high: bool) {
         self.tell(b'T', u32::from(high), 0, &[]);
+    }
+
+    fn set_external_line(&mut self, high: bool) {
+        self.tell(b'E', u32::from(high), 0, &[]);
     }
 
     fn sleep_until(&mut self, cycle: u64) {

@@ -114,8 +114,8 @@ pub fn play(core: &mut impl Core, seed: u64) -> Course {
             core.set_timer_line(true);
         }
     }
-    let mut memory = vec![0; RAM.len()];
-    core.peek(RAM.start, &mut memory);
+    let mut memory = vec![0; RAM.size as usize];
+    core.peek(RAM.base, &mut memory);
     course.memory = crc32fast::hash(&memory);
     course
 }

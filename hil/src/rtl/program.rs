@@ -6,10 +6,11 @@
 
 use std::fmt;
 
+use crate::core::Ram;
 use crate::core::assemble::{self as asm, Encoded, csr};
 
 /// The RAM: 64 KiB.
-pub const RAM: std::ops::Range<u32> = 0x0001_0000..0x0002_0000;
+pub const RAM: Ram = Ram { base: 0x0001_0000, size: 0x0001_0000 };
 /// The device region: 4 KiB.
 pub const DEVICE: std::ops::Range<u32> = 0x8000_0000..0x8000_1000;
 /// A word stored here is a marker; so are narrower stores below [`ACKNOWLEDGE`].
@@ -27,11 +28,11 @@ pub const INPUT: u32 = DEVICE.start + 0x40;
 pub const LENGTH: usize = 220;
 
 /// The trap vectors; the machine timer's is 4 x 7 further.
-const VECTORS: u32 = RAM.start;
+const VECTORS: u32 = RAM.base;
 /// The first instruction.
-const ENTRY: u32 = RAM.start + 0x200;
+const ENTRY: u32 = RAM.base + 0x200;
 /// Middle of the data, where loads and stores land, within 1,024 bytes.
-const DATA: u32 = RAM.start + 0xc000;
+const DATA: u32 = RAM.base + 0xc000;
 
 const SP: u32 = 2;
 /// Points into the data for the short loads and stores.
@@ -87,7 +88,7 @@ impl Program {
     /// An empty program.
     #[must_use]
     pub fn new() -> Self {
-        Self { code: asm::Program::at(RAM.start), listing: Vec::new(), names: Vec::new() }
+        Self { code: asm::Program::at(RAM.base), listing: Vec::new(), names: Vec::new() }
     }
 
     /// Where the program lies.

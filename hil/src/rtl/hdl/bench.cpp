@@ -1,11 +1,11 @@
-// Runs the Verilated core against a RAM of one block and answers the harness over standard input and output.
+// Runs the Verilated core against a RAM of a few regions and answers the harness over standard input and output.
 //
 // A request is one byte of operation and two 32-bit words, little-endian; some carry a payload. Only N, R, S, p and G
 // are answered. One cycle goes: inputs settle, the harness may look and change them, the clock ticks.
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <unordered_set>
 #include <vector>
@@ -41,18 +41,18 @@ void put(T value) {
 
 class Bench {
  public:
-  void reset(const uint32_t (&words)[7]) {
-    ram_base = words[0];
-    ram.assign(words[1], 0);
-    device_base = words[2];
-    device_size = words[3];
-    fetch_wait = words[4];
-    data_wait = words[5];
-    entry = words[6];
+  void reset(const uint32_t (&words)[5], const std::vector<uint32_t>& ram) {
+    device_base = words[0];
+    device_size = words[1];
+    fetch_wait = words[2];
+    data_wait = words[3];
+    entry = words[4];
+    regions.clear();
+    for (size_t i = 0; i + 1 < ram.size(); i += 2) regions.push_back({ram[i], std::vector<uint8_t>(ram[i + 1])});
     booted = false;
     cycle = 0;
     retired = 0;
-    timer_line = false;
+    timer_line = external_line = false;
     watched.clear();
   }
 
@@ -64,7 +64,7 @@ class Bench {
     fetches.clear();
     accesses.clear();
     taken = Taken::NOTHING;
-    core.irq_timer_i = 0;
+    core.irq_timer_i = core.irq_external_i = 0;
     core.boot_addr_i = entry & ~0xffu;
     core.rst_ni = 1;
     core.clk_i = 0;
@@ -84,6 +84,7 @@ class Bench {
     retired = 0;
     booting = false;
     core.irq_timer_i = timer_line;
+    core.irq_external_i = external_line;
   }
 
   // Runs to `until`; with `through`, a sleeping core is no reason to stop.
@@ -94,7 +95,7 @@ class Bench {
       if (core.asleep_o && !through) return stop(IDLE);
       if (core.begins_o && taken == Taken::NOTHING) {
         if (core.fetch_fault_o) return stop(BAD_FETCH, core.pc_o);
-        if (core.illegal_o) return stop(BAD_INSTRUCTION, core.pc_o);
+        if (core.traps_o && !core.vector_set_o) return stop(BAD_INSTRUCTION, core.pc_o);
         if (!watched.empty() && watched.count(core.pc_o)) {
           taken = Taken::WATCH;
           return stop(WATCH, core.pc_o);
@@ -110,9 +111,10 @@ class Bench {
     while (read_all(&request.operation, 1) && read_all(&request.a, 1) && read_all(&request.b, 1)) {
       switch (request.operation) {
         case 'N': {
-          uint32_t words[7];
-          if (!read_all(words, 7)) return;
-          reset(words);
+          uint32_t words[5];
+          std::vector<uint32_t> ram(request.a);
+          if (!read_all(words, 5) || !read_all(ram.data(), ram.size())) return;
+          reset(words, ram);
           put<uint8_t>(0);
           break;
         }
@@ -124,6 +126,7 @@ class Bench {
           if (!accesses.empty()) accesses.back().data = request.a << (8 * (load_address & 3));
           break;
         case 'T': core.irq_timer_i = timer_line = request.a & 1; break;
+        case 'E': core.irq_external_i = external_line = request.a & 1; break;
         case 'W':
           if (request.b) watched.insert(request.a);
           else watched.erase(request.a);
@@ -137,12 +140,14 @@ class Bench {
           std::vector<uint8_t> bytes(request.b);
           if (!read_all(bytes.data(), bytes.size())) return;
           for (uint32_t i = 0; i < request.b; i++)
-            if (in_ram(request.a + i)) ram[request.a + i - ram_base] = bytes[i];
+            if (auto* byte = at(request.a + i)) *byte = bytes[i];
           break;
         }
         case 'p':
-          for (uint32_t i = 0; i < request.b; i++)
-            put<uint8_t>(in_ram(request.a + i) ? ram[request.a + i - ram_base] : 0);
+          for (uint32_t i = 0; i < request.b; i++) {
+            const auto* byte = at(request.a + i);
+            put<uint8_t>(byte ? *byte : 0);
+          }
           break;
         default: return;
       }
@@ -158,12 +163,17 @@ class Bench {
     return 0x6f | (offset & 0x100000) << 11 | (offset & 0x7fe) << 20 | (offset & 0x800) << 9 | (offset & 0xff000);
   }
 
-  bool in_ram(uint32_t address) const { return address - ram_base < ram.size(); }
+  // The byte of RAM at an address, if there is one.
+  uint8_t* at(uint32_t address) {
+    for (auto& region : regions)
+      if (address - region.base < region.bytes.size()) return &region.bytes[address - region.base];
+    return nullptr;
+  }
 
-  uint32_t word(uint32_t address) const {
+  // The word at a multiple of four, where a region has all of it.
+  uint32_t word(uint32_t address) {
     uint32_t value = 0;
-    for (uint32_t i = 0; i < 4; i++)
-      if (in_ram(address + i)) value |= uint32_t{ram[address + i - ram_base]} << (8 * i);
+    if (const auto* bytes = at(address)) memcpy(&value, bytes, 4);
     return value;
   }
 
@@ -186,16 +196,16 @@ class Bench {
     const uint32_t lane = __builtin_ctz(enables | 0x10);
     const uint64_t due = cycle + 1 + data_wait;
     taken = Taken::ACCESS;
-    if (in_ram(address)) {
+    if (auto* bytes = at(address)) {
       if (core.data_we_o) {
         for (uint32_t i = 0; i < 4; i++)
-          if (enables >> i & 1) ram[address + i - ram_base] = core.data_wdata_o >> (8 * i);
+          if (enables >> i & 1) bytes[i] = core.data_wdata_o >> (8 * i);
       }
       accesses.push_back({due, word(address), false});
       return true;
     }
     if (address - device_base >= device_size) {
-      stop(BAD_ACCESS, core.pc_o);
+      stop(BAD_ACCESS, core.pc_o, 0, address + lane);
       return false;
     }
     accesses.push_back({due, 0, false});
@@ -218,7 +228,7 @@ class Bench {
       // The word at the reset vector is a jump to the entry, whatever the image holds there.
       const uint32_t vector = (entry & ~0xffu) | 0x80;
       const bool reset = booting && retired == 0 && address == vector;
-      fetches.push_back({cycle + 1 + fetch_wait, reset ? jump(entry - vector) : word(address), !reset && !in_ram(address)});
+      fetches.push_back({cycle + 1 + fetch_wait, reset ? jump(entry - vector) : word(address), !reset && !at(address)});
     }
     retired += core.retires_o;
     core.clk_i = 1;
@@ -237,14 +247,19 @@ class Bench {
     put(retired);
   }
 
+  struct Region {
+    uint32_t base;
+    std::vector<uint8_t> bytes;
+  };
+
   Vbench core;
-  std::vector<uint8_t> ram;
-  uint32_t ram_base = 0, device_base = 0, device_size = 0, fetch_wait = 0, data_wait = 0;
+  std::vector<Region> regions;
+  uint32_t device_base = 0, device_size = 0, fetch_wait = 0, data_wait = 0;
   std::deque<Answer> fetches, accesses;
   std::unordered_set<uint32_t> watched;
   Taken taken = Taken::NOTHING;
   uint32_t load_address = 0, entry = 0;
-  bool booted = false, booting = false, timer_line = false;
+  bool booted = false, booting = false, timer_line = false, external_line = false;
   uint64_t cycle = 0, retired = 0;
 };
 

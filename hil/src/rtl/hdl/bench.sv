@@ -20,13 +20,16 @@ module bench import ibex_pkg::*; (
   input  logic [31:0] data_rdata_i,
 
   input  logic        irq_timer_i,
+  input  logic        irq_external_i,
 
   // An instruction is in the execute stage, and this is its first cycle there.
   output logic        begins_o,
   output logic [31:0] pc_o,
-  // The instruction in the execute stage could not be fetched, or does not exist.
+  // The instruction in the execute stage could not be fetched, or raises an exception.
   output logic        fetch_fault_o,
-  output logic        illegal_o,
+  output logic        traps_o,
+  // The program has said where exceptions go.
+  output logic        vector_set_o,
   // An instruction that `minstret` counts completes in this cycle.
   output logic        retires_o,
   // `wfi` holds the core, and nothing wakes it.
@@ -73,7 +76,7 @@ module bench import ibex_pkg::*; (
     .data_err_i            (1'b0),
     .irq_software_i        (1'b0),
     .irq_timer_i,
-    .irq_external_i        (1'b0),
+    .irq_external_i,
     .irq_fast_i            ('0),
     .irq_nm_i              (1'b0),
     .scramble_key_valid_i  (1'b0),
@@ -95,7 +98,8 @@ module bench import ibex_pkg::*; (
                          top.u_ibex_core.id_stage_i.controller_run;
   assign pc_o          = top.u_ibex_core.pc_id;
   assign fetch_fault_o = begins_o & top.u_ibex_core.instr_fetch_err;
-  assign illegal_o     = begins_o & top.u_ibex_core.id_stage_i.illegal_insn_o;
+  assign traps_o       = begins_o & top.u_ibex_core.id_stage_i.controller_i.exc_req_d;
+  assign vector_set_o  = top.u_ibex_core.csr_mtvec[31:8] != boot_addr_i[31:8];
   assign retires_o     = top.u_ibex_core.instr_id_done & top.u_ibex_core.instr_perf_count_id;
   assign sleeping      = top.u_ibex_core.id_stage_i.controller_i.ctrl_fsm_cs == SLEEP;
   assign asleep_o      = sleeping & ~top.u_ibex_core.irq_pending_o;

@@ -1,0 +1,333 @@
+//! What instructions do: the loop that executes them, and the rare ones that concern the machine.
+
+use super::Stop;
+use super::assemble::csr::{MIE, MSTATUS};
+use super::decode::{Kind, Op};
+use super::ibex::Ibex;
+use super::memory::{Code, Stored};
+
+impl Ibex {
+    /// Executes instructions that enter decode before `limit`, up to one that changes more than registers and memory.
+    pub(super) fn execute(&mut self, limit: u64) -> Option<Stop> {
+        let pc = self.pc;
+        let Some(mut code) = self.memory.lend(pc) else {
+            return Some(Stop::Fault { pc, address: pc, reason: "fetch outside RAM" });
+        };
+        let stop = self.execute_in(&mut code, limit);
+        self.memory.give_back(code);
+        stop
+    }
+
+    fn execute_in(&mut self, code: &mut Code, limit: u64) -> Option<Stop> {
+        let timing = self.timing;
+        let (load, store) = (timing.load + timing.data_wait, timing.store + timing.data_wait);
+        let mut pc = self.pc;
+        let mut start = self.start;
+        let mut retired = self.retired;
+        // The last redirect: from when on decode was empty, and when its target entered.
+        let (mut emptied, mut resumed) = (self.free, self.start);
+
+        // A taken branch or jump of the loop below.
+        macro_rules! go {
+            ($target:expr, $cost:expr, $empty:expr) => {{
+                pc = $target;
+                if self.prefetch.is_some() {
+                    self.start = start;
+                    self.redirected($cost);
+                }
+                start += $cost;
+                emptied = start - $empty;
+                if pc & 2 != 0 && self.memory.is_split(pc) {
+                    start += timing.split_target;
+                }
+                resumed = start;
+                retired += 1;
+                continue;
+            }};
+        }
+        macro_rules! branch {
+            ($taken:expr, $op:ident) => {{
+                if $taken {
+                    go!($op.immediate, timing.branch_taken, timing.empty);
+                }
+                pc = pc.wrapping_add(u32::from($op.size));
+                start += timing.alu;
+                retired += 1;
+                continue;
+            }};
+        }
+        macro_rules! load {
+            ($type:ty, $width:literal, $base:ident, $op:ident, $cost:ident) => {{
+                let address = $base.wrapping_add($op.immediate);
+                let Some(bytes) = self.memory.load::<$width>(address) else {
+                    let stop = self.device_load(pc, start, $op, address, $width);
+                    if self.unretired {
+                        pc = pc.wrapping_add(u32::from($op.size));
+                        start += load;
+                    }
+                    break Some(stop);
+                };
+                $cost = if crosses(address, $width) { load + timing.crossing } else { load };
+                <$type>::from_le_bytes(bytes) as u32
+            }};
+        }
+        macro_rules! store {
+            ($type:ty, $width:literal, $base:ident, $value:ident, $op:ident) => {{
+                let address = $base.wrapping_add($op.immediate);
+                match self.memory.store::<$width>(address, ($value as $type).to_le_bytes()) {
+                    Some(Stored::Data) => {}
+                    Some(Stored::Code) => self.memory.forget(code, address, $width),
+                    None => {
+                        let stop = self.device_store(pc, start, address, $width, u32::from($value as $type));
+                        if self.unretired {
+                            pc = pc.wrapping_add(u32::from($op.size));
+                            start += store;
+                        }
+                        break Some(stop);
+                    }
+                }
+                pc = pc.wrapping_add(u32::from($op.size));
+                start += if crosses(address, $width) { store + timing.crossing } else { store };
+                retired += 1;
+                continue;
+            }};
+        }
+
+        let stop = loop {
+            if start >= limit {
+                break None;
+            }
+            let Some(&op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
+            let op = if op.kind == Kind::Unknown {
+                match self.meet(code, pc, start) {
+                    Ok(op) => op,
+                    Err(stop) => {
+                        self.now = start;
+                        break Some(stop);
+                    }
+                }
+            } else {
+                op
+            };
+            let a = self.registers[usize::from(op.rs1 & 63)];
+            let b = self.registers[usize::from(op.rs2 & 63)];
+            let mut cost = timing.alu;
+            let value = match op.kind {
+                Kind::Constant => op.immediate,
+                Kind::Addi => a.wrapping_add(op.immediate),
+                Kind::Slti => u32::from((a as i32) < op.immediate as i32),
+                Kind::Sltiu => u32::from(a < op.immediate),
+                Kind::Xori => a ^ op.immediate,
+                Kind::Ori => a | op.immediate,
+                Kind::Andi => a & op.immediate,
+                Kind::Slli => a << (op.immediate & 31),
+                Kind::Srli => a >> (op.immediate & 31),
+                Kind::Srai => ((a as i32) >> (op.immediate & 31)) as u32,
+                Kind::Add => a.wrapping_add(b),
+                Kind::Sub => a.wrapping_sub(b),
+                Kind::Sll => a << (b & 31),
+                Kind::Slt => u32::from((a as i32) < b as i32),
+                Kind::Sltu => u32::from(a < b),
+                Kind::Xor => a ^ b,
+                Kind::Srl => a >> (b & 31),
+                Kind::Sra => ((a as i32) >> (b & 31)) as u32,
+                Kind::Or => a | b,
+                Kind::And => a & b,
+                Kind::Lb => load!(i8, 1, a, op, cost),
+                Kind::Lh => load!(i16, 2, a, op, cost),
+                Kind::Lw => load!(u32, 4, a, op, cost),
+                Kind::Lbu => load!(u8, 1, a, op, cost),
+                Kind::Lhu => load!(u16, 2, a, op, cost),
+                Kind::Sb => store!(u8, 1, a, b, op),
+                Kind::Sh => store!(u16, 2, a, b, op),
+                Kind::Sw => store!(u32, 4, a, b, op),
+                Kind::Beq => branch!(a == b, op),
+                Kind::Bne => branch!(a != b, op),
+                Kind::Blt => branch!((a as i32) < b as i32, op),
+                Kind::Bge => branch!((a as i32) >= b as i32, op),
+                Kind::Bltu => branch!(a < b, op),
+                Kind::Bgeu => branch!(a >= b, op),
+                Kind::Jal => {
+                    self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
+                    go!(op.immediate, timing.jump, 0)
+                }
+                Kind::Jalr => {
+                    self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
+                    go!(a.wrapping_add(op.immediate) & !1, timing.jump, 0)
+                }
+                Kind::FenceI => go!(pc.wrapping_add(u32::from(op.size)), timing.jump, 0),
+                Kind::Fence => {
+                    pc = pc.wrapping_add(u32::from(op.size));
+                    start += timing.alu;
+                    retired += 1;
+                    continue;
+                }
+                Kind::Mul => {
+                    cost = timing.mul;
+                    a.wrapping_mul(b)
+                }
+                Kind::Mulh => {
+                    cost = timing.mulh;
+                    ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
+                }
+                Kind::Mulhsu => {
+                    cost = timing.mulh;
+                    ((i64::from(a as i32) * i64::from(b)) >> 32) as u32
+                }
+                Kind::Mulhu => {
+                    cost = timing.mulh;
+                    ((u64::from(a) * u64::from(b)) >> 32) as u32
+                }
+                // Results of division by zero and of overflow: volume I, chapter "M", table "Semantics for division".
+                Kind::Div => {
+                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
+                    if b == 0 { u32::MAX } else { (a as i32).wrapping_div(b as i32) as u32 }
+                }
+                Kind::Divu => {
+                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
+                    a.checked_div(b).unwrap_or(u32::MAX)
+                }
+                Kind::Rem => {
+                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
+                    if b == 0 { a } else { (a as i32).wrapping_rem(b as i32) as u32 }
+                }
+                Kind::Remu => {
+                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
+                    a.checked_rem(b).unwrap_or(a)
+                }
+                Kind::Unknown
+                | Kind::Illegal
+                | Kind::Ecall
+                | Kind::Ebreak
+                | Kind::Mret
+                | Kind::Wfi
+                | Kind::Csrrw
+                | Kind::Csrrs
+                | Kind::Csrrc
+                | Kind::Csrrwi
+                | Kind::Csrrsi
+                | Kind::Csrrci => {
+                    (self.pc, self.start, self.retired) = (pc, start, retired);
+                    return self.machine(op, a);
+                }
+            };
+            self.registers[usize::from(op.rd & 63)] = value;
+            pc = pc.wrapping_add(u32::from(op.size));
+            start += cost;
+            retired += 1;
+        };
+        (self.pc, self.start, self.retired) = (pc, start, retired);
+        self.free = if start == resumed { emptied } else { start };
+        stop
+    }
+
+    /// A load outside RAM: the access is made in the instruction's first cycle, and the instruction retires later.
+    #[cold]
+    fn device_load(&mut self, pc: u32, start: u64, op: Op, address: u32, width: u8) -> Stop {
+        self.now = start;
+        if let Err(reason) = self.reach(address, width) {
+            return Stop::Fault { pc, address, reason };
+        }
+        self.unretired = true;
+        self.awaited = Some(op);
+        Stop::Load { address, width }
+    }
+
+    /// A store outside RAM.
+    #[cold]
+    fn device_store(&mut self, pc: u32, start: u64, address: u32, width: u8, value: u32) -> Stop {
+        self.now = start;
+        if let Err(reason) = self.reach(address, width) {
+            return Stop::Fault { pc, address, reason };
+        }
+        self.unretired = true;
+        Stop::Store { address, width, value }
+    }
+
+    /// Whether the device region has this place, in one piece.
+    fn reach(&self, address: u32, width: u8) -> Result<(), &'static str> {
+        if !self.devices.contains(&address) {
+            Err("access outside RAM and devices")
+        } else if !address.is_multiple_of(u32::from(width)) {
+            Err("misaligned access to a device")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Executes an instruction that concerns the machine: traps, waiting, control registers. `a` is its source.
+    fn machine(&mut self, op: Op, a: u32) -> Option<Stop> {
+        match op.kind {
+            Kind::Ecall => self.exception(self.csr.environment_call(), 0, "ecall without a trap vector"),
+            Kind::Ebreak => self.exception(3, 0, "ebreak without a trap vector"),
+            Kind::Mret => {
+                let Some(target) = self.csr.leave() else { return self.illegal() };
+                self.retired += 1;
+                self.redirect(target, self.timing.mret);
+                self.interrupts_changed(self.free);
+                None
+            }
+            Kind::Wfi if !self.csr.may_not_wait() => {
+                self.retired += 1;
+                self.pc = self.pc.wrapping_add(u32::from(op.size));
+                self.start += self.timing.sleep;
+                self.asleep = Some(self.start);
+                None
+            }
+            Kind::Csrrw | Kind::Csrrs | Kind::Csrrc => self.access(op, a),
+            Kind::Csrrwi | Kind::Csrrsi | Kind::Csrrci => self.access(op, u32::from(op.rs1)),
+            _ => self.illegal(),
+        }
+    }
+
+    /// Reads a control register and writes, sets or clears what `source` says.
+    fn access(&mut self, op: Op, source: u32) -> Option<Stop> {
+        let (number, moment) = (op.immediate, self.moment());
+        let Some(old) = self.csr.read(number, moment) else { return self.illegal() };
+        let (value, writes) = match op.kind {
+            Kind::Csrrw | Kind::Csrrwi => (source, true),
+            Kind::Csrrs | Kind::Csrrsi => (old | source, op.rs1 != 0),
+            _ => (old & !source, op.rs1 != 0),
+        };
+        if writes && !self.csr.write(number, value, moment) {
+            return self.illegal();
+        }
+        self.registers[usize::from(op.rd & 63)] = old;
+        self.retired += 1;
+        self.pc = self.pc.wrapping_add(u32::from(op.size));
+        self.interrupts_changed(self.start + 1);
+        let clears = matches!(op.kind, Kind::Csrrc | Kind::Csrrci);
+        if writes && !clears && matches!(number, MSTATUS | MIE) {
+            self.start += self.timing.csr_flush;
+            self.free = self.start - self.timing.empty;
+        } else {
+            self.start += self.timing.alu;
+            self.free = self.start;
+        }
+        None
+    }
+
+    fn illegal(&mut self) -> Option<Stop> {
+        let bits = self.memory.instruction(self.pc).unwrap_or(0);
+        self.exception(2, bits, "illegal instruction without a trap vector")
+    }
+
+    /// Takes an exception, or stops for good if the program has not said where exceptions go.
+    fn exception(&mut self, cause: u32, value: u32, reason: &'static str) -> Option<Stop> {
+        let pc = self.pc;
+        if !self.csr.vector_set() {
+            self.now = self.start;
+            return Some(Stop::Fault { pc, address: pc, reason });
+        }
+        let handler = self.csr.exception(pc, cause, value);
+        self.redirect(handler, self.timing.trap);
+        self.interrupts_changed(self.free);
+        None
+    }
+}
+
+/// Whether an access takes two requests. (A halfword in the middle of a word takes one.)
+#[inline]
+fn crosses(address: u32, width: u32) -> bool {
+    (address & 3) + width > 4
+}

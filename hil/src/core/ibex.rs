@@ -1,0 +1,294 @@
+//! The model of Ibex small: its state, and what happens between instructions.
+
+use std::ops::Range;
+
+use super::csr::{Csr, EXTERNAL, Moment, TIMER};
+use super::decode::{Kind, Op, is_compressed};
+use super::memory::{Code, Memory};
+use super::prefetch::{Head, Prefetch};
+use super::timing::{Timed, Timing};
+use super::{Core, Ram, Stop};
+
+/// An instruction-set model of Ibex small with exact timing.
+///
+/// An instruction executes as a whole when it enters decode; time then jumps to its end. What else may happen in the
+/// cycles until the next one enters decode, an interrupt above all, is looked at before that one executes, so that
+/// [`Core::run`] can stop in any cycle and go on.
+#[derive(Clone, Debug)]
+pub struct Ibex {
+    pub(super) timing: Timing,
+    pub(super) memory: Memory,
+    pub(super) devices: Range<u32>,
+    /// x0 to x31; index 32 swallows writes to x0. The length spares bounds checks.
+    pub(super) registers: [u32; 64],
+    pub(super) csr: Csr,
+    /// Address of the next instruction.
+    pub(super) pc: u32,
+    /// Instructions retired.
+    pub(super) retired: u64,
+    /// The cycle in which the next instruction enters decode, unless something comes between.
+    pub(super) start: u64,
+    /// The cycle from which on decode is empty, waiting for it.
+    pub(super) free: u64,
+    /// The next instruction has left the fetch stage: nothing can come between any more.
+    handed_over: bool,
+    /// An instruction that stopped at a device has not retired yet.
+    pub(super) unretired: bool,
+    /// A load that waits for its device.
+    pub(super) awaited: Option<Op>,
+    /// The first cycle asleep, after `wfi`.
+    pub(super) asleep: Option<u64>,
+    /// The cycle that the outside sees.
+    pub(super) now: u64,
+    /// Interrupt lines, at their places in mip.
+    lines: Timed,
+    /// Interrupts that may be taken.
+    enabled: Timed,
+    /// The instruction memory's side, when it has wait states.
+    pub(super) prefetch: Option<Prefetch>,
+    watched: Vec<u32>,
+    /// The cycle of the last stop at a watched instruction: it executes when the run goes on.
+    met: Option<u64>,
+}
+
+impl Ibex {
+    /// A core with zeroed RAM about to execute at `entry`; loads and stores in `devices`, as far as it is not RAM, surface
+    /// as stops.
+    #[must_use]
+    pub fn new(ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Self {
+        Self {
+            timing,
+            memory: Memory::new(ram),
+            devices,
+            registers: [0; 64],
+            csr: Csr::RESET,
+            pc: entry,
+            retired: 0,
+            start: 0,
+            free: 0,
+            handed_over: true,
+            unretired: false,
+            awaited: None,
+            asleep: None,
+            now: 0,
+            lines: Timed::ZERO,
+            enabled: Timed::ZERO,
+            prefetch: None,
+            watched: Vec::new(),
+            met: None,
+        }
+    }
+
+    /// Interrupts that are pending and enabled in a cycle.
+    fn interrupts(&self, cycle: u64) -> u32 {
+        self.lines.at(cycle) & self.enabled.at(cycle)
+    }
+
+    /// Interrupts may come from here on: every boundary between instructions has to be looked at.
+    fn interrupts_possible(&self) -> bool {
+        self.lines.any_from(self.start) & self.enabled.any_from(self.start) != 0
+    }
+
+    /// The interrupt enables have been changed, from `cycle` on.
+    pub(super) fn interrupts_changed(&mut self, cycle: u64) {
+        self.enabled.set(cycle, self.csr.enabled());
+    }
+
+    /// The present moment, for accesses to CSRs.
+    pub(super) fn moment(&self) -> Moment {
+        Moment { cycle: self.start, retired: self.retired, pending: self.lines.at(self.start) }
+    }
+
+    /// The next instruction is at `target`, `cost` cycles after the present one, which leaves decode empty for the last
+    /// of them.
+    pub(super) fn redirect(&mut self, target: u32, cost: u64) {
+        self.pc = target;
+        self.redirected(cost);
+        self.start += cost;
+        self.free = self.start - self.timing.empty;
+        if self.memory.is_split(target) {
+            self.start += self.timing.split_target;
+        }
+    }
+
+    /// The fetch stage is told a target, two cycles before its instruction can be in decode.
+    pub(super) fn redirected(&mut self, cost: u64) {
+        if let Some(prefetch) = &mut self.prefetch {
+            prefetch.redirect(self.start + cost - 2);
+        }
+    }
+
+    /// Lets cycles pass until the next instruction enters decode, or an interrupt's, or until the cycle `until`.
+    fn boundary(&mut self, until: u64) -> Option<Stop> {
+        if let Some(from) = self.asleep {
+            match self.waking(from) {
+                Some(cycle) if cycle < until => self.wake(from, cycle),
+                None if until > from => {
+                    self.now = self.now.max(from);
+                    return Some(if self.now < until { Stop::Idle } else { Stop::Cycle });
+                }
+                _ => return Some(self.reached(until)),
+            }
+        }
+        let mut cycle = self.free.min(self.start.saturating_sub(1));
+        while !self.handed_over {
+            if cycle >= until {
+                return Some(self.reached(until));
+            }
+            let interrupts = self.interrupts(cycle);
+            if interrupts != 0 && cycle >= self.free {
+                self.interrupt(cycle, interrupts);
+                cycle = self.free;
+                continue;
+            }
+            // A pending interrupt keeps the next instruction out, even if it is disabled a cycle later.
+            let wanted = interrupts == 0 && cycle + 1 >= self.start;
+            self.handed_over = wanted && self.fetched(cycle);
+            cycle += 1;
+            self.start = self.start.max(if wanted { cycle } else { 0 });
+        }
+        (self.start >= until).then(|| self.reached(until))
+    }
+
+    fn reached(&mut self, cycle: u64) -> Stop {
+        self.now = self.now.max(cycle);
+        Stop::Cycle
+    }
+
+    /// Whether the fetch stage can hand over the next instruction in a cycle.
+    fn fetched(&mut self, cycle: u64) -> bool {
+        let Some(prefetch) = &mut self.prefetch else { return true };
+        prefetch.hand_over(cycle, head(&self.memory, self.pc))
+    }
+
+    /// Takes an interrupt, decided in `cycle`.
+    fn interrupt(&mut self, cycle: u64, pending: u32) {
+        self.start = cycle;
+        let vector = self.csr.interrupt(self.pc, pending);
+        self.redirect(vector, self.timing.interrupt);
+        self.interrupts_changed(self.free);
+    }
+
+    /// The cycle in which a core that is asleep since `from` sees an interrupt.
+    fn waking(&self, from: u64) -> Option<u64> {
+        let wakes = self.csr.wakes();
+        if self.lines.at(from) & wakes != 0 {
+            Some(from)
+        } else {
+            (self.lines.latest() & wakes != 0).then(|| self.lines.since().max(from))
+        }
+    }
+
+    /// Wakes up; the core's clock stood still from `from` to `cycle`.
+    fn wake(&mut self, from: u64, cycle: u64) {
+        self.asleep = None;
+        self.csr.cycles.miss(cycle - from);
+        self.start = cycle + self.timing.wake;
+        self.free = self.start - self.timing.empty;
+        if let Some(prefetch) = &mut self.prefetch {
+            prefetch.pause(from - 1..cycle + 1);
+        }
+    }
+
+    /// Decodes an instruction that is met for the first time, or stops before it if it is watched.
+    pub(super) fn meet(&mut self, code: &mut Code, pc: u32, start: u64) -> Result<Op, Stop> {
+        let watched = self.watched.contains(&pc);
+        if watched && self.met != Some(start) {
+            self.met = Some(start);
+            return Err(Stop::Watch { pc });
+        }
+        self.memory.decode(code, pc, watched).ok_or(Stop::Fault { pc, address: pc, reason: "fetch outside RAM" })
+    }
+}
+
+/// What the instruction at `pc` asks of the prefetch buffer; anything, where there is none.
+fn head(memory: &Memory, pc: u32) -> Head {
+    Head { upper: pc & 2 != 0, compressed: memory.instruction(pc).is_some_and(is_compressed) }
+}
+
+impl Core for Ibex {
+    fn cycles(&self) -> u64 {
+        self.now
+    }
+
+    fn instructions(&self) -> u64 {
+        self.retired
+    }
+
+    fn run(&mut self, until: u64) -> Stop {
+        if self.prefetch.is_none() && self.timing.fetch_wait > 0 {
+            self.prefetch = Some(Prefetch::new(self.timing.fetch_wait, head(&self.memory, self.pc)));
+        }
+        self.retired += u64::from(std::mem::take(&mut self.unretired));
+        loop {
+            if let Some(stop) = self.boundary(until) {
+                return stop;
+            }
+            let one_by_one = self.prefetch.is_some() || self.interrupts_possible();
+            let begun = self.start;
+            let stop = self.execute(if one_by_one { begun + 1 } else { until });
+            self.handed_over &= self.start == begun;
+            if let Some(stop) = stop {
+                return stop;
+            }
+        }
+    }
+
+    fn answer(&mut self, value: u32) {
+        let Some(op) = self.awaited.take() else { return };
+        let value = match op.kind {
+            Kind::Lb => value as i8 as u32,
+            Kind::Lh => value as i16 as u32,
+            Kind::Lbu => value & 0xff,
+            Kind::Lhu => value & 0xffff,
+            _ => value,
+        };
+        self.registers[usize::from(op.rd & 63)] = value;
+    }
+
+    fn set_timer_line(&mut self, high: bool) {
+        self.set_line(TIMER, high);
+    }
+
+    fn set_external_line(&mut self, high: bool) {
+        self.set_line(EXTERNAL, high);
+    }
+
+    fn sleep_until(&mut self, cycle: u64) {
+        if self.asleep.is_some() {
+            self.now = self.now.max(cycle);
+        }
+    }
+
+    fn peek(&self, address: u32, bytes: &mut [u8]) {
+        if let Some(found) = self.memory.get(address, bytes.len()) {
+            bytes.copy_from_slice(found);
+        }
+    }
+
+    fn poke(&mut self, address: u32, bytes: &[u8]) {
+        self.memory.put(address, bytes);
+    }
+
+    fn register(&self, index: usize) -> u32 {
+        self.registers[index & 31]
+    }
+
+    fn watch(&mut self, pc: u32) {
+        if !self.watched.contains(&pc) {
+            self.watched.push(pc);
+            self.memory.forget_at(pc);
+        }
+    }
+
+    fn unwatch(&mut self, pc: u32) {
+        self.watched.retain(|&watched| watched != pc);
+    }
+}
+
+impl Ibex {
+    fn set_line(&mut self, number: u32, high: bool) {
+        let others = self.lines.latest() & !(1 << number);
+        self.lines.set(self.now, others | u32::from(high) << number);
+    }
+}

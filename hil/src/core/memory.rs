@@ -1,0 +1,154 @@
+//! The core's RAM, with the decoded form of the code in it.
+
+use std::ops::Range;
+
+use super::Ram;
+use super::decode::{Op, decode, is_compressed};
+
+/// RAM of several regions. Bytes and decoded operations never disagree: a write forgets what it touches.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    regions: Vec<Region>,
+}
+
+#[derive(Clone, Debug)]
+struct Region {
+    base: u32,
+    bytes: Vec<u8>,
+    /// One per halfword: the operation that begins there.
+    ops: Vec<Op>,
+    /// Offsets between which something has been decoded: writes elsewhere cannot touch an operation.
+    decoded: Range<usize>,
+}
+
+/// The operations of one region, lent out for execution.
+#[derive(Debug)]
+pub(super) struct Code {
+    region: usize,
+    pub(super) base: u32,
+    pub(super) ops: Vec<Op>,
+}
+
+impl Memory {
+    /// Zeroed RAM.
+    pub(super) fn new(ram: &[Ram]) -> Self {
+        let region = |&Ram { base, size }: &Ram| Region {
+            base,
+            bytes: vec![0; size as usize],
+            ops: vec![Op::UNKNOWN; size as usize / 2],
+            decoded: size as usize..0,
+        };
+        Self { regions: ram.iter().map(region).collect() }
+    }
+
+    /// The `N` bytes at `address`, if they all lie in one region.
+    #[inline]
+    pub(super) fn load<const N: usize>(&self, address: u32) -> Option<[u8; N]> {
+        self.regions
+            .iter()
+            .find_map(|region| region.bytes.get(address.wrapping_sub(region.base) as usize..)?.first_chunk().copied())
+    }
+
+    /// Stores the bytes if they all lie in one region; says whether they did, and whether code may have changed.
+    #[inline]
+    pub(super) fn store<const N: usize>(&mut self, address: u32, value: [u8; N]) -> Option<Stored> {
+        self.regions.iter_mut().find_map(|region| {
+            let offset = address.wrapping_sub(region.base) as usize;
+            *region.bytes.get_mut(offset..)?.first_chunk_mut()? = value;
+            let touches_code = offset < region.decoded.end && offset + N > region.decoded.start;
+            Some(if touches_code { Stored::Code } else { Stored::Data })
+        })
+    }
+
+    /// The bytes at `address`, as many as wanted, if one region has them all.
+    pub(super) fn get(&self, address: u32, length: usize) -> Option<&[u8]> {
+        self.regions.iter().find_map(|region| {
+            let offset = address.wrapping_sub(region.base) as usize;
+            region.bytes.get(offset..offset.checked_add(length)?)
+        })
+    }
+
+    /// Writes bytes from outside; says whether one region has the place for them.
+    pub(super) fn put(&mut self, address: u32, bytes: &[u8]) -> bool {
+        let found = self.regions.iter_mut().find_map(|region| {
+            let offset = address.wrapping_sub(region.base) as usize;
+            let place = region.bytes.get_mut(offset..offset.checked_add(bytes.len())?)?;
+            place.copy_from_slice(bytes);
+            forget(&mut region.ops, offset, bytes.len());
+            Some(())
+        });
+        found.is_some()
+    }
+
+    /// Takes the operations of the region that holds `pc`; give them back with [`Self::give_back`].
+    pub(super) fn lend(&mut self, pc: u32) -> Option<Code> {
+        let holds = |region: &Region| (pc.wrapping_sub(region.base) as usize) < region.bytes.len();
+        let index = self.regions.iter().position(holds)?;
+        let region = self.regions.get_mut(index)?;
+        Some(Code { region: index, base: region.base, ops: std::mem::take(&mut region.ops) })
+    }
+
+    /// Returns what [`Self::lend`] took.
+    pub(super) fn give_back(&mut self, code: Code) {
+        if let Some(region) = self.regions.get_mut(code.region) {
+            region.ops = code.ops;
+        }
+    }
+
+    /// The instruction bits at `pc`: 16 of them when it is compressed; `None` when they leave the region.
+    pub(super) fn instruction(&self, pc: u32) -> Option<u32> {
+        let parcel = u32::from(u16::from_le_bytes(self.load(pc)?));
+        if is_compressed(parcel) { Some(parcel) } else { self.load(pc).map(u32::from_le_bytes) }
+    }
+
+    /// Whether a 32-bit instruction that straddles a word begins at `pc`.
+    #[inline]
+    pub(super) fn is_split(&self, pc: u32) -> bool {
+        pc & 2 != 0 && self.load(pc).is_some_and(|parcel| !is_compressed(u32::from(u16::from_le_bytes(parcel))))
+    }
+
+    /// Decodes the instruction at `pc` and, unless it is `watched`, keeps the result in `code`.
+    pub(super) fn decode(&mut self, code: &mut Code, pc: u32, watched: bool) -> Option<Op> {
+        let op = decode(pc, self.instruction(pc)?);
+        let offset = pc.wrapping_sub(code.base) as usize;
+        if let (false, Some(slot)) = (watched, code.ops.get_mut(offset / 2)) {
+            *slot = op;
+            let decoded = &mut self.regions.get_mut(code.region)?.decoded;
+            *decoded = decoded.start.min(offset)..decoded.end.max(offset + usize::from(op.size));
+        }
+        Some(op)
+    }
+
+    /// Forgets the operation at `pc`.
+    pub(super) fn forget_at(&mut self, pc: u32) {
+        for region in &mut self.regions {
+            forget(&mut region.ops, pc.wrapping_sub(region.base) as usize, 2);
+        }
+    }
+
+    /// Forgets the operations that a write of `length` bytes at `address` may have changed, those lent out too.
+    pub(super) fn forget(&mut self, code: &mut Code, address: u32, length: usize) {
+        for region in &mut self.regions {
+            forget(&mut region.ops, address.wrapping_sub(region.base) as usize, length);
+        }
+        forget(&mut code.ops, address.wrapping_sub(code.base) as usize, length);
+    }
+}
+
+/// What a store did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stored {
+    /// Nothing that has been decoded lies there.
+    Data,
+    /// Operations near it must be forgotten.
+    Code,
+}
+
+/// An instruction may begin two bytes before the write and reach into it.
+fn forget(ops: &mut [Op], offset: usize, length: usize) {
+    let first = (offset / 2).saturating_sub(1);
+    let last = offset.saturating_add(length).div_ceil(2).min(ops.len());
+    if let Some(touched) = ops.get_mut(first..last) {
+        touched.fill(Op::UNKNOWN);
+    }
+}

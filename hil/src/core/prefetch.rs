@@ -1,0 +1,119 @@
+//! Ibex's prefetch buffer, cycle by cycle: needed only when the instruction memory has wait states.
+//!
+//! With answers in the next cycle the buffer always keeps up with straight-line code, and redirects cost what
+//! [`Timing`](super::timing::Timing) says. Later answers make the delay of an instruction depend on what has been
+//! requested before; these are the rules of ibex_prefetch_buffer and ibex_fetch_fifo: three words in the queue, two
+//! requests under way, and a redirect that discards both without freeing their places before they are answered.
+
+use std::ops::Range;
+
+/// Requests that may be under way.
+const REQUESTS: usize = 2;
+
+/// The buffer's state at the beginning of a cycle. Only counts matter: memory never refuses an address.
+#[derive(Clone, Debug)]
+pub(super) struct Prefetch {
+    /// Cycles from a request to the answer.
+    latency: u64,
+    /// The cycle to be evaluated next.
+    cycle: u64,
+    /// Words in the queue.
+    words: usize,
+    /// Requests under way, oldest first.
+    requests: [Option<Request>; REQUESTS],
+    /// The cycle of a redirect to come.
+    redirect: Option<u64>,
+    /// Cycles in which the core does not want instructions: asleep.
+    paused: Range<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    answered: u64,
+    discarded: bool,
+}
+
+/// What the instruction at the head of the queue needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    /// It begins in the upper half of a word.
+    pub(super) upper: bool,
+    /// It is a 16-bit instruction.
+    pub(super) compressed: bool,
+}
+
+impl Prefetch {
+    /// A buffer that has handed over the instruction that enters decode in cycle 0 after a redirect; `wait` is the
+    /// number of extra cycles of a fetch.
+    pub(super) fn new(wait: u64, first: Head) -> Self {
+        let mut buffer =
+            Self { latency: 1 + wait, cycle: 0, words: 0, requests: [None; REQUESTS], redirect: Some(0), paused: 0..0 };
+        while !buffer.step(Some(first)) {}
+        let origin = buffer.cycle;
+        for request in buffer.requests.iter_mut().flatten() {
+            request.answered = request.answered.saturating_sub(origin);
+        }
+        buffer.cycle = 0;
+        buffer
+    }
+
+    /// In `cycle` the queue is thrown away and the target requested.
+    pub(super) fn redirect(&mut self, cycle: u64) {
+        self.redirect = Some(cycle);
+    }
+
+    /// No requests in these cycles.
+    pub(super) fn pause(&mut self, cycles: Range<u64>) {
+        self.paused = cycles;
+    }
+
+    /// Lets time pass up to the beginning of `cycle`, while decode takes nothing.
+    pub(super) fn advance(&mut self, cycle: u64) {
+        while self.cycle < cycle {
+            self.step(None);
+        }
+    }
+
+    /// Evaluates `cycle`, in which decode wants the instruction `head`; says whether it gets it.
+    pub(super) fn hand_over(&mut self, cycle: u64, head: Head) -> bool {
+        self.advance(cycle);
+        self.cycle == cycle && self.step(Some(head))
+    }
+
+    /// One cycle. An answer can be used in the cycle in which it comes.
+    fn step(&mut self, wanted: Option<Head>) -> bool {
+        let [oldest, newest] = self.requests;
+        let full = (self.words >= 2 || newest.is_some()) && (self.words >= 3 || oldest.is_some());
+        let answer = oldest.filter(|request| request.answered == self.cycle);
+        if answer.is_some() {
+            self.requests = [newest, None];
+        }
+
+        let redirected = self.redirect.take_if(|cycle| *cycle == self.cycle).is_some();
+        let mut handed_over = false;
+        if redirected {
+            self.words = 0;
+            for request in self.requests.iter_mut().flatten() {
+                request.discarded = true;
+            }
+        } else {
+            self.words += usize::from(answer.is_some_and(|request| !request.discarded));
+            if let Some(head) = wanted {
+                let needs = if head.upper && !head.compressed { 2 } else { 1 };
+                handed_over = self.words >= needs;
+                self.words -= usize::from(handed_over && (head.upper || !head.compressed));
+            }
+        }
+
+        let requests = newest.is_none() && (redirected || !full) && !self.paused.contains(&self.cycle);
+        if requests {
+            let request = Some(Request { answered: self.cycle + self.latency, discarded: false });
+            self.requests = match self.requests {
+                [None, _] => [request, None],
+                [oldest, _] => [oldest, request],
+            };
+        }
+        self.cycle += 1;
+        handed_over
+    }
+}

@@ -1,0 +1,162 @@
+//! Loading a bare-metal RISC-V image from an ELF file.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use object::LittleEndian;
+use object::elf::{EM_RISCV, ET_EXEC, FileHeader32, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
+
+use crate::core::{Core, Ram};
+
+/// A linked program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Image {
+    /// Address of the first instruction.
+    pub entry: u32,
+    /// What must lie in memory before it runs.
+    pub segments: Vec<Segment>,
+    /// Addresses of named symbols.
+    pub symbols: BTreeMap<String, u32>,
+}
+
+/// A piece of a program's memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Where its bytes are loaded (the ELF's physical address).
+    pub load_address: u32,
+    /// Where the program uses it (the virtual address): start-up code copies it, if that is another place.
+    pub address: u32,
+    /// Bytes that the file gives.
+    pub bytes: Vec<u8>,
+    /// Bytes that it occupies when the program runs; those beyond the given ones are zero.
+    pub size: u32,
+}
+
+/// Why a file is no program for the cores here, or does not fit their memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// It lacks the magic number.
+    NotElf,
+    /// It is an ELF file of another kind: this tells which and what was expected.
+    Unsupported(String),
+    /// Its structure is broken, as the parser says.
+    Malformed(String),
+    /// A segment does not lie in RAM.
+    OutsideRam {
+        /// Its first address.
+        address: u32,
+        /// Its bytes.
+        size: u32,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotElf => write!(f, "not an ELF file (no magic number at its start)"),
+            Self::Unsupported(what) => write!(f, "{what}"),
+            Self::Malformed(what) => write!(f, "malformed ELF file: {what}"),
+            Self::OutsideRam { address, size } => {
+                write!(f, "the segment of {size} bytes at {address:#010x} lies outside RAM")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<object::read::Error> for Error {
+    fn from(error: object::read::Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+impl Image {
+    /// Reads an ELF file: 32-bit, little-endian, RISC-V, executable.
+    ///
+    /// # Errors
+    /// [`Error`] says what else it is.
+    pub fn parse(file: &[u8]) -> Result<Self, Error> {
+        check_kind(file)?;
+        let header = FileHeader32::<LittleEndian>::parse(file)?;
+        let machine = header.e_machine(LittleEndian);
+        if machine != EM_RISCV {
+            return Err(Error::Unsupported(format!("an ELF file for machine {}, not RISC-V (243)", machine.0)));
+        }
+        let kind = header.e_type(LittleEndian);
+        if kind != ET_EXEC {
+            return Err(Error::Unsupported(format!("an ELF file of type {}, not an executable (2)", kind.0)));
+        }
+
+        let mut segments = Vec::new();
+        for program in header.program_headers(LittleEndian, file)? {
+            let size = program.p_memsz(LittleEndian);
+            if program.p_type(LittleEndian) != PT_LOAD || size == 0 {
+                continue;
+            }
+            let bytes = program.data(LittleEndian, file).map_err(|()| {
+                let address = program.p_vaddr(LittleEndian);
+                Error::Malformed(format!("the segment at {address:#010x} reaches beyond the end of the file"))
+            })?;
+            if bytes.len() > size as usize {
+                return Err(Error::Malformed(format!("a segment of {size} bytes has {} in the file", bytes.len())));
+            }
+            segments.push(Segment {
+                load_address: program.p_paddr(LittleEndian),
+                address: program.p_vaddr(LittleEndian),
+                bytes: bytes.to_vec(),
+                size,
+            });
+        }
+        if segments.is_empty() {
+            return Err(Error::Unsupported("an ELF file with nothing to load".into()));
+        }
+
+        let sections = header.sections(LittleEndian, file)?;
+        let table = sections.symbols(LittleEndian, file, object::elf::SHT_SYMTAB)?;
+        let symbols = table
+            .iter()
+            .filter(|symbol| symbol.st_shndx(LittleEndian) != object::elf::SHN_UNDEF)
+            .filter_map(|symbol| {
+                let name = std::str::from_utf8(symbol.name(LittleEndian, table.strings()).ok()?).ok()?;
+                (!name.is_empty()).then(|| (name.to_owned(), symbol.st_value(LittleEndian)))
+            })
+            .collect();
+        Ok(Self { entry: header.e_entry(LittleEndian), segments, symbols })
+    }
+
+    /// Writes the segments into a core's RAM, which is zero where the file gives no bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutsideRam`] for the first segment that does not lie in one region; the core is untouched then.
+    pub fn load(&self, core: &mut dyn Core, ram: &[Ram]) -> Result<(), Error> {
+        for segment in &self.segments {
+            let given = segment.bytes.len() as u32;
+            for (address, size) in [(segment.load_address, given), (segment.address, segment.size)] {
+                if !ram.iter().any(|region| region.contains(address, size)) {
+                    return Err(Error::OutsideRam { address, size });
+                }
+            }
+        }
+        for segment in &self.segments {
+            core.poke(segment.load_address, &segment.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what the 32-bit little-endian parser would misread.
+fn check_kind(file: &[u8]) -> Result<(), Error> {
+    let Some(&[magic @ .., class, data]) = file.first_chunk::<6>() else { return Err(Error::NotElf) };
+    if magic != *b"\x7fELF" {
+        return Err(Error::NotElf);
+    }
+    if class != 1 {
+        return Err(Error::Unsupported("an ELF file of another class than 32-bit".into()));
+    }
+    if data != 1 {
+        return Err(Error::Unsupported("an ELF file of another byte order than little-endian".into()));
+    }
+    Ok(())
+}
