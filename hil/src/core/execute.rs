@@ -26,6 +26,7 @@ impl Ibex {
         let mut retired = self.retired;
         // The last redirect: from when on decode was empty, and when its target entered.
         let (mut emptied, mut resumed) = (self.free, self.start);
+        let (mut target, mut arrived) = (self.target, self.arrived);
 
         // A taken branch or jump of the loop below.
         macro_rules! go {
@@ -41,6 +42,7 @@ impl Ibex {
                     start += timing.split_target;
                 }
                 resumed = start;
+                (target, arrived) = (pc, start);
                 retired += 1;
                 continue;
             }};
@@ -208,6 +210,7 @@ impl Ibex {
                 | Kind::Csrrsi
                 | Kind::Csrrci => {
                     (self.pc, self.start, self.retired) = (pc, start, retired);
+                    (self.target, self.arrived) = (target, arrived);
                     return self.machine(op, a);
                 }
             };
@@ -217,6 +220,7 @@ impl Ibex {
             retired += 1;
         };
         (self.pc, self.start, self.retired) = (pc, start, retired);
+        (self.target, self.arrived) = (target, arrived);
         self.free = if start == resumed { emptied } else { start };
         stop
     }
