@@ -1,6 +1,6 @@
-//! Plays a generated program on a core, with a timer line that rises at random cycles, and writes down what happens.
+//! Plays a generated program on a core, with interrupt lines that rise at random cycles, and writes down what happens.
 
-use super::program::{ACKNOWLEDGE, EXIT, RAM, SplitMix};
+use super::program::{EXIT, EXTERNAL_ACKNOWLEDGE, RAM, SplitMix, TIMER_ACKNOWLEDGE};
 use crate::core::{Core, Stop};
 
 /// Cycles after which a program counts as lost.
@@ -71,47 +71,61 @@ impl Course {
     }
 }
 
+/// An interrupt line and when it next rises.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// Where the handler acknowledges it.
+    acknowledge: u32,
+    high: bool,
+    rise: u64,
+}
+
+impl Line {
+    fn set(&mut self, core: &mut impl Core, high: bool) {
+        self.high = high;
+        if self.acknowledge == TIMER_ACKNOWLEDGE {
+            core.set_timer_line(high);
+        } else {
+            core.set_external_line(high);
+        }
+    }
+}
+
 /// Runs the program, which `core` holds and has not begun, to its exit.
 ///
-/// The line rises after a number of cycles that `seed` decides, at first and again after each acknowledgement; while
-/// the core sleeps, time runs on to that cycle. A load reads the cycle it is made in.
+/// The interrupt lines rise after numbers of cycles that `seed` decides, at first and again after each acknowledgement;
+/// while the core sleeps, time runs on to that cycle. A load reads the cycle in which it is made.
 pub fn play(core: &mut impl Core, seed: u64) -> Course {
     let mut random = SplitMix::new(!seed);
     let mut course = Course { events: Vec::new(), memory: 0, interrupts: 0 };
-    let mut line = false;
-    let mut rise = u64::from(random.below(400));
+    let mut lines = [TIMER_ACKNOWLEDGE, EXTERNAL_ACKNOWLEDGE].map(|acknowledge| {
+        let rise = u64::from(random.below(400));
+        Line { acknowledge, high: false, rise }
+    });
     while core.cycles() < PATIENCE {
-        let stop = core.run(if line { PATIENCE } else { rise });
-        let event = Event { cycle: core.cycles(), instructions: core.instructions(), stop };
+        let next = lines.iter().filter(|line| !line.high).map(|line| line.rise).min().unwrap_or(PATIENCE);
+        let stop = core.run(next);
+        let cycle = core.cycles();
+        if stop != Stop::Cycle {
+            course.events.push(Event { cycle, instructions: core.instructions(), stop });
+        }
         match stop {
             Stop::Cycle => {}
-            Stop::Watch { .. } => break,
-            Stop::Load { address, .. } => core.answer((event.cycle as u32).rotate_left(address % 32)),
-            Stop::Store { address: ACKNOWLEDGE, .. } => {
-                line = false;
-                core.set_timer_line(false);
-                rise = event.cycle + u64::from(gap(&mut random));
+            Stop::Load { address, .. } => core.answer((cycle as u32).rotate_left(address % 32)),
+            Stop::Store { address: EXIT, .. } | Stop::Watch { .. } | Stop::Fault { .. } => break,
+            Stop::Store { address, .. } => {
+                if let Some(line) = lines.iter_mut().find(|line| line.acknowledge == address) {
+                    line.set(core, false);
+                    line.rise = cycle + gap(&mut random);
+                }
             }
-            Stop::Store { address: EXIT, .. } => {
-                course.events.push(event);
-                break;
-            }
-            Stop::Store { .. } => {}
-            Stop::Idle if line => break,
-            Stop::Idle => core.sleep_until(rise.max(event.cycle)),
-            Stop::Fault { .. } => {
-                course.events.push(event);
-                break;
-            }
+            Stop::Idle => core.sleep_until(next),
         }
-        if !matches!(stop, Stop::Cycle) {
-            // How often an instruction count is asked in mid-flight is nobody's business but that of stores and loads.
-            course.events.push(event);
-        }
-        if !line && core.cycles() >= rise {
-            line = true;
-            course.interrupts += 1;
-            core.set_timer_line(true);
+        for line in &mut lines {
+            if !line.high && core.cycles() >= line.rise {
+                line.set(core, true);
+                course.interrupts += 1;
+            }
         }
     }
     let mut memory = vec![0; RAM.size as usize];
@@ -121,10 +135,11 @@ pub fn play(core: &mut impl Core, seed: u64) -> Course {
 }
 
 /// Cycles between an acknowledgement and the next rise: often so few that the handler is still running.
-fn gap(random: &mut SplitMix) -> u32 {
-    match random.below(4) {
-        0 => random.below(12),
-        1 => random.below(60),
-        _ => random.below(400),
-    }
+fn gap(random: &mut SplitMix) -> u64 {
+    let bound = match random.below(4) {
+        0 => 12,
+        1 => 60,
+        _ => 400,
+    };
+    u64::from(random.below(bound))
 }

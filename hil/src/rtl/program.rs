@@ -2,7 +2,7 @@
 //!
 //! A program owns [`RAM`]: vectors and handlers first, then the body, then data. It reports what it computes by stores
 //! to [`DEVICE`]: markers on its way, the return address at every interrupt, and at last [`EXIT`]. Interrupts come from
-//! whoever plays the program (see [`super::play`]); the handler acknowledges at [`ACKNOWLEDGE`].
+//! whoever plays the program (see [`super::play`]); their handlers acknowledge them.
 
 use std::fmt;
 
@@ -13,12 +13,14 @@ use crate::core::assemble::{self as asm, Encoded, csr};
 pub const RAM: Ram = Ram { base: 0x0001_0000, size: 0x0001_0000 };
 /// The device region: 4 KiB.
 pub const DEVICE: std::ops::Range<u32> = 0x8000_0000..0x8000_1000;
-/// A word stored here is a marker; so are narrower stores below [`ACKNOWLEDGE`].
+/// Stores here and in the next 15 bytes are markers.
 pub const MARKER: u32 = DEVICE.start;
 /// A store here lowers the timer line.
-pub const ACKNOWLEDGE: u32 = DEVICE.start + 0x10;
-/// The interrupt handler stores its return address here.
-pub const RETURN: u32 = DEVICE.start + 0x14;
+pub const TIMER_ACKNOWLEDGE: u32 = DEVICE.start + 0x10;
+/// A store here lowers the external line.
+pub const EXTERNAL_ACKNOWLEDGE: u32 = DEVICE.start + 0x14;
+/// The interrupt handlers store their return address here.
+pub const RETURN: u32 = DEVICE.start + 0x18;
 /// A store here ends the program.
 pub const EXIT: u32 = DEVICE.start + 0x20;
 /// Loads from here on read what the player makes up.
@@ -27,7 +29,7 @@ pub const INPUT: u32 = DEVICE.start + 0x40;
 /// Instructions in a body, at least.
 pub const LENGTH: usize = 220;
 
-/// The trap vectors; the machine timer's is 4 x 7 further.
+/// The trap vectors: exceptions first, the machine timer's at 4 x 7, the external one's at 4 x 11.
 const VECTORS: u32 = RAM.base;
 /// The first instruction.
 const ENTRY: u32 = RAM.base + 0x200;
@@ -205,6 +207,8 @@ const PREVIOUS: u32 = 1 << 7;
 const MACHINE: u32 = 3 << 11;
 /// `mie.MTIE`.
 const TIMER: u32 = 1 << 7;
+/// `mie.MEIE`.
+const EXTERNAL: u32 = 1 << 11;
 
 /// The program that belongs to `seed`.
 #[must_use]
@@ -227,17 +231,25 @@ struct Generator {
 
 impl Generator {
     fn handlers(&mut self) {
-        let [a, b] = TRAP;
-        let (exception, interrupt) = (VECTORS + 0x40, VECTORS + 0x80 + 2 * self.random.below(2));
-        self.jump_to("jal", exception);
-        while self.program.here() < VECTORS + 4 * 7 {
-            self.short("c_nop", String::new(), asm::c_nop());
+        let exception = VECTORS + 0x40;
+        let timer = VECTORS + 0x80 + 2 * self.random.below(2);
+        let external = VECTORS + 0x100 + 2 * self.random.below(2);
+        for (vector, handler) in [(0, exception), (4 * 7, timer), (4 * 11, external)] {
+            self.pad(VECTORS + vector);
+            let name = self.random.pick(&["jal", "c_j"]);
+            self.jump_to(name, handler);
         }
-        let name = self.random.pick(&["jal", "c_j"]);
-        self.jump_to(name, interrupt);
-
-        // An exception returns behind its instruction: by 2 when that is a short one.
         self.pad(exception);
+        self.exception_handler();
+        self.pad(timer);
+        self.interrupt_handler(TIMER_ACKNOWLEDGE);
+        self.pad(external);
+        self.interrupt_handler(EXTERNAL_ACKNOWLEDGE);
+    }
+
+    /// Returns behind the instruction that raised the exception: by 2 when that is a short one.
+    fn exception_handler(&mut self) {
+        let [a, b] = TRAP;
         self.csr("csrrs", asm::csrrs, a, csr::MEPC, 0);
         self.word("lhu", format!("x{b}, 0(x{a})"), asm::lhu(b, a, 0));
         self.word("andi", format!("x{b}, x{b}, 3"), asm::andi(b, b, 3));
@@ -247,20 +259,24 @@ impl Generator {
         self.short("c_addi", format!("x{a}, 2"), asm::c_addi(a, 2));
         self.csr("csrrw", asm::csrrw, 0, csr::MEPC, a);
         self.word("mret", String::new(), asm::mret());
+    }
 
-        self.pad(interrupt);
+    fn interrupt_handler(&mut self, acknowledge: u32) {
+        let [a, b] = TRAP;
         self.csr("csrrs", asm::csrrs, a, csr::MEPC, 0);
         self.word("sw", format!("x{a}, RETURN"), asm::sw(a, DEVICE_BASE, (RETURN - DEVICE.start) as i32));
         let acknowledged = self.random.below(4);
         for step in 0..4 {
             if step == acknowledged {
-                self.word("sw", format!("x{b}, ACK"), asm::sw(b, DEVICE_BASE, (ACKNOWLEDGE - DEVICE.start) as i32));
+                let offset = acknowledge - DEVICE.start;
+                self.word("sw", format!("x{b}, ACKNOWLEDGE"), asm::sw(b, DEVICE_BASE, offset as i32));
             }
-            match self.random.below(5) {
+            match self.random.below(6) {
                 0 => self.word("lw", format!("x{b}, 4(x{DATA_BASE})"), asm::lw(b, DATA_BASE, 4)),
                 1 => self.word("sw", format!("x{a}, 4(x{DATA_BASE})"), asm::sw(a, DATA_BASE, 4)),
                 2 => self.word("mul", format!("x{b}, x{a}, x{b}"), asm::mul(b, a, b)),
                 3 => self.csr("csrrs", asm::csrrs, b, csr::MCYCLE, 0),
+                4 => self.csr("csrrs", asm::csrrs, b, csr::MCAUSE, 0),
                 _ => self.short("c_addi", format!("x{b}, 1"), asm::c_addi(b, 1)),
             }
         }
@@ -276,7 +292,7 @@ impl Generator {
         let register = self.target();
         self.constant(register, VECTORS | 1);
         self.csr("csrrw", asm::csrrw, 0, csr::MTVEC, register);
-        self.constant(register, TIMER);
+        self.constant(register, TIMER | EXTERNAL);
         self.csr("csrrw", asm::csrrw, 0, csr::MIE, register);
         for register in (1..32).filter(|register| !RESERVED.contains(register)) {
             let value = match self.random.below(6) {
@@ -601,10 +617,11 @@ impl Generator {
                 self.csr("csrrs", asm::csrrs, rd, csr::MSTATUS, register);
             }
             2 => {
-                self.constant(register, TIMER);
+                let lines = self.random.pick(&[TIMER, EXTERNAL, TIMER | EXTERNAL]);
+                self.constant(register, lines);
                 self.csr("csrrc", asm::csrrc, rd, csr::MIE, register);
                 self.some_simple(6);
-                self.constant(register, TIMER);
+                self.constant(register, lines);
                 self.csr("csrrs", asm::csrrs, rd, csr::MIE, register);
             }
             3 => {
@@ -615,7 +632,7 @@ impl Generator {
             4 => {
                 self.csr("csrrwi", asm::csrrwi, rd, csr::MIE, 0);
                 self.some_simple(6);
-                self.constant(register, TIMER);
+                self.constant(register, TIMER | EXTERNAL);
                 self.csr("csrrw", asm::csrrw, rd, csr::MIE, register);
             }
             _ => self.csr("csrrsi", asm::csrrsi, rd, csr::MSTATUS, INTERRUPTS),
