@@ -1,5 +1,6 @@
 //! The verbs of the program, one file each.
 
+mod rtl;
 mod run;
 
 use clap::{Parser, Subcommand};
@@ -16,6 +17,8 @@ pub(crate) struct Cli {
 enum Verb {
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
+    /// Compares the model of Ibex with its RTL, cycle by cycle: needs verilator, g++ and pip.
+    Rtl(rtl::Args),
 }
 
 impl Cli {
@@ -23,6 +26,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
             Verb::Run(args) => run::run(&args),
+            Verb::Rtl(args) => rtl::run(&args),
         }
     }
 }

@@ -12,11 +12,29 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::core::{Core, Ram, Stop, Timing};
+use crate::core::{Core, Ibex, Ram, Stop, Timing};
 
+pub mod phase;
 pub mod play;
 pub mod program;
+pub mod record;
 pub mod simulator;
+
+/// A core that can begin anew with another image.
+pub trait Restart: Core {
+    /// As if it were made anew: zeroed RAM, nothing watched, about to execute at `entry`.
+    ///
+    /// # Errors
+    /// A core outside this process has gone.
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()>;
+}
+
+impl Restart for Ibex {
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
+        *self = Self::new(ram, devices, timing, entry);
+        Ok(())
+    }
+}
 
 /// Stops as the simulator numbers them: `enum Stop` in `hdl/bench.cpp`.
 const CYCLE: u32 = 0;
@@ -72,7 +90,7 @@ impl Pipe {
 
 impl Rtl {
     /// Starts the simulator, which [`simulator::build`] has made, with zeroed RAM and about to execute at `entry`, as
-    /// [`Ibex::new`](crate::core::Ibex::new) does. Of `timing` only the waits count.
+    /// [`Ibex::new`] does. Of `timing` only the waits count.
     ///
     /// # Errors
     /// The simulator cannot be started, or ends at once.
@@ -86,24 +104,8 @@ impl Rtl {
         let answers = BufReader::new(process.stdout.take().context("the RTL simulator has no standard output")?);
         let pipe = RefCell::new(Pipe { requests, answers });
         let mut rtl = Self { process, pipe, cycles: 0, instructions: 0 };
-        rtl.reset(ram, devices, timing, entry)?;
+        rtl.restart(ram, devices, timing, entry)?;
         Ok(rtl)
-    }
-
-    /// Begins anew with another image: zeroes the RAM and forgets what was watched.
-    ///
-    /// # Errors
-    /// The simulator has ended.
-    pub fn reset(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
-        let size = devices.end.wrapping_sub(devices.start);
-        let waits = [timing.fetch_wait as u32, timing.data_wait as u32];
-        let words = [devices.start, size].into_iter().chain(waits).chain([entry]);
-        let words = words.chain(ram.iter().flat_map(|region| [region.base, region.size]));
-        let payload: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
-        let pipe = self.pipe.get_mut();
-        let done = pipe.request(b'N', 2 * ram.len() as u32, 0, &payload).and_then(|()| pipe.answer(&mut [0]));
-        (self.cycles, self.instructions) = (0, 0);
-        done.context("the RTL simulator has ended")
     }
 
     fn go(&mut self, operation: u8, until: u64) -> io::Result<Stop> {
@@ -128,6 +130,20 @@ impl Rtl {
     fn tell(&mut self, operation: u8, a: u32, b: u32, payload: &[u8]) {
         // A process that has ended is reported by the next run.
         let _ = self.pipe.get_mut().request(operation, a, b, payload);
+    }
+}
+
+impl Restart for Rtl {
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
+        let size = devices.end.wrapping_sub(devices.start);
+        let waits = [timing.fetch_wait as u32, timing.data_wait as u32];
+        let words = [devices.start, size].into_iter().chain(waits).chain([entry]);
+        let words = words.chain(ram.iter().flat_map(|region| [region.base, region.size]));
+        let payload: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        let pipe = self.pipe.get_mut();
+        let done = pipe.request(b'N', 2 * ram.len() as u32, 0, &payload).and_then(|()| pipe.answer(&mut [0]));
+        (self.cycles, self.instructions) = (0, 0);
+        done.context("the RTL simulator has ended")
     }
 }
 

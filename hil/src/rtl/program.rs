@@ -59,7 +59,7 @@ impl SplitMix {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -69,7 +69,7 @@ impl SplitMix {
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u32) -> u32 {
-        (self.next() >> 32).wrapping_mul(u64::from(bound)).wrapping_shr(32) as u32
+        (self.draw() >> 32).wrapping_mul(u64::from(bound)).wrapping_shr(32) as u32
     }
 
     /// One of `choices`, which is not empty.
@@ -155,25 +155,30 @@ impl fmt::Display for Program {
     }
 }
 
+/// An assembler function and its name.
+type Named<F> = (&'static str, F);
 
-/// A table of assembler functions of one shape, with their names.
+/// An instruction of three operands.
+type ThreeOperands = fn(u32, u32, u32) -> u32;
+
+/// A table of assembler functions of one shape.
 macro_rules! table {
     ($table:ident: $shape:ty = $($name:ident)*) => {
-        const $table: &[(&str, $shape)] = &[$((stringify!($name), asm::$name)),*];
+        const $table: &[Named<$shape>] = &[$((stringify!($name), asm::$name)),*];
     };
 }
 
-table!(REGISTERS: fn(u32, u32, u32) -> u32 = add sub sll slt sltu xor srl sra or and);
-table!(MULTIPLY: fn(u32, u32, u32) -> u32 = mul mulh mulhsu mulhu);
-table!(DIVIDE: fn(u32, u32, u32) -> u32 = div divu rem remu);
+table!(REGISTERS: ThreeOperands = add sub sll slt sltu xor srl sra or and);
+table!(MULTIPLY: ThreeOperands = mul mulh mulhsu mulhu);
+table!(DIVIDE: ThreeOperands = div divu rem remu);
 table!(IMMEDIATE: fn(u32, u32, i32) -> u32 = addi slti sltiu xori ori andi);
 table!(SHIFT: fn(u32, u32, u32) -> u32 = slli srli srai);
 table!(UPPER: fn(u32, u32) -> u32 = lui auipc);
 table!(LOAD: fn(u32, u32, i32) -> u32 = lb lh lw lbu lhu);
 table!(STORE: fn(u32, u32, i32) -> u32 = sb sh sw);
 table!(BRANCH: fn(u32, u32, i32) -> u32 = beq bne blt bge bltu bgeu);
-table!(CSR: fn(u32, u32, u32) -> u32 = csrrw csrrs csrrc csrrwi csrrsi csrrci);
-table!(CSR_READ: fn(u32, u32, u32) -> u32 = csrrs csrrc csrrsi csrrci);
+table!(CSR: ThreeOperands = csrrw csrrs csrrc csrrwi csrrsi csrrci);
+table!(CSR_READ: ThreeOperands = csrrs csrrc csrrsi csrrci);
 table!(SHORT_REGISTERS: fn(u32, u32) -> u16 = c_sub c_xor c_or c_and);
 table!(SHORT_MOVE: fn(u32, u32) -> u16 = c_mv c_add);
 table!(SHORT_IMMEDIATE: fn(u32, i32) -> u16 = c_addi c_li);
@@ -300,7 +305,7 @@ impl Generator {
                 1 => u32::MAX,
                 2 => 1 << 31,
                 3 => self.random.below(16),
-                _ => self.random.next() as u32,
+                _ => self.random.draw() as u32,
             };
             self.constant(register, value);
         }
@@ -354,7 +359,7 @@ impl Generator {
             }
             10 => {
                 let (name, function) = self.random.pick(UPPER);
-                let value = self.random.next() as u32 & 0xffff_f000;
+                let value = self.random.draw() as u32 & 0xffff_f000;
                 self.word(name, format!("x{rd}, {value:#x}"), function(rd, value));
             }
             11..=13 => {
@@ -385,7 +390,7 @@ impl Generator {
         }
     }
 
-    fn registers(&mut self, table: &[(&'static str, fn(u32, u32, u32) -> u32)], rd: u32, rs1: u32, rs2: u32) {
+    fn registers(&mut self, table: &[Named<ThreeOperands>], rd: u32, rs1: u32, rs2: u32) {
         let (name, function) = self.random.pick(table);
         self.word(name, format!("x{rd}, x{rs1}, x{rs2}"), function(rd, rs1, rs2));
     }
@@ -674,7 +679,7 @@ impl Generator {
         self.word("addi", format!("x{register}, x{register}, {low}"), asm::addi(register, register, low));
     }
 
-    fn csr(&mut self, name: &'static str, function: fn(u32, u32, u32) -> u32, rd: u32, register: u32, operand: u32) {
+    fn csr(&mut self, name: &'static str, function: ThreeOperands, rd: u32, register: u32, operand: u32) {
         self.word(name, format!("x{rd}, {register:#x}, {operand}"), function(rd, register, operand));
     }
 
