@@ -54,6 +54,8 @@ pub struct Ibex {
     watched: Vec<u32>,
     /// The cycle of the last stop at a watched instruction: it executes when the run goes on.
     met: Option<u64>,
+    /// The watched instruction that is decoded at present, to be executed once.
+    passed: Option<u32>,
 }
 
 impl Ibex {
@@ -84,6 +86,7 @@ impl Ibex {
             prefetch: None,
             watched: Vec::new(),
             met: None,
+            passed: None,
         }
     }
 
@@ -216,14 +219,32 @@ impl Ibex {
     }
 
     /// Decodes an instruction that is met for the first time, or stops before it if it is watched.
-    pub(super) fn meet(&mut self, code: &mut Code, pc: u32, start: u64) -> Result<Op, Stop> {
+    pub(super) fn meet(&mut self, code: &mut Code, pc: u32, start: u64) -> Result<Met, Stop> {
         let watched = self.watched.contains(&pc);
         if watched && self.met != Some(start) {
             self.met = Some(start);
             return Err(Stop::Watch { pc });
         }
-        self.memory.decode(code, pc, watched).ok_or(Stop::Fault { pc, address: pc, reason: "fetch outside RAM" })
+        self.passed = watched.then_some(pc);
+        let fault = Stop::Fault { pc, address: pc, reason: "fetch outside RAM" };
+        self.memory.decode(code, pc).ok_or(fault)?;
+        Ok(if watched { Met::Watched } else { Met::Ordinary })
     }
+
+    /// A watched instruction has been executed: it must be met again the next time.
+    pub(super) fn forget_watched(&mut self) {
+        if let Some(pc) = self.passed.take() {
+            self.memory.forget_at(pc);
+        }
+    }
+}
+
+/// What kind of instruction has been decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Met {
+    Ordinary,
+    /// Only this one may be executed before looking up again.
+    Watched,
 }
 
 /// What the instruction at `pc` asks of the prefetch buffer; anything, where there is none.
