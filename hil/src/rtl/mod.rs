@@ -45,6 +45,7 @@ const IDLE: u32 = 4;
 const BAD_FETCH: u32 = 5;
 const BAD_INSTRUCTION: u32 = 6;
 const BAD_ACCESS: u32 = 7;
+const MISALIGNED: u32 = 8;
 
 /// The RTL in its process.
 ///
@@ -123,6 +124,7 @@ impl Rtl {
             BAD_FETCH => Stop::Fault { pc: address, address, reason: "fetch outside RAM" },
             BAD_INSTRUCTION => Stop::Fault { pc: address, address, reason: "exception without a trap vector" },
             BAD_ACCESS => Stop::Fault { pc: address, address: value, reason: "access outside RAM and devices" },
+            MISALIGNED => Stop::Fault { pc: address, address: value, reason: "misaligned access to a device" },
             _ => Stop::Fault { pc: address, address, reason: "the RTL simulator answers in another protocol" },
         })
     }

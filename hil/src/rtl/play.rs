@@ -15,6 +15,8 @@ pub struct Event {
     pub instructions: u64,
     /// Why the core stopped.
     pub stop: Stop,
+    /// At a watched instruction, some register.
+    pub register: u32,
 }
 
 /// How a program went.
@@ -65,6 +67,7 @@ impl Course {
             hasher.update(&[kind, width]);
             hasher.update(&address.to_le_bytes());
             hasher.update(&value.to_le_bytes());
+            hasher.update(&event.register.to_le_bytes());
         }
         hasher.update(&self.memory.to_le_bytes());
         hasher.finalize()
@@ -107,12 +110,14 @@ pub fn play(core: &mut impl Core, seed: u64) -> Course {
         let stop = core.run(next);
         let cycle = core.cycles();
         if stop != Stop::Cycle {
-            course.events.push(Event { cycle, instructions: core.instructions(), stop });
+            let watched = matches!(stop, Stop::Watch { .. });
+            let register = if watched { core.register(cycle as usize % 32) } else { 0 };
+            course.events.push(Event { cycle, instructions: core.instructions(), stop, register });
         }
         match stop {
-            Stop::Cycle => {}
+            Stop::Cycle | Stop::Watch { .. } => {}
             Stop::Load { address, .. } => core.answer((cycle as u32).rotate_left(address % 32)),
-            Stop::Store { address: EXIT, .. } | Stop::Watch { .. } | Stop::Fault { .. } => break,
+            Stop::Store { address: EXIT, .. } | Stop::Fault { .. } => break,
             Stop::Store { address, .. } => {
                 if let Some(line) = lines.iter_mut().find(|line| line.acknowledge == address) {
                     line.set(core, false);

@@ -84,13 +84,14 @@ pub struct Program {
     code: asm::Program,
     listing: Vec<(u32, String)>,
     names: Vec<&'static str>,
+    watched: Vec<u32>,
 }
 
 impl Program {
     /// An empty program.
     #[must_use]
     pub fn new() -> Self {
-        Self { code: asm::Program::at(RAM.base), listing: Vec::new(), names: Vec::new() }
+        Self { code: asm::Program::at(RAM.base), listing: Vec::new(), names: Vec::new(), watched: Vec::new() }
     }
 
     /// Where the program lies.
@@ -115,6 +116,12 @@ impl Program {
     #[must_use]
     pub fn names(&self) -> &[&'static str] {
         &self.names
+    }
+
+    /// Instructions at which a run is to stop.
+    #[must_use]
+    pub fn watched(&self) -> &[u32] {
+        &self.watched
     }
 
     /// The address of the next instruction.
@@ -226,6 +233,7 @@ pub fn generate(seed: u64) -> Program {
         generator.item();
     }
     generator.epilogue();
+    generator.watch();
     generator.program
 }
 
@@ -320,6 +328,13 @@ impl Generator {
         self.word("sw", "x0, EXIT".into(), asm::sw(0, DEVICE_BASE, (EXIT - DEVICE.start) as i32));
         let here = self.program.here();
         self.jump_to("jal", here);
+    }
+
+    /// Chooses some instructions to stop at, from the entry on.
+    fn watch(&mut self) {
+        let addresses = self.program.listing.iter().map(|line| line.0).filter(|&address| address >= ENTRY);
+        let addresses: Vec<u32> = addresses.collect();
+        self.program.watched = (0..6).map(|_| self.random.pick(&addresses)).collect();
     }
 
     /// One step of the body: straight-line code, or a construct around some of it.
@@ -704,5 +719,38 @@ impl Generator {
 
     fn short(&mut self, name: &'static str, operands: String, instruction: u16) {
         self.program.put(name, format!("{name} {operands}"), instruction);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Every instruction that RV32IMC, Zicsr, Zifencei and machine mode define and the assembler can name, hints aside.
+    const ALL: &str = "
+        lui auipc jal jalr beq bne blt bge bltu bgeu lb lh lw lbu lhu sb sh sw addi slti sltiu xori ori andi slli srli srai
+        add sub sll slt sltu xor srl sra or and fence fence_i ecall ebreak mul mulh mulhsu mulhu div divu rem remu csrrw
+        csrrs csrrc csrrwi csrrsi csrrci mret wfi c_addi4spn c_lw c_sw c_nop c_addi c_jal c_li c_addi16sp c_lui c_srli
+        c_srai c_andi c_sub c_xor c_or c_and c_j c_beqz c_bnez c_slli c_lwsp c_jr c_mv c_ebreak c_jalr c_add c_swsp";
+
+    #[test]
+    fn programs_cover_the_instruction_set() {
+        let programs: Vec<Program> = (0..40).map(generate).collect();
+        let names: BTreeSet<&str> = programs.iter().flat_map(|program| program.names()).copied().collect();
+        assert_eq!(names, ALL.split_whitespace().collect());
+    }
+
+    #[test]
+    fn programs_are_long_fit_their_memory_and_depend_on_the_seed_alone() {
+        for seed in 0..40 {
+            let program = generate(seed);
+            let body = program.listing.iter().filter(|line| line.0 >= ENTRY);
+            assert!(body.count() >= LENGTH, "seed {seed}");
+            assert!(program.here() < DATA - 1024, "seed {seed}");
+            assert_eq!(program.bytes(), generate(seed).bytes(), "seed {seed}");
+        }
+        assert_ne!(generate(1).bytes(), generate(2).bytes());
     }
 }

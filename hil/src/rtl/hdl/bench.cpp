@@ -15,8 +15,8 @@
 
 namespace {
 
-// Why a run stopped; the numbers are those of `Message::stop` in the harness.
-enum Stop : uint8_t { CYCLE, WATCH, LOAD, STORE, IDLE, BAD_FETCH, BAD_INSTRUCTION, BAD_ACCESS };
+// Why a run stopped; the harness knows the numbers.
+enum Stop : uint8_t { CYCLE, WATCH, LOAD, STORE, IDLE, BAD_FETCH, BAD_INSTRUCTION, BAD_ACCESS, MISALIGNED };
 
 struct Request {
   uint8_t operation;
@@ -189,28 +189,29 @@ class Bench {
     core.eval();
   }
 
-  // The core's request on the data bus; false if the harness must hear of it.
+  // Serves the core's request on the data bus; false if the harness must hear of it.
   bool access() {
     const uint32_t address = core.data_addr_o;
     const uint32_t enables = core.data_be_o;
     const uint32_t lane = __builtin_ctz(enables | 0x10);
+    const uint32_t width = __builtin_popcount(enables);
     const uint64_t due = cycle + 1 + data_wait;
-    taken = Taken::ACCESS;
-    if (auto* bytes = at(address)) {
-      if (core.data_we_o) {
-        for (uint32_t i = 0; i < 4; i++)
-          if (enables >> i & 1) bytes[i] = core.data_wdata_o >> (8 * i);
+    auto* bytes = at(address);
+    if (!bytes) {
+      const bool device = address + lane - device_base < device_size;
+      if (!device || core.data_crosses_o || lane % width != 0) {
+        stop(device ? MISALIGNED : BAD_ACCESS, core.pc_o, 0, address + lane);
+        return false;
       }
-      accesses.push_back({due, word(address), false});
+    }
+    taken = Taken::ACCESS;
+    accesses.push_back({due, bytes ? word(address) : 0, false});
+    if (bytes) {
+      for (uint32_t i = 0; i < 4; i++)
+        if (core.data_we_o && enables >> i & 1) bytes[i] = core.data_wdata_o >> (8 * i);
       return true;
     }
-    if (address - device_base >= device_size) {
-      stop(BAD_ACCESS, core.pc_o, 0, address + lane);
-      return false;
-    }
-    accesses.push_back({due, 0, false});
     load_address = address + lane;
-    const uint32_t width = __builtin_popcount(enables);
     if (core.data_we_o) {
       const uint32_t value = core.data_wdata_o >> (8 * lane);
       stop(STORE, load_address, width, width == 4 ? value : value & ((1u << (8 * width)) - 1));

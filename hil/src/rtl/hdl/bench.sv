@@ -16,6 +16,8 @@ module bench import ibex_pkg::*; (
   output logic [3:0]  data_be_o,
   output logic [31:0] data_addr_o,
   output logic [31:0] data_wdata_o,
+  // The instruction's access crosses a word and takes two requests.
+  output logic        data_crosses_o,
   input  logic        data_rvalid_i,
   input  logic [31:0] data_rdata_i,
 
@@ -94,6 +96,7 @@ module bench import ibex_pkg::*; (
     .scan_rst_ni           (1'b1)
   );
 
+  assign data_crosses_o = top.u_ibex_core.load_store_unit_i.split_misaligned_access;
   assign begins_o      = top.u_ibex_core.id_stage_i.instr_first_cycle &
                          top.u_ibex_core.id_stage_i.controller_run;
   assign pc_o          = top.u_ibex_core.pc_id;
