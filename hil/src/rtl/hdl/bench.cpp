@@ -134,7 +134,7 @@ class Bench {
         case 'G':
           core.register_i = request.a & 31;
           core.eval();
-          put<uint32_t>(core.register_o);
+          put<uint32_t>(booted ? core.register_o : 0);
           break;
         case 'P': {
           std::vector<uint8_t> bytes(request.b);
