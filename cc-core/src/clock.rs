@@ -67,3 +67,56 @@ impl LocalClock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Random;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_steady_clock_is_local_time() {
+        let start = 1_700_000_000_000_000_000;
+        let mut clock = LocalClock::new(at(start));
+        for now in [start, start, start + 1, start + 1_000_000_001, start + 2_000_000_001] {
+            assert_eq!(clock.advance(at(now)), at(now));
+        }
+        assert_eq!((clock.leaps(), clock.reversals()), (0, 0));
+    }
+
+    #[test]
+    fn no_time_passes_in_a_leap() {
+        let mut clock = LocalClock::new(at(500));
+        assert_eq!(clock.advance(at(1_000_000_501)), at(500));
+        assert_eq!(clock.advance(at(1_000_000_601)), at(600));
+        assert_eq!(clock.advance(at(u64::MAX / 4)), at(600));
+        assert_eq!((clock.leaps(), clock.reversals()), (2, 0));
+    }
+
+    #[test]
+    fn no_time_passes_backwards() {
+        let mut clock = LocalClock::new(at(1_000));
+        assert_eq!(clock.advance(at(2_000)), at(2_000));
+        assert_eq!(clock.advance(at(1_999)), at(2_000));
+        assert_eq!(clock.advance(at(0)), at(2_000));
+        assert_eq!(clock.advance(at(10)), at(2_010));
+        assert_eq!((clock.leaps(), clock.reversals()), (0, 2));
+    }
+
+    #[test]
+    fn local_time_never_turns_and_never_leaps() {
+        let mut random = Random(17);
+        let mut clock = LocalClock::new(at(0));
+        let mut last = clock.now();
+        for _ in 0..100_000 {
+            let now = u64::from(random.below(u32::MAX)) << random.below(32);
+            let local = clock.advance(at(now));
+            assert!(last <= local && local.nanos() - last.nanos() <= LONGEST);
+            assert_eq!(local, clock.now());
+            last = local;
+        }
+    }
+}

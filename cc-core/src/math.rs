@@ -52,10 +52,10 @@ impl Reciprocal {
         let zeros = x.leading_zeros();
         let normal = x.get().wrapping_shl(zeros);
         let part = ((normal >> 23) & 0xff) as usize;
-        // With y the guess and x in 1/2 to 1, the Newton step is y (2 - x y).
+        // With y the guess and x in 1/2 to 1, the Newton step is y (2 - x y), here rounded down throughout.
         let guess = (at(&GUESSES, part) as u32) << 16;
         let product = high(normal, guess);
-        Self { mantissa: high(guess, product.wrapping_neg()) << 1, exponent: 31u32.wrapping_sub(zeros) as u8 }
+        Self { mantissa: high(guess, !product) << 1, exponent: 31u32.wrapping_sub(zeros) as u8 }
     }
 
     /// The digits, from 2^31 to 2^32 - 1.
@@ -154,8 +154,7 @@ pub struct Decay {
 }
 
 impl Decay {
-    /// The powers of `retained`, or `None` when it is so close to one that 24 576 periods leave something:
-    /// 1 - 1/1143 does, 1 - 1/1145 doesn't.
+    /// The powers of `retained`, or `None` when 24 575 periods leave something of it: up to 1 - 1/1144 they don't.
     ///
     /// Multiplies once for each period up to the horizon: for configuration, or for the compiler.
     #[expect(
@@ -207,5 +206,98 @@ impl Decay {
     #[inline]
     pub const fn horizon(&self) -> u32 {
         self.horizon
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Random;
+
+    fn assert_close(x: u32) {
+        let inverse = Reciprocal::of(NonZeroU32::new(x).unwrap());
+        assert_eq!(u32::from(inverse.exponent()), x.ilog2());
+        let product = u128::from(inverse.mantissa()) * u128::from(x);
+        let one = 1u128 << (32 + x.ilog2());
+        assert!(product <= one && (one - product) * 10_000_000 <= one * 39, "1/{x}");
+    }
+
+    #[test]
+    fn a_reciprocal_is_low_by_four_millionths_at_most() {
+        for mantissa in 1 << 22..1 << 23 {
+            assert_close(mantissa);
+        }
+        for exponent in 0..32 {
+            for x in [1 << exponent, (1 << exponent) + ((1u32 << exponent) - 1), 3 << exponent >> 1] {
+                assert_close(x.max(1));
+            }
+        }
+        let mut random = Random(11);
+        for _ in 0..1_000_000 {
+            assert_close(random.below(u32::MAX) + 1);
+        }
+    }
+
+    /// Theorem 4.2 of Granlund and Montgomery: with 2^(32+l) <= m d <= 2^(32+l) + 2^l the quotient is exact for
+    /// every dividend of 32 bits. Here m is 2^32 and the multiplier.
+    fn assert_exact(divisor: u32) {
+        let divider = Divider::new(NonZeroU32::new(divisor).unwrap());
+        let log2 = u32::from(divider.first) + u32::from(divider.second);
+        let product = ((1u128 << 32) + u128::from(divider.multiplier)) * u128::from(divisor);
+        assert!(1u128 << (32 + log2) <= product && product <= (1u128 << (32 + log2)) + (1 << log2), "/ {divisor}");
+        let largest = u32::MAX / divisor * divisor;
+        for dividend in [0, 1, divisor - 1, divisor, divisor.saturating_add(1), largest - 1, largest, u32::MAX] {
+            assert_eq!(divider.quotient(dividend), dividend / divisor, "{dividend} / {divisor}");
+        }
+    }
+
+    #[test]
+    fn a_quotient_is_exact() {
+        (1..100_000).for_each(assert_exact);
+        for exponent in 0..32 {
+            let power = 1u32 << exponent;
+            [power - 1, power, power + 1].into_iter().filter(|&d| d != 0).for_each(assert_exact);
+        }
+        (u32::MAX - 1_000..=u32::MAX).for_each(assert_exact);
+        let mut random = Random(13);
+        for _ in 0..100_000 {
+            assert_exact(random.below(u32::MAX) + 1);
+        }
+    }
+
+    /// Holds every power between recurrences that round the other way each.
+    #[test]
+    fn a_power_is_low_by_less_than_three_steps() {
+        for (share, of) in [(1, 256), (5, 1024), (1, 1024), (1, 16), (1, 2), (1, 1144), (1023, 1024), (1, 1)] {
+            let retained = Frac::from_ratio(share, of).complement();
+            let decay = Decay::new(retained).unwrap();
+            let (mut low, mut high) = (1u128 << 96, 1u128 << 96);
+            for periods in 0..=decay.horizon() + 1 {
+                let power = decay.after(periods).to_bits();
+                let (least, most) = ((low >> 65) as u32, (high >> 65) as u32);
+                assert!(power <= most && power + 3 > least, "{retained:?}^{periods}");
+                assert!(periods >= 128 || power == least);
+                assert_eq!(most == 0, periods >= decay.horizon());
+                low = (low * u128::from(retained.to_bits())) >> 31;
+                high = (high * u128::from(retained.to_bits())).div_ceil(1 << 31);
+            }
+            assert_eq!(decay.after(0), Frac::ONE);
+            assert_eq!(decay.after(1), retained);
+            assert_eq!(decay.after(u32::MAX), Frac::ZERO);
+        }
+    }
+
+    #[test]
+    fn the_paper_alpha_is_gone_after_5_491_periods() {
+        // 31 ln 2 / ln (256 / 255) = 5 490.1.
+        let decay = const { Decay::new(Frac::from_ratio(255, 256)) };
+        assert_eq!(decay.unwrap().horizon(), 5_491);
+        assert_eq!(Decay::new(Frac::ONE.half()).unwrap().horizon(), 32);
+    }
+
+    #[test]
+    fn what_would_never_be_gone_is_refused() {
+        assert!(Decay::new(Frac::ONE).is_none());
+        assert!(Decay::new(Frac::from_ratio(1, 1145).complement()).is_none());
     }
 }

@@ -4,13 +4,16 @@ use crate::math::Reciprocal;
 use crate::units::{Bytes, Nanos, Rate, Stamp};
 use core::num::NonZeroU32;
 
+/// The longest time of one byte that the pacer holds, in the form of [`byte_time`].
+const SLOWEST: (u16, u32) = (u16::MAX, u32::MAX);
+
 /// The departures of one flow, 20 bytes.
 ///
 /// Never faster than the rate over any run of packets after the first two, and slower by less than 0.01 % down to
 /// frames of 64 bytes at 800 Gb/s: the gap is kept to 2^-16 ns, rounded up, and what a departure doesn't use is
 /// carried to the next.
 ///
-/// Rates below 123 kb/s are paced as 122 kb/s, and no gap is longer than [`Pacer::LONGEST`].
+/// Rates below 244 kb/s are paced as 122 kb/s, and no gap is longer than [`Pacer::LONGEST`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pacer {
@@ -23,6 +26,8 @@ pub struct Pacer {
     byte: u16,
     byte_fraction: u32,
 }
+
+const _: () = assert!(size_of::<Pacer>() == 20);
 
 impl Pacer {
     /// The longest gap after one packet, and the furthest ahead that a next departure may lie: 2^30 ns.
@@ -99,20 +104,108 @@ impl Pacer {
 }
 
 /// The time of one byte at a rate, rounded up: whole nanoseconds, and 2^-32 ns.
+///
+/// A rate is in 2^-24 B/ns, so a byte takes 2^56 / raw of 2^-32 ns.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "48 bits in two pieces, tested just before")]
+#[expect(clippy::cast_possible_truncation, reason = "a mantissa shifted right by 16 or more")]
 fn byte_time(rate: Rate) -> (u16, u32) {
-    const SLOWEST: (u16, u32) = (u16::MAX, u32::MAX);
     let Some(raw) = NonZeroU32::new(rate.to_bits()) else { return SLOWEST };
     let inverse = Reciprocal::of(raw);
-    // A rate is in 2^-24 B/ns, so a byte takes 2^56 / raw of 2^-32 ns. The reciprocal is low by less than 2^-17 of
-    // itself.
-    let mantissa = u64::from(inverse.mantissa());
-    let mantissa = mantissa.wrapping_add(mantissa >> 17);
-    let exponent = u32::from(inverse.exponent());
-    if exponent < 8 {
-        return SLOWEST;
+    // In 2^-31 and rounded up: the reciprocal is low by less than 2^-17 of itself.
+    let mantissa = (inverse.mantissa() >> 1).wrapping_add(inverse.mantissa() >> 18).wrapping_add(1);
+    match u32::from(inverse.exponent()) {
+        exponent @ 25.. => (0, mantissa.wrapping_shr(exponent.wrapping_sub(25)).wrapping_add(1)),
+        exponent @ 9.. => (
+            mantissa.wrapping_shr(exponent.wrapping_add(7)) as u16,
+            mantissa.wrapping_shl(25u32.wrapping_sub(exponent)),
+        ),
+        _ => SLOWEST,
     }
-    let time = (mantissa << 16).wrapping_shr(exponent.wrapping_sub(8)).wrapping_add(1);
-    if time >> 48 != 0 { SLOWEST } else { ((time >> 32) as u16, time as u32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Random;
+
+    /// Nanoseconds that the gaps of `packets` back to back take, beside the exact time times 2^24.
+    fn spend(rate: Rate, bytes: u32, packets: u32) -> (u64, u128) {
+        let mut now = Stamp::from_bits(u32::MAX - 1_000);
+        let mut pacer = Pacer::new(now, rate, Bytes::MAX);
+        let mut spent = 0;
+        for _ in 0..packets {
+            let next = pacer.depart(now, Bytes::new(bytes));
+            spent += u64::from(next.since(now).get());
+            now = next;
+        }
+        (spent, ((u128::from(bytes) * u128::from(packets)) << 48) / u128::from(rate.to_bits()))
+    }
+
+    #[test]
+    fn no_rate_is_exceeded_nor_missed_by_a_ten_thousandth() {
+        let rates = [1, 7, 40, 999, 8_000, 10_000, 100_000, 400_000, 800_000, 1_600_000].map(Rate::from_mbps);
+        for rate in rates.into_iter().chain([Rate::from_bits(512), Rate::from_bits(1 << 24), Rate::MAX]) {
+            for bytes in [64, 1_064, 9_000] {
+                let (spent, exact) = spend(rate, bytes, 100_000);
+                let spent = u128::from(spent) << 24;
+                assert!(spent + (1 << 24) > exact, "{bytes} B at {rate:?} leave too fast");
+                assert!((spent - exact.min(spent)) * 10_000 <= exact, "{bytes} B at {rate:?} leave too slowly");
+            }
+        }
+    }
+
+    #[test]
+    fn after_an_idle_time_two_packets_leave_together() {
+        let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(8), Bytes::MAX);
+        let now = Stamp::from_bits(900_000_000);
+        let kilobyte = Bytes::new(1_000);
+        assert_eq!(pacer.depart(now, kilobyte), now);
+        assert_eq!(pacer.depart(now, kilobyte), now.after(Nanos::new(1_000)));
+    }
+
+    #[test]
+    fn a_packet_that_leaves_late_leaves_the_next_on_time() {
+        let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(8), Bytes::MAX);
+        assert_eq!(pacer.depart(Stamp::from_bits(0), Bytes::new(1_000)).to_bits(), 1_000);
+        assert_eq!(pacer.depart(Stamp::from_bits(1_300), Bytes::new(1_000)).to_bits(), 2_000);
+    }
+
+    #[test]
+    fn the_window_and_an_equal_rate_leave_the_gap_alone() {
+        let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(100), Bytes::MAX);
+        let before = pacer;
+        pacer.set(Rate::from_gbps(100), Bytes::new(5));
+        assert_eq!(pacer.window(), Bytes::new(5));
+        pacer.set(Rate::from_gbps(50), Bytes::new(5));
+        assert_eq!((pacer.rate(), pacer.next()), (Rate::from_gbps(50), before.next()));
+        pacer.set(Rate::from_gbps(100), Bytes::MAX);
+        assert_eq!(pacer, before);
+    }
+
+    #[test]
+    fn no_rate_and_no_size_lead_further_than_the_longest_gap() {
+        let mut random = Random(19);
+        let mut now = Stamp::from_bits(0);
+        let mut pacer = Pacer::new(now, Rate::ZERO, Bytes::MAX);
+        for _ in 0..100_000 {
+            let rate = Rate::from_bits(random.below(u32::MAX) >> random.below(32));
+            pacer.set(rate, Bytes::MAX);
+            let next = pacer.depart(now, Bytes::new(random.below(u32::MAX) >> random.below(32)));
+            assert!(next.is_due(now.after(Pacer::LONGEST)));
+            now = now.after(Nanos::new(random.below(1 << 30)));
+            pacer.settle(now);
+            assert!(now.since(pacer.next()) <= Pacer::LONGEST || pacer.next().since(now) <= Pacer::LONGEST);
+        }
+    }
+
+    #[test]
+    fn slower_rates_take_longer_gaps_down_to_none_at_all() {
+        let mut last = Nanos::ZERO;
+        for raw in [u32::MAX, 1 << 24, (1 << 24) - 1, 1 << 20, 1_000, 512, 300, 256, 255, 1, 0] {
+            let now = Stamp::from_bits(0);
+            let gap = Pacer::new(now, Rate::from_bits(raw), Bytes::MAX).depart(now, Bytes::new(1_500)).since(now);
+            assert!(gap >= last, "{raw}");
+            last = gap;
+        }
+    }
 }

@@ -23,6 +23,8 @@ struct Entry<S> {
     record: S,
 }
 
+const _: () = assert!(size_of::<Entry<[u32; 2]>>() == 16);
+
 const LIVE: u32 = 1 << 31;
 
 /// Records of at most `SETS * WAYS` flows, 8 bytes each beside the record.
@@ -128,5 +130,120 @@ impl<S> Entry<S> {
     #[inline]
     const fn staleness(&self, now: Stamp) -> u32 {
         if self.key == 0 { u32::MAX } else { now.since(self.seen).get() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::table::Random;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    const HORIZON: Nanos = Nanos::new(50_000);
+
+    fn at(nanos: u32) -> Stamp {
+        Stamp::from_bits(nanos)
+    }
+
+    #[test]
+    fn the_dead_go_first_then_the_expired_then_the_least_recently_seen() {
+        let mut table = PeerTable::<u32, 1, 3>::new(0);
+        let mut touch = |qpn, now, value| {
+            let (record, seen) = table.touch(Qpn::new(qpn), at(now), HORIZON, || value).unwrap();
+            (*record, seen)
+        };
+        assert_eq!(touch(1, 0, 10), (10, Seen::New));
+        assert_eq!(touch(2, 10, 20), (20, Seen::New));
+        assert_eq!(touch(3, 20, 30), (30, Seen::New));
+        assert_eq!(touch(1, 30, 99), (10, Seen::Known));
+        assert_eq!(touch(4, 40, 40), (40, Seen::Evicted));
+        assert_eq!(touch(3, 50, 99), (30, Seen::Known));
+        assert_eq!(touch(5, 50_031, 50), (50, Seen::New));
+        assert_eq!(touch(1, 50_032, 11), (11, Seen::Evicted));
+        assert_eq!((table.live(), table.evicted()), (3, 2));
+    }
+
+    #[test]
+    fn a_forgotten_flow_starts_afresh() {
+        let mut table = PeerTable::<u32, 2, 2>::new(0);
+        for qpn in [0, 0xff_ffff] {
+            assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, || 1).unwrap().0, 1);
+            table.forget(Qpn::new(qpn));
+            table.forget(Qpn::new(qpn));
+            assert_eq!(table.live(), 0);
+            assert_eq!(table.touch(Qpn::new(qpn), at(1), HORIZON, || 2), Some((&mut 2, Seen::New)));
+            table.forget(Qpn::new(qpn));
+        }
+    }
+
+    #[test]
+    fn a_swept_entry_does_not_come_to_life_when_the_stamps_wrap() {
+        let mut table = PeerTable::<u32, 4, 1>::new(0);
+        table.touch(Qpn::new(9), at(0), HORIZON, || 1);
+        for quarter_seconds in 1..=17u32 {
+            table.sweep(at(quarter_seconds.wrapping_mul(250_000_000)), HORIZON, 4);
+        }
+        // 2^32 ns later the stamp reads as if no time had passed.
+        assert_eq!(table.live(), 0);
+        assert_eq!(table.touch(Qpn::new(9), at(10), HORIZON, || 2), Some((&mut 2, Seen::New)));
+    }
+
+    #[test]
+    fn the_sweep_leaves_exactly_the_flows_within_the_horizon() {
+        let mut table = PeerTable::<u32, 16, 4>::new(0);
+        for qpn in 0..20 {
+            table.touch(Qpn::new(qpn), at(qpn * 5_000), HORIZON, || 0);
+        }
+        table.sweep(at(100_000), HORIZON, 16);
+        // Last seen at 50 us or later.
+        assert_eq!(table.live(), 10);
+    }
+
+    /// A million touches of four times more flows than fit, over ten wraps of the stamps, against a map that
+    /// remembers everything with full-width times.
+    #[test]
+    fn it_behaves_as_a_map_with_a_bounded_memory() {
+        const SETS: usize = 8;
+        const WAYS: usize = 4;
+        let mut table = PeerTable::<u32, SETS, WAYS>::new(0);
+        let mut known: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+        let mut random = Random(3);
+        let (mut now, mut evicted, mut swept) = (u64::from(u32::MAX - 1_000_000), 0, 0);
+        for step in 0..1_000_000 {
+            now += u64::from(1 + random.below(2_000) + 80_000 * u32::from(random.below(4) == 0));
+            let qpn = Qpn::new(random.below(SETS as u32 * WAYS as u32 * 4) * 0x1003);
+            let (set, stamp) = (place(qpn, 3), Stamp::from_bits(now as u32));
+            let neighbours: Vec<_> =
+                known.iter().filter(|&(&other, _)| place(Qpn::new(other), 3) == set).map(|(&q, &v)| (q, v)).collect();
+            let expected = if known.contains_key(&qpn.get()) {
+                Seen::Known
+            } else if neighbours.len() < WAYS {
+                Seen::New
+            } else {
+                let &(victim, (seen, _)) = neighbours.iter().min_by_key(|(_, (seen, _))| *seen).unwrap();
+                known.remove(&victim);
+                if now - seen > u64::from(HORIZON.get()) {
+                    Seen::New
+                } else {
+                    evicted += 1;
+                    Seen::Evicted
+                }
+            };
+            let (record, seen) = table.touch(qpn, stamp, HORIZON, || step).unwrap();
+            assert_eq!(seen, expected);
+            let entry = known.entry(qpn.get()).or_insert((now, step));
+            assert_eq!(*record, entry.1);
+            *record = record.wrapping_mul(31);
+            *entry = (now, *record);
+            if now - swept > 100_000_000 {
+                swept = now;
+                table.sweep(stamp, HORIZON, SETS);
+                known.retain(|_, (seen, _)| now - *seen <= u64::from(HORIZON.get()));
+            }
+            assert_eq!((table.live() as usize, table.evicted()), (known.len(), evicted));
+        }
     }
 }

@@ -17,10 +17,10 @@ impl Handle {
     /// The handle with these raw bits, as they came through a descriptor. Any word is safe: a table knows its own.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
+        Self(bits & (0xffff << 16 | Tag::GENERATION))
     }
 
-    /// The raw bits: the index in the low half, the generation in the highest byte.
+    /// The raw bits: the index in the high half, the generation in the lowest byte.
     #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
@@ -28,13 +28,12 @@ impl Handle {
 
     /// The index of the slot, below the capacity of its table.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
     pub const fn index(self) -> u16 {
-        self.0 as u16
+        (self.0 >> 16) as u16
     }
 
     const fn new(index: u16, tag: Tag) -> Self {
-        Self(tag.0 & Tag::GENERATION | index as u32)
+        Self((index as u32) << 16 | tag.0 & Tag::GENERATION)
     }
 }
 
@@ -68,34 +67,47 @@ impl fmt::Display for BindError {
 
 impl core::error::Error for BindError {}
 
-/// Eight bits of generation, odd while the slot is open, above 24 bits: the queue pair number of an open slot,
-/// the next free slot of a closed one.
+/// 24 bits above the eight of the generation, which is odd while the slot is open: the queue pair number of an open
+/// slot, the next free slot of a closed one. This way round no comparison needs a long constant.
 #[derive(Clone, Copy)]
 struct Tag(u32);
 
 impl Tag {
-    const GENERATION: u32 = 0xff << 24;
-    const OPEN: u32 = 1 << 24;
+    const GENERATION: u32 = 0xff;
+    const NEW: Self = Self(1 | UNBOUND.get() << 8);
 
     const fn is_open(self) -> bool {
-        self.0 & Self::OPEN != 0
+        self.0 & 1 != 0
+    }
+
+    /// Whether the slot is open, and in the handle's generation.
+    const fn is_of(self, handle: Handle) -> bool {
+        self.is_open() && (self.0 ^ handle.0) & Self::GENERATION == 0
     }
 
     const fn qpn(self) -> Qpn {
-        Qpn::new(self.0)
+        Qpn::new(self.0 >> 8)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a closed slot's link is the low half")]
+    #[expect(clippy::cast_possible_truncation, reason = "a closed slot holds 16 bits above the generation")]
     const fn link(self) -> u16 {
-        self.0 as u16
+        (self.0 >> 8) as u16
     }
 
-    const fn with(self, low: u32) -> Self {
-        Self(self.0 & Self::GENERATION | low)
+    const fn with_qpn(self, qpn: Qpn) -> Self {
+        Self(self.0 & Self::GENERATION | qpn.get() << 8)
     }
 
-    const fn next_generation(self, low: u32) -> Self {
-        Self((self.0 & Self::GENERATION).wrapping_add(Self::OPEN) | low)
+    const fn opened(self) -> Self {
+        self.next(UNBOUND.get())
+    }
+
+    const fn closed(self, link: u16) -> Self {
+        self.next(link as u32)
+    }
+
+    const fn next(self, above: u32) -> Self {
+        Self(self.0.wrapping_add(1) & Self::GENERATION | above << 8)
     }
 }
 
@@ -104,6 +116,8 @@ struct Slot<T> {
     value: T,
     tag: Tag,
 }
+
+const _: () = assert!(size_of::<Handle>() == 4 && size_of::<Slot<[u32; 13]>>() == 56);
 
 /// No slot: the end of the free list, an empty place of the map.
 const NONE: u16 = u16::MAX;
@@ -157,27 +171,27 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// Takes in a flow, or hands it back when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
         let index = self.free;
-        let tag = if let Some(slot) = self.slots.get_mut(usize::from(index)) {
+        let handle = if let Some(slot) = self.slots.get_mut(usize::from(index)) {
             self.free = slot.tag.link();
-            let tag = slot.tag.next_generation(UNBOUND.get());
+            let tag = slot.tag.opened();
             *slot = Slot { value, tag };
             Handle::new(index, tag)
         } else {
             let Ok(index) = u16::try_from(self.slots.len()) else { return Err(value) };
-            let tag = Tag(Tag::OPEN).with(UNBOUND.get());
+            let tag = Tag::NEW;
             self.slots.push(Slot { value, tag }).map_err(|slot| slot.value)?;
             Handle::new(index, tag)
         };
         self.open = self.open.saturating_add(1);
-        Ok(tag)
+        Ok(handle)
     }
 
     /// Lets a flow go, and its number with it; `None` when it was closed before.
     pub fn close(&mut self, handle: Handle) -> Option<T> {
         let slot = *self.slot(handle)?;
-        self.unmap(handle.index(), slot.tag.qpn());
+        self.unmap(slot.tag.qpn());
         let free = self.free;
-        self.slot_mut(handle)?.tag = slot.tag.next_generation(u32::from(free));
+        self.slot_mut(handle)?.tag = slot.tag.closed(free);
         self.free = handle.index();
         self.open = self.open.saturating_sub(1);
         Some(slot.value)
@@ -242,7 +256,7 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
             if let Some(entry @ &mut NONE) = self.map.get_mut(place) {
                 *entry = handle.index();
                 let slot = self.slot_mut(handle).ok_or(BindError::Stale)?;
-                slot.tag = slot.tag.with(qpn.get());
+                slot.tag = slot.tag.with_qpn(qpn);
                 return Ok(());
             }
             place = place.wrapping_add(1) & Self::MASK;
@@ -252,16 +266,12 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     #[inline]
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
-        self.slots
-            .get(usize::from(handle.index()))
-            .filter(|slot| slot.tag.is_open() && Handle::new(handle.index(), slot.tag) == handle)
+        self.slots.get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
     #[inline]
     fn slot_mut(&mut self, handle: Handle) -> Option<&mut Slot<T>> {
-        self.slots
-            .get_mut(usize::from(handle.index()))
-            .filter(|slot| slot.tag.is_open() && Handle::new(handle.index(), slot.tag) == handle)
+        self.slots.get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
     /// The slot bound to a number and its place in the map. An unbound slot is in no place, so the number that
@@ -281,10 +291,9 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         None
     }
 
-    /// Takes a slot out of the map and closes the gap, so that no run is broken and no tombstone stays.
-    fn unmap(&mut self, index: u16, qpn: Qpn) {
-        let Some((found, mut gap)) = self.probe(qpn) else { return };
-        debug_assert_eq!(found, index);
+    /// Takes a number out of the map and closes the gap, so that no run is broken and no tombstone stays.
+    fn unmap(&mut self, qpn: Qpn) {
+        let Some((_, mut gap)) = self.probe(qpn) else { return };
         let mut place = gap;
         loop {
             place = place.wrapping_add(1) & Self::MASK;
@@ -310,5 +319,170 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 impl<T: Copy, const N: usize, const MAP: usize> Default for SlotTable<T, N, MAP> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::table::Random;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    #[test]
+    fn one_flow_too_many_is_handed_back_and_changes_nothing() {
+        let mut table = SlotTable::<u32, 127, 256>::new();
+        let handles: Vec<_> = (0..127).map(|value| table.open(value).unwrap()).collect();
+        assert_eq!(table.open(127), Err(127));
+        assert_eq!(table.len(), 127);
+        for (value, &handle) in handles.iter().enumerate() {
+            assert_eq!(table.get(handle), Some(&(value as u32)));
+        }
+    }
+
+    #[test]
+    fn a_full_table_takes_a_flow_for_each_that_leaves() {
+        let mut table = SlotTable::<u32, 16, 32>::new();
+        let mut handles: Vec<_> = (0..16).map(|value| table.open(value).unwrap()).collect();
+        let mut random = Random(7);
+        for value in 0..1_000_000 {
+            let which = random.below(16) as usize;
+            assert!(table.close(handles[which]).is_some());
+            assert_eq!(table.get(handles[which]), None);
+            handles[which] = table.open(value).unwrap();
+            assert_eq!(table.open(0), Err(0));
+        }
+    }
+
+    #[test]
+    fn the_links_reach_sixty_five_thousand_flows() {
+        let mut table = std::boxed::Box::new(SlotTable::<u8, 65_535, 131_072>::new());
+        for number in 0..65_535u32 {
+            let handle = table.open(0).unwrap();
+            table.bind(handle, Qpn::new(number.wrapping_mul(0x101))).unwrap();
+        }
+        assert_eq!(table.open(0), Err(0));
+        for number in 0..65_535u32 {
+            assert!(table.find(Qpn::new(number.wrapping_mul(0x101))).is_some());
+        }
+    }
+
+    #[test]
+    fn a_closed_handle_finds_nothing_whatever_comes_after() {
+        let mut table = SlotTable::<u32, 2, 4>::new();
+        let old = table.open(1).unwrap();
+        assert_eq!(table.close(old), Some(1));
+        assert_eq!(table.close(old), None);
+        for value in 2..128 {
+            assert_eq!(table.get(old), None);
+            assert_eq!(table.bind(old, Qpn::new(5)), Err(BindError::Stale));
+            let new = table.open(value).unwrap();
+            assert_eq!(new.index(), old.index());
+            assert_eq!(table.get(old), None);
+            assert_eq!(table.close(new), Some(value));
+        }
+    }
+
+    #[test]
+    fn no_word_is_a_handle_but_those_given_out() {
+        let mut table = SlotTable::<u32, 4, 8>::new();
+        let open = table.open(1).unwrap();
+        let closed = table.open(2).unwrap();
+        table.close(closed);
+        for generation in 0..=0xff {
+            for index in [0, 1, 2, 3, 4, 0xffff] {
+                let handle = Handle::from_bits(index << 16 | generation);
+                assert_eq!(table.get(handle).is_some(), handle == open);
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_belongs_to_one_flow_and_a_flow_has_one_number() {
+        let mut table = SlotTable::<u32, 4, 8>::new();
+        let (a, b) = (table.open(1).unwrap(), table.open(2).unwrap());
+        assert_eq!(table.qpn(a), None);
+        assert_eq!(table.find(Qpn::new(0xff_ffff)), None);
+        assert_eq!(table.bind(a, Qpn::new(0xff_ffff)), Err(BindError::Multicast));
+        assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
+        assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
+        assert_eq!(table.bind(a, Qpn::new(18)), Err(BindError::Bound));
+        assert_eq!(table.bind(b, Qpn::new(17)), Err(BindError::Taken));
+        assert_eq!(table.find(Qpn::new(17)), Some(a));
+        assert_eq!(table.find(Qpn::new(18)), None);
+        table.close(a);
+        assert_eq!(table.find(Qpn::new(17)), None);
+        assert_eq!(table.bind(b, Qpn::new(17)), Ok(()));
+        assert_eq!(table.find_mut(Qpn::new(17)).map(|(handle, value)| (handle, *value)), Some((b, 2)));
+    }
+
+    #[test]
+    fn a_look_up_never_takes_more_than_the_stated_probes() {
+        let mut table = SlotTable::<u32, 256, 512>::new();
+        let mut near = (0..1 << 20).map(Qpn::new).filter(|&qpn| place(qpn, 9) == 500);
+        let first = table.open(0).unwrap();
+        table.bind(first, near.next().unwrap()).unwrap();
+        for _ in 1..128 {
+            let handle = table.open(0).unwrap();
+            table.bind(handle, near.next().unwrap()).unwrap();
+        }
+        let (late, qpn) = (table.open(0).unwrap(), near.next().unwrap());
+        assert_eq!(table.bind(late, qpn), Err(BindError::Crowded));
+        assert_eq!((table.qpn(late), table.find(qpn)), (None, None));
+        table.close(first);
+        assert_eq!(table.bind(late, qpn), Ok(()));
+        assert_eq!(table.find(qpn), Some(late));
+    }
+
+    /// A million steps at full load against maps, with numbers that crowd the end of the map and run over it.
+    #[test]
+    fn it_behaves_as_two_maps_do() {
+        const N: usize = 64;
+        let mut table = SlotTable::<u32, N, 128>::new();
+        let crowd = (0..1 << 22).map(Qpn::new).filter(|&qpn| place(qpn, 7) >= 120).take(40);
+        let numbers: Vec<_> = crowd.chain((0..60).map(|n| Qpn::new(n * 0x1_0001))).collect();
+        let mut flows: Vec<(Handle, u32, Option<Qpn>)> = Vec::new();
+        let mut bound = BTreeMap::new();
+        let mut random = Random(1);
+        for step in 0..1_000_000 {
+            let number = numbers[random.below(100) as usize];
+            if flows.len() == N {
+                assert_eq!(table.open(step), Err(step));
+                let (handle, value, qpn) = flows.swap_remove(random.below(N as u32) as usize);
+                assert_eq!(table.close(handle), Some(value));
+                qpn.map(|qpn| bound.remove(&qpn.get()));
+            } else {
+                flows.push((table.open(step).unwrap(), step, None));
+            }
+            let chosen = random.below(flows.len() as u32) as usize;
+            let (handle, value, qpn) = &mut flows[chosen];
+            *value = value.wrapping_add(1);
+            *table.get_mut(*handle).unwrap() = *value;
+            let expected = match (&qpn, bound.contains_key(&number.get())) {
+                (Some(own), _) if *own == number => Ok(()),
+                (Some(_), _) => Err(BindError::Bound),
+                (None, true) => Err(BindError::Taken),
+                (None, false) => Ok(()),
+            };
+            assert_eq!(table.bind(*handle, number), expected);
+            if expected.is_ok() {
+                *qpn = Some(number);
+                bound.insert(number.get(), *handle);
+            }
+            let wanted = numbers[random.below(100) as usize];
+            assert_eq!(table.find(wanted), bound.get(&wanted.get()).copied());
+            if step % 1_024 == 0 {
+                for wanted in &numbers {
+                    assert_eq!(table.find(*wanted), bound.get(&wanted.get()).copied());
+                }
+                for &(handle, value, qpn) in &flows {
+                    assert_eq!((table.get(handle), table.qpn(handle)), (Some(&value), qpn));
+                    assert_eq!(table.at(handle.index()), Some(handle));
+                }
+                assert_eq!(table.len(), flows.len());
+            }
+        }
     }
 }
