@@ -1,5 +1,6 @@
 //! The verbs of the program, one file each.
 
+mod check;
 mod list;
 mod replay;
 mod run;
@@ -17,6 +18,8 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
+    /// Runs everything that CI checks.
+    Check(check::Args),
     /// Shows algorithms, their parameters and presets, and cores.
     List(list::Args),
     /// Replays a capture on the library, and on a core with the firmware.
@@ -40,6 +43,7 @@ impl Cli {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
+            Verb::Check(args) => check::run(&args),
             Verb::List(args) => list::run(&args),
             Verb::Replay(args) => replay::run(&args),
             Verb::Run(args) => run::run(&args),

@@ -393,10 +393,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         let positive = matches!(roce.aeth().map(|aeth| aeth.syndrome), Some(Syndrome::Ack { .. }));
         let flow = self.flows.of_ack(source, target, roce.bth.dest_qp.get(), roce.bth.psn);
         self.carry_out_orders(now)?;
-        if let Some(flow) = flow.filter(|_| positive) {
-            if let Some(rtt) = self.flows.acked(flow, roce.bth.psn, now) {
-                self.rtt.add(rtt);
-            }
+        if let Some(flow) = flow.filter(|_| positive)
+            && let Some(rtt) = self.flows.acked(flow, roce.bth.psn, now)
+        {
+            self.rtt.add(rtt);
         }
         Ok(())
     }
