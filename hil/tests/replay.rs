@@ -147,18 +147,14 @@ fn malformed_frames_are_counted_and_change_no_state() {
     let bad = folder.path().join("bad.pcapng");
     let mut writer = Writer::create(&bad, &["tap"]).unwrap();
     let mut reader = Reader::open(&good).unwrap();
-    let damage: [(&str, fn(&mut Vec<u8>)); 5] = [
-        ("ihl", |frame| frame[14] = 0x44),
-        ("ip_length", |frame| frame[16] = 0xff),
-        ("udp_length", |frame| frame[38] = 0xff),
-        ("icrc", |frame| *frame.last_mut().unwrap() ^= 1),
-        ("bth_version", |frame| frame[43] |= 1),
-    ];
+    // The reason, the byte at fault, the bits turned in it.
+    let damage =
+        [("ihl", 14, 1), ("ip_length", 16, 0x80), ("udp_length", 38, 0x80), ("icrc", 52, 1), ("bth_version", 43, 1)];
     while let Some(record) = reader.next().unwrap() {
         let original = record.bytes.to_vec();
-        for (_, harm) in damage.iter().take(usize::from(record.number % 7 == 0) * damage.len()) {
+        for &(_, at, bits) in damage.iter().take(usize::from(record.number % 7 == 0) * damage.len()) {
             let mut frame = original.clone();
-            harm(&mut frame);
+            frame[at] ^= bits;
             writer.write(0, record.timestamp_ns, &frame, record.original_len).unwrap();
         }
         writer.write(0, record.timestamp_ns, &original, record.original_len).unwrap();
@@ -167,7 +163,7 @@ fn malformed_frames_are_counted_and_change_no_state() {
 
     let (good, bad) = (json(&good, &[]), json(&bad, &[]));
     let harmed = good["frames"]["total"].as_u64().unwrap() / 7;
-    for (reason, _) in damage {
+    for (reason, ..) in damage {
         assert_eq!(bad["frames"]["dropped"][reason], harmed, "{reason}");
     }
     assert_eq!(bad["icrc"]["invalid"], harmed);
