@@ -1,8 +1,9 @@
 //! The firmware on the model beside the library: equal, and seen to differ when it is disturbed.
 
 use anyhow::Result;
+use cc_core::wire::{Mac, Pfc};
 use hil::board::Pace;
-use hil::capture::Reader;
+use hil::capture::{Reader, Writer};
 use hil::core::{Core, Ibex};
 use hil::firmware;
 use hil::replay::board;
@@ -62,6 +63,64 @@ fn the_image_decides_as_the_library_does_in_lockstep_and_in_real_time() {
     assert_eq!(report["core"]["difference"], Value::Null);
     assert_eq!(report["core"]["identical"], true);
     assert!(report["core"]["ring_overflows"].as_u64().unwrap() > 0);
+}
+
+/// The capture with every frame cut to so many bytes, and this frame after the given number of others.
+fn edited(trace: &Path, snap: usize, after: u64, extra: Option<&[u8]>) -> PathBuf {
+    let path = trace.with_file_name("edited.pcapng");
+    let mut writer = Writer::create(&path, &["tap"]).unwrap();
+    let mut reader = Reader::open(trace).unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        let kept = &record.bytes[..record.bytes.len().min(snap)];
+        writer.write(0, record.timestamp_ns, kept, record.original_len).unwrap();
+        if let Some(frame) = extra.filter(|_| record.number == after) {
+            writer.write(0, record.timestamp_ns, frame, frame.len() as u32).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    path
+}
+
+#[test]
+fn a_snap_length_that_keeps_the_headers_changes_no_decision() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    let whole = replay(&trace, &[]);
+    // Enough for a connection request up to its starting PSN.
+    let cut = replay(&edited(&trace, 134, 0, None), &[]);
+    assert_eq!(cut["frames"]["dropped"], whole["frames"]["dropped"]);
+    assert!(cut["icrc"]["unchecked"].as_u64().unwrap() > 1_000);
+    assert_eq!(cut["icrc"]["unchecked"], cut["frames"]["truncated"]);
+    for key in ["np", "rp", "cnps", "flows", "rates"] {
+        assert_eq!(cut[key], whole[key], "{key}");
+    }
+    assert_eq!(cut["core"]["identical"], true);
+}
+
+#[test]
+fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    let mut pfc = [0; 60];
+    let port = {
+        let mut reader = Reader::open(&trace).unwrap();
+        let mut record = reader.next().unwrap().unwrap();
+        while record.bytes.len() < 1_000 {
+            record = reader.next().unwrap().unwrap();
+        }
+        Mac::new(record.bytes[..6].try_into().unwrap())
+    };
+    Pfc { enabled: 0xff, quanta: [u16::MAX; 8] }.emit(port, &mut pfc).unwrap();
+    let paused = edited(&trace, usize::MAX, 100, Some(&pfc));
+
+    // Eight hosts send to that port: nobody knows which of them it was.
+    let all = replay(&paused, &[]);
+    assert_eq!((&all["frames"]["pfc"], &all["frames"]["pfc_unattributed"]), (&1.into(), &1.into()));
+    assert_eq!(all["core"]["cycles"]["pause"], Value::Null);
+    let one = replay(&paused, &["--nic", "10.0.0.1"]);
+    assert_eq!((&one["frames"]["pfc"], &one["frames"]["pfc_unattributed"]), (&1.into(), &0.into()));
+    assert!(one["core"]["cycles"]["pause"]["max"].as_u64().unwrap() > 0);
+    assert_eq!(one["core"]["identical"], true);
 }
 
 /// A NIC in lockstep whose image loses the top bit of a flow's alpha before its second CNP.
