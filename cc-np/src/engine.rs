@@ -204,7 +204,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         } else {
             self.flows.touch(roce.bth.dest_qp, now.stamp(), memory, open)
         };
-        // Every number belongs to a set: the compiler drops this branch.
+        // Every number belongs to a set.
         let Some((record, _)) = touched else { return Answer::default() };
         let arrival = Arrival {
             psn: roce.bth.psn,

@@ -74,8 +74,9 @@ pub fn random_capture(seed: u64, events: u32) -> Vec<u8> {
                 let step = [1, 1, 1, 1, 1, 1, 0, 7][random.below(8) as usize];
                 psn[flow as usize] = psn[flow as usize].wrapping_add(step);
                 let ecn = Ecn::from_bits(random.draw() as u8);
-                let opcode = [opcode::SEND_FIRST, opcode::SEND_MIDDLE, opcode::SEND_LAST, opcode::SEND_ONLY, 0x0d, 0x81]
-                    [random.below(5) as usize];
+                let opcode =
+                    [opcode::SEND_FIRST, opcode::SEND_MIDDLE, opcode::SEND_LAST, opcode::SEND_ONLY, 0x0d, 0x81]
+                        [random.below(5) as usize];
                 let payload = vec![0; random.below(1_025) as usize];
                 let bth = Bth { opcode, psn: Psn::new(psn[flow as usize]), ..to_receiver(flow) };
                 Frame { bth, payload: &payload, ..between(flow, true, ecn) }.emit::<HostCrc>(&mut buffer)
@@ -99,7 +100,8 @@ pub fn random_capture(seed: u64, events: u32) -> Vec<u8> {
             18 => Ok(pause(&mut random, &mut buffer)),
             _ => {
                 let bth = Bth { opcode: opcode::SEND_ONLY, ..to_receiver(flow) };
-                let built = Frame { bth, payload: &[0; 64], ..between(flow, true, Ecn::Ce) }.emit::<HostCrc>(&mut buffer);
+                let built =
+                    Frame { bth, payload: &[0; 64], ..between(flow, true, Ecn::Ce) }.emit::<HostCrc>(&mut buffer);
                 let at = 12 + random.below(90) as usize;
                 buffer[at] ^= 1 << random.below(8);
                 built

@@ -3,6 +3,7 @@
 mod check;
 mod list;
 mod replay;
+mod rtl;
 mod run;
 mod synth;
 
@@ -24,6 +25,8 @@ enum Verb {
     List(list::Args),
     /// Replays a capture on the library, and on a core with the firmware.
     Replay(replay::Args),
+    /// Compares the model of Ibex with its RTL, cycle by cycle: needs verilator, g++ and pip.
+    Rtl(rtl::Args),
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
     /// Writes a capture of a congested port, made by the simulated fabric.
@@ -46,6 +49,7 @@ impl Cli {
             Verb::Check(args) => check::run(&args),
             Verb::List(args) => list::run(&args),
             Verb::Replay(args) => replay::run(&args),
+            Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),
             Verb::Synth(args) => synth::run(&args),
         }

@@ -32,6 +32,8 @@ pub struct Ibex {
     pub(super) free: u64,
     /// The next instruction has left the fetch stage: nothing can come between any more.
     handed_over: bool,
+    /// An interrupt is to be taken in the cycle from which on decode is `free`.
+    interrupted: bool,
     /// An instruction that stopped at a device has not retired yet.
     pub(super) unretired: bool,
     /// A load that waits for its device.
@@ -72,6 +74,7 @@ impl Ibex {
             start: 0,
             free: 0,
             handed_over: true,
+            interrupted: false,
             unretired: false,
             awaited: None,
             target: entry,
@@ -139,22 +142,24 @@ impl Ibex {
                 _ => return Some(self.reached(until)),
             }
         }
-        let mut cycle = self.free.min(self.start.saturating_sub(1));
+        let mut cycle = if self.interrupted { self.free } else { self.free.min(self.start.saturating_sub(1)) };
         while !self.handed_over {
             if cycle >= until {
                 return Some(self.reached(until));
             }
             let interrupts = self.interrupts(cycle);
-            if interrupts != 0 && cycle >= self.free {
+            if std::mem::take(&mut self.interrupted) && interrupts != 0 {
                 self.interrupt(cycle, interrupts);
                 cycle = self.free;
                 continue;
             }
+            self.interrupted = interrupts != 0 && cycle >= self.free;
             // A pending interrupt keeps the next instruction out, even if it is disabled a cycle later.
             let wanted = interrupts == 0 && cycle + 1 >= self.start;
             self.handed_over = wanted && self.fetched(cycle);
             cycle += 1;
             self.start = self.start.max(if wanted { cycle } else { 0 });
+            self.free = if self.interrupted { cycle } else { self.free };
         }
         (self.start >= until).then(|| self.reached(until))
     }
@@ -170,7 +175,7 @@ impl Ibex {
         prefetch.hand_over(cycle, head(&self.memory, self.pc))
     }
 
-    /// Takes an interrupt, decided in `cycle`.
+    /// Takes an interrupt in `cycle`, one after that in which the core found an empty decode stage and one pending.
     fn interrupt(&mut self, cycle: u64, pending: u32) {
         self.start = cycle;
         let vector = self.csr.interrupt(self.pc, pending);
