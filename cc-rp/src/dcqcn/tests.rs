@@ -224,7 +224,7 @@ fn a_notification_cuts_at_the_end_of_the_monitor_period() {
     assert_eq!(flow.on(4_000, PLAIN).rate, PORT.line_rate);
     let cut = flow.on(4_001, Event::Wake).rate;
     // The first of four ticks saw a notification, the other three none.
-    assert_eq!(flow.state.alpha, 1008);
+    assert_eq!(flow.state.alpha & ONES, 1008);
     let line = u64::from(PORT.line_rate.to_bits());
     assert_eq!(u64::from(cut.to_bits()), line - ((line * 1008) >> 11));
 }
@@ -237,7 +237,7 @@ fn g_is_the_retained_share() {
     let mut flow = Flow::new(&params);
     for us in 0..100 {
         flow.on(us * US, PLAIN);
-        assert_eq!(flow.state.alpha, 1023, "notified in every period, alpha stands");
+        assert_eq!(flow.state.alpha & ONES, 1023, "notified in every period, alpha stands");
     }
 }
 
@@ -582,7 +582,7 @@ impl<'a> Reference<'a> {
         }
         match event {
             Event::Cnp { hint } => self.notified(now, hint),
-            Event::Sent { bytes, .. } if self.limited && p.counts_bytes => {
+            Event::Sent { bytes, .. } if self.limited && p.has(COUNTS_BYTES) => {
                 self.bytes += u64::from(bytes.get());
                 while self.limited && self.bytes >= u64::from(p.byte_period.length) {
                     self.bytes -= u64::from(p.byte_period.length);
@@ -620,7 +620,7 @@ impl<'a> Reference<'a> {
         match &p.alpha {
             Alpha::Sampled { .. } => {
                 self.notified_cut = true;
-                self.notified_alpha |= !first || p.first_counts;
+                self.notified_alpha |= !first || p.has(FIRST_COUNTS);
             }
             Alpha::Restarted { kept, gain, decay } => {
                 if now < self.barred_until {
@@ -631,8 +631,8 @@ impl<'a> Reference<'a> {
                 let faded = Frac::from_bits(self.alpha).times(left).to_bits();
                 self.alpha = ((u64::from(faded) * u64::from(*kept)) >> 32) as u32 + gain;
                 self.raised = now;
-                let share = u64::from(if p.alpha_first { self.alpha } else { faded });
-                self.cut(now, (share << u32::from(p.cuts_by_alpha)).min(u64::from(u32::MAX)));
+                let share = u64::from(if p.has(ALPHA_FIRST) { self.alpha } else { faded });
+                self.cut(now, (share << u32::from(p.has(CUTS_BY_ALPHA))).min(u64::from(u32::MAX)));
                 self.barred_until = now + u64::from(p.cut_period.length);
             }
         }
@@ -649,7 +649,7 @@ impl<'a> Reference<'a> {
 
     fn cut(&mut self, now: u64, share: u64) {
         let p = self.params;
-        if p.clamps || (p.clamps_after_time && self.stages[0] != 0) || self.stages[1] != 0 {
+        if p.has(CLAMPS) || (p.has(CLAMPS_AFTER_TIME) && self.stages[0] != 0) || self.stages[1] != 0 {
             self.target = self.current;
         }
         let least = u64::from(p.least_share.to_bits());
@@ -665,15 +665,15 @@ impl<'a> Reference<'a> {
         self.stages[clock] = (self.stages[clock] + 1).min(63);
         let (low, high) = (self.stages[0].min(self.stages[1]), self.stages[0].max(self.stages[1]));
         let threshold = u64::from(p.threshold);
-        let hyper = if p.hyper_follows { high - 1 } else { low };
+        let hyper = if p.has(HYPER_FOLLOWS) { high - 1 } else { low };
         let step = if high <= threshold {
             0
         } else if hyper <= threshold {
             u64::from(p.additive.to_bits())
         } else {
-            u64::from(p.hyper.to_bits()) * if p.hyper_is_constant { 1 } else { hyper - threshold }
+            u64::from(p.hyper.to_bits()) * if p.has(HYPER_IS_CONSTANT) { 1 } else { hyper - threshold }
         };
-        if p.far_target_drops && self.stages.contains(&1) && self.target > 10 * self.current {
+        if p.has(FAR_TARGET_DROPS) && self.stages.contains(&1) && self.target > 10 * self.current {
             self.target /= 8;
         } else {
             self.target = (self.target + step).min(u64::from(p.ceiling.to_bits()));
@@ -683,7 +683,7 @@ impl<'a> Reference<'a> {
             self.current = self.target;
         }
         let pending = p.is_sampled() && self.notified_cut;
-        if p.releases && !pending && self.current == u64::from(p.ceiling.to_bits()) {
+        if !p.has(KEEPS_LIMITER) && !pending && self.current == u64::from(p.ceiling.to_bits()) {
             self.limited = false;
         }
     }
