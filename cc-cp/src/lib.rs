@@ -28,20 +28,9 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-pub mod engine;
-pub mod event;
-pub mod machine;
-pub mod pcg;
-pub mod red;
-pub mod verdict;
-
-pub use engine::{CpCounters, CpEngine, CpError};
-pub use event::Packet;
-pub use machine::{CongestionPoint, Cx};
-pub use verdict::Verdict;
-
-/// Hands the registry of congestion points to `$consumer!`: for each its number, the bytes of one queue's state, and
-/// where it lives. The one line to add for a new algorithm.
+/// Hands the list of algorithms to a macro, one line each: number, bytes of one queue's state, module and type.
+///
+/// An algorithm is one file and one line here. Numbers are never used twice; the size is asserted.
 #[macro_export]
 macro_rules! for_each_cp {
     ($consumer:ident) => {
@@ -51,12 +40,28 @@ macro_rules! for_each_cp {
     };
 }
 
-macro_rules! assert_sizes {
-    ($($id:literal, $bytes:literal, $module:ident::$machine:ident;)+) => {
-        $(const _: () = assert!(
-            size_of::<$module::$machine>() == $bytes,
-            concat!(stringify!($machine), ": the state size in the registry is stale")
-        );)+
+macro_rules! declare {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+        $(
+            pub mod $module;
+            const _: () = assert!(
+                size_of::<$module::$machine>() == $bytes,
+                concat!(stringify!($machine), ": the size in the registry is stale"),
+            );
+        )+
     };
 }
-for_each_cp!(assert_sizes);
+
+for_each_cp!(declare);
+
+pub mod engine;
+pub mod event;
+pub mod machine;
+pub mod pcg;
+pub mod registry;
+pub mod verdict;
+
+pub use engine::{CpCounters, CpEngine, CpError};
+pub use event::Packet;
+pub use machine::{CongestionPoint, Cx};
+pub use verdict::Verdict;

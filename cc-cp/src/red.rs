@@ -198,13 +198,17 @@ mod tests {
 
     #[test]
     fn marks_follow_the_line_of_figure_1() {
-        let mut bench = Bench::new(&preset("paper"), 1);
-        for queued in [5_001_u32, 20_000, 102_500, 150_000, 199_999, 200_000] {
-            let p = 0.01 * f64::from(queued - 5_000) / 195_000.0;
-            let expected = p * f64::from(PACKETS);
-            let sigma = (expected * (1.0 - p)).sqrt();
-            let marked = f64::from(bench.share(queued));
-            assert!((marked - expected).abs() <= 3.0 * sigma.max(1.0), "{queued} B: {marked} marks for {expected}");
+        for name in ["paper", "ns3_rdma"] {
+            let settings = preset(name);
+            let RedSettings { kmin, kmax, pmax, .. } = settings;
+            let mut bench = Bench::new(&settings, 1);
+            for queued in [kmin + 1, kmin + 15_000, (kmin + kmax) / 2, kmax - 50_000, kmax - 1, kmax] {
+                let p = f64::from(pmax) / 1e6 * f64::from(queued - kmin) / f64::from(kmax - kmin);
+                let expected = p * f64::from(PACKETS);
+                let sigma = (expected * (1.0 - p)).sqrt();
+                let marked = f64::from(bench.share(queued));
+                assert!((marked - expected).abs() <= 3.0 * sigma.max(1.0), "{queued} B: {marked} marks for {expected}");
+            }
         }
     }
 

@@ -36,6 +36,36 @@ cc_core::settings! {
     }
 }
 
+/// As published.
+pub const PAPER: Preset<DcqcnSettings> = Preset {
+    name: "paper",
+    source: "DCQCN+ (ICNP'18) II-B.2 and Table I: N = 50 us; DSCP, priority: NVIDIA \"DCQCN CC Parameters\"; \
+             port bound: ours, above the packet rate of 1,000-byte packets at 80 Gb/s",
+    values: DcqcnSettings {
+        min_time_between_cnps: 50,
+        cnp_dscp: 48,
+        cnp_802p_prio: 6,
+        cnp_port_interval: 100,
+        cnp_port_burst: 1_000,
+        cnp_sequence: 0,
+    },
+};
+
+/// As current firmware has it.
+pub const VENDOR: Preset<DcqcnSettings> = Preset {
+    name: "vendor",
+    source: "NVIDIA \"DCQCN CC Parameters\" and public mlxconfig dumps (0, 2 or 4 us by firmware: the newest); \
+             port bound: ours, as in `paper`",
+    values: DcqcnSettings { min_time_between_cnps: 4, ..PAPER.values },
+};
+
+/// As a ConnectX-4 was measured.
+pub const CX4: Preset<DcqcnSettings> = Preset {
+    name: "cx4",
+    source: "DCQCN+ (ICNP'18) Table I: N = 0; section III-C: a ConnectX-4 makes about one CNP per us",
+    values: DcqcnSettings { min_time_between_cnps: 0, cnp_port_interval: 1_000, cnp_port_burst: 1, ..PAPER.values },
+};
+
 /// What the machine computes with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
@@ -43,6 +73,21 @@ pub struct Params {
     interval: Nanos,
     sequence: bool,
     outlet: CnpOutlet,
+}
+
+impl Params {
+    /// The parameters of settings that are in range, as those of presets are; others must go by
+    /// [`NotificationPoint::check`].
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
+    pub const fn new(settings: &DcqcnSettings) -> Self {
+        let marking =
+            CnpMarking { dscp: settings.cnp_dscp as u8, priority: settings.cnp_802p_prio as u8, ecn: Ecn::Ect0 };
+        Self {
+            interval: Nanos::new(settings.min_time_between_cnps.saturating_mul(1_000)),
+            sequence: settings.cnp_sequence == 1,
+            outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
+        }
+    }
 }
 
 /// How long a flow's count of CNPs outlives its last marked packet. What a machine may ask the table to remember
@@ -72,60 +117,12 @@ impl NotificationPoint for Dcqcn {
     type Params = Params;
 
     const NAME: &'static str = "dcqcn";
-    const PRESETS: &'static [Preset<DcqcnSettings>] = &[
-        Preset {
-            name: "paper",
-            source: "DCQCN+ (ICNP'18) II-B.2 and Table I: N = 50 us; DSCP, priority: NVIDIA \"DCQCN CC Parameters\"; \
-                     port bound: ours, above the packet rate of 1,000-byte packets at 80 Gb/s",
-            values: DcqcnSettings {
-                min_time_between_cnps: 50,
-                cnp_dscp: 48,
-                cnp_802p_prio: 6,
-                cnp_port_interval: 100,
-                cnp_port_burst: 1_000,
-                cnp_sequence: 0,
-            },
-        },
-        Preset {
-            name: "vendor",
-            source: "NVIDIA \"DCQCN CC Parameters\" and public mlxconfig dumps (0, 2 or 4 us by firmware: the newest); \
-                     port bound: ours, as in `paper`",
-            values: DcqcnSettings {
-                min_time_between_cnps: 4,
-                cnp_dscp: 48,
-                cnp_802p_prio: 6,
-                cnp_port_interval: 100,
-                cnp_port_burst: 1_000,
-                cnp_sequence: 0,
-            },
-        },
-        Preset {
-            name: "cx4",
-            source: "DCQCN+ (ICNP'18) Table I: N = 0; section III-C: a ConnectX-4 makes about one CNP per us",
-            values: DcqcnSettings {
-                min_time_between_cnps: 0,
-                cnp_dscp: 48,
-                cnp_802p_prio: 6,
-                cnp_port_interval: 1_000,
-                cnp_port_burst: 1,
-                cnp_sequence: 0,
-            },
-        },
-    ];
+    const PRESETS: &'static [Preset<DcqcnSettings>] = &[PAPER, VENDOR, CX4];
+    const BLANK: Self = Self { last_cnp: Stamp::from_bits(0), seq: 0, silent: false };
 
-    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
     fn check(settings: &DcqcnSettings, _port: &Port) -> Result<Params, ParamError> {
         settings.in_range()?;
-        let marking = CnpMarking {
-            dscp: settings.cnp_dscp as u8,
-            priority: settings.cnp_802p_prio as u8,
-            ..CnpMarking::default()
-        };
-        Ok(Params {
-            interval: Nanos::new(settings.min_time_between_cnps.saturating_mul(1_000)),
-            sequence: settings.cnp_sequence == 1,
-            outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
-        })
+        Ok(Params::new(settings))
     }
 
     fn outlet(params: &Params) -> &CnpOutlet {

@@ -3,7 +3,6 @@
 use crate::outlet::Bucket;
 use crate::{Arrival, Cx, NotificationPoint, Reply};
 use cc_core::clock::LocalClock;
-use cc_core::params::ParamError;
 use cc_core::table::PeerTable;
 use cc_core::wire::opcode::Transport;
 use cc_core::wire::{Crc32, Frame, Roce, Version};
@@ -44,7 +43,7 @@ pub struct Answer {
 /// Every packet marked CE is in exactly one of the six below it:
 /// `np_ecn_marked_roce_packets = np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_bounded +
 /// np_cnp_deferred + np_ce_ignored`, for machines that notify on marked packets only.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NpCounters {
     /// RoCEv2 packets that came with CE, whatever they carry.
@@ -64,11 +63,28 @@ pub struct NpCounters {
     pub np_ce_ignored: u64,
     /// Records given up for another flow's while they still meant something.
     pub np_flows_evicted: u64,
+    /// Steps of the caller's clock forward by more than a second.
+    pub np_clock_leaps: u64,
+    /// Steps of the caller's clock back.
+    pub np_clock_reversals: u64,
 }
 
 impl NpCounters {
+    const NONE: Self = Self {
+        np_ecn_marked_roce_packets: 0,
+        np_cnp_sent: 0,
+        np_cnp_not_due: 0,
+        np_cnp_unaddressed: 0,
+        np_cnp_bounded: 0,
+        np_cnp_deferred: 0,
+        np_ce_ignored: 0,
+        np_flows_evicted: 0,
+        np_clock_leaps: 0,
+        np_clock_reversals: 0,
+    };
+
     /// The counters with their names.
-    pub const fn named(&self) -> [(&'static str, u64); 8] {
+    pub const fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("np_ecn_marked_roce_packets", self.np_ecn_marked_roce_packets),
             ("np_cnp_sent", self.np_cnp_sent),
@@ -78,6 +94,8 @@ impl NpCounters {
             ("np_cnp_deferred", self.np_cnp_deferred),
             ("np_ce_ignored", self.np_ce_ignored),
             ("np_flows_evicted", self.np_flows_evicted),
+            ("np_clock_leaps", self.np_clock_leaps),
+            ("np_clock_reversals", self.np_clock_reversals),
         ]
     }
 }
@@ -109,36 +127,26 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     #[expect(clippy::integer_division, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
     const VISIT: Nanos = Nanos::new((1_000_000_000 / SETS) as u32);
 
-    /// The notification point of `port`, switched on, with no flow known.
-    ///
-    /// # Errors
-    ///
-    /// A setting out of range, or wrong on this port.
-    pub fn new(start: Instant, port: Port, settings: &A::Settings) -> Result<Self, ParamError> {
-        let params = A::check(settings, &port)?;
-        let blank = A::open(&Cx { now: start, port: &port, params: &params });
-        Ok(Self {
+    /// The notification point of `port`, switched on, with no flow known. `params` come from
+    /// [`NotificationPoint::check`] for this port.
+    pub const fn new(start: Instant, port: Port, params: A::Params) -> Self {
+        Self {
             port,
             params,
             enabled: true,
             clock: LocalClock::new(start),
             next_visit: start.stamp(),
-            flows: PeerTable::new(blank),
-            datagrams: PeerTable::new(blank),
+            flows: PeerTable::new(A::BLANK),
+            datagrams: PeerTable::new(A::BLANK),
             bucket: Bucket::full(start.stamp()),
-            counters: NpCounters::default(),
-        })
+            counters: NpCounters::NONE,
+        }
     }
 
-    /// Sets new parameters, or changes nothing. Records and counters stay; the port's bucket is full again.
-    ///
-    /// # Errors
-    ///
-    /// A setting out of range, or wrong on this port.
-    pub fn configure(&mut self, settings: &A::Settings) -> Result<(), ParamError> {
-        self.params = A::check(settings, &self.port)?;
+    /// Goes on with new parameters. Records and counters stay; the port's bucket is full again.
+    pub fn set_params(&mut self, params: A::Params) {
+        self.params = params;
         self.bucket = Bucket::full(self.clock.now().stamp());
-        Ok(())
     }
 
     /// Switches the notification point of the whole port on or off; it has no priorities of its own.
@@ -161,6 +169,13 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     #[inline]
     pub fn frame<E: Crc32>(&mut self, now: Instant, roce: &Roce<'_>, remote: Option<Qpn>, tx: &mut [u8]) -> Answer {
         let now = self.advance(now);
+        let answer = self.answer::<E>(now, roce, remote, tx);
+        self.visit(now.stamp());
+        answer
+    }
+
+    #[inline]
+    fn answer<E: Crc32>(&mut self, now: Instant, roce: &Roce<'_>, remote: Option<Qpn>, tx: &mut [u8]) -> Answer {
         let marked = roce.ecn == Ecn::Ce && roce.version() == Version::V2;
         let counters = &mut self.counters;
         count(&mut counters.np_ecn_marked_roce_packets, marked);
@@ -189,7 +204,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         } else {
             self.flows.touch(roce.bth.dest_qp, now.stamp(), memory, open)
         };
-        // Every number belongs to a set: the compiler drops this branch.
+        // Every number belongs to a set.
         let Some((record, _)) = touched else { return Answer::default() };
         let arrival = Arrival {
             psn: roce.bth.psn,
@@ -221,7 +236,8 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
 
     /// Lets time pass on a port that receives nothing.
     pub fn wake(&mut self, now: Instant) {
-        self.advance(now);
+        let now = self.advance(now);
+        self.visit(now.stamp());
     }
 
     /// Forgets a flow whose queue pair is destroyed, so that the next one of that number starts afresh.
@@ -231,7 +247,12 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
 
     /// What was counted since the start.
     pub fn counters(&self) -> NpCounters {
-        NpCounters { np_flows_evicted: u64::from(self.flows.evicted()), ..self.counters }
+        NpCounters {
+            np_flows_evicted: self.flows.evicted().into(),
+            np_clock_leaps: self.clock.leaps().into(),
+            np_clock_reversals: self.clock.reversals().into(),
+            ..self.counters
+        }
     }
 
     /// Flows that have a record.
@@ -239,29 +260,31 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         self.flows.live()
     }
 
-    /// The judgement of the caller's clock.
-    pub const fn clock(&self) -> &LocalClock {
-        &self.clock
-    }
-
-    /// Local time, and the visits that have fallen due by it: local time never leaps by more than a second, so they
-    /// are at most all sets and one.
     #[inline]
     fn advance(&mut self, now: Instant) -> Instant {
         let now = self.clock.advance(now);
-        let stamp = now.stamp();
-        let mut sets = 0usize;
-        while self.next_visit.is_due(stamp) {
-            self.next_visit = self.next_visit.after(Self::VISIT);
-            sets = sets.wrapping_add(1);
-        }
-        if sets > 0 {
-            let memory = A::memory(&self.params);
-            self.flows.sweep(stamp, memory, sets);
-            self.datagrams.sweep(stamp, memory, 1);
-        }
-        self.bucket.advance(stamp);
+        self.bucket.advance(now.stamp());
         now
+    }
+
+    #[inline]
+    fn visit(&mut self, now: Stamp) {
+        if self.next_visit.is_due(now) {
+            self.visit_sets(now);
+        }
+    }
+
+    /// The visits that have fallen due: local time never leaps by more than a second, so they are at most all sets
+    /// and one.
+    #[cold]
+    #[inline(never)]
+    fn visit_sets(&mut self, now: Stamp) {
+        let memory = A::memory(&self.params);
+        while self.next_visit.is_due(now) {
+            self.next_visit = self.next_visit.after(Self::VISIT);
+            self.flows.sweep(now, memory, 1);
+            self.datagrams.sweep(now, memory, 1);
+        }
     }
 }
 

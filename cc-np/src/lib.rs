@@ -28,21 +28,9 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-pub mod dcqcn;
-pub mod engine;
-pub mod event;
-pub mod machine;
-pub mod outlet;
-pub mod reply;
-
-pub use engine::{Answer, Cnp, NpCounters, NpEngine};
-pub use event::Arrival;
-pub use machine::{Cx, NotificationPoint};
-pub use outlet::CnpOutlet;
-pub use reply::{Grant, Reply};
-
-/// Hands the registry of notification points to `$consumer!`: for each its number, the bytes of one flow's state
-/// (the table adds eight), and where it lives. The one line to add for a new algorithm.
+/// Hands the list of algorithms to a macro, one line each: number, bytes of one flow's state (the table adds eight), module and type.
+///
+/// An algorithm is one file and one line here. Numbers are never used twice; the size is asserted.
 #[macro_export]
 macro_rules! for_each_np {
     ($consumer:ident) => {
@@ -52,12 +40,29 @@ macro_rules! for_each_np {
     };
 }
 
-macro_rules! assert_sizes {
-    ($($id:literal, $bytes:literal, $module:ident::$machine:ident;)+) => {
-        $(const _: () = assert!(
-            size_of::<$module::$machine>() == $bytes,
-            concat!(stringify!($machine), ": the state size in the registry is stale")
-        );)+
+macro_rules! declare {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+        $(
+            pub mod $module;
+            const _: () = assert!(
+                size_of::<$module::$machine>() == $bytes,
+                concat!(stringify!($machine), ": the size in the registry is stale"),
+            );
+        )+
     };
 }
-for_each_np!(assert_sizes);
+
+for_each_np!(declare);
+
+pub mod engine;
+pub mod event;
+pub mod machine;
+pub mod outlet;
+pub mod registry;
+pub mod reply;
+
+pub use engine::{Answer, Cnp, NpCounters, NpEngine};
+pub use event::Arrival;
+pub use machine::{Cx, NotificationPoint};
+pub use outlet::CnpOutlet;
+pub use reply::{Grant, Reply};

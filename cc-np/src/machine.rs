@@ -27,6 +27,9 @@ pub trait NotificationPoint: Copy {
     /// The named sets of settings, the default first.
     const PRESETS: &'static [Preset<Self::Settings>];
 
+    /// Fills records that belong to no flow; it is never read.
+    const BLANK: Self;
+
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
 

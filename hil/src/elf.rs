@@ -160,3 +160,72 @@ fn check_kind(file: &[u8]) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Ibex, Timing};
+
+    const RAM: Ram = Ram { base: 0x1000, size: 0x1000 };
+
+    fn words(file: &mut Vec<u8>, words: &[u32]) {
+        file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+
+    /// A file with one segment of eight bytes, twelve in memory, loaded at 0x1100 and used at 0x1800, and with the symbols
+    /// `main` and `missing`, of which the latter is undefined.
+    fn file() -> Vec<u8> {
+        const NAMES: &[u8; 16] = b"\0main\0missing\0\0\0";
+        let (names, symbols, sections) = (84 + 8, 84 + 8 + 16, 84 + 8 + 16 + 48);
+        let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0".to_vec();
+        words(&mut file, &[1, 0x1804, 52, sections, 0]);
+        file.extend([52_u16, 32, 1, 40, 3, 2].map(u16::to_le_bytes).concat());
+        words(&mut file, &[1, 84, 0x1800, 0x1100, 8, 12, 7, 4]);
+        words(&mut file, &[0x1122_3344, 0x5566_7788]);
+        file.extend(NAMES);
+        words(&mut file, &[0, 0, 0, 0]);
+        words(&mut file, &[1, 0x1806, 0, 0xfff1_0012]);
+        words(&mut file, &[6, 0, 0, 0x0000_0012]);
+        words(&mut file, &[0; 10]);
+        words(&mut file, &[0, 2, 0, 0, symbols, 48, 2, 1, 4, 16]);
+        words(&mut file, &[0, 3, 0, 0, names, 16, 0, 0, 1, 0]);
+        file
+    }
+
+    #[test]
+    fn an_image_has_entry_segments_and_symbols() {
+        let image = Image::parse(&file()).expect("a good file");
+        assert_eq!(image.entry, 0x1804);
+        assert_eq!(image.symbols, BTreeMap::from([("main".to_owned(), 0x1806)]));
+        let bytes = [0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55].to_vec();
+        assert_eq!(image.segments, [Segment { load_address: 0x1100, address: 0x1800, bytes, size: 12 }]);
+    }
+
+    #[test]
+    fn segments_are_loaded_where_they_belong() {
+        let image = Image::parse(&file()).expect("a good file");
+        let mut core = Ibex::new(&[RAM], 0..0, Timing::IBEX_SMALL, image.entry);
+        image.load(&mut core, &[RAM]).expect("RAM is there");
+        let mut word = [0; 4];
+        core.peek(0x1104, &mut word);
+        assert_eq!(u32::from_le_bytes(word), 0x5566_7788);
+        let small = Ram { base: 0x1000, size: 0x808 };
+        assert_eq!(image.load(&mut core, &[small]), Err(Error::OutsideRam { address: 0x1800, size: 12 }));
+    }
+
+    /// No prefix and no change of a byte of the headers makes the parser panic.
+    #[test]
+    fn broken_files_are_errors() {
+        let good = file();
+        for length in 0..good.len() {
+            assert!(Image::parse(&good[..length]).is_err(), "{length} bytes");
+        }
+        for place in 0..84 {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut bad = good.clone();
+                bad[place] = value;
+                let _ = Image::parse(&bad);
+            }
+        }
+    }
+}

@@ -10,3 +10,4 @@ pub mod fabric;
 pub mod firmware;
 pub mod probe;
 pub mod replay;
+pub mod rtl;

@@ -6,6 +6,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use hil::rtl::simulator::Missing;
+
+/// Exit code of a command that needs a program which is not installed, as test drivers know it.
+const SKIPPED: u8 = 77;
 
 fn main() -> ExitCode {
     let cli = match cmd::Cli::try_parse() {
@@ -18,6 +22,10 @@ fn main() -> ExitCode {
     };
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Missing>() => {
+            eprintln!("skipped: {error}");
+            ExitCode::from(SKIPPED)
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

@@ -49,15 +49,20 @@ pub struct Bth {
 }
 
 impl Bth {
-    /// Reads the twelve bytes: the header and the pad count.
+    /// The pad count, in a header of the transport version that this is written for.
     #[inline]
-    pub(super) fn parse(bytes: &[u8; 12]) -> Result<(Self, u8), Malformed> {
+    pub(super) fn pad(bytes: &[u8; 12]) -> Result<u8, Malformed> {
+        let &[_, flags, ..] = bytes;
+        let flags = Flags(flags);
+        if flags.version() == 0 { Ok(flags.pad()) } else { Err(Malformed::BthVersion) }
+    }
+
+    /// Reads the twelve bytes.
+    #[inline]
+    pub(super) fn parse(bytes: &[u8; 12]) -> Self {
         let &[opcode, flags, key0, key1, marks, qp0, qp1, qp2, request, psn0, psn1, psn2] = bytes;
         let (flags, marks) = (Flags(flags), Marks(marks));
-        if flags.version() != 0 {
-            return Err(Malformed::BthVersion);
-        }
-        let bth = Self {
+        Self {
             opcode,
             solicited: flags.solicited(),
             migrated: flags.migrated(),
@@ -67,8 +72,7 @@ impl Bth {
             dest_qp: Qpn::new(u32::from_be_bytes([0, qp0, qp1, qp2])),
             ack_request: Request(request).ack(),
             psn: Psn::new(u32::from_be_bytes([0, psn0, psn1, psn2])),
-        };
-        Ok((bth, flags.pad()))
+        }
     }
 
     /// The twelve bytes, with reserved bits and transport version zero.

@@ -28,14 +28,14 @@ const VERSION: u8 = 1;
 const CHECK: u8 = 0xa5;
 
 /// Reads the sixteen bytes. A body with a wrong check byte, an unknown version or an unknown kind says no
-/// more than a standard CNP.
+/// more than a standard CNP; sixteen zeros are of version 0.
 #[inline]
 pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
-    if *bytes == [0; 16] {
-        return CnpHint::Plain;
-    }
     let &[kind, flags, seq0, seq1, n0, n1, n2, n3, qp0, qp1, qp2, check, t0, t1, t2, t3] = bytes;
     let flags = Flags(flags);
+    if flags.version() != VERSION || check != check_of(bytes) {
+        return CnpHint::Plain;
+    }
     let kind = match kind {
         0 => CnpKind::Standard,
         1 => CnpKind::Period,
@@ -45,9 +45,6 @@ pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
         5 => CnpKind::DirectInt,
         _ => return CnpHint::Plain,
     };
-    if flags.version() != VERSION || check != check_of(bytes) {
-        return CnpHint::Plain;
-    }
     CnpHint::Body(CnpBody {
         kind,
         ce: flags.ce(),

@@ -118,6 +118,7 @@ impl Tag {
 
 /// A stack of VLAN tags, outermost first, borrowed from wherever its bytes are.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tags<'a> {
     words: &'a [[u8; 4]],
     priority: Option<u8>,
@@ -157,6 +158,7 @@ impl<'a> Tags<'a> {
 
 /// The addresses and tags in front of the EtherType.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct Ethernet<'a> {
     pub(super) destination: &'a [u8; 6],
     pub(super) source: &'a [u8; 6],

@@ -30,6 +30,7 @@ impl Default for CnpMarking {
 /// A RoCE frame to be sent. Whatever can be written here can be emitted; pad, lengths, checksums and ICRC are
 /// computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Frame<'a> {
     /// Ethernet address of the receiver.
     pub destination: Mac,

@@ -29,6 +29,15 @@ pub trait Crc32 {
 #[derive(Clone, Copy, Debug)]
 pub struct TableCrc(u32);
 
+impl TableCrc {
+    #[inline]
+    fn step(state: u32, byte: &u8) -> u32 {
+        let [low, ..] = state.to_le_bytes();
+        // A byte cannot miss a table of 256; the compiler sees that too.
+        (state >> 8) ^ TABLE.get(usize::from(low ^ byte)).copied().unwrap_or(0)
+    }
+}
+
 impl Crc32 for TableCrc {
     #[inline]
     fn resume(crc: u32) -> Self {
@@ -37,13 +46,10 @@ impl Crc32 for TableCrc {
 
     #[inline]
     fn update(&mut self, bytes: &[u8]) {
-        let mut state = self.0;
-        for &byte in bytes {
-            let [low, ..] = state.to_le_bytes();
-            // A byte cannot miss a table of 256; the compiler sees that too.
-            state = state >> 8 ^ TABLE.get(usize::from(low ^ byte)).copied().unwrap_or(0);
-        }
-        self.0 = state;
+        // Four steps for each turn of the loop, whose branch would cost a small core a quarter of each.
+        let (words, rest) = bytes.as_chunks::<4>();
+        let state = words.iter().fold(self.0, |state, word| word.iter().fold(state, Self::step));
+        self.0 = rest.iter().fold(state, Self::step);
     }
 
     #[inline]
@@ -60,7 +66,7 @@ static TABLE: [u32; 256] = {
         let mut state = i as u32;
         let mut bit = 0;
         while bit < 8 {
-            state = if state & 1 == 1 { state >> 1 ^ 0xedb8_8320 } else { state >> 1 };
+            state = if state & 1 == 1 { (state >> 1) ^ 0xedb8_8320 } else { state >> 1 };
             bit += 1;
         }
         table[i] = state;

@@ -62,6 +62,7 @@ const ROCE_V1: u16 = 0x8915;
 bitfield! {
     /// IPv4's type of service, IPv6's and the GRH's traffic class (RFC 2474, RFC 3168).
     #[derive(Clone, Copy)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     struct TrafficClass(u8);
     impl Debug;
     u8, dscp, set_dscp: 7, 2;
@@ -85,6 +86,7 @@ impl TrafficClass {
 
 /// A frame that makes sense.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Packet<'a> {
     /// RoCE, of either version.
     Roce(Roce<'a>),
@@ -268,6 +270,7 @@ pub enum Version {
 
 /// From where to where a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Addresses {
     /// RoCEv2 over IPv4.
     V4 {
@@ -324,6 +327,7 @@ impl Addresses {
 
 /// The headers between Ethernet and BTH, which the ICRC covers.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Network<'a> {
     V4 { head: &'a [u8; 20], options: &'a [u8], udp: &'a [u8; 8] },
     V6 { head: &'a [u8; 40], extensions: &'a [u8], udp: &'a [u8; 8] },

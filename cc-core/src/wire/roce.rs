@@ -13,6 +13,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 ///
 /// What every receiver reads is a field; the rest is read from the frame when asked for.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Roce<'a> {
     /// Base transport header.
     pub bth: Bth,
@@ -47,8 +48,9 @@ impl<'a> Roce<'a> {
         wire_len: usize,
     ) -> Result<Self, Malformed> {
         let bth_bytes = input.take::<12>(Malformed::BthShort)?;
-        let (bth, pad) = Bth::parse(bth_bytes)?;
-        let info = opcode::info(bth.opcode);
+        let pad = Bth::pad(bth_bytes)?;
+        let &[opcode, ..] = bth_bytes;
+        let info = opcode::info(opcode);
         let body = input;
         input.take_slice(info.header_len(), Malformed::ExtensionShort)?;
         let payload_len = input
@@ -58,7 +60,7 @@ impl<'a> Roce<'a> {
             .checked_sub(usize::from(pad))
             .ok_or(Malformed::Pad)?;
         Ok(Self {
-            bth,
+            bth: Bth::parse(bth_bytes),
             info,
             ecn: traffic_class.ecn(),
             pad,

@@ -72,7 +72,7 @@ fn bitwise_crc(masked: &[u8]) -> [u8; 4] {
     for byte in [0xff; 8].iter().chain(masked) {
         for bit in 0..8 {
             let feedback = (state ^ u32::from(byte >> bit)) & 1;
-            state = state >> 1 ^ feedback * 0xedb8_8320;
+            state = (state >> 1) ^ (feedback * 0xedb8_8320);
         }
     }
     (!state).to_le_bytes()

@@ -1,6 +1,5 @@
 use super::*;
-use crate::dcqcn::{Dcqcn, DcqcnSettings};
-use cc_core::params::Settings;
+use crate::dcqcn::{Dcqcn, DcqcnSettings, Params};
 use cc_core::wire::{self, Addresses, Bth, Class, Deth, Extensions, Icrc, Mac, Packet, TableCrc, Tag, Tags, opcode};
 use cc_core::{Bytes, CnpHint, Psn, Rate};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -33,7 +32,11 @@ fn settings(preset: &str) -> DcqcnSettings {
 }
 
 fn engine<const SETS: usize, const WAYS: usize>(preset: &str) -> Np<SETS, WAYS> {
-    Np::new(Instant::from_nanos(0), PORT, &settings(preset)).unwrap()
+    with(&settings(preset))
+}
+
+fn with<const SETS: usize, const WAYS: usize>(settings: &DcqcnSettings) -> Np<SETS, WAYS> {
+    Np::new(Instant::from_nanos(0), PORT, Dcqcn::check(settings, &PORT).unwrap())
 }
 
 fn frame<'a>(opcode: u8, qpn: u32, ecn: Ecn, addresses: Addresses, tags: Tags<'a>) -> Frame<'a> {
@@ -131,7 +134,7 @@ fn a_marked_packet_is_answered_with_a_whole_cnp() {
 fn cnp_dscp_and_priority_are_those_set() {
     let tag = [Tag { priority: 3, vid: 5, ..Tag::default() }.to_bytes()];
     let values = DcqcnSettings { cnp_dscp: 46, cnp_802p_prio: 7, ..settings("vendor") };
-    let mut engine = Np::<1, 1>::new(Instant::from_nanos(0), PORT, &values).unwrap();
+    let mut engine = with::<1, 1>(&values);
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V4, Tags::new(&tag).unwrap()));
     let mut tx = [0; 128];
     let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(2)), &mut tx);
@@ -143,7 +146,7 @@ fn cnp_dscp_and_priority_are_those_set() {
 #[test]
 fn the_count_of_cnps_is_in_the_reserved_bytes_when_asked_for() {
     let values = DcqcnSettings { cnp_sequence: 1, ..settings("vendor") };
-    let mut engine = Np::<1, 1>::new(Instant::from_nanos(0), PORT, &values).unwrap();
+    let mut engine = with::<1, 1>(&values);
     let mut seqs = Vec::new();
     for now in [0, 4_000, 900_000_000] {
         let mut tx = [0; 128];
@@ -164,7 +167,7 @@ fn an_unmarked_stream_makes_no_cnp_whatever_its_ect() {
                 let cnp = arrive(&mut engine, packet as u64 * 100, opcode, 0x11, ecn, &mut [0; 128]);
                 assert_eq!(cnp, Cnp::None);
             }
-            assert_eq!(engine.counters(), NpCounters::default());
+            assert_eq!(engine.counters(), NpCounters::NONE);
             assert_eq!(engine.live_flows(), 0);
         }
     }
@@ -192,7 +195,7 @@ fn rocev1_has_no_cnps() {
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V1, Tags::NONE));
     let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(2)), &mut [0; 128]);
     assert_eq!(answer.cnp, Cnp::None);
-    assert_eq!(engine.counters(), NpCounters::default());
+    assert_eq!(engine.counters(), NpCounters::NONE);
 }
 
 #[test]
@@ -310,18 +313,14 @@ fn a_port_switched_off_answers_nothing() {
 }
 
 #[test]
-fn a_wrong_setting_changes_nothing_and_a_right_one_keeps_the_records() {
+fn new_parameters_keep_the_records() {
     let mut engine = engine::<4, 2>("paper");
     assert!(marked(&mut engine, 0, 1));
-    let wrong = DcqcnSettings { min_time_between_cnps: 0, cnp_dscp: 64, ..settings("paper") };
-    assert!(engine.configure(&wrong).is_err());
     assert!(!marked(&mut engine, 10_000, 1));
-    engine.configure(&DcqcnSettings { min_time_between_cnps: 20, ..settings("paper") }).unwrap();
+    engine.set_params(Params::new(&DcqcnSettings { min_time_between_cnps: 20, ..settings("paper") }));
     assert!(!marked(&mut engine, 19_999, 1));
     assert!(marked(&mut engine, 20_000, 1));
-    let mut default = settings("vendor");
-    default.set(DcqcnSettings::index_of("MIN_TIME_BETWEEN_CNPS").unwrap(), 0).unwrap();
-    engine.configure(&default).unwrap();
+    engine.set_params(Params::new(&settings("cx4")));
     assert!(marked(&mut engine, 20_000, 1));
 }
 
@@ -348,7 +347,7 @@ fn stamps_that_wrap_hold_no_cnp_back() {
         assert!(answered(&mut engine, wrap + 1), "{opcode:#04x}");
         assert!(!answered(&mut engine, wrap + 50_000));
         assert!(answered(&mut engine, wrap + 50_001));
-        assert_eq!(engine.clock().leaps(), 0);
+        assert_eq!(engine.counters().np_clock_leaps, 0);
     }
 }
 
@@ -375,7 +374,8 @@ fn a_clock_step_is_not_time_that_passed() {
     assert!(!marked(&mut engine, 5, 1), "back to the start");
     assert!(!marked(&mut engine, 50_004, 1));
     assert!(marked(&mut engine, 50_005, 1));
-    assert_eq!((engine.clock().leaps(), engine.clock().reversals()), (1, 1));
+    let counters = engine.counters();
+    assert_eq!((counters.np_clock_leaps, counters.np_clock_reversals), (1, 1));
 }
 
 /// One packet of a random stream.
@@ -403,7 +403,7 @@ proptest! {
     #[test]
     fn the_engine_equals_the_rule(steps in steps(), n in 0..100_u32) {
         let values = DcqcnSettings { min_time_between_cnps: n, cnp_port_interval: 0, ..settings("paper") };
-        let mut engine = Np::<16, 8>::new(Instant::from_nanos(0), PORT, &values).unwrap();
+        let mut engine = with::<16, 8>(&values);
         let mut last: HashMap<Option<u32>, u64> = HashMap::new();
         let mut now = 0;
         for step in steps {
@@ -441,7 +441,7 @@ proptest! {
         steps in prop::collection::vec((any::<u64>(), steps(), any::<(u16, u8)>()), 1..8),
         preset in 0..3_usize,
     ) {
-        let mut engine = Np::<2, 1>::new(Instant::from_nanos(u64::MAX), PORT, &Dcqcn::PRESETS[preset].values).unwrap();
+        let mut engine = Np::<2, 1>::new(Instant::from_nanos(u64::MAX), PORT, Params::new(&Dcqcn::PRESETS[preset].values));
         let mut sent = 0;
         for (start, steps, (at, flip)) in steps {
             let mut now = start;

@@ -1,12 +1,12 @@
 //! `hil check`: everything that CI runs, one step after the other.
 
-use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use std::process::Command;
 
 /// What `hil check` is told.
-#[derive(Args, Debug)]
-pub struct Check {
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
     /// Only these steps; all of them by default.
     #[arg(value_enum)]
     steps: Vec<Step>,
@@ -43,17 +43,15 @@ const TARGETS: [&str; 7] = [
 /// The library that firmware links.
 const LIBRARY: [&str; 8] = ["-p", "cc-core", "-p", "cc-rp", "-p", "cc-np", "-p", "cc-cp"];
 
-impl Check {
-    /// Runs the steps and stops at the first that fails.
-    pub fn run(&self) -> Result<()> {
-        let steps = if self.steps.is_empty() { Step::value_variants() } else { &self.steps };
-        for &step in steps {
-            let name = step.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-            eprintln!("== check {name}");
-            step.run().with_context(|| format!("check {name} failed"))?;
-        }
-        Ok(())
+/// Runs the steps and stops at the first that fails.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let steps = if args.steps.is_empty() { Step::value_variants() } else { &args.steps };
+    for &step in steps {
+        let name = step.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        eprintln!("== check {name}");
+        step.run().with_context(|| format!("check {name} failed"))?;
     }
+    Ok(())
 }
 
 impl Step {
@@ -67,7 +65,6 @@ impl Step {
             }
             Self::Build => {
                 for target in TARGETS {
-                    crate::firmware::ensure_target(target)?;
                     for features in [&[][..], &["--features", "cc-core/defmt,cc-rp/defmt,cc-np/defmt,cc-cp/defmt"]] {
                         let build = ["build", "--release", "--target", target];
                         cargo(&[build.as_slice(), &LIBRARY, features].concat(), &[("RUSTFLAGS", "-D warnings")])?;
@@ -95,17 +92,15 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
 
 /// Looks for what an image may not contain: a panic, formatting, floats, or a division in software.
 fn symbols() -> Result<()> {
-    let path = crate::firmware::build()?;
-    let image = crate::elf::Image::read(&path)?;
+    let image = hil::firmware::image(None)?;
     let banned = |name: &str| {
         ["core::panicking", "core::fmt", "__udiv", "__umod", "__div", "__mod"].iter().any(|part| name.contains(part))
             || is_float_routine(name)
     };
-    let found: Vec<&str> = image.symbols.iter().map(|(name, _)| name.as_str()).filter(|name| banned(name)).collect();
-    if !found.is_empty() {
-        bail!("{} contains {}", path.display(), found.join(", "));
-    }
-    println!("{} symbols, none of a panic, of formatting, of floats or of a division in software", image.symbols.len());
+    let names: Vec<String> = image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
+    let found: Vec<&str> = names.iter().map(String::as_str).filter(|name| banned(name)).collect();
+    ensure!(found.is_empty(), "the image contains {}", found.join(", "));
+    println!("{} symbols, none of a panic, of formatting, of floats or of a division in software", names.len());
     Ok(())
 }
 

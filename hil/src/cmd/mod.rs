@@ -1,6 +1,9 @@
 //! The verbs of the program, one file each.
 
+mod check;
+mod list;
 mod replay;
+mod rtl;
 mod run;
 mod synth;
 
@@ -16,8 +19,14 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Replays a capture on the library.
+    /// Runs everything that CI checks.
+    Check(check::Args),
+    /// Shows algorithms, their parameters and presets, and cores.
+    List(list::Args),
+    /// Replays a capture on the library, and on a core with the firmware.
     Replay(replay::Args),
+    /// Compares the model of Ibex with its RTL, cycle by cycle: needs verilator, g++ and pip.
+    Rtl(rtl::Args),
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
     /// Writes a capture of a congested port, made by the simulated fabric.
@@ -37,7 +46,10 @@ impl Cli {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
+            Verb::Check(args) => check::run(&args),
+            Verb::List(args) => list::run(&args),
             Verb::Replay(args) => replay::run(&args),
+            Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),
             Verb::Synth(args) => synth::run(&args),
         }

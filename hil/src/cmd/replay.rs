@@ -8,8 +8,10 @@ use hil::capture::Reader;
 use hil::replay::settings::Request;
 use hil::replay::{OnCore, Options, Report, replay};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
 use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 /// Files shorter than this show no progress.
@@ -95,7 +97,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {
         Some(path) => with_progress(&options, &mut Reader::open(path)?)?,
-        None => with_progress(&options, &mut Reader::new(stdin().lock(), "standard input")?)?,
+        None => {
+            // The file itself: the standard library's buffer in front of it would be filled in small pieces.
+            let input = File::from(stdin().as_fd().try_clone_to_owned().context("cannot read standard input")?);
+            with_progress(&options, &mut Reader::new(input, "standard input")?)?
+        }
     };
     let mut output = stdout().lock();
     match args.format {

@@ -74,6 +74,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ensure!(!in_ram, "the {name} address {address:#010x} lies in RAM: stores there would be ordinary ones");
     }
 
+    for (index, region) in args.ram.iter().enumerate() {
+        let overlaps = |other: &&Ram| other.contains(region.base, 1) || region.contains(other.base, 1);
+        let other = args.ram.iter().take(index).find(overlaps);
+        ensure!(other.is_none(), "two RAM regions overlap at {:#010x}", region.base);
+    }
+
     let path = args.elf.display();
     let file = std::fs::read(&args.elf).with_context(|| format!("cannot read {path}"))?;
     let image = Image::parse(&file).with_context(|| path.to_string())?;

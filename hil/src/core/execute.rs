@@ -3,7 +3,7 @@
 use super::Stop;
 use super::assemble::csr::{MIE, MSTATUS};
 use super::decode::{Kind, Op};
-use super::ibex::Ibex;
+use super::ibex::{Ibex, Met};
 use super::memory::{Code, Stored};
 
 impl Ibex {
@@ -15,10 +15,11 @@ impl Ibex {
         };
         let stop = self.execute_in(&mut code, limit);
         self.memory.give_back(code);
+        self.forget_watched();
         stop
     }
 
-    fn execute_in(&mut self, code: &mut Code, limit: u64) -> Option<Stop> {
+    fn execute_in(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
         let timing = self.timing;
         let (load, store) = (timing.load + timing.data_wait, timing.store + timing.data_wait);
         let mut pc = self.pc;
@@ -26,6 +27,7 @@ impl Ibex {
         let mut retired = self.retired;
         // The last redirect: from when on decode was empty, and when its target entered.
         let (mut emptied, mut resumed) = (self.free, self.start);
+        let (mut target, mut arrived) = (self.target, self.arrived);
 
         // A taken branch or jump of the loop below.
         macro_rules! go {
@@ -41,6 +43,7 @@ impl Ibex {
                     start += timing.split_target;
                 }
                 resumed = start;
+                (target, arrived) = (pc, start);
                 retired += 1;
                 continue;
             }};
@@ -98,17 +101,6 @@ impl Ibex {
                 break None;
             }
             let Some(&op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
-            let op = if op.kind == Kind::Unknown {
-                match self.meet(code, pc, start) {
-                    Ok(op) => op,
-                    Err(stop) => {
-                        self.now = start;
-                        break Some(stop);
-                    }
-                }
-            } else {
-                op
-            };
             let a = self.registers[usize::from(op.rs1 & 63)];
             let b = self.registers[usize::from(op.rs2 & 63)];
             let mut cost = timing.alu;
@@ -195,8 +187,18 @@ impl Ibex {
                     cost = if b == 0 { timing.div_by_zero } else { timing.div };
                     a.checked_rem(b).unwrap_or(a)
                 }
-                Kind::Unknown
-                | Kind::Illegal
+                Kind::Unknown => match self.meet(code, pc, start) {
+                    Ok(Met::Ordinary) => continue,
+                    Ok(Met::Watched) => {
+                        limit = start + 1;
+                        continue;
+                    }
+                    Err(stop) => {
+                        self.now = start;
+                        break Some(stop);
+                    }
+                },
+                Kind::Illegal
                 | Kind::Ecall
                 | Kind::Ebreak
                 | Kind::Mret
@@ -208,6 +210,7 @@ impl Ibex {
                 | Kind::Csrrsi
                 | Kind::Csrrci => {
                     (self.pc, self.start, self.retired) = (pc, start, retired);
+                    (self.target, self.arrived) = (target, arrived);
                     return self.machine(op, a);
                 }
             };
@@ -217,6 +220,7 @@ impl Ibex {
             retired += 1;
         };
         (self.pc, self.start, self.retired) = (pc, start, retired);
+        (self.target, self.arrived) = (target, arrived);
         self.free = if start == resumed { emptied } else { start };
         stop
     }

@@ -32,10 +32,15 @@ pub struct Ibex {
     pub(super) free: u64,
     /// The next instruction has left the fetch stage: nothing can come between any more.
     handed_over: bool,
+    /// An interrupt is to be taken in the cycle from which on decode is `free`.
+    interrupted: bool,
     /// An instruction that stopped at a device has not retired yet.
     pub(super) unretired: bool,
     /// A load that waits for its device.
     pub(super) awaited: Option<Op>,
+    /// The target of the last redirect, and the cycle in which it could enter decode.
+    pub(super) target: u32,
+    pub(super) arrived: u64,
     /// The first cycle asleep, after `wfi`.
     pub(super) asleep: Option<u64>,
     /// The cycle that the outside sees.
@@ -49,6 +54,8 @@ pub struct Ibex {
     watched: Vec<u32>,
     /// The cycle of the last stop at a watched instruction: it executes when the run goes on.
     met: Option<u64>,
+    /// The watched instruction that is decoded at present, to be executed once.
+    passed: Option<u32>,
 }
 
 impl Ibex {
@@ -67,8 +74,11 @@ impl Ibex {
             start: 0,
             free: 0,
             handed_over: true,
+            interrupted: false,
             unretired: false,
             awaited: None,
+            target: entry,
+            arrived: 0,
             asleep: None,
             now: 0,
             lines: Timed::ZERO,
@@ -76,6 +86,7 @@ impl Ibex {
             prefetch: None,
             watched: Vec::new(),
             met: None,
+            passed: None,
         }
     }
 
@@ -109,6 +120,7 @@ impl Ibex {
         if self.memory.is_split(target) {
             self.start += self.timing.split_target;
         }
+        (self.target, self.arrived) = (target, self.start);
     }
 
     /// The fetch stage is told a target, two cycles before its instruction can be in decode.
@@ -130,22 +142,24 @@ impl Ibex {
                 _ => return Some(self.reached(until)),
             }
         }
-        let mut cycle = self.free.min(self.start.saturating_sub(1));
+        let mut cycle = if self.interrupted { self.free } else { self.free.min(self.start.saturating_sub(1)) };
         while !self.handed_over {
             if cycle >= until {
                 return Some(self.reached(until));
             }
             let interrupts = self.interrupts(cycle);
-            if interrupts != 0 && cycle >= self.free {
+            if std::mem::take(&mut self.interrupted) && interrupts != 0 {
                 self.interrupt(cycle, interrupts);
                 cycle = self.free;
                 continue;
             }
+            self.interrupted = interrupts != 0 && cycle >= self.free;
             // A pending interrupt keeps the next instruction out, even if it is disabled a cycle later.
             let wanted = interrupts == 0 && cycle + 1 >= self.start;
             self.handed_over = wanted && self.fetched(cycle);
             cycle += 1;
             self.start = self.start.max(if wanted { cycle } else { 0 });
+            self.free = if self.interrupted { cycle } else { self.free };
         }
         (self.start >= until).then(|| self.reached(until))
     }
@@ -161,7 +175,7 @@ impl Ibex {
         prefetch.hand_over(cycle, head(&self.memory, self.pc))
     }
 
-    /// Takes an interrupt, decided in `cycle`.
+    /// Takes an interrupt in `cycle`, one after that in which the core found an empty decode stage and one pending.
     fn interrupt(&mut self, cycle: u64, pending: u32) {
         self.start = cycle;
         let vector = self.csr.interrupt(self.pc, pending);
@@ -179,26 +193,58 @@ impl Ibex {
         }
     }
 
-    /// Wakes up; the core's clock stood still from `from` to `cycle`.
+    /// Wakes up in `cycle` from the sleep that began in `from`.
     fn wake(&mut self, from: u64, cycle: u64) {
         self.asleep = None;
-        self.csr.cycles.miss(cycle - from);
+        let still = self.clock_stops(from, cycle);
+        self.csr.cycles.miss(cycle.saturating_sub(still));
         self.start = cycle + self.timing.wake;
         self.free = self.start - self.timing.empty;
+    }
+
+    /// The cycle from which on the core's clock stands still, for a sleep from `from` to `cycle`: the first one asleep, but
+    /// not before the fetch stage has been idle for a cycle.
+    fn clock_stops(&mut self, from: u64, cycle: u64) -> u64 {
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.pause(from - 1..cycle + 1);
+            return from.max(prefetch.last_answer(from - 1).map_or(0, |answer| answer + 2));
         }
+        // Answers in the next cycle leave nothing under way, unless every cycle since the last redirect has taken a whole
+        // word out of the queue, so that it is not yet full two cycles before `from`.
+        let upper = self.target & 2;
+        let taken = self.pc.wrapping_sub(self.target).wrapping_add(upper).wrapping_sub(4);
+        let wfi = from - self.timing.sleep;
+        let starving = u64::from(taken) == 4 * (wfi - self.arrived) && !self.memory.is_split(self.target);
+        from + u64::from(starving)
     }
 
     /// Decodes an instruction that is met for the first time, or stops before it if it is watched.
-    pub(super) fn meet(&mut self, code: &mut Code, pc: u32, start: u64) -> Result<Op, Stop> {
+    pub(super) fn meet(&mut self, code: &mut Code, pc: u32, start: u64) -> Result<Met, Stop> {
         let watched = self.watched.contains(&pc);
         if watched && self.met != Some(start) {
             self.met = Some(start);
             return Err(Stop::Watch { pc });
         }
-        self.memory.decode(code, pc, watched).ok_or(Stop::Fault { pc, address: pc, reason: "fetch outside RAM" })
+        self.passed = watched.then_some(pc);
+        let fault = Stop::Fault { pc, address: pc, reason: "fetch outside RAM" };
+        self.memory.decode(code, pc).ok_or(fault)?;
+        Ok(if watched { Met::Watched } else { Met::Ordinary })
     }
+
+    /// A watched instruction has been executed: it must be met again the next time.
+    pub(super) fn forget_watched(&mut self) {
+        if let Some(pc) = self.passed.take() {
+            self.memory.forget_at(pc);
+        }
+    }
+}
+
+/// What kind of instruction has been decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Met {
+    Ordinary,
+    /// Only this one may be executed before looking up again.
+    Watched,
 }
 
 /// What the instruction at `pc` asks of the prefetch buffer; anything, where there is none.

@@ -107,16 +107,14 @@ impl Memory {
         pc & 2 != 0 && self.load(pc).is_some_and(|parcel| !is_compressed(u32::from(u16::from_le_bytes(parcel))))
     }
 
-    /// Decodes the instruction at `pc` and, unless it is `watched`, keeps the result in `code`.
-    pub(super) fn decode(&mut self, code: &mut Code, pc: u32, watched: bool) -> Option<Op> {
+    /// Decodes the instruction at `pc` and keeps the result in `code`; `None` when it leaves the region.
+    pub(super) fn decode(&mut self, code: &mut Code, pc: u32) -> Option<()> {
         let op = decode(pc, self.instruction(pc)?);
         let offset = pc.wrapping_sub(code.base) as usize;
-        if let (false, Some(slot)) = (watched, code.ops.get_mut(offset / 2)) {
-            *slot = op;
-            let decoded = &mut self.regions.get_mut(code.region)?.decoded;
-            *decoded = decoded.start.min(offset)..decoded.end.max(offset + usize::from(op.size));
-        }
-        Some(op)
+        *code.ops.get_mut(offset / 2)? = op;
+        let decoded = &mut self.regions.get_mut(code.region)?.decoded;
+        *decoded = decoded.start.min(offset)..decoded.end.max(offset + usize::from(op.size));
+        Some(())
     }
 
     /// Forgets the operation at `pc`.

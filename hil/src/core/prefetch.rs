@@ -21,8 +21,8 @@ pub(super) struct Prefetch {
     words: usize,
     /// Requests under way, oldest first.
     requests: [Option<Request>; REQUESTS],
-    /// The cycle of a redirect to come.
-    redirect: Option<u64>,
+    /// A redirect comes in the cycle to be evaluated next.
+    redirect: bool,
     /// Cycles in which the core does not want instructions: asleep.
     paused: Range<u64>,
 }
@@ -47,7 +47,7 @@ impl Prefetch {
     /// number of extra cycles of a fetch.
     pub(super) fn new(wait: u64, first: Head) -> Self {
         let mut buffer =
-            Self { latency: 1 + wait, cycle: 0, words: 0, requests: [None; REQUESTS], redirect: Some(0), paused: 0..0 };
+            Self { latency: 1 + wait, cycle: 0, words: 0, requests: [None; REQUESTS], redirect: true, paused: 0..0 };
         while !buffer.step(Some(first)) {}
         let origin = buffer.cycle;
         for request in buffer.requests.iter_mut().flatten() {
@@ -57,9 +57,10 @@ impl Prefetch {
         buffer
     }
 
-    /// In `cycle` the queue is thrown away and the target requested.
+    /// In `cycle` the queue is thrown away and the target requested; decode takes nothing until then.
     pub(super) fn redirect(&mut self, cycle: u64) {
-        self.redirect = Some(cycle);
+        self.advance(cycle);
+        self.redirect = true;
     }
 
     /// No requests in these cycles.
@@ -68,10 +69,16 @@ impl Prefetch {
     }
 
     /// Lets time pass up to the beginning of `cycle`, while decode takes nothing.
-    pub(super) fn advance(&mut self, cycle: u64) {
+    fn advance(&mut self, cycle: u64) {
         while self.cycle < cycle {
             self.step(None);
         }
+    }
+
+    /// The cycle of the last answer to what is under way at the beginning of `cycle`, if anything is.
+    pub(super) fn last_answer(&mut self, cycle: u64) -> Option<u64> {
+        self.advance(cycle);
+        self.requests.iter().flatten().map(|request| request.answered).max()
     }
 
     /// Evaluates `cycle`, in which decode wants the instruction `head`; says whether it gets it.
@@ -89,7 +96,7 @@ impl Prefetch {
             self.requests = [newest, None];
         }
 
-        let redirected = self.redirect.take_if(|cycle| *cycle == self.cycle).is_some();
+        let redirected = std::mem::take(&mut self.redirect);
         let mut handed_over = false;
         if redirected {
             self.words = 0;

@@ -20,9 +20,12 @@ fn core_with(program: &Program, timing: Timing) -> Ibex {
     core
 }
 
-/// A program around `body` with x28 = device, x29 = data, x30 = 77 and x31 = 5; the first store stamps its beginning,
-/// the second its end. `offset` halfwords come before it, so that `body` begins at an odd halfword when it is 1.
-fn measured(offset: usize, body: impl Fn(&mut Program)) -> Program {
+/// A program around `body`: the first store stamps its beginning, the second its end. x28 is the device, x29 the data, x30
+/// is 77 and x31 is 5. `offset` halfwords come before the first store, so that `body` begins in an upper half when it is 1.
+///
+/// The handler of exceptions returns behind the word that caused it; the vectors of the timer and the external interrupt
+/// store to the device, and the timer's then stores mepc.
+fn measured(offset: usize, interrupts: bool, body: fn(&mut Program)) -> Program {
     let mut program = Program::at(RAM.base);
     program.load_immediate(28, DEVICE);
     program.load_immediate(29, DATA);
@@ -30,6 +33,11 @@ fn measured(offset: usize, body: impl Fn(&mut Program)) -> Program {
     program.put(addi(31, 0, 5));
     program.load_immediate(5, VECTOR);
     program.put(csrrw(0, csr::MTVEC, 5));
+    if interrupts {
+        program.load_immediate(5, 1 << 7 | 1 << 11);
+        program.put(csrrw(0, csr::MIE, 5));
+        program.put(csrrsi(0, csr::MSTATUS, 8));
+    }
     for _ in 0..offset {
         program.put(c_nop());
     }
@@ -37,12 +45,19 @@ fn measured(offset: usize, body: impl Fn(&mut Program)) -> Program {
     body(&mut program);
     program.put(sw(0, 28, 4));
     program.put(jal(0, 0));
+
     program.pad_to(VECTOR);
-    // The handler of exceptions returns behind the word that caused it: seven words, eleven cycles.
     program.put(csrrs(6, csr::MEPC, 0));
     program.put(addi(6, 6, 4));
     program.put(csrrw(0, csr::MEPC, 6));
     program.put(mret());
+    program.pad_to(VECTOR + 4 * 7);
+    program.put(sw(0, 28, 8));
+    program.put(csrrs(6, csr::MEPC, 0));
+    program.put(sw(6, 28, 12));
+    program.put(jal(0, 0));
+    program.pad_to(VECTOR + 4 * 11);
+    program.put(sw(0, 28, 16));
     program
 }
 
@@ -136,16 +151,338 @@ fn put(program: &mut Program, instruction: impl Encoded) {
     program.put(instruction);
 }
 
-/// The facts that a timing contradicts.
-fn contradicted(timing: Timing) -> Vec<String> {
-    let check = |&(name, offset, body, expected): &Fact| {
-        let cycles = cost(timing, &measured(offset, body));
-        (cycles != expected).then(|| format!("{name}: {cycles} cycles, measured were {expected}"))
-    };
-    FACTS.iter().filter_map(check).collect()
+/// The same with answers one cycle later, for instructions and data.
+const WAIT_FACTS: &[Fact] = &[
+    ("4 words", 0, |p| (0..4).for_each(|_| put(p, addi(1, 1, 1))), 5),
+    ("16 words", 0, |p| (0..16).for_each(|_| put(p, addi(1, 1, 1))), 23),
+    ("16 parcels", 0, |p| (0..16).for_each(|_| put(p, c_nop())), 16),
+    ("lw", 0, |p| put(p, lw(1, 29, 0)), 3),
+    ("lw at offset 1", 0, |p| put(p, lw(1, 29, 1)), 4),
+    ("sw", 0, |p| put(p, sw(1, 29, 0)), 3),
+    ("div", 0, |p| put(p, div(1, 30, 31)), 37),
+    ("beq, taken", 0, |p| put(p, beq(0, 0, 4)), 5),
+    ("jal", 0, |p| put(p, jal(0, 4)), 3),
+    ("jal, two fetches under way", 1, |p| put(p, jal(0, 4)), 4),
+];
+
+/// A named piece of code, and for rises of the timer line so many cycles after the first store: the cycle in which the
+/// vector's instruction enters decode, after the same store, and the place in the code that it would return to.
+type Sweep = (&'static str, fn(&mut Program), &'static [(u64, u64, u32)]);
+
+/// Interrupts, with memory that answers in the next cycle. The code begins in cycle 2.
+const SWEEPS: &[Sweep] = &[
+    (
+        "straight line",
+        |p| (0..3).for_each(|_| put(p, addi(0, 0, 0))),
+        &[(0, 5, 0), (1, 5, 0), (2, 6, 4), (3, 7, 8), (4, 8, 12)],
+    ),
+    ("lw", |p| put_all(p, &[lw(7, 29, 0), addi(0, 0, 0)]), &[(1, 5, 0), (2, 7, 4), (3, 7, 4), (4, 8, 8)]),
+    ("sw", |p| put_all(p, &[sw(7, 29, 0), addi(0, 0, 0)]), &[(1, 5, 0), (2, 7, 4), (3, 7, 4), (4, 8, 8)]),
+    ("lw, crossing", |p| put_all(p, &[lw(7, 29, 1), addi(0, 0, 0)]), &[(2, 8, 4), (4, 8, 4), (5, 9, 8)]),
+    ("mul", |p| put_all(p, &[mul(7, 30, 31), addi(0, 0, 0)]), &[(2, 8, 4), (4, 8, 4), (5, 9, 8)]),
+    ("div", |p| put_all(p, &[div(7, 30, 31), addi(0, 0, 0)]), &[(2, 42, 4), (20, 42, 4), (38, 42, 4), (39, 43, 8)]),
+    (
+        "branch taken",
+        |p| put_all(p, &[beq(0, 0, 8), addi(0, 0, 0), addi(0, 0, 0)]),
+        &[(2, 7, 8), (3, 7, 8), (4, 7, 8), (5, 9, 12)],
+    ),
+    ("branch not taken", |p| put_all(p, &[bne(0, 0, 8), addi(0, 0, 0), addi(0, 0, 0)]), &[(2, 6, 4), (3, 7, 8)]),
+    (
+        "branch to a split word",
+        |p| (put(p, beq(0, 0, 6)), put(p, c_nop()), put(p, addi(0, 0, 0)), put(p, c_nop())).0,
+        &[(2, 7, 6), (3, 7, 6), (4, 7, 6), (5, 8, 6), (6, 10, 10)],
+    ),
+    ("jal", |p| put_all(p, &[jal(0, 4), addi(0, 0, 0)]), &[(2, 7, 4), (3, 7, 4), (4, 8, 8)]),
+    (
+        "jal to a split word",
+        |p| (put(p, jal(0, 6)), put(p, c_nop()), put(p, addi(0, 0, 0)), put(p, c_nop())).0,
+        &[(2, 7, 6), (3, 7, 6), (4, 7, 6), (5, 9, 10)],
+    ),
+    (
+        "CSR flush",
+        |p| put_all(p, &[csrrsi(0, csr::MSTATUS, 8), addi(0, 0, 0)]),
+        &[(2, 7, 4), (3, 7, 4), (4, 7, 4), (5, 9, 8)],
+    ),
+    (
+        // A rise in the very cycle that disables interrupts costs a cycle, and is served when they are enabled again.
+        "critical section",
+        |p| put_all(p, &[csrrci(0, csr::MSTATUS, 8), addi(0, 0, 0), csrrsi(0, csr::MSTATUS, 8), addi(0, 0, 0)]),
+        &[(1, 5, 0), (2, 10, 12), (3, 9, 12), (6, 9, 12), (7, 11, 16)],
+    ),
+    ("ecall and mret", |p| put_all(p, &[ecall(), addi(0, 0, 0)]), &[(2, 13, 4), (6, 13, 4), (10, 13, 4), (11, 15, 8)]),
+    ("wfi", |p| put_all(p, &[wfi(), addi(0, 0, 0)]), &[(1, 5, 0), (2, 9, 4), (5, 9, 4), (6, 10, 4), (11, 15, 4)]),
+];
+
+fn put_all(program: &mut Program, instructions: &[u32]) {
+    for instruction in instructions {
+        program.put(*instruction);
+    }
+}
+
+/// Runs up to a cycle, asleep or not.
+fn pass(core: &mut Ibex, cycle: u64) {
+    while core.cycles() < cycle {
+        if core.run(cycle) == Stop::Idle {
+            core.sleep_until(cycle);
+        }
+    }
+}
+
+/// When the vector's instruction enters decode after the timer line has risen `rise` cycles after the first store, and
+/// how far into the code mepc points; `None` if there was no interrupt.
+fn interrupted(timing: Timing, program: &Program, rise: u64) -> Option<(u64, u32)> {
+    let mut core = core_with(program, timing);
+    assert!(matches!(core.run(10_000), Stop::Store { address: DEVICE, .. }));
+    // Every instruction up to the code is a word.
+    let (begun, code) = (core.cycles(), RAM.base + 4 * (core.instructions() as u32 + 1));
+    pass(&mut core, begun + rise);
+    core.set_timer_line(true);
+    let mut vector = None;
+    loop {
+        match core.run(begun + 1_000) {
+            Stop::Store { address, .. } if address == DEVICE + 8 => vector = Some(core.cycles() - begun),
+            Stop::Store { address, value, .. } if address == DEVICE + 12 => {
+                return vector.map(|vector| (vector, value.wrapping_sub(code)));
+            }
+            Stop::Store { .. } => {}
+            _ => return None,
+        }
+    }
+}
+
+/// The facts that a timing contradicts, and that with a wait state.
+fn contradicted(timing: Timing, waiting: Timing) -> Vec<String> {
+    let mut contradicted = Vec::new();
+    for (facts, timing) in [(FACTS, timing), (WAIT_FACTS, waiting)] {
+        for &(name, offset, body, expected) in facts {
+            let cycles = cost(timing, &measured(offset, false, body));
+            if cycles != expected {
+                contradicted.push(format!("{name}: {cycles} cycles, measured were {expected}"));
+            }
+        }
+    }
+    for &(name, body, rises) in SWEEPS {
+        for &(rise, vector, place) in rises {
+            let found = interrupted(timing, &measured(0, true, body), rise);
+            if found != Some((vector, place)) {
+                contradicted.push(format!("{name}, rise at {rise}: {found:?}, measured were {vector}, {place}"));
+            }
+        }
+    }
+    for (rise, expected) in [(2, 7), (5, 7), (6, 8), (12, 14)] {
+        let resumed = resumed(timing, rise);
+        if resumed != expected {
+            contradicted.push(format!("masked wfi, rise at {rise}: resumed at {resumed}, measured were {expected}"));
+        }
+    }
+    contradicted
+}
+
+/// When the store behind a `wfi` is made, with interrupts disabled, after a rise so many cycles after the first store.
+fn resumed(timing: Timing, rise: u64) -> u64 {
+    let program = measured(0, true, |p| put_all(p, &[wfi()]));
+    let mut core = core_with(&program, timing);
+    assert!(matches!(core.run(10_000), Stop::Store { .. }));
+    let begun = core.cycles();
+    // As a program would mask them, but without moving its code.
+    core.csr.write(csr::MSTATUS, 0, core.moment());
+    core.interrupts_changed(begun);
+    pass(&mut core, begun + rise);
+    core.set_timer_line(true);
+    assert!(matches!(core.run(10_000), Stop::Store { .. }));
+    core.cycles() - begun
 }
 
 #[test]
-fn instructions_cost_what_the_rtl_takes() {
-    assert_eq!(contradicted(Timing::IBEX_SMALL), [""; 0]);
+fn instructions_and_interrupts_take_what_the_rtl_takes() {
+    assert_eq!(contradicted(Timing::IBEX_SMALL, Timing::IBEX_SMALL.with_wait(1)), [""; 0]);
+}
+
+/// The facts above pin every rule: without it, at least one of them fails.
+#[test]
+fn no_timing_rule_can_be_removed() {
+    macro_rules! without {
+        ($($rule:ident = $value:expr),* $(,)?) => {{
+            // A rule that is added to the model must be added here.
+            let Timing { $($rule: _),* } = Timing::IBEX_SMALL;
+            [$((stringify!($rule), (|timing| Timing { $rule: $value, ..timing }) as fn(Timing) -> Timing)),*]
+        }};
+    }
+    let removals = without! {
+        alu = 2,
+        load = 1,
+        store = 1,
+        crossing = 0,
+        mul = 1,
+        mulh = 3,
+        div = 1,
+        div_by_zero = 1,
+        jump = 1,
+        branch_taken = 1,
+        split_target = 0,
+        mret = 2,
+        trap = 2,
+        csr_flush = 1,
+        empty = 0,
+        interrupt = 1,
+        sleep = 1,
+        wake = 1,
+        fetch_wait = 0,
+        data_wait = 0,
+    };
+    for (rule, remove) in removals {
+        let (timing, waiting) = (remove(Timing::IBEX_SMALL), remove(Timing::IBEX_SMALL.with_wait(1)));
+        assert!(!contradicted(timing, waiting).is_empty(), "nothing fails without the rule `{rule}`");
+    }
+}
+
+/// The external interrupt goes first, to its own vector.
+#[test]
+fn the_external_interrupt_goes_before_the_timer() {
+    let program = measured(0, true, |p| put_all(p, &[addi(0, 0, 0); 3]));
+    let mut core = core_with(&program, Timing::IBEX_SMALL);
+    assert!(matches!(core.run(10_000), Stop::Store { .. }));
+    let begun = core.cycles();
+    core.set_timer_line(true);
+    core.set_external_line(true);
+    assert_eq!(core.run(10_000), Stop::Store { address: DEVICE + 16, width: 4, value: 0 });
+    assert_eq!(core.cycles(), begun + 5);
+}
+
+/// A run may be cut anywhere: the sum is the same, and time never goes back.
+#[test]
+fn runs_can_be_cut_in_any_cycle() {
+    for wait in [0, 1, 3] {
+        let timing = Timing::IBEX_SMALL.with_wait(wait);
+        let program = measured(1, true, |p| put_all(p, &[div(7, 30, 31), lw(1, 29, 1), beq(0, 0, 4), mul(1, 7, 7)]));
+        let whole = cost(timing, &program);
+        let mut core = core_with(&program, timing);
+        let mut stamps = Vec::new();
+        for cycle in 1.. {
+            let stop = core.run(cycle);
+            if matches!(stop, Stop::Store { .. }) {
+                stamps.push(core.cycles());
+                if stamps.len() == 2 {
+                    break;
+                }
+            } else {
+                assert_eq!((stop, core.cycles()), (Stop::Cycle, cycle));
+            }
+        }
+        assert_eq!(stamps[1] - stamps[0], whole + timing.store + timing.data_wait);
+    }
+}
+
+/// A watched instruction stops the run before it executes, once each time that it is reached.
+#[test]
+fn watched_instructions_stop_the_run() {
+    let mut program = Program::at(RAM.base);
+    program.put(addi(1, 0, 3));
+    let again = program.put(addi(1, 1, -1));
+    program.put(bne(1, 0, -4));
+    program.put(jal(0, 0));
+    let mut core = core_with(&program, Timing::IBEX_SMALL);
+    core.watch(again);
+    for (left, cycle) in [(3, 1), (2, 5), (1, 9)] {
+        assert_eq!(core.run(100), Stop::Watch { pc: again });
+        assert_eq!((core.register(1), core.cycles()), (left, cycle));
+    }
+    core.unwatch(again);
+    assert_eq!(core.run(100), Stop::Cycle);
+    assert_eq!(core.register(1), 0);
+}
+
+/// Code that is written over executes as written: by the program itself, and from outside.
+#[test]
+fn written_code_is_decoded_again() {
+    let mut program = Program::at(RAM.base);
+    program.load_immediate(28, DEVICE);
+    program.load_immediate(2, addi(1, 0, 2));
+    program.put(auipc(3, 0));
+    let place = program.put(addi(1, 0, 1));
+    program.put(sw(1, 28, 0));
+    program.put(sw(2, 3, 4));
+    program.put(fence_i());
+    program.put(jal(0, place.wrapping_sub(program.here()) as i32));
+    let mut core = core_with(&program, Timing::IBEX_SMALL);
+    for value in [1, 2] {
+        assert_eq!(core.run(10_000), Stop::Store { address: DEVICE, width: 4, value });
+    }
+    core.poke(program.base() + 8, &lui(2, addi(1, 0, 3)).to_le_bytes());
+    core.poke(place, &addi(1, 0, 9).to_le_bytes());
+    core.poke(place + 8, &addi(0, 0, 0).to_le_bytes());
+    assert_eq!(core.run(10_000), Stop::Store { address: DEVICE, width: 4, value: 9 });
+}
+
+/// Loads from devices are extended as the instruction says.
+#[test]
+fn device_loads_are_extended() {
+    let loads =
+        [(lb(1, 28, 1), 0xffff_ffff), (lbu(1, 28, 1), 0xff), (lh(1, 28, 2), 0xffff_f0ff), (lhu(1, 28, 2), 0xf0ff)];
+    for (load, expected) in loads {
+        let mut program = Program::at(RAM.base);
+        program.load_immediate(28, DEVICE);
+        program.put(load);
+        program.put(jal(0, 0));
+        let mut core = core_with(&program, Timing::IBEX_SMALL);
+        assert!(matches!(core.run(100), Stop::Load { .. }));
+        assert_eq!((core.cycles(), core.instructions()), (2, 2));
+        core.answer(0x1234_f0ff);
+        assert_eq!(core.run(100), Stop::Cycle);
+        assert_eq!(core.register(1), expected);
+    }
+}
+
+/// What is neither RAM nor device stops the run for good, in the cycle and at the place where it happens.
+#[test]
+fn accesses_to_nowhere_are_faults() {
+    let cases = [
+        (lw(1, 0, 0), 0),
+        (sw(1, 0, 4), 4),
+        (lw(1, 28, 2), DEVICE + 2),
+        (lw(1, 28, 0x100), DEVICE + 0x100),
+        (jalr(0, 0, 0x20), 0x20),
+    ];
+    for (instruction, address) in cases {
+        let mut program = Program::at(RAM.base);
+        program.load_immediate(28, DEVICE);
+        let pc = program.put(instruction);
+        let mut core = core_with(&program, Timing::IBEX_SMALL);
+        for _ in 0..2 {
+            let Stop::Fault { pc: at, address: found, .. } = core.run(100) else { panic!("no fault") };
+            assert_eq!(found, address);
+            assert_eq!(at, if address == 0x20 { 0x20 } else { pc });
+        }
+    }
+}
+
+/// Division's corner cases: volume I, chapter "M", table of results by zero and on overflow.
+#[test]
+fn division_follows_the_manual() {
+    let minimum = 1_u32 << 31;
+    let minus = |value: i32| -value as u32;
+    let cases = [
+        (div(3, 1, 2), 7, 0, u32::MAX),
+        (divu(3, 1, 2), 7, 0, u32::MAX),
+        (rem(3, 1, 2), 7, 0, 7),
+        (remu(3, 1, 2), 7, 0, 7),
+        (div(3, 1, 2), minimum, u32::MAX, minimum),
+        (rem(3, 1, 2), minimum, u32::MAX, 0),
+        (div(3, 1, 2), minus(7), 2, minus(3)),
+        (rem(3, 1, 2), minus(7), 2, minus(1)),
+        (divu(3, 1, 2), minus(7), 2, 0x7fff_fffc),
+        (mulh(3, 1, 2), minimum, minimum, 0x4000_0000),
+        (mulhsu(3, 1, 2), u32::MAX, u32::MAX, u32::MAX),
+        (mulhu(3, 1, 2), u32::MAX, u32::MAX, u32::MAX - 1),
+    ];
+    for (instruction, a, b, expected) in cases {
+        let mut program = Program::at(RAM.base);
+        program.load_immediate(1, a);
+        program.load_immediate(2, b);
+        program.put(instruction);
+        program.put(jal(0, 0));
+        let mut core = core_with(&program, Timing::IBEX_SMALL);
+        assert_eq!(core.run(100), Stop::Cycle);
+        assert_eq!(core.register(3), expected, "{instruction:08x} of {a:x} and {b:x}");
+    }
 }

@@ -40,7 +40,8 @@ pub struct Timing {
     pub csr_flush: u64,
     /// Of the cost of a taken branch, `mret`, a trap or a CSR flush: cycles at its end in which decode is empty.
     pub empty: u64,
-    /// From the cycle that decides to take an interrupt (decode is empty) to its vector's instruction in decode.
+    /// From the cycle that takes an interrupt (the one after that in which it finds decode empty) to its vector's
+    /// instruction in decode.
     pub interrupt: u64,
     /// `wfi`, from decode to the first cycle asleep.
     pub sleep: u64,
@@ -70,7 +71,7 @@ impl Timing {
         trap: 3,
         csr_flush: 3,
         empty: 1,
-        interrupt: 3,
+        interrupt: 2,
         sleep: 3,
         wake: 2,
         fetch_wait: 0,

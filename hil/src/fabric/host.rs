@@ -68,7 +68,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
     ) -> Result<Self, ParamError> {
         Ok(Self {
             rp: Box::new(RpEngine::new(instant(0), port, R::check(rp, &port)?)),
-            np: Box::new(NpEngine::new(instant(0), port, np)?),
+            np: Box::new(NpEngine::new(instant(0), port, N::check(np, &port)?)),
             link,
             messages,
             sending: Vec::new(),

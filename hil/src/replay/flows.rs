@@ -191,11 +191,11 @@ impl Flows {
         let again = flow.newest.is_some_and(|newest| !psn.is_after(newest));
         if again {
             // Sent anew from here on; the acknowledgement may be for either.
-            while let Some(last) = flow.outstanding.back().filter(|last| !psn.is_after(last.psn)) {
-                flow.sent = flow.sent.min(last.sent);
+            while flow.outstanding.back().is_some_and(|last| !psn.is_after(last.psn)) {
                 flow.outstanding.pop_back();
                 self.outstanding -= 1;
             }
+            flow.sent = flow.outstanding.back().map_or(flow.acked, |last| last.sent);
         } else {
             flow.newest = Some(psn);
         }

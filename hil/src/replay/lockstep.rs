@@ -5,10 +5,11 @@ use super::native::Native;
 use crate::board::{Act, Board};
 use crate::core::Core;
 use anyhow::Result;
+use cc_core::table::Handle;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use nic::EventKind;
 use nic::descriptor::Descriptor;
+use nic::{EventKind, NO_FLOW};
 
 /// A NIC that runs twice: natively and on a core.
 pub struct Lockstep<A: ReactionPoint, N: NotificationPoint, C> {
@@ -105,8 +106,10 @@ pub(super) fn first_difference(
     };
     let log = ours.iter().find_map(|(_, act)| if let Act::Log(record) = act { Some(*record) } else { None });
     let kind = log.and_then(|record| EventKind::from_number(record.kind)).unwrap_or(EventKind::Nothing);
-    // Of an opening the log has the handle, whose low half is the slot.
-    let slot = log.map(|record| record.index).filter(|&index| index != nic::NO_FLOW).map(|index| index as u16);
+    let slot = log.map(|record| record.index).filter(|&index| index != NO_FLOW).map(|index| match kind {
+        EventKind::Open => Handle::from_bits(index).index(),
+        _ => index as u16,
+    });
     Some(Difference { event, now, kind: kind.name(), slot, native, core })
 }
 

@@ -70,8 +70,9 @@ pub struct OnCore {
 /// The algorithms that can be replayed: those with a reaction point and a notification point.
 pub const ALGORITHMS: [&str; 1] = [<cc_rp::dcqcn::Dcqcn as ReactionPoint>::NAME];
 
-/// The cores that there are.
-pub const CORES: [&str; 1] = ["ibex"];
+/// The cores that there are, and what they are.
+pub const CORES: [(&str, &str); 1] =
+    [("ibex", "lowRISC Ibex in its small configuration: RV32IMC, two stages, fast multiplier; exact to the cycle")];
 
 /// Replays a capture. `progress` is told the position in the file from time to time.
 ///
@@ -99,9 +100,11 @@ where
         return Ok(report::<A, N>(options, &chosen, &outcome, None, None));
     };
 
-    let name = CORES.into_iter().find(|&name| name == on_core.name);
-    let name =
-        name.with_context(|| format!("unknown core {}: {}", on_core.name, expected(&on_core.name, CORES.into_iter())))?;
+    let names = CORES.map(|(name, _)| name);
+    let name = names
+        .into_iter()
+        .find(|&name| name == on_core.name)
+        .with_context(|| format!("unknown core {}: {}", on_core.name, expected(&on_core.name, names.into_iter())))?;
     let image = firmware::image(on_core.firmware.as_deref())?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
     let board = || board(&image, &chosen, on_core.pace);

@@ -16,6 +16,7 @@ use crate::capture::Record;
 use crate::crc::HostCrc;
 use anyhow::{Result, bail};
 use cc_core::Rate;
+use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{self, Icrc, Packet, Roce, Syndrome, Version};
@@ -349,7 +350,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 self.series += 1;
             }
             self.unkept_series += u64::from(flow.series.is_none());
-            let index = usize::from(handle as u16);
+            let index = usize::from(Handle::from_bits(handle).index());
             let slots = &mut self.stations[station].slots;
             slots.resize(slots.len().max(index + 1), usize::MAX);
             slots[index] = number;
@@ -392,10 +393,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         let positive = matches!(roce.aeth().map(|aeth| aeth.syndrome), Some(Syndrome::Ack { .. }));
         let flow = self.flows.of_ack(source, target, roce.bth.dest_qp.get(), roce.bth.psn);
         self.carry_out_orders(now)?;
-        if let Some(flow) = flow.filter(|_| positive) {
-            if let Some(rtt) = self.flows.acked(flow, roce.bth.psn, now) {
-                self.rtt.add(rtt);
-            }
+        if let Some(flow) = flow.filter(|_| positive)
+            && let Some(rtt) = self.flows.acked(flow, roce.bth.psn, now)
+        {
+            self.rtt.add(rtt);
         }
         Ok(())
     }

@@ -495,11 +495,11 @@ impl Report {
                 writeln!(f, "  {count} {what}")?;
             }
         }
-        writeln!(f, "NP           {}", pairs(&self.np))?;
-        writeln!(f, "RP           {}", pairs(&self.rp))?;
+        writeln!(f, "NP           {}", counters(&self.np))?;
+        writeln!(f, "RP           {}", counters(&self.rp))?;
         if self.nics.len() > 1 {
             for nic in self.nics.iter().take(SHOWN) {
-                writeln!(f, "  {}: {}; {}", nic.address, pairs(&nic.np), pairs(&nic.rp))?;
+                writeln!(f, "  {}: {}, {}", nic.address, counters(&nic.np), counters(&nic.rp))?;
             }
             more(f, self.nics.len(), SHOWN, "NICs")?;
         }
@@ -603,6 +603,18 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "min {}, median {}, p99 {}, max {}", self.min, self.median, self.p99, self.max)
     }
+}
+
+/// The four that everybody looks for, and of the others those that counted something.
+fn counters(counts: &BTreeMap<&'static str, u64>) -> String {
+    const ALWAYS: [&str; 4] = ["np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"];
+    pairs(
+        &counts
+            .iter()
+            .filter(|&(name, &count)| count > 0 || ALWAYS.contains(name))
+            .map(|(&name, &count)| (name, count))
+            .collect(),
+    )
 }
 
 fn pairs<K: fmt::Display>(counts: &BTreeMap<K, u64>) -> String {

@@ -39,6 +39,8 @@ impl Series {
                 keep = !keep;
                 keep
             });
+            // The point that has just gone was so many changes after the last that stayed.
+            self.skipped = self.every;
             self.every *= 2;
         }
     }

@@ -7,6 +7,7 @@ use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -205,8 +206,17 @@ pub enum Shown {
     Word(&'static str),
 }
 
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Word(word) => f.write_str(word),
+        }
+    }
+}
+
 /// One value of a field, as reports show it.
-pub fn shown(field: &Field, value: u32) -> Shown {
+fn shown(field: &Field, value: u32) -> Shown {
     match field.unit {
         Unit::Choice(words) => words.get(value as usize).map_or(Shown::Number(value), |word| Shown::Word(word)),
         _ => Shown::Number(value),

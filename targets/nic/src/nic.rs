@@ -97,7 +97,7 @@ pub trait Hardware: RateLimiter {
 }
 
 /// QPs that a NIC paces.
-pub const QPS: usize = 512;
+pub const QPS: usize = 1_024;
 /// Places of its map from QPN to QP.
 pub const QPN_MAP: usize = 2 * QPS;
 /// Sets of its table of received flows.
@@ -141,7 +141,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
         Ok(Self {
             rp: RpEngine::new(start, port, A::check(rp, &port)?),
-            np: NpEngine::new(start, port, np)?,
+            np: NpEngine::new(start, port, N::check(np, &port)?),
             quantum: Quantum::at(port.line_rate),
             rp_called: start,
             np_called: start,

@@ -1,0 +1,79 @@
+//! All congestion points by name, for programs that choose at run time.
+
+use crate::CongestionPoint;
+
+/// One line of the registry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its number, for programs without names.
+    pub number: u8,
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of state of one queue.
+    pub state_bytes: usize,
+}
+
+/// Something to be done with an algorithm that is known only at run time.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<A: CongestionPoint>(self) -> Self::Output;
+}
+
+macro_rules! list {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+        /// Every algorithm, the default first.
+        pub const ALL: &[Entry] = &[$(
+            Entry { number: $number, name: <crate::$module::$machine as CongestionPoint>::NAME, state_bytes: $bytes },
+        )+];
+
+        /// Does something with the algorithm of this name, in any case; `None` when there is none.
+        pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(
+                if name.eq_ignore_ascii_case(<crate::$module::$machine as CongestionPoint>::NAME) {
+                    return Some(visitor.visit::<crate::$module::$machine>());
+                }
+            )+
+            None
+        }
+    };
+}
+
+for_each_cp!(list);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::params::Settings;
+
+    /// How many presets an algorithm has, if every one keeps to the ranges and has a name of its own and a source.
+    struct Presets;
+
+    impl Visitor for Presets {
+        type Output = Option<usize>;
+
+        fn visit<A: CongestionPoint>(self) -> Option<usize> {
+            let sound = A::PRESETS.iter().enumerate().all(|(nth, preset)| {
+                let unique = A::PRESETS.iter().skip(nth + 1).all(|other| other.name != preset.name);
+                preset.values.in_range().is_ok() && !preset.source.is_empty() && unique
+            });
+            sound.then_some(A::PRESETS.len())
+        }
+    }
+
+    #[test]
+    fn algorithms_are_found_by_name() {
+        assert_eq!(with("RED", Presets), Some(Some(5)));
+        assert_eq!(with("red2", Presets), None);
+    }
+
+    #[test]
+    fn numbers_and_names_are_unique_and_presets_are_sound() {
+        for (nth, entry) in ALL.iter().enumerate() {
+            assert!(ALL.iter().skip(nth + 1).all(|other| other.number != entry.number && other.name != entry.name));
+            assert!(with(entry.name, Presets).flatten().is_some(), "{}", entry.name);
+        }
+    }
+}

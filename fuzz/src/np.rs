@@ -1,0 +1,331 @@
+//! A receiver's notification point: any packets, any settings, and a clock that may jump.
+
+use crate::operations;
+use arbitrary::{Arbitrary, Unstructured};
+use cc_core::params::Settings;
+use cc_core::wire::{
+    Addresses, Bth, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, TableCrc, Tag, Tags, opcode, parse,
+};
+use cc_core::{Bytes, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
+use cc_np::dcqcn::{Dcqcn, DcqcnSettings};
+use cc_np::{Answer, Cnp, NotificationPoint, NpCounters, NpEngine};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
+const FLOWS: usize = 8;
+const SECOND: u64 = 1_000_000_000;
+/// CNPs that the check of the port's bound looks back on.
+const LOOKED_BACK: usize = 64;
+
+#[derive(Arbitrary, Debug)]
+enum Operation {
+    Frame(Arrived),
+    /// Nanoseconds, shifted so that short ones are as frequent as long ones; at most half a second.
+    Wait(u32, u8),
+    Jump(i64),
+    Configure([u32; 6]),
+    Preset(u8),
+    Enable(bool),
+    Forget(u8),
+}
+
+#[derive(Arbitrary, Debug)]
+struct Arrived {
+    flow: u8,
+    opcode: u8,
+    ecn: u8,
+    network: u8,
+    tagged: bool,
+    remote_known: bool,
+    room: u8,
+    psn: u32,
+}
+
+/// What the opcodes in use are to the receiver.
+#[derive(Clone, Copy, PartialEq)]
+enum Meaning {
+    Data,
+    Datagram,
+    NoConcern,
+}
+
+const OPCODES: [(u8, Meaning); 10] = [
+    (0x0a, Meaning::Data),      // RC write only
+    (0x04, Meaning::Data),      // RC send only
+    (0x0e, Meaning::Data),      // RC read response middle
+    (0x24, Meaning::Data),      // UC send only
+    (0xa7, Meaning::Data),      // XRC write middle
+    (0x64, Meaning::Datagram),  // UD send only
+    (0x44, Meaning::NoConcern), // RD send only
+    (0x0c, Meaning::NoConcern), // RC read request
+    (0x11, Meaning::NoConcern), // RC acknowledge
+    (0x81, Meaning::NoConcern), // CNP
+];
+
+type Ample = NpEngine<Dcqcn, 1, FLOWS>;
+type Tight = NpEngine<Dcqcn, 2, 1>;
+
+/// Brings packets to three engines: two with room for every flow, of which one is woken in between, and one that has
+/// to evict.
+///
+/// # Panics
+/// - The answer is not the model's: a CNP too early, too late, too many, or for a packet that calls for none.
+/// - Wakes change an answer; the counters don't add up; settings are accepted out of range, or refused in range.
+/// - A CNP is not one, or not for the sender's queue pair.
+pub fn np(data: &[u8]) {
+    let mut source = Unstructured::new(data);
+    let Ok(start) = source.arbitrary::<u64>() else { return };
+    let mut now = start >> 1;
+    let settings = Dcqcn::PRESETS[0].values;
+    let start = Instant::from_nanos(now);
+    let mut ample = Ample::new(start, PORT, &settings).expect("a preset");
+    let mut woken = Ample::new(start, PORT, &settings).expect("a preset");
+    let mut tight = Tight::new(start, PORT, &settings).expect("a preset");
+    let mut model = Model::new(settings);
+    for operation in operations(&mut source) {
+        match operation {
+            Operation::Frame(arrived) => {
+                let sent = arrived.frame();
+                let frame = arrived.parse(&sent);
+                let remote = arrived.remote_known.then_some(Qpn::new(0x77));
+                let at = Instant::from_nanos(now);
+                let mut tx = [[0; 128]; 3];
+                let [a, b, c] = &mut tx;
+                let room = usize::from(arrived.room) % 128;
+                let answer = ample.frame::<TableCrc>(at, &frame, remote, &mut a[..room]);
+                assert_eq!(answer, woken.frame::<TableCrc>(at, &frame, remote, &mut b[..room]), "a wake decides");
+                let other = tight.frame::<TableCrc>(at, &frame, remote, &mut c[..room]);
+                model.judge(ample.clock().now().nanos(), &arrived, &frame, room, answer);
+                for (answer, tx) in [(answer, &tx[0]), (other, &tx[2])] {
+                    if let Cnp::Written(len) = answer.cnp {
+                        addressed(&tx[..len], &frame, remote);
+                    }
+                }
+            }
+            Operation::Wait(nanos, shift) => {
+                let wait = u64::from(nanos >> (3 + shift % 29));
+                for third in 1..=3 {
+                    woken.wake(Instant::from_nanos(now + wait * third / 3));
+                }
+                now += wait;
+                ample.wake(Instant::from_nanos(now));
+                tight.wake(Instant::from_nanos(now));
+            }
+            Operation::Jump(by) => {
+                let to = now.saturating_add_signed(by >> 8) >> 1;
+                if (now..=now + SECOND).contains(&to) {
+                    continue;
+                }
+                now = to;
+                for at in [now, now] {
+                    ample.wake(Instant::from_nanos(at));
+                    woken.wake(Instant::from_nanos(at));
+                    tight.wake(Instant::from_nanos(at));
+                }
+            }
+            Operation::Configure(values) => {
+                let [min_time_between_cnps, cnp_dscp, cnp_802p_prio, cnp_port_interval, cnp_port_burst, cnp_sequence] =
+                    values;
+                let settings = DcqcnSettings {
+                    min_time_between_cnps,
+                    cnp_dscp,
+                    cnp_802p_prio,
+                    cnp_port_interval,
+                    cnp_port_burst,
+                    cnp_sequence,
+                };
+                model.configure(&mut [&mut ample, &mut woken], &mut tight, settings);
+            }
+            Operation::Preset(preset) => {
+                let preset = Dcqcn::PRESETS[usize::from(preset) % Dcqcn::PRESETS.len()].values;
+                model.configure(&mut [&mut ample, &mut woken], &mut tight, preset);
+            }
+            Operation::Enable(on) => {
+                model.enabled = on;
+                ample.set_enabled(on);
+                woken.set_enabled(on);
+                tight.set_enabled(on);
+                assert_eq!(ample.is_enabled(), on);
+            }
+            Operation::Forget(flow) => {
+                let flow = usize::from(flow) % FLOWS;
+                model.last[flow] = None;
+                ample.forget(qpn(flow));
+                woken.forget(qpn(flow));
+                tight.forget(qpn(flow));
+            }
+        }
+        assert_eq!(ample.counters(), model.counters);
+        assert_eq!(woken.counters(), model.counters);
+        assert!(ample.live_flows() as usize <= FLOWS && tight.live_flows() <= 2);
+        assert_eq!(accounted(&tight.counters()), model.counters.np_ecn_marked_roce_packets);
+        assert_eq!(accounted(&ample.counters()), model.counters.np_ecn_marked_roce_packets);
+    }
+}
+
+/// Marked packets by what became of them.
+fn accounted(counters: &NpCounters) -> u64 {
+    counters.np_cnp_sent
+        + counters.np_cnp_not_due
+        + counters.np_cnp_unaddressed
+        + counters.np_cnp_bounded
+        + counters.np_cnp_deferred
+        + counters.np_ce_ignored
+}
+
+fn qpn(flow: usize) -> Qpn {
+    Qpn::new(flow as u32 * 0x10_0001)
+}
+
+impl Arrived {
+    fn meaning(&self) -> Meaning {
+        OPCODES[usize::from(self.opcode) % OPCODES.len()].1
+    }
+
+    fn frame(&self) -> Vec<u8> {
+        let (v4, v6) = (|low| Ipv4Addr::new(10, 0, 0, low), |low| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, low));
+        let addresses = match self.network % 4 {
+            0 => Addresses::Gid { source: v6(1), destination: v6(2) },
+            1 => Addresses::V6 { source: v6(1), destination: v6(2) },
+            _ => Addresses::V4 { source: v4(1), destination: v4(2) },
+        };
+        let tag = [Tag { vid: 5, ..Tag::default() }.to_bytes()];
+        let frame = Frame {
+            destination: Mac::new([2; 6]),
+            source: Mac::new([4; 6]),
+            tags: Tags::new(&tag[..usize::from(self.tagged)]).expect("a tag"),
+            addresses,
+            dscp: 26,
+            ecn: Ecn::from_bits(self.ecn),
+            hop_limit: 64,
+            udp_source: 0xc000,
+            bth: Bth {
+                opcode: OPCODES[usize::from(self.opcode) % OPCODES.len()].0,
+                dest_qp: qpn(usize::from(self.flow) % FLOWS),
+                psn: Psn::new(self.psn),
+                ..Bth::default()
+            },
+            extensions: Extensions { deth: Deth { queue_key: 1, source_qp: Qpn::new(0x55) }, ..Extensions::default() },
+            payload: &[],
+        };
+        let mut buffer = vec![0; 256];
+        let len = frame.emit::<TableCrc>(&mut buffer).expect("the frame fits");
+        buffer.truncate(len);
+        buffer
+    }
+
+    fn parse<'a>(&self, bytes: &'a [u8]) -> Roce<'a> {
+        match parse(bytes, bytes.len()) {
+            Ok(Packet::Roce(roce)) => roce,
+            other => panic!("{self:?} was read as {other:?}"),
+        }
+    }
+}
+
+/// A CNP is one, and goes back to who sent `cause`.
+fn addressed(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
+    let Ok(Packet::Roce(cnp)) = parse(cnp, cnp.len()) else { panic!("not RoCE: {cnp:02x?}") };
+    assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
+    assert_eq!(Some(cnp.bth.dest_qp), cause.deth().map(|deth| deth.source_qp).or(remote));
+    assert_eq!(cnp.addresses(), cause.addresses().reversed());
+}
+
+/// What the engine with room for all has to do.
+struct Model {
+    settings: DcqcnSettings,
+    enabled: bool,
+    /// When each flow's last CNP went out, by local time.
+    last: [Option<u64>; FLOWS],
+    last_datagram: Option<u64>,
+    /// When the last CNPs of the port went out, since the bucket was last filled by hand.
+    port: Vec<u64>,
+    counters: NpCounters,
+}
+
+impl Model {
+    fn new(settings: DcqcnSettings) -> Self {
+        let last = [None; FLOWS];
+        Self { settings, enabled: true, last, last_datagram: None, port: Vec::new(), counters: NpCounters::default() }
+    }
+
+    fn configure(&mut self, ample: &mut [&mut Ample; 2], tight: &mut Tight, settings: DcqcnSettings) {
+        let in_range = DcqcnSettings::FIELDS
+            .iter()
+            .enumerate()
+            .all(|(index, field)| (field.min..=field.max).contains(&settings.get(index)));
+        let [one, two] = ample;
+        for outcome in [one.configure(&settings), two.configure(&settings), tight.configure(&settings)] {
+            assert_eq!(outcome.is_ok(), in_range, "{settings:?}: {outcome:?}");
+        }
+        if in_range {
+            self.settings = settings;
+            self.port.clear();
+        }
+    }
+
+    /// `now` is local time.
+    fn judge(&mut self, now: u64, arrived: &Arrived, frame: &Roce<'_>, room: usize, answer: Answer) {
+        let v2 = !matches!(frame.addresses(), Addresses::Gid { .. });
+        let marked = v2 && frame.ecn == Ecn::Ce;
+        if !marked {
+            assert_eq!(answer, Answer::default());
+            return;
+        }
+        self.counters.np_ecn_marked_roce_packets += 1;
+        let last = match arrived.meaning() {
+            Meaning::NoConcern => None,
+            _ if !self.enabled => None,
+            Meaning::Data => Some(&mut self.last[usize::from(arrived.flow) % FLOWS]),
+            Meaning::Datagram => Some(&mut self.last_datagram),
+        };
+        let Some(last) = last else {
+            self.counters.np_ce_ignored += 1;
+            assert_eq!(answer, Answer::default());
+            return;
+        };
+        if arrived.meaning() == Meaning::Data && !arrived.remote_known {
+            self.counters.np_cnp_unaddressed += 1;
+            assert_eq!(answer.cnp, Cnp::Unaddressed);
+            return;
+        }
+        let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
+        if last.is_some_and(|last| now - last < interval) {
+            self.counters.np_cnp_not_due += 1;
+            assert_eq!(answer.cnp, Cnp::None);
+            return;
+        }
+        assert!(answer.reply.cnp.is_some());
+        match answer.cnp {
+            Cnp::Written(len) => {
+                assert!(len <= room);
+                *last = Some(now);
+                self.counters.np_cnp_sent += 1;
+                self.within_the_bound(now);
+            }
+            Cnp::Bounded => {
+                self.counters.np_cnp_bounded += 1;
+                assert!(self.settings.cnp_port_interval > 0 && !self.port.is_empty());
+            }
+            Cnp::Deferred => {
+                self.counters.np_cnp_deferred += 1;
+                let (network, tag) =
+                    (if frame.udp_source().is_none() { 40 } else { 28 }, 4 * usize::from(arrived.tagged));
+                assert!(room < 14 + tag + network.max(48) + 12 + 16 + 4);
+            }
+            Cnp::None | Cnp::Unaddressed => panic!("{arrived:?} at {now}: {answer:?}"),
+        }
+    }
+
+    /// In any time T the port makes at most `burst + T / interval` CNPs.
+    fn within_the_bound(&mut self, now: u64) {
+        self.port.push(now);
+        let interval = u64::from(self.settings.cnp_port_interval);
+        if interval == 0 {
+            return;
+        }
+        for (between, earlier) in self.port.iter().rev().enumerate().take(LOOKED_BACK) {
+            let most = u64::from(self.settings.cnp_port_burst) + (now - earlier) / interval;
+            assert!((between as u64) < most, "{} CNPs since {earlier}, now {now}", between + 1);
+        }
+    }
+}

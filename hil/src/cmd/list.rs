@@ -1,0 +1,176 @@
+//! `hil list`: the algorithms with their parameters and presets, and the cores.
+
+use super::Format;
+use anyhow::{Context, Result};
+use cc_core::params::{Preset, Settings, Unit};
+use cc_cp::CongestionPoint;
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use hil::replay::CORES;
+use hil::replay::settings::{Shown, table};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::io::{Write, stdout};
+
+/// Arguments of `hil list`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Prints everything that can be chosen.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let list = List::new();
+    let mut output = stdout().lock();
+    match args.format {
+        Format::Text => write!(output, "{list}"),
+        Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&list)?),
+    }
+    .context("cannot write to standard output")
+}
+
+#[derive(Serialize)]
+struct List {
+    schema: u32,
+    algorithms: Vec<Algorithm>,
+    cores: Vec<Core>,
+}
+
+/// One machine of one role.
+#[derive(Serialize)]
+struct Algorithm {
+    name: &'static str,
+    role: &'static str,
+    state_bytes: usize,
+    parameters: Vec<Parameter>,
+    presets: Vec<Values>,
+}
+
+#[derive(Serialize)]
+struct Parameter {
+    name: &'static str,
+    unit: &'static str,
+    min: u32,
+    max: u32,
+    words: &'static [&'static str],
+    aliases: &'static [&'static str],
+    doc: &'static str,
+}
+
+#[derive(Serialize)]
+struct Values {
+    name: &'static str,
+    source: &'static str,
+    values: BTreeMap<&'static str, Shown>,
+}
+
+#[derive(Serialize)]
+struct Core {
+    name: &'static str,
+    doc: &'static str,
+}
+
+impl List {
+    fn new() -> Self {
+        let mut algorithms = Vec::new();
+        macro_rules! rp {
+            ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+                $(algorithms.push(Algorithm::rp::<cc_rp::$module::$machine>());)+
+            };
+        }
+        macro_rules! np {
+            ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+                $(algorithms.push(Algorithm::np::<cc_np::$module::$machine>());)+
+            };
+        }
+        macro_rules! cp {
+            ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+                $(algorithms.push(Algorithm::cp::<cc_cp::$module::$machine>());)+
+            };
+        }
+        cc_rp::for_each_rp!(rp);
+        cc_np::for_each_np!(np);
+        cc_cp::for_each_cp!(cp);
+        Self { schema: 1, algorithms, cores: CORES.iter().map(|&(name, doc)| Core { name, doc }).collect() }
+    }
+}
+
+impl Algorithm {
+    fn rp<A: ReactionPoint>() -> Self {
+        Self::new("reaction point", A::NAME, size_of::<A>(), A::PRESETS)
+    }
+
+    fn np<A: NotificationPoint>() -> Self {
+        Self::new("notification point", A::NAME, size_of::<A>(), A::PRESETS)
+    }
+
+    fn cp<A: CongestionPoint>() -> Self {
+        Self::new("congestion point", A::NAME, size_of::<A>(), A::PRESETS)
+    }
+
+    fn new<S: Settings>(role: &'static str, name: &'static str, state_bytes: usize, presets: &[Preset<S>]) -> Self {
+        let parameter = |field: &cc_core::params::Field| Parameter {
+            name: field.name,
+            unit: field.unit.symbol(),
+            min: field.min,
+            max: field.max,
+            words: if let Unit::Choice(words) = field.unit { words } else { &[] },
+            aliases: field.aliases,
+            doc: field.doc.trim(),
+        };
+        let values =
+            |preset: &Preset<S>| Values { name: preset.name, source: preset.source, values: table(&preset.values) };
+        Self {
+            name,
+            role,
+            state_bytes,
+            parameters: S::FIELDS.iter().map(parameter).collect(),
+            presets: presets.iter().map(values).collect(),
+        }
+    }
+}
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for algorithm in &self.algorithms {
+            writeln!(f, "{algorithm}")?;
+        }
+        writeln!(f, "A DSCP is the upper six bits of a TOS byte: DSCP 26 is TOS 104, and 106 with ECT(0).")?;
+        writeln!(f)?;
+        writeln!(f, "cores")?;
+        for Core { name, doc } in &self.cores {
+            writeln!(f, "  {name}  {doc}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} ({}, {} B of state)", self.name, self.role, self.state_bytes)?;
+        writeln!(f, "  presets")?;
+        for Values { name, source, .. } in &self.presets {
+            writeln!(f, "    {name:<10} {source}")?;
+        }
+        let names: Vec<_> = self.presets.iter().map(|preset| preset.name).collect();
+        writeln!(f, "  parameters: range and unit; {}", names.join(", "))?;
+        for parameter in &self.parameters {
+            let mut range = String::new();
+            match parameter.words {
+                [] => write!(range, "{} to {} {}", parameter.min, parameter.max, parameter.unit)?,
+                words => range.push_str(&words.join(" or ")),
+            }
+            let values: Vec<_> = self.presets.iter().filter_map(|preset| preset.values.get(parameter.name)).collect();
+            let values: Vec<_> = values.into_iter().map(Shown::to_string).collect();
+            writeln!(f, "    {}: {}; {}", parameter.name, range.trim(), values.join(", "))?;
+            writeln!(f, "      {}", parameter.doc)?;
+            if !parameter.aliases.is_empty() {
+                writeln!(f, "      also {}", parameter.aliases.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}

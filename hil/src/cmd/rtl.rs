@@ -1,0 +1,111 @@
+//! `hil rtl`: the same programs on the model of Ibex and on its RTL, which must agree to the cycle.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use hil::core::{Ibex, Timing};
+use hil::rtl::play::Course;
+use hil::rtl::program::{self, Program};
+use hil::rtl::{Rtl, record, simulator};
+
+/// Arguments of `hil rtl`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Random programs to run.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    programs: u64,
+    /// Seed of the first program; the others count on from it.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
+    /// Extra cycles of every instruction fetch, load and store; several values run each program several times.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,1",
+          value_parser = clap::value_parser!(u64).range(..=15))]
+    wait: Vec<u64>,
+    /// Writes down anew what the RTL does, for the tests that need no simulator, and runs no programs.
+    #[arg(long)]
+    record: bool,
+}
+
+/// Where the record lies in the source tree.
+const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded.txt");
+
+/// Compares the cores, or records the RTL.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let simulator = simulator::build(&target_folder())?;
+    let mut rtl = Rtl::new(&simulator, &[], 0..0, Timing::IBEX_SMALL, 0)?;
+    if args.record { write_record(&mut rtl) } else { compare(args, &mut rtl) }
+}
+
+/// Cargo's target folder.
+fn target_folder() -> PathBuf {
+    let here = || concat!(env!("CARGO_MANIFEST_DIR"), "/../target").into();
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(here, PathBuf::from)
+}
+
+fn write_record(rtl: &mut Rtl) -> anyhow::Result<()> {
+    let mut text = String::new();
+    record::lines(
+        rtl,
+        |wait| Timing::IBEX_SMALL.with_wait(wait),
+        |line| {
+            text.push_str(line);
+            text.push('\n');
+            std::ops::ControlFlow::Continue(())
+        },
+    )?;
+    std::fs::write(RECORD, &text).with_context(|| format!("{RECORD}: cannot be written"))?;
+    println!("{} facts recorded in {RECORD}", text.lines().count());
+    Ok(())
+}
+
+fn compare(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
+    let mut model = Ibex::new(&[], 0..0, Timing::IBEX_SMALL, 0);
+    let (mut cycles, mut instructions, mut interrupts, mut events) = (0, 0, 0, 0);
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for offset in 0..args.programs {
+        let seed = args.seed.wrapping_add(offset);
+        let program = program::generate(seed);
+        names.extend(program.names());
+        for &wait in &args.wait {
+            let timing = Timing::IBEX_SMALL.with_wait(wait);
+            let expected = record::run(rtl, timing, &program, seed)?;
+            let found = record::run(&mut model, timing, &program, seed)?;
+            if expected != found {
+                print!("{}", difference(&program, &expected, &found));
+                bail!("seed {seed}, {wait} wait states: the model differs from the RTL");
+            }
+            if !expected.ended() {
+                bail!("seed {seed}, {wait} wait states: the program does not end: {:?}", expected.events.last());
+            }
+            cycles += expected.cycles();
+            instructions += expected.instructions();
+            interrupts += expected.interrupts;
+            events += expected.events.len();
+        }
+    }
+    let last = args.seed.wrapping_add(args.programs.saturating_sub(1));
+    println!("seeds {} to {last}, wait states {:?}: model and RTL are identical", args.seed, args.wait);
+    println!(
+        "{} programs of {} different instructions, {cycles} cycles, {instructions} instructions, {interrupts} \
+         interrupts, {events} stores, loads and sleeps compared",
+        args.programs,
+        names.len()
+    );
+    Ok(())
+}
+
+/// The first event in which two courses differ, those before it, and the code around.
+fn difference(program: &Program, expected: &Course, found: &Course) -> String {
+    use std::fmt::Write;
+    let equal = expected.events.iter().zip(&found.events).take_while(|(a, b)| a == b).count();
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    for index in equal.saturating_sub(3)..=equal {
+        let _ = writeln!(text, "RTL   {index}: {:?}", expected.events.get(index));
+        let _ = writeln!(text, "model {index}: {:?}", found.events.get(index));
+    }
+    let _ = writeln!(text, "memory at the end: RTL {:08x}, model {:08x}", expected.memory, found.memory);
+    let _ = write!(text, "{program}");
+    text
+}

@@ -1,0 +1,190 @@
+//! Interrupts at every phase of short pieces of code.
+
+use std::fmt;
+
+use anyhow::Result;
+
+use super::Restart;
+use super::program::{DEVICE, RAM};
+use crate::core::assemble::{self as asm, Encoded, csr};
+use crate::core::{Stop, Timing};
+
+/// Code between two marker stores, during which the timer line rises.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// What it is.
+    pub name: &'static str,
+    /// Halfwords that it is shifted by, from a place at a multiple of four.
+    shift: u32,
+    /// Whether interrupts are enabled before.
+    enabled: bool,
+    body: fn(&mut asm::Program),
+}
+
+/// The trap vectors of programs here; an exception returns behind the word that raised it.
+const VECTORS: u32 = RAM.base + 0x400;
+const TIMER_VECTOR: u32 = VECTORS + 4 * 7;
+const DATA: u32 = RAM.base + 0x800;
+/// Where the beginning of the piece, the interrupt handler and the end report.
+const BEGINNING: u32 = DEVICE.start;
+const HANDLER: u32 = DEVICE.start + 4;
+const END: u32 = DEVICE.start + 8;
+/// Cycles after which a piece counts as lost, or asleep for good.
+const PATIENCE: u64 = 1_000;
+/// Phases that a piece without an end of its own has.
+const PHASES: u64 = 12;
+
+const fn piece(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
+    Piece { name, shift, enabled: true, body }
+}
+
+const fn masked(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
+    Piece { name, shift, enabled: false, body }
+}
+
+/// x5 is 7, x6 is 3, x7 is `mie.MTIE`, x30 points to data.
+pub const PIECES: &[Piece] = &[
+    piece("nothing", 0, |_| {}),
+    piece("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
+    piece("add, split", 1, |p| put(p, &[asm::add(8, 5, 6)])),
+    piece("eight add", 0, |p| put(p, &[asm::add(8, 5, 6); 8])),
+    piece("c.add", 0, |p| put(p, &[asm::c_add(8, 5)])),
+    piece("lw", 0, |p| put(p, &[asm::lw(8, 30, 0)])),
+    piece("lw across words", 0, |p| put(p, &[asm::lw(8, 30, 1)])),
+    piece("lh across words", 0, |p| put(p, &[asm::lh(8, 30, 3)])),
+    piece("sw", 0, |p| put(p, &[asm::sw(5, 30, 0)])),
+    piece("sw across words", 0, |p| put(p, &[asm::sw(5, 30, 2)])),
+    piece("mul", 0, |p| put(p, &[asm::mul(8, 5, 6)])),
+    piece("mulh", 0, |p| put(p, &[asm::mulh(8, 5, 6)])),
+    piece("div", 0, |p| put(p, &[asm::div(8, 5, 6)])),
+    piece("remu by zero", 0, |p| put(p, &[asm::remu(8, 5, 0)])),
+    piece("beq, taken", 0, |p| put(p, &[asm::beq(0, 0, 4)])),
+    piece("beq, not taken", 0, |p| put(p, &[asm::beq(5, 0, 4)])),
+    piece("beq, taken, to a split word", 0, |p| (p.put(asm::beq(0, 0, 6)), p.put(asm::c_nop()), split(p)).2),
+    piece("jal", 0, |p| put(p, &[asm::jal(8, 4)])),
+    piece("jal to a split word", 0, |p| (p.put(asm::jal(0, 6)), p.put(asm::c_nop()), split(p)).2),
+    piece("jalr", 0, |p| put(p, &[asm::auipc(8, 0), asm::jalr(8, 8, 8)])),
+    piece("fence.i", 0, |p| put(p, &[asm::fence_i()])),
+    piece("write of mscratch", 0, |p| put(p, &[asm::csrrw(0, csr::MSCRATCH, 5)])),
+    piece("set of mstatus", 0, |p| put(p, &[asm::csrrsi(0, csr::MSTATUS, 8)])),
+    piece("set of mstatus, then a split word", 1, |p| {
+        p.put(asm::c_nop());
+        put(p, &[asm::csrrsi(0, csr::MSTATUS, 8)]);
+        split(p);
+    }),
+    piece("interrupts off and on", 0, |p| {
+        let [off, on] = [asm::csrrci(0, csr::MSTATUS, 8), asm::csrrsi(0, csr::MSTATUS, 8)];
+        put(p, &[off, asm::add(8, 5, 6), on]);
+    }),
+    piece("timer off and on", 0, |p| {
+        put(p, &[asm::csrrc(0, csr::MIE, 7), asm::add(8, 5, 6), asm::csrrs(0, csr::MIE, 7)]);
+    }),
+    masked("interrupts on", 0, |p| put(p, &[asm::add(8, 5, 6), asm::csrrsi(0, csr::MSTATUS, 8)])),
+    piece("ecall", 0, |p| put(p, &[asm::ecall()])),
+    piece("ecall before a split word", 1, |p| (put(p, &[asm::ecall()]), split(p)).1),
+    piece("wfi", 0, |p| put(p, &[asm::wfi()])),
+    piece("wfi before a split word", 1, |p| (put(p, &[asm::wfi()]), split(p)).1),
+    masked("wfi, interrupts off", 0, |p| put(p, &[asm::wfi()])),
+];
+
+fn put(program: &mut asm::Program, instructions: &[impl Encoded + Copy]) {
+    for &instruction in instructions {
+        program.put(instruction);
+    }
+}
+
+/// A word that straddles two, as the parcel before it has made the place odd; and a parcel behind it.
+fn split(program: &mut asm::Program) {
+    program.put(asm::addi(8, 8, 1));
+    program.put(asm::c_nop());
+}
+
+impl Piece {
+    fn program(&self) -> asm::Program {
+        let mut program = asm::Program::at(RAM.base);
+        program.load_immediate(29, VECTORS);
+        program.load_immediate(30, DATA);
+        program.load_immediate(31, DEVICE.start);
+        put(&mut program, &[asm::addi(5, 0, 7), asm::addi(6, 0, 3), asm::addi(7, 0, 1 << 7)]);
+        put(&mut program, &[asm::csrrw(0, csr::MTVEC, 29), asm::csrrw(0, csr::MIE, 7)]);
+        if self.enabled {
+            program.put(asm::csrrsi(0, csr::MSTATUS, 8));
+        }
+        put(&mut program, &[asm::c_nop()].repeat((self.shift & 1) as usize));
+        program.put(asm::sw(0, 31, 0));
+        (self.body)(&mut program);
+        put(&mut program, &[asm::add(8, 5, 6), asm::sw(0, 31, 8), asm::jal(0, 0)]);
+        program.pad_to(VECTORS);
+        put(&mut program, &[asm::csrrs(9, csr::MEPC, 0), asm::addi(9, 9, 4), asm::csrrw(0, csr::MEPC, 9), asm::mret()]);
+        program.pad_to(TIMER_VECTOR);
+        put(&mut program, &[asm::sw(0, 31, 4), asm::mret()]);
+        program
+    }
+
+    /// What happens when the line rises never, and then in each cycle from the first marker to the last.
+    ///
+    /// # Errors
+    /// The core cannot be restarted.
+    pub fn course(&self, core: &mut impl Restart, timing: Timing) -> Result<Course> {
+        let program = self.program();
+        let (begin, undisturbed) = observe(core, timing, &program, PATIENCE)?;
+        let mut outcomes = vec![undisturbed];
+        for phase in 0..=undisturbed.end.unwrap_or(PHASES) {
+            outcomes.push(observe(core, timing, &program, begin + phase)?.1);
+        }
+        Ok(Course(outcomes))
+    }
+}
+
+/// When the handler reported, and the end, in cycles from the beginning of the piece.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Outcome {
+    handler: Option<u64>,
+    end: Option<u64>,
+}
+
+/// The outcome without an interrupt, then those for each phase of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Course(Vec<Outcome>);
+
+impl fmt::Display for Course {
+    /// Pairs of handler and end, `-` where there is none; what repeats is written once with a factor.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |cycle: Option<u64>| cycle.map_or("-".to_owned(), |cycle| cycle.to_string());
+        for (index, equal) in self.0.chunk_by(|a, b| a == b).enumerate() {
+            let outcome = equal.first().copied().unwrap_or_default();
+            let separator = if index == 0 { "" } else { " " };
+            write!(f, "{separator}{}/{}", text(outcome.handler), text(outcome.end))?;
+            if equal.len() > 1 {
+                write!(f, "*{}", equal.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs `program` with the timer line rising in the cycle `rise`; says when it began, and what came of it.
+fn observe(core: &mut impl Restart, timing: Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
+    core.restart(&[RAM], DEVICE, timing, program.base())?;
+    core.poke(program.base(), program.bytes());
+    let (mut begin, mut outcome, mut risen) = (0, Outcome::default(), false);
+    while core.cycles() < PATIENCE && outcome.end.is_none() {
+        let stop = core.run(if risen { PATIENCE } else { rise });
+        match stop {
+            Stop::Cycle => {}
+            Stop::Idle if !risen => core.sleep_until(rise),
+            Stop::Store { address: BEGINNING, .. } => begin = core.cycles(),
+            Stop::Store { address: HANDLER, .. } => {
+                outcome.handler = Some(core.cycles() - begin);
+                core.set_timer_line(false);
+            }
+            Stop::Store { address: END, .. } => outcome.end = Some(core.cycles() - begin),
+            _ => break,
+        }
+        if !risen && core.cycles() >= rise {
+            risen = true;
+            core.set_timer_line(true);
+        }
+    }
+    Ok((begin, outcome))
+}

@@ -1,0 +1,198 @@
+//! The firmware on the model beside the library: equal, and seen to differ when it is disturbed.
+
+use anyhow::Result;
+use cc_core::wire::{Mac, Pfc};
+use hil::board::Pace;
+use hil::capture::{Reader, Writer};
+use hil::core::{Core, Ibex};
+use hil::firmware;
+use hil::replay::board;
+use hil::replay::device::{Acts, Arrival, Counters, Device, Difference};
+use hil::replay::lockstep::Lockstep;
+use hil::replay::native::Native;
+use hil::replay::player::{Choice, Player};
+use hil::replay::settings::{Chosen, Request};
+use nic::descriptor::Descriptor;
+use nic::layout::{RAM_BASE, RAM_SIZE};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+type Rp = cc_rp::dcqcn::Dcqcn;
+type Np = cc_np::dcqcn::Dcqcn;
+
+fn synth(folder: &Path) -> PathBuf {
+    let path = folder.join("incast.pcapng");
+    let made = Command::new(env!("CARGO_BIN_EXE_hil")).arg("synth").arg(&path).args(["--duration", "150"]).output();
+    assert!(made.unwrap().status.success());
+    path
+}
+
+fn replay(trace: &Path, arguments: &[&str]) -> Value {
+    let replay = Command::new(env!("CARGO_BIN_EXE_hil"))
+        .arg("replay")
+        .arg(trace)
+        .args(["--core", "ibex", "--format", "json"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(replay.status.success(), "{}", String::from_utf8_lossy(&replay.stderr));
+    serde_json::from_slice(&replay.stdout).unwrap()
+}
+
+#[test]
+fn the_image_decides_as_the_library_does_in_lockstep_and_in_real_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    for preset in ["paper", "vendor"] {
+        let report = replay(&trace, &["--preset", preset]);
+        let core = &report["core"];
+        assert_eq!(core["difference"], Value::Null, "{preset}");
+        assert_eq!(core["identical"], true);
+        // Every frame but the management datagrams is an event at either end.
+        assert!(core["events"].as_u64().unwrap() > report["frames"]["total"].as_u64().unwrap());
+        for kind in ["sent", "data", "cnp", "ack"] {
+            assert!(core["cycles"][kind]["median"].as_u64().unwrap() > 0, "{kind}");
+        }
+        assert_eq!(core["cycles"]["nack"], Value::Null, "none occurred");
+        assert_eq!(report["sizes"]["image"], report["sizes"]["native"]);
+        assert!(report["rp"]["rp_cnp_handled"].as_u64().unwrap() > 8);
+    }
+    // One packet each 88 ns is too much for one small core at any clock.
+    let report = replay(&trace, &["--pace", "real", "--clock", "1000000000"]);
+    assert_eq!(report["core"]["difference"], Value::Null);
+    assert_eq!(report["core"]["identical"], true);
+    assert!(report["core"]["ring_overflows"].as_u64().unwrap() > 0);
+}
+
+/// The capture with every frame cut to so many bytes, and this frame after the given number of others.
+fn edited(trace: &Path, snap: usize, after: u64, extra: Option<&[u8]>) -> PathBuf {
+    let path = trace.with_file_name("edited.pcapng");
+    let mut writer = Writer::create(&path, &["tap"]).unwrap();
+    let mut reader = Reader::open(trace).unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        let kept = &record.bytes[..record.bytes.len().min(snap)];
+        writer.write(0, record.timestamp_ns, kept, record.original_len).unwrap();
+        if let Some(frame) = extra.filter(|_| record.number == after) {
+            writer.write(0, record.timestamp_ns, frame, frame.len() as u32).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    path
+}
+
+#[test]
+fn a_snap_length_that_keeps_the_headers_changes_no_decision() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    let whole = replay(&trace, &[]);
+    // Enough for a connection request up to its starting PSN.
+    let cut = replay(&edited(&trace, 134, 0, None), &[]);
+    assert_eq!(cut["frames"]["dropped"], whole["frames"]["dropped"]);
+    assert!(cut["icrc"]["unchecked"].as_u64().unwrap() > 1_000);
+    assert_eq!(cut["icrc"]["unchecked"], cut["frames"]["truncated"]);
+    for key in ["np", "rp", "cnps", "flows", "rates"] {
+        assert_eq!(cut[key], whole[key], "{key}");
+    }
+    assert_eq!(cut["core"]["identical"], true);
+}
+
+#[test]
+fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    let mut pfc = [0; 60];
+    let port = {
+        let mut reader = Reader::open(&trace).unwrap();
+        let mut record = reader.next().unwrap().unwrap();
+        while record.bytes.len() < 1_000 {
+            record = reader.next().unwrap().unwrap();
+        }
+        Mac::new(record.bytes[..6].try_into().unwrap())
+    };
+    Pfc { enabled: 0xff, quanta: [u16::MAX; 8] }.emit(port, &mut pfc).unwrap();
+    let paused = edited(&trace, usize::MAX, 100, Some(&pfc));
+
+    // Eight hosts send to that port: nobody knows which of them it was.
+    let all = replay(&paused, &[]);
+    assert_eq!((&all["frames"]["pfc"], &all["frames"]["pfc_unattributed"]), (&1.into(), &1.into()));
+    assert_eq!(all["core"]["cycles"]["pause"], Value::Null);
+    let one = replay(&paused, &["--nic", "10.0.0.1"]);
+    assert_eq!((&one["frames"]["pfc"], &one["frames"]["pfc_unattributed"]), (&1.into(), &0.into()));
+    assert!(one["core"]["cycles"]["pause"]["max"].as_u64().unwrap() > 0);
+    assert_eq!(one["core"]["identical"], true);
+}
+
+/// A NIC in lockstep whose image loses the top bit of a flow's alpha before its second CNP.
+struct Disturbed {
+    nic: Lockstep<Rp, Np, Ibex>,
+    cnps: u32,
+}
+
+impl Disturbed {
+    /// After the first CNP at 100 Gb/s the rate is 50 Gb/s and alpha is one: two words of one state.
+    fn flip_alpha(&mut self) {
+        let core = self.nic.board_mut().core_mut();
+        let mut ram = vec![0; RAM_SIZE as usize];
+        core.peek(RAM_BASE, &mut ram);
+        let words: Vec<u32> = ram.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
+        let rates: Vec<usize> = (0..words.len()).filter(|&at| words[at] == 50 << 21).collect();
+        let near = |at: usize| rates.iter().any(|&rate| rate.abs_diff(at) < 8);
+        let alphas: Vec<usize> = (0..words.len()).filter(|&at| words[at] == 1 << 31 && near(at)).collect();
+        assert_eq!(alphas.len(), 1, "one flow of this NIC was notified once");
+        core.poke(RAM_BASE + 4 * alphas[0] as u32, &0_u32.to_le_bytes());
+    }
+}
+
+impl Device for Disturbed {
+    fn next_wake(&self) -> u64 {
+        self.nic.next_wake()
+    }
+
+    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
+        self.nic.wake(acts)
+    }
+
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+        if arrival.is_some_and(|arrival| arrival.bytes.len() == 74) {
+            self.cnps += 1;
+            if self.cnps == 2 {
+                self.flip_alpha();
+            }
+        }
+        self.nic.deliver(descriptor, arrival, acts)
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        self.nic.difference()
+    }
+
+    fn counters(&self) -> Counters {
+        self.nic.counters()
+    }
+}
+
+#[test]
+fn an_alpha_without_its_top_bit_is_seen_at_the_next_cnp() {
+    let folder = tempfile::tempdir().unwrap();
+    let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
+    let image = firmware::image(None).unwrap();
+    let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 1, strict: true };
+    let make = |_| {
+        let native = Native::new(chosen.port, &chosen.rp, &chosen.np)?;
+        Ok(Disturbed { nic: Lockstep::new(native, board(&image, &chosen, Pace::Lockstep)?), cnps: 0 })
+    };
+    let mut player = Player::new(choice, chosen.port.line_rate, make);
+    let mut capture = Reader::open(&synth(folder.path())).unwrap();
+    while let Some(record) = capture.next().unwrap() {
+        player.frame(&record).unwrap();
+    }
+    player.finish().unwrap();
+    let (outcome, nics) = player.into_outcome();
+    assert!(nics[0].cnps >= 2);
+    assert!(!nics[0].nic.is_identical());
+    let (difference, _, flow) = outcome.difference.unwrap();
+    assert_eq!(difference.kind, "cnp");
+    assert_eq!(flow, Some(0));
+    assert!(difference.native.contains("paces") && difference.core != difference.native, "{difference:?}");
+}

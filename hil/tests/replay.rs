@@ -1,0 +1,252 @@
+//! `hil replay` from the outside: facts of real captures, malformed frames, bad input.
+
+use hil::capture::{Reader, Writer};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn hil(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hil")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn json(trace: &Path, arguments: &[&str]) -> Value {
+    let output = hil(&[&["replay", trace.to_str().unwrap(), "--format", "json"], arguments].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What the program says of input that it refuses: one line, nothing on standard output, an exit code that is not 0.
+fn refusal(arguments: &[&str]) -> String {
+    let output = hil(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
+    text
+}
+
+/// A capture of the shared collection; `None`, said so, where there is none.
+fn shared(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: no {}", path.display());
+    None
+}
+
+/// A capture of an incast, made by `hil synth`.
+fn synth(folder: &Path) -> PathBuf {
+    let path = folder.join("incast.pcapng");
+    let output = hil(&["synth", path.to_str().unwrap(), "--duration", "150"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    path
+}
+
+#[test]
+fn soft_roce_hosts_without_congestion() {
+    let Some(path) = shared("rocev2-rc-send-ect0-sport69-72.pcap") else { return };
+    let report = json(&path, &[]);
+    assert_eq!(report["frames"]["total"], 123);
+    assert_eq!(report["frames"]["rocev2"], 105);
+    assert_eq!(report["frames"]["by_other"], serde_json::json!({"arp": 4, "ipv6": 4, "tcp": 10}));
+    let opcodes = serde_json::json!({"0x00": 33, "0x03": 33, "0x05": 2, "0x11": 37});
+    assert_eq!(report["frames"]["by_opcode"], opcodes);
+    assert_eq!(report["icrc"], serde_json::json!({"valid": 105, "invalid": 0, "unchecked": 0}));
+    assert_eq!(report["np"]["np_ecn_marked_roce_packets"], 0);
+    assert_eq!(report["np"]["np_cnp_sent"], 0);
+    assert_eq!(report["rp"]["rp_cnp_handled"], 0);
+    assert_eq!(report["rtt_ns"]["count"], 37);
+    assert_eq!(report["rtt_ns"]["max"], 23_000);
+    assert_eq!(report["nics"].as_array().unwrap().len(), 2);
+    // Either end acknowledges the other, so both QPNs are learnt.
+    assert_eq!(report["flows"]["bound"], 2);
+    assert_eq!(report["core"], Value::Null);
+    let narrowed = json(&path, &["--nic", "192.168.70.4"]);
+    assert_eq!(narrowed["nics"].as_array().unwrap().len(), 1);
+    assert_eq!(narrowed["frames"], report["frames"]);
+}
+
+#[test]
+fn other_captures_are_counted_or_refused_by_their_link_type() {
+    for (name, frames, unparsed) in [
+        ("lldp-dcbx-ets.pcap", 67, 0),
+        ("lldp-dcbx-pfc.pcap", 5, 0),
+        ("lldp-dcbx-qcn.pcap", 19, 0),
+        ("mpls-in-vlan.pcap", 3, 0),
+        ("nsec-be.pcap", 10, 0),
+        ("nsec-le.pcap", 2, 0),
+        ("pcapng-be-spb-epb-nrb.pcapng", 4, 0),
+        ("pcapng-le-two-idb-all-options.pcapng", 4, 0),
+        ("pcapng-multi-interface.pcapng", 6, 0),
+        ("qinq-tcp.pcap", 14, 0),
+        ("vlan-pcp-dei.pcapng", 9, 0),
+        ("trunc-ip4.pcap", 1, 1),
+        ("trunc-ip6-ext.pcap", 1, 1),
+    ] {
+        let Some(path) = shared(name) else { return };
+        let report = json(&path, &[]);
+        assert_eq!(report["frames"]["total"], frames, "{name}");
+        assert_eq!(report["frames"]["rocev2"], 0, "{name}");
+        assert_eq!(report["frames"]["unparsed"], unparsed, "{name}");
+    }
+    let Some(path) = shared("infiniband-native-erf-nsec.pcap") else { return };
+    assert!(refusal(&["replay", path.to_str().unwrap()]).contains("unsupported link type 197"));
+}
+
+#[test]
+fn an_incast_makes_the_cnps_that_were_captured_and_the_rates_fall() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = synth(folder.path());
+    let report = json(&path, &[]);
+    let sent = report["cnps"]["sent"].as_u64().unwrap();
+    assert!(sent > 8);
+    assert_eq!(report["cnps"]["captured"], sent);
+    assert_eq!(report["cnps"]["equal"], sent);
+    assert_eq!(report["np"]["np_cnp_sent"], sent);
+    assert_eq!(report["rp"]["rp_cnp_handled"], sent);
+    assert_eq!(report["flows"]["bound"], 8);
+    for flow in report["rates"].as_array().unwrap() {
+        let points = flow["points"].as_array().unwrap();
+        assert_eq!(points[0][1], 100_000_000_000_u64);
+        // Alpha is one at the first CNP: the rate is halved, exactly.
+        assert_eq!(points[1][1], 50_000_000_000_u64);
+    }
+    // Twice the same, to the byte, and from standard input too.
+    let arguments = ["replay", path.to_str().unwrap(), "--format", "json"];
+    let once = hil(&arguments).stdout;
+    assert_eq!(once, hil(&arguments).stdout);
+    let piped = Command::new(env!("CARGO_BIN_EXE_hil"))
+        .args(["replay", "-", "--format", "json"])
+        .stdin(fs::File::open(&path).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(once, piped.stdout);
+}
+
+#[test]
+fn settings_reach_the_machines() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = synth(folder.path());
+    let every = json(&path, &["--set", "np_min_time_between_cnps=0"]);
+    assert_eq!(every["algorithm"]["np"]["min_time_between_cnps"], 0);
+    // Each marked packet makes a CNP then.
+    assert_eq!(every["np"]["np_cnp_sent"], every["np"]["np_ecn_marked_roce_packets"]);
+    let file = folder.path().join("dcqcn.toml");
+    fs::write(&file, "# ours\nrpg_ai_rate = 7\nALPHA_RESUME_INTERVAL = 60\nalpha_update = \"restarted\"\n").unwrap();
+    let set = json(&path, &["--params", file.to_str().unwrap(), "--set", "rpg_ai_rate=8", "--preset", "paper"]);
+    assert_eq!(set["algorithm"]["rp"]["rpg_ai_rate"], 8);
+    assert_eq!(set["algorithm"]["rp"]["dce_tcp_rtt"], 60);
+}
+
+#[test]
+fn malformed_frames_are_counted_and_change_no_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = synth(folder.path());
+    let bad = folder.path().join("bad.pcapng");
+    let mut writer = Writer::create(&bad, &["tap"]).unwrap();
+    let mut reader = Reader::open(&good).unwrap();
+    // The reason, the byte at fault, the bits turned in it.
+    let damage =
+        [("ihl", 14, 1), ("ip_length", 16, 0x80), ("udp_length", 38, 0x80), ("icrc", 52, 1), ("bth_version", 43, 1)];
+    while let Some(record) = reader.next().unwrap() {
+        let original = record.bytes.to_vec();
+        for &(_, at, bits) in damage.iter().take(usize::from(record.number % 7 == 0) * damage.len()) {
+            let mut frame = original.clone();
+            frame[at] ^= bits;
+            writer.write(0, record.timestamp_ns, &frame, record.original_len).unwrap();
+        }
+        writer.write(0, record.timestamp_ns, &original, record.original_len).unwrap();
+    }
+    writer.finish().unwrap();
+
+    let (good, bad) = (json(&good, &[]), json(&bad, &[]));
+    let harmed = good["frames"]["total"].as_u64().unwrap() / 7;
+    for (reason, ..) in damage {
+        assert_eq!(bad["frames"]["dropped"][reason], harmed, "{reason}");
+    }
+    assert_eq!(bad["icrc"]["invalid"], harmed);
+    assert_eq!(bad["frames"]["unparsed"], 4 * harmed);
+    for key in ["np", "rp", "nics", "cnps", "flows", "rtt_ns", "rates"] {
+        assert_eq!(bad[key], good[key], "{key}");
+    }
+}
+
+#[test]
+fn bad_files_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = fs::read(synth(folder.path())).unwrap();
+    let header = |length: u32| {
+        let mut pcap = Vec::new();
+        for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 0, 0, length, length] {
+            pcap.extend(word.to_le_bytes());
+        }
+        pcap
+    };
+    for path in [
+        file("empty", b""),
+        file("text", b"frame,time\n1,2\n"),
+        file("cut", &good[..good.len() - 5]),
+        file("huge", &header(u32::MAX)),
+        folder.path().join("missing").to_str().unwrap().to_owned(),
+    ] {
+        let text = refusal(&["replay", &path]);
+        assert!(text.contains(&path), "{text}");
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    let file = folder.path().join("params.toml");
+    let replay = |arguments: &[&str], expected: &[&str]| {
+        let text = refusal(&[&["replay", trace.to_str().unwrap()], arguments].concat());
+        for word in expected {
+            assert!(text.contains(word), "{arguments:?}: {text}");
+        }
+    };
+    replay(&["--algorithm", "dcqnc"], &["unknown algorithm dcqnc", "dcqcn"]);
+    replay(&["--preset", "papr"], &["unknown preset papr", "paper"]);
+    replay(&["--core", "ibx"], &["unknown core ibx", "ibex"]);
+    replay(&["--set", "rpg_ai_rat=5"], &["rpg_ai_rat", "did you mean rpg_ai_rate?"]);
+    replay(&["--set", "rpg_ai_rate"], &["name=value"]);
+    replay(&["--set", "rpg_ai_rate=-1"], &["whole number from 1 to 131071 Mb/s"]);
+    replay(&["--set", "rpg_ai_rate=999999999"], &["1 to 131071 Mb/s"]);
+    replay(&["--set", "cnp_dscp=106"], &["0 to 63", "DSCP 26"]);
+    replay(&["--set", "alpha_update=sometimes"], &["restarted", "sampled"]);
+    replay(&["--line-rate", "0"], &["1 to 2047 Gb/s"]);
+    replay(&["--nic", "300.1.1.1"], &["--nic"]);
+    replay(&["--pace", "real"], &["--core"]);
+    replay(&["--params", file.to_str().unwrap()], &["params.toml"]);
+    for (text, place) in
+        [("rpg_ai_rate = 5\nrpg_gd = 12\n", "line 2"), ("rpg_ai_rate 5\n", "line 1"), ("\n\nx = 1\n", "line 3")]
+    {
+        fs::write(&file, text).unwrap();
+        replay(&["--params", file.to_str().unwrap()], &["params.toml", place]);
+    }
+}
+
+#[test]
+fn the_list_gives_every_value_of_every_preset() {
+    let output = hil(&["list", "--format", "json"]);
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rp =
+        list["algorithms"].as_array().unwrap().iter().find(|algorithm| algorithm["role"] == "reaction point").unwrap();
+    let names: Vec<_> =
+        rp["presets"].as_array().unwrap().iter().map(|preset| preset["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma"]);
+    let parameters = rp["parameters"].as_array().unwrap();
+    for preset in rp["presets"].as_array().unwrap() {
+        assert!(!preset["source"].as_str().unwrap().is_empty());
+        assert_eq!(preset["values"].as_object().unwrap().len(), parameters.len());
+    }
+    let text = String::from_utf8(hil(&["list"]).stdout).unwrap();
+    assert!(text.contains("DSCP 26 is TOS 104"));
+}

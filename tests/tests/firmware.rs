@@ -1,0 +1,58 @@
+//! The firmware image on the core model and the library: equal to the bit, whatever arrives.
+
+use hil::board::Pace;
+use hil::capture::Reader;
+use hil::replay::settings::Request;
+use hil::replay::{OnCore, Options, Report, replay};
+use tests::{random_capture, sample};
+
+fn on_ibex(preset: &str, pace: Pace) -> Options {
+    Options {
+        algorithm: "dcqcn".into(),
+        request: Request { preset: Some(preset.into()), ..Request::default() },
+        only: Vec::new(),
+        core: Some(OnCore { name: "ibex".into(), pace, firmware: None }),
+    }
+}
+
+fn play(options: &Options, capture: &[u8]) -> Report {
+    replay(options, &mut Reader::new(capture, "random").unwrap(), |_| {}).unwrap()
+}
+
+#[test]
+fn the_sample_is_decided_alike_and_its_cnps_are_those_that_were_captured() {
+    let run = || {
+        let mut capture = Reader::open(&sample()).unwrap();
+        replay(&on_ibex("paper", Pace::Lockstep), &mut capture, |_| {}).unwrap()
+    };
+    let report = run();
+    let core = report.core.as_ref().unwrap();
+    assert!(core.identical, "{:?}", core.difference);
+    assert!(core.events > report.frames.total);
+    assert_eq!(report.icrc.valid, report.frames.total);
+    let comparison = &report.cnps.comparison;
+    assert!(report.cnps.sent > 50);
+    assert_eq!((comparison.captured, comparison.equal), (report.cnps.sent, report.cnps.sent));
+    assert_eq!(report.rp["rp_cnp_handled"], report.cnps.sent);
+    assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&run()).unwrap());
+}
+
+#[test]
+fn random_events_are_decided_alike_under_every_preset() {
+    for (seed, preset) in (1..).zip(["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma"]) {
+        let report = play(&on_ibex(preset, Pace::Lockstep), &random_capture(seed, 4_000));
+        let core = report.core.as_ref().unwrap();
+        assert!(core.identical, "seed {seed}, {preset}: {:?}", core.difference);
+        assert!(core.events > 4_000, "seed {seed}: {} events", core.events);
+        for kind in ["sent", "data", "cnp", "ack", "wake"] {
+            assert!(core.cycles.contains_key(kind), "seed {seed}: no {kind}");
+        }
+    }
+}
+
+#[test]
+fn in_real_time_the_library_repeats_what_the_image_logged() {
+    let report = play(&on_ibex("vendor", Pace::Real { hz: 1_000_000_000 }), &random_capture(7, 1_500));
+    let core = report.core.as_ref().unwrap();
+    assert!(core.identical, "{:?}", core.difference);
+}
