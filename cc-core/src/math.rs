@@ -201,7 +201,8 @@ impl Decay {
             return fine;
         }
         let Some(&coarse) = self.coarse.get(periods >> FINE.trailing_zeros()) else { return Frac::ZERO };
-        coarse.times(fine)
+        // A coarse power is below one, and so twice that below 2^32.
+        Frac::from_bits(high(coarse.to_bits().wrapping_shl(1), fine.to_bits()))
     }
 
     /// The number of periods after which nothing is left of any share: the first power below 2^-31.

@@ -12,7 +12,7 @@
 //!
 //! `alpha` has two behaviours, chosen by `alpha_update`:
 //! - `restarted`, the paper's: a notification cuts at once, and restarts the period after which `alpha`
-//!   fades. `alpha` is a [`Frac`], kept with the time it was last raised; (10) is applied to it
+//!   fades. `alpha` is a [`Frac`](cc_core::Frac), kept with the time it was last raised; (10) is applied to it
 //!   when somebody reads it, never earlier, because truncated products do not compose.
 //! - `sampled`, the firmware's: `alpha` changes on ticks of `dce_tcp_rtt`, cuts happen on ticks of
 //!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is a ten-bit
@@ -38,7 +38,7 @@ pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VEND
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, ReactionPoint, RpEngine};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, CnpHint, CnpKind, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
 use parameters::{
     ALPHA_FIRST, Alpha, BOUNDS_CUTS, Band, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
@@ -188,10 +188,10 @@ impl Dcqcn {
             return;
         }
         if self.has(CUT) && self.cut_due.is_due(now) {
-            if let Alpha::Sampled { loss, bands } = &p.alpha {
+            if let Alpha::Sampled { gain, bands } = &p.alpha {
                 let due = self.cut_due;
                 self.recover(p, due);
-                self.settle(p, *loss, bands, due);
+                self.settle(p, *gain, bands, due);
                 let alpha = self.alpha & ONES;
                 self.cut(p, alpha.wrapping_shl(p.alpha_shift));
                 self.restart(p, due);
@@ -207,6 +207,7 @@ impl Dcqcn {
     #[inline(always)]
     fn notified(&mut self, p: &Params, now: Stamp, hint: &CnpHint) {
         if let CnpHint::Body(body) = hint {
+            cold_path();
             if self.ignores(hint).is_some() {
                 return;
             }
@@ -225,8 +226,9 @@ impl Dcqcn {
                 let mut before = self.alpha;
                 let quiet = now.since(self.alpha_at).get();
                 if quiet >= p.alpha_period.length {
-                    let left = decay.after(p.alpha_period.count_in(quiet));
-                    before = Frac::from_bits(before).times(left).to_bits(); // (10)
+                    // Less than one, and so twice that below 2^32.
+                    let left = decay.after(p.alpha_period.count_in(quiet)).to_bits();
+                    before = high_product(before, left.wrapping_shl(1)); // (10)
                 }
                 self.alpha = high_product(before, *kept).wrapping_add(*gain); // (4)
                 self.alpha_at = now;
@@ -247,9 +249,9 @@ impl Dcqcn {
                     self.left |= CUT;
                 }
             }
-            Alpha::Sampled { loss, bands } => {
+            Alpha::Sampled { gain, bands } => {
+                cold_path();
                 if !self.has(LIMITED) {
-                    cold_path();
                     self.limit(p, now);
                     self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
                     self.left |= CUT;
@@ -258,7 +260,7 @@ impl Dcqcn {
                     }
                     return;
                 }
-                self.mark_tick(p, *loss, bands, now);
+                self.mark_tick(p, *gain, bands, now);
                 if !self.has(CUT) {
                     self.advance_cut(p, now);
                     self.left |= CUT;
@@ -282,8 +284,13 @@ impl Dcqcn {
     #[inline(always)]
     fn cut(&mut self, p: &Params, share: u32) {
         let before = self.current;
-        if p.has(CLAMPS) || self.byte_stage != 0 || (p.has(CLAMPS_AFTER_TIME) && self.time_stage != 0) {
+        if p.has(CLAMPS) {
             self.target = before; // (1)
+        } else {
+            cold_path();
+            if self.byte_stage != 0 || (p.has(CLAMPS_AFTER_TIME) && self.time_stage != 0) {
+                self.target = before;
+            }
         }
         let gone = high_product(before.to_bits(), share);
         let mut after = Rate::from_bits(before.to_bits().wrapping_sub(gone)); // (2)
@@ -353,7 +360,8 @@ impl Dcqcn {
         }
         if self.current == p.ceiling {
             cold_path();
-            if !p.has(KEEPS_LIMITER) && !(self.has(CUT) && p.is_sampled()) {
+            let waits_for_cut = self.has(CUT) && p.is_sampled();
+            if !p.has(KEEPS_LIMITER) && !waits_for_cut {
                 self.left &= !LIMITED;
             }
         }
@@ -404,14 +412,14 @@ impl Dcqcn {
         while rounds > 0 && rates.current != p.ceiling && !is_last_step(p, own, other) {
             own = next(own);
             let mut gain = step(p, own, other);
-            rates.climb(gain, p.ceiling);
+            rates.climb_on(gain, p.ceiling);
             rounds = rounds.wrapping_sub(1);
             // Where every round adds a step to the last one's, the stages need no look.
             if own > p.threshold && !p.has(HYPER_FOLLOWS | HYPER_IS_CONSTANT) {
                 let growing = rounds.min(u32::from(other.saturating_sub(own)));
                 for _ in 0..growing {
-                    gain = gain.saturating_add(p.hyper);
-                    rates.climb(gain, p.ceiling);
+                    gain = Rate::from_bits(gain.to_bits().wrapping_add(p.hyper.to_bits()));
+                    rates.climb_on(gain, p.ceiling);
                 }
                 own = own.saturating_add(u8::try_from(growing).unwrap_or(LAST_STAGE));
                 rounds = rounds.wrapping_sub(growing);
@@ -421,9 +429,10 @@ impl Dcqcn {
         own = own.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
         while rounds > 0 && rates.current != p.ceiling {
             let before = rates.gap();
-            rates.climb(gain, p.ceiling);
+            rates.climb_on(gain, p.ceiling);
             rounds = rounds.wrapping_sub(1);
             if rates.gap() == before {
+                cold_path();
                 let headroom = p.ceiling.saturating_sub(rates.target).to_bits();
                 let jump = headroom.checked_div(gain.to_bits()).unwrap_or(rounds).min(rounds);
                 let height = Rate::from_bits(gain.to_bits().wrapping_mul(jump));
@@ -443,32 +452,32 @@ impl Dcqcn {
 
     /// A notification counts at the next tick of alpha. One that waits for an earlier tick is dealt with first.
     #[inline(always)]
-    fn mark_tick(&mut self, p: &Params, loss: u32, bands: &[Band; 8], now: Stamp) {
+    fn mark_tick(&mut self, p: &Params, gain: u32, bands: &[Band; 8], now: Stamp) {
         let next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
         let marked = self.alpha >> TEN_BITS;
         if marked == 0 {
             self.alpha |= next.wrapping_shl(TEN_BITS);
         } else if marked < next {
-            self.settle(p, loss, bands, now);
+            self.settle(p, gain, bands, now);
             self.alpha |= 1 << TEN_BITS;
         }
     }
 
     /// Brings alpha to its last tick at or before `until`.
     #[inline(always)]
-    fn settle(&mut self, p: &Params, loss: u32, bands: &[Band; 8], until: Stamp) {
+    fn settle(&mut self, p: &Params, gain: u32, bands: &[Band; 8], until: Stamp) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
         let (mut alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
         if marked != 0 && marked <= ticks {
-            alpha = fade(alpha, loss, bands, marked.wrapping_sub(1)); // (10)
-            alpha = alpha.wrapping_sub(lost(alpha, loss)).wrapping_add(loss).min(ONES); // (4)
+            alpha = fade(alpha, gain, bands, marked.wrapping_sub(1)); // (10)
+            alpha = alpha.wrapping_sub(lost(alpha, gain)).wrapping_add(gain).min(ONES); // (4)
             ticks = ticks.wrapping_sub(marked);
             marked = 0;
         } else {
             marked = marked.saturating_sub(ticks);
         }
-        self.alpha = fade(alpha, loss, bands, ticks) | marked.wrapping_shl(TEN_BITS);
+        self.alpha = fade(alpha, gain, bands, ticks) | marked.wrapping_shl(TEN_BITS);
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`.
@@ -493,8 +502,8 @@ impl Dcqcn {
     #[inline(never)]
     fn refresh_now(&mut self, p: &Params, now: Stamp) {
         match &p.alpha {
-            Alpha::Sampled { loss, bands } => {
-                self.settle(p, *loss, bands, now);
+            Alpha::Sampled { gain, bands } => {
+                self.settle(p, *gain, bands, now);
                 if !self.has(CUT) {
                     self.advance_cut(p, now);
                 }
@@ -525,9 +534,24 @@ impl Rates {
     /// R_T by a step, then R_C half the way to it: (5), (7) and (9) are the same.
     #[inline(always)]
     fn climb(&mut self, step: Rate, ceiling: Rate) {
-        if step != Rate::ZERO {
-            self.target = self.target.saturating_add(step).min(ceiling);
-        }
+        self.target = self.target.saturating_add(step).min(ceiling);
+        self.follow();
+    }
+
+    /// The same, for an R_T that is not above the ceiling, as it is after any climb.
+    #[inline(always)]
+    fn climb_on(&mut self, step: Rate, ceiling: Rate) {
+        let headroom = ceiling.to_bits().wrapping_sub(self.target.to_bits());
+        self.target = if step.to_bits() < headroom {
+            Rate::from_bits(self.target.to_bits().wrapping_add(step.to_bits()))
+        } else {
+            ceiling
+        };
+        self.follow();
+    }
+
+    #[inline(always)]
+    fn follow(&mut self) {
         self.current = self.target.mean(self.current);
         if self.gap() < 2 {
             self.current = self.target;
@@ -579,30 +603,38 @@ const fn next(stage: u8) -> u8 {
 
 /// What one tick without a CNP takes from a ten-bit alpha: the floor of alpha G / 1024 is alpha less this.
 #[inline]
-const fn lost(alpha: u32, loss: u32) -> u32 {
-    alpha.wrapping_mul(loss).wrapping_add(ONES) >> TEN_BITS
+const fn lost(alpha: u32, gain: u32) -> u32 {
+    alpha.wrapping_mul(gain).wrapping_add(ONES) >> TEN_BITS
 }
 
-/// (10), `ticks` times, on a ten-bit alpha. While the loss per tick stays the same, ticks are skipped at
-/// once; losses above eight last only a few ticks each and are taken one by one. At most 60 rounds.
+/// (10), `ticks` times, on a ten-bit alpha.
+///
+/// While the loss per tick stays the same, ticks are passed at once; each such band is at least as wide as the loss in
+/// it, so that none is missed. Losses above eight, or with gains above an eighth, which last only a few ticks each, are
+/// taken one by one. At most 60 rounds.
 #[inline(always)]
-fn fade(mut alpha: u32, loss: u32, bands: &[Band; 8], mut ticks: u32) -> u32 {
-    while ticks > 0 {
-        let each = lost(alpha, loss);
-        // Nothing is left when there is nothing to lose.
-        let Some(index) = each.checked_sub(1) else { break };
-        let Some(band) = bands.get(index as usize) else {
-            cold_path();
-            alpha = alpha.wrapping_sub(each);
-            ticks = ticks.wrapping_sub(1);
-            continue;
-        };
+fn fade(mut alpha: u32, gain: u32, bands: &[Band; 8], mut ticks: u32) -> u32 {
+    if ticks == 0 {
+        return alpha;
+    }
+    let mut loss = lost(alpha, gain);
+    while loss > 8 || (gain > 128 && loss > 0) {
+        cold_path();
+        alpha = alpha.wrapping_sub(loss);
+        ticks = ticks.wrapping_sub(1);
+        if ticks == 0 {
+            return alpha;
+        }
+        loss = lost(alpha, gain);
+    }
+    for band in bands.get(..loss as usize).unwrap_or(&[]).iter().rev() {
         let run = band.ticks_in(alpha);
         if ticks < run {
-            return alpha.wrapping_sub(each.wrapping_mul(ticks));
+            return alpha.wrapping_sub(loss.wrapping_mul(ticks));
         }
-        alpha = alpha.wrapping_sub(each.wrapping_mul(run));
+        alpha = alpha.wrapping_sub(loss.wrapping_mul(run));
         ticks = ticks.wrapping_sub(run);
+        loss = loss.wrapping_sub(1);
     }
     alpha
 }

@@ -403,7 +403,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
         let now = self.shared.clock.advance(now);
         let Some(handle) = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index)) else {
-            self.visit_slots(now, limiter);
+            self.visit_slots(limiter);
             return None;
         };
         self.wake_flow(now, handle, limiter)
@@ -440,7 +440,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline(always)]
     fn follow(&mut self, now: Instant, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
         let Decision { rate, window, wake_in, .. } = decision;
-        self.settle(now, handle, rate, window, wake_in, limiter);
+        self.settle(now.stamp(), handle, rate, window, wake_in, limiter);
         Step { handle, decision }
     }
 
@@ -448,7 +448,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline(never)]
     fn settle(
         &mut self,
-        now: Instant,
+        now: Stamp,
         handle: Handle,
         rate: Rate,
         window: Bytes,
@@ -456,16 +456,16 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         limiter: &mut impl RateLimiter,
     ) {
         self.keep(now, handle, rate, window, wake_in);
-        self.visit_slots(now, limiter);
+        self.visit_slots(limiter);
     }
 
     #[inline(always)]
-    fn keep(&mut self, now: Instant, handle: Handle, rate: Rate, window: Bytes, wake_in: Nanos) {
+    fn keep(&mut self, now: Stamp, handle: Handle, rate: Rate, window: Bytes, wake_in: Nanos) {
         if let Some(flow) = self.flows.get_mut(handle) {
             flow.pacer.set(rate, window);
         }
         if wake_in != Nanos::MAX {
-            self.wakes.arm(handle.index(), now.stamp().after(wake_in));
+            self.wakes.arm(handle.index(), now.after(wake_in));
         }
     }
 
@@ -476,12 +476,13 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         let Some(flow) = self.flows.get_mut(handle) else { return };
         let Decision { rate, window, wake_in, .. } = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
         flow.pacer.settle(now.stamp());
-        self.keep(now, handle, rate, window, wake_in);
+        self.keep(now.stamp(), handle, rate, window, wake_in);
     }
 
     /// Visits slots, as many as the time since the last visit asks for.
     #[inline]
-    fn visit_slots(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
+    fn visit_slots(&mut self, limiter: &mut impl RateLimiter) {
+        let now = self.shared.clock.now();
         if now.stamp().since(self.shared.visited) >= Self::VISIT {
             self.visit_due(now, limiter);
         }

@@ -236,8 +236,8 @@ const fn switch(flag: u32, on: bool) -> u32 {
 pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
     Restarted { kept: u32, gain: u32, decay: Decay },
-    /// `loss` is g in 1/1024; `bands[i]` is where a tick takes i + 1 from alpha.
-    Sampled { loss: u32, bands: [Band; 8] },
+    /// `gain` is g in 1/1024; `bands[i]` is where a tick takes i + 1 from alpha.
+    Sampled { gain: u32, bands: [Band; 8] },
 }
 
 /// The values of a ten-bit alpha from which one tick takes the same loss.
@@ -350,7 +350,7 @@ impl Params {
                 Band::new(7, gain),
                 Band::new(8, gain),
             ];
-            (Alpha::Sampled { loss: gain, bands }, super::STALE)
+            (Alpha::Sampled { gain, bands }, super::STALE)
         } else {
             let kept = settings.dce_tcp_g << 22;
             let Some(decay) = Decay::new(Frac::from_ratio(settings.dce_tcp_g, 1024)) else {
