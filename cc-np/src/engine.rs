@@ -43,7 +43,7 @@ pub struct Answer {
 /// Every packet marked CE is in exactly one of the six below it:
 /// `np_ecn_marked_roce_packets = np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_bounded +
 /// np_cnp_deferred + np_ce_ignored`, for machines that notify on marked packets only.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NpCounters {
     /// RoCEv2 packets that came with CE, whatever they carry.

@@ -59,7 +59,7 @@ impl Run {
         let room = (RAM.size - ENTRY) as usize;
         core.poke(ENTRY, &program[..program.len().min(room)]);
         if piecewise {
-            core.watch(u32::from(outside.watched) % RAM.size & !1);
+            core.watch((u32::from(outside.watched) % RAM.size) & !1);
         }
         let mut stops = Vec::new();
         let mut until = 0;

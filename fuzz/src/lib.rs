@@ -24,8 +24,11 @@ pub use wire::wire;
 
 use arbitrary::{Arbitrary, Unstructured};
 
+/// The body of a fuzz target.
+pub type Body = fn(&[u8]);
+
 /// Every target by its name, which is also that of its folder in `corpus`.
-pub const TARGETS: [(&str, fn(&[u8])); 7] =
+pub const TARGETS: [(&str, Body); 7] =
     [("wire", wire), ("capture", capture), ("tables", tables), ("rp", rp), ("np", np), ("cp", cp), ("isa", isa)];
 
 /// The operations that are left in these bytes.

@@ -2,6 +2,7 @@
 
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
+use cc_core::clock::LocalClock;
 use cc_core::params::Settings;
 use cc_core::wire::{
     Addresses, Bth, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, TableCrc, Tag, Tags, opcode, parse,
@@ -78,9 +79,11 @@ pub fn np(data: &[u8]) {
     let mut now = start >> 1;
     let settings = Dcqcn::PRESETS[0].values;
     let start = Instant::from_nanos(now);
-    let mut ample = Ample::new(start, PORT, &settings).expect("a preset");
-    let mut woken = Ample::new(start, PORT, &settings).expect("a preset");
-    let mut tight = Tight::new(start, PORT, &settings).expect("a preset");
+    let params = Dcqcn::check(&settings, &PORT).expect("a preset");
+    let mut ample = Ample::new(start, PORT, params);
+    let mut woken = Ample::new(start, PORT, params);
+    let mut tight = Tight::new(start, PORT, params);
+    let mut clock = LocalClock::new(start);
     let mut model = Model::new(settings);
     for operation in operations(&mut source) {
         match operation {
@@ -95,7 +98,7 @@ pub fn np(data: &[u8]) {
                 let answer = ample.frame::<TableCrc>(at, &frame, remote, &mut a[..room]);
                 assert_eq!(answer, woken.frame::<TableCrc>(at, &frame, remote, &mut b[..room]), "a wake decides");
                 let other = tight.frame::<TableCrc>(at, &frame, remote, &mut c[..room]);
-                model.judge(ample.clock().now().nanos(), &arrived, &frame, room, answer);
+                model.judge(clock.advance(at).nanos(), &arrived, &frame, room, answer);
                 for (answer, tx) in [(answer, &tx[0]), (other, &tx[2])] {
                     if let Cnp::Written(len) = answer.cnp {
                         addressed(&tx[..len], &frame, remote);
@@ -253,11 +256,11 @@ impl Model {
             .iter()
             .enumerate()
             .all(|(index, field)| (field.min..=field.max).contains(&settings.get(index)));
-        let [one, two] = ample;
-        for outcome in [one.configure(&settings), two.configure(&settings), tight.configure(&settings)] {
-            assert_eq!(outcome.is_ok(), in_range, "{settings:?}: {outcome:?}");
-        }
-        if in_range {
+        let checked = Dcqcn::check(&settings, &PORT);
+        assert_eq!(checked.is_ok(), in_range, "{settings:?}: {checked:?}");
+        if let Ok(params) = checked {
+            ample.iter_mut().for_each(|engine| engine.set_params(params));
+            tight.set_params(params);
             self.settings = settings;
             self.port.clear();
         }

@@ -1,6 +1,7 @@
 //! The firmware on the model beside the library: equal, and seen to differ when it is disturbed.
 
 use anyhow::Result;
+use cc_core::wire::opcode::CNP;
 use cc_core::wire::{Mac, Pfc};
 use hil::board::Pace;
 use hil::capture::{Reader, Writer};
@@ -15,6 +16,7 @@ use hil::replay::settings::{Chosen, Request};
 use nic::descriptor::Descriptor;
 use nic::layout::{RAM_BASE, RAM_SIZE};
 use serde_json::Value;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,15 +67,15 @@ fn the_image_decides_as_the_library_does_in_lockstep_and_in_real_time() {
     assert!(report["core"]["ring_overflows"].as_u64().unwrap() > 0);
 }
 
-/// The capture with every frame cut to so many bytes, and this frame after the given number of others.
-fn edited(trace: &Path, snap: usize, after: u64, extra: Option<&[u8]>) -> PathBuf {
+/// The capture with every frame cut to so many bytes, and these frames after the given number of others.
+fn edited(trace: &Path, snap: usize, after: u64, extra: &[&[u8]]) -> PathBuf {
     let path = trace.with_file_name("edited.pcapng");
     let mut writer = Writer::create(&path, &["tap"]).unwrap();
     let mut reader = Reader::open(trace).unwrap();
     while let Some(record) = reader.next().unwrap() {
         let kept = &record.bytes[..record.bytes.len().min(snap)];
         writer.write(0, record.timestamp_ns, kept, record.original_len).unwrap();
-        if let Some(frame) = extra.filter(|_| record.number == after) {
+        for frame in extra.iter().filter(|_| record.number == after) {
             writer.write(0, record.timestamp_ns, frame, frame.len() as u32).unwrap();
         }
     }
@@ -87,7 +89,7 @@ fn a_snap_length_that_keeps_the_headers_changes_no_decision() {
     let trace = synth(folder.path());
     let whole = replay(&trace, &[]);
     // Enough for a connection request up to its starting PSN.
-    let cut = replay(&edited(&trace, 134, 0, None), &[]);
+    let cut = replay(&edited(&trace, 134, 0, &[]), &[]);
     assert_eq!(cut["frames"]["dropped"], whole["frames"]["dropped"]);
     assert!(cut["icrc"]["unchecked"].as_u64().unwrap() > 1_000);
     assert_eq!(cut["icrc"]["unchecked"], cut["frames"]["truncated"]);
@@ -111,7 +113,7 @@ fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
         Mac::new(record.bytes[..6].try_into().unwrap())
     };
     Pfc { enabled: 0xff, quanta: [u16::MAX; 8] }.emit(port, &mut pfc).unwrap();
-    let paused = edited(&trace, usize::MAX, 100, Some(&pfc));
+    let paused = edited(&trace, usize::MAX, 100, &[&pfc]);
 
     // Eight hosts send to that port: nobody knows which of them it was.
     let all = replay(&paused, &[]);
@@ -121,6 +123,30 @@ fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
     assert_eq!((&one["frames"]["pfc"], &one["frames"]["pfc_unattributed"]), (&1.into(), &0.into()));
     assert!(one["core"]["cycles"]["pause"]["max"].as_u64().unwrap() > 0);
     assert_eq!(one["core"]["identical"], true);
+}
+
+#[test]
+fn cnps_for_one_qp_join_one_that_waits_in_the_ring() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    let (number, cnp) = {
+        let mut reader = Reader::open(&trace).unwrap();
+        loop {
+            let record = reader.next().unwrap().unwrap();
+            if record.bytes[42] == CNP {
+                break (record.number, record.bytes.to_vec());
+            }
+        }
+    };
+    let to = Ipv4Addr::from_octets(cnp[30..34].try_into().unwrap()).to_string();
+    let real = ["--nic", &to, "--pace", "real"];
+    let single = replay(&trace, &real);
+    let repeated = replay(&edited(&trace, usize::MAX, number, &[&cnp, &cnp]), &real);
+    // The first waits behind what the NIC sent before, and the others join it.
+    assert_eq!((&single["core"]["cnps_coalesced"], &repeated["core"]["cnps_coalesced"]), (&0.into(), &2.into()));
+    let handled = |report: &Value| report["rp"]["rp_cnp_handled"].as_u64().unwrap();
+    assert_eq!(handled(&repeated), handled(&single));
+    assert_eq!(repeated["core"]["identical"], true);
 }
 
 /// A NIC in lockstep whose image loses the top bit of a flow's alpha before its second CNP.

@@ -1,12 +1,18 @@
 //! `hil rtl`: the same programs on the model of Ibex and on its RTL, which must agree to the cycle.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use hil::board::Pace;
+use hil::capture::Reader;
 use hil::core::{Ibex, Timing};
+use hil::replay;
+use hil::replay::player::{Choice, Player};
+use hil::replay::settings::{Chosen, Request};
 use hil::rtl::play::Course;
 use hil::rtl::program::{self, Program};
+use hil::rtl::twin::Twin;
 use hil::rtl::{Rtl, record, simulator};
 
 /// Arguments of `hil rtl`.
@@ -22,10 +28,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,1",
           value_parser = clap::value_parser!(u64).range(..=15))]
     wait: Vec<u64>,
+    /// The capture that the firmware image handles on both.
+    #[arg(long, value_name = "TRACE", default_value = SAMPLE)]
+    capture: PathBuf,
     /// Writes down anew what the RTL does, for the tests that need no simulator, and runs no programs.
     #[arg(long)]
     record: bool,
 }
+
+/// The sample that the project carries.
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/incast.pcapng");
 
 /// Where the record lies in the source tree.
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded.txt");
@@ -34,7 +46,45 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded.txt"
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let simulator = simulator::build(&target_folder())?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, Timing::IBEX_SMALL, 0)?;
-    if args.record { write_record(&mut rtl) } else { compare(args, &mut rtl) }
+    if args.record {
+        return write_record(&mut rtl);
+    }
+    compare(args, &mut rtl)?;
+    compare_image(args, &simulator)
+}
+
+/// The firmware image with a capture: every act on the same cycle.
+fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
+    type Rp = cc_rp::dcqcn::Dcqcn;
+    type Np = cc_np::dcqcn::Dcqcn;
+    let image = hil::firmware::image(None)?;
+    for preset in ["paper", "vendor"] {
+        let request = Request { preset: Some(preset.to_owned()), ..Request::default() };
+        let chosen = Chosen::of::<Rp, Np>(&request)?;
+        let make = |_| {
+            let rtl = Rtl::new(simulator, &replay::RAM, replay::DEVICES, Timing::IBEX_SMALL, image.entry)?;
+            let rtl = replay::board_with(rtl, &image, &chosen, Pace::Lockstep)?;
+            Twin::new(replay::board(&image, &chosen, Pace::Lockstep)?, rtl)
+        };
+        let choice = Choice { only: Vec::new(), limit: 16, strict: true };
+        let mut player = Player::new(choice, chosen.port.line_rate, make);
+        let mut capture = Reader::open(&args.capture)?;
+        while let Some(record) = capture.next()? {
+            player.frame(&record).with_context(|| format!("packet {}, preset {preset}", record.number))?;
+        }
+        player.finish()?;
+        let (_, twins) = player.into_outcome();
+        let sum = |what: fn(&Twin) -> u64| twins.iter().map(what).sum::<u64>();
+        println!(
+            "firmware image, preset {preset}, {} NICs: {} stores to pacer, log and transmit ring, {} cycles, {} instructions: model and RTL are identical",
+            twins.len(),
+            sum(Twin::compared),
+            sum(Twin::cycles),
+            sum(Twin::instructions)
+        );
+        anyhow::ensure!(sum(Twin::compared) > 0, "{}: nothing to compare", args.capture.display());
+    }
+    Ok(())
 }
 
 /// Cargo's target folder.

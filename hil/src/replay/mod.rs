@@ -36,6 +36,7 @@ use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request, expected};
 use std::io::Read;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// NICs that are replayed natively at most.
@@ -151,9 +152,26 @@ where
 /// # Errors
 /// The image does not fit the board, or does not start.
 pub fn board<R: Settings, N: Settings>(image: &Image, chosen: &Chosen<R, N>, pace: Pace) -> Result<Board<Ibex>> {
-    let ram = [Ram { base: RAM_BASE, size: RAM_SIZE }];
-    let mut core = Ibex::new(&ram, DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE, Timing::IBEX_SMALL, image.entry);
-    image.load(&mut core, &ram)?;
+    board_with(Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry), image, chosen, pace)
+}
+
+/// What the board's core has for memory.
+pub const RAM: [Ram; 1] = [Ram { base: RAM_BASE, size: RAM_SIZE }];
+/// Where the board has its devices.
+pub const DEVICES: Range<u32> = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
+
+/// A board with this core, which has [`RAM`] and [`DEVICES`] and has not yet started, once its image waits for its first
+/// event.
+///
+/// # Errors
+/// As for [`board`].
+pub fn board_with<C: Core, R: Settings, N: Settings>(
+    mut core: C,
+    image: &Image,
+    chosen: &Chosen<R, N>,
+    pace: Pace,
+) -> Result<Board<C>> {
+    image.load(&mut core, &RAM)?;
     let boot =
         Boot { rp_settings: settings::words(&chosen.rp), np_settings: settings::words(&chosen.np), port: chosen.port };
     Board::boot(core, image, &boot, pace)

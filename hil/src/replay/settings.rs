@@ -128,10 +128,12 @@ fn assign<S: Settings>(settings: &mut S, index: usize, typed: &str) -> Result<()
     let field = S::FIELDS.get(index).context("no such parameter")?;
     let value = parse(field, typed)?;
     match settings.set(index, value) {
-        Err(error @ ParamError::OutOfRange(_)) if field.name.ends_with("dscp") && value <= 255 => {
-            bail!("{error}; a TOS byte of {value} is DSCP {}", value >> 2)
+        Ok(()) => Ok(()),
+        Err(ParamError::OutOfRange(_)) if field.name.ends_with("dscp") && value <= 255 => {
+            bail!("{}, not {typed}; a TOS byte of {value} is DSCP {}", range(field), value >> 2)
         }
-        result => result.map_err(|error| anyhow!("{error}, not {typed}")),
+        Err(ParamError::OutOfRange(_)) => bail!("{}, not {typed}", range(field)),
+        Err(error) => bail!("{error}"),
     }
 }
 
@@ -142,15 +144,13 @@ fn parse(field: &Field, typed: &str) -> Result<u32> {
             index.with_context(|| format!("{} must be one of {}, not {typed}", field.name, words.join(", ")))?;
         return Ok(index as u32);
     }
-    typed.parse().map_err(|_| {
-        anyhow!(
-            "{} must be a whole number from {} to {} {}, not {typed}",
-            field.name,
-            field.min,
-            field.max,
-            field.unit.symbol()
-        )
-    })
+    typed.parse().map_err(|_| anyhow!("{}, not {typed}", range(field)))
+}
+
+/// What a number must be.
+fn range(field: &Field) -> String {
+    let Field { name, min, max, unit, .. } = field;
+    format!("{name} must be a whole number from {min} to {max} {}", unit.symbol()).trim_end().to_owned()
 }
 
 fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {

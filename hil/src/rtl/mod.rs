@@ -19,6 +19,7 @@ pub mod play;
 pub mod program;
 pub mod record;
 pub mod simulator;
+pub mod twin;
 
 /// A core that can begin anew with another image.
 pub trait Restart: Core {

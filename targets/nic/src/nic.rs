@@ -8,7 +8,7 @@ use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
-use cc_core::{Bytes, Instant, Nanos, Port, Psn, Qpn};
+use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Psn, Qpn};
 use cc_np::{Cnp, NotificationPoint, NpEngine};
 use cc_rp::{RateLimiter, ReactionPoint, RpEngine};
 
@@ -184,7 +184,10 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                 (EventKind::Nothing, None)
             }
             Packet::Roce(roce) => match roce.info.class() {
-                Class::Cnp => (EventKind::Cnp, self.cnp(now, roce, hw)),
+                Class::Cnp => {
+                    let hint = roce.cnp().unwrap_or_default();
+                    (EventKind::Cnp, self.cnp(now, roce.bth.dest_qp, &hint, hw))
+                }
                 Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
                     Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, roce, hw)),
                     Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce, hw)),
@@ -245,8 +248,8 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     }
 
     #[inline(never)]
-    fn cnp<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.cnp(now, roce.bth.dest_qp, roce.cnp().unwrap_or_default(), hw);
+    fn cnp<H: Hardware>(&mut self, now: Instant, qpn: Qpn, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.cnp(now, qpn, *hint, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
