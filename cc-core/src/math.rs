@@ -148,8 +148,8 @@ const COARSE: usize = 192;
 /// than that, so the two are not to be mixed within one flow.
 #[derive(Clone, Debug)]
 pub struct Decay {
-    fine: [u32; FINE],
-    coarse: [u32; COARSE],
+    fine: [Frac; FINE],
+    coarse: [Frac; COARSE],
     horizon: u32,
 }
 
@@ -165,14 +165,14 @@ impl Decay {
         reason = "configuration; the period is below FINE * COARSE, both powers of two or constant"
     )]
     pub const fn new(retained: Frac) -> Option<Self> {
-        let mut decay = Self { fine: [0; FINE], coarse: [0; COARSE], horizon: 0 };
+        let mut decay = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
         // U1.96: truncation loses at most 2^-96 a period, so an entry is wrong only where the true power lies
         // within 2^-81 above a step.
         let mut power = 1u128 << 96;
         let mut period = 0;
         while period < FINE * COARSE {
-            let entry = (power >> 65) as u32;
-            if entry == 0 {
+            let entry = Frac::from_bits((power >> 65) as u32);
+            if entry.to_bits() == 0 {
                 decay.horizon = period as u32;
                 return Some(decay);
             }
@@ -196,10 +196,13 @@ impl Decay {
             return Frac::ZERO;
         }
         let periods = periods as usize;
-        match (self.coarse.get(periods >> FINE.trailing_zeros()), self.fine.get(periods & FINE.wrapping_sub(1))) {
-            (Some(&coarse), Some(&fine)) => Frac::from_bits(coarse).times(Frac::from_bits(fine)),
-            _ => Frac::ZERO,
+        let Some(&fine) = self.fine.get(periods & FINE.wrapping_sub(1)) else { return Frac::ZERO };
+        if periods < FINE {
+            return fine;
         }
+        let Some(&coarse) = self.coarse.get(periods >> FINE.trailing_zeros()) else { return Frac::ZERO };
+        // A coarse power is below one, and so twice that below 2^32.
+        Frac::from_bits(high(coarse.to_bits().wrapping_shl(1), fine.to_bits()))
     }
 
     /// The number of periods after which nothing is left of any share: the first power below 2^-31.

@@ -12,11 +12,11 @@
 //!
 //! `alpha` has two behaviours, chosen by `alpha_update`:
 //! - `restarted`, the paper's: a notification cuts at once, and restarts the period after which `alpha`
-//!   fades. `alpha` is a [`Frac`], kept with the time it was last raised; (10) is applied to it
+//!   fades. `alpha` is a [`Frac`](cc_core::Frac), kept with the time it was last raised; (10) is applied to it
 //!   when somebody reads it, never earlier, because truncated products do not compose.
 //! - `sampled`, the firmware's: `alpha` changes on ticks of `dce_tcp_rtt`, cuts happen on ticks of
-//!   `rate_reduce_monitor_period`, and notifications only set flags for the next tick of each. `alpha` is a
-//!   ten-bit integer, exact, brought forward in bands of equal loss. Both ticks count from the first
+//!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is a ten-bit
+//!   integer, exact, brought forward in bands of equal loss. Both ticks count from the first
 //!   notification, cuts one nanosecond later, so that `alpha` goes first where both fall together.
 //!
 //! Choices where the sources are silent:
@@ -38,8 +38,12 @@ pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VEND
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, ReactionPoint, RpEngine};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
-use parameters::{Alpha, Band};
+use cc_core::{Bytes, CnpHint, CnpKind, Nanos, Port, Rate, Stamp};
+use core::hint::cold_path;
+use parameters::{
+    ALPHA_FIRST, Alpha, BOUNDS_CUTS, Band, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
+    FIRST_COUNTS, HYPER_FOLLOWS, HYPER_IS_CONSTANT, KEEPS_LIMITER, SPACES_CUTS,
+};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +53,8 @@ pub struct Dcqcn {
     current: Rate,
     /// R_T, where recovery leads.
     target: Rate,
-    /// Restarted: 2^31 is one. Sampled: 1024 is one.
+    /// Restarted: 2^31 is one. Sampled: ten bits, 1024 being one; above them the tick, counted from `alpha_at`, before
+    /// which a notification came, or zero.
     alpha: u32,
     /// Restarted: when alpha was last raised. Sampled: its last tick.
     alpha_at: Stamp,
@@ -74,14 +79,14 @@ const _: () = assert!(RpEngine::<Dcqcn, 1024, 2048>::QP_BYTES <= 72, "a flow has
 const LIMITED: u32 = 1 << 31;
 /// `cut_due` is armed.
 const CUT: u32 = 1 << 30;
-/// Sampled: a CNP came since the last tick of alpha.
-const CNP: u32 = 1 << 29;
 /// `seq` is known.
 const NUMBERED: u32 = 1 << 28;
 /// The bytes in `left`.
 const BYTES: u32 = (1 << 24) - 1;
 /// Stages count to here; none of the phases changes beyond.
 const LAST_STAGE: u8 = 63;
+/// Bits of a sampled alpha.
+const TEN_BITS: u32 = 10;
 /// Half of a stamp's range: a deadline less than this ago is past, otherwise ahead.
 const HALF: u32 = 1 << 31;
 /// Sampled ticks older than this are brought forward at a wake, so that stamps stay comparable.
@@ -130,7 +135,7 @@ impl ReactionPoint for Dcqcn {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
         self.catch_up(p, now);
@@ -156,38 +161,39 @@ impl ReactionPoint for Dcqcn {
 }
 
 impl Dcqcn {
-    #[inline]
-    fn has(&self, flag: u32) -> bool {
+    #[inline(always)]
+    const fn has(&self, flag: u32) -> bool {
         self.left & flag != 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, p: &Params, now: Stamp) -> Decision {
-        let mut decision = Decision { rate: p.line, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX };
+        let (mut rate, mut wake_in) = (p.line, Nanos::MAX);
         if self.has(LIMITED) {
-            decision.rate = self.current;
-            if self.current != p.ceiling || p.releases {
-                decision.wake_in = self.rate_due.since(now);
+            rate = self.current;
+            if !(p.has(KEEPS_LIMITER) && rate == p.ceiling) {
+                wake_in = self.rate_due.since(now);
             }
             if self.has(CUT) && p.is_sampled() {
-                decision.wake_in = decision.wake_in.min(self.cut_due.since(now));
+                wake_in = wake_in.min(self.cut_due.since(now));
             }
         }
-        decision
+        Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in }
     }
 
     /// Applies what fell due up to and including `now`, each at its time.
-    #[inline]
+    #[inline(always)]
     fn catch_up(&mut self, p: &Params, now: Stamp) {
         if !self.has(LIMITED) {
             return;
         }
         if self.has(CUT) && self.cut_due.is_due(now) {
-            if let Alpha::Sampled { loss, bands } = &p.alpha {
+            if let Alpha::Sampled { gain, bands } = &p.alpha {
                 let due = self.cut_due;
                 self.recover(p, due);
-                self.settle(p, *loss, bands, due);
-                self.cut(p, self.alpha.wrapping_shl(p.alpha_shift));
+                self.settle(p, *gain, bands, due);
+                let alpha = self.alpha & ONES;
+                self.cut(p, alpha.wrapping_shl(p.alpha_shift));
                 self.restart(p, due);
                 self.cut_due = due.after(Nanos::new(p.cut_period.length));
             }
@@ -198,74 +204,105 @@ impl Dcqcn {
 
     // The notification.
 
-    #[inline]
+    #[inline(always)]
     fn notified(&mut self, p: &Params, now: Stamp, hint: &CnpHint) {
-        if self.ignores(hint).is_some() {
-            return;
-        }
         if let CnpHint::Body(body) = hint {
+            cold_path();
+            if self.ignores(hint).is_some() {
+                return;
+            }
             self.seq = body.seq;
             self.left |= NUMBERED;
         }
-        if !self.has(LIMITED) {
-            self.limit(p, now);
-        } else if let Alpha::Sampled { loss, bands } = &p.alpha {
-            self.settle(p, *loss, bands, now);
-            if !self.has(CUT) {
-                self.advance_cut(p, now);
+        match &p.alpha {
+            Alpha::Restarted { kept, gain, decay } => {
+                if !self.has(LIMITED) {
+                    cold_path();
+                    self.limit(p, now);
+                } else if self.has(CUT) {
+                    cold_path();
+                    return;
+                }
+                let mut before = self.alpha;
+                let quiet = now.since(self.alpha_at).get();
+                if quiet >= p.alpha_period.length {
+                    // Less than one, and so twice that below 2^32.
+                    let left = decay.after(p.alpha_period.count_in(quiet)).to_bits();
+                    before = high_product(before, left.wrapping_shl(1)); // (10)
+                }
+                self.alpha = high_product(before, *kept).wrapping_add(*gain); // (4)
+                self.alpha_at = now;
+                let mut alpha = before;
+                if p.has(ALPHA_FIRST) {
+                    cold_path();
+                    alpha = self.alpha;
+                }
+                if p.has(CUTS_BY_ALPHA) {
+                    cold_path();
+                    alpha = alpha.saturating_add(alpha);
+                }
+                self.cut(p, alpha);
+                self.restart(p, now);
+                if p.has(SPACES_CUTS) {
+                    cold_path();
+                    self.cut_due = now.after(Nanos::new(p.cut_period.length));
+                    self.left |= CUT;
+                }
             }
-            self.left |= CNP | CUT;
-            return;
-        }
-        if let Alpha::Restarted { kept, gain, decay } = &p.alpha
-            && !self.has(CUT)
-        {
-            let periods = p.alpha_period.count_in(now.since(self.alpha_at).get());
-            let before = if periods == 0 {
-                self.alpha
-            } else {
-                Frac::from_bits(self.alpha).times(decay.after(periods)).to_bits() // (10)
-            };
-            self.alpha = high_product(before, *kept).saturating_add(*gain); // (4)
-            self.alpha_at = now;
-            let alpha = if p.alpha_first { self.alpha } else { before };
-            self.cut(p, if p.cuts_by_alpha { alpha.saturating_add(alpha) } else { alpha });
-            self.restart(p, now);
-            if p.spaces_cuts {
-                self.cut_due = now.after(Nanos::new(p.cut_period.length));
-                self.left |= CUT;
+            Alpha::Sampled { gain, bands } => {
+                cold_path();
+                if !self.has(LIMITED) {
+                    self.limit(p, now);
+                    self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
+                    self.left |= CUT;
+                    if p.has(FIRST_COUNTS) {
+                        self.alpha |= 1 << TEN_BITS;
+                    }
+                    return;
+                }
+                self.mark_tick(p, *gain, bands, now);
+                if !self.has(CUT) {
+                    self.advance_cut(p, now);
+                    self.left |= CUT;
+                }
             }
         }
     }
 
     /// The first notification: from here on the flow is limited.
+    #[inline(always)]
     fn limit(&mut self, p: &Params, now: Stamp) {
         self.current = p.first_rate;
         self.target = p.first_rate;
         self.alpha = p.initial_alpha;
         self.alpha_at = now;
+        self.left = (self.left & NUMBERED) | LIMITED;
         self.restart(p, now);
-        self.left = (self.left & (BYTES | NUMBERED)) | LIMITED;
-        if p.is_sampled() {
-            self.left |= if p.first_counts { CUT | CNP } else { CUT };
-            self.cut_due = now.after(Nanos::new(p.cut_period.length.saturating_add(1)));
-        }
     }
 
     /// (1) to (3). `share` is how much of the rate goes, 2^32 being all of it.
-    #[inline]
+    #[inline(always)]
     fn cut(&mut self, p: &Params, share: u32) {
-        if p.clamps || (p.clamps_after_time && self.time_stage != 0) || self.byte_stage != 0 {
-            self.target = self.current; // (1)
-        }
         let before = self.current;
-        let after = before.saturating_sub(Rate::from_bits(high_product(before.to_bits(), share))); // (2)
-        let after = if p.least_share.to_bits() == 0 { after } else { after.max(before.scale(p.least_share)) };
+        if p.has(CLAMPS) {
+            self.target = before; // (1)
+        } else {
+            cold_path();
+            if self.byte_stage != 0 || (p.has(CLAMPS_AFTER_TIME) && self.time_stage != 0) {
+                self.target = before;
+            }
+        }
+        let gone = high_product(before.to_bits(), share);
+        let mut after = Rate::from_bits(before.to_bits().wrapping_sub(gone)); // (2)
+        if p.has(BOUNDS_CUTS) {
+            cold_path();
+            after = after.max(before.scale(p.least_share));
+        }
         self.current = after.max(p.floor); // (3)
     }
 
     /// Both clocks and both stages begin anew.
-    #[inline]
+    #[inline(always)]
     fn restart(&mut self, p: &Params, now: Stamp) {
         self.time_stage = 0;
         self.byte_stage = 0;
@@ -276,21 +313,27 @@ impl Dcqcn {
     // Recovery.
 
     /// The rate timer, up to and including `until`.
-    #[inline]
+    #[inline(always)]
     fn recover(&mut self, p: &Params, until: Stamp) {
         let late = until.since(self.rate_due).get();
         if late < HALF {
             let period = p.rate_period.length;
-            let steps = if late < period { 1 } else { p.rate_period.count_in(late).saturating_add(1) };
-            self.rate_due = self.rate_due.after(Nanos::new(period.wrapping_mul(steps)));
-            self.increase(p, Clock::Time, steps);
+            if late < period {
+                self.rate_due = self.rate_due.after(Nanos::new(period));
+                self.increase(p, Clock::Time, 1);
+            } else {
+                cold_path();
+                let steps = p.rate_period.count_in(late).wrapping_add(1);
+                self.rate_due = self.rate_due.after(Nanos::new(period.wrapping_mul(steps)));
+                self.increase(p, Clock::Time, steps);
+            }
         }
     }
 
     /// The byte counter.
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, p: &Params, bytes: Bytes) {
-        if !self.has(LIMITED) || !p.counts_bytes {
+        if !self.has(LIMITED) || !p.has(COUNTS_BYTES) {
             return;
         }
         let (bytes, left) = (bytes.get(), self.left & BYTES);
@@ -298,6 +341,7 @@ impl Dcqcn {
             self.left = self.left.wrapping_sub(bytes);
             return;
         }
+        cold_path();
         let over = bytes.wrapping_sub(left);
         let period = p.byte_period.length;
         let whole = p.byte_period.count_in(over);
@@ -307,77 +351,45 @@ impl Dcqcn {
     }
 
     /// That many expiries of one clock.
-    #[inline]
+    #[inline(always)]
     fn increase(&mut self, p: &Params, clock: Clock, expiries: u32) {
-        self.round(p, clock);
-        if expiries > 1 {
-            self.rounds(p, clock, expiries.wrapping_sub(1));
+        if expiries == 1 {
+            self.round(p, clock);
+        } else {
+            self.rounds(p, clock, expiries);
         }
-        if self.current == p.ceiling && p.releases && !(self.has(CUT) && p.is_sampled()) {
-            self.left &= !LIMITED;
+        if self.current == p.ceiling {
+            cold_path();
+            let waits_for_cut = self.has(CUT) && p.is_sampled();
+            if !p.has(KEEPS_LIMITER) && !waits_for_cut {
+                self.left &= !LIMITED;
+            }
         }
     }
 
-    /// One expiry: the stage, then R_T by (6) or (8), then R_C by (5), (7) or (9), which are the same.
-    #[inline]
+    /// One expiry: the stage, then R_T by (6) or (8), then R_C.
+    #[inline(always)]
     fn round(&mut self, p: &Params, clock: Clock) {
         match clock {
-            Clock::Time => self.time_stage = self.time_stage.saturating_add(1).min(LAST_STAGE),
-            Clock::Bytes => self.byte_stage = self.byte_stage.saturating_add(1).min(LAST_STAGE),
+            Clock::Time => self.time_stage = next(self.time_stage),
+            Clock::Bytes => self.byte_stage = next(self.byte_stage),
         }
-        let target = if p.far_target_drops && self.is_far_below() {
-            Rate::from_bits(self.target.to_bits() >> 3)
+        let mut rates = Rates { current: self.current, target: self.target };
+        if p.has(FAR_TARGET_DROPS) && self.is_far_below() {
+            cold_path();
+            rates.target = Rate::from_bits(rates.target.to_bits() >> 3);
+            rates.climb(Rate::ZERO, p.ceiling);
         } else {
-            self.target.saturating_add(self.step(p))
-        };
-        self.target = target.min(p.ceiling);
-        let mean = self.target.mean(self.current);
-        self.current = if self.gap_from(mean) < 2 { self.target } else { mean };
-    }
-
-    /// What R_T gains in this stage.
-    #[inline]
-    fn step(&self, p: &Params) -> Rate {
-        let (low, high) = if self.time_stage < self.byte_stage {
-            (self.time_stage, self.byte_stage)
-        } else {
-            (self.byte_stage, self.time_stage)
-        };
-        if high <= p.threshold {
-            return Rate::ZERO; // fast recovery (5)
+            rates.climb(step(p, self.time_stage, self.byte_stage), p.ceiling);
         }
-        let hyper = if p.hyper_follows { high.wrapping_sub(1) } else { low };
-        if hyper <= p.threshold {
-            return p.additive; // (6)
-        }
-        if p.hyper_is_constant {
-            return p.hyper;
-        }
-        let times = u32::from(hyper.wrapping_sub(p.threshold));
-        Rate::from_bits(p.hyper.to_bits().saturating_mul(times)) // (8)
-    }
-
-    /// Whether further expiries of this clock leave [`Dcqcn::step`] as it is.
-    fn has_last_step(&self, p: &Params, clock: Clock) -> bool {
-        let (own, other) = match clock {
-            Clock::Time => (self.time_stage, self.byte_stage),
-            Clock::Bytes => (self.byte_stage, self.time_stage),
-        };
-        let last = own > p.threshold && own >= other;
-        own >= LAST_STAGE
-            || if p.hyper_follows { last && p.hyper_is_constant && own.wrapping_sub(1) > p.threshold } else { last }
+        (self.current, self.target) = (rates.current, rates.target);
     }
 
     /// R_T so far above R_C, in the first stage of a clock, that `far_target` applies.
-    #[inline]
+    #[inline(always)]
     fn is_far_below(&self) -> bool {
         (self.time_stage == 1 || self.byte_stage == 1)
             && self.target.to_bits() > self.current.to_bits().saturating_mul(10)
-    }
-
-    #[inline]
-    fn gap_from(&self, current: Rate) -> u32 {
-        self.target.saturating_sub(current).to_bits()
     }
 
     /// Any number of expiries of one clock, exactly as that many calls of [`Dcqcn::round`].
@@ -389,69 +401,99 @@ impl Dcqcn {
     #[cold]
     #[inline(never)]
     fn rounds(&mut self, p: &Params, clock: Clock, mut rounds: u32) {
-        while rounds > 0 {
-            let gap = self.gap_from(self.current);
-            self.round(p, clock);
+        // After the first, R_T is never far above R_C.
+        self.round(p, clock);
+        rounds = rounds.wrapping_sub(1);
+        let (mut own, other) = match clock {
+            Clock::Time => (self.time_stage, self.byte_stage),
+            Clock::Bytes => (self.byte_stage, self.time_stage),
+        };
+        let mut rates = Rates { current: self.current, target: self.target };
+        while rounds > 0 && rates.current != p.ceiling && !is_last_step(p, own, other) {
+            own = next(own);
+            let mut gain = step(p, own, other);
+            rates.climb_on(gain, p.ceiling);
             rounds = rounds.wrapping_sub(1);
-            let mut jump = 0;
-            if self.current == p.ceiling {
-                jump = rounds; // only the stage still counts
-            } else if self.gap_from(self.current) == gap && self.has_last_step(p, clock) {
-                let step = self.step(p).to_bits();
-                jump = self.headroom(p).checked_div(step).unwrap_or(rounds).min(rounds);
-                let climb = Rate::from_bits(step.wrapping_mul(jump));
-                self.target = self.target.saturating_add(climb);
-                self.current = self.current.saturating_add(climb);
-            }
-            if jump > 0 {
-                rounds = rounds.wrapping_sub(jump);
-                let stage = match clock {
-                    Clock::Time => &mut self.time_stage,
-                    Clock::Bytes => &mut self.byte_stage,
-                };
-                let passed = u8::try_from(jump).unwrap_or(LAST_STAGE);
-                *stage = stage.saturating_add(passed).min(LAST_STAGE);
+            // Where every round adds a step to the last one's, the stages need no look.
+            if own > p.threshold && !p.has(HYPER_FOLLOWS | HYPER_IS_CONSTANT) {
+                let growing = rounds.min(u32::from(other.saturating_sub(own)));
+                for _ in 0..growing {
+                    gain = Rate::from_bits(gain.to_bits().wrapping_add(p.hyper.to_bits()));
+                    rates.climb_on(gain, p.ceiling);
+                }
+                own = own.saturating_add(u8::try_from(growing).unwrap_or(LAST_STAGE));
+                rounds = rounds.wrapping_sub(growing);
             }
         }
-    }
-
-    fn headroom(&self, p: &Params) -> u32 {
-        p.ceiling.saturating_sub(self.target).to_bits()
+        let gain = step(p, own, other);
+        own = own.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
+        while rounds > 0 && rates.current != p.ceiling {
+            let before = rates.gap();
+            rates.climb_on(gain, p.ceiling);
+            rounds = rounds.wrapping_sub(1);
+            if rates.gap() == before {
+                cold_path();
+                let headroom = p.ceiling.saturating_sub(rates.target).to_bits();
+                let jump = headroom.checked_div(gain.to_bits()).unwrap_or(rounds).min(rounds);
+                let height = Rate::from_bits(gain.to_bits().wrapping_mul(jump));
+                rates.target = rates.target.saturating_add(height);
+                rates.current = rates.current.saturating_add(height);
+                rounds = rounds.wrapping_sub(jump);
+            }
+        }
+        (self.current, self.target) = (rates.current, rates.target);
+        match clock {
+            Clock::Time => self.time_stage = own,
+            Clock::Bytes => self.byte_stage = own,
+        }
     }
 
     // Sampled alpha.
 
+    /// A notification counts at the next tick of alpha. One that waits for an earlier tick is dealt with first.
+    #[inline(always)]
+    fn mark_tick(&mut self, p: &Params, gain: u32, bands: &[Band; 8], now: Stamp) {
+        let next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
+        let marked = self.alpha >> TEN_BITS;
+        if marked == 0 {
+            self.alpha |= next.wrapping_shl(TEN_BITS);
+        } else if marked < next {
+            self.settle(p, gain, bands, now);
+            self.alpha |= 1 << TEN_BITS;
+        }
+    }
+
     /// Brings alpha to its last tick at or before `until`.
-    #[inline]
-    fn settle(&mut self, p: &Params, loss: u32, bands: &[Band; 8], until: Stamp) {
-        let ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
-        if ticks == 0 {
-            return;
-        }
+    #[inline(always)]
+    fn settle(&mut self, p: &Params, gain: u32, bands: &[Band; 8], until: Stamp) {
+        let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        let (mut alpha, mut fading) = (self.alpha.min(1023), ticks);
-        if self.has(CNP) {
-            self.left &= !CNP;
-            alpha = alpha.wrapping_sub(lost(alpha, loss)).wrapping_add(loss).min(1023); // (4)
-            fading = fading.wrapping_sub(1);
+        let (mut alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
+        if marked != 0 && marked <= ticks {
+            alpha = fade(alpha, gain, bands, marked.wrapping_sub(1)); // (10)
+            alpha = alpha.wrapping_sub(lost(alpha, gain)).wrapping_add(gain).min(ONES); // (4)
+            ticks = ticks.wrapping_sub(marked);
+            marked = 0;
+        } else {
+            marked = marked.saturating_sub(ticks);
         }
-        self.alpha = fade(alpha, loss, bands, fading); // (10)
+        self.alpha = fade(alpha, gain, bands, ticks) | marked.wrapping_shl(TEN_BITS);
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`.
-    #[inline]
+    #[inline(always)]
     fn advance_cut(&mut self, p: &Params, now: Stamp) {
         let late = now.since(self.cut_due).get();
         if late < HALF {
-            let ticks = p.cut_period.count_in(late).saturating_add(1);
+            let ticks = p.cut_period.count_in(late).wrapping_add(1);
             self.cut_due = self.cut_due.after(Nanos::new(ticks.wrapping_mul(p.cut_period.length)));
         }
     }
 
     /// Keeps stamps from going stale, in ways that change nothing.
-    #[inline]
+    #[inline(always)]
     fn refresh(&mut self, p: &Params, now: Stamp) {
-        if self.has(LIMITED) && now.since(self.alpha_at).get() >= p.refresh_after {
+        if now.since(self.alpha_at).get() >= p.refresh_after && self.has(LIMITED) {
             self.refresh_now(p, now);
         }
     }
@@ -460,8 +502,8 @@ impl Dcqcn {
     #[inline(never)]
     fn refresh_now(&mut self, p: &Params, now: Stamp) {
         match &p.alpha {
-            Alpha::Sampled { loss, bands } => {
-                self.settle(p, *loss, bands, now);
+            Alpha::Sampled { gain, bands } => {
+                self.settle(p, *gain, bands, now);
                 if !self.has(CUT) {
                     self.advance_cut(p, now);
                 }
@@ -472,30 +514,127 @@ impl Dcqcn {
     }
 }
 
+/// The largest sampled alpha.
+const ONES: u32 = (1 << TEN_BITS) - 1;
+
 /// The upper half of the product: `share` of `value`, 2^32 being all of it, rounded down.
 #[inline]
 const fn high_product(value: u32, share: u32) -> u32 {
     ((value as u64).wrapping_mul(share as u64) >> 32) as u32
 }
 
-/// What one tick without a CNP takes from a ten-bit alpha: the floor of alpha G / 1024 is alpha less this.
-#[inline]
-const fn lost(alpha: u32, loss: u32) -> u32 {
-    alpha.wrapping_mul(loss).wrapping_add(1023) >> 10
+/// R_C and R_T on their way up.
+#[derive(Clone, Copy)]
+struct Rates {
+    current: Rate,
+    target: Rate,
 }
 
-/// (10), `ticks` times, on a ten-bit alpha. While the loss per tick stays the same, ticks are skipped at
-/// once; losses above eight last only a few ticks each and are taken one by one. At most 60 rounds.
-#[inline]
-fn fade(mut alpha: u32, loss: u32, bands: &[Band; 8], mut ticks: u32) -> u32 {
-    while ticks > 0 && alpha > 0 {
-        let each = lost(alpha, loss);
-        let run = match bands.get(each.wrapping_sub(1) as usize) {
-            Some(band) => band.ticks_in(alpha).min(ticks),
-            None => 1,
+impl Rates {
+    /// R_T by a step, then R_C half the way to it: (5), (7) and (9) are the same.
+    #[inline(always)]
+    fn climb(&mut self, step: Rate, ceiling: Rate) {
+        self.target = self.target.saturating_add(step).min(ceiling);
+        self.follow();
+    }
+
+    /// The same, for an R_T that is not above the ceiling, as it is after any climb.
+    #[inline(always)]
+    fn climb_on(&mut self, step: Rate, ceiling: Rate) {
+        let headroom = ceiling.to_bits().wrapping_sub(self.target.to_bits());
+        self.target = if step.to_bits() < headroom {
+            Rate::from_bits(self.target.to_bits().wrapping_add(step.to_bits()))
+        } else {
+            ceiling
         };
-        alpha = alpha.saturating_sub(each.wrapping_mul(run));
+        self.follow();
+    }
+
+    #[inline(always)]
+    fn follow(&mut self) {
+        self.current = self.target.mean(self.current);
+        if self.gap() < 2 {
+            self.current = self.target;
+        }
+    }
+
+    /// d = R_T - R_C.
+    #[inline(always)]
+    const fn gap(self) -> u32 {
+        self.target.to_bits().wrapping_sub(self.current.to_bits())
+    }
+}
+
+/// What R_T gains at these stages of the two clocks.
+#[inline(always)]
+fn step(p: &Params, one: u8, other: u8) -> Rate {
+    let (low, high) = if one < other { (one, other) } else { (other, one) };
+    if high <= p.threshold {
+        return Rate::ZERO; // fast recovery
+    }
+    let hyper = if p.has(HYPER_FOLLOWS) { high.wrapping_sub(1) } else { low };
+    if hyper <= p.threshold {
+        return p.additive; // (6)
+    }
+    if p.has(HYPER_IS_CONSTANT) {
+        return p.hyper;
+    }
+    let times = u32::from(hyper.wrapping_sub(p.threshold));
+    Rate::from_bits(p.hyper.to_bits().wrapping_mul(times)) // (8)
+}
+
+/// Whether further expiries of the clock at stage `own` leave [`step`] as it is.
+#[inline(always)]
+fn is_last_step(p: &Params, own: u8, other: u8) -> bool {
+    let passed = own > p.threshold && own >= other;
+    let last = if p.has(HYPER_FOLLOWS) {
+        passed && p.has(HYPER_IS_CONSTANT) && own.wrapping_sub(1) > p.threshold
+    } else {
+        passed
+    };
+    last || own >= LAST_STAGE
+}
+
+/// The stage after this one.
+#[inline(always)]
+const fn next(stage: u8) -> u8 {
+    if stage < LAST_STAGE { stage.wrapping_add(1) } else { LAST_STAGE }
+}
+
+/// What one tick without a CNP takes from a ten-bit alpha: the floor of alpha G / 1024 is alpha less this.
+#[inline]
+const fn lost(alpha: u32, gain: u32) -> u32 {
+    alpha.wrapping_mul(gain).wrapping_add(ONES) >> TEN_BITS
+}
+
+/// (10), `ticks` times, on a ten-bit alpha.
+///
+/// While the loss per tick stays the same, ticks are passed at once; each such band is at least as wide as the loss in
+/// it, so that none is missed. Losses above eight, or with gains above an eighth, which last only a few ticks each, are
+/// taken one by one. At most 60 rounds.
+#[inline(always)]
+fn fade(mut alpha: u32, gain: u32, bands: &[Band; 8], mut ticks: u32) -> u32 {
+    if ticks == 0 {
+        return alpha;
+    }
+    let mut loss = lost(alpha, gain);
+    while loss > 8 || (gain > 128 && loss > 0) {
+        cold_path();
+        alpha = alpha.wrapping_sub(loss);
+        ticks = ticks.wrapping_sub(1);
+        if ticks == 0 {
+            return alpha;
+        }
+        loss = lost(alpha, gain);
+    }
+    for band in bands.get(..loss as usize).unwrap_or(&[]).iter().rev() {
+        let run = band.ticks_in(alpha);
+        if ticks < run {
+            return alpha.wrapping_sub(loss.wrapping_mul(ticks));
+        }
+        alpha = alpha.wrapping_sub(loss.wrapping_mul(run));
         ticks = ticks.wrapping_sub(run);
+        loss = loss.wrapping_sub(1);
     }
     alpha
 }

@@ -13,6 +13,8 @@ use cc_core::{Bytes, CnpHint, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp}
 pub trait RateLimiter {
     /// From now on the flow in slot `index` sends at most at `rate`, with at most `window` bytes in flight
     /// ([`Bytes::MAX`] for any number), and not at all for the next `hold`, which replaces an earlier hold.
+    ///
+    /// Told after every event, whether or not this is news: on a small core that takes no longer than to compare.
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos);
 }
 
@@ -22,10 +24,8 @@ pub trait RateLimiter {
 pub struct Step {
     /// The flow.
     pub handle: Handle,
-    /// How it is paced from now on.
+    /// How it is paced from now on; the rate limiter was told.
     pub decision: Decision,
-    /// The decision differs from the last one in more than the wake, and the rate limiter was told.
-    pub changed: bool,
 }
 
 /// What a port's reaction point has counted.
@@ -106,8 +106,6 @@ struct Flow<A> {
     pacer: Pacer,
     /// PFC priority, 0 to 7.
     priority: u8,
-    /// The rate limiter was last given a hold.
-    held: bool,
 }
 
 /// PFC's pauses of the eight priorities.
@@ -156,70 +154,6 @@ const fn bit(priority: u8) -> u8 {
     1 << (priority & 7)
 }
 
-/// What the flows of a port share.
-struct Shared<A: ReactionPoint, const N: usize> {
-    port: Port,
-    params: A::Params,
-    wakes: Wheel<N>,
-    pauses: Pauses,
-    counters: RpCounters,
-}
-
-impl<A: ReactionPoint, const N: usize> Shared<A, N> {
-    /// Hands the event to the machine, then its decision to the rate limiter, and only then sees to the rest.
-    #[inline]
-    fn run(
-        &mut self,
-        now: Instant,
-        handle: Handle,
-        flow: &mut Flow<A>,
-        event: &Event,
-        limiter: &mut impl RateLimiter,
-    ) -> Step {
-        let pause = self.pauses.left(now.stamp(), flow.priority);
-        let mut decision = flow.state.on(&Cx { now, port: &self.port, params: &self.params, pause }, event);
-        decision.hold = decision.hold.max(pause);
-        let Decision { rate, window, hold, wake_in } = decision;
-        let holds = hold != Nanos::ZERO;
-        let changed = rate != flow.pacer.rate() || window != flow.pacer.window() || holds || flow.held;
-        if changed {
-            limiter.set(handle.index(), rate, window, hold);
-            flow.held = holds;
-            flow.pacer.set(rate, window);
-        }
-        if wake_in != Nanos::MAX {
-            self.wakes.arm(handle.index(), now.stamp().after(wake_in));
-        }
-        Step { handle, decision, changed }
-    }
-
-    /// A congestion notification, unless it is to be ignored.
-    #[inline]
-    fn notify(
-        &mut self,
-        now: Instant,
-        handle: Handle,
-        flow: &mut Flow<A>,
-        hint: CnpHint,
-        limiter: &mut impl RateLimiter,
-    ) -> Option<Step> {
-        match flow.state.ignores(&hint) {
-            None => {}
-            Some(Ignored::Stale) => {
-                self.counters.ignore(|counters| &mut counters.rp_cnp_stale);
-                return None;
-            }
-            Some(Ignored::Kind) => {
-                self.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
-                return None;
-            }
-        }
-        let step = self.run(now, handle, flow, &Event::Cnp { hint }, limiter);
-        count(&mut self.counters.rp_cnp_handled);
-        Some(step)
-    }
-}
-
 /// The reaction point of one port, with at most `N` flows; `MAP` is a power of two and at least `2 N`.
 ///
 /// Time: the caller calls at least once a second, see [`RpEngine::next_wake`], and passes its own clock; what
@@ -227,13 +161,55 @@ impl<A: ReactionPoint, const N: usize> Shared<A, N> {
 /// the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state unambiguous.
 ///
 /// Order: what a flow is to do goes to the rate limiter as soon as it is known; pacer, wake and visits come after.
+// The small fields come first, where short offsets reach them.
+#[repr(C)]
 pub struct RpEngine<A: ReactionPoint, const N: usize, const MAP: usize> {
-    clock: LocalClock,
+    shared: Shared<A>,
     flows: SlotTable<Flow<A>, N, MAP>,
-    shared: Shared<A, N>,
+    wakes: Wheel<N>,
+}
+
+/// What the flows of a port share.
+#[repr(C)]
+struct Shared<A: ReactionPoint> {
+    clock: LocalClock,
+    pauses: Pauses,
     /// The time up to which slots were visited, and the slot that comes next.
     visited: Stamp,
     next_visit: u16,
+    port: Port,
+    counters: RpCounters,
+    params: A::Params,
+}
+
+impl<A: ReactionPoint> Shared<A> {
+    /// Hands the event to the machine, and its decision to the rate limiter.
+    #[inline(always)]
+    fn decide(
+        &self,
+        now: Instant,
+        handle: Handle,
+        flow: &mut Flow<A>,
+        event: &Event,
+        limiter: &mut impl RateLimiter,
+    ) -> Decision {
+        let pause = self.pauses.left(now.stamp(), flow.priority);
+        let mut decision = flow.state.on(&Cx { now, port: &self.port, params: &self.params, pause }, event);
+        decision.hold = decision.hold.max(pause);
+        limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
+        decision
+    }
+
+    /// Whether the machine has no use for the notification; counted by reason.
+    #[inline(always)]
+    fn ignores(&mut self, flow: &Flow<A>, hint: &CnpHint) -> bool {
+        let Some(reason) = flow.state.ignores(hint) else { return false };
+        self.counters.ignore(match reason {
+            Ignored::Stale => |counters| &mut counters.rp_cnp_stale,
+            Ignored::Kind => |counters| &mut counters.rp_cnp_unsupported,
+        });
+        true
+    }
 }
 
 impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
@@ -255,25 +231,25 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// The reaction point of `port`, without flows. `params` come from [`ReactionPoint::check`] for this port.
     pub const fn new(start: Instant, port: Port, params: A::Params) -> Self {
         Self {
-            clock: LocalClock::new(start),
-            flows: SlotTable::new(),
             shared: Shared {
-                port,
-                params,
-                wakes: Wheel::new(start.stamp()),
+                clock: LocalClock::new(start),
                 pauses: Pauses { mask: 0, until: [start.stamp(); 8] },
+                visited: start.stamp(),
+                next_visit: 0,
+                port,
                 counters: RpCounters::NONE,
+                params,
             },
-            visited: start.stamp(),
-            next_visit: 0,
+            flows: SlotTable::new(),
+            wakes: Wheel::new(start.stamp()),
         }
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> RpCounters {
         RpCounters {
-            rp_clock_leaps: self.clock.leaps().into(),
-            rp_clock_reversals: self.clock.reversals().into(),
+            rp_clock_leaps: self.shared.clock.leaps().into(),
+            rp_clock_reversals: self.shared.clock.reversals().into(),
             ..self.shared.counters
         }
     }
@@ -296,19 +272,15 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Takes in a flow of PFC priority `priority`, 0 to 7, and tells the rate limiter how it begins; `None`, counted,
     /// when the table is full. A slot that was used before is as new.
     pub fn open(&mut self, now: Instant, priority: u8, limiter: &mut impl RateLimiter) -> Option<Handle> {
-        let now = self.clock.advance(now);
+        let now = self.shared.clock.advance(now);
         let Shared { port, params, pauses, .. } = &self.shared;
         let state = A::open(&Cx { now, port, params, pause: pauses.left(now.stamp(), priority) });
-        // Being held makes the first decision a change.
         let pacer = Pacer::new(now.stamp(), port.line_rate, Bytes::MAX);
-        let Ok(handle) = self.flows.open(Flow { state, pacer, priority: priority & 7, held: true }) else {
+        let Ok(handle) = self.flows.open(Flow { state, pacer, priority: priority & 7 }) else {
             count(&mut self.shared.counters.rp_flows_refused);
             return None;
         };
-        if let Some(flow) = self.flows.get_mut(handle) {
-            self.shared.run(now, handle, flow, &Event::Wake, limiter);
-        }
-        self.visit(now, limiter);
+        self.visit(now, handle, limiter);
         Some(handle)
     }
 
@@ -330,7 +302,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     pub fn close(&mut self, handle: Handle) -> bool {
         let closed = self.flows.close(handle).is_some();
         if closed {
-            self.shared.wakes.disarm(handle.index());
+            self.wakes.disarm(handle.index());
         } else {
             count(&mut self.shared.counters.rp_handles_stale);
         }
@@ -347,37 +319,44 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         event: &Event,
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
-        let now = self.clock.advance(now);
-        let step = if !A::WANTS.contains(event.kind()) {
-            None
-        } else if let Some(flow) = self.flows.get_mut(handle) {
-            match *event {
-                Event::Cnp { hint } => self.shared.notify(now, handle, flow, hint, limiter),
-                _ => Some(self.shared.run(now, handle, flow, event, limiter)),
-            }
-        } else {
+        let now = self.shared.clock.advance(now);
+        if !A::WANTS.contains(event.kind()) {
+            return None;
+        }
+        let Some(flow) = self.flows.get_mut(handle) else {
             count(&mut self.shared.counters.rp_handles_stale);
-            None
+            return None;
         };
-        self.visit(now, limiter);
-        step
+        if let Event::Cnp { hint } = event {
+            if self.shared.ignores(flow, hint) {
+                return None;
+            }
+            count(&mut self.shared.counters.rp_cnp_handled);
+        }
+        let decision = self.shared.decide(now, handle, flow, event, limiter);
+        Some(self.follow(now, handle, decision, limiter))
     }
 
     /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
     #[inline]
     pub fn cnp(&mut self, now: Instant, qpn: Qpn, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let now = self.clock.advance(now);
-        let step = if is_by_remote(&hint) {
+        let now = self.shared.clock.advance(now);
+        if let CnpHint::Body(body) = hint
+            && body.by_remote
+        {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_by_remote_qp);
-            None
-        } else if let Some((handle, flow)) = self.flows.find_mut(qpn) {
-            self.shared.notify(now, handle, flow, hint, limiter)
-        } else {
+            return None;
+        }
+        let Some((handle, flow)) = self.flows.find_mut(qpn) else {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unknown_qp);
-            None
+            return None;
         };
-        self.visit(now, limiter);
-        step
+        if self.shared.ignores(flow, &hint) {
+            return None;
+        }
+        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { hint }, limiter);
+        count(&mut self.shared.counters.rp_cnp_handled);
+        Some(self.follow(now, handle, decision, limiter))
     }
 
     /// Data that the flow put on the wire; `psn` is that of the last packet.
@@ -415,28 +394,34 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
     /// carry what is left of it as a hold.
     pub fn pause(&mut self, now: Instant, priority: u8, time: Nanos) {
-        let now = self.clock.advance(now);
+        let now = self.shared.clock.advance(now);
         self.shared.pauses.set(now.stamp(), priority, time.min(Self::LONGEST_WAIT));
     }
 
     /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngine::next_wake`] is zero.
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let now = self.clock.advance(now);
-        let due = self.shared.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index));
-        let step = due.and_then(|handle| {
-            let flow = self.flows.get_mut(handle)?;
-            Some(self.shared.run(now, handle, flow, &Event::Wake, limiter))
-        });
-        self.visit(now, limiter);
-        step
+        let now = self.shared.clock.advance(now);
+        let Some(handle) = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index)) else {
+            self.visit_slots(limiter);
+            return None;
+        };
+        self.wake_flow(now, handle, limiter)
+    }
+
+    // A function of its own, so that it can be timed without the search for a flow.
+    #[inline(never)]
+    fn wake_flow(&mut self, now: Instant, handle: Handle, limiter: &mut impl RateLimiter) -> Option<Step> {
+        let flow = self.flows.get_mut(handle)?;
+        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
+        Some(self.follow(now, handle, decision, limiter))
     }
 
     /// How long after the last call to call [`RpEngine::wake`], at most 0.4 s. Earlier does no harm, and later
     /// changes no decision, but takes effect later.
     pub fn next_wake(&self) -> Nanos {
-        let now = self.clock.now().stamp();
-        match self.shared.wakes.next_deadline() {
+        let now = self.shared.clock.now().stamp();
+        match self.wakes.next_deadline() {
             Some(deadline) if deadline.is_due(now) => Nanos::ZERO,
             Some(deadline) => deadline.since(now).min(Self::LONGEST_WAIT),
             None => Self::LONGEST_WAIT,
@@ -446,47 +431,84 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// For boards whose hardware spaces no packets: a packet of this many bytes leaves now. Answers how long the next
     /// one of the flow has to wait; `None` when the flow was closed.
     pub fn depart(&mut self, now: Instant, handle: Handle, bytes: Bytes) -> Option<Nanos> {
-        let now = self.clock.advance(now).stamp();
+        let now = self.shared.clock.advance(now).stamp();
         let next = self.flows.get_mut(handle)?.pacer.depart(now, bytes);
         Some(if next.is_due(now) { Nanos::ZERO } else { next.since(now) })
     }
 
+    /// What can wait until the rate limiter knows.
+    #[inline(always)]
+    fn follow(&mut self, now: Instant, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
+        let Decision { rate, window, wake_in, .. } = decision;
+        self.settle(now.stamp(), handle, rate, window, wake_in, limiter);
+        Step { handle, decision }
+    }
+
+    /// Remembers a decision, for departures in the pacer and for wakes in the wheel, and visits slots.
+    #[inline(never)]
+    fn settle(
+        &mut self,
+        now: Stamp,
+        handle: Handle,
+        rate: Rate,
+        window: Bytes,
+        wake_in: Nanos,
+        limiter: &mut impl RateLimiter,
+    ) {
+        self.keep(now, handle, rate, window, wake_in);
+        self.visit_slots(limiter);
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, now: Stamp, handle: Handle, rate: Rate, window: Bytes, wake_in: Nanos) {
+        if let Some(flow) = self.flows.get_mut(handle) {
+            flow.pacer.set(rate, window);
+        }
+        if wake_in != Nanos::MAX {
+            self.wakes.arm(handle.index(), now.after(wake_in));
+        }
+    }
+
+    /// A wake that is nobody's hurry.
+    #[cold]
+    #[inline(never)]
+    fn visit(&mut self, now: Instant, handle: Handle, limiter: &mut impl RateLimiter) {
+        let Some(flow) = self.flows.get_mut(handle) else { return };
+        let Decision { rate, window, wake_in, .. } = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
+        flow.pacer.settle(now.stamp());
+        self.keep(now.stamp(), handle, rate, window, wake_in);
+    }
+
+    /// Visits slots, as many as the time since the last visit asks for.
     #[inline]
-    fn visit(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
-        if now.stamp().since(self.visited) >= Self::VISIT {
-            self.visit_slots(now, limiter);
+    fn visit_slots(&mut self, limiter: &mut impl RateLimiter) {
+        let now = self.shared.clock.now();
+        if now.stamp().since(self.shared.visited) >= Self::VISIT {
+            self.visit_due(now, limiter);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn visit_slots(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
+    fn visit_due(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
         self.shared.pauses.expire(now.stamp());
         for _ in 0..N {
-            if now.stamp().since(self.visited) < Self::VISIT {
+            if now.stamp().since(self.shared.visited) < Self::VISIT {
                 return;
             }
-            self.visited = self.visited.after(Self::VISIT);
-            let handle = self.flows.at(self.next_visit);
-            self.next_visit = self.next_visit.wrapping_add(1);
-            if usize::from(self.next_visit) >= N {
-                self.next_visit = 0;
+            self.shared.visited = self.shared.visited.after(Self::VISIT);
+            let handle = self.flows.at(self.shared.next_visit);
+            self.shared.next_visit = self.shared.next_visit.wrapping_add(1);
+            if usize::from(self.shared.next_visit) >= N {
+                self.shared.next_visit = 0;
             }
-            if let Some(handle) = handle
-                && let Some(flow) = self.flows.get_mut(handle)
-            {
-                self.shared.run(now, handle, flow, &Event::Wake, limiter);
-                flow.pacer.settle(now.stamp());
+            if let Some(handle) = handle {
+                self.visit(now, handle, limiter);
             }
         }
         // All were visited.
-        self.visited = now.stamp();
+        self.shared.visited = now.stamp();
     }
-}
-
-#[inline]
-const fn is_by_remote(hint: &CnpHint) -> bool {
-    matches!(hint, CnpHint::Body(body) if body.by_remote)
 }
 
 #[cfg(test)]

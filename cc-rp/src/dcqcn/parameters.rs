@@ -24,8 +24,8 @@ cc_core::settings! {
         rpg_threshold: Count, 1..=31, ["rp_threshold", "FAST_RECOVERY_TIMES", "DcQcnThreshold"];
         /// Additive step (R_AI).
         rpg_ai_rate: Mbps, 1..=131_071, ["rp_ai_rate", "RATE_AI", "DcQcnAIRate"];
-        /// Hyper step (R_HAI).
-        rpg_hai_rate: Mbps, 1..=131_071, ["rp_hai_rate", "RATE_HAI", "DcQcnHaiRate"];
+        /// Hyper step (R_HAI); 63 of the largest are just below the largest rate.
+        rpg_hai_rate: Mbps, 1..=32_000, ["rp_hai_rate", "RATE_HAI", "DcQcnHaiRate"];
         /// Ceiling of a limited flow, where it is released to line rate; 0 is line rate.
         rpg_max_rate: Mbps, 0..=2_000_000, ["rp_max_rate", "DcQcnMaxRate"];
         /// Floor (R_min).
@@ -196,19 +196,38 @@ pub struct Params {
     pub(super) initial_alpha: u32,
     pub(super) refresh_after: u32,
     pub(super) alpha_shift: u32,
+    pub(super) switches: u32,
     pub(super) threshold: u8,
-    pub(super) counts_bytes: bool,
-    pub(super) spaces_cuts: bool,
-    pub(super) cuts_by_alpha: bool,
-    pub(super) clamps: bool,
-    pub(super) clamps_after_time: bool,
-    pub(super) alpha_first: bool,
-    pub(super) hyper_follows: bool,
-    pub(super) hyper_is_constant: bool,
-    pub(super) far_target_drops: bool,
-    pub(super) releases: bool,
-    pub(super) first_counts: bool,
     pub(super) alpha: Alpha,
+}
+
+/// Every cut takes the current rate for the target.
+pub(super) const CLAMPS: u32 = 1;
+/// A cut after an increase by the timer takes the current rate for the target.
+pub(super) const CLAMPS_AFTER_TIME: u32 = 1 << 1;
+/// `least_share` can bind.
+pub(super) const BOUNDS_CUTS: u32 = 1 << 2;
+/// A cut is by alpha, not by half of it.
+pub(super) const CUTS_BY_ALPHA: u32 = 1 << 3;
+/// A restarted alpha is raised before the cut that it decides.
+pub(super) const ALPHA_FIRST: u32 = 1 << 4;
+/// Restarted: `cut_period` parts two cuts.
+pub(super) const SPACES_CUTS: u32 = 1 << 5;
+/// There is a byte counter.
+pub(super) const COUNTS_BYTES: u32 = 1 << 6;
+/// Hyper increase follows one additive step.
+pub(super) const HYPER_FOLLOWS: u32 = 1 << 7;
+/// The hyper step does not grow.
+pub(super) const HYPER_IS_CONSTANT: u32 = 1 << 8;
+/// A far target drops to an eighth.
+pub(super) const FAR_TARGET_DROPS: u32 = 1 << 9;
+/// A flow at the ceiling stays limited.
+pub(super) const KEEPS_LIMITER: u32 = 1 << 10;
+/// Sampled: the first notification raises alpha.
+pub(super) const FIRST_COUNTS: u32 = 1 << 11;
+
+const fn switch(flag: u32, on: bool) -> u32 {
+    if on { flag } else { 0 }
 }
 
 /// The two kinds of alpha, with what each computes by.
@@ -217,38 +236,35 @@ pub struct Params {
 pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
     Restarted { kept: u32, gain: u32, decay: Decay },
-    /// `loss` is g in 1/1024; `bands[i]` is where a tick takes i + 1 from alpha.
-    Sampled { loss: u32, bands: [Band; 8] },
+    /// `gain` is g in 1/1024; `bands[i]` is where a tick takes i + 1 from alpha.
+    Sampled { gain: u32, bands: [Band; 8] },
 }
 
 /// The values of a ten-bit alpha from which one tick takes the same loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Band {
-    /// The largest value below the band.
-    below: u16,
-    /// The loss per tick, at least one.
-    loss: u16,
-    /// 2^16 / loss, rounded up.
+    /// The largest value below the band, less the loss per tick, plus one; modulo 2^32.
+    below: u32,
+    /// 2^16 over the loss per tick, rounded up.
     reciprocal: u32,
 }
 
 impl Band {
+    /// Its loss is at least one, and at most eight.
     #[expect(
         clippy::integer_division,
         clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        reason = "configuration; neither divisor is zero, and a loss of at most 8 starts at 7168 or below"
+        reason = "configuration; neither divisor is zero"
     )]
-    const fn new(loss: u16, gain: u32) -> Self {
+    const fn new(loss: u32, gain: u32) -> Self {
         let gain = if gain == 0 { 1 } else { gain };
-        Self { below: (1024 * (loss as u32 - 1) / gain) as u16, loss, reciprocal: 65_536u32.div_ceil(loss as u32) }
+        Self { below: (1024 * (loss - 1) / gain + 1).wrapping_sub(loss), reciprocal: 65_536u32.div_ceil(loss) }
     }
 
-    /// Ticks until alpha leaves this band, at least one. Exact for every ten-bit alpha.
-    #[inline]
+    /// Ticks until this alpha leaves the band, at least one. Exact for every ten-bit alpha.
+    #[inline(always)]
     pub(super) const fn ticks_in(&self, alpha: u32) -> u32 {
-        let above = alpha.wrapping_sub(self.below as u32).wrapping_add(self.loss as u32).wrapping_sub(1);
-        above.wrapping_mul(self.reciprocal) >> 16
+        alpha.wrapping_sub(self.below).wrapping_mul(self.reciprocal) >> 16
     }
 }
 
@@ -334,7 +350,7 @@ impl Params {
                 Band::new(7, gain),
                 Band::new(8, gain),
             ];
-            (Alpha::Sampled { loss: gain, bands }, super::STALE)
+            (Alpha::Sampled { gain, bands }, super::STALE)
         } else {
             let kept = settings.dce_tcp_g << 22;
             let Some(decay) = Decay::new(Frac::from_ratio(settings.dce_tcp_g, 1024)) else {
@@ -367,19 +383,25 @@ impl Params {
             refresh_after,
             alpha_shift: 32u32.saturating_sub(settings.rpg_gd),
             threshold: settings.rpg_threshold.saturating_sub(settings.fast_recovery) as u8,
-            counts_bytes: settings.rpg_byte_reset != 0,
-            spaces_cuts: settings.rate_reduce_monitor_period != 0,
-            cuts_by_alpha,
-            clamps: settings.clamp_tgt_rate == 1,
-            clamps_after_time: settings.clamp_tgt_rate_after_time_inc == 1,
-            alpha_first: settings.cut_order == 1,
-            hyper_follows: settings.hyper_start == 1,
-            hyper_is_constant: settings.hyper_step == 1,
-            far_target_drops: settings.far_target == 1,
-            releases: settings.limiter == 0,
-            first_counts: settings.first_cnp == 0,
+            switches: switch(CLAMPS, settings.clamp_tgt_rate == 1)
+                | switch(CLAMPS_AFTER_TIME, settings.clamp_tgt_rate_after_time_inc == 1)
+                | switch(BOUNDS_CUTS, least != 0)
+                | switch(CUTS_BY_ALPHA, cuts_by_alpha)
+                | switch(ALPHA_FIRST, settings.cut_order == 1)
+                | switch(SPACES_CUTS, settings.rate_reduce_monitor_period != 0)
+                | switch(COUNTS_BYTES, settings.rpg_byte_reset != 0)
+                | switch(HYPER_FOLLOWS, settings.hyper_start == 1)
+                | switch(HYPER_IS_CONSTANT, settings.hyper_step == 1)
+                | switch(FAR_TARGET_DROPS, settings.far_target == 1)
+                | switch(KEEPS_LIMITER, settings.limiter == 1)
+                | switch(FIRST_COUNTS, settings.first_cnp == 0),
             alpha,
         })
+    }
+
+    #[inline]
+    pub(super) const fn has(&self, switch: u32) -> bool {
+        self.switches & switch != 0
     }
 
     #[inline]

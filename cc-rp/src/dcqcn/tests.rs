@@ -1,7 +1,7 @@
 use super::parameters::Alpha;
 use super::*;
 use cc_core::params::Settings;
-use cc_core::{CnpBody, Instant, Psn};
+use cc_core::{CnpBody, Frac, Instant, Psn};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -224,7 +224,7 @@ fn a_notification_cuts_at_the_end_of_the_monitor_period() {
     assert_eq!(flow.on(4_000, PLAIN).rate, PORT.line_rate);
     let cut = flow.on(4_001, Event::Wake).rate;
     // The first of four ticks saw a notification, the other three none.
-    assert_eq!(flow.state.alpha, 1008);
+    assert_eq!(flow.state.alpha & ONES, 1008);
     let line = u64::from(PORT.line_rate.to_bits());
     assert_eq!(u64::from(cut.to_bits()), line - ((line * 1008) >> 11));
 }
@@ -232,12 +232,12 @@ fn a_notification_cuts_at_the_end_of_the_monitor_period() {
 #[test]
 fn g_is_the_retained_share() {
     let params = params(VENDOR);
-    let Alpha::Sampled { loss, bands } = &params.alpha else { panic!("vendor alpha is sampled") };
-    assert_eq!(fade(1023, *loss, bands, 1), 1018);
+    let Alpha::Sampled { gain, bands } = &params.alpha else { panic!("vendor alpha is sampled") };
+    assert_eq!(fade(1023, *gain, bands, 1), 1018);
     let mut flow = Flow::new(&params);
     for us in 0..100 {
         flow.on(us * US, PLAIN);
-        assert_eq!(flow.state.alpha, 1023, "notified in every period, alpha stands");
+        assert_eq!(flow.state.alpha & ONES, 1023, "notified in every period, alpha stands");
     }
 }
 
@@ -279,20 +279,20 @@ fn a_hundred_percent_bound_never_cuts() {
 fn bands_fade_exactly_as_single_ticks() {
     for retained in 0..1024 {
         let params = params(DcqcnSettings { dce_tcp_g: retained, ..VENDOR });
-        let Alpha::Sampled { loss, bands } = &params.alpha else { panic!("vendor alpha is sampled") };
+        let Alpha::Sampled { gain, bands } = &params.alpha else { panic!("vendor alpha is sampled") };
         let step = if retained % 17 == 0 || retained > 1015 { 1 } else { 31 };
         for start in (0..1024).step_by(step) {
             let mut alpha = start;
             for ticks in 1..=60 {
                 alpha = alpha * retained / 1024;
                 if ticks < 4 || ticks % 19 == 0 || alpha == 0 {
-                    assert_eq!(fade(start, *loss, bands, ticks), alpha, "G {retained}, {start}, {ticks} ticks");
+                    assert_eq!(fade(start, *gain, bands, ticks), alpha, "G {retained}, {start}, {ticks} ticks");
                 }
             }
             while alpha > 0 && alpha * retained / 1024 < alpha {
                 alpha = alpha * retained / 1024;
             }
-            assert_eq!(fade(start, *loss, bands, 2_000_000), alpha, "G {retained}, {start}");
+            assert_eq!(fade(start, *gain, bands, 2_000_000), alpha, "G {retained}, {start}");
         }
     }
 }
@@ -495,8 +495,8 @@ fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
 /// Another: to count ticks from the wake.
 fn moves_ticks(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
-    if let Alpha::Sampled { loss, bands } = &cx.params.alpha {
-        state.settle(cx.params, *loss, bands, cx.now.stamp());
+    if let Alpha::Sampled { gain, bands } = &cx.params.alpha {
+        state.settle(cx.params, *gain, bands, cx.now.stamp());
         state.alpha_at = cx.now.stamp();
     }
 }
@@ -582,7 +582,7 @@ impl<'a> Reference<'a> {
         }
         match event {
             Event::Cnp { hint } => self.notified(now, hint),
-            Event::Sent { bytes, .. } if self.limited && p.counts_bytes => {
+            Event::Sent { bytes, .. } if self.limited && p.has(COUNTS_BYTES) => {
                 self.bytes += u64::from(bytes.get());
                 while self.limited && self.bytes >= u64::from(p.byte_period.length) {
                     self.bytes -= u64::from(p.byte_period.length);
@@ -620,7 +620,7 @@ impl<'a> Reference<'a> {
         match &p.alpha {
             Alpha::Sampled { .. } => {
                 self.notified_cut = true;
-                self.notified_alpha |= !first || p.first_counts;
+                self.notified_alpha |= !first || p.has(FIRST_COUNTS);
             }
             Alpha::Restarted { kept, gain, decay } => {
                 if now < self.barred_until {
@@ -631,25 +631,25 @@ impl<'a> Reference<'a> {
                 let faded = Frac::from_bits(self.alpha).times(left).to_bits();
                 self.alpha = ((u64::from(faded) * u64::from(*kept)) >> 32) as u32 + gain;
                 self.raised = now;
-                let share = u64::from(if p.alpha_first { self.alpha } else { faded });
-                self.cut(now, (share << u32::from(p.cuts_by_alpha)).min(u64::from(u32::MAX)));
+                let share = u64::from(if p.has(ALPHA_FIRST) { self.alpha } else { faded });
+                self.cut(now, (share << u32::from(p.has(CUTS_BY_ALPHA))).min(u64::from(u32::MAX)));
                 self.barred_until = now + u64::from(p.cut_period.length);
             }
         }
     }
 
     fn tick(&mut self) {
-        let Alpha::Sampled { loss, .. } = &self.params.alpha else { return };
+        let Alpha::Sampled { gain, .. } = &self.params.alpha else { return };
         self.alpha_tick += u64::from(self.params.alpha_period.length);
-        self.alpha = self.alpha * (1024 - loss) / 1024;
+        self.alpha = self.alpha * (1024 - gain) / 1024;
         if std::mem::take(&mut self.notified_alpha) {
-            self.alpha = (self.alpha + loss).min(1023);
+            self.alpha = (self.alpha + gain).min(1023);
         }
     }
 
     fn cut(&mut self, now: u64, share: u64) {
         let p = self.params;
-        if p.clamps || (p.clamps_after_time && self.stages[0] != 0) || self.stages[1] != 0 {
+        if p.has(CLAMPS) || (p.has(CLAMPS_AFTER_TIME) && self.stages[0] != 0) || self.stages[1] != 0 {
             self.target = self.current;
         }
         let least = u64::from(p.least_share.to_bits());
@@ -665,15 +665,15 @@ impl<'a> Reference<'a> {
         self.stages[clock] = (self.stages[clock] + 1).min(63);
         let (low, high) = (self.stages[0].min(self.stages[1]), self.stages[0].max(self.stages[1]));
         let threshold = u64::from(p.threshold);
-        let hyper = if p.hyper_follows { high - 1 } else { low };
+        let hyper = if p.has(HYPER_FOLLOWS) { high - 1 } else { low };
         let step = if high <= threshold {
             0
         } else if hyper <= threshold {
             u64::from(p.additive.to_bits())
         } else {
-            u64::from(p.hyper.to_bits()) * if p.hyper_is_constant { 1 } else { hyper - threshold }
+            u64::from(p.hyper.to_bits()) * if p.has(HYPER_IS_CONSTANT) { 1 } else { hyper - threshold }
         };
-        if p.far_target_drops && self.stages.contains(&1) && self.target > 10 * self.current {
+        if p.has(FAR_TARGET_DROPS) && self.stages.contains(&1) && self.target > 10 * self.current {
             self.target /= 8;
         } else {
             self.target = (self.target + step).min(u64::from(p.ceiling.to_bits()));
@@ -683,7 +683,7 @@ impl<'a> Reference<'a> {
             self.current = self.target;
         }
         let pending = p.is_sampled() && self.notified_cut;
-        if p.releases && !pending && self.current == u64::from(p.ceiling.to_bits()) {
+        if !p.has(KEEPS_LIMITER) && !pending && self.current == u64::from(p.ceiling.to_bits()) {
             self.limited = false;
         }
     }
