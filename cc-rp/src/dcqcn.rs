@@ -27,7 +27,7 @@
 //! - something due at the very instant of an event happens before it.
 //!
 //! If late: nothing changes. Whatever fell due since the last event is applied at the time it was due, any
-//! number of steps in bounded time (at most one `divu`, in [`Dcqcn::rounds`]).
+//! number of steps in bounded time (at most one `divu`, in `rounds`).
 
 mod parameters;
 #[cfg(test)]

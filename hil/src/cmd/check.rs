@@ -72,7 +72,7 @@ impl Step {
                 }
                 Ok(())
             }
-            Self::Docs => cargo(&["doc", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")]),
+            Self::Docs => cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
             Self::Symbols => symbols(),
             Self::Test => cargo(&["test", "--all-features"], &[]),
         }

@@ -155,7 +155,7 @@ impl TxRing {
             return &mut [];
         }
         // SAFETY: the slot at the tail belongs to the firmware until the tail moves; bytes are valid in any pattern.
-        let frame: &mut [u8; TX_FRAME_BYTES] = unsafe { &mut *(&raw mut (*self.slot()).frame) };
+        let frame: &mut [u8; TX_FRAME_BYTES] = unsafe { &mut (*self.slot()).frame };
         frame
     }
 
