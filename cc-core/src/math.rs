@@ -32,6 +32,29 @@ const fn guesses() -> [u16; 256] {
     table
 }
 
+/// `n / d`, rounded down, bit by bit; zero where `d` is zero.
+///
+/// For configuration: it takes 64 rounds, and keeps the compiler's division routine out of images.
+#[inline(never)]
+#[expect(clippy::arithmetic_side_effects, reason = "the remainder stays below a 32-bit divisor")]
+pub const fn divide(n: u64, d: u32) -> u64 {
+    if d == 0 {
+        return 0;
+    }
+    let (mut remainder, mut quotient) = (0u64, 0u64);
+    let mut bit = 64;
+    while bit > 0 {
+        bit -= 1;
+        remainder = (remainder << 1) | ((n >> bit) & 1);
+        quotient <<= 1;
+        if remainder >= d as u64 {
+            remainder -= d as u64;
+            quotient |= 1;
+        }
+    }
+    quotient
+}
+
 /// The reciprocal of a number, normalised: `1/x = mantissa / 2^(32 + exponent)`.
 ///
 /// Never above the true value, and below it by at most 3.9e-6 of it. A 256-entry table (512 bytes, one for
@@ -252,6 +275,16 @@ mod tests {
         for dividend in [0, 1, divisor - 1, divisor, divisor.saturating_add(1), largest - 1, largest, u32::MAX] {
             assert_eq!(divider.quotient(dividend), dividend / divisor, "{dividend} / {divisor}");
         }
+    }
+
+    #[test]
+    fn a_division_bit_by_bit_is_a_division() {
+        let mut random = Random(17);
+        for _ in 0..10_000 {
+            let (n, d) = (u64::from(random.below(u32::MAX)) << random.below(33), random.below(u32::MAX) + 1);
+            assert_eq!(divide(n, d), n / u64::from(d));
+        }
+        assert_eq!((divide(u64::MAX, 1), divide(u64::MAX, u32::MAX), divide(7, 0)), (u64::MAX, 0x1_0000_0001, 0));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //!
 //! Every operation saturates or names its wrap; every operation that rounds says which way.
 
+use crate::math::divide;
 use fixed::types::{U1F31, U8F24};
 
 /// A data rate in bytes per nanosecond, `U8F24`.
@@ -117,20 +118,13 @@ impl Frac {
         self.0.to_bits()
     }
 
-    /// `numerator / denominator`, rounded down and cut to one; zero when the denominator is zero.
-    ///
-    /// Divides: for configuration, not for the event path.
-    #[expect(
-        clippy::integer_division,
-        clippy::cast_possible_truncation,
-        reason = "configuration; the quotient is below 2^31"
-    )]
-    #[expect(clippy::arithmetic_side_effects, reason = "the divisor is tested")]
+    /// `numerator / denominator`, rounded down and cut to one; zero when the denominator is zero. For configuration.
+    #[expect(clippy::cast_possible_truncation, reason = "the quotient is below 2^31")]
     pub const fn from_ratio(numerator: u32, denominator: u32) -> Self {
         if numerator >= denominator {
             return if denominator == 0 { Self::ZERO } else { Self::ONE };
         }
-        Self::from_bits((((numerator as u64) << 31) / denominator as u64) as u32)
+        Self::from_bits(divide((numerator as u64) << 31, denominator) as u32)
     }
 
     /// `1 - self`, exact.

@@ -2,6 +2,7 @@
 
 use super::cursor::{Input, Output};
 use super::{EmitError, Mac, Malformed};
+use crate::math::divide;
 use crate::{Nanos, Rate};
 
 /// The address that PFC frames go to; no bridge forwards it.
@@ -75,17 +76,14 @@ pub struct Quantum {
 impl Quantum {
     /// The quantum of a link of this speed. Below 126 Mb/s it saturates at 4 096 ns.
     ///
-    /// Divides: for configuration, not for the event path.
-    #[expect(
-        clippy::integer_division,
-        clippy::arithmetic_side_effects,
-        reason = "configuration; the divisor is not zero"
-    )]
-    pub fn at(rate: Rate) -> Self {
+    /// For configuration, not for the event path.
+    pub const fn at(rate: Rate) -> Self {
         // 64 B / rate: 2^6 * 2^24 / bits, times 2^20, rounded to the nearest.
-        let bits = u64::from(rate.to_bits().max(1));
-        let nanos = ((1u64 << 50) + bits / 2) / bits;
-        Self { nanos: u32::try_from(nanos).unwrap_or(u32::MAX), rate: rate.to_bits() }
+        let bits = rate.to_bits();
+        let nanos = divide((1u64 << 50).wrapping_add(bits as u64 >> 1), bits);
+        #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+        let nanos = if nanos == 0 || nanos > u32::MAX as u64 { u32::MAX } else { nanos as u32 };
+        Self { nanos, rate: bits }
     }
 
     /// How long a pause of this many quanta lasts, rounded up to a nanosecond; at most 0.04 ns of the exact
