@@ -111,6 +111,7 @@ pub fn np(data: &[u8]) {
                     woken.wake(Instant::from_nanos(now + wait * third / 3));
                 }
                 now += wait;
+                clock.advance(Instant::from_nanos(now));
                 ample.wake(Instant::from_nanos(now));
                 tight.wake(Instant::from_nanos(now));
             }
@@ -121,6 +122,7 @@ pub fn np(data: &[u8]) {
                 }
                 now = to;
                 for at in [now, now] {
+                    clock.advance(Instant::from_nanos(at));
                     ample.wake(Instant::from_nanos(at));
                     woken.wake(Instant::from_nanos(at));
                     tight.wake(Instant::from_nanos(at));
@@ -158,8 +160,13 @@ pub fn np(data: &[u8]) {
                 tight.forget(qpn(flow));
             }
         }
-        assert_eq!(ample.counters(), model.counters);
-        assert_eq!(woken.counters(), model.counters);
+        let expected = NpCounters {
+            np_clock_leaps: clock.leaps().into(),
+            np_clock_reversals: clock.reversals().into(),
+            ..model.counters
+        };
+        assert_eq!(ample.counters(), expected);
+        assert_eq!(woken.counters(), expected);
         assert!(ample.live_flows() as usize <= FLOWS && tight.live_flows() <= 2);
         assert_eq!(accounted(&tight.counters()), model.counters.np_ecn_marked_roce_packets);
         assert_eq!(accounted(&ample.counters()), model.counters.np_ecn_marked_roce_packets);

@@ -26,11 +26,17 @@ fn main() -> ExitCode {
             eprintln!("skipped: {error}");
             ExitCode::from(SKIPPED)
         }
+        // Whoever reads our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// An error of the command line as one line: the parser goes on with usage and hints after an empty line.
