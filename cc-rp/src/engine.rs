@@ -1,6 +1,6 @@
 //! Where bytes meet state at the sender: a frame or a transmission comes in, a rate goes out.
 
-use crate::{Cx, Decision, Event, Ignored, ReactionPoint};
+use crate::{Cx, Decision, Event, EventMask, Ignored, ReactionPoint};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::table::{BindError, Handle, SlotTable};
@@ -183,7 +183,7 @@ struct Shared<A: ReactionPoint> {
 }
 
 impl<A: ReactionPoint> Shared<A> {
-    /// Hands the event to the machine, and its decision to the rate limiter.
+    /// Hands the event to the machine, and its decision to the rate limiter and then the pacer.
     #[inline(always)]
     fn decide(
         &self,
@@ -197,6 +197,7 @@ impl<A: ReactionPoint> Shared<A> {
         let mut decision = flow.state.on(&Cx { now, port: &self.port, params: &self.params, pause }, event);
         decision.hold = decision.hold.max(pause);
         limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
+        flow.pacer.set(decision.rate, decision.window);
         decision
     }
 
@@ -221,9 +222,9 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         (table + wakes).div_ceil(others)
     };
 
-    /// In this time one slot is visited, and in half a second all of them.
+    /// In this time one slot is visited, and in a quarter of a second all of them.
     #[expect(clippy::integer_division, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
-    const VISIT: Nanos = Nanos::new((500_000_000 / N) as u32);
+    const VISIT: Nanos = Nanos::new((250_000_000 / N) as u32);
 
     /// The longest that the caller may stay away without being late for a visit.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
@@ -377,8 +378,13 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// on from here says nothing of the bytes newly acknowledged.
     #[inline]
     pub fn frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<Step> {
+        let class = roce.info.class();
+        if class == Class::Ack && !A::WANTS.meets(EventMask::ACK.with(EventMask::NACK)) {
+            self.shared.clock.advance(now);
+            return None;
+        }
         let psn = roce.bth.psn;
-        let event = match roce.info.class() {
+        let event = match class {
             Class::Cnp => return self.cnp(now, roce.bth.dest_qp, roce.cnp()?, limiter),
             Class::Ack => match roce.aeth()?.syndrome {
                 Syndrome::Ack { .. } => Event::Ack { psn, acked: Bytes::ZERO, mark: Mark::None },
@@ -401,30 +407,31 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngine::next_wake`] is zero.
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let now = self.shared.clock.advance(now);
-        let Some(handle) = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index)) else {
-            self.visit_slots(limiter);
-            return None;
-        };
-        self.wake_flow(now, handle, limiter)
+        let handle = self.due(now, limiter)?;
+        self.step(now, handle, &Event::Wake, limiter)
     }
 
-    // A function of its own, so that it can be timed without the search for a flow.
-    #[inline(never)]
-    fn wake_flow(&mut self, now: Instant, handle: Handle, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let flow = self.flows.get_mut(handle)?;
-        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+    /// A flow whose time has come, which is to be given a wake by [`RpEngine::step`]; where the two are to be one,
+    /// there is [`RpEngine::wake`].
+    #[inline]
+    pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Handle> {
+        let now = self.shared.clock.advance(now);
+        let due = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index));
+        if due.is_none() {
+            self.visit_slots(limiter);
+        }
+        due
     }
 
     /// How long after the last call to call [`RpEngine::wake`], at most 0.4 s. Earlier does no harm, and later
     /// changes no decision, but takes effect later.
     pub fn next_wake(&self) -> Nanos {
         let now = self.shared.clock.now().stamp();
+        let visits = Self::LONGEST_WAIT.saturating_sub(now.since(self.shared.visited));
         match self.wakes.next_deadline() {
             Some(deadline) if deadline.is_due(now) => Nanos::ZERO,
-            Some(deadline) => deadline.since(now).min(Self::LONGEST_WAIT),
-            None => Self::LONGEST_WAIT,
+            Some(deadline) => deadline.since(now).min(visits),
+            None => visits,
         }
     }
 
@@ -439,33 +446,15 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// What can wait until the rate limiter knows.
     #[inline(always)]
     fn follow(&mut self, now: Instant, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
-        let Decision { rate, window, wake_in, .. } = decision;
-        self.settle(now.stamp(), handle, rate, window, wake_in, limiter);
+        self.arm(now, handle, decision);
+        self.visit_slots(limiter);
         Step { handle, decision }
     }
 
-    /// Remembers a decision, for departures in the pacer and for wakes in the wheel, and visits slots.
-    #[inline(never)]
-    fn settle(
-        &mut self,
-        now: Stamp,
-        handle: Handle,
-        rate: Rate,
-        window: Bytes,
-        wake_in: Nanos,
-        limiter: &mut impl RateLimiter,
-    ) {
-        self.keep(now, handle, rate, window, wake_in);
-        self.visit_slots(limiter);
-    }
-
     #[inline(always)]
-    fn keep(&mut self, now: Stamp, handle: Handle, rate: Rate, window: Bytes, wake_in: Nanos) {
-        if let Some(flow) = self.flows.get_mut(handle) {
-            flow.pacer.set(rate, window);
-        }
-        if wake_in != Nanos::MAX {
-            self.wakes.arm(handle.index(), now.after(wake_in));
+    fn arm(&mut self, now: Instant, handle: Handle, decision: Decision) {
+        if decision.wake_in != Nanos::MAX {
+            self.wakes.arm(handle.index(), now.stamp().after(decision.wake_in));
         }
     }
 
@@ -474,9 +463,9 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline(never)]
     fn visit(&mut self, now: Instant, handle: Handle, limiter: &mut impl RateLimiter) {
         let Some(flow) = self.flows.get_mut(handle) else { return };
-        let Decision { rate, window, wake_in, .. } = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
+        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
         flow.pacer.settle(now.stamp());
-        self.keep(now.stamp(), handle, rate, window, wake_in);
+        self.arm(now, handle, decision);
     }
 
     /// Visits slots, as many as the time since the last visit asks for.

@@ -76,6 +76,11 @@ impl EventMask {
         Self(self.0 | other.0)
     }
 
+    /// Whether some kind of `other` is in this set.
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Whether every kind of `other` is in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

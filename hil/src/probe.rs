@@ -126,7 +126,7 @@ fn place(symbol: &str) -> Option<Place> {
         return None;
     }
     match last {
-        "handle" => Some(Place::Program),
+        "handle" | "timer" => Some(Place::Program),
         _ => KINDS.into_iter().find(|&kind| kind == last).map(Place::Engine),
     }
 }

@@ -310,6 +310,20 @@ fn every_flow_is_visited_once_a_second_however_the_calls_are_spaced() {
     }
 }
 
+#[test]
+fn events_that_nobody_wants_do_not_put_visits_off() {
+    let mut told = Told::default();
+    let mut engine = RpEngine::<Witness, 4, 8>::new(at(0), PORT, ());
+    let handle = engine.open(at(0), 0, &mut told).unwrap();
+    for now in (0..3 * SECOND).step_by(1_000_000) {
+        assert!(engine.step(at(now), handle, &sent(1), &mut told).is_none());
+        if engine.next_wake() == Nanos::ZERO {
+            engine.wake(at(now), &mut told);
+        }
+        assert!(now - engine.state(handle).unwrap().at.nanos() <= SECOND);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

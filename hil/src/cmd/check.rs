@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What `hil check` is told.
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl Step {
     fn run(self) -> Result<()> {
         match self {
-            Self::Fmt => cargo(&["fmt", "--all", "--check"], &[]),
+            Self::Fmt => format(),
             Self::Lint => {
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
                 let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0]];
@@ -87,6 +89,31 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
         .status()
         .with_context(|| format!("cannot run cargo {}", arguments.join(" ")))?;
     ensure!(status.success(), "cargo {} ended with {status}", arguments.join(" "));
+    Ok(())
+}
+
+/// Checks every source file, also those that a macro declares, which `cargo fmt` does not find.
+fn format() -> Result<()> {
+    let mut files = Vec::new();
+    for member in ["cc-core", "cc-rp", "cc-np", "cc-cp", "targets", "hil", "fuzz", "tests"] {
+        sources(Path::new(member), &mut files).with_context(|| format!("{member}: run this in the workspace"))?;
+    }
+    let status = Command::new("rustfmt").args(["--check", "--edition", "2024"]).args(&files).status();
+    let status = status.context("cannot run rustfmt")?;
+    ensure!(status.success(), "rustfmt would change something");
+    Ok(())
+}
+
+/// The Rust files below a folder.
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.ends_with("target") {
+            sources(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
     Ok(())
 }
 

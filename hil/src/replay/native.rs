@@ -30,7 +30,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Native<A, N> {
     /// One wake, at this time.
     pub fn wake_at(&mut self, now: u64, acts: &mut Acts) {
         let mut hardware = Recorder { now, acts, transmit: &mut self.transmit };
-        self.nic.wake(Instant::from_nanos(now), &mut hardware);
+        self.nic.timer(Instant::from_nanos(now), &mut hardware);
     }
 
     /// One descriptor, handled at this time, without the wakes that it makes due.

@@ -10,7 +10,7 @@ use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Psn, Qpn};
 use cc_np::{Cnp, NotificationPoint, NpEngine};
-use cc_rp::{RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Event, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -291,15 +291,23 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
 
     /// Lets one flow do what has fallen due. To be called again as long as [`Nic::next_wake`] is not after `now`.
     #[inline(never)]
-    pub fn wake<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
-        let step = self.rp.wake(now, hw);
+    pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
+        let due = self.rp.due(now, hw);
+        if let Some(handle) = due {
+            self.wake(now, handle, hw);
+        }
         self.rp_called = now;
         self.np.wake(now);
         self.np_called = now;
-        hw.log(EventKind::Wake, now, step.map_or(NO_FLOW, |step| u32::from(step.handle.index())));
+        hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, |handle| u32::from(handle.index())));
     }
 
-    /// When [`Nic::wake`] is to be called next: within half a second of the last call of either engine.
+    #[inline(never)]
+    fn wake<H: Hardware>(&mut self, now: Instant, handle: Handle, hw: &mut H) {
+        self.rp.step(now, handle, &Event::Wake, hw);
+    }
+
+    /// When [`Nic::timer`] is to be called next: within half a second of the last call of either engine.
     pub fn next_wake(&self) -> Instant {
         self.rp_called.after(self.rp.next_wake()).min(self.np_called.after(NP_REST))
     }

@@ -139,7 +139,7 @@ fn tick() {
     let mut pin = TIMER;
     let Ok(()) = pin.set_high();
     let now = Instant::from_nanos(board::now());
-    with_firmware(|firmware| firmware.program.wake(now, &mut firmware.device));
+    with_firmware(|firmware| firmware.program.timer(now, &mut firmware.device));
     let Ok(()) = pin.set_low();
 }
 
