@@ -157,7 +157,7 @@ const fn bit(priority: u8) -> u8 {
 /// The reaction point of one port, with at most `N` flows; `MAP` is a power of two and at least `2 N`.
 ///
 /// Time: the caller calls at least once a second, see [`RpEngine::next_wake`], and passes its own clock; what
-/// happens when that jumps is written at [`LocalClock`]. Each call visits slots in proportion to the time since
+/// happens when that jumps is written at [`LocalClock`]. Each call visits a few slots if time has passed since
 /// the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state unambiguous.
 ///
 /// Order: what a flow is to do goes to the rate limiter as soon as it is known; pacer, wake and visits come after.
@@ -224,10 +224,19 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// In this time one slot is visited, and in a quarter of a second all of them.
     #[expect(clippy::integer_division, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
-    const VISIT: Nanos = Nanos::new((250_000_000 / N) as u32);
+    const VISIT: Nanos = Nanos::new((Self::ROUND.get() as usize / N) as u32);
 
     /// The longest that the caller may stay away without being late for a visit.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
+
+    /// In this time all slots are visited.
+    const ROUND: Nanos = Nanos::new(250_000_000);
+
+    /// Slots that one call visits at the most, unless the caller stayed away for a whole round.
+    const AT_ONCE: u32 = 8;
+
+    /// In this time as many slots are due for a visit.
+    const REST: Nanos = Nanos::new(Self::VISIT.get().saturating_mul(Self::AT_ONCE));
 
     /// The reaction point of `port`, without flows. `params` come from [`ReactionPoint::check`] for this port.
     pub const fn new(start: Instant, port: Port, params: A::Params) -> Self {
@@ -418,7 +427,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         let now = self.shared.clock.advance(now);
         let due = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index));
         if due.is_none() {
-            self.visit_slots(limiter);
+            self.visit_after(Self::VISIT, limiter);
         }
         due
     }
@@ -427,7 +436,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// changes no decision, but takes effect later.
     pub fn next_wake(&self) -> Nanos {
         let now = self.shared.clock.now().stamp();
-        let visits = Self::LONGEST_WAIT.saturating_sub(now.since(self.shared.visited));
+        let visits = if self.is_empty() {
+            Self::LONGEST_WAIT
+        } else {
+            Self::REST.min(Self::LONGEST_WAIT).saturating_sub(now.since(self.shared.visited))
+        };
         match self.wakes.next_deadline() {
             Some(deadline) if deadline.is_due(now) => Nanos::ZERO,
             Some(deadline) => deadline.since(now).min(visits),
@@ -447,7 +460,8 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline(always)]
     fn follow(&mut self, now: Instant, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
         self.arm(now, handle, decision);
-        self.visit_slots(limiter);
+        // Wakes see to the visits; events do so only for a caller that calls for none.
+        self.visit_after(Self::ROUND, limiter);
         Step { handle, decision }
     }
 
@@ -468,11 +482,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.arm(now, handle, decision);
     }
 
-    /// Visits slots, as many as the time since the last visit asks for.
+    /// Visits slots once so much time has passed since the last visit.
     #[inline]
-    fn visit_slots(&mut self, limiter: &mut impl RateLimiter) {
+    fn visit_after(&mut self, rest: Nanos, limiter: &mut impl RateLimiter) {
         let now = self.shared.clock.now();
-        if now.stamp().since(self.shared.visited) >= Self::VISIT {
+        if now.stamp().since(self.shared.visited) >= rest {
             self.visit_due(now, limiter);
         }
     }
@@ -481,11 +495,26 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline(never)]
     fn visit_due(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
         self.shared.pauses.expire(now.stamp());
-        for _ in 0..N {
-            if now.stamp().since(self.shared.visited) < Self::VISIT {
-                return;
+        let lag = now.stamp().since(self.shared.visited);
+        // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
+        let all = lag >= Self::ROUND;
+        let visits = if self.is_empty() {
+            0
+        } else if all {
+            N
+        } else {
+            Self::AT_ONCE as usize
+        };
+        if all || visits == 0 {
+            self.shared.visited = now.stamp();
+        }
+        for _ in 0..visits {
+            if !all {
+                if now.stamp().since(self.shared.visited) < Self::VISIT {
+                    return;
+                }
+                self.shared.visited = self.shared.visited.after(Self::VISIT);
             }
-            self.shared.visited = self.shared.visited.after(Self::VISIT);
             let handle = self.flows.at(self.shared.next_visit);
             self.shared.next_visit = self.shared.next_visit.wrapping_add(1);
             if usize::from(self.shared.next_visit) >= N {
@@ -495,8 +524,6 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
                 self.visit(now, handle, limiter);
             }
         }
-        // All were visited.
-        self.shared.visited = now.stamp();
     }
 }
 

@@ -71,10 +71,11 @@ impl Probes {
         &self.cycles
     }
 
-    /// The pacer was written.
+    /// The pacer was written. The first time in a call it is for the flow of the event; flows that the engine visits
+    /// afterwards follow.
     pub fn paced(&mut self, cycle: u64) {
         for open in &mut self.open {
-            open.paced = Some(cycle);
+            open.paced.get_or_insert(cycle);
         }
     }
 
