@@ -14,7 +14,7 @@ const SKIPPED: u8 = 77;
 fn main() -> ExitCode {
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => error.exit(),
+        Err(error) if is_help(error.kind()) => error.exit(),
         Err(error) => {
             eprintln!("{}", first_paragraph(&error.to_string()));
             return ExitCode::from(2);
@@ -33,6 +33,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+const fn is_help(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

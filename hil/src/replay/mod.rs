@@ -196,6 +196,7 @@ where
     D: Device,
     R: Read,
 {
+    let only = choice.only.clone();
     let mut player = Player::new(choice, chosen.port.line_rate, make);
     while let Some(record) = capture.next()? {
         let number = record.number;
@@ -205,7 +206,11 @@ where
         }
     }
     player.finish()?;
-    Ok(player.into_outcome())
+    let (outcome, nics) = player.into_outcome();
+    if let Some(absent) = only.iter().find(|address| !outcome.addresses.contains(address)) {
+        bail!("--nic {absent}: the capture shows no RoCE frame from or to this address");
+    }
+    Ok((outcome, nics))
 }
 
 fn report<A: ReactionPoint, N: NotificationPoint>(

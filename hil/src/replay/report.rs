@@ -585,6 +585,9 @@ impl fmt::Display for Core {
         }
         if !self.cycles.is_empty() {
             writeln!(f, "  cycles     span        min  median     p99     max")?;
+            if self.cycles.values().all(|spans| spans.on.is_none()) {
+                writeln!(f, "  (the machine's `on` is part of step: this image has it inlined)")?;
+            }
         }
         for (kind, spans) in &self.cycles {
             for (span, summary) in

@@ -8,7 +8,8 @@ use cc_rp::ReactionPoint;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
@@ -83,19 +84,31 @@ impl<R: Settings, N: Settings> Chosen<R, N> {
     /// Applies a file of settings.
     fn read(&mut self, path: &Path) -> Result<()> {
         let file = path.display();
-        let text = fs::read_to_string(path).with_context(|| format!("{file}"))?;
+        let mut text = String::new();
+        let read = File::open(path).and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_string(&mut text));
+        let length = read.with_context(|| format!("{file}"))?;
+        ensure!(length as u64 <= LONGEST_FILE, "{file}: expected lines of name = value, at most {LONGEST_FILE} bytes");
         let line = |start: usize| text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
         let table: BTreeMap<Spanned<String>, toml::Value> = toml::from_str(&text).map_err(|error| {
             let at = error.span().map_or(1, |span| line(span.start));
             anyhow!("{file}, line {at}: {}; expected lines of name = value", error.message().trim())
         })?;
+        let mut seen = BTreeMap::new();
         for (name, value) in table {
+            let at = line(name.span().start);
+            if let Some(first) = seen.insert(place::<R, N>(name.get_ref()), at) {
+                bail!(
+                    "{file}, line {}, {}: the same parameter stands in line {}",
+                    at.max(first),
+                    name.get_ref(),
+                    at.min(first)
+                );
+            }
             let value = match value {
                 toml::Value::String(word) => word,
                 toml::Value::Boolean(on) => u8::from(on).to_string(),
                 other => other.to_string(),
             };
-            let at = line(name.span().start);
             self.set(name.get_ref(), &value).with_context(|| format!("{file}, line {at}, {}", name.get_ref()))?;
         }
         Ok(())
@@ -122,6 +135,12 @@ impl<R: Settings, N: Settings> Chosen<R, N> {
             }
         }
     }
+}
+
+/// Which parameter of which machine a name or an alias stands for.
+fn place<R: Settings, N: Settings>(name: &str) -> (Option<usize>, Option<usize>) {
+    let bare = name.split_once('.').map_or(name, |(_, bare)| bare);
+    (R::index_of(bare), N::index_of(bare))
 }
 
 fn assign<S: Settings>(settings: &mut S, index: usize, typed: &str) -> Result<()> {
@@ -168,6 +187,9 @@ fn port(request: &Request) -> Result<Port> {
         .with_context(|| format!("--base-rtt {}: expected 1 to 1000000 us", request.base_rtt))?;
     Ok(Port { line_rate: Rate::from_gbps(request.line_rate), mtu: Bytes::new(request.mtu), base_rtt })
 }
+
+/// A file of settings is no longer than this, in bytes.
+const LONGEST_FILE: u64 = 1 << 20;
 
 /// "did you mean x?" where a name is near, otherwise "expected one of x, y, z".
 pub fn expected<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
