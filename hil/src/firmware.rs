@@ -31,7 +31,7 @@ fn build() -> Result<PathBuf> {
         "the source tree is not at {} any more: give the firmware with --firmware ELF",
         root.display()
     );
-    add_target(root)?;
+    add_target(root, TARGET)?;
     let directory = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
     let directory = directory.join("firmware");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -45,19 +45,22 @@ fn build() -> Result<PathBuf> {
     Ok(directory.join(TARGET).join("firmware").join("rv32"))
 }
 
-/// Installs the standard library for the target, if the compiler has none.
-fn add_target(root: &Path) -> Result<()> {
-    let rustc = Command::new("rustc").current_dir(root).args(["--print", "target-libdir", "--target", TARGET]).output();
+/// Installs the standard library for a target, if the compiler of the tree at `root` has none.
+///
+/// # Errors
+/// It has none, and rustup cannot install it.
+pub fn add_target(root: &Path, target: &str) -> Result<()> {
+    let rustc = Command::new("rustc").current_dir(root).args(["--print", "target-libdir", "--target", target]).output();
     let rustc = rustc.context("cannot run rustc to build the firmware: give it with --firmware ELF")?;
     if Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).is_dir() {
         return Ok(());
     }
-    let added = Command::new("rustup").current_dir(root).args(["target", "add", TARGET]).output();
+    let added = Command::new("rustup").current_dir(root).args(["target", "add", target]).output();
     match added {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => bail!("rustup target add {TARGET} failed: {}", fault(&output)),
+        Ok(output) => bail!("rustup target add {target} failed: {}", fault(&output)),
         Err(_) => {
-            bail!("the compiler has no standard library for {TARGET}: expected rustup target add {TARGET} to work")
+            bail!("the compiler has no standard library for {target}: expected rustup target add {target} to work")
         }
     }
 }

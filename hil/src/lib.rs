@@ -9,5 +9,6 @@ pub mod elf;
 pub mod fabric;
 pub mod firmware;
 pub mod probe;
+pub mod random;
 pub mod replay;
 pub mod rtl;

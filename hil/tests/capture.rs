@@ -1,7 +1,7 @@
 //! Captures as files in the wild have them: every format and byte order, every fault, every cut.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use hil::capture::{Fault, MAX_CAPTURED, Reader, Writer};
@@ -649,7 +649,7 @@ fn a_file_that_cannot_be_made_is_named() {
 fn shared_trace(name: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
     if !folder.is_dir() {
-        println!("skipped: no folder {}", folder.display());
+        let _ = writeln!(std::io::stderr(), "skipped: no folder {}", folder.display());
         return None;
     }
     Some(folder.join(name))

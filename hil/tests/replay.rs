@@ -3,6 +3,7 @@
 use hil::capture::{Reader, Writer};
 use serde_json::Value;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -32,7 +33,7 @@ fn shared(name: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    println!("skipped: no {}", path.display());
+    let _ = writeln!(std::io::stderr(), "skipped: no {}", path.display());
     None
 }
 

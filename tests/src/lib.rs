@@ -4,6 +4,7 @@ use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Sy
 use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Nanos, Psn, Qpn, Stamp};
 use hil::capture::Writer;
 use hil::crc::HostCrc;
+use hil::random::SplitMix;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -12,29 +13,8 @@ pub fn sample() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/incast.pcapng")
 }
 
-/// SplitMix64 (Steele et al., OOPSLA 2014): equal seeds, equal captures.
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A sequence for this seed.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub const fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`, which is not zero.
-    pub const fn below(&mut self, bound: u64) -> u64 {
-        self.draw() % bound
-    }
-}
+/// The opcode of a READ response that is neither first nor last.
+const READ_RESPONSE: u8 = 0x0e;
 
 /// Flows of a random capture, each from its own host to host 0 and back.
 const FLOWS: u64 = 6;
@@ -46,7 +26,7 @@ const FLOWS: u64 = 6;
 /// # Panics
 /// Never: everything built here can be emitted.
 pub fn random_capture(seed: u64, events: u32) -> Vec<u8> {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     let mut writer = Writer::new(Vec::new(), &["wire"]).expect("a vector takes everything");
     let mut buffer = vec![0; 2_048];
     let mut now: u64 = 1_767_225_600_000_000_000;
@@ -62,36 +42,36 @@ pub fn random_capture(seed: u64, events: u32) -> Vec<u8> {
         }
     }
     for _ in 0..events {
-        now = match random.below(400) {
-            0 => now + 50_000_000 + random.below(3_000_000_000),
-            1 => now.saturating_sub(random.below(100_000)),
-            2..40 => now + random.below(2_000_000),
-            _ => now + random.below(2_000),
+        now = match below(&mut random, 400) {
+            0 => now + 50_000_000 + below(&mut random, 3_000_000_000),
+            1 => now.saturating_sub(below(&mut random, 100_000)),
+            2..40 => now + below(&mut random, 2_000_000),
+            _ => now + below(&mut random, 2_000),
         };
-        let flow = random.below(FLOWS);
-        let length = match random.below(20) {
+        let flow = below(&mut random, FLOWS as u32);
+        let length = match below(&mut random, 20) {
             0..10 => {
-                let step = [1, 1, 1, 1, 1, 1, 0, 7][random.below(8) as usize];
+                let step = [1, 1, 1, 1, 1, 1, 0, 7][below(&mut random, 8) as usize];
                 psn[flow as usize] = psn[flow as usize].wrapping_add(step);
                 let ecn = Ecn::from_bits(random.draw() as u8);
                 let opcode =
-                    [opcode::SEND_FIRST, opcode::SEND_MIDDLE, opcode::SEND_LAST, opcode::SEND_ONLY, 0x0d, 0x81]
-                        [random.below(5) as usize];
-                let payload = vec![0; random.below(1_025) as usize];
+                    [opcode::SEND_FIRST, opcode::SEND_MIDDLE, opcode::SEND_LAST, opcode::SEND_ONLY, READ_RESPONSE]
+                        [below(&mut random, 5) as usize];
+                let payload = vec![0; below(&mut random, 1_025) as usize];
                 let bth = Bth { opcode, psn: Psn::new(psn[flow as usize]), ..to_receiver(flow) };
                 Frame { bth, payload: &payload, ..between(flow, true, ecn) }.emit::<HostCrc>(&mut buffer)
             }
             10..13 => {
-                let syndrome = [0x00, 0x1f, 0x60, 0x20, 0x61][random.below(5) as usize];
+                let syndrome = [0x00, 0x1f, 0x60, 0x20, 0x61][below(&mut random, 5) as usize];
                 let aeth = Aeth { syndrome: Syndrome::from_bits(syndrome), msn: 1 };
-                let (becn, fecn) = (random.below(4) == 0, random.below(4) == 0);
-                let acked = Psn::new(psn[flow as usize].wrapping_sub(random.below(3) as u32));
+                let (becn, fecn) = (below(&mut random, 4) == 0, below(&mut random, 4) == 0);
+                let acked = Psn::new(psn[flow as usize].wrapping_sub(below(&mut random, 3) as u32));
                 let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn: acked, becn, fecn, ..to_sender(flow) };
                 let extensions = Extensions { aeth, ..Extensions::default() };
                 Frame { bth, extensions, ..between(flow, false, Ecn::Ect0) }.emit::<HostCrc>(&mut buffer)
             }
             13..18 => {
-                let stranger = random.below(10) == 0;
+                let stranger = below(&mut random, 10) == 0;
                 let dest_qp = if stranger { Qpn::new(random.draw() as u32) } else { to_sender(flow).dest_qp };
                 let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..to_sender(flow) };
                 let extensions = Extensions { cnp: hint(&mut random), ..Extensions::default() };
@@ -102,16 +82,22 @@ pub fn random_capture(seed: u64, events: u32) -> Vec<u8> {
                 let bth = Bth { opcode: opcode::SEND_ONLY, ..to_receiver(flow) };
                 let built =
                     Frame { bth, payload: &[0; 64], ..between(flow, true, Ecn::Ce) }.emit::<HostCrc>(&mut buffer);
-                let at = 12 + random.below(90) as usize;
-                buffer[at] ^= 1 << random.below(8);
+                let at = 12 + below(&mut random, 90) as usize;
+                buffer[at] ^= 1 << below(&mut random, 8);
                 built
             }
         };
         let length = length.expect("the buffer is long enough");
-        let captured = if random.below(50) == 0 { random.below(length as u64 + 1) as usize } else { length };
+        let captured =
+            if below(&mut random, 50) == 0 { below(&mut random, length as u32 + 1) as usize } else { length };
         writer.write(0, now, &buffer[..captured], length as u32).expect("a vector takes everything");
     }
     writer.into_sink().expect("a vector takes everything")
+}
+
+/// A number below `bound`, which is not zero.
+fn below(random: &mut SplitMix, bound: u32) -> u64 {
+    random.below(bound).into()
 }
 
 fn handshake(flow: u64, psn: u32) -> [(cm::Message, bool); 2] {
@@ -151,7 +137,7 @@ fn between(flow: u64, forward: bool, ecn: Ecn) -> Frame<'static> {
     }
 }
 
-fn hint(random: &mut Random) -> CnpHint {
+fn hint(random: &mut SplitMix) -> CnpHint {
     let kinds = [
         CnpKind::Standard,
         CnpKind::Period,
@@ -160,30 +146,47 @@ fn hint(random: &mut Random) -> CnpHint {
         CnpKind::SwitchInt,
         CnpKind::DirectInt,
     ];
-    if random.below(2) == 0 {
+    if below(random, 2) == 0 {
         return CnpHint::Plain;
     }
     CnpHint::Body(CnpBody {
-        kind: kinds[random.below(6) as usize],
-        ce: random.below(2) == 0,
-        ue: random.below(2) == 0,
-        by_remote: random.below(8) == 0,
-        seq: random.below(40) as u16,
-        period: Nanos::new(random.below(100_000) as u32),
+        kind: kinds[below(random, 6) as usize],
+        ce: below(random, 2) == 0,
+        ue: below(random, 2) == 0,
+        by_remote: below(random, 8) == 0,
+        seq: below(random, 40) as u16,
+        period: Nanos::new(below(random, 100_000) as u32),
         remote_qpn: Qpn::new(random.draw() as u32),
         stamp: Stamp::from_bits(random.draw() as u32),
     })
 }
 
 /// A PFC frame from some host's switch port (IEEE 802.1Qbb), by hand.
-fn pause(random: &mut Random, buffer: &mut [u8]) -> usize {
+fn pause(random: &mut SplitMix, buffer: &mut [u8]) -> usize {
     buffer[..60].fill(0);
     buffer[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 1]);
-    buffer[6..12].copy_from_slice(&[2, 0, 0, 0, 0, random.below(FLOWS + 2) as u8]);
+    buffer[6..12].copy_from_slice(&[2, 0, 0, 0, 0, below(random, FLOWS as u32 + 2) as u8]);
     buffer[12..16].copy_from_slice(&[0x88, 0x08, 0x01, 0x01]);
     buffer[17] = random.draw() as u8;
     for time in buffer[18..34].chunks_mut(2) {
-        time.copy_from_slice(&(random.below(4) as u16 * 0x1000).to_be_bytes());
+        time.copy_from_slice(&(below(random, 4) as u16 * 0x1000).to_be_bytes());
     }
     60
+}
+
+/// A CNP without a body for the sender of this flow.
+///
+/// # Panics
+/// Never: a CNP fits.
+pub fn plain_cnp(flow: u64) -> Vec<u8> {
+    let bth = Bth { opcode: opcode::CNP, becn: true, ..to_sender(flow) };
+    let mut buffer = vec![0; 128];
+    let length = Frame { bth, ..between(flow, false, Ecn::Ect0) }.emit::<HostCrc>(&mut buffer).expect("a CNP fits");
+    buffer.truncate(length);
+    buffer
+}
+
+/// The queue pair that the sender of this flow has.
+pub fn sender_qpn(flow: u64) -> u32 {
+    to_sender(flow).dest_qp.get()
 }

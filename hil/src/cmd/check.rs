@@ -61,12 +61,14 @@ impl Step {
         match self {
             Self::Fmt => format(),
             Self::Lint => {
+                hil::firmware::add_target(Path::new("."), TARGETS[0])?;
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
                 let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0]];
                 cargo(&[image.as_slice(), &["--", "-D", "warnings"]].concat(), &[])
             }
             Self::Build => {
                 for target in TARGETS {
+                    hil::firmware::add_target(Path::new("."), target)?;
                     for features in [&[][..], &["--features", "cc-core/defmt,cc-rp/defmt,cc-np/defmt,cc-cp/defmt"]] {
                         let build = ["build", "--release", "--target", target];
                         cargo(&[build.as_slice(), &LIBRARY, features].concat(), &[("RUSTFLAGS", "-D warnings")])?;

@@ -8,6 +8,7 @@ use cc_core::wire::{Roce, opcode};
 use cc_core::{Bytes, CnpHint, Ecn, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::{Cnp, NpEngine};
 use cc_rp::{RateLimiter, RpEngine};
+use nic::layout::TX_FRAME_BYTES;
 use std::collections::VecDeque;
 
 /// QPs that a host's reaction point can hold.
@@ -103,7 +104,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
     /// A data packet has arrived; `None` unless the notification point answers with a CNP.
     pub(super) fn received(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) -> Option<CnpFrame> {
-        let mut bytes = [0; 126];
+        let mut bytes = [0; TX_FRAME_BYTES];
         match self.np.frame::<crate::crc::HostCrc>(instant(now), roce, Some(remote), &mut bytes).cnp {
             Cnp::Written(length) => Some(CnpFrame { bytes, length }),
             _ => None,

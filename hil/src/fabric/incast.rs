@@ -6,6 +6,7 @@ use super::packet::{self, Body, Flow, Packet};
 use super::switch::{PORTS, Switch};
 use super::{Link, Picos, instant};
 use crate::crc::HostCrc;
+use crate::random::SplitMix;
 use anyhow::{Context, Result, ensure};
 use cc_core::wire::{self, Packet as Parsed, cm};
 use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
@@ -91,7 +92,7 @@ impl Incast {
         ensure!(self.message > 0, "a message has at least one packet");
         ensure!((1..=1_600).contains(&self.gbps), "{} Gb/s: expected 1 to 1600", self.gbps);
         let receiver = self.senders;
-        let mut random = SplitMix(self.seed);
+        let mut random = SplitMix::new(self.seed);
         let flows: Vec<Flow> = (0..self.senders)
             .map(|sender| Flow {
                 sender,
@@ -317,17 +318,5 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
         packet::frame(&self.flows[packet.flow], packet, self.scenario.payload, &mut datagram)
             .emit::<HostCrc>(&mut self.frame)
             .map_err(|error| anyhow::anyhow!("cannot build a frame: {error:?}"))
-    }
-}
-
-/// SplitMix64 (Steele et al., OOPSLA 2014): small, seeded, and good enough to scatter start times.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
     }
 }

@@ -2,6 +2,7 @@
 
 use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Tags, cm, opcode};
 use cc_core::{Ecn, Psn, Qpn};
+use nic::layout::TX_FRAME_BYTES;
 use std::net::Ipv4Addr;
 
 /// A connection between two hosts.
@@ -35,7 +36,7 @@ pub(super) enum Body {
 /// A CNP as the notification point wrote it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CnpFrame {
-    pub(super) bytes: [u8; 126],
+    pub(super) bytes: [u8; TX_FRAME_BYTES],
     pub(super) length: usize,
 }
 

@@ -1,7 +1,8 @@
 //! Plays a generated program on a core, with interrupt lines that rise at random cycles, and writes down what happens.
 
-use super::program::{EXIT, EXTERNAL_ACKNOWLEDGE, RAM, SplitMix, TIMER_ACKNOWLEDGE};
+use super::program::{EXIT, EXTERNAL_ACKNOWLEDGE, RAM, TIMER_ACKNOWLEDGE};
 use crate::core::{Core, Stop};
+use crate::random::SplitMix;
 
 /// Cycles after which a program counts as lost.
 pub const PATIENCE: u64 = 1_000_000;

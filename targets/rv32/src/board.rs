@@ -1,9 +1,10 @@
 //! The board under the firmware: device registers, rings in RAM, interrupts. The only file of the image with `unsafe`.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::convert::Infallible;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr;
+use core::sync::atomic::{Ordering, compiler_fence};
 use critical_section::CriticalSection;
 use embedded_hal::digital::{ErrorType, OutputPin};
 use nic::descriptor::Descriptor;
@@ -27,18 +28,23 @@ fn shared() -> *mut Shared {
     SHARED.0.get().cast()
 }
 
+/// The address of a device register.
+const fn word(offset: u32) -> usize {
+    (DEVICE_BASE + (offset & (DEVICE_SIZE - 4))) as usize
+}
+
 /// Stores to a device register.
 #[inline(always)]
 pub fn store(offset: u32, value: u32) {
-    // SAFETY: every offset in `nic::layout::register` is a word of the device page, where a store has no effect on RAM.
-    unsafe { ptr::with_exposed_provenance_mut::<u32>((DEVICE_BASE + offset) as usize).write_volatile(value) }
+    // SAFETY: the address is a word of the device page whatever the offset, and a store there has no effect on RAM.
+    unsafe { ptr::with_exposed_provenance_mut::<u32>(word(offset)).write_volatile(value) }
 }
 
 /// Loads from a device register.
 #[inline(always)]
 fn load(offset: u32) -> u32 {
-    // SAFETY: every offset in `nic::layout::register` is a word of the device page.
-    unsafe { ptr::with_exposed_provenance::<u32>((DEVICE_BASE + offset) as usize).read_volatile() }
+    // SAFETY: the address is a word of the device page whatever the offset.
+    unsafe { ptr::with_exposed_provenance::<u32>(word(offset)).read_volatile() }
 }
 
 /// The device's clock in nanoseconds.
@@ -86,8 +92,12 @@ impl OutputPin for Pin {
 
 /// The settings that the driver wrote before the image started: reaction point, notification point, port.
 pub fn settings() -> ([u32; SETTINGS], [u32; SETTINGS], [u32; 3]) {
-    // SAFETY: plain words in RAM, written before start-up and never again.
-    unsafe { ((*shared()).rp_settings, (*shared()).np_settings, (*shared()).port) }
+    // SAFETY: plain words in RAM; volatile, since it is the device that wrote them.
+    unsafe {
+        let shared = shared();
+        let settings = ptr::read_volatile(&raw const (*shared).rp_settings);
+        (settings, ptr::read_volatile(&raw const (*shared).np_settings), ptr::read_volatile(&raw const (*shared).port))
+    }
 }
 
 /// The receive ring's consuming end.
@@ -107,6 +117,8 @@ impl RxRing {
     pub fn is_empty(&self) -> bool {
         // SAFETY: a word of `SHARED`; volatile, since the device writes it.
         let head = unsafe { ptr::read_volatile(&raw const (*shared()).rx_head) };
+        // What the slots hold is read after the head that covers them.
+        compiler_fence(Ordering::Acquire);
         head == self.tail
     }
 
@@ -125,6 +137,8 @@ impl RxRing {
     #[inline(always)]
     pub fn release(&mut self) {
         self.tail = self.tail.wrapping_add(1);
+        // The slot has been read before the device may write it again.
+        compiler_fence(Ordering::Release);
         store(register::RX_TAIL, self.tail);
     }
 }
@@ -164,28 +178,37 @@ impl TxRing {
         // SAFETY: as for `room`; the slot is not borrowed any more.
         unsafe { (&raw mut (*self.slot()).length).write(length as u32) };
         self.tail = self.tail.wrapping_add(1);
+        // The frame is in RAM before the device is told of it.
+        compiler_fence(Ordering::Release);
         store(register::TX_TAIL, self.tail);
     }
 }
 
 /// A value that the main loop and the interrupt take turns at, inside critical sections.
-pub struct Owned<T>(UnsafeCell<T>);
+pub struct Owned<T> {
+    lent: Cell<bool>,
+    value: UnsafeCell<T>,
+}
 
-// SAFETY: `with` hands out the value only inside a critical section, and the image runs on one hart.
+// SAFETY: `with` looks at either field only inside a critical section, and the image runs on one hart.
 unsafe impl<T: Send> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
     /// Holds a value.
     pub const fn new(value: T) -> Self {
-        Self(UnsafeCell::new(value))
+        Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Lends the value for the length of one call. `work` must not ask for the same value again.
+    /// Lends the value for the length of one call. To ask for it again inside that call ends the run.
     #[inline(always)]
     pub fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: interrupts are off, there is one hart, and the image's calls do not nest on one value (`work` is
-        // always a method of the NIC program or a pin's store, which know nothing of this cell).
-        work(unsafe { &mut *self.0.get() })
+        if self.lent.replace(true) {
+            halt(2);
+        }
+        // SAFETY: interrupts are off, there is one hart, and `lent` says that no call further out has the value.
+        let outcome = work(unsafe { &mut *self.value.get() });
+        self.lent.set(false);
+        outcome
     }
 }
 
