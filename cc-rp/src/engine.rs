@@ -157,8 +157,9 @@ const fn bit(priority: u8) -> u8 {
 /// The reaction point of one port, with at most `N` flows; `MAP` is a power of two and at least `2 N`.
 ///
 /// Time: the caller calls at least once a second, see [`RpEngine::next_wake`], and passes its own clock; what
-/// happens when that jumps is written at [`LocalClock`]. Each call visits a few slots if time has passed since
-/// the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state unambiguous.
+/// happens when that jumps is written at [`LocalClock`]. Each call of [`RpEngine::wake`] visits a few slots if time has
+/// passed since the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state
+/// unambiguous. Whoever calls for events only, and not for wakes, finds an event in half a second that visits them all.
 ///
 /// Order: what a flow is to do goes to the rate limiter as soon as it is known; pacer, wake and visits come after.
 // The small fields come first, where short offsets reach them.
@@ -232,7 +233,10 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// In this time all slots are visited.
     const ROUND: Nanos = Nanos::new(250_000_000);
 
-    /// Slots that one call visits at the most, unless the caller stayed away for a whole round.
+    /// A caller that has brought about no visit for so long gets all of them in one call.
+    const AWAY: Nanos = Nanos::new(300_000_000);
+
+    /// Slots that one call visits at the most, unless the caller stayed away.
     const AT_ONCE: u32 = 8;
 
     /// In this time as many slots are due for a visit.
@@ -407,10 +411,19 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     }
 
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
-    /// carry what is left of it as a hold.
+    /// carry what is left of it as a hold. A resume makes all flows due for a visit, at the next wakes, which lifts
+    /// the holds that the rate limiter was told.
     pub fn pause(&mut self, now: Instant, priority: u8, time: Nanos) {
         let now = self.shared.clock.advance(now);
         self.shared.pauses.set(now.stamp(), priority, time.min(Self::LONGEST_WAIT));
+        if time == Nanos::ZERO && now.stamp().since(self.shared.visited) < Self::ROUND {
+            self.shared.visited = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(Self::ROUND.get()));
+        }
+    }
+
+    /// So many CNPs of which the front end had made one, beside the one that was handled.
+    pub const fn count_joined(&mut self, cnps: u32) {
+        self.shared.counters.rp_cnp_handled = self.shared.counters.rp_cnp_handled.saturating_add(cnps as u64);
     }
 
     /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngine::next_wake`] is zero.
@@ -461,7 +474,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     fn follow(&mut self, now: Instant, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
         self.arm(now, handle, decision);
         // Wakes see to the visits; events do so only for a caller that calls for none.
-        self.visit_after(Self::ROUND, limiter);
+        self.visit_after(Self::AWAY, limiter);
         Step { handle, decision }
     }
 
@@ -497,7 +510,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.shared.pauses.expire(now.stamp());
         let lag = now.stamp().since(self.shared.visited);
         // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
-        let all = lag >= Self::ROUND;
+        let all = lag >= Self::AWAY;
         let visits = if self.is_empty() {
             0
         } else if all {

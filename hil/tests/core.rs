@@ -145,7 +145,7 @@ fn cnps_for_one_qp_join_one_that_waits_in_the_ring() {
     // The first waits behind what the NIC sent before, and the others join it.
     assert_eq!((&single["core"]["cnps_coalesced"], &repeated["core"]["cnps_coalesced"]), (&0.into(), &2.into()));
     let handled = |report: &Value| report["rp"]["rp_cnp_handled"].as_u64().unwrap();
-    assert_eq!(handled(&repeated), handled(&single));
+    assert_eq!(handled(&repeated), handled(&single) + 2);
     assert_eq!(repeated["core"]["identical"], true);
 }
 

@@ -117,10 +117,17 @@ fn to_receiver(flow: u64) -> Bth {
     Bth { dest_qp: Qpn::new(0x80 + flow as u32), ..to_sender(flow) }
 }
 
+/// The Ethernet address to which the sender of this flow sends.
+fn port(flow: u64) -> Mac {
+    Mac::new([2, 0, 0, 0, 1, flow as u8])
+}
+
 /// The head of a frame of this flow, to its receiver or back.
 fn between(flow: u64, forward: bool, ecn: Ecn) -> Frame<'static> {
     let host = |host: u64| (Mac::new([2, 0, 0, 0, 0, host as u8]), Ipv4Addr::new(10, 0, 0, host as u8));
     let (sender, receiver) = (host(flow + 1), host(0));
+    // Behind a switch port of its own for each flow, which can pause the flow's sender.
+    let receiver = (port(flow), receiver.1);
     let (from, to) = if forward { (sender, receiver) } else { (receiver, sender) };
     Frame {
         destination: to.0,
@@ -165,7 +172,7 @@ fn hint(random: &mut SplitMix) -> CnpHint {
 fn pause(random: &mut SplitMix, buffer: &mut [u8]) -> usize {
     buffer[..60].fill(0);
     buffer[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 1]);
-    buffer[6..12].copy_from_slice(&[2, 0, 0, 0, 0, below(random, FLOWS as u32 + 2) as u8]);
+    buffer[6..12].copy_from_slice(&port(below(random, FLOWS as u32 + 1)).octets());
     buffer[12..16].copy_from_slice(&[0x88, 0x08, 0x01, 0x01]);
     buffer[17] = random.draw() as u8;
     for time in buffer[18..34].chunks_mut(2) {

@@ -44,7 +44,7 @@ fn random_events_are_decided_alike_under_every_preset() {
         let core = report.core.as_ref().unwrap();
         assert!(core.identical, "seed {seed}, {preset}: {:?}", core.difference);
         assert!(core.events > 4_000, "seed {seed}: {} events", core.events);
-        for kind in ["sent", "data", "cnp", "ack", "wake"] {
+        for kind in ["sent", "data", "cnp", "ack", "nack", "wake", "pause"] {
             assert!(core.cycles.contains_key(kind), "seed {seed}: no {kind}");
         }
     }
@@ -55,4 +55,5 @@ fn in_real_time_the_library_repeats_what_the_image_logged() {
     let report = play(&on_ibex("vendor", Pace::Real { hz: 1_000_000_000 }), &random_capture(7, 1_500));
     let core = report.core.as_ref().unwrap();
     assert!(core.identical, "{:?}", core.difference);
+    assert!(core.events > 1_000, "{} events", core.events);
 }

@@ -373,3 +373,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_resume_lifts_the_hold_of_a_flow_that_has_nothing_else_to_do() {
+    let (mut engine, mut told) = (engine(PAPER), Told::default());
+    let handle = engine.open(at(0), 3, &mut told).unwrap();
+    engine.pause(at(US), 3, Nanos::new(336_000));
+    engine.sent(at(2 * US), handle, Psn::new(1), Bytes::new(1_000), &mut told);
+    assert_eq!(told.0.last().unwrap().2, Nanos::new(335_000));
+    engine.pause(at(3 * US), 3, Nanos::ZERO);
+    assert_eq!(engine.next_wake(), Nanos::ZERO);
+    while engine.next_wake() == Nanos::ZERO {
+        engine.wake(at(3 * US), &mut told);
+    }
+    assert_eq!(told.0.last().unwrap().2, Nanos::ZERO);
+}

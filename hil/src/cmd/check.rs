@@ -78,7 +78,7 @@ impl Step {
             }
             Self::Docs => cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
             Self::Symbols => symbols(),
-            Self::Test => cargo(&["test", "--all-features"], &[]),
+            Self::Test => cargo(&["test"], &[]),
         }
     }
 }

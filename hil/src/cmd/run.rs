@@ -83,7 +83,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let path = args.elf.display();
     let file = std::fs::read(&args.elf).with_context(|| format!("cannot read {path}"))?;
     let image = Image::parse(&file).with_context(|| path.to_string())?;
-    let devices = args.marker.min(args.exit)..args.marker.max(args.exit) + 4;
+    let end = args.marker.max(args.exit).checked_add(4).context("--marker, --exit: expected at most 0xfffffff8")?;
+    let devices = args.marker.min(args.exit)..end;
     let timing = Timing::IBEX_SMALL.with_wait(args.wait);
     let mut core = Ibex::new(&args.ram, devices, timing, image.entry);
     image.load(&mut core, &args.ram).with_context(|| path.to_string())?;

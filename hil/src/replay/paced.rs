@@ -7,7 +7,8 @@ use super::native::Native;
 use crate::board::{Act, Board, LogRecord};
 use crate::core::Core;
 use anyhow::{Context, Result, ensure};
-use cc_core::wire::opcode::CNP;
+
+use cc_core::CnpHint;
 use cc_core::wire::{self, Packet};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
@@ -126,11 +127,12 @@ impl<A: ReactionPoint, N: NotificationPoint, C: Core> Paced<A, N, C> {
         Ok(())
     }
 
-    /// The place in the ring, from the oldest, of a CNP for this QP that the image has not yet begun with.
-    fn joinable(&self, qpn: u32) -> Option<u32> {
+    /// The place in the ring, from the oldest, of a CNP for this QP that the image has not yet begun with, and its place
+    /// among those that wait.
+    fn joinable(&self, qpn: u32) -> Option<(u32, usize)> {
         let begun = (self.board.backlog() as usize).saturating_sub(self.waiting.len());
-        let place = self.waiting.iter().rposition(|waiting| waiting.cnp_qpn == Some(qpn))? + begun;
-        u32::try_from(place).ok().filter(|&place| place > 0)
+        let waiting = self.waiting.iter().rposition(|waiting| waiting.cnp_qpn == Some(qpn))?;
+        u32::try_from(waiting + begun).ok().filter(|&place| place > 0).map(|place| (place, waiting))
     }
 }
 
@@ -147,11 +149,15 @@ impl<A: ReactionPoint, N: NotificationPoint, C: Core> Device for Paced<A, N, C> 
     fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
         self.run_until(descriptor.now(), acts)?;
         let cnp_qpn = arrival.and_then(|arrival| match arrival.packet {
-            Packet::Roce(roce) if roce.bth.opcode == CNP => Some(roce.bth.dest_qp.get()),
+            // One with a body says something of its own.
+            Packet::Roce(roce) if roce.cnp() == Some(CnpHint::Plain) => Some(roce.bth.dest_qp.get()),
             _ => None,
         });
-        if let Some(place) = cnp_qpn.and_then(|qpn| self.joinable(qpn)) {
+        if let Some((place, waiting)) = cnp_qpn.and_then(|qpn| self.joinable(qpn)) {
             self.board.coalesce(place);
+            if let Some(waiting) = self.waiting.get_mut(waiting) {
+                waiting.descriptor.coalesced += 1;
+            }
             self.coalesced += 1;
             return Ok(());
         }
@@ -185,6 +191,8 @@ impl<A: ReactionPoint, N: NotificationPoint, C: Core> Device for Paced<A, N, C> 
         self.run_until(now, acts)?;
         for _ in 0..PATIENCE {
             if self.board.backlog() == 0 {
+                // Whatever the image did, it has logged.
+                self.identical &= self.group.is_empty() && self.waiting.is_empty();
                 return Ok(());
             }
             self.run_until(self.board.now() + PATIENCE_STEP, acts)?;

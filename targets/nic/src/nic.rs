@@ -186,11 +186,15 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             Packet::Roce(roce) => match roce.info.class() {
                 Class::Cnp => {
                     let hint = roce.cnp().unwrap_or_default();
-                    (EventKind::Cnp, self.cnp(now, roce.bth.dest_qp, &hint, hw))
+                    let flow = self.cnp(now, roce.bth.dest_qp, &hint, hw);
+                    if descriptor.coalesced > 1 && flow.is_some() {
+                        self.rp.count_joined(descriptor.coalesced.saturating_sub(1));
+                    }
+                    (EventKind::Cnp, flow)
                 }
                 Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
                     Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, roce, hw)),
-                    Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce, hw)),
+                    Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw)),
                     _ => (EventKind::Nothing, None),
                 },
                 _ => {
@@ -262,8 +266,9 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     }
 
     #[inline(never)]
-    fn nack<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.frame(now, roce, hw);
+    fn nack<H: Hardware>(&mut self, now: Instant, qpn: Qpn, psn: Psn, hw: &mut H) -> Option<Handle> {
+        let handle = self.rp.find(qpn)?;
+        let step = self.rp.step(now, handle, &Event::Nack { psn }, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }

@@ -9,7 +9,8 @@ use critical_section::CriticalSection;
 use embedded_hal::digital::{ErrorType, OutputPin};
 use nic::descriptor::Descriptor;
 use nic::layout::{
-    DEVICE_BASE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
+    DEVICE_BASE, DEVICE_SIZE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot,
+    register,
 };
 use riscv::register::{mie, mstatus};
 
@@ -35,7 +36,7 @@ const fn word(offset: u32) -> usize {
 
 /// Stores to a device register.
 #[inline(always)]
-pub fn store(offset: u32, value: u32) {
+pub(crate) fn store(offset: u32, value: u32) {
     // SAFETY: the address is a word of the device page whatever the offset, and a store there has no effect on RAM.
     unsafe { ptr::with_exposed_provenance_mut::<u32>(word(offset)).write_volatile(value) }
 }
@@ -48,7 +49,7 @@ fn load(offset: u32) -> u32 {
 }
 
 /// The device's clock in nanoseconds.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     loop {
         let (high, low) = (load(register::MTIME_HI), load(register::MTIME_LO));
         if load(register::MTIME_HI) == high {
@@ -58,7 +59,7 @@ pub fn now() -> u64 {
 }
 
 /// Raises the timer interrupt when the clock reaches `time`.
-pub fn set_timer(time: u64) {
+pub(crate) fn set_timer(time: u64) {
     // The high half first at its most, so that no value in between lies in the past.
     store(register::MTIMECMP_HI, u32::MAX);
     store(register::MTIMECMP_LO, time as u32);
@@ -67,12 +68,12 @@ pub fn set_timer(time: u64) {
 
 /// One of the board's marker pins, by its register.
 #[derive(Clone, Copy, Debug)]
-pub struct Pin(u32);
+pub(crate) struct Pin(u32);
 
 /// High while the main loop works on a descriptor.
-pub const BUSY: Pin = Pin(register::BUSY_PIN);
+pub(crate) const BUSY: Pin = Pin(register::BUSY_PIN);
 /// High inside the timer interrupt.
-pub const TIMER: Pin = Pin(register::TIMER_PIN);
+pub(crate) const TIMER: Pin = Pin(register::TIMER_PIN);
 
 impl ErrorType for Pin {
     type Error = Infallible;
@@ -91,7 +92,7 @@ impl OutputPin for Pin {
 }
 
 /// The settings that the driver wrote before the image started: reaction point, notification point, port.
-pub fn settings() -> ([u32; SETTINGS], [u32; SETTINGS], [u32; 3]) {
+pub(crate) fn settings() -> ([u32; SETTINGS], [u32; SETTINGS], [u32; 3]) {
     // SAFETY: plain words in RAM; volatile, since it is the device that wrote them.
     unsafe {
         let shared = shared();
@@ -102,19 +103,19 @@ pub fn settings() -> ([u32; SETTINGS], [u32; SETTINGS], [u32; 3]) {
 
 /// The receive ring's consuming end.
 #[derive(Debug)]
-pub struct RxRing {
+pub(crate) struct RxRing {
     tail: u32,
 }
 
 impl RxRing {
     /// The ring, empty.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { tail: 0 }
     }
 
     /// Whether nothing waits.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         // SAFETY: a word of `SHARED`; volatile, since the device writes it.
         let head = unsafe { ptr::read_volatile(&raw const (*shared()).rx_head) };
         // What the slots hold is read after the head that covers them.
@@ -124,7 +125,7 @@ impl RxRing {
 
     /// The oldest descriptor and its frame, which stay where they are until [`RxRing::release`].
     #[inline(always)]
-    pub fn oldest(&self) -> (&Descriptor, &[u8]) {
+    pub(crate) fn oldest(&self) -> (&Descriptor, &[u8]) {
         let slot = self.tail as usize & (RX_SLOTS - 1);
         // SAFETY: `slot` is below RX_SLOTS; the device writes a slot only before it moves the head past it, and not
         // again before the tail has passed it, so the slot is constant while borrowed. All bit patterns are valid.
@@ -135,7 +136,7 @@ impl RxRing {
 
     /// Gives the oldest slot back to the device.
     #[inline(always)]
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.tail = self.tail.wrapping_add(1);
         // The slot has been read before the device may write it again.
         compiler_fence(Ordering::Release);
@@ -145,13 +146,13 @@ impl RxRing {
 
 /// The transmit ring's producing end.
 #[derive(Debug)]
-pub struct TxRing {
+pub(crate) struct TxRing {
     tail: u32,
 }
 
 impl TxRing {
     /// The ring, empty.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { tail: 0 }
     }
 
@@ -162,7 +163,7 @@ impl TxRing {
     }
 
     /// Room for the next frame; none while the ring is full.
-    pub fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn room(&mut self) -> &mut [u8] {
         // SAFETY: a word of `SHARED`; volatile, since the device writes it.
         let head = unsafe { ptr::read_volatile(&raw const (*shared()).tx_head) };
         if self.tail.wrapping_sub(head) as usize >= TX_SLOTS {
@@ -174,7 +175,7 @@ impl TxRing {
     }
 
     /// Hands the frame just written, `length` bytes of it, to the device.
-    pub fn commit(&mut self, length: usize) {
+    pub(crate) fn commit(&mut self, length: usize) {
         // SAFETY: as for `room`; the slot is not borrowed any more.
         unsafe { (&raw mut (*self.slot()).length).write(length as u32) };
         self.tail = self.tail.wrapping_add(1);
@@ -185,7 +186,7 @@ impl TxRing {
 }
 
 /// A value that the main loop and the interrupt take turns at, inside critical sections.
-pub struct Owned<T> {
+pub(crate) struct Owned<T> {
     lent: Cell<bool>,
     value: UnsafeCell<T>,
 }
@@ -195,13 +196,13 @@ unsafe impl<T: Send> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
     /// Holds a value.
-    pub const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
     /// Lends the value for the length of one call. To ask for it again inside that call ends the run.
     #[inline(always)]
-    pub fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
         if self.lent.replace(true) {
             halt(2);
         }
@@ -213,7 +214,7 @@ impl<T> Owned<T> {
 }
 
 /// Lets the timer interrupt in.
-pub fn enable_interrupts() {
+pub(crate) fn enable_interrupts() {
     // SAFETY: the vectors are in place and every handler saves what it changes.
     unsafe {
         mie::set_mtimer();
@@ -223,7 +224,7 @@ pub fn enable_interrupts() {
 
 /// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts off, so that nothing can
 /// arrive between the look and the sleep: a pending line ends `wfi` all the same.
-pub fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
+pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
     if busy {
         return;
     }
@@ -248,7 +249,7 @@ extern "C" fn timer() {
 
 /// Ends the run.
 #[unsafe(no_mangle)]
-pub extern "C" fn halt(code: u32) -> ! {
+pub(crate) extern "C" fn halt(code: u32) -> ! {
     loop {
         store(register::EXIT, code);
     }

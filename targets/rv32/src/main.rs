@@ -6,6 +6,7 @@
 #![no_std]
 #![no_main]
 
+#[expect(unsafe_code, reason = "registers, rings and interrupts")]
 mod board;
 
 use board::{BUSY, Owned, RxRing, TIMER, TxRing, store};
