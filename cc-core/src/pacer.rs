@@ -7,6 +7,9 @@ use core::num::NonZeroU32;
 /// The longest time of one byte that the pacer holds, in the form of [`byte_time`].
 const SLOWEST: (u16, u32) = (u16::MAX, u32::MAX);
 
+/// The time of one byte not yet computed: no rate has a byte take no time.
+const UNKNOWN: (u16, u32) = (0, 0);
+
 /// The departures of one flow, 20 bytes.
 ///
 /// Never faster than the rate over any run of packets after the first two, and slower by less than 0.01 % down to
@@ -35,18 +38,18 @@ impl Pacer {
 
     /// A flow that may send at once.
     pub fn new(now: Stamp, rate: Rate, window: Bytes) -> Self {
-        let (byte, byte_fraction) = byte_time(rate);
+        let (byte, byte_fraction) = UNKNOWN;
         Self { rate, window, next: now, next_fraction: 0, byte, byte_fraction }
     }
 
-    /// Takes over a decision; the reciprocal is computed only when the rate changed. It governs the gaps after the
-    /// packets that depart from now on.
+    /// Takes over a decision. It governs the gaps after the packets that depart from now on; the reciprocal of a new
+    /// rate is computed when the first of them does, and so not at all where the hardware spaces packets.
     #[inline]
     pub fn set(&mut self, rate: Rate, window: Bytes) {
         self.window = window;
         if rate != self.rate {
             self.rate = rate;
-            (self.byte, self.byte_fraction) = byte_time(rate);
+            (self.byte, self.byte_fraction) = UNKNOWN;
         }
     }
 
@@ -75,6 +78,9 @@ impl Pacer {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "halves of a product; a carry; tested against LONGEST")]
     pub fn depart(&mut self, now: Stamp, bytes: Bytes) -> Stamp {
+        if (self.byte, self.byte_fraction) == UNKNOWN {
+            (self.byte, self.byte_fraction) = byte_time(self.rate);
+        }
         let part = u64::from(bytes.get()).wrapping_mul(u64::from(self.byte_fraction));
         let whole = u64::from(bytes.get()).wrapping_mul(u64::from(self.byte)).wrapping_add(part >> 32);
         let gap = if whole > u64::from(Self::LONGEST.get()) { Self::LONGEST } else { Nanos::new(whole as u32) };
