@@ -1,0 +1,96 @@
+//! What an event may cost on Ibex small, from the engine's first instruction to the store that paces the flow (`step`),
+//! and to its return (`step_total`).
+
+use hil::board::{Act, Board, Pace};
+use hil::capture::Reader;
+use hil::core::Ibex;
+use hil::firmware;
+use hil::probe::Span;
+use hil::replay::settings::{Chosen, Request};
+use hil::replay::{OnCore, Options, Report, board, replay};
+use nic::descriptor::{Descriptor, Kind};
+use tests::{plain_cnp, random_capture, sample, sender_qpn};
+
+type Rp = cc_rp::dcqcn::Dcqcn;
+type Np = cc_np::dcqcn::Dcqcn;
+
+fn request(preset: &str) -> Request {
+    Request { preset: Some(preset.into()), ..Request::default() }
+}
+
+fn play<R: std::io::Read>(preset: &str, mut capture: Reader<R>) -> Report {
+    let core = Some(OnCore { name: "ibex".into(), pace: Pace::Lockstep, firmware: None });
+    let options = Options { algorithm: "dcqcn".into(), request: request(preset), only: Vec::new(), core };
+    replay(&options, &mut capture, |_| {}).unwrap()
+}
+
+/// The worst `step` and `step_total` of a kind.
+fn worst(report: &Report, kind: &str) -> (u64, u64) {
+    let cycles = &report.core.as_ref().unwrap().cycles[kind];
+    (cycles.step.as_ref().unwrap().max, cycles.step_total.as_ref().unwrap().max)
+}
+
+#[test]
+fn the_sample_stays_within_its_budget() {
+    // A vendor cut that fades alpha over several bands and meets a rate step is above the 320 that it is meant to take.
+    for (preset, cnp, wake) in [("paper", 250, 320), ("vendor", 260, 370)] {
+        let report = play(preset, Reader::open(&sample()).unwrap());
+        let (step, total) = worst(&report, "cnp");
+        assert!(step <= cnp && total <= 450, "{preset}: a CNP takes {step} cycles, {total} in all");
+        let (step, _) = worst(&report, "wake");
+        assert!(step <= wake, "{preset}: a wake takes {step} cycles");
+    }
+}
+
+#[test]
+fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
+    // Under the vendor's preset a whole cut may be overdue, by less than the tick of the wake wheel.
+    for (seed, preset, cnp) in [(21, "paper", 320), (22, "vendor", 420)] {
+        let report = play(preset, Reader::new(&random_capture(seed, 4_000)[..], "random").unwrap());
+        let (step, total) = worst(&report, "cnp");
+        println!("{preset}: a CNP takes at most {step} cycles, {total} in all; wakes {:?}", worst(&report, "wake"));
+        assert!(step <= cnp, "{preset}: a CNP takes {step} cycles");
+    }
+}
+
+/// A board whose one flow has been notified once, at this time.
+fn notified(preset: &str, line_rate: u32, now: u64) -> Board<Ibex> {
+    let chosen = Chosen::of::<Rp, Np>(&Request { line_rate, ..request(preset) }).unwrap();
+    let mut board = board(&firmware::image(None).unwrap(), &chosen, Pace::Lockstep).unwrap();
+    let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, now) }, &[]).unwrap();
+    let handle = opened
+        .iter()
+        .rev()
+        .find_map(|(_, act)| if let Act::Log(record) = act { Some(record.index) } else { None })
+        .unwrap();
+    let bind = Descriptor { handle, qpn: sender_qpn(0), ..Descriptor::at(Kind::Bind, now) };
+    board.deliver(&bind, &[]).unwrap();
+    notify(&mut board, now);
+    board
+}
+
+fn notify(board: &mut Board<Ibex>, now: u64) {
+    let cnp = plain_cnp(0);
+    let flags = Descriptor::ICRC_CHECKED;
+    let arrival = Descriptor { flags, wire_bytes: cnp.len() as u32, ..Descriptor::at(Kind::Frame, now) };
+    board.deliver(&arrival, &cnp).unwrap();
+}
+
+#[test]
+fn a_wake_that_comes_most_of_a_second_late_takes_at_most_3000_cycles() {
+    for preset in ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma"] {
+        for line_rate in [10, 100, 800] {
+            let start = 1_000_000_000_000;
+            let mut board = notified(preset, line_rate, start);
+            for cnp in 1..8 {
+                notify(&mut board, start + cnp * 5_000);
+            }
+            // Nobody served the timer meanwhile.
+            notify(&mut board, start + 900_000_000);
+            let worst =
+                board.cycles().iter().filter(|((_, span), _)| *span == Span::Step).flat_map(|(_, all)| all).max();
+            let worst = *worst.unwrap();
+            assert!((500..=3_000).contains(&worst), "{preset} at {line_rate} Gb/s: {worst} cycles");
+        }
+    }
+}
