@@ -44,6 +44,8 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded.txt"
 
 /// Compares the cores, or records the RTL.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    anyhow::ensure!(args.programs > 0, "--programs 0: expected at least 1");
+    Reader::open(&args.capture)?;
     let simulator = simulator::build(&target_folder())?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, Timing::IBEX_SMALL, 0)?;
     if args.record {

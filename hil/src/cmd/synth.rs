@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let red = preset(Red::PRESETS, &args.red)?;
     ensure!(!args.output.is_dir(), "{}: expected a file name, not a folder", args.output.display());
     let name = || args.output.display().to_string();
-    let mut file = Writer::create(&args.output, &["receiver"]).with_context(name)?;
+    let mut file = Writer::create(&args.output, &["receiver"])?;
     let summary = scenario
         .run::<Rp, Np>(&rp, &np, &red, &mut |time, frame| Ok(file.write(0, START + time, frame, frame.len() as u32)?))
         .with_context(name)?;

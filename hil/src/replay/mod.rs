@@ -35,6 +35,7 @@ use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request, expected};
 use std::io::Read;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -68,9 +69,6 @@ pub struct OnCore {
     pub firmware: Option<PathBuf>,
 }
 
-/// The algorithms that can be replayed: those with a reaction point and a notification point.
-pub const ALGORITHMS: [&str; 1] = [<cc_rp::dcqcn::Dcqcn as ReactionPoint>::NAME];
-
 /// The cores that there are, and what they are.
 pub const CORES: [(&str, &str); 1] =
     [("ibex", "lowRISC Ibex in its small configuration: RV32IMC, two stages, fast multiplier; exact to the cycle")];
@@ -81,9 +79,43 @@ pub const CORES: [(&str, &str); 1] =
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
 /// too many NICs for cores.
 pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, progress: impl FnMut(u64)) -> Result<Report> {
-    match options.algorithm.as_str() {
-        "dcqcn" => run::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, R>(options, capture, progress),
-        unknown => bail!("unknown algorithm {unknown}: {}", expected(unknown, ALGORITHMS.into_iter())),
+    let name = options.algorithm.as_str();
+    cc_rp::registry::with(name, AtSender { options, capture, progress }).unwrap_or_else(|| {
+        let names = cc_rp::registry::ALL.iter().map(|entry| entry.name);
+        bail!("unknown algorithm {name}: {}", expected(name, names))
+    })
+}
+
+/// A replay whose reaction point is about to be known.
+struct AtSender<'a, R, P> {
+    options: &'a Options,
+    capture: &'a mut Reader<R>,
+    progress: P,
+}
+
+impl<R: Read, P: FnMut(u64)> cc_rp::registry::Visitor for AtSender<'_, R, P> {
+    type Output = Result<Report>;
+
+    fn visit<A: ReactionPoint>(self) -> Self::Output {
+        let Self { options, capture, progress } = self;
+        cc_np::registry::with(A::NAME, AtReceiver::<A, R, P> { options, capture, progress, sender: PhantomData })
+            .unwrap_or_else(|| bail!("{} has no notification point, so it cannot be replayed", A::NAME))
+    }
+}
+
+/// A replay whose reaction point is known, and whose notification point is about to be.
+struct AtReceiver<'a, A, R, P> {
+    options: &'a Options,
+    capture: &'a mut Reader<R>,
+    progress: P,
+    sender: PhantomData<A>,
+}
+
+impl<A: ReactionPoint, R: Read, P: FnMut(u64)> cc_np::registry::Visitor for AtReceiver<'_, A, R, P> {
+    type Output = Result<Report>;
+
+    fn visit<N: NotificationPoint>(self) -> Self::Output {
+        run::<A, N, R>(self.options, self.capture, self.progress)
     }
 }
 
