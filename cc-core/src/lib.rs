@@ -24,7 +24,7 @@
     )
 )]
 
-#[cfg(feature = "std")]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 pub mod clock;
@@ -34,10 +34,12 @@ pub mod params;
 pub mod port;
 pub mod signal;
 pub mod table;
+pub mod telemetry;
 pub mod units;
 pub mod wheel;
 pub mod wire;
 
 pub use port::Port;
-pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Mark};
+pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Grant, Mark};
+pub use telemetry::{Delay, Hop, IntLayout, IntStack};
 pub use units::{Bytes, Frac, Instant, Nanos, Psn, Qpn, Rate, Stamp};

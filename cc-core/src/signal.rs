@@ -1,6 +1,6 @@
 //! What congestion points and notification points say, as values.
 
-use crate::units::{Nanos, Qpn, Stamp};
+use crate::units::{Bytes, Nanos, Qpn, Stamp};
 
 /// The two ECN bits of an IP header (RFC 3168, section 5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -104,4 +104,22 @@ pub enum CnpHint {
     Plain,
     /// A body of ours.
     Body(CnpBody),
+}
+
+/// What a receiver grants a sender along with an acknowledgement.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Grant {
+    /// Nothing.
+    #[default]
+    None,
+    /// RCC's: what the receiver assigned, and what it knows of its port.
+    Rcc {
+        /// The window.
+        window: Bytes,
+        /// Flows that send to the port, at least 1.
+        flows: u16,
+        /// What the port received in a round, of what its link carries in one, in 2^-16; saturates.
+        utilisation: u16,
+    },
 }

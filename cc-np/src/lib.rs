@@ -65,4 +65,4 @@ pub use engine::{Answer, Cnp, NpCounters, NpEngine};
 pub use event::Arrival;
 pub use machine::{Cx, NotificationPoint};
 pub use outlet::CnpOutlet;
-pub use reply::{Grant, Reply};
+pub use reply::Reply;

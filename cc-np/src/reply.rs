@@ -1,15 +1,6 @@
 //! What a notification point answers.
 
-use cc_core::{CnpHint, Mark};
-
-/// What the receiver grants the sender along with its acknowledgements.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Grant {
-    /// Nothing.
-    #[default]
-    None,
-}
+use cc_core::{CnpHint, Grant, Mark};
 
 /// The answer to an arrival.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

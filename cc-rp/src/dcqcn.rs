@@ -36,7 +36,7 @@ mod tests;
 pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
 
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, ReactionPoint, RpEngine};
+use crate::{Cx, Decision, Event, EventMask, ReactionPoint, RpEngine, Signals};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, CnpHint, CnpKind, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
@@ -108,6 +108,23 @@ impl ReactionPoint for Dcqcn {
     const NAME: &'static str = "dcqcn";
     const PRESETS: &'static [Preset<DcqcnSettings>] = parameters::PRESETS;
     const WANTS: EventMask = EventMask::SENT.with(EventMask::CNP).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::CNP;
+    const ANSWERED_BY: Option<&'static str> = Some("dcqcn");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "unlimited, sent: nothing",
+        "unlimited, CNP: the flow becomes limited, alpha and the cut follow",
+        "unlimited, wake: nothing",
+        "fast recovery, sent: the byte counter may expire, R_C goes halfway to R_T",
+        "fast recovery, CNP: alpha rises, R_C is cut, now or at the end of the period",
+        "fast recovery, wake: what fell due happens, in its order",
+        "additive increase, sent: the byte counter may expire, R_T gains R_AI",
+        "additive increase, CNP: alpha rises, R_C is cut, now or at the end of the period",
+        "additive increase, wake: what fell due happens, in its order",
+        "hyper increase, sent: the byte counter may expire, R_T gains i R_HAI",
+        "hyper increase, CNP: alpha rises, R_C is cut, now or at the end of the period",
+        "hyper increase, wake: what fell due happens, in its order",
+    ];
 
     fn check(settings: &DcqcnSettings, port: &Port) -> Result<Params, ParamError> {
         for (index, field) in DcqcnSettings::FIELDS.iter().enumerate() {
@@ -117,6 +134,22 @@ impl ReactionPoint for Dcqcn {
             }
         }
         Params::new(settings, port)
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let gain = step(cx.params, self.time_stage, self.byte_stage);
+        let phase = match gain {
+            _ if !self.has(LIMITED) => 0,
+            gain if gain == Rate::ZERO => 3,
+            gain if gain == cx.params.additive => 6,
+            _ => 9,
+        };
+        let column = match event {
+            Event::Sent { .. } => 0,
+            Event::Cnp { .. } => 1,
+            _ => 2,
+        };
+        usize::wrapping_add(phase, column)
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {
@@ -136,7 +169,7 @@ impl ReactionPoint for Dcqcn {
     }
 
     #[inline(always)]
-    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Decision {
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
         self.catch_up(p, now);
         match event {

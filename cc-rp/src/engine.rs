@@ -1,13 +1,13 @@
 //! Where bytes meet state at the sender: a frame or a transmission comes in, a rate goes out.
 
-use crate::{Cx, Decision, Event, EventMask, Ignored, ReactionPoint};
+use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Progress, ReactionPoint};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::table::{BindError, Handle, SlotTable};
 use cc_core::wheel::Wheel;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{Nak, Roce, Syndrome};
-use cc_core::{Bytes, CnpHint, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpHint, Delay, Instant, Nanos, Port, Psn, Qpn, Rate, Stamp};
 
 /// The part of the hardware that spaces packets.
 pub trait RateLimiter {
@@ -16,6 +16,13 @@ pub trait RateLimiter {
     ///
     /// Told after every event, whether or not this is news: on a small core that takes no longer than to compare.
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos);
+
+    /// For harnesses: an event is about to meet a state, in the row of [`ReactionPoint::TABLE`] that the function tells.
+    /// Hardware is not interested, and then nobody asks which row it is.
+    #[inline(always)]
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        let _ = row;
+    }
 }
 
 /// What came of one event.
@@ -113,10 +120,33 @@ struct Flow<A> {
 struct Pauses {
     /// A bit for each priority that may be paused.
     mask: u8,
-    until: [Stamp; 8],
+    of: [Pause; 8],
+}
+
+/// The pauses of one priority.
+#[derive(Clone, Copy)]
+struct Pause {
+    /// When the present one began, or was last renewed, and when it runs out by itself.
+    since: Stamp,
+    until: Stamp,
+    /// How long all those before it were, in nanoseconds modulo 2^32.
+    before: u32,
+}
+
+impl Pause {
+    /// Time paused so far, when the priority is paused or was until lately.
+    #[inline]
+    fn so_far(&self, now: Stamp) -> u32 {
+        let end = if self.until.is_due(now) { self.until } else { now };
+        self.before.wrapping_add(end.since(self.since).get())
+    }
 }
 
 impl Pauses {
+    const fn none(start: Stamp) -> Self {
+        Self { mask: 0, of: [Pause { since: start, until: start, before: 0 }; 8] }
+    }
+
     /// How much longer the priority is paused.
     #[inline]
     fn left(&self, now: Stamp, priority: u8) -> Nanos {
@@ -125,24 +155,39 @@ impl Pauses {
 
     #[cold]
     fn left_of(&self, now: Stamp, priority: u8) -> Nanos {
-        match self.until.get(usize::from(priority)) {
-            Some(until) if self.mask & bit(priority) != 0 && !until.is_due(now) => until.since(now),
+        match self.of.get(usize::from(priority)) {
+            Some(pause) if self.mask & bit(priority) != 0 && !pause.until.is_due(now) => pause.until.since(now),
             _ => Nanos::ZERO,
         }
     }
 
-    fn set(&mut self, now: Stamp, priority: u8, time: Nanos) {
-        if let Some(until) = self.until.get_mut(usize::from(priority)) {
-            *until = now.after(time);
-            self.mask |= bit(priority);
-        }
-        self.expire(now);
+    /// The time on a clock that stands still while the priority is paused.
+    #[inline]
+    fn unpaused(&self, now: Stamp, priority: u8) -> Stamp {
+        let Some(pause) = self.of.get(usize::from(priority)) else { return now };
+        let paused = if self.mask & bit(priority) == 0 { pause.before } else { pause.so_far(now) };
+        Stamp::from_bits(now.to_bits().wrapping_sub(paused))
     }
 
-    /// Forgets the pauses that ran out, before their stamps go stale.
+    fn set(&mut self, now: Stamp, priority: u8, time: Nanos) {
+        self.expire(now);
+        let Some(pause) = self.of.get_mut(usize::from(priority)) else { return };
+        if self.mask & bit(priority) != 0 {
+            pause.before = pause.so_far(now);
+        }
+        (pause.since, pause.until) = (now, now.after(time));
+        if time == Nanos::ZERO {
+            self.mask &= !bit(priority);
+        } else {
+            self.mask |= bit(priority);
+        }
+    }
+
+    /// Ends the pauses that ran out, before their stamps go stale.
     fn expire(&mut self, now: Stamp) {
-        for (priority, until) in (0..8).zip(self.until) {
-            if until.is_due(now) {
+        for (priority, pause) in (0..8).zip(&mut self.of) {
+            if self.mask & bit(priority) != 0 && pause.until.is_due(now) {
+                pause.before = pause.so_far(now);
                 self.mask &= !bit(priority);
             }
         }
@@ -191,11 +236,14 @@ impl<A: ReactionPoint> Shared<A> {
         now: Instant,
         handle: Handle,
         flow: &mut Flow<A>,
-        event: &Event,
+        event: &Event<'_>,
         limiter: &mut impl RateLimiter,
     ) -> Decision {
         let pause = self.pauses.left(now.stamp(), flow.priority);
-        let mut decision = flow.state.on(&Cx { now, port: &self.port, params: &self.params, pause }, event);
+        let unpaused = self.pauses.unpaused(now.stamp(), flow.priority);
+        let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused };
+        limiter.observe(|| flow.state.row(&cx, event));
+        let mut decision = flow.state.on(&cx, event);
         decision.hold = decision.hold.max(pause);
         limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
         flow.pacer.set(decision.rate, decision.window);
@@ -247,7 +295,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         Self {
             shared: Shared {
                 clock: LocalClock::new(start),
-                pauses: Pauses { mask: 0, until: [start.stamp(); 8] },
+                pauses: Pauses::none(start.stamp()),
                 visited: start.stamp(),
                 next_visit: 0,
                 port,
@@ -288,7 +336,8 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     pub fn open(&mut self, now: Instant, priority: u8, limiter: &mut impl RateLimiter) -> Option<Handle> {
         let now = self.shared.clock.advance(now);
         let Shared { port, params, pauses, .. } = &self.shared;
-        let state = A::open(&Cx { now, port, params, pause: pauses.left(now.stamp(), priority) });
+        let (pause, unpaused) = (pauses.left(now.stamp(), priority), pauses.unpaused(now.stamp(), priority));
+        let state = A::open(&Cx { now, port, params, pause, unpaused });
         let pacer = Pacer::new(now.stamp(), port.line_rate, Bytes::MAX);
         let Ok(handle) = self.flows.open(Flow { state, pacer, priority: priority & 7 }) else {
             count(&mut self.shared.counters.rp_flows_refused);
@@ -330,7 +379,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         &mut self,
         now: Instant,
         handle: Handle,
-        event: &Event,
+        event: &Event<'_>,
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
         let now = self.shared.clock.advance(now);
@@ -387,10 +436,15 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     }
 
     /// A received frame: CNPs, acknowledgements and sequence errors go to the flow that the destination queue pair is
-    /// bound to; anything else is not for a sender. The engine does not count packets, so an acknowledgement passed
-    /// on from here says nothing of the bytes newly acknowledged.
+    /// bound to; anything else is not for a sender. `progress` is what the transport makes of an acknowledgement.
     #[inline]
-    pub fn frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<Step> {
+    pub fn frame(
+        &mut self,
+        now: Instant,
+        roce: &Roce<'_>,
+        progress: Progress,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<Step> {
         let class = roce.info.class();
         if class == Class::Ack && !A::WANTS.meets(EventMask::ACK.with(EventMask::NACK)) {
             self.shared.clock.advance(now);
@@ -400,7 +454,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         let event = match class {
             Class::Cnp => return self.cnp(now, roce.bth.dest_qp, roce.cnp()?, limiter),
             Class::Ack => match roce.aeth()?.syndrome {
-                Syndrome::Ack { .. } => Event::Ack { psn, acked: Bytes::ZERO, mark: Mark::None },
+                Syndrome::Ack { .. } => Event::Ack(acknowledgement(roce, progress)),
                 Syndrome::Nak(Nak::PsnSequence) => Event::Nack { psn },
                 _ => return None,
             },
@@ -538,6 +592,13 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             }
         }
     }
+}
+
+/// What an acknowledgement says.
+#[inline]
+fn acknowledgement<'a>(roce: &Roce<'a>, progress: Progress) -> Ack<'a> {
+    let delay = progress.rtt.map(|rtt| Delay { rtt, ..Delay::default() });
+    Ack { psn: roce.bth.psn, acked: progress.acked, mark: roce.echo(), delay, ..Ack::default() }
 }
 
 #[cfg(test)]

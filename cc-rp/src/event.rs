@@ -1,11 +1,11 @@
 //! What can happen to a flow at its sender. Facts, never instructions.
 
-use cc_core::{Bytes, CnpHint, Mark, Nanos, Psn};
+use cc_core::{Bytes, CnpHint, Delay, Grant, IntStack, Mark, Nanos, Psn};
 
-/// Something that happened to one flow.
+/// Something that happened to one flow. A PFC pause is no event: it belongs to the port, and [`Cx`](crate::Cx) shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Event {
+pub enum Event<'a> {
     /// The NIC put bytes of this flow on the wire; `bytes` may cover several packets, `psn` is the last.
     Sent {
         /// Sequence number of the last packet.
@@ -14,15 +14,8 @@ pub enum Event {
         bytes: Bytes,
     },
     /// An acknowledgement arrived.
-    Ack {
-        /// Everything up to here has arrived.
-        psn: Psn,
-        /// Bytes newly acknowledged.
-        acked: Bytes,
-        /// The mark that the receiver echoes.
-        mark: Mark,
-    },
-    /// A negative acknowledgement: the receiver expects `psn`.
+    Ack(Ack<'a>),
+    /// A negative acknowledgement: the receiver expects `psn`, and all packets from there on are sent again.
     Nack {
         /// The sequence number expected.
         psn: Psn,
@@ -32,21 +25,37 @@ pub enum Event {
         /// What its reserved bytes said.
         hint: CnpHint,
     },
-    /// A round-trip time was measured.
-    Rtt {
-        /// The sample.
-        sample: Nanos,
-    },
-    /// The priority of this flow was paused or resumed by PFC.
-    Pause {
-        /// Paused, or resumed.
-        on: bool,
-        /// Time until the pause runs out by itself.
-        remaining: Nanos,
-    },
     /// The deadline that the machine asked for has passed. Advisory: late, repeated and missing wakes
     /// change no decision.
     Wake,
+}
+
+/// What an acknowledgement says, and what the NIC's transport knows of it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Ack<'a> {
+    /// Everything up to here has arrived.
+    pub psn: Psn,
+    /// Bytes newly acknowledged, as sent on the wire; zero where nothing new is, or the transport does not say.
+    pub acked: Bytes,
+    /// The strongest mark of the packets acknowledged.
+    pub mark: Mark,
+    /// How long the newest packet acknowledged was under way, if that was measured.
+    pub delay: Option<Delay>,
+    /// What the switches wrote into that packet.
+    pub int: IntStack<'a>,
+    /// What the receiver grants.
+    pub grant: Grant,
+}
+
+/// What a NIC's transport, and not the acknowledgement itself, knows of an acknowledgement.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Progress {
+    /// Bytes newly acknowledged, as sent on the wire.
+    pub acked: Bytes,
+    /// From when the newest packet acknowledged was sent to when the acknowledgement arrived, if the transport measures it.
+    pub rtt: Option<Nanos>,
 }
 
 /// A set of event kinds: those that a machine reacts to.
@@ -64,12 +73,8 @@ impl EventMask {
     pub const NACK: Self = Self(1 << 2);
     /// [`Event::Cnp`].
     pub const CNP: Self = Self(1 << 3);
-    /// [`Event::Rtt`].
-    pub const RTT: Self = Self(1 << 4);
-    /// [`Event::Pause`].
-    pub const PAUSE: Self = Self(1 << 5);
     /// [`Event::Wake`].
-    pub const WAKE: Self = Self(1 << 6);
+    pub const WAKE: Self = Self(1 << 4);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {
@@ -87,18 +92,47 @@ impl EventMask {
     }
 }
 
-impl Event {
+impl Event<'_> {
     /// The set that holds just this event's kind.
     #[inline]
     pub const fn kind(&self) -> EventMask {
         match self {
             Self::Sent { .. } => EventMask::SENT,
-            Self::Ack { .. } => EventMask::ACK,
+            Self::Ack(_) => EventMask::ACK,
             Self::Nack { .. } => EventMask::NACK,
             Self::Cnp { .. } => EventMask::CNP,
-            Self::Rtt { .. } => EventMask::RTT,
-            Self::Pause { .. } => EventMask::PAUSE,
             Self::Wake => EventMask::WAKE,
         }
+    }
+}
+
+/// A set of the signals that an algorithm lives on, beside its own timers.
+///
+/// Engines read from a frame only what is in it, and a replay can say that a capture has none of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signals(u8);
+
+impl Signals {
+    /// No signal.
+    pub const NONE: Self = Self(0);
+    /// CNPs.
+    pub const CNP: Self = Self(1);
+    /// Marks that acknowledgements echo.
+    pub const MARK: Self = Self(1 << 1);
+    /// Round-trip times.
+    pub const DELAY: Self = Self(1 << 2);
+    /// In-band telemetry.
+    pub const INT: Self = Self(1 << 3);
+    /// What receivers grant.
+    pub const GRANT: Self = Self(1 << 4);
+
+    /// Both sets together.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether every signal of `other` is in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
     }
 }

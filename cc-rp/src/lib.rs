@@ -62,5 +62,5 @@ pub mod registry;
 
 pub use decision::Decision;
 pub use engine::{RateLimiter, RpCounters, RpEngine, Step};
-pub use event::{Event, EventMask};
+pub use event::{Ack, Event, EventMask, Progress, Signals};
 pub use machine::{Cx, Ignored, ReactionPoint};

@@ -1,8 +1,8 @@
 //! The one trait of a reaction point: a value goes in, a value comes out.
 
-use crate::{Decision, Event, EventMask};
+use crate::{Decision, Event, EventMask, Signals};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{CnpHint, Instant, Nanos, Port};
+use cc_core::{CnpHint, Instant, Nanos, Port, Stamp};
 
 /// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,9 @@ pub struct Cx<'a, P> {
     pub params: &'a P,
     /// How much longer PFC pauses the flow's priority; zero when it does not.
     pub pause: Nanos,
+    /// A clock that stands still while PFC pauses the flow's priority: `now` less all the time of pauses so far. A
+    /// deadline on it is frozen by pauses, and a late wake finds it where a punctual one would have.
+    pub unpaused: Stamp,
 }
 
 /// Why a machine does not act on a congestion notification.
@@ -40,6 +43,10 @@ pub trait ReactionPoint: Copy {
     const PRESETS: &'static [cc_core::params::Preset<Self::Settings>];
     /// The events that the machine reacts to; any other changes nothing.
     const WANTS: EventMask;
+    /// The signals that its decisions come from.
+    const SIGNALS: Signals;
+    /// The notification point that answers it, by its name; `None` when it needs none.
+    const ANSWERED_BY: Option<&'static str>;
 
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
@@ -55,6 +62,13 @@ pub trait ReactionPoint: Copy {
         None
     }
 
+    /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness tells by
+    /// them what a run has exercised.
+    const TABLE: &'static [&'static str];
+
+    /// The row that this event meets in this state: an index into [`ReactionPoint::TABLE`].
+    fn row(&self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> usize;
+
     /// Takes one event and says how the flow is to be paced from now on.
-    fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event) -> Decision;
+    fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> Decision;
 }

@@ -4,9 +4,9 @@ use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::params::{ParamError, Settings};
 use cc_core::table::Handle;
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Delay, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_rp::dcqcn::{Dcqcn, DcqcnSettings};
-use cc_rp::{Decision, Event, RateLimiter, ReactionPoint, RpEngine, Step};
+use cc_rp::{Ack, Decision, Event, RateLimiter, ReactionPoint, RpEngine, Step};
 
 const FLOWS: usize = 4;
 const SECOND: u64 = 1_000_000_000;
@@ -62,21 +62,23 @@ impl Hint {
 /// Events that a flow may get beside transmissions.
 #[derive(Arbitrary, Debug)]
 enum Other {
-    Ack(u32, u32),
+    Ack(u32, u32, Option<u32>),
     Nack(u32),
-    Rtt(u32),
-    Pause(bool, u32),
     Cnp(Hint),
     Wake,
 }
 
 impl Other {
-    fn get(&self) -> Event {
+    fn get(&self) -> Event<'static> {
         match *self {
-            Self::Ack(psn, acked) => Event::Ack { psn: Psn::new(psn), acked: Bytes::new(acked), mark: Mark::Congested },
+            Self::Ack(psn, acked, rtt) => Event::Ack(Ack {
+                psn: Psn::new(psn),
+                acked: Bytes::new(acked),
+                mark: Mark::Congested,
+                delay: rtt.map(|rtt| Delay { rtt: Nanos::new(rtt), ..Delay::default() }),
+                ..Ack::default()
+            }),
             Self::Nack(psn) => Event::Nack { psn: Psn::new(psn) },
-            Self::Rtt(sample) => Event::Rtt { sample: Nanos::new(sample) },
-            Self::Pause(on, remaining) => Event::Pause { on, remaining: Nanos::new(remaining) },
             Self::Cnp(hint) => Event::Cnp { hint: hint.get() },
             Self::Wake => Event::Wake,
         }

@@ -6,7 +6,7 @@ use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
 use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
-use crate::{Bytes, CnpHint, Ecn};
+use crate::{Bytes, CnpHint, Ecn, Mark};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
@@ -182,6 +182,17 @@ impl<'a> Roce<'a> {
     #[inline]
     pub fn cnp(&self) -> Option<CnpHint> {
         self.extension(Header::Cnp).map(cnp::parse)
+    }
+
+    /// The mark that an acknowledgement echoes, of those that its BTH has room for: BECN says that a packet it
+    /// acknowledges arrived with CE, FECN alone that one was marked as undetermined.
+    #[inline]
+    pub const fn echo(&self) -> Mark {
+        match (self.bth.becn, self.bth.fecn) {
+            (true, _) => Mark::Congested,
+            (false, true) => Mark::Undetermined,
+            (false, false) => Mark::None,
+        }
     }
 
     /// The payload, as far as it was captured.

@@ -1,9 +1,9 @@
 use super::*;
-use crate::EventMask;
+use crate::Signals;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, TableCrc, Tags, opcode};
-use cc_core::{CnpBody, CnpKind, Ecn};
+use cc_core::{CnpBody, CnpKind, Ecn, Mark};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::vec;
@@ -34,7 +34,7 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-fn sent(bytes: u32) -> Event {
+fn sent(bytes: u32) -> Event<'static> {
     Event::Sent { psn: Psn::new(0), bytes: Bytes::new(bytes) }
 }
 
@@ -131,7 +131,8 @@ fn a_reused_slot_is_as_new() {
                 now: at(1),
                 port: &PORT,
                 params: &Dcqcn::check(&settings, &PORT).unwrap(),
-                pause: Nanos::ZERO
+                pause: Nanos::ZERO,
+                unpaused: at(1).stamp()
             })
         );
     }
@@ -227,7 +228,7 @@ fn frame(opcode: u8, syndrome: Syndrome) -> Vec<u8> {
 
 fn deliver<A: ReactionPoint>(engine: &mut RpEngine<A, 8, 16>, now: u64, frame: &[u8], told: &mut Told) -> Option<Step> {
     match wire::parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => engine.frame(at(now), &roce, told),
+        Ok(Packet::Roce(roce)) => engine.frame(at(now), &roce, Progress::default(), told),
         other => panic!("{other:?}"),
     }
 }
@@ -250,10 +251,10 @@ fn frames_reach_the_flow_that_their_queue_pair_is_bound_to() {
         deliver(&mut witness, US, &frame(opcode, syndrome), &mut told);
         witness.state(handle).unwrap().last
     };
-    assert_eq!(seen(ACK, received), Event::Ack { psn: Psn::new(5), acked: Bytes::ZERO, mark: Mark::None });
-    assert_eq!(seen(ACK, Syndrome::Nak(Nak::PsnSequence)), Event::Nack { psn: Psn::new(5) });
-    assert_eq!(seen(opcode::CNP, received), Event::Cnp { hint: CnpHint::Plain });
-    assert_eq!(seen(0x04, received), Event::Cnp { hint: CnpHint::Plain }, "data are not for a sender");
+    assert_eq!(seen(ACK, received), Seen::Ack(Psn::new(5), Mark::None));
+    assert_eq!(seen(ACK, Syndrome::Nak(Nak::PsnSequence)), Seen::Nack(Psn::new(5)));
+    assert_eq!(seen(opcode::CNP, received), Seen::Cnp(CnpHint::Plain));
+    assert_eq!(seen(0x04, received), Seen::Cnp(CnpHint::Plain), "data are not for a sender");
 }
 
 cc_core::settings! {
@@ -263,11 +264,34 @@ cc_core::settings! {
     }
 }
 
+/// An event, without what it borrows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Seen {
+    Sent,
+    Ack(Psn, Mark),
+    Nack(Psn),
+    Cnp(CnpHint),
+    Wake,
+}
+
+impl Seen {
+    fn of(event: &Event<'_>) -> Self {
+        match *event {
+            Event::Sent { .. } => Self::Sent,
+            Event::Ack(ack) => Self::Ack(ack.psn, ack.mark),
+            Event::Nack { psn } => Self::Nack(psn),
+            Event::Cnp { hint } => Self::Cnp(hint),
+            Event::Wake => Self::Wake,
+        }
+    }
+}
+
 /// A machine that only remembers.
 #[derive(Clone, Copy)]
 struct Witness {
-    last: Event,
+    last: Seen,
     at: Instant,
+    unpaused: Stamp,
 }
 
 impl ReactionPoint for Witness {
@@ -276,19 +300,50 @@ impl ReactionPoint for Witness {
     const NAME: &'static str = "witness";
     const PRESETS: &'static [Preset<NoSettings>] = &[];
     const WANTS: EventMask = EventMask::ACK.with(EventMask::NACK).with(EventMask::CNP).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::NONE;
+    const ANSWERED_BY: Option<&'static str> = None;
+    const TABLE: &'static [&'static str] = &["remembering, any event: remember it"];
+
+    fn row(&self, _: &Cx<'_, ()>, _: &Event<'_>) -> usize {
+        0
+    }
 
     fn check(_: &NoSettings, _: &Port) -> Result<(), ParamError> {
         Ok(())
     }
 
     fn open(cx: &Cx<'_, ()>) -> Self {
-        Self { last: Event::Wake, at: cx.now }
+        Self { last: Seen::Wake, at: cx.now, unpaused: cx.unpaused }
     }
 
-    fn on(&mut self, cx: &Cx<'_, ()>, event: &Event) -> Decision {
-        (self.last, self.at) = (*event, cx.now);
+    fn on(&mut self, cx: &Cx<'_, ()>, event: &Event<'_>) -> Decision {
+        (self.last, self.at, self.unpaused) = (Seen::of(event), cx.now, cx.unpaused);
         Decision { rate: Rate::from_gbps(1), window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
+}
+
+#[test]
+fn the_unpaused_clock_stands_still_for_just_as_long_as_its_priority_is_paused() {
+    let mut told = Told::default();
+    let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let handles = [3, 4].map(|priority| engine.open(at(0), priority, &mut told).unwrap());
+    let mut shown = |engine: &mut RpEngine<Witness, 8, 16>, now: u64| {
+        handles.map(|handle| {
+            engine.step(at(now), handle, &Event::Wake, &mut told);
+            engine.state(handle).unwrap().unpaused.to_bits()
+        })
+    };
+    engine.pause(at(1_000), 3, Nanos::new(500));
+    assert_eq!(shown(&mut engine, 1_200), [1_000, 1_200]);
+    engine.pause(at(1_300), 3, Nanos::new(500)); // renewed: until 1 800
+    assert_eq!(shown(&mut engine, 1_700), [1_000, 1_700]);
+    assert_eq!(shown(&mut engine, 2_000), [1_200, 2_000], "it ran out by itself");
+    engine.pause(at(3_000), 3, Nanos::new(10_000));
+    engine.pause(at(3_100), 3, Nanos::ZERO); // resumed
+    assert_eq!(shown(&mut engine, 4_000), [3_100, 4_000]);
+    engine.pause(at(5_000), 4, Nanos::new(100));
+    engine.pause(at(9_000), 3, Nanos::ZERO); // of a priority that is not paused
+    assert_eq!(shown(&mut engine, 9_000), [8_100, 8_900]);
 }
 
 #[test]

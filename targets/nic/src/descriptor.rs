@@ -41,6 +41,11 @@ pub struct Descriptor {
     pub psn: u32,
     /// For a CNP, how many the front end has coalesced into this one, at least 1.
     pub coalesced: u32,
+    /// For an acknowledgement, the bytes that it newly acknowledges.
+    pub acked: u32,
+    /// For an acknowledgement, the nanoseconds since the newest packet that it acknowledges was sent;
+    /// [`UNKNOWN_RTT`](Self::UNKNOWN_RTT) where the device did not measure it.
+    pub rtt: u32,
 }
 
 impl Descriptor {
@@ -48,6 +53,8 @@ impl Descriptor {
     pub const ICRC_CHECKED: u8 = 1;
     /// No QPN.
     pub const UNKNOWN_QPN: u32 = u32::MAX;
+    /// No time.
+    pub const UNKNOWN_RTT: u32 = u32::MAX;
 
     /// The time, in nanoseconds.
     pub const fn now(&self) -> u64 {
@@ -67,11 +74,13 @@ impl Descriptor {
             qpn: Self::UNKNOWN_QPN,
             psn: 0,
             coalesced: 1,
+            acked: 0,
+            rtt: Self::UNKNOWN_RTT,
         }
     }
 
     /// The descriptor's words as they lie in RAM, little-endian.
-    pub const fn to_words(&self) -> [u32; 8] {
+    pub const fn to_words(&self) -> [u32; 10] {
         [
             self.kind as u32 | (self.flags as u32) << 8 | (self.captured as u32) << 16,
             self.wire_bytes,
@@ -81,8 +90,10 @@ impl Descriptor {
             self.qpn,
             self.psn,
             self.coalesced,
+            self.acked,
+            self.rtt,
         ]
     }
 }
 
-const _: () = assert!(size_of::<Descriptor>() == 32);
+const _: () = assert!(size_of::<Descriptor>() == 40);

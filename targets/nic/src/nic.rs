@@ -10,7 +10,7 @@ use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Psn, Qpn};
 use cc_np::{Cnp, NotificationPoint, NpEngine};
-use cc_rp::{Event, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,7 +193,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                     (EventKind::Cnp, flow)
                 }
                 Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
-                    Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, roce, hw)),
+                    Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, descriptor, roce, hw)),
                     Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw)),
                     _ => (EventKind::Nothing, None),
                 },
@@ -259,8 +259,16 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     }
 
     #[inline(never)]
-    fn ack<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.frame(now, roce, hw);
+    fn ack<H: Hardware>(
+        &mut self,
+        now: Instant,
+        descriptor: &Descriptor,
+        roce: &Roce<'_>,
+        hw: &mut H,
+    ) -> Option<Handle> {
+        let rtt = (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt));
+        let progress = Progress { acked: Bytes::new(descriptor.acked), rtt };
+        let step = self.rp.frame(now, roce, progress, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }

@@ -1,0 +1,306 @@
+//! What packets bring back from the path: in-band telemetry of the switches, and delays.
+
+use crate::units::Nanos;
+use core::slice::ChunksExact;
+
+/// How a stack of in-band telemetry (INT) is laid out.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum IntLayout {
+    /// Sixteen bytes a hop, big-endian: link speed in Mb/s (24 bits), flags (8), clock in ns (32), bytes sent in units
+    /// of 64 (32), queue in bytes (32).
+    #[default]
+    Wide,
+    /// Eight bytes a hop, the layout of the HPCC paper's simulator, from the highest bit: link speed code (3 bits),
+    /// clock in ns (24), bytes sent in units of 128 (20), queue in units of 80 bytes (17). Both units are multiplied by
+    /// a number that all nodes of the network are configured with.
+    Compact,
+}
+
+/// Link speeds in Mb/s by the compact layout's code; zero where there is none.
+const SPEEDS: [u32; 8] = [25_000, 50_000, 100_000, 200_000, 400_000, 0, 0, 40_000];
+
+impl IntLayout {
+    /// Bytes of a record.
+    #[inline]
+    pub const fn record_len(self) -> usize {
+        match self {
+            Self::Wide => 16,
+            Self::Compact => 8,
+        }
+    }
+
+    /// Nanoseconds from one value of [`Hop::clock`] to a later one, modulo the width of the field: 2^32 or 2^24.
+    #[inline]
+    pub const fn elapsed(self, earlier: u32, later: u32) -> u32 {
+        let difference = later.wrapping_sub(earlier);
+        match self {
+            Self::Wide => difference,
+            Self::Compact => difference & 0x00ff_ffff,
+        }
+    }
+
+    /// Bytes from one value of [`Hop::sent`] to a later one, modulo the width of the field; `multi` is the multiplier
+    /// of the compact units. Saturates at 2^32 - 1.
+    #[inline]
+    pub const fn bytes_sent(self, earlier: u32, later: u32, multi: u32) -> u32 {
+        let difference = later.wrapping_sub(earlier);
+        match self {
+            Self::Wide => difference.saturating_mul(64),
+            Self::Compact => (difference & 0x000f_ffff).saturating_mul(128).saturating_mul(multi),
+        }
+    }
+
+    /// Bytes that a value of [`Hop::queue`] stands for; `multi` is the multiplier of the compact units. Saturates at
+    /// 2^32 - 1.
+    #[inline]
+    pub const fn bytes_queued(self, queue: u32, multi: u32) -> u32 {
+        match self {
+            Self::Wide => queue,
+            Self::Compact => queue.saturating_mul(80).saturating_mul(multi),
+        }
+    }
+}
+
+/// What one switch port wrote when the packet left it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Hop {
+    /// Speed of the link in Mb/s; zero where the port says none.
+    pub mbps: u32,
+    /// [`Hop::VIRTUAL`], [`Hop::INTERCONNECT`] and [`Hop::RECEIVED`]; the compact layout has none.
+    pub flags: u8,
+    /// The port's clock, see [`IntLayout::elapsed`].
+    pub clock: u32,
+    /// Bytes that the port had sent before this packet, see [`IntLayout::bytes_sent`].
+    pub sent: u32,
+    /// What was queued when this packet had left, see [`IntLayout::bytes_queued`].
+    pub queue: u32,
+}
+
+impl Hop {
+    /// Flag: no port but a switch's model of one (a pseudo queue).
+    pub const VIRTUAL: u8 = 1;
+    /// Flag: a datacentre-interconnect switch.
+    pub const INTERCONNECT: u8 = 2;
+    /// Flag: [`Hop::sent`] counts bytes received into the queue instead.
+    pub const RECEIVED: u8 = 4;
+
+    /// Reads a record of the wide layout.
+    #[inline]
+    pub const fn from_wide(bytes: &[u8; 16]) -> Self {
+        let &[b0, b1, b2, flags, c0, c1, c2, c3, s0, s1, s2, s3, q0, q1, q2, q3] = bytes;
+        Self {
+            mbps: u32::from_be_bytes([0, b0, b1, b2]),
+            flags,
+            clock: u32::from_be_bytes([c0, c1, c2, c3]),
+            sent: u32::from_be_bytes([s0, s1, s2, s3]),
+            queue: u32::from_be_bytes([q0, q1, q2, q3]),
+        }
+    }
+
+    /// The record in the wide layout; a speed beyond 24 bits saturates.
+    #[inline]
+    pub const fn to_wide(&self) -> [u8; 16] {
+        let mbps = if self.mbps > 0x00ff_ffff { 0x00ff_ffff } else { self.mbps };
+        let [_, b0, b1, b2] = mbps.to_be_bytes();
+        let [c0, c1, c2, c3] = self.clock.to_be_bytes();
+        let [s0, s1, s2, s3] = self.sent.to_be_bytes();
+        let [q0, q1, q2, q3] = self.queue.to_be_bytes();
+        [b0, b1, b2, self.flags, c0, c1, c2, c3, s0, s1, s2, s3, q0, q1, q2, q3]
+    }
+
+    /// Reads a record of the compact layout.
+    #[inline]
+    pub const fn from_compact(bytes: &[u8; 8]) -> Self {
+        let &[h0, h1, h2, h3, l0, l1, l2, l3] = bytes;
+        let (high, low) = (u32::from_be_bytes([h0, h1, h2, h3]), u32::from_be_bytes([l0, l1, l2, l3]));
+        let [s0, s1, s2, s3, s4, s5, s6, s7] = SPEEDS;
+        let mbps = match high >> 29 {
+            0 => s0,
+            1 => s1,
+            2 => s2,
+            3 => s3,
+            4 => s4,
+            5 => s5,
+            6 => s6,
+            _ => s7,
+        };
+        let sent = (high & 0x1f) << 15 | low >> 17;
+        Self { mbps, flags: 0, clock: (high >> 5) & 0x00ff_ffff, sent, queue: low & 0x0001_ffff }
+    }
+
+    /// The record in the compact layout, or `None` where its code has no such speed. Clock and bytes sent keep their
+    /// low bits, the queue saturates.
+    pub fn to_compact(&self) -> Option<[u8; 8]> {
+        let code = (0..).zip(SPEEDS).find(|&(_, mbps)| mbps == self.mbps && mbps != 0).map(|(code, _)| code)?;
+        let (clock, sent) = (self.clock & 0x00ff_ffff, self.sent & 0x000f_ffff);
+        let high: u32 = code << 29 | clock << 5 | sent >> 15;
+        let low = (sent & 0x7fff) << 17 | self.queue.min(0x0001_ffff);
+        let ([h0, h1, h2, h3], [l0, l1, l2, l3]) = (high.to_be_bytes(), low.to_be_bytes());
+        Some([h0, h1, h2, h3, l0, l1, l2, l3])
+    }
+}
+
+/// The records that a packet collected on its way, borrowed from it. Whole records only.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct IntStack<'a> {
+    layout: IntLayout,
+    path: u16,
+    overflowed: bool,
+    records: &'a [u8],
+}
+
+impl<'a> IntStack<'a> {
+    /// No telemetry.
+    pub const NONE: Self = Self { layout: IntLayout::Wide, path: 0, overflowed: false, records: &[] };
+
+    /// The value of the hop count that says that there were more hops than room.
+    pub const OVERFLOW: u8 = 15;
+
+    /// The first `hops` records of `area`, which a packet on path `path` (12 bits) collected; `None` when the area is
+    /// shorter. A count of [`Self::OVERFLOW`] gives a stack without records that has overflowed.
+    #[inline]
+    pub fn new(layout: IntLayout, path: u16, hops: u8, area: &'a [u8]) -> Option<Self> {
+        let overflowed = hops == Self::OVERFLOW;
+        let count = if overflowed { 0 } else { usize::from(hops) };
+        let records = area.get(..count.saturating_mul(layout.record_len()))?;
+        Some(Self { layout, path: path & 0x0fff, overflowed, records })
+    }
+
+    /// How the records are laid out.
+    #[inline]
+    pub const fn layout(&self) -> IntLayout {
+        self.layout
+    }
+
+    /// Which path the packet took: a number that changes with it, 12 bits.
+    #[inline]
+    pub const fn path(&self) -> u16 {
+        self.path
+    }
+
+    /// Whether the packet met more hops than it had room for: then nothing is known of any.
+    #[inline]
+    pub const fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// Whether there is no record.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// How many records there are, 0 to 14.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "at most fourteen")]
+    pub const fn len(&self) -> u8 {
+        match self.layout {
+            IntLayout::Wide => (self.records.len() >> 4) as u8,
+            IntLayout::Compact => (self.records.len() >> 3) as u8,
+        }
+    }
+
+    /// The records, first hop first.
+    #[inline]
+    pub fn iter(&self) -> Hops<'a> {
+        Hops { layout: self.layout, chunks: self.records.chunks_exact(self.layout.record_len()) }
+    }
+}
+
+impl<'a> IntoIterator for &IntStack<'a> {
+    type Item = Hop;
+    type IntoIter = Hops<'a>;
+
+    #[inline]
+    fn into_iter(self) -> Hops<'a> {
+        self.iter()
+    }
+}
+
+/// The records of an [`IntStack`], decoded one by one.
+#[derive(Clone, Debug)]
+pub struct Hops<'a> {
+    layout: IntLayout,
+    chunks: ChunksExact<'a, u8>,
+}
+
+impl Iterator for Hops<'_> {
+    type Item = Hop;
+
+    #[inline]
+    fn next(&mut self) -> Option<Hop> {
+        let record = self.chunks.next()?;
+        match self.layout {
+            IntLayout::Wide => record.first_chunk().map(Hop::from_wide),
+            IntLayout::Compact => record.first_chunk().map(Hop::from_compact),
+        }
+    }
+}
+
+/// What an acknowledgement tells of delays.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Delay {
+    /// From when the packet that is acknowledged left this NIC to when its acknowledgement arrived.
+    pub rtt: Nanos,
+    /// How much of that the receiver held the packet before it acknowledged it.
+    pub held: Nanos,
+    /// Switches between sender and receiver; zero where it is not known.
+    pub hops: u8,
+    /// How full the receiver's buffers were, 0 to 31.
+    pub rx_level: u8,
+}
+
+impl Delay {
+    /// The part of the round-trip time that was spent in the network.
+    #[inline]
+    pub const fn network(&self) -> Nanos {
+        self.rtt.saturating_sub(self.held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    proptest! {
+        #[test]
+        fn records_come_back_from_both_layouts(mbps in 0..0x0100_0000_u32, flags: u8, clock: u32, sent: u32, queue: u32) {
+            let hop = Hop { mbps, flags, clock, sent, queue };
+            prop_assert_eq!(Hop::from_wide(&hop.to_wide()), hop);
+            let narrow = Hop { mbps: 100_000, flags: 0, clock: clock & 0x00ff_ffff, sent: sent & 0x000f_ffff, queue };
+            let compact = Hop::from_compact(&narrow.to_compact().unwrap());
+            prop_assert_eq!(compact, Hop { queue: queue.min(0x0001_ffff), ..narrow });
+        }
+
+        #[test]
+        fn no_area_yields_more_records_than_it_holds(hops in 0..16_u8, area in prop::collection::vec(any::<u8>(), 0..260)) {
+            for layout in [IntLayout::Wide, IntLayout::Compact] {
+                match IntStack::new(layout, 0x5123, hops, &area) {
+                    Some(stack) if hops == IntStack::OVERFLOW => prop_assert!(stack.overflowed() && stack.is_empty()),
+                    Some(stack) => {
+                        prop_assert_eq!((stack.len(), stack.path()), (hops, 0x123));
+                        prop_assert_eq!(stack.iter().collect::<Vec<_>>().len(), usize::from(hops));
+                    }
+                    None => prop_assert!(area.len() < usize::from(hops) * layout.record_len()),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_of_the_papers_simulator_reads_back_field_by_field() {
+        // 3 bits of speed, 24 of time, 20 of bytes sent, 17 of queue.
+        let word: u64 = 4 << 61 | 0xabcdef << 37 | 0x12345 << 17 | 0x1fffe;
+        let hop = Hop::from_compact(&word.to_be_bytes());
+        assert_eq!(hop, Hop { mbps: 400_000, flags: 0, clock: 0xabcdef, sent: 0x12345, queue: 0x1fffe });
+        assert_eq!(IntLayout::Compact.bytes_queued(0x1fffe, 1), 10_485_600);
+        assert_eq!(IntLayout::Compact.bytes_sent(0xfffff, 0, 1), 128);
+        assert_eq!(IntLayout::Compact.elapsed(0xffffff, 0), 1);
+    }
+}
