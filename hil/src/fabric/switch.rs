@@ -2,9 +2,10 @@
 
 use super::packet::Packet;
 use super::{Link, Picos, instant};
+use anyhow::{Result, anyhow};
 use cc_core::{Bytes, Port};
-use cc_cp::engine::{CpEngine, CpError};
 use cc_cp::red::{Red, RedSettings};
+use cc_cp::{CongestionPoint, CpEngine};
 use std::collections::VecDeque;
 
 /// Ports that a switch can have.
@@ -31,10 +32,11 @@ pub(super) struct Switch {
 
 impl Switch {
     /// A switch with so many ports of one speed, each marking by these settings.
-    pub(super) fn new(ports: usize, link: Link, port: &Port, red: &RedSettings, seed: u64) -> Result<Self, CpError> {
+    pub(super) fn new(ports: usize, link: Link, port: &Port, red: &RedSettings, seed: u64) -> Result<Self> {
         let mut congestion = Box::new(CpEngine::new(seed));
+        let params = Red::check(red, port).map_err(|error| anyhow!("{error}"))?;
         for index in 0..ports {
-            congestion.configure(instant(0), index, DATA, port, red)?;
+            congestion.configure(instant(0), index, DATA, port, params)?;
         }
         let ports = (0..ports).map(|_| Egress::default()).collect();
         Ok(Self { ports, link, congestion, longest: 0 })
@@ -63,7 +65,8 @@ impl Switch {
                 Some(mut packet) => {
                     let queued = Bytes::new(egress.data_bytes);
                     egress.data_bytes -= packet.frame_bytes;
-                    let seen = cc_cp::Packet { bytes: Bytes::new(packet.frame_bytes), queued, ecn: packet.ecn };
+                    let bytes = Bytes::new(packet.frame_bytes);
+                    let seen = cc_cp::Packet { bytes, queued, port_queued: queued, ecn: packet.ecn };
                     packet.ecn = self.congestion.dequeue(instant(now), port, DATA, &seen).apply(packet.ecn);
                     packet
                 }
