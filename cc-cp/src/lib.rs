@@ -60,6 +60,7 @@ pub mod chain;
 pub mod engine;
 pub mod event;
 pub mod machine;
+pub mod mmu;
 pub mod pcg;
 pub mod registry;
 pub mod verdict;
