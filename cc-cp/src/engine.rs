@@ -14,12 +14,25 @@ pub struct CpCounters {
     pub ecn_marked: u64,
     /// Packets without ECT that would have been marked for certain (for RED: above Kmax). They leave as they came.
     pub not_ect_above_kmax: u64,
+    /// Pauses of the queue by the node downstream; what renews one is not counted.
+    pub pfc_pauses: u64,
+    /// How long all pauses that are over lasted together, in nanoseconds.
+    pub pfc_paused_ns: u64,
+    /// Pauses that lasted for 100 ms: storms. A resume ends one, and so does silence.
+    pub pfc_storms: u64,
 }
 
 impl CpCounters {
     /// The counters with their names.
-    pub const fn named(&self) -> [(&'static str, u64); 3] {
-        [("packets", self.packets), ("ecn_marked", self.ecn_marked), ("not_ect_above_kmax", self.not_ect_above_kmax)]
+    pub const fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("packets", self.packets),
+            ("ecn_marked", self.ecn_marked),
+            ("not_ect_above_kmax", self.not_ect_above_kmax),
+            ("pfc_pauses", self.pfc_pauses),
+            ("pfc_paused_ns", self.pfc_paused_ns),
+            ("pfc_storms", self.pfc_storms),
+        ]
     }
 }
 
@@ -53,9 +66,21 @@ struct Queue<S: Stage> {
     params: S::Params,
     state: S,
     counters: CpCounters,
-    /// When the pause of the queue runs out, while it is paused.
-    paused_until: Option<Stamp>,
+    pause: Option<Pause>,
 }
+
+/// The present pause of a queue.
+#[derive(Clone, Copy)]
+struct Pause {
+    began: Instant,
+    /// When it runs out by itself.
+    until: Stamp,
+    /// It was counted as a storm.
+    storm: bool,
+}
+
+/// A pause that lasts so long is a storm.
+const STORM: u64 = 100_000_000;
 
 impl<S: Stage> Queue<S> {
     #[inline]
@@ -63,17 +88,39 @@ impl<S: Stage> Queue<S> {
         self.state.on(&Cx { now, port: &self.port, params: &self.params }, event)
     }
 
-    /// Ends a pause whose time ran out.
+    /// Ends a pause whose time ran out, and takes note of one that lasts.
     #[inline]
     fn expire(&mut self, now: Instant, queued: Bytes) {
-        if let Some(until) = self.paused_until
-            && until.is_due(now.stamp())
-        {
-            let late = now.stamp().since(until).get();
-            let then = Instant::from_nanos(now.nanos().saturating_sub(u64::from(late)));
-            self.paused_until = None;
-            self.on(then, &Event::Resumed { queued });
+        let Some(pause) = &mut self.pause else { return };
+        let over = pause.until.is_due(now.stamp());
+        let late = if over { u64::from(now.stamp().since(pause.until).get()) } else { 0 };
+        let then = Instant::from_nanos(now.nanos().saturating_sub(late));
+        if !pause.storm && then.nanos().saturating_sub(pause.began.nanos()) >= STORM {
+            pause.storm = true;
+            self.counters.pfc_storms = self.counters.pfc_storms.saturating_add(1);
         }
+        if over {
+            self.resume(then, queued);
+        }
+    }
+
+    fn pause(&mut self, now: Instant, time: Nanos) {
+        let until = now.stamp().after(time);
+        match &mut self.pause {
+            Some(pause) => pause.until = until,
+            None => {
+                self.pause = Some(Pause { began: now, until, storm: false });
+                self.counters.pfc_pauses = self.counters.pfc_pauses.saturating_add(1);
+            }
+        }
+        self.on(now, &Event::Paused);
+    }
+
+    fn resume(&mut self, now: Instant, queued: Bytes) {
+        let Some(pause) = self.pause.take() else { return };
+        let lasted = now.nanos().saturating_sub(pause.began.nanos());
+        self.counters.pfc_paused_ns = self.counters.pfc_paused_ns.saturating_add(lasted);
+        self.on(now, &Event::Resumed { queued });
     }
 }
 
@@ -118,7 +165,7 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
                 let seed = seed_of(self.seed, port.wrapping_mul(PRIORITIES).wrapping_add(priority));
                 let state = S::open(&Cx { now, port: link, params: &params }, seed);
                 let counters = CpCounters::default();
-                *slot = Some(Queue { port: *link, params, state, counters, paused_until: None });
+                *slot = Some(Queue { port: *link, params, state, counters, pause: None });
             }
         }
         Ok(())
@@ -141,10 +188,9 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
         let Some(queue) = self.queue(port, priority) else { return };
         queue.expire(now, queued);
         if time > Nanos::ZERO {
-            queue.paused_until = Some(now.stamp().after(time.min(Self::LONGEST_PAUSE)));
-            queue.on(now, &Event::Paused);
-        } else if queue.paused_until.take().is_some() {
-            queue.on(now, &Event::Resumed { queued });
+            queue.pause(now, time.min(Self::LONGEST_PAUSE));
+        } else {
+            queue.resume(now, queued);
         }
     }
 
@@ -241,6 +287,36 @@ mod tests {
         assert_eq!(mark(&mut switch, 5_000_000, 1, 3), Mark::Congested, "long ago");
     }
 
+    /// E3, E5, E10: a storm is one only while it is paused, resumes end it, other ports keep out of it, and the time
+    /// paused is counted.
+    #[test]
+    fn e3_e5_e10_a_storm_of_pauses_ends_with_a_resume_and_stays_on_its_port() {
+        let mut switch = CpEngine::<Red, 2, 8>::new(1);
+        for port in [0, 1] {
+            switch.configure(NOW, port, 3, &LINK, half()).unwrap();
+        }
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let shown = |switch: &CpEngine<Red, 2, 8>, port| {
+            let CpCounters { pfc_pauses, pfc_paused_ns, pfc_storms, .. } = *switch.counters(port, 3).unwrap();
+            (pfc_pauses, pfc_paused_ns / 1_000_000, pfc_storms)
+        };
+        let quantum = Nanos::new(3_000_000);
+        for millis in 0..60 {
+            switch.pause(at(2 * millis), 1, 3, quantum, Bytes::ZERO);
+            switch.pause(at(2 * millis), 0, 3, Nanos::ZERO, Bytes::ZERO); // resumes are no pauses
+        }
+        assert_eq!(shown(&switch, 1), (1, 0, 1));
+        switch.pause(at(119), 1, 3, Nanos::ZERO, Bytes::ZERO);
+        assert_eq!(shown(&switch, 1), (1, 119, 1));
+        for millis in 0..20 {
+            switch.pause(at(200 + 2 * millis), 1, 3, Nanos::ZERO, Bytes::ZERO);
+        }
+        switch.pause(at(300), 1, 3, quantum, Bytes::ZERO);
+        switch.wake(at(900), |_, _| Bytes::ZERO);
+        assert_eq!(shown(&switch, 1), (2, 122, 1), "the second pause ran out by itself after 3 ms");
+        assert_eq!(shown(&switch, 0), (0, 0, 0));
+    }
+
     #[test]
     fn a_port_beyond_the_last_is_refused_and_changes_nothing() {
         let mut switch = CpEngine::<Red, 4, 8>::new(1);
@@ -269,7 +345,17 @@ mod tests {
             switch.dequeue(NOW, 0, 0, &packet(0, ecn));
         }
         let counters = switch.counters(0, 0).unwrap();
-        assert_eq!(counters.named(), [("packets", 8), ("ecn_marked", 2), ("not_ect_above_kmax", 1)]);
+        assert_eq!(
+            counters.named(),
+            [
+                ("packets", 8),
+                ("ecn_marked", 2),
+                ("not_ect_above_kmax", 1),
+                ("pfc_pauses", 0),
+                ("pfc_paused_ns", 0),
+                ("pfc_storms", 0),
+            ]
+        );
     }
 
     #[test]
