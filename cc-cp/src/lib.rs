@@ -59,6 +59,7 @@ for_each_cp!(declare);
 pub mod chain;
 pub mod engine;
 pub mod event;
+pub mod feedback;
 pub mod machine;
 pub mod mmu;
 pub mod pcg;

@@ -24,6 +24,7 @@
 
 use crate::red::{self, Red, RedSettings};
 use crate::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Mark, Nanos, Port, Stamp};
 
@@ -206,22 +207,15 @@ impl CongestionPoint for Tcd {
 }
 
 /// maxTon from thresholds and delay.
-#[expect(clippy::integer_division, reason = "configuration, not the event path")]
-#[expect(clippy::arithmetic_side_effects, reason = "within 128 bits by the settings' ranges, by divisors above zero")]
 fn formula(settings: &TcdSettings, port: &Port) -> Result<Nanos, ParamError> {
-    let conflict = ParamError::Conflict { field: "max_ton", expected: "must be set where the formula exceeds 0.5 s" };
-    // Bytes per nanosecond with 24 fraction bits.
-    let rate = u128::from(port.line_rate.to_bits());
-    if rate == 0 {
-        return Err(conflict);
-    }
-    let overload = u128::from(settings.overload);
-    let tau = u128::from(settings.link_delay) + ((2 * u128::from(port.mtu.get())) << 24) / rate;
-    let hysteresis = (u128::from(settings.hysteresis) << 24) * 1_000_000;
-    let on = (hysteresis + tau * rate * (1_000_000 - overload)) / (rate * overload);
-    match u32::try_from(on + tau) {
+    // So many bytes at the port's rate, in nanoseconds; a port without a rate takes for ever.
+    let time = |bytes: u32| divide(u64::from(bytes) << 24, port.line_rate.to_bits().max(1));
+    let tau = u64::from(settings.link_delay).saturating_add(time(port.mtu.get()).saturating_mul(2));
+    let rest = tau.saturating_mul(u64::from(1_000_000_u32.wrapping_sub(settings.overload)));
+    let on = divide(time(settings.hysteresis).saturating_mul(1_000_000).saturating_add(rest), settings.overload);
+    match u32::try_from(on.saturating_add(tau)) {
         Ok(max_ton @ 0..=500_000_000) => Ok(Nanos::new(max_ton)),
-        _ => Err(conflict),
+        _ => Err(ParamError::Conflict { field: "max_ton", expected: "must be set where the formula exceeds 0.5 s" }),
     }
 }
 
