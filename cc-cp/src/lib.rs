@@ -59,11 +59,12 @@ for_each_cp!(declare);
 pub mod chain;
 pub mod engine;
 pub mod event;
-pub mod feedback;
+pub mod lscc;
 pub mod machine;
 pub mod mmu;
 pub mod pcg;
 pub mod registry;
+pub mod swing;
 pub mod verdict;
 
 pub use chain::Chain;
