@@ -1,6 +1,6 @@
 //! LSCC's rate calculation: how fast the datacentre at the other end of a long link may send into this one.
 //!
-//! X. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-C, Eq. 2
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-C, Eq. 2
 //! and Algorithm 1. It runs where the long link enters the receiver's datacentre, once each T, on the bytes that came
 //! by the long link: BR, the rate at which they leave this switch, and Q, those that wait in it.
 //!
