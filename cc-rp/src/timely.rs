@@ -143,7 +143,7 @@ impl ReactionPoint for Timely {
         match event {
             Event::Ack(ack) => {
                 if let Some(rtt) = self.sample(cx.params, ack) {
-                    self.rate = self.update(cx.params, cx.now.stamp(), rtt);
+                    self.update(cx.params, cx.now.stamp(), rtt, true);
                 }
             }
             Event::Wake => self.refresh(cx.params, cx.now.stamp()),
@@ -232,9 +232,9 @@ impl Timely {
         }
     }
 
-    /// The rate that a sample calls for; everything but the rate itself is brought forward.
+    /// Acts on a sample; where it may not cut, the rate stays in place of falling.
     #[inline(always)]
-    pub(crate) fn update(&mut self, p: &Params, now: Stamp, rtt: Nanos) -> Rate {
+    pub(crate) fn update(&mut self, p: &Params, now: Stamp, rtt: Nanos, may_cut: bool) {
         let zone = self.follow(p, rtt);
         let share = self.elapsed(p, now);
         self.updated = now;
@@ -258,8 +258,12 @@ impl Timely {
                 before.scale(lost.complement())
             }
         };
-        let least = if p.has(HALF_AT_MOST) { Rate::from_bits(before.to_bits() >> 1) } else { Rate::ZERO };
-        rate.max(least).max(p.floor).min(p.ceiling)
+        let least = match may_cut {
+            false => before,
+            true if p.has(HALF_AT_MOST) => Rate::from_bits(before.to_bits() >> 1),
+            true => Rate::ZERO,
+        };
+        self.rate = rate.max(least).max(p.floor).min(p.ceiling);
     }
 
     /// The time since the last update as a share of minRTT.

@@ -243,6 +243,12 @@ impl Params {
         })
     }
 
+    /// Whether a sample is above T_high.
+    #[inline(always)]
+    pub(crate) const fn is_high(&self, rtt: Nanos) -> bool {
+        rtt.get() > self.high
+    }
+
     #[inline(always)]
     pub(super) const fn has(&self, switch: u8) -> bool {
         self.switches & switch != 0
