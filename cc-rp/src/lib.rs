@@ -36,6 +36,8 @@ macro_rules! for_each_rp {
     ($consumer:ident) => {
         $consumer! {
             1, 32, dcqcn::Dcqcn;
+            3, 24, timely::Timely;
+            11, 28, timely_tcd::TimelyTcd;
         }
     };
 }
