@@ -38,7 +38,7 @@ mod tests;
 pub(crate) use parameters::PRESETS;
 pub use parameters::{ERPC, NS3_RDMA, PAPER, PATCHED, Params, TimelySettings};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, ReactionPoint, RpEngine, Signals};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::math::Reciprocal;
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Frac, Nanos, Port, Rate, Stamp};
@@ -108,6 +108,10 @@ impl ReactionPoint for Timely {
 
     fn check(settings: &TimelySettings, port: &Port) -> Result<Params, ParamError> {
         Params::new(settings, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {

@@ -22,7 +22,7 @@
 mod tests;
 
 use crate::timely::{PRESETS, Params, Timely, TimelySettings};
-use crate::{Ack, Cx, Decision, Event, EventMask, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Mark, Nanos, Port};
 
@@ -55,7 +55,7 @@ impl ReactionPoint for TimelyTcd {
     const NAME: &'static str = "timely_tcd";
     const PRESETS: &'static [Preset<TimelySettings>] = PRESETS;
     const WANTS: EventMask = Timely::WANTS;
-    const SIGNALS: Signals = Signals::DELAY.with(Signals::MARK);
+    const SIGNALS: Signals = Signals::DELAY.with(Signals::MARK).with(Signals::UNDETERMINED);
     const ANSWERED_BY: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
     const TABLE: &'static [&'static str] = &[
@@ -70,6 +70,10 @@ impl ReactionPoint for TimelyTcd {
 
     fn check(settings: &TimelySettings, port: &Port) -> Result<Params, ParamError> {
         Timely::check(settings, port)
+    }
+
+    fn limits(params: &Params, port: &Port) -> Limits {
+        Timely::limits(params, port)
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {

@@ -193,17 +193,17 @@ pub fn rp(data: &[u8]) {
     let mut source = Unstructured::new(data);
     let Ok(start) = source.arbitrary::<u64>() else { return };
     let entry = &registry::ALL[start as usize % registry::ALL.len()];
-    registry::with(entry.name, Run { start, source });
+    let _ = registry::with(entry.name, Run { start, source });
 }
 
-/// The same, with the algorithm of this name.
+/// The same, with the algorithm of this name. Answers how many operations there were.
 ///
 /// # Panics
 /// As [`rp`]; and where there is no such algorithm.
-pub fn rp_of(name: &str, data: &[u8]) {
+pub fn rp_of(name: &str, data: &[u8]) -> usize {
     let mut source = Unstructured::new(data);
-    let Ok(start) = source.arbitrary::<u64>() else { return };
-    registry::with(name, Run { start, source }).unwrap_or_else(|| panic!("no algorithm {name}"));
+    let Ok(start) = source.arbitrary::<u64>() else { return 0 };
+    registry::with(name, Run { start, source }).unwrap_or_else(|| panic!("no algorithm {name}"))
 }
 
 struct Run<'a> {
@@ -212,21 +212,24 @@ struct Run<'a> {
 }
 
 impl registry::Visitor for Run<'_> {
-    type Output = ();
+    type Output = usize;
 
-    fn visit<A: ReactionPoint>(mut self) {
-        let Ok((gbps, micros)) = self.source.arbitrary::<(u16, u8)>() else { return };
+    fn visit<A: ReactionPoint>(mut self) -> usize {
+        let Ok((gbps, micros)) = self.source.arbitrary::<(u16, u8)>() else { return 0 };
         let port = Port {
             line_rate: Rate::from_gbps(u32::from(gbps) % 800 + 1),
             mtu: Bytes::new(1_500),
             base_rtt: Nanos::new(u32::from(micros % 100 + 1) * 1_000),
         };
-        let Some(settings) = settings::<A>(&mut self.source, &port) else { return };
+        let Some(settings) = settings::<A>(&mut self.source, &port) else { return 0 };
         let mut bench = Bench::<A>::new(self.start >> 1, port, &settings);
+        let mut count = 0;
         for operation in operations(&mut self.source) {
             bench.operate(&operation);
             bench.counters_add_up();
+            count += 1;
         }
+        count
     }
 }
 

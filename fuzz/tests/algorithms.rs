@@ -10,7 +10,8 @@ use cc_rp::registry;
 #[test]
 fn no_sequence_of_events_breaks_an_invariant_of_any_reaction_point() {
     for entry in registry::ALL {
-        for seed in 0..3_000_u64 {
+        let mut operations = 0;
+        for seed in 0..20_000_u64 {
             println!("{}, seed {seed}", entry.name);
             let mut state = seed;
             let mut draw = || {
@@ -22,7 +23,9 @@ fn no_sequence_of_events_breaks_an_invariant_of_any_reaction_point() {
             };
             let length = draw() % 2_000;
             let bytes: Vec<u8> = (0..length).map(|_| draw() as u8).collect();
-            fuzz::rp_of(entry.name, &bytes);
+            operations += fuzz::rp_of(entry.name, &bytes);
         }
+        println!("{}: {operations} operations", entry.name);
+        assert!(operations >= 300_000, "{}: {operations} operations only", entry.name);
     }
 }
