@@ -39,7 +39,7 @@ impl Connection {
         if packet.version() != Version::V2 {
             return None;
         }
-        let (mut tags, mut tagged) = ([[0; 4]; TAGS], 0);
+        let (mut tags, mut tagged) = ([[0; 4]; TAGS], 0_u8);
         for tag in packet.tags().iter() {
             *tags.get_mut(usize::from(tagged))? = tag.to_bytes();
             tagged = tagged.wrapping_add(1);

@@ -5,7 +5,7 @@ use crate::board::{Act, LogRecord, PacerStore};
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
-use cc_np::NotificationPoint;
+use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use nic::descriptor::Descriptor;
 use nic::layout::TX_FRAME_BYTES;
@@ -86,9 +86,7 @@ impl RateLimiter for Recorder<'_> {
     }
 }
 
-impl Hardware for Recorder<'_> {
-    type Crc = HostCrc;
-
+impl Transmit for Recorder<'_> {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         self.transmit
     }
@@ -97,6 +95,10 @@ impl Hardware for Recorder<'_> {
         let frame = self.transmit.get(..length).unwrap_or_default().to_vec();
         self.acts.push((self.now, Act::Frame(frame)));
     }
+}
+
+impl Hardware for Recorder<'_> {
+    type Crc = HostCrc;
 
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
         let record = LogRecord { kind: kind as u32, now: now.nanos(), index };

@@ -13,7 +13,7 @@ use board::{BUSY, Owned, RxRing, TIMER, TxRing, store};
 use cc_core::params::{ParamError, Settings};
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
-use cc_np::NotificationPoint;
+use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
@@ -39,9 +39,7 @@ impl RateLimiter for Device {
     }
 }
 
-impl Hardware for Device {
-    type Crc = TableCrc;
-
+impl Transmit for Device {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         self.tx.room()
     }
@@ -49,6 +47,10 @@ impl Hardware for Device {
     fn transmit(&mut self, length: usize) {
         self.tx.commit(length);
     }
+}
+
+impl Hardware for Device {
+    type Crc = TableCrc;
 
     #[inline(always)]
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
