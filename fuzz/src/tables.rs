@@ -195,7 +195,9 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
                 table.forget(number.qpn());
                 model.remove(&number.qpn().get());
             }
-            PeerOperation::Sweep(sets) => table.sweep(Instant::from_nanos(now).stamp(), horizon, usize::from(sets) % 3, drop),
+            PeerOperation::Sweep(sets) => {
+                table.sweep(Instant::from_nanos(now).stamp(), horizon, usize::from(sets) % 3, drop)
+            }
             PeerOperation::Wait(wait) => {
                 now = now.saturating_add(wait.get());
                 unswept += wait.get();
