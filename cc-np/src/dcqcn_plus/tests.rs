@@ -69,6 +69,8 @@ struct Bench<const SETS: usize, const WAYS: usize> {
     connections: Contexts,
     ring: Ring,
     now: u64,
+    /// When the engine was last called.
+    called: u64,
 }
 
 fn frame(local: u32, ecn: Ecn, opcode: u8) -> Vec<u8> {
@@ -111,6 +113,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
             connections: Contexts::new(),
             ring: Ring { room: [0; 128], open: true, sent: Vec::new(), rows: BTreeSet::new() },
             now,
+            called: now,
         }
     }
 
@@ -120,10 +123,12 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         let data = frame(local, ecn, opcode::SEND_MIDDLE);
         self.connections.connect(now.stamp(), Qpn::new(local), Connection::of(&roce(&data), remote(local)).unwrap());
         let receipt = Receipt::new(now.stamp(), Some(remote(local)));
+        self.called = self.now;
         self.engine.frame::<TableCrc>(now, &roce(&data), receipt, &mut self.ring)
     }
 
     fn wake(&mut self) -> Cnp {
+        self.called = self.now;
         self.engine.wake::<TableCrc>(Instant::from_nanos(self.now), &self.connections, &mut self.ring)
     }
 
@@ -131,7 +136,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     fn run(&mut self, end: u64) -> Vec<Sent> {
         let mut sent = Vec::new();
         loop {
-            let next = self.now + u64::from(self.engine.next_wake().get());
+            let next = self.next_wake();
             if next > end {
                 self.now = end;
                 return sent;
@@ -140,6 +145,10 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
             self.wake();
             sent.extend(self.take());
         }
+    }
+
+    fn next_wake(&self) -> u64 {
+        self.called + u64::from(self.engine.next_wake().get())
     }
 
     /// The CNPs that have gone out since the last call.
@@ -501,8 +510,7 @@ proptest! {
                 Step::Wait(wait) => {
                     let end = bench.now + wait;
                     while bench.now < end {
-                        let next = (bench.now + u64::from(bench.engine.next_wake().get())).min(end);
-                        bench.now = next;
+                        bench.now = bench.next_wake().min(end);
                         let l = bench.engine.shared().l();
                         bench.wake();
                         for cnp in bench.take() {
