@@ -37,6 +37,7 @@ macro_rules! for_each_rp {
         $consumer! {
             1, 32, dcqcn::Dcqcn;
             3, 24, timely::Timely;
+            7, 24, swift::Swift;
             11, 28, timely_tcd::TimelyTcd;
         }
     };
