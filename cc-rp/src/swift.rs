@@ -40,7 +40,7 @@ mod tests;
 
 pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, ReactionPoint, RpEngine, Signals};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::math::{InverseRoot, Reciprocal};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Delay, Frac, Nanos, Port, Psn, Rate, Stamp};
@@ -107,6 +107,10 @@ impl ReactionPoint for Swift {
 
     fn check(settings: &SwiftSettings, port: &Port) -> Result<Params, ParamError> {
         Params::new(settings, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {
