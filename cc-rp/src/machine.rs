@@ -31,7 +31,7 @@ pub enum Ignored {
 }
 
 /// A congestion-control algorithm at the sender. The value is the state of one flow.
-pub trait ReactionPoint: Copy {
+pub trait ReactionPoint: Copy + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`ReactionPoint::check`] only.
