@@ -63,7 +63,7 @@ impl IntLayout {
 }
 
 /// What one switch port wrote when the packet left it.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Hop {
     /// Speed of the link in Mb/s; zero where the port says none.

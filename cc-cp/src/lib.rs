@@ -36,6 +36,8 @@ macro_rules! for_each_cp {
     ($consumer:ident) => {
         $consumer! {
             1, 8, red::Red;
+            2, 20, tcd::Tcd;
+            3, 8, int::IntPush;
         }
     };
 }
@@ -54,14 +56,19 @@ macro_rules! declare {
 
 for_each_cp!(declare);
 
+pub mod chain;
 pub mod engine;
 pub mod event;
+pub mod lscc;
 pub mod machine;
+pub mod mmu;
 pub mod pcg;
 pub mod registry;
+pub mod swing;
 pub mod verdict;
 
-pub use engine::{CpCounters, CpEngine, CpError};
-pub use event::Packet;
-pub use machine::{CongestionPoint, Cx};
-pub use verdict::Verdict;
+pub use chain::Chain;
+pub use engine::{CpCounters, CpEngine, NoSuchQueue};
+pub use event::{Event, Packet};
+pub use machine::{CongestionPoint, Cx, Stage};
+pub use verdict::{Upstream, Verdict};

@@ -1,13 +1,13 @@
-//! The one trait of a congestion point.
+//! The traits of a congestion point.
 
-use crate::{Packet, Verdict};
+use crate::{Event, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Instant, Port};
 
-/// What a machine sees beside the packet.
+/// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'a, P> {
-    /// The time of the event.
+    /// The time of the event. Never runs backwards.
     pub now: Instant,
     /// The egress port.
     pub port: &'a Port,
@@ -15,12 +15,25 @@ pub struct Cx<'a, P> {
     pub params: &'a P,
 }
 
-/// A congestion-control stage of one egress queue. The value is the state of that queue.
-pub trait CongestionPoint: Copy {
+/// A stage of one egress queue. The value is the state of that queue.
+///
+/// Stages of a [`Chain`](crate::Chain) see the same events and not each other, and what they say is joined, so that
+/// their order makes no difference.
+pub trait Stage: Copy {
+    /// What the machine computes with.
+    type Params;
+
+    /// The state of a queue that has carried nothing. Equal seeds make equal verdicts.
+    fn open(cx: &Cx<'_, Self::Params>, seed: u64) -> Self;
+
+    /// Takes one event of the queue.
+    fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event) -> Verdict;
+}
+
+/// A stage that can be chosen by name and set by a user.
+pub trait CongestionPoint: Stage {
     /// What the user sets.
     type Settings: Settings;
-    /// What the machine computes with; made by [`CongestionPoint::check`] only.
-    type Params;
 
     /// The name on the command line.
     const NAME: &'static str;
@@ -29,10 +42,4 @@ pub trait CongestionPoint: Copy {
 
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
-
-    /// The state of a queue that has carried nothing. Equal seeds make equal verdicts.
-    fn open(cx: &Cx<'_, Self::Params>, seed: u64) -> Self;
-
-    /// A packet leaves the queue.
-    fn dequeue(&mut self, cx: &Cx<'_, Self::Params>, packet: &Packet) -> Verdict;
 }

@@ -8,14 +8,21 @@ const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 const INCREMENT: u64 = 54 << 1 | 1;
 
 /// Uniform 32-bit numbers, the same from the same seed on every target. 8 bytes, no division.
+///
+/// The state is kept in two halves, low half first, so that what holds it needs no alignment beyond a word's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Pcg32(u64);
+pub struct Pcg32([u32; 2]);
 
 impl Pcg32 {
     /// The generator at the start of the sequence that `seed` names.
     pub const fn new(seed: u64) -> Self {
-        Self(Self::step(Self::step(0).wrapping_add(seed)))
+        Self(Self::halves(Self::step(Self::step(0).wrapping_add(seed))))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    const fn halves(state: u64) -> [u32; 2] {
+        [state as u32, (state >> 32) as u32]
     }
 
     const fn step(state: u64) -> u64 {
@@ -26,8 +33,9 @@ impl Pcg32 {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the algorithm keeps the low 32 bits, and five bits of 64")]
     pub const fn draw(&mut self) -> u32 {
-        let state = self.0;
-        self.0 = Self::step(state);
+        let [low, high] = self.0;
+        let state = (high as u64) << 32 | low as u64;
+        self.0 = Self::halves(Self::step(state));
         ((((state >> 18) ^ state) >> 27) as u32).rotate_right((state >> 59) as u32)
     }
 }

@@ -19,9 +19,8 @@
 //!
 //! If forgotten: only the place in the random sequence is lost.
 
-use crate::machine::{CongestionPoint, Cx};
 use crate::pcg::Pcg32;
-use crate::{Packet, Verdict};
+use crate::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Ecn, Mark, Port, Rate};
 
@@ -56,9 +55,24 @@ pub struct Red {
     random: Pcg32,
 }
 
+impl Stage for Red {
+    type Params = Params;
+
+    fn open(_cx: &Cx<'_, Params>, seed: u64) -> Self {
+        Self { random: Pcg32::new(seed) }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
+        match event {
+            Event::Dequeue(packet) => self.mark(cx.params, packet),
+            _ => Verdict::PASS,
+        }
+    }
+}
+
 impl CongestionPoint for Red {
     type Settings = RedSettings;
-    type Params = Params;
 
     const NAME: &'static str = "red";
     const PRESETS: &'static [Preset<RedSettings>] = &[
@@ -107,24 +121,21 @@ impl CongestionPoint for Red {
         };
         Ok(Params { kmin, kmax, slope })
     }
-
-    fn open(_cx: &Cx<'_, Params>, seed: u64) -> Self {
-        Self { random: Pcg32::new(seed) }
-    }
-
-    #[inline]
-    fn dequeue(&mut self, cx: &Cx<'_, Params>, packet: &Packet) -> Verdict {
-        let full = packet.queued > cx.params.kmax;
-        let congested = match packet.ecn {
-            Ecn::NotEct => return Verdict { unmarkable: full, ..Verdict::default() },
-            Ecn::Ce => false,
-            Ecn::Ect0 | Ecn::Ect1 => full || self.strikes(cx.params, packet.queued),
-        };
-        Verdict { mark: if congested { Mark::Congested } else { Mark::None }, ..Verdict::default() }
-    }
 }
 
 impl Red {
+    /// The verdict on a packet that leaves.
+    #[inline]
+    pub(crate) fn mark(&mut self, params: &Params, packet: &Packet) -> Verdict {
+        let full = packet.queued > params.kmax;
+        let congested = match packet.ecn {
+            Ecn::NotEct => return Verdict { unmarkable: full, ..Verdict::PASS },
+            Ecn::Ce => false,
+            Ecn::Ect0 | Ecn::Ect1 => full || self.strikes(params, packet.queued),
+        };
+        Verdict { mark: if congested { Mark::Congested } else { Mark::None }, ..Verdict::PASS }
+    }
+
     /// Draws whether a queue of at most Kmax marks this packet. Up to Kmin nothing is drawn.
     #[inline]
     fn strikes(&mut self, params: &Params, queued: Bytes) -> bool {
@@ -184,7 +195,9 @@ mod tests {
 
         fn verdict(&mut self, queued: u32, ecn: Ecn) -> Verdict {
             let cx = Cx { now: Instant::from_nanos(0), port: &self.port, params: &self.params };
-            self.red.dequeue(&cx, &Packet { bytes: Bytes::new(1_064), queued: Bytes::new(queued), ecn })
+            let queued = Bytes::new(queued);
+            let packet = Packet { bytes: Bytes::new(1_064), queued, port_queued: queued, ecn };
+            self.red.on(&cx, &Event::Dequeue(packet))
         }
 
         fn marks(&mut self, queued: u32, ecn: Ecn) -> bool {
@@ -249,7 +262,7 @@ mod tests {
         for (queued, unmarkable) in [(0, false), (100_000, false), (200_000, false), (200_001, true), (u32::MAX, true)]
         {
             let verdict = bench.verdict(queued, Ecn::NotEct);
-            assert_eq!(verdict, Verdict { mark: Mark::None, unmarkable });
+            assert_eq!(verdict, Verdict { unmarkable, ..Verdict::PASS });
             assert_eq!(verdict.apply(Ecn::NotEct), Ecn::NotEct);
         }
     }

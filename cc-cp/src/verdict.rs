@@ -1,8 +1,21 @@
 //! What a congestion point decides about a packet.
 
-use cc_core::{Ecn, Mark};
+use cc_core::{Ecn, Hop, Mark};
 
-/// The verdict on one packet. Verdicts of several stages join: the strongest mark wins.
+/// What is to be asked of the node upstream. Ordered: a pause beats a resume.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Upstream {
+    /// Nothing new.
+    #[default]
+    AsBefore,
+    /// It may send again.
+    Resume,
+    /// It is to pause.
+    Pause,
+}
+
+/// The verdict on one event.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Verdict {
@@ -11,9 +24,30 @@ pub struct Verdict {
     /// The packet had to be marked, but its sender does not take part in ECN. A lossy class drops it (RFC 3168,
     /// section 5); a lossless class lets it pass.
     pub unmarkable: bool,
+    /// Ask this of the node upstream.
+    pub upstream: Upstream,
+    /// Write this telemetry record into the packet.
+    pub hop: Option<Hop>,
 }
 
 impl Verdict {
+    /// Nothing to be done: the unit of [`Verdict::join`].
+    pub const PASS: Self = Self { mark: Mark::None, unmarkable: false, upstream: Upstream::AsBefore, hop: None };
+
+    /// Both verdicts in one: the strongest mark, a pause before a resume, any record. The order makes no difference,
+    /// and a verdict joined with itself is itself. Of two records, which only two telemetry stages can make, the greater
+    /// by value stays.
+    #[inline]
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        Self {
+            mark: self.mark.max(other.mark),
+            unmarkable: self.unmarkable || other.unmarkable,
+            upstream: self.upstream.max(other.upstream),
+            hop: self.hop.max(other.hop),
+        }
+    }
+
     /// The ECN bits with which a packet that had `ecn` leaves. A mark is raised, never lowered, and a packet
     /// without ECT stays without.
     #[inline]
@@ -29,11 +63,14 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
+
+    const MARKS: [Mark; 3] = [Mark::None, Mark::Undetermined, Mark::Congested];
 
     #[test]
     fn marks_are_raised_and_never_lowered() {
-        let apply = |ecn, mark| Verdict { mark, unmarkable: false }.apply(ecn);
-        for mark in [Mark::None, Mark::Undetermined, Mark::Congested] {
+        let apply = |ecn, mark| Verdict { mark, ..Verdict::PASS }.apply(ecn);
+        for mark in MARKS {
             assert_eq!(apply(Ecn::NotEct, mark), Ecn::NotEct);
             assert_eq!(apply(Ecn::Ce, mark), Ecn::Ce);
         }
@@ -42,5 +79,29 @@ mod tests {
         assert_eq!(apply(Ecn::Ect1, Mark::Undetermined), Ecn::Ect1);
         assert_eq!(apply(Ecn::Ect0, Mark::Congested), Ecn::Ce);
         assert_eq!(apply(Ecn::Ect1, Mark::Congested), Ecn::Ce);
+    }
+
+    #[test]
+    fn joining_is_a_semilattice_over_all_marks_pauses_and_records() {
+        let records = [None, Some(Hop { clock: 1, ..Hop::default() }), Some(Hop { queue: 7, ..Hop::default() })];
+        let mut all = Vec::new();
+        for mark in MARKS {
+            for unmarkable in [false, true] {
+                for upstream in [Upstream::AsBefore, Upstream::Resume, Upstream::Pause] {
+                    all.extend(records.map(|hop| Verdict { mark, unmarkable, upstream, hop }));
+                }
+            }
+        }
+        assert_eq!(all.len(), 54);
+        for &a in &all {
+            assert_eq!(a.join(a), a);
+            assert_eq!(a.join(Verdict::PASS), a);
+            for &b in &all {
+                assert_eq!(a.join(b), b.join(a));
+                for &c in &all {
+                    assert_eq!(a.join(b).join(c), a.join(b.join(c)));
+                }
+            }
+        }
     }
 }

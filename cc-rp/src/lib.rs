@@ -36,6 +36,8 @@ macro_rules! for_each_rp {
     ($consumer:ident) => {
         $consumer! {
             1, 32, dcqcn::Dcqcn;
+            3, 24, timely::Timely;
+            11, 28, timely_tcd::TimelyTcd;
         }
     };
 }
@@ -63,4 +65,4 @@ pub mod registry;
 pub use decision::Decision;
 pub use engine::{RateLimiter, RpCounters, RpEngine, Step};
 pub use event::{Ack, Event, EventMask, Progress, Signals};
-pub use machine::{Cx, Ignored, ReactionPoint};
+pub use machine::{Cx, Ignored, Limits, ReactionPoint};

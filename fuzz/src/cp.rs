@@ -5,7 +5,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use cc_core::params::{ParamError, Settings};
 use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Rate};
 use cc_cp::red::{Red, RedSettings};
-use cc_cp::{CongestionPoint, CpCounters, CpEngine, CpError, Packet, Verdict};
+use cc_cp::{CongestionPoint, CpCounters, CpEngine, NoSuchQueue, Packet, Verdict};
 
 const PORTS: usize = 2;
 const PRIORITIES: usize = 2;
@@ -71,14 +71,12 @@ pub fn cp(data: &[u8]) {
                 configure(&mut switches, &mut model, now, queue, &settings, gbps);
                 continue;
             }
-            Operation::Dequeue { queue, bytes, queued, ecn } => {
-                (queue, Packet { bytes: Bytes::new(bytes), queued: Bytes::new(queued), ecn: Ecn::from_bits(ecn) })
-            }
+            Operation::Dequeue { queue, bytes, queued, ecn } => (queue, packet(bytes, Bytes::new(queued), ecn)),
             Operation::AtThreshold { queue, above, upper, ecn } => {
                 let Some(Some(Queue { kmin, kmax, .. })) = model.get(usize::from(queue)) else { continue };
                 let queued = (if upper { kmax } else { kmin }).saturating_add(u64::from(above));
                 let queued = Bytes::new(u32::try_from(queued).unwrap_or(u32::MAX));
-                (queue, Packet { bytes: Bytes::new(64), queued, ecn: Ecn::from_bits(ecn) })
+                (queue, packet(64, queued, ecn))
             }
         };
         let (port, priority) = (usize::from(queue) / PRIORITIES, usize::from(queue) % PRIORITIES);
@@ -90,11 +88,15 @@ pub fn cp(data: &[u8]) {
                 assert_eq!(switches[0].counters(port, priority), Some(&queue.counters));
             }
             _ => {
-                assert_eq!(verdict, Verdict::default());
+                assert_eq!(verdict, Verdict::PASS);
                 assert_eq!(switches[0].counters(port, priority), None);
             }
         }
     }
+}
+
+fn packet(bytes: u32, queued: Bytes, ecn: u8) -> Packet {
+    Packet { bytes: Bytes::new(bytes), queued, port_queued: queued, ecn: Ecn::from_bits(ecn) }
 }
 
 fn configure(
@@ -108,7 +110,10 @@ fn configure(
     let line_rate = Rate::from_gbps(u32::from(gbps) % 1_600 + 1);
     let link = Port { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
     let (port, priority) = (usize::from(queue) / PRIORITIES, usize::from(queue) % PRIORITIES);
-    let [outcome, _] = switches.each_mut().map(|switch| switch.configure(now, port, priority, &link, settings));
+    let outcome = Red::check(settings, &link).map(|params| {
+        let [outcome, _] = switches.each_mut().map(|switch| switch.configure(now, port, priority, &link, params));
+        outcome
+    });
 
     let in_range = RedSettings::FIELDS
         .iter()
@@ -120,14 +125,14 @@ fn configure(
     };
     let [kmin, kmax] = [settings.kmin, settings.kmax].map(|threshold| u32::try_from(scale(threshold)).ok());
     match (outcome, model.get_mut(usize::from(queue))) {
-        (Ok(()), Some(slot)) => {
+        (Ok(Ok(())), Some(slot)) => {
             let (Some(kmin), Some(kmax)) = (kmin, kmax) else { panic!("{settings:?} at {gbps}: accepted") };
             assert!(in_range && settings.kmin <= settings.kmax, "{settings:?}: accepted");
             let counters = slot.map(|queue| queue.counters).unwrap_or_default();
             *slot = Some(Queue { kmin: kmin.into(), kmax: kmax.into(), counters });
         }
-        (Err(CpError::NoSuchQueue { .. }), None) => {}
-        (Err(CpError::Setting(error)), Some(_)) => match error {
+        (Ok(Err(NoSuchQueue { .. })), None) => {}
+        (Err(error), _) => match error {
             ParamError::OutOfRange(field) => assert!(!in_range, "{}: {settings:?}", field.name),
             ParamError::Conflict { field: "kmin", .. } => assert!(settings.kmin > settings.kmax),
             error => assert!(kmin.is_none() || kmax.is_none(), "{settings:?} at {gbps}: {error}"),

@@ -1,6 +1,6 @@
 use super::*;
-use crate::Signals;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
+use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, TableCrc, Tags, opcode};
 use cc_core::{CnpBody, CnpKind, Ecn, Mark};
@@ -287,7 +287,7 @@ impl Seen {
 }
 
 /// A machine that only remembers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Witness {
     last: Seen,
     at: Instant,
@@ -310,6 +310,10 @@ impl ReactionPoint for Witness {
 
     fn check(_: &NoSettings, _: &Port) -> Result<(), ParamError> {
         Ok(())
+    }
+
+    fn limits(_: &(), port: &Port) -> Limits {
+        Limits { rate: Rate::from_gbps(1), window: port.mtu, hold: Nanos::ZERO }
     }
 
     fn open(cx: &Cx<'_, ()>) -> Self {

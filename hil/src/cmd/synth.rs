@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         payload: args.payload,
         message: args.message,
         duration,
+        pauses: None,
         seed: args.seed,
     };
     let rp = preset(Rp::PRESETS, &args.preset)?;
@@ -66,7 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = || args.output.display().to_string();
     let mut file = Writer::create(&args.output, &["receiver"])?;
     let summary = scenario
-        .run::<Rp, Np>(&rp, &np, &red, &mut |time, frame| Ok(file.write(0, START + time, frame, frame.len() as u32)?))
+        .run::<Rp, Np, Red>(&rp, &np, |port| Red::check(&red, port), &mut |time, frame| {
+            Ok(file.write(0, START + time, frame, frame.len() as u32)?)
+        })
         .with_context(name)?;
     file.finish().with_context(name)?;
     println!(

@@ -1,24 +1,42 @@
 //! A host: one NIC port with the library's engines, and an application that always has more to send.
 
-use super::packet::{Body, CnpFrame, Flow, Packet};
+use super::packet::{Body, Flow, Packet};
+use super::switch::DATA;
 use super::{Link, Picos, instant};
 use cc_core::params::ParamError;
 use cc_core::table::Handle;
-use cc_core::wire::{Roce, opcode};
-use cc_core::{Bytes, CnpHint, Ecn, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::wire::Roce;
+use cc_core::wire::opcode::{self, Class};
+use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::{Cnp, NpEngine};
-use cc_rp::{RateLimiter, RpEngine};
+use cc_rp::{Progress, RateLimiter, RpEngine};
 use nic::layout::TX_FRAME_BYTES;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// QPs that a host's reaction point can hold.
 const QPS: usize = 64;
 
-/// The hosts of the fabric pace by the engine's own pacer, so a decision needs no further device.
-struct NoDevice;
+/// What the reaction point has decided of each slot, beside the rate: that is the engine's own pacer's business.
+struct Limits {
+    /// When the decision being written was taken.
+    now: Picos,
+    slots: Vec<Limit>,
+}
 
-impl RateLimiter for NoDevice {
-    fn set(&mut self, _index: u16, _rate: Rate, _window: Bytes, _hold: Nanos) {}
+#[derive(Clone, Copy)]
+struct Limit {
+    /// Bytes that may be in flight.
+    window: u32,
+    /// Nothing leaves before.
+    held_until: Picos,
+}
+
+impl RateLimiter for Limits {
+    fn set(&mut self, index: u16, _rate: Rate, window: Bytes, hold: Nanos) {
+        let held_until = self.now + Picos::from(hold.get()) * 1_000;
+        self.slots[usize::from(index)] = Limit { window: window.get(), held_until };
+    }
 }
 
 /// A flow that this host sends.
@@ -31,6 +49,8 @@ struct Sending {
     left: u32,
     /// When the pacer lets the next packet go.
     due: Picos,
+    /// Packets that are not acknowledged, with the times at which they were sent.
+    unacknowledged: VecDeque<(Psn, Picos)>,
 }
 
 /// What a message looks like.
@@ -49,6 +69,7 @@ pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     link: Link,
     messages: Messages,
     sending: Vec<Sending>,
+    limits: Limits,
     control: VecDeque<Packet>,
     /// When the cable is free.
     free: Picos,
@@ -73,6 +94,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             link,
             messages,
             sending: Vec::new(),
+            limits: Limits { now: 0, slots: vec![Limit { window: u32::MAX, held_until: 0 }; QPS] },
             control: VecDeque::new(),
             free: 0,
             look: None,
@@ -83,12 +105,19 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
     /// Begins to send on a flow. `false` when the reaction point has no room.
     pub(super) fn open(&mut self, now: Picos, index: usize, flow: &Flow) -> bool {
-        let Some(handle) = self.rp.open(instant(now), 3, &mut NoDevice) else { return false };
+        self.limits.now = now;
+        let Some(handle) = self.rp.open(instant(now), DATA, &mut self.limits) else { return false };
         if self.rp.bind(handle, flow.sender_qpn).is_err() {
             return false;
         }
-        let left = self.messages.packets;
-        self.sending.push(Sending { flow: index, handle, next_psn: flow.first_psn, left, due: now });
+        self.sending.push(Sending {
+            flow: index,
+            handle,
+            next_psn: flow.first_psn,
+            left: self.messages.packets,
+            due: now,
+            unacknowledged: VecDeque::new(),
+        });
         true
     }
 
@@ -97,16 +126,31 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         self.control.push_back(packet);
     }
 
-    /// A CNP for one of this host's flows has arrived.
-    pub(super) fn notified(&mut self, now: Picos, qpn: Qpn, hint: CnpHint) {
-        self.rp.cnp(instant(now), qpn, hint, &mut NoDevice);
+    /// A frame for one of this host's flows has arrived: a CNP or an acknowledgement.
+    pub(super) fn answered(&mut self, now: Picos, flow: usize, roce: &Roce<'_>) {
+        let mut progress = Progress::default();
+        if roce.info.class() == Class::Ack
+            && let Some(sending) = self.sending.iter_mut().find(|sending| sending.flow == flow)
+        {
+            let (mut packets, mut sent) = (0, None);
+            while let Some(&(psn, at)) = sending.unacknowledged.front()
+                && !psn.is_after(roce.bth.psn)
+            {
+                sending.unacknowledged.pop_front();
+                (packets, sent) = (packets + 1, Some(at));
+            }
+            progress.acked = Bytes::new(packets * self.messages.frame_bytes);
+            progress.rtt = sent.map(|at| Nanos::new(((now - at) / 1_000) as u32));
+        }
+        self.limits.now = now;
+        self.rp.frame(instant(now), roce, progress, &mut self.limits);
     }
 
     /// A data packet has arrived; `None` unless the notification point answers with a CNP.
-    pub(super) fn received(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) -> Option<CnpFrame> {
+    pub(super) fn received(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) -> Option<Rc<[u8]>> {
         let mut bytes = [0; TX_FRAME_BYTES];
         match self.np.frame::<crate::crc::HostCrc>(instant(now), roce, Some(remote), &mut bytes).cnp {
-            Cnp::Written(length) => Some(CnpFrame { bytes, length }),
+            Cnp::Written(length) => Some(Rc::from(&bytes[..length])),
             _ => None,
         }
     }
@@ -119,7 +163,8 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
     /// Lets the engines do what has fallen due. Answers when they want to be called next.
     pub(super) fn wake(&mut self, now: Picos) -> Picos {
-        while self.rp.wake(instant(now), &mut NoDevice).is_some() || self.rp.next_wake() == Nanos::ZERO {}
+        self.limits.now = now;
+        while self.rp.wake(instant(now), &mut self.limits).is_some() || self.rp.next_wake() == Nanos::ZERO {}
         self.np.wake(instant(now));
         self.next_wake(now)
     }
@@ -139,11 +184,21 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             self.free = now + self.link.serialisation(packet.frame_bytes);
             return Ok((packet, self.free));
         }
-        let Some(sending) = self.sending.iter_mut().min_by_key(|sending| sending.due) else { return Err(None) };
-        if sending.due > now {
-            return Err(Some(sending.due));
+        let frame_bytes = self.messages.frame_bytes;
+        let limits = &self.limits.slots;
+        let due = |sending: &Sending| {
+            let Limit { window, held_until } = limits[usize::from(sending.handle.index())];
+            let in_flight = sending.unacknowledged.len() as u32 * frame_bytes;
+            // A window below one packet lets one go at a time, as fast as the pacer does.
+            let open = in_flight == 0 || in_flight.saturating_add(frame_bytes) <= window;
+            open.then(|| sending.due.max(held_until))
+        };
+        let next = self.sending.iter_mut().filter_map(|sending| due(sending).map(|due| (due, sending)));
+        let Some((due, sending)) = next.min_by_key(|&(due, _)| due) else { return Err(None) };
+        if due > now {
+            return Err(Some(due));
         }
-        let Messages { packets, frame_bytes, .. } = self.messages;
+        let packets = self.messages.packets;
         let opcode = match (sending.left == packets, sending.left == 1) {
             (true, true) => opcode::SEND_ONLY,
             (true, false) => opcode::SEND_FIRST,
@@ -159,9 +214,11 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             frame_bytes,
         };
         sending.next_psn = psn.plus(1);
+        sending.unacknowledged.push_back((psn, now));
         sending.left = if sending.left == 1 { packets } else { sending.left - 1 };
         let bytes = Bytes::new(frame_bytes);
-        self.rp.sent(instant(now), sending.handle, psn, bytes, &mut NoDevice);
+        self.limits.now = now;
+        self.rp.sent(instant(now), sending.handle, psn, bytes, &mut self.limits);
         let wait = self.rp.depart(instant(now), sending.handle, bytes).unwrap_or(Nanos::MAX);
         sending.due = (now / 1_000 + Picos::from(wait.get())) * 1_000;
         self.free = now + self.link.serialisation(frame_bytes);

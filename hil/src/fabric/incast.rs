@@ -2,15 +2,17 @@
 
 use super::agenda::Agenda;
 use super::host::{Host, Messages};
-use super::packet::{self, Body, Flow, Packet};
-use super::switch::{PORTS, Switch};
+use super::packet::{self, Body, Control, Flow, Packet};
+use super::switch::{DATA, PORTS, Switch};
 use super::{Link, Picos, instant};
-use crate::crc::HostCrc;
 use crate::random::SplitMix;
-use anyhow::{Context, Result, ensure};
-use cc_core::wire::{self, Packet as Parsed, cm};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use cc_core::params::ParamError;
+use cc_core::wire::pfc::Quantum;
+use cc_core::wire::{self, Packet as Parsed, Roce, cm};
 use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
-use cc_cp::red::RedSettings;
+use cc_cp::Stage;
+use std::rc::Rc;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +29,19 @@ pub struct Incast {
     pub message: u32,
     /// How long the senders send.
     pub duration: Nanos,
+    /// How often and for how long the receiver pauses its port by PFC, if it does.
+    pub pauses: Option<Pauses>,
     /// Chooses start times, first sequence numbers and marks.
     pub seed: u64,
+}
+
+/// A receiver that cannot keep up: it pauses its port again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Pauses {
+    /// From the start of one pause to that of the next.
+    pub every: Nanos,
+    /// How long a pause lasts, shorter than that.
+    pub length: Nanos,
 }
 
 /// What came of a run.
@@ -59,13 +72,19 @@ enum Event {
     AtHost(Packet),
     /// A connection's senders begin.
     Start(usize),
+    /// The receiver pauses its port.
+    Pause,
+    /// The pause reaches the switch: it holds for so long.
+    Paused(Nanos),
+    /// A pause of the receiver's port may be over.
+    Resume,
 }
 
-struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
+struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage> {
     scenario: Incast,
     flows: Vec<Flow>,
     hosts: Vec<Host<R, N>>,
-    switch: Switch,
+    switch: Switch<S>,
     link: Link,
     agenda: Agenda<Event>,
     tap: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
@@ -80,11 +99,11 @@ impl Incast {
     ///
     /// # Errors
     /// Settings that do not fit the port or each other, and whatever the tap says.
-    pub fn run<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint>(
+    pub fn run<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy>>(
         &self,
         rp: &R::Settings,
         np: &N::Settings,
-        red: &RedSettings,
+        stages: impl FnOnce(&Port) -> Result<S::Params, ParamError>,
         tap: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Summary> {
         ensure!((1..PORTS).contains(&self.senders), "{} senders: expected 1 to {}", self.senders, PORTS - 1);
@@ -103,17 +122,9 @@ impl Incast {
                 first_psn: if sender == 0 { Psn::new(0x00ff_ff80) } else { Psn::new(random.draw() as u32) },
             })
             .collect();
-        let first = Packet {
-            flow: 0,
-            to: receiver,
-            body: Body::Data { opcode: wire::opcode::SEND_MIDDLE, psn: Psn::new(0) },
-            ecn: Ecn::Ect0,
-            frame_bytes: 0,
-        };
         let mut frame = vec![0; 4_400];
-        let frame_bytes = packet::frame(&flows[0], &first, self.payload, &mut [0; cm::DATAGRAM_LEN])
-            .emit::<HostCrc>(&mut frame)
-            .map_err(|error| anyhow::anyhow!("cannot build a data frame: {error:?}"))? as u32;
+        let (flow, middle) = (&flows[0], wire::opcode::SEND_MIDDLE);
+        let frame_bytes = packet::data(flow, middle, flow.first_psn, Ecn::Ect0, self.payload, &mut frame)? as u32;
         let link = Link { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
         // Twice there and back through the switch, which stores each packet once.
         let base_rtt = (4 * link.delay + 2 * link.serialisation(frame_bytes)).div_ceil(1_000);
@@ -125,44 +136,33 @@ impl Incast {
         let messages = Messages { frame_bytes, packets: self.message };
         let host = |_| Host::<R, N>::new(link, port, messages, rp, np);
         let hosts = (0..=receiver).map(host).collect::<Result<_, _>>()?;
-        let switch = Switch::new(receiver + 1, link, &port, red, self.seed)?;
+        let params = stages(&port).map_err(|error| anyhow!("{error}"))?;
+        let switch = Switch::<S>::new(receiver + 1, link, &port, params, self.seed)?;
         let summary = Summary::default();
         let mut run = Run { scenario: *self, flows, hosts, switch, link, agenda: Agenda::new(), tap, frame, summary };
-        run.connect(&mut random);
+        run.connect(&mut random)?;
+        if let Some(pauses) = self.pauses {
+            ensure!(pauses.length < pauses.every, "pauses are longer than the time from one to the next");
+            run.agenda.add(Picos::from(pauses.every.get()) * 1_000, Event::Pause);
+        }
         run.play()?;
         Ok(Summary { longest_queue: run.switch.longest, ..run.summary })
     }
 }
 
-impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
+impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy>> Run<'_, R, N, S> {
     /// Each sender asks for its connection within the first microsecond; data follows the handshake.
-    fn connect(&mut self, random: &mut SplitMix) {
+    fn connect(&mut self, random: &mut SplitMix) -> Result<()> {
         for index in 0..self.flows.len() {
             let flow = self.flows[index];
             let (local_id, local_qpn, starting_psn) = (index as u32 + 1, flow.sender_qpn, flow.first_psn);
             let request = cm::Message::Request { local_id, local_qpn, starting_psn };
             let at = random.draw() % 1_000_000;
-            let host = flow.sender;
-            let packet = self.control(index, flow.receiver, Body::Handshake(request), Ecn::NotEct);
-            self.hosts[host].send(packet);
-            self.look(host, at);
+            let frame = packet::control(&flow, flow.receiver, Control::Handshake(request))?;
+            self.hosts[flow.sender].send(Packet::control(index, flow.receiver, frame));
+            self.look(flow.sender, at);
         }
-    }
-
-    fn control(&self, flow: usize, to: usize, body: Body, ecn: Ecn) -> Packet {
-        let mut packet = Packet { flow, to, body, ecn, frame_bytes: 0 };
-        packet.frame_bytes = match body {
-            Body::Cnp { frame } => frame.length as u32,
-            // The emitted length; the tap's buffer is at hand only later, so build it once here.
-            _ => {
-                let mut buffer = [0; 512];
-                let mut datagram = [0; cm::DATAGRAM_LEN];
-                packet::frame(&self.flows[flow], &packet, 0, &mut datagram)
-                    .emit::<HostCrc>(&mut buffer)
-                    .map_or(0, |length| length as u32)
-            }
-        };
-        packet
+        Ok(())
     }
 
     /// Schedules a look at a host's queues, unless an earlier one is scheduled.
@@ -181,8 +181,9 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
                 Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host),
                 Event::Wake(_) => {} // overtaken by an earlier wake
                 Event::AtSwitch(packet) => {
+                    let port = packet.to;
                     if self.switch.enqueue(packet) {
-                        self.forward(now, packet.to);
+                        self.forward(now, port);
                     }
                 }
                 Event::Free(port) => self.forward(now, port),
@@ -192,6 +193,16 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
                     ensure!(self.hosts[flow.sender].open(now, index, &flow), "a host has no room for flow {index}");
                     self.wake(now, flow.sender);
                     self.look(flow.sender, now);
+                }
+                Event::Pause => self.pause(now)?,
+                Event::Paused(time) => {
+                    let over = self.switch.pause(now, self.receiver(), time);
+                    self.agenda.add(over, Event::Resume);
+                }
+                Event::Resume => {
+                    if self.switch.resume(now, self.receiver()) {
+                        self.forward(now, self.receiver());
+                    }
                 }
             }
         }
@@ -240,23 +251,23 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
         if host == flow.receiver {
             return self.received(now, packet);
         }
-        match packet.body {
-            Body::Cnp { frame } => {
-                let parsed = wire::parse(&frame.bytes[..frame.length], frame.length);
-                if let Ok(Parsed::Roce(roce)) = parsed {
-                    self.hosts[host].notified(now, roce.bth.dest_qp, roce.cnp().unwrap_or_default());
-                    let next = self.hosts[host].next_wake(now);
-                    self.rearm(host, next);
-                }
-            }
-            Body::Handshake(cm::Message::Reply { local_id, remote_id, .. }) => {
+        let Body::Control(frame) = packet.body else { return Ok(()) };
+        let roce = roce(&frame)?;
+        match cm::Message::parse(&roce) {
+            Some(cm::Message::Reply { local_id, remote_id, .. }) => {
                 let ready = cm::Message::ReadyToUse { local_id: remote_id, remote_id: local_id };
-                let packet = self.control(packet.flow, flow.receiver, Body::Handshake(ready), Ecn::NotEct);
-                self.hosts[host].send(packet);
+                let frame = packet::control(&flow, flow.receiver, Control::Handshake(ready))?;
+                self.hosts[host].send(Packet::control(packet.flow, flow.receiver, frame));
                 self.look(host, now);
                 self.agenda.add(now, Event::Start(packet.flow));
             }
-            Body::Ack { .. } | Body::Data { .. } | Body::Handshake(_) => {}
+            Some(_) => {}
+            None => {
+                self.hosts[host].answered(now, packet.flow, &roce);
+                let next = self.hosts[host].next_wake(now);
+                self.rearm(host, next);
+                self.look(host, now);
+            }
         }
         Ok(())
     }
@@ -264,59 +275,76 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     /// A packet reaches the receiver: the tap sees it, and what the receiver answers.
     fn received(&mut self, now: Picos, packet: Packet) -> Result<()> {
         let flow = self.flows[packet.flow];
-        let host = flow.receiver;
-        let length = self.emit(&packet)?;
-        (self.tap)(instant(now).nanos(), &self.frame[..length])?;
-        self.summary.frames += 1;
         match packet.body {
             Body::Data { opcode, psn } => {
+                let length = packet::data(&flow, opcode, psn, packet.ecn, self.scenario.payload, &mut self.frame)?;
+                let frame = &self.frame[..length];
+                (self.tap)(instant(now).nanos(), frame)?;
+                self.summary.frames += 1;
                 self.summary.data += 1;
                 self.summary.marked += u64::from(packet.ecn == Ecn::Ce);
-                let parsed = wire::parse(&self.frame[..length], length);
-                let Ok(Parsed::Roce(roce)) = parsed else {
-                    anyhow::bail!("a frame of ours does not parse: {parsed:?}")
-                };
-                if let Some(frame) = self.hosts[host].received(now, &roce, flow.sender_qpn) {
+                if let Some(cnp) = self.hosts[flow.receiver].received(now, &roce(frame)?, flow.sender_qpn) {
                     self.summary.cnps += 1;
-                    self.answer(now, packet.flow, Body::Cnp { frame }, Ecn::Ect0)?;
+                    self.answer(now, packet.flow, cnp)?;
                 }
                 if wire::opcode::info(opcode).last() {
-                    let messages = self.hosts[host].complete();
-                    self.answer(now, packet.flow, Body::Ack { psn, messages }, Ecn::Ect0)?;
+                    let messages = self.hosts[flow.receiver].complete();
+                    self.reply(now, packet.flow, Control::Ack { psn, messages })?;
                 }
             }
-            Body::Handshake(cm::Message::Request { local_id, .. }) => {
-                let (local_qpn, starting_psn) = (flow.receiver_qpn, flow.first_psn);
-                let reply =
-                    cm::Message::Reply { local_id: 0x100 + local_id, remote_id: local_id, local_qpn, starting_psn };
-                self.answer(now, packet.flow, Body::Handshake(reply), Ecn::NotEct)?;
+            Body::Control(frame) => {
+                (self.tap)(instant(now).nanos(), &frame)?;
+                self.summary.frames += 1;
+                if let Some(cm::Message::Request { local_id, .. }) = cm::Message::parse(&roce(&frame)?) {
+                    let (local_qpn, starting_psn) = (flow.receiver_qpn, flow.first_psn);
+                    let (local_id, remote_id) = (0x100 + local_id, local_id);
+                    let reply = cm::Message::Reply { local_id, remote_id, local_qpn, starting_psn };
+                    self.reply(now, packet.flow, Control::Handshake(reply))?;
+                }
             }
-            Body::Ack { .. } | Body::Cnp { .. } | Body::Handshake(_) => {}
         }
         Ok(())
     }
 
+    /// The receiver's transport says something.
+    fn reply(&mut self, now: Picos, flow: usize, control: Control) -> Result<()> {
+        let to = self.flows[flow].sender;
+        self.answer(now, flow, packet::control(&self.flows[flow], to, control)?)
+    }
+
     /// The receiver sends something back: the tap sees it at once, the cable takes it when it is free.
-    fn answer(&mut self, now: Picos, flow: usize, body: Body, ecn: Ecn) -> Result<()> {
+    fn answer(&mut self, now: Picos, flow: usize, frame: Rc<[u8]>) -> Result<()> {
         let Flow { sender, receiver, .. } = self.flows[flow];
-        let packet = self.control(flow, sender, body, ecn);
-        let length = self.emit(&packet)?;
-        (self.tap)(instant(now).nanos(), &self.frame[..length])?;
+        (self.tap)(instant(now).nanos(), &frame)?;
         self.summary.frames += 1;
-        self.hosts[receiver].send(packet);
+        self.hosts[receiver].send(Packet::control(flow, sender, frame));
         self.look(receiver, now);
         Ok(())
     }
 
-    /// Writes the frame of a packet into the buffer and answers its length.
-    fn emit(&mut self, packet: &Packet) -> Result<usize> {
-        if let Body::Cnp { frame } = packet.body {
-            self.frame[..frame.length].copy_from_slice(&frame.bytes[..frame.length]);
-            return Ok(frame.length);
-        }
-        let mut datagram = [0; cm::DATAGRAM_LEN];
-        packet::frame(&self.flows[packet.flow], packet, self.scenario.payload, &mut datagram)
-            .emit::<HostCrc>(&mut self.frame)
-            .map_err(|error| anyhow::anyhow!("cannot build a frame: {error:?}"))
+    /// The receiver pauses its port. A PFC frame waits for no other; it ends at the switch.
+    fn pause(&mut self, now: Picos) -> Result<()> {
+        let Some(Pauses { every, length }) = self.scenario.pauses else { return Ok(()) };
+        let quantum = Quantum::at(Rate::from_gbps(self.scenario.gbps));
+        let frame = packet::pause(self.receiver(), DATA, quantum.quanta(length))?;
+        (self.tap)(instant(now).nanos(), &frame)?;
+        self.summary.frames += 1;
+        let arrives = now + self.link.serialisation(frame.len() as u32) + self.link.delay;
+        self.agenda.add(arrives, Event::Paused(quantum.pause(quantum.quanta(length))));
+        self.agenda.add(now + Picos::from(every.get()) * 1_000, Event::Pause);
+        Ok(())
+    }
+
+    /// The host that all others send to.
+    fn receiver(&self) -> usize {
+        self.scenario.senders
+    }
+}
+
+/// Reads a frame of the fabric's own making.
+fn roce(frame: &[u8]) -> Result<Roce<'_>> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Parsed::Roce(roce)) => Ok(roce),
+        parsed => bail!("a frame of ours does not parse: {parsed:?}"),
     }
 }

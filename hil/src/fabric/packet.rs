@@ -1,9 +1,11 @@
 //! Packets in flight: what the fabric must know of them, and the frames they stand for.
 
-use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Tags, cm, opcode};
+use crate::crc::HostCrc;
+use anyhow::{Result, anyhow};
+use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Tags, cm, opcode};
 use cc_core::{Ecn, Psn, Qpn};
-use nic::layout::TX_FRAME_BYTES;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 
 /// A connection between two hosts.
 #[derive(Clone, Copy, Debug)]
@@ -21,27 +23,25 @@ pub(super) struct Flow {
 }
 
 /// What a packet carries.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Body {
     /// A part of a SEND message, with this opcode.
     Data { opcode: u8, psn: Psn },
+    /// Anything else: the very frame.
+    Control(Rc<[u8]>),
+}
+
+/// What a host sends beside data, of its transport's own making; what the engines write is a frame already.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Control {
     /// Everything up to `psn` has arrived.
     Ack { psn: Psn, messages: u32 },
-    /// A congestion notification: the very frame that the receiver's engine wrote, by its length.
-    Cnp { frame: CnpFrame },
     /// A step of the connection's handshake.
     Handshake(cm::Message),
 }
 
-/// A CNP as the notification point wrote it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CnpFrame {
-    pub(super) bytes: [u8; TX_FRAME_BYTES],
-    pub(super) length: usize,
-}
-
 /// A packet in flight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Packet {
     /// Index of its flow.
     pub(super) flow: usize,
@@ -56,6 +56,12 @@ pub(super) struct Packet {
 }
 
 impl Packet {
+    /// A frame of a flow that is no data.
+    pub(super) fn control(flow: usize, to: usize, frame: Rc<[u8]>) -> Self {
+        let frame_bytes = frame.len() as u32;
+        Self { flow, to, body: Body::Control(frame), ecn: Ecn::NotEct, frame_bytes }
+    }
+
     /// Data waits its turn; everything else goes ahead of it.
     pub(super) fn is_data(&self) -> bool {
         matches!(self.body, Body::Data { .. })
@@ -80,47 +86,64 @@ fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// The frame of a packet of `flow`, but for a CNP, which is one already. `payload` is what a data packet carries.
-pub(super) fn frame<'a>(
-    flow: &Flow,
-    packet: &Packet,
-    payload: u32,
-    datagram: &'a mut [u8; cm::DATAGRAM_LEN],
-) -> Frame<'a> {
-    let forward = packet.to == flow.receiver;
+/// Headers of a frame of `flow` to `to`.
+fn headers(flow: &Flow, to: usize) -> Frame<'static> {
+    let forward = to == flow.receiver;
     let from = if forward { flow.sender } else { flow.receiver };
     let dest_qp = if forward { flow.receiver_qpn } else { flow.sender_qpn };
-    let bth = Bth { partition: 0xffff, dest_qp, ..Bth::default() };
-    let mut extensions = Extensions::default();
-    let (bth, payload): (Bth, &'a [u8]) = match packet.body {
-        Body::Data { opcode, psn } => {
-            (Bth { opcode, psn, ack_request: opcode::info(opcode).last(), ..bth }, &ZEROS[..payload as usize])
-        }
-        Body::Ack { psn, messages } => {
-            extensions.aeth = Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() };
-            (Bth { opcode: opcode::ACKNOWLEDGE, psn, ..bth }, &[])
-        }
-        Body::Handshake(message) => {
-            let (bth, headers) = cm::headers(Psn::new(0));
-            extensions = headers;
-            if let Ok(bytes) = message.emit() {
-                *datagram = bytes;
-            }
-            (bth, datagram)
-        }
-        Body::Cnp { .. } => (Bth { opcode: opcode::CNP, becn: true, ..bth }, &[]),
-    };
     Frame {
-        destination: mac(packet.to),
+        destination: mac(to),
         source: mac(from),
         tags: Tags::default(),
-        addresses: Addresses::V4 { source: address(from), destination: address(packet.to) },
-        dscp: if packet.is_data() { DATA_DSCP } else { CnpMarking::default().dscp },
-        ecn: packet.ecn,
+        addresses: Addresses::V4 { source: address(from), destination: address(to) },
+        dscp: CnpMarking::default().dscp,
+        ecn: Ecn::NotEct,
         hop_limit: 64,
         udp_source: 0xc000 | (flow.sender_qpn.get() & 0x3fff) as u16,
-        bth,
-        extensions,
-        payload,
+        bth: Bth { partition: 0xffff, dest_qp, ..Bth::default() },
+        extensions: Extensions::default(),
+        payload: &[],
     }
+}
+
+/// Writes the frame of a data packet with so many bytes of payload, and answers its length.
+pub(super) fn data(flow: &Flow, opcode: u8, psn: Psn, ecn: Ecn, payload: u32, buffer: &mut [u8]) -> Result<usize> {
+    let head = headers(flow, flow.receiver);
+    let bth = Bth { opcode, psn, ack_request: opcode::info(opcode).last(), ..head.bth };
+    let frame = Frame { dscp: DATA_DSCP, ecn, bth, payload: &ZEROS[..payload as usize], ..head };
+    frame.emit::<HostCrc>(buffer).map_err(|error| anyhow!("cannot build a data frame: {error:?}"))
+}
+
+/// The frame of what a host's transport says to `to`.
+pub(super) fn control(flow: &Flow, to: usize, control: Control) -> Result<Rc<[u8]>> {
+    let head = headers(flow, to);
+    let datagram;
+    let frame = match control {
+        Control::Ack { psn, messages } => Frame {
+            ecn: Ecn::Ect0,
+            bth: Bth { opcode: opcode::ACKNOWLEDGE, psn, ..head.bth },
+            extensions: Extensions {
+                aeth: Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() },
+                ..Extensions::default()
+            },
+            ..head
+        },
+        Control::Handshake(message) => {
+            let (bth, extensions) = cm::headers(Psn::new(0));
+            datagram = message.emit().map_err(|error| anyhow!("cannot build a handshake: {error:?}"))?;
+            Frame { bth, extensions, payload: &datagram, ..head }
+        }
+    };
+    let mut buffer = [0; 512];
+    let length = frame.emit::<HostCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a frame: {error:?}"))?;
+    Ok(Rc::from(&buffer[..length]))
+}
+
+/// A PFC frame of the host at the end of a port, which pauses the port's data or, with no quanta, resumes it.
+pub(super) fn pause(host: usize, priority: u8, quanta: u16) -> Result<Rc<[u8]>> {
+    let mut pfc = Pfc { enabled: 1 << priority, ..Pfc::default() };
+    pfc.quanta[usize::from(priority)] = quanta;
+    let mut buffer = [0; 64];
+    let length = pfc.emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
+    Ok(Rc::from(&buffer[..length]))
 }

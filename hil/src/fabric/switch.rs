@@ -2,39 +2,41 @@
 
 use super::packet::Packet;
 use super::{Link, Picos, instant};
-use cc_core::{Bytes, Port};
-use cc_cp::engine::{CpEngine, CpError};
-use cc_cp::red::{Red, RedSettings};
+use anyhow::Result;
+use cc_core::{Bytes, Nanos, Port};
+use cc_cp::{CpEngine, Stage};
 use std::collections::VecDeque;
 
 /// Ports that a switch can have.
 pub(super) const PORTS: usize = 64;
 /// Priority of data; the other queue, of ACKs and CNPs, is served first and never marked.
-const DATA: usize = 3;
+pub(super) const DATA: u8 = 3;
 
 #[derive(Debug, Default)]
 struct Egress {
     control: VecDeque<Packet>,
     data: VecDeque<Packet>,
     data_bytes: u32,
+    /// Data waits until then.
+    paused_until: Picos,
     busy: bool,
 }
 
 /// An output-queued switch.
-pub(super) struct Switch {
+pub(super) struct Switch<S: Stage> {
     ports: Vec<Egress>,
     link: Link,
-    congestion: Box<CpEngine<Red, PORTS, 8>>,
+    congestion: Box<CpEngine<S, PORTS, 8>>,
     /// The longest data queue seen, in bytes.
     pub(super) longest: u32,
 }
 
-impl Switch {
-    /// A switch with so many ports of one speed, each marking by these settings.
-    pub(super) fn new(ports: usize, link: Link, port: &Port, red: &RedSettings, seed: u64) -> Result<Self, CpError> {
+impl<S: Stage<Params: Copy>> Switch<S> {
+    /// A switch with so many ports of one speed, each of whose data queues has these stages.
+    pub(super) fn new(ports: usize, link: Link, port: &Port, params: S::Params, seed: u64) -> Result<Self> {
         let mut congestion = Box::new(CpEngine::new(seed));
         for index in 0..ports {
-            congestion.configure(instant(0), index, DATA, port, red)?;
+            congestion.configure(instant(0), index, usize::from(DATA), port, params)?;
         }
         let ports = (0..ports).map(|_| Egress::default()).collect();
         Ok(Self { ports, link, congestion, longest: 0 })
@@ -59,12 +61,18 @@ impl Switch {
         let egress = &mut self.ports[port];
         let packet = match egress.control.pop_front() {
             Some(packet) => packet,
+            None if now < egress.paused_until => {
+                egress.busy = false;
+                return None;
+            }
             None => match egress.data.pop_front() {
                 Some(mut packet) => {
                     let queued = Bytes::new(egress.data_bytes);
                     egress.data_bytes -= packet.frame_bytes;
-                    let seen = cc_cp::Packet { bytes: Bytes::new(packet.frame_bytes), queued, ecn: packet.ecn };
-                    packet.ecn = self.congestion.dequeue(instant(now), port, DATA, &seen).apply(packet.ecn);
+                    let bytes = Bytes::new(packet.frame_bytes);
+                    let seen = cc_cp::Packet { bytes, queued, port_queued: queued, ecn: packet.ecn };
+                    packet.ecn =
+                        self.congestion.dequeue(instant(now), port, usize::from(DATA), &seen).apply(packet.ecn);
                     packet
                 }
                 None => {
@@ -74,5 +82,20 @@ impl Switch {
             },
         };
         Some((now + self.link.serialisation(packet.frame_bytes), packet))
+    }
+
+    /// The host at a port pauses its data for so long, or resumes it (zero). Answers when to call [`Switch::resume`].
+    pub(super) fn pause(&mut self, now: Picos, port: usize, time: Nanos) -> Picos {
+        let egress = &mut self.ports[port];
+        egress.paused_until = now + Picos::from(time.get()) * 1_000;
+        let queued = Bytes::new(egress.data_bytes);
+        self.congestion.pause(instant(now), port, usize::from(DATA), time, queued);
+        egress.paused_until
+    }
+
+    /// A pause may be over. Answers whether the port is idle: then call [`Switch::transmit`].
+    pub(super) fn resume(&mut self, now: Picos, port: usize) -> bool {
+        let egress = &mut self.ports[port];
+        now >= egress.paused_until && !std::mem::replace(&mut egress.busy, true)
     }
 }

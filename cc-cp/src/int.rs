@@ -1,0 +1,164 @@
+//! In-band telemetry: what a switch port writes into the packets that leave it.
+//!
+//! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 4.2 and Fig. 7: the port's speed, its
+//! clock, the bytes that it has sent before this packet, and what stays queued behind it. PowerTCP reads the same.
+//!
+//! Two forms, see [`IntLayout`]. The compact one's units are multiplied by `int_multi`, for speeds at which its fields
+//! would wrap too soon; a power of two, so that dividing is shifting.
+//!
+//! If forgotten: the count of bytes begins anew, which senders take for one stale record.
+
+use crate::{CongestionPoint, Cx, Event, Stage, Verdict};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Hop, IntLayout, Port};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct IntSettings {
+        /// Layout of the records: 0 is the wide one of 16 bytes, 1 the compact one of 8.
+        int_layout: Count, 0..=1, [];
+        /// Multiplier of the units of the compact layout: a power of two.
+        int_multi: Count, 1..=64, ["INT_MULTI"];
+    }
+}
+
+/// What the stage computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    mbps: u32,
+    layout: IntLayout,
+    /// Binary logarithm of the multiplier.
+    multi: u32,
+}
+
+/// The state of one egress queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct IntPush {
+    /// Bytes sent so far.
+    sent: u64,
+}
+
+impl Stage for IntPush {
+    type Params = Params;
+
+    fn open(_cx: &Cx<'_, Params>, _seed: u64) -> Self {
+        Self { sent: 0 }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
+        let Event::Dequeue(packet) = event else { return Verdict::PASS };
+        let queue = packet.port_queued.saturating_sub(packet.bytes).get();
+        let hop = record(cx.params, cx.now.stamp().to_bits(), self.sent, queue);
+        self.sent = self.sent.wrapping_add(u64::from(packet.bytes.get()));
+        Verdict { hop: Some(hop), ..Verdict::PASS }
+    }
+}
+
+/// The record of a packet that leaves at `clock` behind `sent` bytes and before `queue` bytes.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the counter's low bits, modulo the field's width")]
+fn record(p: &Params, clock: u32, sent: u64, queue: u32) -> Hop {
+    let (sent, queue) = match p.layout {
+        IntLayout::Wide => ((sent >> 6) as u32, queue),
+        IntLayout::Compact => {
+            // An eightieth, rounded down for all 32-bit values: 2^38 / 80 rounded up.
+            let units = (u64::from(queue).wrapping_mul(3_435_973_837) >> 38) as u32;
+            ((sent >> 7 >> p.multi) as u32, units >> p.multi)
+        }
+    };
+    Hop { mbps: p.mbps, flags: 0, clock, sent, queue }
+}
+
+impl CongestionPoint for IntPush {
+    type Settings = IntSettings;
+
+    const NAME: &'static str = "int";
+    const PRESETS: &'static [Preset<IntSettings>] = &[
+        Preset {
+            name: "wide",
+            source: "this library's own layout: no field wraps within a round trip between datacentres",
+            values: IntSettings { int_layout: 0, int_multi: 1 },
+        },
+        Preset {
+            name: "compact",
+            source: "HPCC (SIGCOMM'19), Fig. 7 and the public simulator's int-header.h, units as for 25 Gb/s",
+            values: IntSettings { int_layout: 1, int_multi: 1 },
+        },
+    ];
+
+    fn check(settings: &IntSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        if !settings.int_multi.is_power_of_two() {
+            return Err(ParamError::Conflict { field: "int_multi", expected: "must be a power of two" });
+        }
+        let layout = if settings.int_layout == 0 { IntLayout::Wide } else { IntLayout::Compact };
+        let params = Params { mbps: mbps(port), layout, multi: settings.int_multi.trailing_zeros() };
+        if layout == IntLayout::Compact && record(&params, 0, 0, 0).to_compact().is_none() {
+            return Err(ParamError::Conflict {
+                field: "int_layout",
+                expected: "the compact layout knows 25, 40, 50, 100, 200 and 400 Gb/s only",
+            });
+        }
+        Ok(params)
+    }
+}
+
+/// The port's speed in Mb/s, rounded to the nearest.
+#[expect(clippy::cast_possible_truncation, reason = "at most 2^32 / 2^24 * 8 000")]
+fn mbps(port: &Port) -> u32 {
+    (u64::from(port.line_rate.to_bits()).wrapping_mul(8_000).wrapping_add(1 << 23) >> 24) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Packet;
+    use cc_core::{Bytes, Ecn, Instant, Nanos, Rate};
+    use proptest::prelude::*;
+    use std::string::ToString;
+
+    fn port(gbps: u32) -> Port {
+        Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) }
+    }
+
+    fn leaving(bytes: u32, port_queued: u32) -> Event {
+        let (bytes, port_queued) = (Bytes::new(bytes), Bytes::new(port_queued));
+        Event::Dequeue(Packet { bytes, queued: bytes, port_queued, ecn: Ecn::Ect0 })
+    }
+
+    #[test]
+    fn a_record_counts_what_went_before_the_packet_and_what_waits_behind_it() {
+        let port = port(800);
+        let params = IntPush::check(&IntPush::PRESETS[0].values, &port).unwrap();
+        let at = |now| Cx { now: Instant::from_nanos(now), port: &port, params: &params };
+        let mut queue = IntPush::open(&at(0), 0);
+        let first = queue.on(&at(100), &leaving(1_000, 5_000)).hop.unwrap();
+        assert_eq!(first, Hop { mbps: 800_000, flags: 0, clock: 100, sent: 0, queue: 4_000 });
+        let second = queue.on(&at(110), &leaving(1_000, 4_000)).hop.unwrap();
+        assert_eq!((second.sent, second.queue), (15, 3_000), "in units of 64 bytes, rounded down");
+        for event in [Event::Wake, Event::Paused, Event::Resumed { queued: Bytes::new(9) }] {
+            assert_eq!(queue.on(&at(120), &event), Verdict::PASS);
+        }
+    }
+
+    #[test]
+    fn the_compact_layout_has_no_800_gbps() {
+        let compact = IntPush::PRESETS[1].values;
+        assert!(IntPush::check(&compact, &port(100)).is_ok());
+        assert!(IntPush::check(&compact, &port(800)).unwrap_err().to_string().starts_with("int_layout: "));
+        let odd = IntSettings { int_multi: 3, ..compact };
+        assert_eq!(IntPush::check(&odd, &port(100)).unwrap_err().to_string(), "int_multi: must be a power of two");
+    }
+
+    proptest! {
+        #[test]
+        fn compact_units_are_those_of_the_papers_simulator(sent: u64, queue: u32, multi in 0..7_u32) {
+            let params = Params { mbps: 100_000, layout: IntLayout::Compact, multi };
+            let hop = record(&params, 0, sent, queue);
+            prop_assert_eq!(hop.queue, (queue / 80) >> multi);
+            prop_assert_eq!(u64::from(hop.sent), ((sent / 128) >> multi) & 0xffff_ffff);
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! LSCC's rate calculation: how fast the datacentre at the other end of a long link may send into this one.
+//!
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-C, Eq. 2
+//! and Algorithm 1. It runs where the long link enters the receiver's datacentre, once each T, on the bytes that came
+//! by the long link: BR, the rate at which they leave this switch, and Q, those that wait in it.
+//!
+//! ```text
+//! Ra = (Q - Qref) / T - (the adjustments of the last N = 2D / T periods)       (2), lines 1 and 2
+//! R  = BR - Ra                                                                line 3
+//! R  within dR of the last R, and within Rmin and Rmax                          lines 4 to 12
+//! BR - R becomes the newest of the adjustments                                  lines 13 to 16
+//! ```
+//!
+//! An adjustment takes a round trip of 2 D until the queue shows it; what is already under way is not asked for again.
+//!
+//! Deviations: R is rounded down to a multiple of Delta_F before it is remembered and not only as it is sent, so that the
+//! sum holds what the far end was told. R may have a steeper limit downwards than upwards (`slew_down`); equal, as
+//! in the paper, by default. The first R is Rmin, not the line rate: from there a limit of dR would take long to come down.
+//!
+//! Rates are whole kb/s here, so that the running sum is exact: it is what the list adds up to after any number of periods.
+//!
+//! Periods end at fixed times, and each counts the bytes up to its end, whenever the machine is called: a late call makes up for
+//! all that it missed.
+
+use cc_core::math::{Divider, divide};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
+use core::num::NonZeroU32;
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct FeedbackSettings {
+        /// T: from one calculation to the next.
+        period: Nanos, 1_000..=10_000_000, ["T"];
+        /// D: how long the long link takes one way. N = 2 D / T, rounded, at most what the type has room for.
+        delay: Nanos, 0..=100_000_000, ["D"];
+        /// Q_ref: the queue to be held.
+        reference: Bytes, 0..=0x7fff_ffff, ["Q_ref"];
+        /// dR: the most that R changes in a period.
+        slew: Mbps, 1..=1_600_000, ["dR"];
+        /// The most that it falls in a period; 0 is as `slew`.
+        slew_down: Mbps, 0..=1_600_000, [];
+        /// R_min: 0 is the port's speed by 200.
+        rate_min: Mbps, 0..=1_600_000, ["R_min"];
+        /// R_max: 0 is the port's speed.
+        rate_max: Mbps, 0..=1_600_000, ["R_max"];
+        /// Delta_F: what a rate is sent in multiples of.
+        unit: Mbps, 1..=1_000, ["Delta_F"];
+    }
+}
+
+/// The presets, the default first.
+pub const PRESETS: &[Preset<FeedbackSettings>] = &[
+    Preset {
+        name: "paper",
+        source: "LSCC III-C and IV-B: T = 200 us, D = 1 ms, Q_ref = 2 MB, dR = 1 Gb/s at 200 Gb/s; it is silent on \
+                 R_min and Delta_F",
+        values: FeedbackSettings {
+            period: 200_000,
+            delay: 1_000_000,
+            reference: 2_000_000,
+            slew: 1_000,
+            slew_down: 0,
+            rate_min: 0,
+            rate_max: 0,
+            unit: 1,
+        },
+    },
+    Preset {
+        name: "testbed",
+        source: "LSCC IV-A, the DPDK testbed: D = 500 us, Q_ref = 500 KB, dR = 50 Mb/s",
+        values: FeedbackSettings {
+            period: 200_000,
+            delay: 500_000,
+            reference: 500_000,
+            slew: 50,
+            slew_down: 0,
+            rate_min: 0,
+            rate_max: 0,
+            unit: 1,
+        },
+    },
+];
+
+/// What the machine computes with. Rates are in kb/s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    period: Nanos,
+    reference: u32,
+    /// Kilobits per second of one byte in a period, with [`SHIFT`] fraction bits.
+    per_byte: u32,
+    slew_up: i64,
+    slew_down: i64,
+    rate_min: i64,
+    rate_max: i64,
+    unit: Divider,
+    unit_kbps: u32,
+    depth: u8,
+}
+
+/// Fraction bits of a byte's rate: 8 000 000 kb/s for one in a nanosecond, in at least 1 000 ns, stays below 2^31.
+const SHIFT: u32 = 17;
+
+impl Params {
+    /// Turns settings into parameters for a list of `room` adjustments.
+    ///
+    /// # Errors
+    /// A setting out of range; more periods in a round trip than `room`; R_min above R_max.
+    pub fn new(settings: &FeedbackSettings, port: &Port, room: usize) -> Result<Self, ParamError> {
+        settings.in_range()?;
+        let kbps = |mbps: u32| i64::from(mbps).wrapping_mul(1_000);
+        // Bytes per nanosecond with 24 fraction bits; 8 000 000 kb/s each.
+        let line = i64::from(port.line_rate.to_bits()).wrapping_mul(8_000_000) >> 24;
+        let rate_max = if settings.rate_max == 0 { line } else { kbps(settings.rate_max).min(line) };
+        let share = divide(line.unsigned_abs(), 200).cast_signed();
+        let rate_min = if settings.rate_min == 0 { share.max(kbps(settings.unit)) } else { kbps(settings.rate_min) };
+        if rate_min > rate_max {
+            return Err(ParamError::Conflict {
+                field: "rate_min",
+                expected: "must be at most rate_max and the port's speed",
+            });
+        }
+        if rate_min < kbps(settings.unit) {
+            return Err(ParamError::Conflict { field: "rate_min", expected: "must be at least one unit" });
+        }
+        let round_trip = u64::from(settings.delay).wrapping_mul(2).wrapping_add(u64::from(settings.period >> 1));
+        let depth = divide(round_trip, settings.period);
+        let depth = u8::try_from(depth).ok().filter(|&depth| usize::from(depth) <= room && depth > 0);
+        let depth = depth.ok_or(ParamError::Conflict {
+            field: "delay",
+            expected: "2 delay / period must be 1 or more and at most the length of the list",
+        })?;
+        let per_byte = divide(8_000_000_u64 << SHIFT, settings.period);
+        let unit_kbps = settings.unit.saturating_mul(1_000);
+        let unit = NonZeroU32::new(unit_kbps)
+            .map(Divider::new)
+            .ok_or(ParamError::Conflict { field: "unit", expected: "must not be zero" })?;
+        Ok(Self {
+            period: Nanos::new(settings.period),
+            reference: settings.reference,
+            per_byte: u32::try_from(per_byte).unwrap_or(u32::MAX),
+            slew_up: kbps(settings.slew),
+            slew_down: kbps(if settings.slew_down == 0 { settings.slew } else { settings.slew_down }),
+            rate_min,
+            rate_max,
+            unit,
+            unit_kbps,
+            depth,
+        })
+    }
+
+    /// Bytes in a period as kb/s, rounded to the nearest.
+    fn rate_of(&self, bytes: i64) -> i64 {
+        bytes.wrapping_mul(i64::from(self.per_byte)).wrapping_add(1 << (SHIFT - 1)) >> SHIFT
+    }
+}
+
+/// What the far end of the long link is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Feedback {
+    /// R in multiples of Delta_F.
+    pub units: u32,
+    /// R.
+    pub rate: Rate,
+    /// Counts the messages.
+    pub seq: u16,
+    /// R is as low as it may be.
+    pub at_minimum: bool,
+    /// R is as high as it may be.
+    pub at_maximum: bool,
+}
+
+/// What happens to the bytes that came by the long link. `queued` is how many of them wait in the switch before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Crossing {
+    /// A packet came in.
+    Arrived {
+        /// Bytes waiting, without it.
+        queued: Bytes,
+    },
+    /// A packet leaves.
+    Left {
+        /// Its bytes.
+        bytes: Bytes,
+        /// Bytes waiting, this packet included.
+        queued: Bytes,
+    },
+    /// Time passes.
+    Wake {
+        /// Bytes waiting.
+        queued: Bytes,
+    },
+}
+
+/// The state of one long link's port and priority, for at most `N` periods in a round trip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct RateCalculation<const N: usize> {
+    /// What the list adds up to.
+    sum: i64,
+    /// BR - R of the last periods in kb/s, a ring; `head` is the oldest.
+    adjustments: [i32; N],
+    /// R of the last period, in kb/s.
+    last: u32,
+    /// Bytes that left in this period.
+    left: u32,
+    /// When this period ends.
+    ends: Stamp,
+    seq: u16,
+    head: u8,
+}
+
+const _: () = assert!(size_of::<RateCalculation<10>>() <= 120, "a port has outgrown 120 bytes");
+
+impl<const N: usize> RateCalculation<N> {
+    /// A port by which nothing has come.
+    pub fn open(p: &Params, now: Stamp) -> Self {
+        Self {
+            sum: 0,
+            adjustments: [0; N],
+            last: u32::try_from(p.rate_min).unwrap_or(u32::MAX),
+            left: 0,
+            ends: now.after(p.period),
+            seq: 0,
+            head: 0,
+        }
+    }
+
+    /// R of the last period.
+    pub fn rate(&self) -> Rate {
+        rate(self.last)
+    }
+
+    /// Takes one event: what to tell the far end, if a period has ended. Of several that have, the last is told.
+    #[inline]
+    pub fn on(&mut self, p: &Params, now: Stamp, crossing: &Crossing) -> Option<Feedback> {
+        let (Crossing::Arrived { queued } | Crossing::Left { queued, .. } | Crossing::Wake { queued }) = *crossing;
+        let mut feedback = None;
+        // Local time never leaps by more than a second, so these are at most a million.
+        while self.ends.is_due(now) {
+            feedback = Some(self.calculate(p, queued.get()));
+            self.ends = self.ends.after(p.period);
+        }
+        if let Crossing::Left { bytes, .. } = crossing {
+            self.left = self.left.saturating_add(bytes.get());
+        }
+        feedback
+    }
+
+    /// How long after `now` the period ends.
+    pub fn next_wake(&self, now: Stamp) -> Nanos {
+        if self.ends.is_due(now) { Nanos::ZERO } else { self.ends.since(now) }
+    }
+
+    /// Algorithm 1.
+    fn calculate(&mut self, p: &Params, queued: u32) -> Feedback {
+        let leaving = p.rate_of(i64::from(self.left));
+        let excess = p.rate_of(i64::from(queued).wrapping_sub(i64::from(p.reference)));
+        let adjustment = excess.wrapping_sub(self.sum); // (2)
+        let last = i64::from(self.last);
+        let rate = leaving
+            .wrapping_sub(adjustment)
+            .clamp(last.wrapping_sub(p.slew_down), last.wrapping_add(p.slew_up))
+            .clamp(p.rate_min, p.rate_max);
+        let units = p.unit.quotient(u32::try_from(rate).unwrap_or(u32::MAX));
+        self.last = units.wrapping_mul(p.unit_kbps);
+        self.push(p, leaving.wrapping_sub(i64::from(self.last)));
+        self.left = 0;
+        self.seq = self.seq.wrapping_add(1);
+        Feedback {
+            units,
+            rate: self.rate(),
+            seq: self.seq,
+            at_minimum: rate == p.rate_min,
+            at_maximum: rate == p.rate_max,
+        }
+    }
+
+    /// The newest adjustment takes the place of the oldest. The sum is of what the list holds.
+    fn push(&mut self, p: &Params, adjustment: i64) {
+        let adjustment = i32::try_from(adjustment).unwrap_or(if adjustment < 0 { i32::MIN } else { i32::MAX });
+        let Some(oldest) = self.adjustments.get_mut(usize::from(self.head)) else { return };
+        self.sum = self.sum.wrapping_add(i64::from(adjustment)).wrapping_sub(i64::from(*oldest));
+        *oldest = adjustment;
+        self.head = self.head.wrapping_add(1);
+        if self.head >= p.depth {
+            self.head = 0;
+        }
+    }
+}
+
+/// Bytes per nanosecond with 24 fraction bits, in so many kb/s with 24 more.
+const PER_KBPS: u64 = 35_184_372;
+
+/// So many kb/s; saturates.
+pub(crate) fn rate(kbps: u32) -> Rate {
+    Rate::from_bits(u32::try_from(u64::from(kbps).wrapping_mul(PER_KBPS) >> 24).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    const PORT: Port =
+        Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+    const PAPER: FeedbackSettings = PRESETS[0].values;
+    /// Limits that never bind.
+    const FREE: FeedbackSettings = FeedbackSettings { slew: 1_600_000, ..PAPER };
+
+    struct Bench {
+        params: Params,
+        machine: RateCalculation<10>,
+        now: Stamp,
+    }
+
+    impl Bench {
+        fn new(settings: &FeedbackSettings) -> Self {
+            let params = Params::new(settings, &PORT, 10).unwrap();
+            let now = Stamp::from_bits(0);
+            Self { params, machine: RateCalculation::open(&params, now), now }
+        }
+
+        /// One period in which so many bytes leave, and which ends with so many waiting.
+        fn period(&mut self, left: u32, queued: u32) -> Feedback {
+            let queued = Bytes::new(queued);
+            assert_eq!(
+                self.machine.on(&self.params, self.now, &Crossing::Left { bytes: Bytes::new(left), queued }),
+                None
+            );
+            self.now = self.now.after(self.params.period);
+            self.machine.on(&self.params, self.now, &Crossing::Wake { queued }).unwrap()
+        }
+    }
+
+    fn kbps(feedback: Feedback) -> i64 {
+        i64::from(feedback.units) * 1_000
+    }
+
+    /// Section III-C: a source that obeys after 2 D. Once all has been adjusted, Eq. 3 gives
+    /// Q(t) = Q_ref + T (Ra(t) + ... + Ra(t - N T)), and the queue settles at Q_ref.
+    #[test]
+    fn an_ideal_source_settles_at_the_reference_as_equations_3_and_8_say() {
+        let mut bench = Bench::new(&PAPER);
+        // 40 Gb/s leave at most; what the source was told at the end of a period arrives ten whole periods later.
+        let (bottleneck, mut queued) = (1_000_000_i64, 0_i64);
+        let mut told: VecDeque<i64> = VecDeque::from([0; 11]);
+        let mut rates = VecDeque::new();
+        for period in 0..400 {
+            let arriving = told.pop_front().unwrap() / 40; // kb/s in 200 us
+            let left = bottleneck.min(queued + arriving);
+            let before = queued;
+            queued += arriving - left;
+            let feedback = bench.period(left as u32, queued as u32);
+            told.push_back(kbps(feedback));
+            rates.push_back((left * 40, kbps(feedback), before, queued));
+            if period > 300 {
+                // Settled: R = BR = 40 Gb/s, Q = Q_ref.
+                assert!((queued - 2_000_000).abs() < 20_000, "period {period}: {queued}");
+                assert!((kbps(feedback) - 40_000_000).abs() <= 1_000_000, "period {period}: {feedback:?}");
+            }
+            if period > 250 {
+                // (3), with Ra = BR - R of the clamped rates.
+                let sum: i64 = rates.iter().rev().take(11).map(|&(leaving, rate, ..)| leaving - rate).sum();
+                let expected = 2_000_000 + sum / 40;
+                assert!((queued - expected).abs() < 3_000, "period {period}: {queued}, expected {expected}");
+            }
+        }
+        // (8): Ra(t) = BR(t - 2D - T) - BR(t), as rates settle.
+        let (newest, oldest) = (rates[399], rates[399 - 11]);
+        assert!(((newest.0 - newest.1) - (oldest.0 - newest.0)).abs() <= 2_000);
+    }
+
+    #[test]
+    fn an_idle_port_allows_a_pulse_of_the_reference_once_in_a_round_trip_and_a_period() {
+        // Q_ref / T = 80 Gb/s once, and then nothing until it leaves the list: 7.27 Gb/s on average.
+        let mut bench = Bench::new(&FeedbackSettings { rate_min: 1, ..FREE });
+        let rates: Vec<i64> = (0..1_100).map(|_| kbps(bench.period(0, 0))).collect();
+        // Less what R_min allows in the meantime.
+        let is_pulse = |rate: i64| (79_980_000..=80_000_000).contains(&rate);
+        assert_eq!(rates.iter().filter(|&&rate| is_pulse(rate)).count(), 100);
+        assert!(rates.iter().all(|&rate| is_pulse(rate) || rate <= 11_000), "{rates:?}");
+    }
+
+    #[test]
+    fn limits_are_kept_and_said() {
+        let mut bench = Bench::new(&PAPER);
+        let first = bench.period(0, 0);
+        assert_eq!(kbps(first), 2_000_000, "from 200 Gb/s / 200 by 1 Gb/s");
+        let mut last = kbps(first);
+        for _ in 0..300 {
+            let next = bench.period(5_000_000, 0);
+            assert!((kbps(next) - last).abs() <= 1_000_000);
+            last = kbps(next);
+        }
+        assert_eq!(last, 200_000_000);
+        let mut falling = Bench::new(&FeedbackSettings { slew: 200_000, slew_down: 100, ..PAPER });
+        assert!(falling.period(5_000_000, 0).at_maximum);
+        assert_eq!(kbps(falling.period(0, 50_000_000)), 199_900_000);
+        assert!(Bench::new(&FREE).period(0, 50_000_000).at_minimum);
+    }
+
+    #[test]
+    fn the_sum_does_not_drift_in_ten_million_periods() {
+        let mut bench = Bench::new(&FREE);
+        let mut random = crate::pcg::Pcg32::new(1);
+        for period in 0..10_000_000_u32 {
+            let (left, queued) = (random.draw() >> 9, random.draw() >> 8);
+            bench.machine.left = left;
+            bench.machine.calculate(&bench.params, queued);
+            if period % 100_003 == 0 {
+                let sum: i64 = bench.machine.adjustments.iter().map(|&adjustment| i64::from(adjustment)).sum();
+                assert_eq!(bench.machine.sum, sum);
+            }
+        }
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_are_refused() {
+        let message = |settings| Params::new(&settings, &PORT, 10).unwrap_err().to_string();
+        assert!(message(FeedbackSettings { delay: 1_100_001, ..PAPER }).starts_with("delay: 2 delay / period"));
+        assert!(message(FeedbackSettings { rate_min: 200_001, ..PAPER }).starts_with("rate_min: must be at most"));
+        assert!(Params::new(&FeedbackSettings { delay: 1_049_999, ..PAPER }, &PORT, 10).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn a_late_call_makes_up_for_all_periods_that_it_missed(
+            steps in prop::collection::vec((0..3_000_000_u32, 0..9_000_u32), 1..60),
+        ) {
+            let (mut woken, mut left) = (Bench::new(&PAPER), Bench::new(&PAPER));
+            let (mut now, mut queued) = (0_u32, 0_u32);
+            for (gap, bytes) in steps {
+                let wake = Crossing::Wake { queued: Bytes::new(queued) };
+                for part in 1..20 {
+                    woken.machine.on(&woken.params, Stamp::from_bits(now + gap / 20 * part), &wake);
+                }
+                now += gap;
+                let event = if bytes % 2 == 0 || queued < bytes {
+                    queued += bytes;
+                    Crossing::Arrived { queued: Bytes::new(queued - bytes) }
+                } else {
+                    queued -= bytes;
+                    Crossing::Left { bytes: Bytes::new(bytes), queued: Bytes::new(queued + bytes) }
+                };
+                woken.machine.on(&woken.params, Stamp::from_bits(now), &event);
+                left.machine.on(&left.params, Stamp::from_bits(now), &event);
+                prop_assert_eq!(woken.machine, left.machine);
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Ternary congestion detection: is a queue congested, or was it only held up by pauses?
+//!
+//! Y. Zhang et al., "Congestion Detection in Lossless Networks", SIGCOMM 2021, of which the text was not to be had; the
+//! rules are those of its authors' public simulator (DCQCN-TCD, qbb-net-device.cc), read and put in order:
+//!
+//! ```text
+//! on-off        for maxTon after a RESUME: the input is not to be trusted, packets are marked UE (undetermined)
+//! undetermined  behind it: q < q at the RESUME begins an observation, otherwise RED decides
+//! observing     for maxTon: q at most two packets ends it well; after it, a queue that has grown by less than a packet
+//!               is observed again, or free if short, and otherwise RED decides
+//! free          RED decides, and congested says that it marked
+//! ```
+//!
+//! So a queue that drains is the residue of pauses and stays unmarked, and only one that does not shrink is real. UE is
+//! ECT(1): in its own domain only, as RFC 9331 gives that codepoint another meaning.
+//!
+//! Deviations: no queue is on-off before its first RESUME, where the simulator takes the start for one; and a RESUME
+//! behind which nothing leaves within maxTon counts as one behind which something did, which saves a flag and a stamp.
+//!
+//! maxTon, the longest on-period of a port that is paused on and off, is set, or follows from the thresholds of the
+//! node downstream: with tau = link delay + 2 MTU / C, `(Xoff - Xon + tau (1 - eps) C) / (eps C) + tau`.
+//!
+//! If forgotten: a queue just resumed is judged by RED, as without TCD.
+
+use crate::red::{self, Red, RedSettings};
+use crate::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use cc_core::math::divide;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Bytes, Mark, Nanos, Port, Stamp};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct TcdSettings {
+        /// RED's threshold below which nothing is marked.
+        kmin: Bytes, 0..=0xffff_ffff, ["KMIN"];
+        /// RED's threshold above which everything is.
+        kmax: Bytes, 0..=0xffff_ffff, ["KMAX"];
+        /// The probability of a mark at `kmax`.
+        pmax: Ppm, 0..=1_000_000, ["PMAX"];
+        /// The longest on-period; 0 computes it from the next three.
+        max_ton: Nanos, 0..=100_000_000, [];
+        /// Xoff - Xon of the node downstream.
+        hysteresis: Bytes, 0..=100_000_000, [];
+        /// Propagation delay of the link.
+        link_delay: Nanos, 0..=10_000_000, [];
+        /// The smallest overload that is taken for congestion.
+        overload: Ppm, 1_000..=1_000_000, [];
+    }
+}
+
+/// What the stage computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    red: red::Params,
+    max_ton: Nanos,
+    /// Two packets.
+    short: Bytes,
+}
+
+/// By this much a queue has to grow to have grown: a packet of the simulator's.
+const GROWN: u32 = 900;
+
+/// What is thought of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Phase {
+    /// Not congested.
+    Free,
+    /// Just resumed, at `Tcd::at`.
+    OnOff,
+    /// Resumed longer ago, with `Tcd::queue` bytes.
+    Undetermined,
+    /// Shrinking: observed since `Tcd::at`, when it had `Tcd::queue` bytes.
+    Observing,
+    /// Likewise, for at least maxTon.
+    Observed,
+    /// Congested.
+    Congested,
+}
+
+/// The state of one egress queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Tcd {
+    red: Red,
+    /// When it was resumed, or its observation began.
+    at: Stamp,
+    /// What was queued then.
+    queue: Bytes,
+    phase: Phase,
+}
+
+impl Stage for Tcd {
+    type Params = Params;
+
+    fn open(cx: &Cx<'_, Params>, seed: u64) -> Self {
+        let red = Red::open(&Cx { now: cx.now, port: cx.port, params: &cx.params.red }, seed);
+        Self { red, at: cx.now.stamp(), queue: Bytes::ZERO, phase: Phase::Free }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
+        let now = cx.now.stamp();
+        self.pass_time(cx.params, now);
+        match event {
+            Event::Dequeue(packet) => self.dequeue(cx.params, now, packet),
+            Event::Resumed { queued } => {
+                (self.phase, self.at, self.queue) = (Phase::OnOff, now, *queued);
+                Verdict::PASS
+            }
+            Event::Paused | Event::Wake => Verdict::PASS,
+        }
+    }
+}
+
+impl Tcd {
+    /// What is thought of the queue, as of its last event.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// What merely takes time. Behind it `at` is not read any more, so that it can't go stale.
+    #[inline]
+    fn pass_time(&mut self, p: &Params, now: Stamp) {
+        match self.phase {
+            Phase::OnOff if now.since(self.at) > p.max_ton => self.phase = Phase::Undetermined,
+            Phase::Observing if now.since(self.at) >= p.max_ton => self.phase = Phase::Observed,
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, p: &Params, now: Stamp, packet: &Packet) -> Verdict {
+        match self.phase {
+            Phase::OnOff => return Verdict { mark: Mark::Undetermined, ..Verdict::PASS },
+            Phase::Undetermined if packet.queued < self.queue => self.observe(now, packet),
+            Phase::Observed if packet.queued < self.queue.saturating_add(Bytes::new(GROWN)) => {
+                self.observe(now, packet);
+                if packet.queued <= p.short {
+                    self.phase = Phase::Free;
+                }
+            }
+            Phase::Observing if packet.queued <= p.short => self.phase = Phase::Free,
+            Phase::Observing => {}
+            Phase::Undetermined | Phase::Observed => {
+                let verdict = self.red.mark(&p.red, packet);
+                if verdict.mark == Mark::Congested {
+                    self.phase = Phase::Congested;
+                }
+                return verdict;
+            }
+            Phase::Free | Phase::Congested => {
+                let verdict = self.red.mark(&p.red, packet);
+                self.phase = if verdict.mark == Mark::Congested { Phase::Congested } else { Phase::Free };
+                return verdict;
+            }
+        }
+        Verdict::PASS
+    }
+
+    #[inline]
+    fn observe(&mut self, now: Stamp, packet: &Packet) {
+        (self.phase, self.at, self.queue) = (Phase::Observing, now, packet.queued);
+    }
+}
+
+impl CongestionPoint for Tcd {
+    type Settings = TcdSettings;
+
+    const NAME: &'static str = "tcd";
+    const PRESETS: &'static [Preset<TcdSettings>] = &[
+        Preset {
+            name: "burst",
+            source: "public DCQCN-TCD code, config/configburst.txt: 40 Gb/s, links of 4 us, maxTon 97 us",
+            values: TcdSettings {
+                kmin: 5_000,
+                kmax: 200_000,
+                pmax: 10_000,
+                max_ton: 97_000,
+                hysteresis: 2_060,
+                link_delay: 4_000,
+                overload: 50_000,
+            },
+        },
+        Preset {
+            name: "formula",
+            source: "the same, with maxTon computed for the port's speed",
+            values: TcdSettings {
+                kmin: 5_000,
+                kmax: 200_000,
+                pmax: 10_000,
+                max_ton: 0,
+                hysteresis: 2_060,
+                link_delay: 4_000,
+                overload: 50_000,
+            },
+        },
+    ];
+
+    fn check(settings: &TcdSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let TcdSettings { kmin, kmax, pmax, .. } = *settings;
+        let red = Red::check(&RedSettings { kmin, kmax, pmax, reference_rate: 0 }, port)?;
+        let max_ton = if settings.max_ton == 0 { formula(settings, port)? } else { Nanos::new(settings.max_ton) };
+        Ok(Params { red, max_ton, short: port.mtu.saturating_add(port.mtu) })
+    }
+}
+
+/// maxTon from thresholds and delay.
+fn formula(settings: &TcdSettings, port: &Port) -> Result<Nanos, ParamError> {
+    // So many bytes at the port's rate, in nanoseconds; a port without a rate takes for ever.
+    let time = |bytes: u32| divide(u64::from(bytes) << 24, port.line_rate.to_bits().max(1));
+    let tau = u64::from(settings.link_delay).saturating_add(time(port.mtu.get()).saturating_mul(2));
+    let rest = tau.saturating_mul(u64::from(1_000_000_u32.wrapping_sub(settings.overload)));
+    let on = divide(time(settings.hysteresis).saturating_mul(1_000_000).saturating_add(rest), settings.overload);
+    match u32::try_from(on.saturating_add(tau)) {
+        Ok(max_ton @ 0..=500_000_000) => Ok(Nanos::new(max_ton)),
+        _ => Err(ParamError::Conflict { field: "max_ton", expected: "must be set where the formula exceeds 0.5 s" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::{Ecn, Instant, Rate};
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_030), base_rtt: Nanos::new(20_000) };
+    const STEP: TcdSettings = TcdSettings { kmin: 50_000, kmax: 50_000, ..Tcd::PRESETS[0].values };
+    const TON: u64 = 97_000;
+
+    struct Bench {
+        params: Params,
+        queue: Tcd,
+    }
+
+    impl Bench {
+        fn new(settings: &TcdSettings) -> Self {
+            let params = Tcd::check(settings, &PORT).unwrap();
+            let queue = Tcd::open(&Cx { now: Instant::from_nanos(0), port: &PORT, params: &params }, 1);
+            Self { params, queue }
+        }
+
+        fn on(&mut self, now: u64, event: Event) -> Mark {
+            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params };
+            self.queue.on(&cx, &event).mark
+        }
+
+        fn leaves(&mut self, now: u64, queued: u32) -> (Mark, Phase) {
+            let mark = self.on(now, leaving(queued));
+            (mark, self.queue.phase())
+        }
+
+        fn resumed(&mut self, now: u64, queued: u32) {
+            assert_eq!(self.on(now, Event::Paused), Mark::None);
+            assert_eq!(self.on(now, Event::Resumed { queued: Bytes::new(queued) }), Mark::None);
+        }
+    }
+
+    fn leaving(queued: u32) -> Event {
+        let queued = Bytes::new(queued);
+        Event::Dequeue(Packet { bytes: Bytes::new(1_030), queued, port_queued: queued, ecn: Ecn::Ect0 })
+    }
+
+    #[test]
+    fn before_the_first_resume_it_is_red() {
+        let mut bench = Bench::new(&STEP);
+        assert_eq!(bench.leaves(10, 50_000), (Mark::None, Phase::Free));
+        assert_eq!(bench.leaves(20, 50_001), (Mark::Congested, Phase::Congested));
+        assert_eq!(bench.leaves(30, 40_000), (Mark::None, Phase::Free));
+    }
+
+    #[test]
+    fn for_max_ton_after_a_resume_packets_are_undetermined() {
+        let mut bench = Bench::new(&STEP);
+        bench.resumed(1_000, 90_000);
+        assert_eq!(bench.leaves(1_000, 90_000), (Mark::Undetermined, Phase::OnOff));
+        assert_eq!(bench.leaves(1_000 + TON, 1_000), (Mark::Undetermined, Phase::OnOff));
+        assert_eq!(bench.leaves(1_001 + TON, 90_000), (Mark::Congested, Phase::Congested), "it did not shrink");
+        // A renewed pause is no resume.
+        assert_eq!(bench.on(200_000, Event::Paused), Mark::None);
+        assert_eq!(bench.leaves(200_001, 90_000), (Mark::Congested, Phase::Congested));
+    }
+
+    #[test]
+    fn a_queue_that_shrinks_is_observed_until_it_is_short() {
+        let mut bench = Bench::new(&STEP);
+        bench.resumed(0, 90_000);
+        bench.leaves(0, 90_000);
+        assert_eq!(bench.leaves(TON + 1, 89_999), (Mark::None, Phase::Observing));
+        assert_eq!(bench.leaves(TON + 2, 95_000), (Mark::None, Phase::Observing), "whatever it does within maxTon");
+        // Grown by less than a packet since: observed again.
+        assert_eq!(bench.leaves(2 * TON + 1, 89_999 + 899), (Mark::None, Phase::Observing));
+        assert_eq!(bench.leaves(2 * TON + 2, 2_060), (Mark::None, Phase::Free));
+        assert_eq!(bench.leaves(2 * TON + 3, 60_000), (Mark::Congested, Phase::Congested));
+    }
+
+    #[test]
+    fn an_observed_queue_that_grew_is_congested_and_one_that_ran_short_is_free() {
+        for (queued, expected) in [(60_000 + 900, Phase::Congested), (2_060, Phase::Free), (60_000, Phase::Observing)] {
+            let mut bench = Bench::new(&STEP);
+            bench.resumed(0, 90_000);
+            bench.leaves(0, 90_000);
+            bench.leaves(TON + 1, 60_000);
+            let (mark, phase) = bench.leaves(2 * TON + 1, queued);
+            assert_eq!((mark == Mark::Congested, phase), (expected == Phase::Congested, expected));
+        }
+    }
+
+    #[test]
+    fn upstream_marks_stay_and_packets_without_ect_are_not_marked() {
+        let verdict = Verdict { mark: Mark::Undetermined, ..Verdict::PASS };
+        assert_eq!(
+            [Ecn::Ce, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct].map(|ecn| verdict.apply(ecn)),
+            [Ecn::Ce, Ecn::Ect1, Ecn::Ect1, Ecn::NotEct]
+        );
+    }
+
+    #[test]
+    fn the_formula_gives_the_experiments_max_ton() {
+        // (2 060 + 4 412 * 0.95 * 5) / 0.25 + 4 412 = 96.5 us; the experiment has 97 us.
+        assert_eq!(formula(&Tcd::PRESETS[1].values, &PORT).unwrap(), Nanos::new(96_480));
+    }
+
+    proptest! {
+        #[test]
+        fn wakes_change_no_verdict(
+            steps in prop::collection::vec((0..200_000_u64, 0..8_u8, 0..120_000_u32), 1..200),
+            gaps in prop::collection::vec(1..600_000_000_u64, 0..6),
+        ) {
+            let (mut woken, mut left) = (Bench::new(&Tcd::PRESETS[0].values), Bench::new(&Tcd::PRESETS[0].values));
+            let mut now = 0;
+            let mut long: Vec<u64> = gaps;
+            for (gap, kind, queued) in steps {
+                let gap = if kind == 7 { long.pop().unwrap_or(gap) } else { gap };
+                for part in 1..4 {
+                    prop_assert_eq!(woken.on(now + gap * part / 4, Event::Wake), Mark::None);
+                }
+                now += gap;
+                let event = match kind {
+                    0 => Event::Resumed { queued: Bytes::new(queued) },
+                    1 => Event::Paused,
+                    _ => leaving(queued),
+                };
+                prop_assert_eq!(woken.on(now, event), left.on(now, event));
+            }
+        }
+    }
+}
