@@ -37,6 +37,8 @@ macro_rules! for_each_rp {
         $consumer! {
             1, 32, dcqcn::Dcqcn;
             2, 32, dcqcn_plus::DcqcnPlus;
+            10, 32, dcqcn_tcd::DcqcnTcd;
+            13, 0, pfc::Pfc;
         }
     };
 }
