@@ -243,7 +243,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         let (mut most, mut tau) = (0, 0);
         self.last.compare(base, cx.now.stamp(), &ack.int, |hop: &Interval| {
             let queued = base.share_of_trip(hop.before.min(hop.after), hop.per_byte);
-            let busy = queued.wrapping_add(hop.busy);
+            let busy = queued.wrapping_add(hop.share(hop.bytes));
             if tau == 0 || busy > most {
                 (most, tau) = (busy, hop.elapsed);
             }

@@ -39,6 +39,8 @@ macro_rules! for_each_rp {
             2, 32, dcqcn_plus::DcqcnPlus;
             3, 24, timely::Timely;
             4, 96, hpcc::Hpcc5;
+            5, 96, powertcp::PowerTcp5;
+            6, 32, theta_powertcp::ThetaPowerTcp;
             7, 24, swift::Swift;
             10, 32, dcqcn_tcd::DcqcnTcd;
             11, 28, timely_tcd::TimelyTcd;
