@@ -5,8 +5,13 @@
 //! | [`Reciprocal`] | 1/x | below by at most 3.9e-6 of it | normalise, one load, two multiplies |
 //! | [`Divider`] | n / d, d fixed | none | one multiply, two shifts |
 //! | [`Decay`] | r^n, r fixed | below by less than 3 raw steps of 2^-31 | two loads, one multiply |
+//! | [`InverseRoot`] | 1/sqrt(x) | below by less than 1e-4 of it | normalise, one load, three multiplies |
 //!
 //! None of them divides, not even when it is made: no target needs a division helper for them.
+
+mod root;
+
+pub use root::InverseRoot;
 
 use crate::units::Frac;
 use core::num::NonZeroU32;

@@ -16,7 +16,7 @@ pub struct Cx<'a, P> {
 }
 
 /// A congestion-control algorithm at the receiver. The value is the record of one flow.
-pub trait NotificationPoint: Copy {
+pub trait NotificationPoint: Copy + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`NotificationPoint::check`] only.

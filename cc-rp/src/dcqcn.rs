@@ -36,7 +36,7 @@ mod tests;
 pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
 
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, ReactionPoint, RpEngine, Signals};
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
@@ -150,6 +150,10 @@ impl ReactionPoint for Dcqcn {
             _ => 2,
         };
         usize::wrapping_add(phase, column)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {

@@ -35,7 +35,7 @@ mod tests;
 pub use parameters::{DcqcnPlusSettings, PAPER, Params};
 
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, ReactionPoint, Signals};
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
@@ -111,6 +111,10 @@ impl ReactionPoint for DcqcnPlus {
             _ => 6,
         };
         if matches!(event, Event::Cnp { .. }) { phase } else { usize::wrapping_add(phase, 1) }
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {

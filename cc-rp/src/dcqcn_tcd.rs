@@ -20,7 +20,7 @@
 
 use crate::dcqcn::{self, Dcqcn, DcqcnSettings};
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, ReactionPoint, Signals};
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
 use cc_core::{CnpBody, CnpHint, CnpKind, Port};
 
@@ -117,7 +117,7 @@ impl ReactionPoint for DcqcnTcd {
         },
     ];
     const WANTS: EventMask = Dcqcn::WANTS;
-    const SIGNALS: Signals = Dcqcn::SIGNALS;
+    const SIGNALS: Signals = Dcqcn::SIGNALS.with(Signals::UNDETERMINED);
     const ANSWERED_BY: Option<&'static str> = Some("dcqcn_tcd");
     const TABLE: &'static [&'static str] = &joined::<_, { UNDETERMINED + 4 }>(
         Dcqcn::TABLE,
@@ -141,6 +141,10 @@ impl ReactionPoint for DcqcnTcd {
             Some(_) => UNDETERMINED.wrapping_add(row.wrapping_mul(11) >> 5),
             None => row,
         }
+    }
+
+    fn limits(params: &Params, port: &Port) -> Limits {
+        Dcqcn::limits(&params.dcqcn, port)
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {

@@ -414,6 +414,10 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unknown_qp);
             return None;
         };
+        if !A::WANTS.contains(EventMask::CNP) {
+            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
+            return None;
+        }
         if self.shared.ignores(flow, &hint) {
             return None;
         }

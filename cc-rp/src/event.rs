@@ -125,6 +125,8 @@ impl Signals {
     pub const INT: Self = Self(1 << 3);
     /// What receivers grant.
     pub const GRANT: Self = Self(1 << 4);
+    /// TCD's "undetermined" among the marks that CNPs or acknowledgements bring.
+    pub const UNDETERMINED: Self = Self(1 << 5);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {

@@ -37,7 +37,10 @@ macro_rules! for_each_rp {
         $consumer! {
             1, 32, dcqcn::Dcqcn;
             2, 32, dcqcn_plus::DcqcnPlus;
+            3, 24, timely::Timely;
+            7, 24, swift::Swift;
             10, 32, dcqcn_tcd::DcqcnTcd;
+            11, 28, timely_tcd::TimelyTcd;
             13, 0, pfc::Pfc;
         }
     };
@@ -66,4 +69,4 @@ pub mod registry;
 pub use decision::Decision;
 pub use engine::{RateLimiter, RpCounters, RpEngine, Step};
 pub use event::{Ack, Event, EventMask, Progress, Signals};
-pub use machine::{Cx, Ignored, ReactionPoint};
+pub use machine::{Cx, Ignored, Limits, ReactionPoint};

@@ -2,7 +2,8 @@
 
 use crate::{Decision, Event, EventMask, Signals};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{CnpHint, Instant, Nanos, Port, Stamp};
+use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Rate, Stamp};
+use core::fmt::Debug;
 
 /// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +31,19 @@ pub enum Ignored {
     Kind,
 }
 
+/// What no decision of a machine goes beyond. No rate exceeds the port's either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The least rate.
+    pub rate: Rate,
+    /// The least window.
+    pub window: Bytes,
+    /// The longest hold of the machine's own; PFC's pauses come on top.
+    pub hold: Nanos,
+}
+
 /// A congestion-control algorithm at the sender. The value is the state of one flow.
-pub trait ReactionPoint: Copy {
+pub trait ReactionPoint: Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`ReactionPoint::check`] only.
@@ -50,6 +62,9 @@ pub trait ReactionPoint: Copy {
 
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
+
+    /// What no decision goes beyond, with these parameters.
+    fn limits(params: &Self::Params, port: &Port) -> Limits;
 
     /// The state of a flow that has sent nothing yet.
     fn open(cx: &Cx<'_, Self::Params>) -> Self;

@@ -6,7 +6,7 @@
 //!
 //! If late: nothing changes.
 
-use crate::{Cx, Decision, Event, EventMask, ReactionPoint, Signals};
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings};
 use cc_core::{Bytes, Nanos, Port};
 
@@ -48,6 +48,10 @@ impl ReactionPoint for Pfc {
 
     fn row(&self, _cx: &Cx<'_, ()>, _event: &Event<'_>) -> usize {
         0
+    }
+
+    fn limits(_params: &(), port: &Port) -> Limits {
+        Limits { rate: port.line_rate, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
     fn open(_cx: &Cx<'_, ()>) -> Self {

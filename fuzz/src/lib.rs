@@ -18,7 +18,7 @@ pub use capture::capture;
 pub use cp::cp;
 pub use isa::isa;
 pub use np::np;
-pub use rp::rp;
+pub use rp::{rp, rp_of};
 pub use tables::tables;
 pub use wire::wire;
 

@@ -1,12 +1,14 @@
-//! A sender's reaction point: any settings, any events, and a clock that may jump.
+//! A sender's reaction point: any algorithm, any settings, any events, and a clock that may jump.
 
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::params::{ParamError, Settings};
 use cc_core::table::Handle;
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Delay, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
-use cc_rp::dcqcn::{Dcqcn, DcqcnSettings};
-use cc_rp::{Ack, Decision, Event, RateLimiter, ReactionPoint, RpEngine, Step};
+use cc_core::{
+    Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Qpn,
+    Rate, Stamp,
+};
+use cc_rp::{Ack, Cx, Decision, Event, EventMask, Limits, RateLimiter, ReactionPoint, RpEngine, Step, registry};
 
 const FLOWS: usize = 4;
 const SECOND: u64 = 1_000_000_000;
@@ -18,14 +20,14 @@ const LONGEST_PAUSE: Nanos = Nanos::new(400_000_000);
 /// Wakes that the punctual engine may ask for in one wait before it is left alone for the rest of it.
 const PATIENCE: usize = 2_000;
 
-type Engine = RpEngine<Dcqcn, FLOWS, { 2 * FLOWS }>;
+type Engine<A> = RpEngine<A, FLOWS, { 2 * FLOWS }>;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
     Open(u8),
     Close(u8),
     Bind(u8, u8),
-    Sent(u8, u32),
+    Sent(u8, u32, Near),
     /// To a queue pair number, as it comes from the wire.
     Cnp(u8, Hint),
     /// To a flow.
@@ -62,108 +64,237 @@ impl Hint {
 /// Events that a flow may get beside transmissions.
 #[derive(Arbitrary, Debug)]
 enum Other {
-    Ack(u32, u32, Option<u32>),
-    Nack(u32),
+    Ack(Acked),
+    Nack(Near),
     Cnp(Hint),
     Wake,
 }
 
+/// A sequence number: near that of the last packet sent, or anywhere.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Near {
+    Last(i8),
+    Any(u32),
+}
+
+impl Near {
+    fn get(self, last: Psn) -> Psn {
+        match self {
+            Self::Last(by) => last.plus(i32::from(by).cast_unsigned()),
+            Self::Any(psn) => Psn::new(psn),
+        }
+    }
+}
+
+/// An acknowledgement.
+#[derive(Arbitrary, Clone, Debug)]
+struct Acked {
+    psn: Near,
+    /// Bytes, shifted right by up to 31.
+    acked: (u32, u8),
+    mark: u8,
+    /// Round-trip time, shifted likewise, the time held, hops and level.
+    delay: Option<(u32, u8, u16, u8, u8)>,
+    int: Option<Telemetry>,
+    grant: Option<(u32, u8, u16, u16)>,
+}
+
+/// A stack of telemetry.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct Telemetry {
+    hops: u8,
+    path: u8,
+    compact: bool,
+    speed: u8,
+    /// By which the switches' clocks are off.
+    skew: i16,
+    /// Bytes since the last, and queued, shifted right.
+    sent: (u32, u8),
+    queue: (u32, u8),
+}
+
+/// What the switches of a run remember, and the room for a stack.
+struct Switches {
+    sent: u64,
+    area: [u8; 16 * 15],
+}
+
+impl Switches {
+    fn stack(&mut self, now: u64, telemetry: Telemetry) -> IntStack<'_> {
+        let Telemetry { hops, path, compact, speed, skew, sent, queue } = telemetry;
+        self.sent = self.sent.wrapping_add(u64::from(shifted(sent)));
+        let mbps = [100_000, 400_000, 25_000, 0, 200_000, 40_000, 800_000, 0x00ff_ffff][usize::from(speed % 8)];
+        let clock = now.wrapping_add_signed(skew.into());
+        let hop = |at: u8| {
+            let (shift, unit) = if compact { (7, 80) } else { (6, 1) };
+            let sent = (self.sent >> shift).wrapping_add(u64::from(at)) as u32;
+            Hop { mbps, flags: 0, clock: clock as u32, sent, queue: shifted(queue) / unit }
+        };
+        let layout = if compact { IntLayout::Compact } else { IntLayout::Wide };
+        for (at, record) in (0..15).zip(self.area.chunks_exact_mut(layout.record_len())) {
+            match layout {
+                IntLayout::Wide => record.copy_from_slice(&hop(at).to_wide()),
+                IntLayout::Compact => record.copy_from_slice(&hop(at).to_compact().unwrap_or([0xff; 8])),
+            }
+        }
+        IntStack::new(layout, path.into(), hops % 16, &self.area).expect("the area holds fifteen records")
+    }
+}
+
+/// Small values are as frequent as large ones.
+fn shifted((value, by): (u32, u8)) -> u32 {
+    value >> (by % 32)
+}
+
 impl Other {
-    fn get(&self) -> Event<'static> {
-        match *self {
-            Self::Ack(psn, acked, rtt) => Event::Ack(Ack {
-                psn: Psn::new(psn),
-                acked: Bytes::new(acked),
-                mark: Mark::Congested,
-                delay: rtt.map(|rtt| Delay { rtt: Nanos::new(rtt), ..Delay::default() }),
-                ..Ack::default()
-            }),
-            Self::Nack(psn) => Event::Nack { psn: Psn::new(psn) },
+    fn get<'a>(&self, now: u64, last: Psn, switches: &'a mut Switches) -> Event<'a> {
+        match self {
+            Self::Ack(acked) => Event::Ack(acked.get(now, last, switches)),
+            Self::Nack(psn) => Event::Nack { psn: psn.get(last) },
             Self::Cnp(hint) => Event::Cnp { hint: hint.get() },
             Self::Wake => Event::Wake,
         }
     }
 }
 
-/// Brings events to two engines, of which one is woken whenever it asks for it and the other as seldom as its
-/// contract allows.
+impl Acked {
+    fn get<'a>(&self, now: u64, last: Psn, switches: &'a mut Switches) -> Ack<'a> {
+        let delay = |(rtt, by, held, hops, rx_level): (u32, u8, u16, u8, u8)| Delay {
+            rtt: Nanos::new(shifted((rtt, by))),
+            held: Nanos::new(held.into()),
+            hops,
+            rx_level: rx_level % 32,
+        };
+        let grant = |(window, by, flows, utilisation): (u32, u8, u16, u16)| Grant::Rcc {
+            window: Bytes::new(shifted((window, by))),
+            flows,
+            utilisation,
+        };
+        Ack {
+            psn: self.psn.get(last),
+            acked: Bytes::new(shifted(self.acked)),
+            mark: [Mark::None, Mark::Congested, Mark::Undetermined][usize::from(self.mark % 3)],
+            delay: self.delay.map(delay),
+            int: self.int.map_or(IntStack::NONE, |int| switches.stack(now, int)),
+            grant: self.grant.map_or(Grant::None, grant),
+        }
+    }
+}
+
+/// Brings events to two engines of one algorithm, of which one is woken whenever it asks for it and the other as seldom as
+/// its contract allows.
 ///
 /// # Panics
 /// - The two decide differently: then wakes are not advisory.
-/// - A rate is below the minimum or above the line, or a window below a packet; or the rate limiter was told
-///   something else.
-/// - Counters don't add up; a closed flow acts; settings are refused without a reason.
+/// - A decision goes beyond the algorithm's limits or the port's speed, or the rate limiter was told something else.
+/// - Counters don't add up; a closed flow acts; a new flow in a used slot is not as new; settings are refused without a
+///   reason.
 pub fn rp(data: &[u8]) {
     let mut source = Unstructured::new(data);
-    let Ok((start, gbps)) = source.arbitrary::<(u64, u16)>() else { return };
-    let port = Port {
-        line_rate: Rate::from_gbps(u32::from(gbps) % 800 + 1),
-        mtu: Bytes::new(1_500),
-        base_rtt: Nanos::new(10_000),
-    };
-    let Some(settings) = settings(&mut source, &port) else { return };
-    let mut bench = Bench::new(start >> 1, port, settings);
-    for operation in operations(&mut source) {
-        bench.operate(&operation);
-        bench.counters_add_up();
+    let Ok(start) = source.arbitrary::<u64>() else { return };
+    let entry = &registry::ALL[start as usize % registry::ALL.len()];
+    let _ = registry::with(entry.name, Run { start, source });
+}
+
+/// The same, with the algorithm of this name. Answers how many operations there were.
+///
+/// # Panics
+/// As [`rp`]; and where there is no such algorithm.
+pub fn rp_of(name: &str, data: &[u8]) -> usize {
+    let mut source = Unstructured::new(data);
+    let Ok(start) = source.arbitrary::<u64>() else { return 0 };
+    registry::with(name, Run { start, source }).unwrap_or_else(|| panic!("no algorithm {name}"))
+}
+
+struct Run<'a> {
+    start: u64,
+    source: Unstructured<'a>,
+}
+
+impl registry::Visitor for Run<'_> {
+    type Output = usize;
+
+    fn visit<A: ReactionPoint>(mut self) -> usize {
+        let Ok((gbps, micros)) = self.source.arbitrary::<(u16, u8)>() else { return 0 };
+        let port = Port {
+            line_rate: Rate::from_gbps(u32::from(gbps) % 800 + 1),
+            mtu: Bytes::new(1_500),
+            base_rtt: Nanos::new(u32::from(micros % 100 + 1) * 1_000),
+        };
+        let Some(settings) = settings::<A>(&mut self.source, &port) else { return 0 };
+        let mut bench = Bench::<A>::new(self.start >> 1, port, &settings);
+        let mut count = 0;
+        for operation in operations(&mut self.source) {
+            bench.operate(&operation);
+            bench.counters_add_up();
+            count += 1;
+        }
+        count
     }
 }
 
 /// A preset with some settings changed, within their ranges; `None` when they contradict each other or the port.
-fn settings(source: &mut Unstructured<'_>, port: &Port) -> Option<DcqcnSettings> {
+fn settings<A: ReactionPoint>(source: &mut Unstructured<'_>, port: &Port) -> Option<A::Settings> {
     let (preset, changes) = source.arbitrary::<(u8, u8)>().ok()?;
-    let mut settings = Dcqcn::PRESETS[usize::from(preset) % Dcqcn::PRESETS.len()].values;
-    for _ in 0..changes % 8 {
+    let mut settings = A::PRESETS[usize::from(preset) % A::PRESETS.len()].values;
+    for _ in 0..(changes % 8).min(A::Settings::FIELDS.len() as u8) {
         let (index, value, shift) = source.arbitrary::<(u8, u32, u8)>().ok()?;
-        let index = usize::from(index) % DcqcnSettings::FIELDS.len();
-        let field = &DcqcnSettings::FIELDS[index];
+        let index = usize::from(index) % A::Settings::FIELDS.len();
+        let field = &A::Settings::FIELDS[index];
         let span = u64::from(field.max - field.min) + 1;
         // Small values are as frequent as large ones.
         let value = field.min + (u64::from(value >> (shift % 32)) % span) as u32;
         settings.set(index, value).expect("in range");
     }
-    match Dcqcn::check(&settings, port) {
+    match A::check(&settings, port) {
         Ok(_) => Some(settings),
         Err(ParamError::Conflict { field, expected }) => {
-            assert!(DcqcnSettings::index_of(field).is_some() && !expected.is_empty(), "{field}: {expected}");
+            assert!(A::Settings::index_of(field).is_some() && !expected.is_empty(), "{field}: {expected}");
             None
         }
-        Err(error) => panic!("{settings:?}: {error}"),
+        Err(error) => panic!("{}: {error}", A::NAME),
     }
 }
 
 /// What the rate limiter was told last of each flow, and the bounds on what it may be told.
 struct Limiter {
-    least: Rate,
+    limits: Limits,
     port: Port,
     told: [Option<(Rate, Bytes, Nanos)>; FLOWS],
 }
 
 impl RateLimiter for Limiter {
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
-        assert!(self.least <= rate && rate <= self.port.line_rate, "{rate:?}");
-        assert!(window >= self.port.mtu, "{window:?}");
-        assert!(hold <= LONGEST_PAUSE, "{hold:?}");
+        assert!(self.limits.rate <= rate && rate <= self.port.line_rate, "{rate:?}");
+        assert!(window >= self.limits.window, "{window:?}");
+        assert!(hold <= LONGEST_PAUSE.max(self.limits.hold), "{hold:?}");
         self.told[usize::from(index)] = Some((rate, window, hold));
     }
 }
 
 /// One engine with its rate limiter.
-struct Sender {
-    engine: Engine,
+struct Sender<A: ReactionPoint> {
+    engine: Engine<A>,
     limiter: Limiter,
 }
 
-impl Sender {
+impl<A: ReactionPoint> Sender<A> {
     fn wake(&mut self, now: u64) {
         self.engine.wake(Instant::from_nanos(now), &mut self.limiter);
     }
 }
 
-struct Bench {
+struct Bench<A: ReactionPoint> {
     now: u64,
-    punctual: Sender,
-    late: Sender,
+    port: Port,
+    params: A::Params,
+    punctual: Sender<A>,
+    late: Sender<A>,
+    switches: Switches,
+    /// The last packet sent.
+    last: Psn,
+    /// There was a pause or a jump of the clock.
+    disturbed: bool,
     /// When the late engine was last called.
     called: u64,
     /// Every handle ever given, the stale ones too, with whether it is open.
@@ -173,16 +304,30 @@ struct Bench {
     refused: u64,
 }
 
-impl Bench {
-    fn new(now: u64, port: Port, settings: DcqcnSettings) -> Self {
+impl<A: ReactionPoint> Bench<A> {
+    fn new(now: u64, port: Port, settings: &A::Settings) -> Self {
         let sender = || {
-            let params = Dcqcn::check(&settings, &port).expect("checked before");
-            let limiter = Limiter { least: Rate::from_mbps(settings.rpg_min_rate), port, told: [None; FLOWS] };
+            let params = A::check(settings, &port).expect("checked before");
+            let limiter = Limiter { limits: A::limits(&params, &port), port, told: [None; FLOWS] };
             Sender { engine: Engine::new(Instant::from_nanos(now), port, params), limiter }
         };
         // One that nobody was given yet.
         let handles = vec![(Handle::from_bits(0x7f00_0001), false)];
-        Self { now, punctual: sender(), late: sender(), called: now, handles, cnps: 0, stale: 0, refused: 0 }
+        Self {
+            now,
+            port,
+            params: A::check(settings, &port).expect("checked before"),
+            punctual: sender(),
+            late: sender(),
+            switches: Switches { sent: 0, area: [0; 16 * 15] },
+            last: Psn::new(now as u32),
+            disturbed: false,
+            called: now,
+            handles,
+            cnps: 0,
+            stale: 0,
+            refused: 0,
+        }
     }
 
     fn operate(&mut self, operation: &Operation) {
@@ -201,12 +346,14 @@ impl Bench {
                 assert_eq!(self.late.engine.bind(handle, qpn), outcome);
                 assert!(outcome.is_err() || self.punctual.engine.find(qpn) == Some(handle));
             }
-            Operation::Sent(which, bytes) => {
+            Operation::Sent(which, bytes, ref psn) => {
                 let (handle, open) = self.pick(which);
-                let (psn, bytes) = (Psn::new(bytes), Bytes::new(bytes));
+                let (psn, bytes) = (psn.get(self.last), Bytes::new(bytes));
+                self.last = psn;
                 let step = self.both(|sender, now| sender.engine.sent(now, handle, psn, bytes, &mut sender.limiter));
-                self.stale += u64::from(!open);
-                assert_eq!(step.map(|(handle, _)| handle), open.then_some(handle));
+                let wanted = A::WANTS.contains(EventMask::SENT);
+                self.stale += u64::from(wanted && !open);
+                assert_eq!(step.map(|(handle, _)| handle), (wanted && open).then_some(handle));
             }
             Operation::Cnp(number, hint) => {
                 let (qpn, hint) = (qpn(number), hint.get());
@@ -214,19 +361,24 @@ impl Bench {
                 let step = self.both(|sender, now| sender.engine.cnp(now, qpn, hint, &mut sender.limiter));
                 self.cnps += 1;
                 assert!(step.is_none() || step.map(|(handle, _)| handle) == bound);
-                assert!(hint != CnpHint::Plain || step.is_some() == bound.is_some(), "a plain CNP always counts");
+                let counts = A::WANTS.contains(EventMask::CNP) && hint == CnpHint::Plain;
+                assert!(!counts || step.is_some() == bound.is_some(), "a plain CNP always counts");
             }
             Operation::Step(which, ref event) => {
-                let ((handle, open), event) = (self.pick(which), event.get());
+                let (handle, open) = self.pick(which);
+                let mut switches = Switches { sent: self.switches.sent, area: [0; 16 * 15] };
+                let event = event.get(self.now, self.last, &mut switches);
                 let step = self.both(|sender, now| sender.engine.step(now, handle, &event, &mut sender.limiter));
-                let wanted = Dcqcn::WANTS.contains(event.kind());
-                self.cnps += u64::from(open && matches!(event, Event::Cnp { .. }));
+                let wanted = A::WANTS.contains(event.kind());
+                self.cnps += u64::from(wanted && open && matches!(event, Event::Cnp { .. }));
                 self.stale += u64::from(wanted && !open);
                 let may_be_ignored = matches!(event, Event::Cnp { hint: CnpHint::Body(_) });
                 assert!(step.is_some() == (wanted && open) || may_be_ignored);
+                self.switches.sent = switches.sent;
             }
             Operation::Pause(priority, time) => {
                 let (priority, time) = (priority % 9, Nanos::new(time >> 4));
+                self.disturbed = true;
                 self.both(|sender, now| {
                     sender.engine.pause(now, priority, time);
                     None
@@ -238,6 +390,7 @@ impl Bench {
                 let to = self.now.saturating_add_signed(by >> 8) >> 1;
                 if !(self.now..=self.now + SECOND).contains(&to) {
                     self.both_wake();
+                    self.disturbed = true;
                     self.now = to;
                     self.both_wake();
                 }
@@ -248,7 +401,7 @@ impl Bench {
     fn open(&mut self, priority: u8) {
         let now = Instant::from_nanos(self.now);
         self.called = self.now;
-        let open = |sender: &mut Sender| sender.engine.open(now, priority % 8, &mut sender.limiter);
+        let open = |sender: &mut Sender<A>| sender.engine.open(now, priority % 8, &mut sender.limiter);
         let opened = open(&mut self.punctual);
         assert_eq!(open(&mut self.late), opened);
         let Some(handle) = opened else {
@@ -257,9 +410,24 @@ impl Bench {
             return;
         };
         assert!(self.handles.iter().all(|&(other, open)| !open || other.index() != handle.index()));
+        self.is_as_new(handle);
         // Generations repeat.
         self.handles.retain(|&(other, _)| other != handle);
         self.handles.push((handle, true));
+    }
+
+    /// A flow in a slot that another had begins as one in an engine that knew none.
+    fn is_as_new(&mut self, handle: Handle) {
+        let now = Instant::from_nanos(self.now);
+        let (pause, unpaused) = (Nanos::ZERO, now.stamp());
+        let mut fresh = A::open(&Cx { now, port: &self.port, params: &self.params, pause, unpaused });
+        fresh.on(&Cx { now, port: &self.port, params: &self.params, pause, unpaused }, &Event::Wake);
+        let quiet =
+            self.punctual.limiter.told[usize::from(handle.index())].is_some_and(|(_, _, hold)| hold == Nanos::ZERO);
+        // The clock of pauses shows another time where there were any, and local time another where the clock jumped.
+        if quiet && !self.disturbed {
+            assert_eq!(self.punctual.engine.state(handle), Some(&fresh));
+        }
     }
 
     /// A handle, and whether it is open.
@@ -268,10 +436,10 @@ impl Bench {
     }
 
     /// Gives both engines one event, and compares what they decide.
-    fn both(&mut self, mut event: impl FnMut(&mut Sender, Instant) -> Option<Step>) -> Option<(Handle, Decision)> {
+    fn both(&mut self, mut event: impl FnMut(&mut Sender<A>, Instant) -> Option<Step>) -> Option<(Handle, Decision)> {
         let now = Instant::from_nanos(self.now);
         self.called = self.now;
-        let mut decide = |sender: &mut Sender| {
+        let mut decide = |sender: &mut Sender<A>| {
             let Step { handle, decision, .. } = event(sender, now)?;
             let Decision { rate, window, hold, .. } = decision;
             assert_eq!(sender.limiter.told[usize::from(handle.index())], Some((rate, window, hold)));

@@ -8,6 +8,7 @@ pub mod crc;
 pub mod elf;
 pub mod fabric;
 pub mod firmware;
+pub mod pairs;
 pub mod probe;
 pub mod random;
 pub mod replay;

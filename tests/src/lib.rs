@@ -1,6 +1,6 @@
 //! Cross-crate tests of rnic-cc: each file of `tests/tests` is one of them, and this library makes their captures.
 
-use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Syndrome, Tags, cm, opcode};
+use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Shims, Syndrome, Tags, cm, opcode};
 use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Nanos, Psn, Qpn, Stamp};
 use hil::capture::Writer;
 use hil::crc::HostCrc;
@@ -138,6 +138,7 @@ fn between(flow: u64, forward: bool, ecn: Ecn) -> Frame<'static> {
         ecn,
         hop_limit: 64,
         udp_source: 0xc000,
+        shims: Shims::NONE,
         bth: Bth::default(),
         extensions: Extensions::default(),
         payload: &[],

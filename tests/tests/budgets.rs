@@ -1,7 +1,7 @@
 //! What an event may cost on Ibex small, from the engine's first instruction to the store that paces the flow (`step`),
 //! and to its return (`step_total`).
 
-use hil::board::{Act, Board, Pace};
+use hil::board::{Act, Board, Boot, Pace};
 use hil::capture::Reader;
 use hil::core::Ibex;
 use hil::firmware;
@@ -56,7 +56,7 @@ fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
 /// A board whose one flow has been notified once, at this time.
 fn notified(preset: &str, line_rate: u32, now: u64) -> Board<Ibex> {
     let chosen = Chosen::of::<Rp, Np>(&Request { line_rate, ..request(preset) }).unwrap();
-    let mut board = board(&firmware::image(None).unwrap(), &chosen, Pace::Lockstep).unwrap();
+    let mut board = board(&firmware::image(None, "dcqcn").unwrap(), &Boot::of(&chosen), Pace::Lockstep).unwrap();
     let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, now) }, &[]).unwrap();
     let handle = opened
         .iter()

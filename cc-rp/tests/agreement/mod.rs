@@ -22,7 +22,10 @@ impl Agreement {
         self.near_a_branch += u64::from(allowed.len() > 1);
         let agrees = |values: &Vec<f64>| {
             assert_eq!(values.len(), outcome.len(), "an outcome of other values");
-            outcome.iter().zip(values).all(|(&(_, got, bit), &want)| (got - want).abs() <= want.abs() * 1e-3 + 4.0 * bit)
+            outcome
+                .iter()
+                .zip(values)
+                .all(|(&(_, got, bit), &want)| (got - want).abs() <= want.abs() * 1e-3 + 4.0 * bit)
         };
         assert!(allowed.iter().any(agrees), "{event:?}: the machine has {outcome:?}, the equations {allowed:?}");
     }

@@ -2,7 +2,7 @@
 
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
-use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Tags, cm, opcode};
+use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Shims, Tags, cm, opcode};
 use cc_core::{Ecn, Psn, Qpn};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -100,6 +100,7 @@ fn headers(flow: &Flow, to: usize) -> Frame<'static> {
         ecn: Ecn::NotEct,
         hop_limit: 64,
         udp_source: 0xc000 | (flow.sender_qpn.get() & 0x3fff) as u16,
+        shims: Shims::NONE,
         bth: Bth { partition: 0xffff, dest_qp, ..Bth::default() },
         extensions: Extensions::default(),
         payload: &[],

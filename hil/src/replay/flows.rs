@@ -66,6 +66,15 @@ struct Outstanding {
     sent: u64,
 }
 
+/// What an acknowledgement newly covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Acknowledged {
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// How long ago, in nanoseconds, the newest packet among them was sent, if it was sent once.
+    pub rtt: Option<u64>,
+}
+
 /// What has become known about a flow: the driver's next orders to the NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -234,19 +243,22 @@ impl Flows {
         Some(flow)
     }
 
-    /// Everything of a flow up to `psn` has arrived. Answers how long ago, in nanoseconds, the newest packet that this
-    /// covers was sent, if it was sent once.
-    pub fn acked(&mut self, flow: usize, psn: Psn, now: u64) -> Option<u64> {
-        let flow = self.flows.get_mut(flow)?;
+    /// Everything of a flow up to `psn` has arrived.
+    pub fn acked(&mut self, flow: usize, psn: Psn, now: u64) -> Acknowledged {
+        let mut acknowledged = Acknowledged::default();
+        let Some(flow) = self.flows.get_mut(flow) else { return acknowledged };
         let mut newest = None;
         while let Some(first) = flow.outstanding.front().filter(|first| !first.psn.is_after(psn)) {
             newest = Some(*first);
             flow.outstanding.pop_front();
             self.outstanding -= 1;
         }
-        let newest = newest?;
-        flow.acked = flow.acked.max(newest.sent);
-        if newest.again { None } else { now.checked_sub(newest.sent_at) }
+        if let Some(Outstanding { again, sent_at, sent, .. }) = newest {
+            acknowledged.bytes = sent.saturating_sub(flow.acked);
+            flow.acked = flow.acked.max(sent);
+            acknowledged.rtt = if again { None } else { now.checked_sub(sent_at) };
+        }
+        acknowledged
     }
 
     /// A management datagram from `source` to `target`.
@@ -364,7 +376,8 @@ mod tests {
         assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(0)), Some(there));
         assert_eq!(orders(&mut flows), [Order::Bind(there), Order::Bind(back)]);
         assert_eq!((flows.all()[there].local, flows.all()[back].local), (Some(0x45), Some(0x48)));
-        assert_eq!(flows.acked(there, Psn::new(0), 70), Some(50));
+        assert_eq!(flows.acked(there, Psn::new(0), 70), Acknowledged { bytes: 2_000, rtt: Some(50) });
+        assert_eq!(flows.acked(there, Psn::new(0), 80), Acknowledged::default(), "nothing new");
         assert_eq!(flows.in_flight(there), 0);
     }
 
@@ -412,8 +425,8 @@ mod tests {
         }
         let flow = send(&mut flows, 1, 1, 50);
         assert_eq!(flows.in_flight(flow), 2_000);
-        assert_eq!(flows.acked(flow, Psn::new(0), 60), Some(60));
-        assert_eq!(flows.acked(flow, Psn::new(1), 70), None);
+        assert_eq!(flows.acked(flow, Psn::new(0), 60), Acknowledged { bytes: 1_000, rtt: Some(60) });
+        assert_eq!(flows.acked(flow, Psn::new(1), 70), Acknowledged { bytes: 1_000, rtt: None });
         assert_eq!(flows.in_flight(flow), 0);
     }
 }

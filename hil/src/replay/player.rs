@@ -9,7 +9,7 @@ use super::cnps::{Cnps, Route};
 use super::device::{Acts, Arrival, Counters, Device, Difference};
 use super::distribution::Distribution;
 use super::fast::FastMap;
-use super::flows::{Address, Flow, Flows, Order, Slot};
+use super::flows::{Acknowledged, Address, Flow, Flows, Order, Slot};
 use super::series::Series;
 use crate::board::{Act, PacerStore};
 use crate::capture::Record;
@@ -275,7 +275,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             return Ok(());
         };
 
-        let mut remote = None;
+        let mut descriptor = arrived(record, now);
         match roce.info.class() {
             _ if roce.bth.dest_qp == cm::QP => {
                 if let Some(message) = Message::parse(roce) {
@@ -291,10 +291,16 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 self.carry_out_orders(now)?;
                 if let Some(flow) = flow {
                     self.sent(source, flow, roce, record, now)?;
-                    remote = self.flows.get(flow).and_then(|flow| flow.local);
+                    if let Some(remote) = self.flows.get(flow).and_then(|flow| flow.local) {
+                        descriptor.qpn = remote;
+                    }
                 }
             }
-            Class::Ack => self.acknowledged(source, target, roce, now)?,
+            Class::Ack => {
+                let Acknowledged { bytes, rtt } = self.acknowledged(source, target, roce, now)?;
+                descriptor.acked = u32::try_from(bytes).unwrap_or(u32::MAX);
+                descriptor.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).unwrap_or(Descriptor::UNKNOWN_RTT);
+            }
             Class::Cnp if self.station(source).is_some() => {
                 self.cnps.captured(now, Route { from: source, to: target, qpn: roce.bth.dest_qp.get() });
             }
@@ -302,7 +308,6 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         }
 
         let Some(station) = self.station(target) else { return Ok(()) };
-        let descriptor = Descriptor { qpn: remote.unwrap_or(Descriptor::UNKNOWN_QPN), ..arrived(record, now) };
         self.deliver(station, &descriptor, Some(Arrival { bytes: record.bytes, packet }))
     }
 
@@ -388,17 +393,17 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         Ok(())
     }
 
-    /// An acknowledgement from `source` arrives at `target`.
-    fn acknowledged(&mut self, source: Address, target: Address, roce: &Roce<'_>, now: u64) -> Result<()> {
+    /// An acknowledgement from `source` arrives at `target`, whose transport makes this of it.
+    fn acknowledged(&mut self, source: Address, target: Address, roce: &Roce<'_>, now: u64) -> Result<Acknowledged> {
         let positive = matches!(roce.aeth().map(|aeth| aeth.syndrome), Some(Syndrome::Ack { .. }));
         let flow = self.flows.of_ack(source, target, roce.bth.dest_qp.get(), roce.bth.psn);
         self.carry_out_orders(now)?;
-        if let Some(flow) = flow.filter(|_| positive)
-            && let Some(rtt) = self.flows.acked(flow, roce.bth.psn, now)
-        {
+        let Some(flow) = flow.filter(|_| positive) else { return Ok(Acknowledged::default()) };
+        let acknowledged = self.flows.acked(flow, roce.bth.psn, now);
+        if let Some(rtt) = acknowledged.rtt {
             self.rtt.add(rtt);
         }
-        Ok(())
+        Ok(acknowledged)
     }
 
     /// A PFC frame stops whoever sends to the port that it comes from: the one NIC whose frames go to its Ethernet

@@ -52,6 +52,8 @@ pub struct Report {
     pub nics: Vec<Nic>,
     /// Addresses that were not replayed, there being too many.
     pub nics_refused: u64,
+    /// What of the machines the replay exercised.
+    pub coverage: Coverage,
     /// Memory.
     pub sizes: Sizes,
     /// The core; `null` without one.
@@ -204,6 +206,34 @@ pub struct Nic {
     pub rp: BTreeMap<&'static str, u64>,
 }
 
+/// What of the machines a replay exercised.
+#[derive(Clone, Debug, Serialize)]
+pub struct Coverage {
+    /// The reaction point's table of states and events.
+    pub rp: Rows,
+}
+
+/// Rows of a table of states and events.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rows {
+    /// All of them.
+    pub rows: usize,
+    /// Those that an event met.
+    pub visited: usize,
+    /// The others.
+    pub missing: Vec<&'static str>,
+}
+
+impl Rows {
+    /// Of a table whose rows were met so often at each NIC.
+    pub fn new<'a>(table: &[&'static str], met: impl Iterator<Item = &'a [u64]> + Clone) -> Self {
+        let is_missing = |row: usize| met.clone().all(|met| met.get(row).is_none_or(|&times| times == 0));
+        let missing: Vec<_> =
+            table.iter().enumerate().filter(|&(row, _)| is_missing(row)).map(|(_, &row)| row).collect();
+        Self { rows: table.len(), visited: table.len() - missing.len(), missing }
+    }
+}
+
 /// Memory of the library and of the image.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sizes {
@@ -305,7 +335,14 @@ fn sum<'a>(nics: impl Iterator<Item = &'a [(&'static str, u64)]>) -> BTreeMap<&'
 
 impl Report {
     /// Puts the outcome of a replay into words.
-    pub fn new(outcome: &Outcome, algorithm: Algorithm, port: Port, sizes: Sizes, core: Option<Core>) -> Self {
+    pub fn new(
+        outcome: &Outcome,
+        algorithm: Algorithm,
+        port: Port,
+        rp_table: &[&'static str],
+        sizes: Sizes,
+        core: Option<Core>,
+    ) -> Self {
         let Outcome { frames, flows, cnps, .. } = outcome;
         let address = |number: Address| outcome.addresses[usize::from(number)];
         let other: u64 = frames.other.values().sum();
@@ -373,6 +410,9 @@ impl Report {
                 })
                 .collect(),
             nics_refused: outcome.refused_nics,
+            coverage: Coverage {
+                rp: Rows::new(rp_table, outcome.nics.iter().map(|(_, Counters { rp_rows, .. })| rp_rows.as_slice())),
+            },
             sizes,
             core,
         }
@@ -442,6 +482,7 @@ impl fmt::Display for Report {
         self.write_frames(f)?;
         self.write_machines(f)?;
         self.write_rates(f)?;
+        self.write_coverage(f)?;
         self.write_sizes(f)?;
         match &self.core {
             Some(core) => write!(f, "{core}"),
@@ -544,6 +585,12 @@ impl Report {
             )?;
         }
         more(f, self.rates.len() + self.rates_omitted as usize, SHOWN, "flows")
+    }
+
+    fn write_coverage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rows { rows, visited, missing } = &self.coverage.rp;
+        writeln!(f, "coverage     RP: {visited} of {rows} rows of its table of states and events")?;
+        missing.iter().try_for_each(|row| writeln!(f, "  not met    {row}"))
     }
 
     fn write_sizes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,352 @@
+//! TIMELY at the sender, and patched TIMELY.
+//!
+//! Radhika Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015, algorithm 1;
+//! `gradient_rule` `blend` is "patched TIMELY" of Yibo Zhu et al., "ECN or Delay: Lessons Learnt from Analysis of DCQCN
+//! and TIMELY", CoNEXT 2016.
+//!
+//! Every segment that is acknowledged gives a round-trip time. Below T_low the rate gains `delta`; above T_high it loses
+//! `beta (1 - T_high / rtt)` of itself; between them it follows the gradient, which is the smoothed difference of
+//! consecutive samples over minRTT: not above zero the rate gains `delta`, or N of them once it has fallen for long, and
+//! above zero it loses `beta` times the gradient. Patched TIMELY makes no such choice between the thresholds, but weighs
+//! both: with `w = clamp(2 gradient + 1/2, 0, 1)` and `err = (rtt - T_low) / T_low`, the rate loses `beta w err` of
+//! itself and gains `delta (1 - w)`.
+//!
+//! Where published code goes on from the paper, a switch says so (see [`TimelySettings`]):
+//! - `elapsed`: steps and cuts are in proportion to the time since the last update, up to minRTT, so that their sum does
+//!   not grow with the number of acknowledgements;
+//! - `largest_cut`: one update takes at most half of the rate, whatever a long pause did to one sample;
+//! - `hai_counts`: round-trip times that shrink, or gradients below zero, in a row.
+//!
+//! Deviations:
+//! - the paper times a segment from its first byte and takes the segment's time on the link from that. Here a sample
+//!   runs from when the packet that is acknowledged left, less what the receiver held it; what is taken from it is a
+//!   setting, `serialisation`;
+//! - a sample shorter than minRTT is no round-trip time, but the echo of an earlier transmission, and is discarded, as
+//!   in eRPC. Where the port says that its empty network is faster than minRTT, that is the bound instead: a network
+//!   that is never as slow as minRTT would otherwise be left at its lowest rate for good. The segment then waits for the
+//!   next sample;
+//! - a sample of more than 134 ms counts as 134 ms, which lies beyond any T_high;
+//! - the first sample has no gradient: it counts as zero;
+//! - a flow starts at the ceiling; increases round up to a raw step (477 b/s), so that none vanishes, and cuts down.
+//!
+//! If late: nothing changes. There are no timers; a visit only keeps the time of the last update from going stale.
+
+mod parameters;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use parameters::PRESETS;
+pub use parameters::{ERPC, NS3_RDMA, PAPER, PATCHED, Params, TimelySettings};
+
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
+use cc_core::math::Reciprocal;
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Bytes, Frac, Nanos, Port, Rate, Stamp};
+use core::num::NonZeroU32;
+use parameters::{BLENDS, COUNTS_GRADIENTS, HALF_AT_MOST, SCALED};
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Timely {
+    rate: Rate,
+    /// The last sample; zero before the first, which no sample is.
+    prev_rtt: Nanos,
+    /// The smoothed difference of consecutive samples, in 1/16 ns.
+    rtt_diff: i32,
+    /// When the rate was last updated; after a visit any time that is as far back for all purposes.
+    updated: Stamp,
+    /// Acknowledged since the last update.
+    acked: Bytes,
+    /// Updates in a row that hyperactive increase counts, at most [`LAST_FALL`].
+    falls: u8,
+}
+
+const _: () = assert!(RpEngine::<Timely, 1024, 2048>::QP_BYTES <= 64, "a flow has outgrown 64 bytes");
+
+/// `falls` counts to here; no threshold lies beyond.
+const LAST_FALL: u8 = 15;
+/// The longest sample, in nanoseconds: differences of samples in 1/16 ns then fit 32 bits.
+const LONGEST: u32 = (1 << 27) - 1;
+/// The fraction bits of `rtt_diff`.
+const FINE: u32 = 4;
+
+/// Where a sample lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Zone {
+    /// Below T_low.
+    Low,
+    /// Between T_low and T_high, with a gradient that is not positive.
+    Falling,
+    /// Between them, with a positive gradient.
+    Rising,
+    /// Above T_high.
+    High,
+}
+
+impl ReactionPoint for Timely {
+    type Settings = TimelySettings;
+    type Params = Params;
+
+    const NAME: &'static str = "timely";
+    const PRESETS: &'static [Preset<TimelySettings>] = PRESETS;
+    const WANTS: EventMask = EventMask::ACK.with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::DELAY;
+    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "no sample yet, ACK within a segment: its bytes count",
+        "no sample yet, ACK with a sample: no gradient, the round-trip time decides",
+        "sampled, ACK within a segment: its bytes count",
+        "sampled, RTT below T_low: additive increase",
+        "sampled, RTT between and gradient not positive: additive increase",
+        "sampled, RTT between and gradient not positive for long: hyperactive increase",
+        "sampled, RTT between and gradient positive: cut by the gradient",
+        "sampled, RTT above T_high: cut by how far above",
+        "any, wake: the rate stays",
+    ];
+
+    fn check(settings: &TimelySettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        Self {
+            rate: cx.params.ceiling,
+            prev_rtt: Nanos::ZERO,
+            rtt_diff: 0,
+            updated: cx.now.stamp(),
+            acked: Bytes::ZERO,
+            falls: 0,
+        }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let Event::Ack(ack) = event else { return 8 };
+        let mut flow = *self;
+        match (flow.last_rtt(), flow.sample(cx.params, ack)) {
+            (None, None) => 0,
+            (None, Some(_)) => 1,
+            (Some(_), None) => 2,
+            (Some(_), Some(rtt)) => match flow.follow(cx.params, rtt) {
+                Zone::Low => 3,
+                Zone::Falling if flow.falls < cx.params.hai_threshold => 4,
+                Zone::Falling => 5,
+                Zone::Rising => 6,
+                Zone::High => 7,
+            },
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        match event {
+            Event::Ack(ack) => {
+                if let Some(rtt) = self.sample(cx.params, ack) {
+                    self.update(cx.params, cx.now.stamp(), rtt, true);
+                }
+            }
+            Event::Wake => self.refresh(cx.params, cx.now.stamp()),
+            _ => {}
+        }
+        self.decision()
+    }
+}
+
+impl Timely {
+    /// What the flow may send at.
+    #[inline]
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The last sample, if there was one.
+    #[inline]
+    pub fn last_rtt(&self) -> Option<Nanos> {
+        (self.prev_rtt != Nanos::ZERO).then_some(self.prev_rtt)
+    }
+
+    /// The smoothed difference of consecutive samples, in 1/16 ns.
+    #[inline]
+    pub const fn rtt_diff(&self) -> i32 {
+        self.rtt_diff
+    }
+
+    /// When the rate was last updated; after a visit, a time that is at least minRTT ago if that was.
+    #[inline]
+    pub const fn updated(&self) -> Stamp {
+        self.updated
+    }
+
+    /// Data acknowledged since the last update.
+    #[inline]
+    pub const fn acked(&self) -> Bytes {
+        self.acked
+    }
+
+    /// Updates in a row that hyperactive increase counts, 0 to 15.
+    #[inline]
+    pub const fn falls(&self) -> u8 {
+        self.falls
+    }
+
+    #[inline(always)]
+    pub(crate) const fn decision(&self) -> Decision {
+        Decision { rate: self.rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
+    }
+
+    /// The round-trip time, when this acknowledgement ends a segment and brings one.
+    #[inline(always)]
+    pub(crate) fn sample(&mut self, p: &Params, ack: &Ack<'_>) -> Option<Nanos> {
+        if ack.acked == Bytes::ZERO {
+            return None;
+        }
+        self.acked = self.acked.saturating_add(ack.acked);
+        if self.acked.get() < p.segment {
+            return None;
+        }
+        let rtt = ack.delay?.network().get().saturating_sub(p.serialisation).min(LONGEST);
+        if rtt < p.least {
+            return None;
+        }
+        self.acked = Bytes::ZERO;
+        Some(Nanos::new(rtt))
+    }
+
+    /// Takes a sample into the gradient, and says where it lies.
+    #[inline(always)]
+    fn follow(&mut self, p: &Params, rtt: Nanos) -> Zone {
+        let mut difference = 0;
+        if let Some(prev) = self.last_rtt() {
+            difference = rtt.get().wrapping_sub(prev.get()).cast_signed() << FINE;
+        }
+        self.prev_rtt = rtt;
+        self.rtt_diff = smooth(self.rtt_diff, p.kept, difference, p.weight);
+        let counted = if p.has(COUNTS_GRADIENTS) { self.rtt_diff } else { difference };
+        self.falls = if counted < 0 { self.falls.wrapping_add(1).min(LAST_FALL) } else { 0 };
+        match rtt.get() {
+            rtt if rtt < p.low => Zone::Low,
+            rtt if rtt > p.high => Zone::High,
+            _ if self.rtt_diff <= 0 => Zone::Falling,
+            _ => Zone::Rising,
+        }
+    }
+
+    /// Acts on a sample; where it may not cut, the rate stays in place of falling.
+    #[inline(always)]
+    pub(crate) fn update(&mut self, p: &Params, now: Stamp, rtt: Nanos, may_cut: bool) {
+        let zone = self.follow(p, rtt);
+        let share = self.elapsed(p, now);
+        self.updated = now;
+        let before = self.rate;
+        let rate = match zone {
+            Zone::Low => before.saturating_add(part(p.additive, share)),
+            Zone::High => before.scale(p.beta.times(excess(rtt, p.high)).times(share).complement()),
+            _ if p.has(BLENDS) => {
+                let weight = self.weight(p);
+                let error = rtt.get().wrapping_sub(p.low);
+                let lost = product(error, per_one(per_one(p.slope, share), weight), 10);
+                let gained = part(part(p.additive, share), weight.complement());
+                before.scale(lost.complement()).saturating_add(gained)
+            }
+            Zone::Falling => {
+                let step = if self.falls < p.hai_threshold { p.additive } else { p.hyper };
+                before.saturating_add(part(step, share))
+            }
+            Zone::Rising => {
+                let lost = product(self.rtt_diff.unsigned_abs(), per_one(p.slope, share), 14);
+                before.scale(lost.complement())
+            }
+        };
+        let least = match may_cut {
+            false => before,
+            true if p.has(HALF_AT_MOST) => Rate::from_bits(before.to_bits() >> 1),
+            true => Rate::ZERO,
+        };
+        self.rate = rate.max(least).max(p.floor).min(p.ceiling);
+    }
+
+    /// The time since the last update as a share of minRTT.
+    #[inline(always)]
+    fn elapsed(&self, p: &Params, now: Stamp) -> Frac {
+        if !p.has(SCALED) {
+            return Frac::ONE;
+        }
+        let elapsed = now.since(self.updated).get();
+        if elapsed >= p.min_rtt { Frac::ONE } else { product(elapsed, p.per_min_rtt, 10) }
+    }
+
+    /// Patched TIMELY's w.
+    #[inline(always)]
+    fn weight(&self, p: &Params) -> Frac {
+        const QUARTER: u32 = 1 << 29;
+        let twice = product(self.rtt_diff.unsigned_abs(), p.per_min_rtt, 14).to_bits().min(QUARTER) << 1;
+        let half = QUARTER << 1;
+        Frac::from_bits(if self.rtt_diff < 0 { half.wrapping_sub(twice) } else { half.wrapping_add(twice) })
+    }
+
+    /// Goes on from a round-trip time that says nothing about the path's queues: the next sample has no gradient but to
+    /// this one.
+    #[inline(always)]
+    pub(crate) const fn forget(&mut self, now: Stamp, rtt: Nanos) {
+        self.prev_rtt = rtt;
+        self.rtt_diff = 0;
+        self.falls = 0;
+        self.updated = now;
+    }
+
+    /// Keeps the time of the last update from going stale: minRTT ago is as good as any time before.
+    #[inline(always)]
+    pub(crate) fn refresh(&mut self, p: &Params, now: Stamp) {
+        if now.since(self.updated).get() >= p.min_rtt {
+            self.updated = Stamp::from_bits(now.to_bits().wrapping_sub(p.min_rtt));
+        }
+    }
+}
+
+/// `old kept + new weight`, the two weights being one together (2^31), toward zero: what is constant fades to nothing.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a mean of two values of 32 bits has 32 bits")]
+fn smooth(old: i32, kept: u32, new: i32, weight: u32) -> i32 {
+    let sum = i64::from(old).wrapping_mul(i64::from(kept)).wrapping_add(i64::from(new).wrapping_mul(i64::from(weight)));
+    let below_zero = if sum < 0 { (1 << 31) - 1 } else { 0 };
+    (sum.wrapping_add(below_zero) >> 31) as i32
+}
+
+/// `value factor / 2^shift` with 2^31 being one, cut to one.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+const fn product(value: u32, factor: u32, shift: u32) -> Frac {
+    let product = (value as u64).wrapping_mul(factor as u64) >> shift;
+    if product > 1 << 31 { Frac::ONE } else { Frac::from_bits(product as u32) }
+}
+
+/// This share of a value, rounded down.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a share is at most one")]
+const fn per_one(value: u32, share: Frac) -> u32 {
+    ((value as u64).wrapping_mul(share.to_bits() as u64) >> 31) as u32
+}
+
+/// This share of a step, rounded up.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a share is at most one")]
+const fn part(step: Rate, share: Frac) -> Rate {
+    let product = (step.to_bits() as u64).wrapping_mul(share.to_bits() as u64);
+    Rate::from_bits((product.wrapping_add((1 << 31) - 1) >> 31) as u32)
+}
+
+/// `1 - bound / rtt`, for a round-trip time above the bound.
+#[inline(always)]
+fn excess(rtt: Nanos, bound: u32) -> Frac {
+    let Some(whole) = NonZeroU32::new(rtt.get()) else { return Frac::ZERO };
+    let over = rtt.get().saturating_sub(bound);
+    let reciprocal = Reciprocal::of(whole);
+    // Shifted as far as the round-trip time to be normal, what it is above the bound stays within 32 bits.
+    let normal = over.wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
+    product(normal, reciprocal.mantissa(), 32)
+}

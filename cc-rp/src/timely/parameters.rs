@@ -1,0 +1,256 @@
+//! What the user sets, and what TIMELY computes with.
+
+use super::per_one;
+use cc_core::math::divide;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Frac, Nanos, Port, Rate};
+
+cc_core::settings! {
+    /// TIMELY, by the names of its paper; the aliases are those of the published simulators.
+    ///
+    /// The switches at the end, from `elapsed` on, are this project's: each is one difference between the paper and
+    /// the published code.
+    pub struct TimelySettings {
+        /// Weight of the newest difference of two round-trip times in the smoothed one.
+        alpha: Ppm, 1_000..=1_000_000, ["TimelyAlpha", "ewma_alpha"];
+        /// How hard a cut is.
+        beta: Ppm, 1_000..=1_000_000, ["TimelyBeta"];
+        /// Round-trip times below this raise the rate, whatever the gradient.
+        t_low: Micros, 1..=10_000, ["TimelyTLow"];
+        /// Round-trip times above this cut the rate, whatever the gradient.
+        t_high: Micros, 1..=100_000, ["TimelyTHigh"];
+        /// The round-trip time that gradients are divided by, and in which a full step is made (minRTT).
+        min_rtt: Micros, 1..=1_000, ["TimelyMinRtt"];
+        /// Additive step.
+        delta: Mbps, 1..=100_000, ["rate_ai", "RATE_AI"];
+        /// Updates in a row, falling as hai_counts says, from which the additive step is hai_steps times as large.
+        hai_threshold: Count, 1..=15, [];
+        /// How many additive steps hyperactive increase makes of one (N); 1 is no hyperactive increase.
+        hai_steps: Count, 1..=16, [];
+        /// Data acknowledged from one update to the next; 0 updates at every acknowledgement that brings a round-trip time.
+        segment: Bytes, 0..=16_777_215, ["BurstSize"];
+        /// Floor; the larger of this and min_rate_share holds.
+        min_rate: Mbps, 0..=2_000_000, ["MIN_RATE"];
+        /// Floor, as a share of line rate.
+        min_rate_share: Ppm, 0..=1_000_000, ["MinRateMultiple"];
+        /// Ceiling, as a share of line rate.
+        max_rate_share: Ppm, 1..=1_000_000, ["MaxRateMultiple"];
+        /// unscaled: every update makes full steps and cuts; scaled: in proportion to the time since the last, up to min_rtt.
+        elapsed: Choice(&["unscaled", "scaled"]), 0..=1, [];
+        /// Whether an update may take any part of the rate, or half of it at most.
+        largest_cut: Choice(&["unbounded", "half"]), 0..=1, [];
+        /// What hai_threshold counts: round-trip times shorter than the one before, or smoothed gradients below zero.
+        hai_counts: Choice(&["shorter_rtts", "gradients"]), 0..=1, [];
+        /// Between t_low and t_high: the paper's rule by the sign of the gradient, or patched TIMELY's blend of both.
+        gradient_rule: Choice(&["sign", "blend"]), 0..=1, [];
+        /// Data whose time on the sender's link is taken from a round-trip time: the largest packet, a segment, or none.
+        serialisation: Choice(&["packet", "segment", "none"]), 0..=2, [];
+    }
+}
+
+/// The values of the simulator by DCQCN's authors, by the rule of TIMELY's authors' own code.
+pub const NS3_RDMA: TimelySettings = TimelySettings {
+    alpha: 875_000,
+    beta: 800_000,
+    t_low: 50,
+    t_high: 500,
+    min_rtt: 20,
+    delta: 10,
+    hai_threshold: 5,
+    hai_steps: 5,
+    segment: 16_000,
+    min_rate: 0,
+    min_rate_share: 10_000,
+    max_rate_share: 960_000,
+    elapsed: 1,
+    largest_cut: 1,
+    hai_counts: 0,
+    gradient_rule: 0,
+    serialisation: 0,
+};
+
+/// Algorithm 1 of the paper to the letter.
+pub const PAPER: TimelySettings = TimelySettings {
+    max_rate_share: 1_000_000,
+    elapsed: 0,
+    largest_cut: 0,
+    hai_counts: 1,
+    serialisation: 1,
+    ..NS3_RDMA
+};
+
+/// eRPC.
+pub const ERPC: TimelySettings = TimelySettings {
+    alpha: 460_000,
+    beta: 260_000,
+    t_high: 1_000,
+    min_rtt: 2,
+    delta: 40,
+    segment: 0,
+    min_rate: 120,
+    min_rate_share: 0,
+    max_rate_share: 1_000_000,
+    serialisation: 2,
+    ..NS3_RDMA
+};
+
+/// Patched TIMELY.
+pub const PATCHED: TimelySettings = TimelySettings { beta: 8_000, gradient_rule: 1, ..NS3_RDMA };
+
+pub(crate) const PRESETS: &[Preset<TimelySettings>] = &[
+    Preset {
+        name: "ns3_rdma",
+        source: "bobzhuyb/ns3-rdma, branch timely, timely-sender.cc: all values, one packet's time on the link taken off; \
+                 hyperactive increase from the paper, scaling by elapsed time and the bound of one half from \
+                 erpc-io/eRPC, src/cc/timely.h, which goes back to code by TIMELY's authors",
+        values: NS3_RDMA,
+    },
+    Preset {
+        name: "paper",
+        source: "TIMELY (SIGCOMM 2015) 4.1 to 4.3, algorithm 1: full steps at every segment, no bound on a cut, \
+                 hyperactive increase after five negative gradients, a segment's time on the link taken off; values of \
+                 bobzhuyb/ns3-rdma, branch timely",
+        values: PAPER,
+    },
+    Preset {
+        name: "erpc",
+        source: "erpc-io/eRPC, src/cc/timely.h and timely_sweep_params.h: alpha 0.46, beta 0.26, 50 us and 1 ms, minRTT \
+                 2 us, 5 MB/s up, floor 15 MB/s, every packet a segment",
+        values: ERPC,
+    },
+    Preset {
+        name: "patched",
+        source: "Zhu, Ghobadi, Misra, Padhye, \"ECN or Delay\" (CoNEXT 2016): the blend in place of the sign, beta 0.008; \
+                 the rest as ns3_rdma",
+        values: PATCHED,
+    },
+];
+
+/// Checked parameters. Made once for a port; all flows read the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    pub(super) ceiling: Rate,
+    pub(super) floor: Rate,
+    pub(super) additive: Rate,
+    pub(super) hyper: Rate,
+    /// beta.
+    pub(super) beta: Frac,
+    /// alpha and 1 - alpha, 2^31 being one.
+    pub(super) weight: u32,
+    pub(super) kept: u32,
+    /// T_low, T_high and minRTT in nanoseconds.
+    pub(super) low: u32,
+    pub(super) high: u32,
+    pub(super) min_rtt: u32,
+    /// 2^41 over minRTT in nanoseconds.
+    pub(super) per_min_rtt: u32,
+    /// beta over minRTT, or over T_low for the blend, 2^41 ns being one.
+    pub(super) slope: u32,
+    /// Shorter samples, in nanoseconds, are no round-trip times.
+    pub(super) least: u32,
+    /// What is taken from each sample, in nanoseconds.
+    pub(super) serialisation: u32,
+    /// Bytes between updates.
+    pub(super) segment: u32,
+    pub(super) hai_threshold: u8,
+    pub(super) switches: u8,
+}
+
+/// Steps and cuts are in proportion to the time since the last update.
+pub(super) const SCALED: u8 = 1;
+/// An update takes half of the rate at most.
+pub(super) const HALF_AT_MOST: u8 = 1 << 1;
+/// Hyperactive increase counts gradients.
+pub(super) const COUNTS_GRADIENTS: u8 = 1 << 2;
+/// Patched TIMELY.
+pub(super) const BLENDS: u8 = 1 << 3;
+
+const fn switch(flag: u8, on: bool) -> u8 {
+    if on { flag } else { 0 }
+}
+
+/// Nanoseconds of a setting in microseconds, all of which are at most 100 000.
+const fn nanos(micros: u32) -> u32 {
+    match Nanos::from_micros(micros) {
+        Some(nanos) => nanos.get(),
+        None => u32::MAX,
+    }
+}
+
+/// How long so many bytes take on the port's link, in nanoseconds, saturating.
+#[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+const fn time_on_link(bytes: u32, port: &Port) -> u32 {
+    let nanos = divide((bytes as u64) << 24, port.line_rate.to_bits());
+    if nanos > u32::MAX as u64 { u32::MAX } else { nanos as u32 }
+}
+
+impl Params {
+    /// Checks settings against their ranges, the port and each other.
+    ///
+    /// # Errors
+    ///
+    /// Names the setting that cannot be had on this port or beside another setting.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "2^41 over 1 000 or more has 32 bits; a threshold is at most 15"
+    )]
+    pub fn new(settings: &TimelySettings, port: &Port) -> Result<Self, ParamError> {
+        settings.in_range()?;
+        let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
+        let (low, high, min_rtt) = (nanos(settings.t_low), nanos(settings.t_high), nanos(settings.min_rtt));
+        if low > high {
+            return conflict("t_low", "must be at most t_high");
+        }
+        let ceiling = port.line_rate.scale(Frac::from_ratio(settings.max_rate_share, 1_000_000));
+        let share = port.line_rate.scale(Frac::from_ratio(settings.min_rate_share, 1_000_000));
+        let floor = Rate::from_mbps(settings.min_rate).max(share);
+        if floor == Rate::ZERO {
+            return conflict("min_rate", "must be above zero when min_rate_share is zero");
+        }
+        if floor > ceiling {
+            return conflict("min_rate", "must, as min_rate_share, be at most max_rate_share of the speed of the port");
+        }
+        let serialisation = match settings.serialisation {
+            0 => time_on_link(port.mtu.get(), port),
+            1 => time_on_link(settings.segment, port),
+            _ => 0,
+        };
+        let beta = Frac::from_ratio(settings.beta, 1_000_000);
+        let weight = Frac::from_ratio(settings.alpha, 1_000_000);
+        let per_min_rtt = divide(1 << 41, min_rtt) as u32;
+        let unit = if settings.gradient_rule == 1 { divide(1 << 41, low) as u32 } else { per_min_rtt };
+        Ok(Self {
+            ceiling,
+            floor,
+            additive: Rate::from_mbps(settings.delta),
+            hyper: Rate::from_mbps(settings.delta.saturating_mul(settings.hai_steps)),
+            beta,
+            weight: weight.to_bits(),
+            kept: weight.complement().to_bits(),
+            low,
+            high,
+            min_rtt,
+            per_min_rtt,
+            slope: per_one(unit, beta),
+            least: min_rtt.min(port.base_rtt.get().saturating_sub(serialisation)).max(1),
+            serialisation,
+            segment: settings.segment,
+            hai_threshold: settings.hai_threshold as u8,
+            switches: switch(SCALED, settings.elapsed == 1)
+                | switch(HALF_AT_MOST, settings.largest_cut == 1)
+                | switch(COUNTS_GRADIENTS, settings.hai_counts == 1)
+                | switch(BLENDS, settings.gradient_rule == 1),
+        })
+    }
+
+    /// Whether a sample is above T_high.
+    #[inline(always)]
+    pub(crate) const fn is_high(&self, rtt: Nanos) -> bool {
+        rtt.get() > self.high
+    }
+
+    #[inline(always)]
+    pub(super) const fn has(&self, switch: u8) -> bool {
+        self.switches & switch != 0
+    }
+}

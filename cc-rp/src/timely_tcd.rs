@@ -1,0 +1,159 @@
+//! TIMELY with ternary congestion detection at the sender.
+//!
+//! A reconstruction: Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, combines its
+//! marks with TIMELY, but neither the text nor the code of that combination was at hand. It follows from what the marks
+//! mean. All of the law is [`Timely`]'s; the marks say which samples it may act on:
+//!
+//! - CE: a queue really grew. TIMELY's law, whole.
+//! - UE, and no CE: a pause held the packet up, so its round-trip time says nothing of this flow's share. The rate
+//!   holds, and the gradient begins anew from this sample: what PFC added to it must not be seen as a fall later.
+//! - Unmarked: TIMELY's law, but it only ever raises the rate.
+//!
+//! Choices:
+//! - the strongest mark of all acknowledgements of a segment counts for its sample; one that acknowledges nothing new
+//!   still brings its mark;
+//! - a sample taken while PFC pauses the flow's own priority counts as UE unless it is CE;
+//! - until the first mark of a flow nobody knows whether its receiver echoes them: an unmarked sample above T_high then
+//!   cuts too.
+//!
+//! Settings and presets are TIMELY's. If late: nothing changes, as in TIMELY.
+
+#[cfg(test)]
+mod tests;
+
+use crate::timely::{PRESETS, Params, Timely, TimelySettings};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Mark, Nanos, Port};
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TimelyTcd {
+    timely: Timely,
+    /// The strongest mark since the last sample.
+    mark: Mark,
+    /// The receiver echoes marks: one came.
+    echoed: bool,
+}
+
+/// What the marks of a segment let its sample do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leave {
+    /// Raise the rate and cut it.
+    Both,
+    /// Raise it.
+    Raise,
+    /// Neither.
+    Hold,
+}
+
+impl ReactionPoint for TimelyTcd {
+    type Settings = TimelySettings;
+    type Params = Params;
+
+    const NAME: &'static str = "timely_tcd";
+    const PRESETS: &'static [Preset<TimelySettings>] = PRESETS;
+    const WANTS: EventMask = Timely::WANTS;
+    const SIGNALS: Signals = Signals::DELAY.with(Signals::MARK).with(Signals::UNDETERMINED);
+    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, ACK within a segment: its bytes and its mark count",
+        "any, sample marked UE or taken in a pause: the rate holds, the gradient begins anew",
+        "any, sample marked CE: TIMELY",
+        "no mark yet, unmarked sample above T_high: TIMELY",
+        "any, other unmarked sample that lets TIMELY raise the rate or leave it: TIMELY",
+        "any, other unmarked sample that lets TIMELY cut: the rate holds, the gradient goes on",
+        "any, wake: the rate stays",
+    ];
+
+    fn check(settings: &TimelySettings, port: &Port) -> Result<Params, ParamError> {
+        Timely::check(settings, port)
+    }
+
+    fn limits(params: &Params, port: &Port) -> Limits {
+        Timely::limits(params, port)
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        Self { timely: Timely::open(cx), mark: Mark::None, echoed: false }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let Event::Ack(ack) = event else { return 6 };
+        let mut flow = *self;
+        let Some(rtt) = flow.sample(cx.params, ack) else { return 0 };
+        match flow.leave(cx, rtt) {
+            Leave::Hold => 1,
+            Leave::Both if flow.mark == Mark::Congested => 2,
+            Leave::Both => 3,
+            Leave::Raise => {
+                flow.timely.update(cx.params, cx.now.stamp(), rtt, true);
+                if flow.timely.rate() >= self.timely.rate() { 4 } else { 5 }
+            }
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        match event {
+            Event::Ack(ack) => {
+                if let Some(rtt) = self.sample(cx.params, ack) {
+                    self.react(cx, rtt);
+                }
+            }
+            Event::Wake => self.timely.refresh(cx.params, cx.now.stamp()),
+            _ => {}
+        }
+        self.timely.decision()
+    }
+}
+
+impl TimelyTcd {
+    /// The part of the state that is TIMELY's.
+    #[inline]
+    pub const fn timely(&self) -> &Timely {
+        &self.timely
+    }
+
+    /// The strongest mark since the last sample.
+    #[inline]
+    pub const fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Whether a mark ever came.
+    #[inline]
+    pub const fn echoed(&self) -> bool {
+        self.echoed
+    }
+
+    #[inline(always)]
+    fn sample(&mut self, p: &Params, ack: &Ack<'_>) -> Option<Nanos> {
+        self.mark = self.mark.max(ack.mark);
+        self.echoed |= ack.mark != Mark::None;
+        self.timely.sample(p, ack)
+    }
+
+    #[inline(always)]
+    fn leave(&self, cx: &Cx<'_, Params>, rtt: Nanos) -> Leave {
+        match self.mark {
+            Mark::Congested => Leave::Both,
+            Mark::Undetermined => Leave::Hold,
+            Mark::None if cx.pause > Nanos::ZERO => Leave::Hold,
+            Mark::None if !self.echoed && cx.params.is_high(rtt) => Leave::Both,
+            Mark::None => Leave::Raise,
+        }
+    }
+
+    #[inline(always)]
+    fn react(&mut self, cx: &Cx<'_, Params>, rtt: Nanos) {
+        let now = cx.now.stamp();
+        match self.leave(cx, rtt) {
+            Leave::Hold => self.timely.forget(now, rtt),
+            leave => self.timely.update(cx.params, now, rtt, leave == Leave::Both),
+        }
+        self.mark = Mark::None;
+    }
+}
