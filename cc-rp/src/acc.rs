@@ -42,7 +42,6 @@ pub use parameters::{AccSettings, Params, RECONSTRUCTION};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Mark, Nanos, Port, Psn, Rate, Stamp};
-use core::hint::cold_path;
 use parameters::LONGEST_HALT;
 
 /// How the last period was judged.

@@ -98,7 +98,7 @@ impl Params {
     pub(super) fn new(settings: &AccSettings, port: &Port) -> Result<Self, ParamError> {
         settings.in_range()?;
         let (line, rtt) = (port.line_rate, port.base_rtt.get());
-        if rtt < 1_000 || rtt > LONGEST_RTT {
+        if !(1_000..=LONGEST_RTT).contains(&rtt) {
             let expected = "needs a base round-trip time of the port from 1 us to 8 ms";
             return Err(ParamError::Conflict { field: "period", expected });
         }
