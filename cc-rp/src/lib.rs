@@ -44,6 +44,7 @@ macro_rules! for_each_rp {
             7, 24, swift::Swift;
             10, 32, dcqcn_tcd::DcqcnTcd;
             11, 28, timely_tcd::TimelyTcd;
+            12, 40, acc::Acc;
             13, 0, pfc::Pfc;
         }
     };
