@@ -295,6 +295,13 @@ pub struct KindCycles {
     pub frame: Option<Summary>,
 }
 
+impl KindCycles {
+    /// The spans by name.
+    pub fn named(&self) -> [(&'static str, Option<Summary>); 4] {
+        [("on", self.on), ("step", self.step), ("step_total", self.step_total), ("frame", self.frame)]
+    }
+}
+
 /// Where library and image parted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
@@ -637,9 +644,7 @@ impl fmt::Display for Core {
             }
         }
         for (kind, spans) in &self.cycles {
-            for (span, summary) in
-                [("on", spans.on), ("step", spans.step), ("step_total", spans.step_total), ("frame", spans.frame)]
-            {
+            for (span, summary) in spans.named() {
                 if let Some(Summary { min, median, p99, max }) = summary {
                     writeln!(f, "  {kind:<10} {span:<10} {min:>4} {median:>7} {p99:>7} {max:>7}")?;
                 }
