@@ -36,8 +36,12 @@ macro_rules! for_each_rp {
     ($consumer:ident) => {
         $consumer! {
             1, 32, dcqcn::Dcqcn;
+            2, 32, dcqcn_plus::DcqcnPlus;
             3, 24, timely::Timely;
+            7, 24, swift::Swift;
+            10, 32, dcqcn_tcd::DcqcnTcd;
             11, 28, timely_tcd::TimelyTcd;
+            13, 0, pfc::Pfc;
         }
     };
 }

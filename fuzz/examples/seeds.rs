@@ -1,8 +1,8 @@
 //! Writes the seeds of the parsers' corpora: `cargo run -p fuzz --example seeds`.
 
 use cc_core::wire::{
-    Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Reth, TableCrc, Tag, TagProtocol, Tags, cm,
-    opcode, parse, pfc,
+    Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Reth, Shims, TableCrc, Tag, TagProtocol,
+    Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Nanos, Psn, Qpn};
 use hil::capture::Writer;
@@ -38,6 +38,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         ecn: Ecn::Ce,
         hop_limit: 64,
         udp_source: 0xc123,
+        shims: Shims::NONE,
         bth: Bth { opcode: 0x0a, partition: 0xffff, dest_qp: Qpn::new(0x118), psn: Psn::new(9), ..Bth::default() },
         extensions: Extensions { reth: Reth { address: 0x1000, key: 7, len: 5 }, ..Extensions::default() },
         payload: b"bytes",

@@ -5,7 +5,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings;
 use cc_core::wire::{
-    Addresses, Bth, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, TableCrc, Tag, Tags, opcode, parse,
+    Addresses, Bth, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tag, Tags, opcode, parse,
 };
 use cc_core::{Bytes, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings};
@@ -209,6 +209,7 @@ impl Arrived {
             ecn: Ecn::from_bits(self.ecn),
             hop_limit: 64,
             udp_source: 0xc000,
+            shims: Shims::NONE,
             bth: Bth {
                 opcode: OPCODES[usize::from(self.opcode) % OPCODES.len()].0,
                 dest_qp: qpn(usize::from(self.flow) % FLOWS),

@@ -138,7 +138,21 @@ fn frame_of<'a>(roce: &Roce<'a>) -> Frame<'a> {
     let Seen { addresses, macs: [destination, source], dscp, ecn, udp_source, bth, extensions, .. } = Seen::of(roce);
     let udp_source = udp_source.unwrap_or(0);
     let (tags, payload) = (roce.tags(), roce.payload());
-    Frame { destination, source, tags, addresses, dscp, ecn, hop_limit: 64, udp_source, bth, extensions, payload }
+    let (shims, hop_limit) = (roce.shims(), roce.hop_limit());
+    Frame {
+        destination,
+        source,
+        tags,
+        addresses,
+        dscp,
+        ecn,
+        hop_limit,
+        udp_source,
+        shims,
+        bth,
+        extensions,
+        payload,
+    }
 }
 
 fn re_emit(roce: &Roce<'_>) {

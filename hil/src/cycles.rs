@@ -50,8 +50,8 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
         let options = Options {
             algorithm: algorithm.to_owned(),
             request: Request { preset: Some(preset.to_owned()), ..Request::default() },
-            only: Vec::new(),
             core: Some(OnCore { name: "ibex".to_owned(), pace: Pace::Lockstep, firmware: Some(image.clone()) }),
+            ..Options::default()
         };
         let report = match trace {
             SAMPLE => replay(&options, &mut Reader::open(&sample())?, |_| {}),

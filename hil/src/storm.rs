@@ -8,8 +8,9 @@
 use crate::capture::Writer;
 use crate::crc::HostCrc;
 use crate::random::SplitMix;
-use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Syndrome, Tags, cm, opcode};
-use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Psn, Qpn, Stamp};
+use cc_core::wire::shim::{self, IntShim, Rcc, Time};
+use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Shims, Syndrome, Tags, cm, opcode};
+use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 use cc_rp::Signals;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -32,7 +33,8 @@ pub struct Storm {
     pub seed: u64,
     /// Frames, beside those of the handshakes.
     pub frames: u32,
-    /// The signals that are to be frequent. CNPs, acknowledgements and pauses all occur whatever they are.
+    /// The signals that are to be frequent, in shims where they need them. CNPs, acknowledgements and pauses all occur
+    /// whatever they are.
     pub signals: Signals,
 }
 
@@ -45,16 +47,18 @@ impl Storm {
         let mut chance = SplitMix::new(self.seed);
         let flows = (0..FLOWS).map(|number| Flow::new(number, &mut chance)).collect();
         let writer = Writer::new(Vec::new(), &["wire"]).expect("a vector takes everything");
-        let mut making = Making { chance, now: START, weather: Weather::Wild, flows, writer, buffer: vec![0; 8_192] };
+        let Self { frames, signals, .. } = *self;
+        let (now, weather, buffer) = (START, Weather::Wild, vec![0; 8_192]);
+        let mut making = Making { signals, chance, now, weather, flows, writer, buffer };
         for flow in (0..FLOWS).filter(|flow| flow % 3 == 0) {
             making.handshake(flow);
         }
-        for frame in 0..self.frames {
+        for frame in 0..frames {
             if frame % 128 == 0 {
                 making.weather = making.chance.pick(&Weather::ALL);
             }
             making.pass_time();
-            making.frame(self.signals);
+            making.frame();
         }
         making.writer.into_sink().expect("a vector takes everything")
     }
@@ -88,15 +92,39 @@ struct Flow {
     /// Connections so far on its sender's queue pair.
     connection: u32,
     psn: Psn,
-    /// Sequence number and time of the packets sent, oldest first.
-    sent: VecDeque<(Psn, u64)>,
+    /// The packets sent, oldest first.
+    sent: VecDeque<Sent>,
     /// Round-trip time that the next sample is near, nanoseconds.
     rtt: u64,
+    path: Path,
+}
+
+/// A packet sent.
+#[derive(Clone, Debug)]
+struct Sent {
+    psn: Psn,
+    at: u64,
+    /// What the switches wrote into it, and how many of them.
+    area: Vec<u8>,
+    hops: u8,
+}
+
+/// The switches that a flow passes.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    layout: IntLayout,
+    number: u16,
+    hops: u8,
+    /// Up to when they have counted, and what they had sent then, in units of 64 bytes.
+    at: u64,
+    sent: u64,
 }
 
 impl Flow {
     fn new(number: usize, chance: &mut SplitMix) -> Self {
-        Self { number, connection: 0, psn: Psn::new(chance.draw() as u32), sent: VecDeque::new(), rtt: 10_000 }
+        let layout = if number == 5 { IntLayout::Compact } else { IntLayout::Wide };
+        let path = Path { layout, number: number as u16, hops: 1 + number as u8, at: START, sent: chance.draw() };
+        Self { number, connection: 0, psn: Psn::new(chance.draw() as u32), sent: VecDeque::new(), rtt: 10_000, path }
     }
 
     fn to_sender(&self) -> Bth {
@@ -110,6 +138,7 @@ impl Flow {
 
 /// A storm being made.
 struct Making {
+    signals: Signals,
     chance: SplitMix,
     now: u64,
     weather: Weather,
@@ -121,6 +150,10 @@ struct Making {
 impl Making {
     fn below(&mut self, bound: u32) -> u32 {
         self.chance.below(bound)
+    }
+
+    fn has(&self, signal: Signals) -> bool {
+        self.signals.contains(signal)
     }
 
     /// One time in so many.
@@ -137,9 +170,9 @@ impl Making {
         };
     }
 
-    fn frame(&mut self, signals: Signals) {
+    fn frame(&mut self) {
         let flow = self.below(FLOWS as u32) as usize;
-        let (cnps, acks) = if signals.contains(Signals::CNP) { (24, 16) } else { (2, 38) };
+        let (cnps, acks) = if self.has(Signals::CNP) { (24, 16) } else { (2, 38) };
         match self.below(100) {
             0..50 => self.data(flow),
             50..52 => self.damaged(flow),
@@ -163,20 +196,25 @@ impl Making {
         let payload = [0, 64, 1_024, 1_024, 4_096, 4_096][self.below(6) as usize];
         let payload = vec![0; payload + self.below(3) as usize];
         let go_back = self.once_in(100);
+        let (area, hops) = if self.has(Signals::INT) { self.telemetry(flow) } else { (Vec::new(), 0) };
+        let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
+        let time = sent.then(|| Time { sent: stamp(self.now), ..Time::default() });
         let from = &mut self.flows[flow];
         match from.sent.front() {
-            Some(&(oldest, _)) if go_back => {
-                from.psn = oldest;
+            Some(oldest) if go_back => {
+                from.psn = oldest.psn;
                 from.sent.clear();
             }
             _ => from.psn = from.psn.plus(step),
         }
-        from.sent.push_back((from.psn, self.now));
+        let int = IntShim::new(from.path.layout, from.path.number, hops, &area).filter(|_| !area.is_empty());
+        let shims = Shims { time, int, ..Shims::NONE };
+        from.sent.push_back(Sent { psn: from.psn, at: self.now, area: area.clone(), hops });
         if from.sent.len() > IN_FLIGHT {
             from.sent.pop_front();
         }
         let bth = Bth { opcode, psn: from.psn, ..from.to_receiver() };
-        self.emit(&Frame { bth, payload: &payload, ..between(flow, true, ecn) });
+        self.emit(&Frame { shims, bth, payload: &payload, ..between(flow, true, ecn) });
     }
 
     /// An acknowledgement of one of the newest packets, after a round-trip time as the weather has it.
@@ -186,9 +224,12 @@ impl Making {
         let back = [0, 0, 0, 1, 2][self.below(5) as usize];
         let syndrome = [0x00, 0x1f][self.below(2) as usize];
         let mark = self.mark();
+        let time = self.has(Signals::DELAY).then(|| self.times());
+        let rcc = self.has(Signals::GRANT).then(|| self.grant());
+        let echo = (self.has(Signals::MARK) && self.once_in(10)).then(|| self.mark());
         let to = &mut self.flows[flow];
         let newest = to.sent.len().saturating_sub(1 + back);
-        let Some(&(psn, sent_at)) = to.sent.get(newest) else { return };
+        let Some(Sent { psn, at: sent_at, area, hops }) = to.sent.get(newest).cloned() else { return };
         to.rtt = match weather {
             Weather::Calm => 6_000,
             Weather::Filling => (to.rtt + 15_000).clamp(40_000, 900_000),
@@ -206,16 +247,86 @@ impl Making {
         }
         let aeth = Aeth { syndrome: Syndrome::from_bits(syndrome), msn: 1 };
         let (becn, fecn) = (mark == Mark::Congested, mark == Mark::Undetermined);
+        let int = IntShim::new(to.path.layout, to.path.number, hops, &area).filter(|_| !area.is_empty());
+        let stamp = if wild && near % 2 == 0 { Stamp::from_bits(near) } else { stamp(sent_at) };
+        let time = time.map(|time| Time { echo: stamp, ..time });
+        let rcc = rcc.map(|rcc| Rcc { echo: stamp, ..rcc });
+        let shims = Shims { time, int, rcc, echo };
         let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, becn, fecn, ..to.to_sender() };
         let extensions = Extensions { aeth, ..Extensions::default() };
-        self.emit(&Frame { bth, extensions, ..between(flow, false, Ecn::Ect0) });
+        self.emit(&Frame { shims, bth, extensions, ..between(flow, false, Ecn::Ect0) });
+    }
+
+    /// What a receiver adds to the stamp that it returns.
+    fn times(&mut self) -> Time {
+        let held = if self.once_in(10) { self.below(2_000_000) } else { self.below(3_000) };
+        let hops = self.below(8) as u8;
+        Time { held: Nanos::new(held), hops, rx_level: self.below(32) as u8, ..Time::default() }
+    }
+
+    /// What a receiver of RCC grants.
+    fn grant(&mut self) -> Rcc {
+        let (window, flows, utilisation) = match self.weather {
+            Weather::Calm => (200_000, 1, 0x4000),
+            Weather::Filling => (100_000, 8, 0xe000),
+            Weather::Draining => (60_000, 8, 0xc000),
+            Weather::Congested => (4_000, 64, 0xffff),
+            Weather::HeldUp => (20_000, 2, 0x1000),
+            Weather::Wild => (0, 1 + self.below(600) as u16, 0),
+        };
+        Rcc {
+            window: Bytes::new(window + self.below(100_000)),
+            flows,
+            utilisation: self.below(0x3000) as u16 | utilisation,
+            echo: Stamp::from_bits(0),
+        }
+    }
+
+    /// What the switches of a flow's path write into a packet that leaves now: the area, and how many wrote.
+    fn telemetry(&mut self, flow: usize) -> (Vec<u8>, u8) {
+        if self.once_in(150) {
+            self.flows[flow].path.number = self.below(8) as u16;
+            self.flows[flow].path.hops = 1 + self.below(IntShim::ROOM.into()) as u8;
+        }
+        // Per cent of the link's speed, and bytes.
+        let (load, queue) = match self.weather {
+            Weather::Calm => (30 + self.below(40), 0),
+            Weather::Filling => (100, self.below(200_000)),
+            Weather::Draining => (80 + self.below(20), self.below(50_000)),
+            Weather::Congested => (100, 100_000 + self.below(2_000_000)),
+            Weather::HeldUp => (self.below(20), 500_000),
+            Weather::Wild => (self.below(200), self.below(4_000_000)),
+        };
+        let strange = self.once_in(60);
+        let mbps = if strange { [0, 40_000, 800_000][self.below(3) as usize] } else { 100_000 };
+        let path = &mut self.flows[flow].path;
+        let elapsed = self.now.saturating_sub(path.at);
+        path.at = path.at.max(self.now);
+        // 12.5 bytes a nanosecond.
+        path.sent = path.sent.wrapping_add(u64::from(load) * elapsed / 512);
+        let Path { layout, hops, sent, .. } = *path;
+        let mut area = vec![0; usize::from(IntShim::ROOM) * layout.record_len()];
+        let mut written = 0;
+        for hop in 0..hops {
+            let clock = (self.now as u32).wrapping_add(1_000 * u32::from(hop));
+            let (sent, queue) = match layout {
+                IntLayout::Wide => (sent as u32, queue),
+                IntLayout::Compact => ((sent / 2) as u32, queue / 80),
+            };
+            let hop = Hop { mbps, flags: 0, clock, sent, queue: queue >> (hop % 4) };
+            written = shim::push(layout, written, &mut area, &hop);
+        }
+        if self.once_in(100) {
+            written = IntStack::OVERFLOW;
+        }
+        (area, written)
     }
 
     /// A sequence error, another negative acknowledgement, or a receiver that is not ready.
     fn nak(&mut self, flow: usize) {
         let syndrome = [0x60, 0x60, 0x20, 0x61][self.below(4) as usize];
         let to = &self.flows[flow];
-        let psn = to.sent.front().map_or(to.psn, |&(psn, _)| psn);
+        let psn = to.sent.front().map_or(to.psn, |oldest| oldest.psn);
         let aeth = Aeth { syndrome: Syndrome::from_bits(syndrome), msn: 1 };
         let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, ..to.to_sender() };
         let extensions = Extensions { aeth, ..Extensions::default() };
@@ -339,6 +450,11 @@ impl Making {
     }
 }
 
+/// What a NIC's clock shows at this time: it starts with the capture.
+const fn stamp(time: u64) -> Stamp {
+    Stamp::from_bits(time.wrapping_sub(START) as u32)
+}
+
 /// The Ethernet address to which the sender of this flow sends.
 fn port(flow: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 1, flow as u8])
@@ -360,6 +476,7 @@ fn between(flow: usize, forward: bool, ecn: Ecn) -> Frame<'static> {
         ecn,
         hop_limit: 64,
         udp_source: 0xc000,
+        shims: Shims::NONE,
         bth: Bth::default(),
         extensions: Extensions::default(),
         payload: &[],

@@ -22,7 +22,7 @@ fn request(preset: &str) -> Request {
 
 fn play<R: std::io::Read>(preset: &str, mut capture: Reader<R>) -> Report {
     let core = Some(OnCore { name: "ibex".into(), pace: Pace::Lockstep, firmware: None });
-    let options = Options { algorithm: "dcqcn".into(), request: request(preset), only: Vec::new(), core };
+    let options = Options { algorithm: "dcqcn".into(), request: request(preset), core, ..Options::default() };
     replay(&options, &mut capture, |_| {}).unwrap()
 }
 

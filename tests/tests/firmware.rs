@@ -12,8 +12,8 @@ fn on_ibex(preset: &str, pace: Pace) -> Options {
     Options {
         algorithm: "dcqcn".into(),
         request: Request { preset: Some(preset.into()), ..Request::default() },
-        only: Vec::new(),
         core: Some(OnCore { name: "ibex".into(), pace, firmware: None }),
+        ..Options::default()
     }
 }
 

@@ -39,6 +39,9 @@ pub enum Syndrome {
 }
 
 impl Syndrome {
+    /// The count of receive buffers that says that credits are not in use (IBTA volume 1, table 45).
+    pub const NO_CREDITS: u8 = 31;
+
     /// The meaning of the syndrome byte.
     #[inline]
     pub const fn from_bits(bits: u8) -> Self {

@@ -183,6 +183,12 @@ impl<'a> Ethernet<'a> {
             depth = depth.wrapping_add(1);
         }
     }
+
+    /// Bytes of addresses, tags and EtherType.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.tags.len().wrapping_add(14)
+    }
 }
 
 /// Writes addresses, tags and EtherType.

@@ -3,11 +3,13 @@
 use super::cursor::Output;
 use super::extension::Extensions;
 use super::icrc::{self, Crc32};
-use super::{Addresses, Bth, EmitError, Mac, Network, Roce, Tags, TrafficClass};
+use super::shim::{self, Rcc, Shims, Time};
+use super::udp::{ROCE_PORT, Udp};
+use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, Roce, Syndrome, Tags, TrafficClass};
 use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
-use crate::{CnpHint, Ecn, Psn, Qpn};
+use crate::{CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
 
-/// How CNPs are marked.
+/// How CNPs and acknowledgements are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CnpMarking {
@@ -25,6 +27,24 @@ impl Default for CnpMarking {
     fn default() -> Self {
         Self { dscp: 48, priority: 6, ecn: Ecn::Ect0 }
     }
+}
+
+/// What an acknowledgement says beside what follows from the packet that it acknowledges.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct AckFields {
+    /// Message sequence number, 24 bits.
+    pub msn: u32,
+    /// The strongest mark of the packets acknowledged.
+    pub mark: Mark,
+    /// How long the receiver held the packet.
+    pub held: Nanos,
+    /// How full the receiver's buffers are, 0 to 31; higher bits are not sent.
+    pub rx_level: u8,
+    /// What the receiver grants.
+    pub grant: Grant,
+    /// How the frame is marked.
+    pub marking: CnpMarking,
 }
 
 /// A RoCE frame to be sent. Whatever can be written here can be emitted; pad, lengths, checksums and ICRC are
@@ -48,6 +68,8 @@ pub struct Frame<'a> {
     pub hop_limit: u8,
     /// UDP source port; RoCEv1 has none.
     pub udp_source: u16,
+    /// What goes before the BTH, to the shims' port; RoCEv1 has no place for it.
+    pub shims: Shims<'a>,
     /// Base transport header.
     pub bth: Bth,
     /// Values of extension headers; those that the opcode asks for are sent.
@@ -74,6 +96,7 @@ impl<'a> Frame<'a> {
             ecn: marking.ecn,
             hop_limit: 64,
             udp_source: 0,
+            shims: Shims::NONE,
             bth: Bth {
                 opcode: opcode::CNP,
                 becn: true,
@@ -87,29 +110,94 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The acknowledgement of `cause`, a data packet of a reliable connection, and of all before it, addressed to its
+    /// sender's queue pair `to`.
+    ///
+    /// Addresses are exchanged; VLAN tags (with every priority replaced), UDP source port and partition key are kept; IP
+    /// options and extension headers are not. The time to live is 64. Credits are not in use, and the mark goes into the
+    /// BTH, see [`Roce::echo`]. Shims answer those of `cause`: its time stamp comes back, with the hops that its time to
+    /// live tells, and so does its INT, whole. RCC's grant takes the stamp along.
+    #[inline]
+    pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
+        let AckFields { msn, mark, held, rx_level, grant, marking } = *fields;
+        let Shims { time, int, .. } = cause.shims();
+        let echo = time.map_or(Stamp::from_bits(0), |time| time.sent);
+        let hops = hops(cause.hop_limit());
+        let rcc = match grant {
+            Grant::None => None,
+            Grant::Rcc { window, flows, utilisation } => Some(Rcc { window, flows, utilisation, echo }),
+        };
+        let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
+        Self {
+            destination: cause.source_mac(),
+            source: cause.destination_mac(),
+            tags: cause.tags().with_priority(marking.priority),
+            addresses: cause.addresses().reversed(),
+            dscp: marking.dscp,
+            ecn: marking.ecn,
+            hop_limit: 64,
+            udp_source: cause.udp_source().unwrap_or(0),
+            shims: Shims { time, int, rcc, echo: None },
+            bth: Bth {
+                opcode: opcode::ACKNOWLEDGE,
+                fecn: mark == Mark::Undetermined,
+                becn: mark == Mark::Congested,
+                partition: cause.bth.partition,
+                dest_qp: to,
+                psn: cause.bth.psn,
+                ..Bth::default()
+            },
+            extensions: Extensions {
+                aeth: Aeth { syndrome: Syndrome::Ack { credits: Syndrome::NO_CREDITS }, msn },
+                ..Extensions::default()
+            },
+            payload: &[],
+        }
+    }
+
     /// Writes the whole frame, with a valid ICRC and without a frame check sequence, and returns its length.
-    /// When there is an error, what the buffer holds has no meaning.
+    /// When there is an error, what the buffer holds has no meaning. Shims go to [`shim::PORT`].
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        self.emit_on::<E>(buffer, shim::PORT)
+    }
+
+    /// As [`Frame::emit`] does, with shims to UDP port `shim_port`.
+    #[inline]
+    pub fn emit_on<E: Crc32>(&self, buffer: &mut [u8], shim_port: u16) -> Result<usize, EmitError> {
         let info = opcode::info(self.bth.opcode);
         let [low, ..] = self.payload.len().to_le_bytes();
         let pad = low.wrapping_neg() & 3;
         let body_len = info.header_len().saturating_add(self.payload.len()).saturating_add(usize::from(pad));
-        // BTH, body and ICRC.
-        let transport_len = body_len.saturating_add(16);
-        let (network_len, ethertype) = match self.addresses {
-            Addresses::V4 { .. } => (20 + 8, 0x0800),
-            Addresses::V6 { .. } => (40 + 8, 0x86dd),
-            Addresses::Gid { .. } => (40, super::ROCE_V1),
+        let (network_len, shims_len, ethertype) = match self.addresses {
+            Addresses::V4 { .. } => (20 + 8, self.shims.len(), 0x0800),
+            Addresses::V6 { .. } => (40 + 8, self.shims.len(), 0x86dd),
+            Addresses::Gid { .. } => (40, 0, super::ROCE_V1),
         };
+        if shims_len > shim::LONGEST {
+            return Err(EmitError::TooLong);
+        }
+        // Shims, BTH, body and ICRC.
+        let transport_len = body_len.saturating_add(16).saturating_add(shims_len);
         // What the outermost length field counts differs; the largest of all must fit.
         let datagram_len = u16::try_from(transport_len.saturating_add(network_len)).map_err(|_| EmitError::TooLong)?;
-        let head_len = self.tags.len().saturating_add(14).saturating_add(network_len).saturating_add(12);
-        let total = head_len.saturating_add(body_len).saturating_add(4);
+        let head_len = self.tags.len().saturating_add(14).saturating_add(network_len);
+        let total = head_len.saturating_add(transport_len);
 
         let buffer = buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?;
         let (head, rest) = buffer.split_at_mut_checked(head_len).ok_or(EmitError::BufferTooSmall)?;
+        let (shims, rest) = rest.split_at_mut_checked(shims_len).ok_or(EmitError::BufferTooSmall)?;
+        let (bth, rest) = rest.split_first_chunk_mut::<12>().ok_or(EmitError::BufferTooSmall)?;
         let (body, stored) = rest.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
+
+        let port = if shims_len == 0 {
+            ROCE_PORT
+        } else {
+            self.shims.emit(&mut Output::new(shims))?;
+            shim_port
+        };
+        let shims = &*shims;
+        *bth = self.bth.emit(pad);
 
         let mut output = Output::new(body);
         self.extensions.emit(info, &mut output)?;
@@ -119,35 +207,52 @@ impl<'a> Frame<'a> {
         let mut output = Output::new(head);
         ethernet::emit(&mut output, self.destination, self.source, self.tags, ethertype)?;
         let traffic_class = TrafficClass::new(self.dscp, self.ecn);
-        let bth = self.bth.emit(pad);
         let icrc = match self.addresses {
             Addresses::V4 { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
                 let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, datagram_len)?;
-                let udp = udp::emit(self.udp_source, datagram_len.wrapping_sub(20));
+                let udp = udp::emit(self.udp_source, port, datagram_len.wrapping_sub(20));
                 output.put(head)?;
                 output.put(udp)?;
-                icrc::compute::<E>(&Network::V4 { head: &head, options: &[], udp: &udp }, &bth, body)
+                icrc::compute::<E>(
+                    &Network::V4 { head: &head, options: &[], udp: Udp { head: &udp, shims } },
+                    bth,
+                    body,
+                )
             }
             Addresses::V6 { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
                 let len = datagram_len.wrapping_sub(40);
                 let head = ipv6::emit(source, destination, traffic_class, self.hop_limit, udp::PROTOCOL, len)?;
-                let udp = udp::emit(self.udp_source, len);
+                let udp = udp::emit(self.udp_source, port, len);
                 output.put(head)?;
                 output.put(udp)?;
-                icrc::compute::<E>(&Network::V6 { head: &head, extensions: &[], udp: &udp }, &bth, body)
+                icrc::compute::<E>(
+                    &Network::V6 { head: &head, extensions: &[], udp: Udp { head: &udp, shims } },
+                    bth,
+                    body,
+                )
             }
             Addresses::Gid { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
                 let len = datagram_len.wrapping_sub(40);
                 let head = ipv6::emit(source, destination, traffic_class, self.hop_limit, grh::NEXT_IS_BTH, len)?;
                 output.put(head)?;
-                icrc::compute::<E>(&Network::Grh { head: &head }, &bth, body)
+                icrc::compute::<E>(&Network::Grh { head: &head }, bth, body)
             }
         };
-        output.put(bth)?;
         *stored = icrc.to_le_bytes();
         Ok(total)
     }
+}
+
+/// The hops that a packet of this time to live has behind it, if it began with the next of 64, 128 and 255, as hosts do.
+#[inline]
+const fn hops(hop_limit: u8) -> u8 {
+    let first: u8 = match hop_limit {
+        0..=64 => 64,
+        65..=128 => 128,
+        129.. => 255,
+    };
+    first.wrapping_sub(hop_limit)
 }

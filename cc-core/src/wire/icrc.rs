@@ -8,8 +8,11 @@
 //!
 //! IPv4 options and IPv6 extension headers are covered as they stand: the annex masks no field in them. Where
 //! a router rewrites one (a recorded route, a routing header's segments left), the ICRC fails at the receiver.
+//!
+//! A packet with [shims](super::shim) has the ICRC that it would have without them.
 
 use super::Network;
+use super::udp::{self, ROCE_PORT, Udp};
 
 /// A CRC-32 engine: reflected polynomial 0xEDB88320, initial value and final complement all ones.
 ///
@@ -97,18 +100,19 @@ pub(super) fn compute<E: Crc32>(network: &Network<'_>, bth: &[u8; 12], body: &[u
     match *network {
         Network::V4 { head, options, udp } => {
             let mut head = *head;
-            let [_, tos, _, _, _, _, _, _, ttl, _, sum0, sum1, ..] = &mut head;
+            let [_, tos, len0, len1, _, _, _, _, ttl, _, sum0, sum1, ..] = &mut head;
             [*tos, *ttl, *sum0, *sum1] = [0xff; 4];
+            shorten(len0, len1, udp.shims);
             crc.update(&head);
             crc.update(options);
             crc.update(&masked_udp(udp));
         }
         Network::V6 { head, extensions, udp } => {
-            crc.update(&masked_v6(head));
+            crc.update(&masked_v6(head, udp.shims));
             crc.update(extensions);
             crc.update(&masked_udp(udp));
         }
-        Network::Grh { head } => crc.update(&masked_v6(head)),
+        Network::Grh { head } => crc.update(&masked_v6(head, &[])),
     }
     let mut bth = *bth;
     let [_, _, _, _, marks, ..] = &mut bth;
@@ -119,18 +123,33 @@ pub(super) fn compute<E: Crc32>(network: &Network<'_>, bth: &[u8; 12], body: &[u
 }
 
 #[inline]
-fn masked_v6(head: &[u8; 40]) -> [u8; 40] {
+fn masked_v6(head: &[u8; 40], shims: &[u8]) -> [u8; 40] {
     let mut head = *head;
-    let [version, flow0, flow1, flow2, _, _, _, hops, ..] = &mut head;
+    let [version, flow0, flow1, flow2, len0, len1, _, hops, ..] = &mut head;
     *version |= 0x0f;
     [*flow0, *flow1, *flow2, *hops] = [0xff; 4];
+    shorten(len0, len1, shims);
     head
 }
 
 #[inline]
-fn masked_udp(head: &[u8; 8]) -> [u8; 8] {
-    let &[s0, s1, d0, d1, l0, l1, _, _] = head;
+fn masked_udp(udp: Udp<'_>) -> [u8; udp::HEAD_LEN] {
+    let &[s0, s1, mut d0, mut d1, mut l0, mut l1, _, _] = udp.head;
+    if !udp.shims.is_empty() {
+        [d0, d1] = ROCE_PORT.to_be_bytes();
+        shorten(&mut l0, &mut l1, udp.shims);
+    }
     [s0, s1, d0, d1, l0, l1, 0xff, 0xff]
+}
+
+/// Takes shims out of a length.
+#[inline]
+fn shorten(len0: &mut u8, len1: &mut u8, shims: &[u8]) {
+    if let [_, ..] = shims {
+        // A packet's length is no less than that of what it holds.
+        let len = usize::from(u16::from_be_bytes([*len0, *len1])).wrapping_sub(shims.len());
+        [*len1, *len0, ..] = len.to_le_bytes();
+    }
 }
 
 #[cfg(test)]

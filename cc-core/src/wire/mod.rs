@@ -6,10 +6,10 @@
 //!
 //! ```text
 //! ethernet (any stack of VLAN tags)
-//!   0x0800 ipv4, options ──────────┐
-//!   0x86dd ipv6, extension headers ┴ udp 4791 ┐
-//!   0x8915 grh (RoCEv1) ──────────────────────┴ bth ─ extension (by opcode) ─ payload ─ icrc
-//!   0x8808 pfc                                          aeth, cnp               cm
+//!   0x0800 ipv4, options ──────────┐ udp 4792 ─ shim ─┐
+//!   0x86dd ipv6, extension headers ┴ udp 4791 ────────┤
+//!   0x8915 grh (RoCEv1) ──────────────────────────────┴ bth ─ extension (by opcode) ─ payload ─ icrc
+//!   0x8808 pfc                                                  aeth, cnp               cm
 //! ```
 //!
 //! A frame of which the capture kept only a part is read as far as its headers allow. If they are all there it
@@ -31,6 +31,7 @@ mod ipv6;
 pub mod opcode;
 pub mod pfc;
 mod roce;
+pub mod shim;
 mod udp;
 
 #[cfg(test)]
@@ -40,11 +41,12 @@ pub use aeth::{Aeth, Nak, Syndrome};
 pub use bth::Bth;
 pub use ethernet::{Mac, Tag, TagProtocol, Tags};
 pub use extension::{Deth, Extensions, Reth};
-pub use frame::{CnpMarking, Frame};
+pub use frame::{AckFields, CnpMarking, Frame};
 pub use icrc::{Crc32, Icrc, TableCrc};
 pub use opcode::{Class, Info, Transport};
 pub use pfc::Pfc;
 pub use roce::Roce;
+pub use shim::Shims;
 pub use udp::ROCE_PORT;
 
 use crate::Ecn;
@@ -54,6 +56,7 @@ use cursor::Input;
 use ethernet::Ethernet;
 use ipv4::Ipv4;
 use ipv6::Ipv6;
+use udp::Udp;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -110,7 +113,7 @@ pub enum Other {
     Ipv6,
     /// TCP.
     Tcp,
-    /// UDP to a port that is not RoCE's.
+    /// UDP to a port that is neither RoCE's nor the shims'.
     Udp,
     /// MPLS.
     Mpls,
@@ -178,6 +181,14 @@ pub enum Malformed {
     UdpShort,
     /// UDP length below that of the header, or beyond the IP packet.
     UdpLength,
+    /// The datagram ends inside its chain of shims.
+    ShimShort,
+    /// A shim of length zero.
+    ShimLength,
+    /// A chain of shims longer than [`shim::LONGEST`].
+    ShimsLong,
+    /// A shim longer or shorter than its type is, or that says it holds more records than it has room for.
+    ShimBody,
     /// The frame ends inside a GRH.
     GrhShort,
     /// GRH whose version is not 6 or that announces no BTH.
@@ -200,7 +211,7 @@ pub enum Malformed {
 
 impl Malformed {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::Truncated,
         Self::EthernetShort,
         Self::IpShort,
@@ -211,6 +222,10 @@ impl Malformed {
         Self::Fragment,
         Self::UdpShort,
         Self::UdpLength,
+        Self::ShimShort,
+        Self::ShimLength,
+        Self::ShimsLong,
+        Self::ShimBody,
         Self::GrhShort,
         Self::Grh,
         Self::GrhLength,
@@ -235,6 +250,10 @@ impl Malformed {
             Self::Fragment => "fragment",
             Self::UdpShort => "udp_short",
             Self::UdpLength => "udp_length",
+            Self::ShimShort => "shim_short",
+            Self::ShimLength => "shim_length",
+            Self::ShimsLong => "shims_long",
+            Self::ShimBody => "shim_body",
             Self::GrhShort => "grh_short",
             Self::Grh => "grh",
             Self::GrhLength => "grh_length",
@@ -254,7 +273,7 @@ impl Malformed {
 pub enum EmitError {
     /// The buffer is shorter than the frame.
     BufferTooSmall,
-    /// The packet is longer than its length fields can say.
+    /// The packet is longer than its length fields can say, or its chain of shims than [`shim::LONGEST`].
     TooLong,
 }
 
@@ -329,8 +348,8 @@ impl Addresses {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Network<'a> {
-    V4 { head: &'a [u8; 20], options: &'a [u8], udp: &'a [u8; 8] },
-    V6 { head: &'a [u8; 40], extensions: &'a [u8], udp: &'a [u8; 8] },
+    V4 { head: &'a [u8; 20], options: &'a [u8], udp: Udp<'a> },
+    V6 { head: &'a [u8; 40], extensions: &'a [u8], udp: Udp<'a> },
     Grh { head: &'a [u8; 40] },
 }
 
@@ -348,22 +367,28 @@ impl Network<'_> {
 ///
 /// `frame` holds the bytes captured and `wire_len` says how many there were on the wire; where nothing was cut,
 /// as in a NIC, it is `frame.len()`. Ethernet padding, a trailer or a frame check sequence behind the packet do
-/// no harm.
+/// no harm. Shims are expected on [`shim::PORT`].
 #[inline]
 pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
+    parse_on(frame, wire_len, shim::PORT)
+}
+
+/// As [`parse`] does, with shims on UDP port `shim_port`. If that is RoCE's own, there are none.
+#[inline]
+pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<'_>, Malformed> {
     let mut input = Input::new(frame, wire_len);
     let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
     let (network, traffic_class) = match ethertype {
         IPV4 => {
             let Ipv4 { head, options, traffic_class, protocol } = Ipv4::parse(&mut input)?;
-            match datagram(&mut input, protocol, Other::Ipv4)? {
+            match datagram(&mut input, protocol, shim_port, Other::Ipv4)? {
                 Ok(udp) => (Network::V4 { head, options, udp }, traffic_class),
                 Err(other) => return Ok(Packet::Other(other)),
             }
         }
         IPV6 => {
             let Ipv6 { head, extensions, traffic_class, protocol } = Ipv6::parse(&mut input)?;
-            match datagram(&mut input, protocol, Other::Ipv6)? {
+            match datagram(&mut input, protocol, shim_port, Other::Ipv6)? {
                 Ok(udp) => (Network::V6 { head, extensions, udp }, traffic_class),
                 Err(other) => return Ok(Packet::Other(other)),
             }
@@ -387,10 +412,15 @@ pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
 
 /// The UDP header of a RoCEv2 datagram, or what the IP packet carries instead.
 #[inline]
-fn datagram<'a>(input: &mut Input<'a>, protocol: u8, neither: Other) -> Result<Result<&'a [u8; 8], Other>, Malformed> {
+fn datagram<'a>(
+    input: &mut Input<'a>,
+    protocol: u8,
+    shim_port: u16,
+    neither: Other,
+) -> Result<Result<Udp<'a>, Other>, Malformed> {
     const TCP: u8 = 6;
     match protocol {
-        udp::PROTOCOL => Ok(udp::parse(input)?.ok_or(Other::Udp)),
+        udp::PROTOCOL => Ok(Udp::parse(input, shim_port)?.ok_or(Other::Udp)),
         TCP => Ok(Err(Other::Tcp)),
         _ => Ok(Err(neither)),
     }

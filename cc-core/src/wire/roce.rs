@@ -5,7 +5,8 @@ use super::ethernet::{Ethernet, Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
-use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
+use super::shim::Shims;
+use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp, udp};
 use crate::{Bytes, CnpHint, Ecn, Mark};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -23,7 +24,7 @@ pub struct Roce<'a> {
     pub ecn: Ecn,
     /// Bytes of padding behind the payload, 0 to 3.
     pub pad: u8,
-    /// Bytes of payload: what remains of the UDP datagram (of the GRH's payload in RoCEv1) without headers, pad
+    /// Bytes of payload: what remains of the UDP datagram (of the GRH's payload in RoCEv1) without shims, headers, pad
     /// and ICRC. Counted even where the capture was cut.
     pub payload_len: usize,
     /// Bytes of the whole frame on the wire, as the caller gave them.
@@ -136,16 +137,56 @@ impl<'a> Roce<'a> {
         self.traffic_class.dscp()
     }
 
+    /// Time to live, or hop limit.
+    #[inline]
+    pub fn hop_limit(&self) -> u8 {
+        match self.network {
+            Network::V4 { head, .. } => {
+                let &[_, _, _, _, _, _, _, _, ttl, ..] = head;
+                ttl
+            }
+            Network::V6 { head, .. } | Network::Grh { head } => {
+                let &[_, _, _, _, _, _, _, hop_limit, ..] = head;
+                hop_limit
+            }
+        }
+    }
+
     /// The UDP source port, which RoCEv1 has not.
     #[inline]
     pub fn udp_source(&self) -> Option<u16> {
         match self.network {
             Network::V4 { udp, .. } | Network::V6 { udp, .. } => {
-                let &[high, low, ..] = udp;
+                let &[high, low, ..] = udp.head;
                 Some(u16::from_be_bytes([high, low]))
             }
             Network::Grh { .. } => None,
         }
+    }
+
+    /// Whether the packet came on the shims' port.
+    #[inline]
+    pub fn is_shimmed(&self) -> bool {
+        let (_, chain) = self.chain();
+        !chain.is_empty()
+    }
+
+    /// The shims, read from the packet anew at each call.
+    #[inline]
+    pub fn shims(&self) -> Shims<'a> {
+        let (_, chain) = self.chain();
+        if chain.is_empty() { Shims::NONE } else { Shims::read(chain) }
+    }
+
+    /// The chain of shims, and where in the frame it begins.
+    #[inline]
+    pub fn chain(&self) -> (usize, &'a [u8]) {
+        let (network_len, udp) = match self.network {
+            Network::V4 { head, options, udp } => (head.len().wrapping_add(options.len()), udp),
+            Network::V6 { head, extensions, udp } => (head.len().wrapping_add(extensions.len()), udp),
+            Network::Grh { .. } => return (0, &[]),
+        };
+        (self.ethernet.len().wrapping_add(network_len).wrapping_add(udp::HEAD_LEN), udp.shims)
     }
 
     /// The acknowledgement extension header, if the opcode has one.

@@ -98,6 +98,7 @@ fn frame(opcode: u8, addresses: Addresses, payload: &[u8]) -> Frame<'_> {
         ecn: Ecn::Ce,
         hop_limit: 64,
         udp_source: 0xc123,
+        shims: Shims::NONE,
         bth: Bth {
             opcode,
             partition: 0xffff,
@@ -492,7 +493,7 @@ fn contradictions_are_named() {
     assert_eq!(with(21, 1), Err(Malformed::Fragment));
     assert_eq!(with(23, 6), Ok("tcp"));
     assert_eq!(with(23, 1), Ok("ipv4"));
-    assert_eq!(with(37, 0xb8), Ok("udp"));
+    assert_eq!(with(37, 0xb9), Ok("udp"));
     assert_eq!(with(39, 7), Err(Malformed::UdpLength));
     assert_eq!(with(38, 1), Err(Malformed::UdpLength));
     assert_eq!(with(39, 8 + 11), Err(Malformed::BthShort));
@@ -750,6 +751,7 @@ proptest! {
             ecn: Ecn::from_bits(ecn),
             hop_limit,
             udp_source,
+            shims: Shims::NONE,
             bth,
             extensions,
             payload: &payload,
@@ -765,8 +767,9 @@ proptest! {
             addresses: read.addresses(),
             dscp: read.dscp(),
             ecn: read.ecn,
-            hop_limit,
+            hop_limit: read.hop_limit(),
             udp_source: read.udp_source().unwrap_or(udp_source),
+            shims: read.shims(),
             bth: read.bth,
             // What the opcode does not ask for is not sent.
             extensions: Extensions {

@@ -1,6 +1,8 @@
 use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, Params};
-use cc_core::wire::{self, Addresses, Bth, Class, Deth, Extensions, Icrc, Mac, Packet, TableCrc, Tag, Tags, opcode};
+use cc_core::wire::{
+    self, Addresses, Bth, Class, Deth, Extensions, Icrc, Mac, Packet, Shims, TableCrc, Tag, Tags, opcode,
+};
 use cc_core::{Bytes, CnpHint, Psn, Rate};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
@@ -49,6 +51,7 @@ fn frame<'a>(opcode: u8, qpn: u32, ecn: Ecn, addresses: Addresses, tags: Tags<'a
         ecn,
         hop_limit: 64,
         udp_source: 49_152,
+        shims: Shims::NONE,
         bth: Bth { opcode, partition: 0xffff, dest_qp: Qpn::new(qpn), psn: Psn::new(7), ..Bth::default() },
         extensions: Extensions {
             deth: Deth { source_qp: Qpn::new(0x00_0d00), ..Deth::default() },

@@ -2,7 +2,7 @@ use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
-use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, TableCrc, Tags, opcode};
+use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode};
 use cc_core::{CnpBody, CnpKind, Ecn, Mark};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
@@ -216,6 +216,7 @@ fn frame(opcode: u8, syndrome: Syndrome) -> Vec<u8> {
         ecn: Ecn::Ect0,
         hop_limit: 64,
         udp_source: 0,
+        shims: Shims::NONE,
         bth: Bth { opcode, dest_qp: Qpn::new(17), psn: Psn::new(5), ..Bth::default() },
         extensions: Extensions { aeth: Aeth { syndrome, msn: 0 }, ..Extensions::default() },
         payload: &[],

@@ -19,7 +19,7 @@ use cc_core::Rate;
 use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{self, Icrc, Packet, Roce, Syndrome, Version};
+use cc_core::wire::{self, Icrc, Packet, Roce, Syndrome, Version, shim};
 use nic::descriptor::{Descriptor, Kind};
 use nic::{EventKind, NO_FLOW};
 use std::collections::BTreeMap;
@@ -51,6 +51,8 @@ pub struct Frames {
     pub total: u64,
     /// RoCEv2.
     pub rocev2: u64,
+    /// RoCEv2 with shims, on their UDP port.
+    pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
     /// Priority flow control.
@@ -130,6 +132,7 @@ pub struct Player<D, F> {
     station_of: Vec<Option<u16>>,
     stations: Vec<Station<D>>,
     line_rate: u32,
+    shim_port: u16,
     refused: u64,
     flows: Flows,
     frames: Frames,
@@ -159,6 +162,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             station_of: Vec::new(),
             stations: Vec::new(),
             line_rate: line_rate.to_bits(),
+            shim_port: shim::PORT,
             refused: 0,
             flows: Flows::default(),
             frames: Frames::default(),
@@ -177,6 +181,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         }
     }
 
+    /// Expects shims on this UDP port. The NICs have them on [`shim::PORT`], and see the frames as if they came there.
+    pub fn with_shim_port(self, shim_port: u16) -> Self {
+        Self { shim_port, ..self }
+    }
+
     /// Plays one frame.
     ///
     /// # Errors
@@ -185,7 +194,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         let now = self.clock(record.timestamp_ns);
         self.frames.total += 1;
         self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
-        let packet = match wire::parse(record.bytes, record.original_len as usize) {
+        let packet = match wire::parse_on(record.bytes, record.original_len as usize, self.shim_port) {
             Ok(packet) => packet,
             Err(reason) => {
                 self.frames.unparsed += 1;
@@ -194,6 +203,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             }
         };
         match &packet {
+            Packet::Roce(roce) if roce.is_shimmed() && self.shim_port != shim::PORT => {
+                self.readdress(record, roce, now)
+            }
             Packet::Roce(roce) => self.roce(record, &packet, roce, now),
             Packet::Pfc(_) => self.pfc(record, &packet, now),
             Packet::Other(other) => {
@@ -253,9 +265,25 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         now
     }
 
+    /// A frame with shims on another port than the NICs have: as if it came on theirs.
+    fn readdress(&mut self, record: &Record<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
+        let (chain, _) = roce.chain();
+        let mut bytes = record.bytes.to_vec();
+        // The destination port is in the third and fourth of the eight bytes before the chain.
+        if let Some(port) = chain.checked_sub(6).and_then(|at| bytes.get_mut(at..at + 2)) {
+            port.copy_from_slice(&shim::PORT.to_be_bytes());
+        }
+        let record = Record { bytes: &bytes, ..*record };
+        match &wire::parse(&bytes, record.original_len as usize) {
+            Ok(packet @ Packet::Roce(roce)) => self.roce(&record, packet, roce, now),
+            _ => Ok(()),
+        }
+    }
+
     fn roce(&mut self, record: &Record<'_>, packet: &Packet<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
         match roce.version() {
             Version::V1 => self.frames.rocev1 += 1,
+            Version::V2 if roce.is_shimmed() => self.frames.rocev2_shim += 1,
             Version::V2 => self.frames.rocev2 += 1,
         }
         self.opcodes[usize::from(roce.bth.opcode)] += 1;

@@ -86,13 +86,15 @@ pub struct Port {
     pub base_rtt_us: u32,
 }
 
-/// Frames. `rocev2`, `rocev1`, `pfc`, `other` and `unparsed` sum up to `total`.
+/// Frames. `rocev2`, `rocev2_shim`, `rocev1`, `pfc`, `other` and `unparsed` sum up to `total`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Frames {
     /// All.
     pub total: u64,
     /// RoCEv2.
     pub rocev2: u64,
+    /// RoCEv2 with shims, on their UDP port.
+    pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
     /// Priority flow control.
@@ -357,7 +359,7 @@ impl Report {
         rp.insert("window_exceeded", outcome.window_exceeded);
         assert_eq!(
             frames.total,
-            frames.rocev2 + frames.rocev1 + frames.pfc + other + frames.unparsed,
+            frames.rocev2 + frames.rocev2_shim + frames.rocev1 + frames.pfc + other + frames.unparsed,
             "every frame has exactly one class"
         );
         Self {
@@ -368,6 +370,7 @@ impl Report {
             frames: Frames {
                 total: frames.total,
                 rocev2: frames.rocev2,
+                rocev2_shim: frames.rocev2_shim,
                 rocev1: frames.rocev1,
                 pfc: frames.pfc,
                 other,
@@ -500,10 +503,11 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_frames(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Frames { total, rocev2, rocev1, pfc, other, unparsed, .. } = self.frames;
+        let Frames { total, rocev2, rocev2_shim, rocev1, pfc, other, unparsed, .. } = self.frames;
         writeln!(
             f,
-            "frames       {total} in {}: RoCEv2 {rocev2}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, unparsed {unparsed}",
+            "frames       {total} in {}: RoCEv2 {rocev2}, with shims {rocev2_shim}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, \
+             unparsed {unparsed}",
             seconds(self.duration_ns)
         )?;
         if other > 0 {

@@ -1,0 +1,419 @@
+//! In-band shims: what packets carry for congestion control between UDP and BTH, on a UDP port of their own, so that
+//! no device takes them for what it knows.
+//!
+//! RoCEv2 leaves no room for telemetry. A chain of shims, each a whole number of 32-bit words, begins with a head:
+//!
+//! | byte | field |
+//! | --- | --- |
+//! | 0 | upper half: type, lower half: version |
+//! | 1 | length in words, this head included |
+//! | 2-3 | the type's own |
+//!
+//! Type 0, of one word, ends the chain, and the BTH follows. All big endian:
+//!
+//! | type | version | length | bytes 2-3 | behind the head |
+//! | --- | --- | --- | --- | --- |
+//! | 1 time | 1 | 4 | hops; level of the receiver's buffers (5 bits) | sent, echo, held: nanoseconds, 32 bits each |
+//! | 2 INT | 1 wide, 2 compact | 1 + area | hops written (4 bits), path (12 bits) | area: room for whole records, see [`IntLayout`] |
+//! | 3 RCC | 1 | 4 | zero | window in bytes (32), flows (16), utilisation in 2^-16 (16), echo in nanoseconds (32) |
+//! | 6 echo | 1 | 1 | zero; mark (2 bits): 0 none, 1 undetermined, 2 congested | nothing |
+//!
+//! Types and versions that are not in the table are skipped by their length. Where a type occurs twice, the first counts.
+//!
+//! Switches rewrite the INT area, and none of them computes an ICRC. So the ICRC is that of the packet as it would be
+//! without the chain: with its IP and UDP lengths, and to RoCE's own port. Nothing protects the chain itself.
+
+use super::cursor::{Input, Output};
+use super::{EmitError, Malformed, Packet, parse_on};
+use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Stamp};
+use bitfield::bitfield;
+
+/// The UDP destination port of shimmed packets, unless another is agreed on.
+pub const PORT: u16 = 4792;
+
+/// Bytes of the longest chain, its end included: 64 words.
+pub const LONGEST: usize = 256;
+
+const END: u8 = 0;
+const TIME: u8 = 1;
+const INT: u8 = 2;
+const RCC: u8 = 3;
+const ECHO: u8 = 6;
+
+const HEAD_LEN: usize = 4;
+const TIME_LEN: usize = 16;
+const RCC_LEN: usize = 16;
+
+/// The most records that an area has: the count that would come next means overflow.
+const MOST_RECORDS: usize = 14;
+
+const _: () = {
+    assert!(IntLayout::Wide.record_len() == 16);
+    assert!(IntLayout::Compact.record_len() == 8);
+    assert!(HEAD_LEN + IntShim::ROOM as usize * IntLayout::Wide.record_len() == 100);
+    assert!(HEAD_LEN + MOST_RECORDS * IntLayout::Wide.record_len() + TIME_LEN + HEAD_LEN <= LONGEST);
+    assert!(MOST_RECORDS + 1 == IntStack::OVERFLOW as usize);
+};
+
+bitfield! {
+    struct TypeVersion(u8);
+    u8, kind, set_kind: 7, 4;
+    u8, version, set_version: 3, 0;
+}
+
+bitfield! {
+    struct HopsPath(u16);
+    u8, hops, set_hops: 15, 12;
+    u16, path, set_path: 11, 0;
+}
+
+/// Time stamps, of which the sender writes one and the receiver returns it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Time {
+    /// When this packet was sent, by its sender's clock; zero for none.
+    pub sent: Stamp,
+    /// [`Time::sent`] of the packet that this one acknowledges; zero for none.
+    pub echo: Stamp,
+    /// From when that packet arrived to when this one left.
+    pub held: Nanos,
+    /// Switches on that packet's way, as its time to live tells.
+    pub hops: u8,
+    /// How full the receiver's buffers were, 0 to 31; higher bits are not sent.
+    pub rx_level: u8,
+}
+
+/// What RCC's receiver, or its sender variant's, returns with an acknowledgement.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Rcc {
+    /// The window that the receiver assigns.
+    pub window: Bytes,
+    /// Flows that send to the receiver's port.
+    pub flows: u16,
+    /// What the port received in a round, of what its link carries in one, in 2^-16.
+    pub utilisation: u16,
+    /// [`Time::sent`] of the packet acknowledged; zero for none.
+    pub echo: Stamp,
+}
+
+impl Rcc {
+    /// What the receiver grants.
+    #[inline]
+    pub const fn grant(&self) -> Grant {
+        Grant::Rcc { window: self.window, flows: self.flows, utilisation: self.utilisation }
+    }
+}
+
+/// In-band telemetry: records, and the room that the sender reserved for more. Switches fill it and never make it larger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct IntShim<'a> {
+    layout: IntLayout,
+    path: u16,
+    hops: u8,
+    area: &'a [u8],
+}
+
+impl<'a> IntShim<'a> {
+    /// The records that a sender reserves room for unless it knows better: five switches and a model of one.
+    pub const ROOM: u8 = 6;
+
+    /// An area in which so many hops have written records, [`IntStack::OVERFLOW`] for more than there was room for, on
+    /// path `path`, of which 12 bits count. `None` when the area is not whole records, holds more than fourteen, or
+    /// fewer than were written.
+    #[inline]
+    pub const fn new(layout: IntLayout, path: u16, hops: u8, area: &'a [u8]) -> Option<Self> {
+        // A shift, because the lengths are powers of two.
+        let (room, whole) = match layout {
+            IntLayout::Wide => (area.len() >> 4, area.len() & 15 == 0),
+            IntLayout::Compact => (area.len() >> 3, area.len() & 7 == 0),
+        };
+        let fits = hops as usize <= room || hops == IntStack::OVERFLOW;
+        if whole && fits && room <= MOST_RECORDS {
+            Some(Self { layout, path: path & 0x0fff, hops, area })
+        } else {
+            None
+        }
+    }
+
+    /// Room for so many records, at most fourteen, and none written yet.
+    pub fn empty(layout: IntLayout, path: u16, room: u8) -> Self {
+        static ZEROS: [u8; MOST_RECORDS * IntLayout::Wide.record_len()] = [0; _];
+        let room = usize::from(room).min(MOST_RECORDS);
+        let area = ZEROS.get(..room.wrapping_mul(layout.record_len())).unwrap_or(&[]);
+        Self { layout, path: path & 0x0fff, hops: 0, area }
+    }
+
+    /// How records are laid out.
+    #[inline]
+    pub const fn layout(&self) -> IntLayout {
+        self.layout
+    }
+
+    /// Which path the packet took: a number that changes with it, 12 bits.
+    #[inline]
+    pub const fn path(&self) -> u16 {
+        self.path
+    }
+
+    /// Records written, or [`IntStack::OVERFLOW`].
+    #[inline]
+    pub const fn hops(&self) -> u8 {
+        self.hops
+    }
+
+    /// The whole area, the part that is not written yet included.
+    #[inline]
+    pub const fn area(&self) -> &'a [u8] {
+        self.area
+    }
+
+    /// The records written.
+    #[inline]
+    pub fn stack(&self) -> IntStack<'a> {
+        // There is one: `hops` fits the area.
+        IntStack::new(self.layout, self.path, self.hops, self.area).unwrap_or(IntStack::NONE)
+    }
+
+    const fn version(layout: IntLayout) -> u8 {
+        match layout {
+            IntLayout::Wide => 1,
+            IntLayout::Compact => 2,
+        }
+    }
+
+    const fn len(&self) -> usize {
+        self.area.len().wrapping_add(HEAD_LEN)
+    }
+}
+
+/// The shims of a packet.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Shims<'a> {
+    /// Time stamps.
+    pub time: Option<Time>,
+    /// In-band telemetry.
+    pub int: Option<IntShim<'a>>,
+    /// What RCC's receiver returns.
+    pub rcc: Option<Rcc>,
+    /// The mark that an acknowledgement returns where the BTH's bits are not to be used.
+    pub echo: Option<Mark>,
+}
+
+impl<'a> Shims<'a> {
+    /// No shim.
+    pub const NONE: Self = Self { time: None, int: None, rcc: None, echo: None };
+
+    /// Whether there is no shim.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.time.is_none() && self.int.is_none() && self.rcc.is_none() && self.echo.is_none()
+    }
+
+    /// The shims of a chain that [`parse`] has passed.
+    #[inline]
+    pub(super) fn read(chain: &'a [u8]) -> Self {
+        let mut shims = Self::NONE;
+        let mut input = Input::new(chain, chain.len());
+        while let Ok(shim) = next(&mut input) {
+            match shim {
+                Shim::End => break,
+                Shim::Time(time) => shims.time = shims.time.or(Some(time)),
+                Shim::Int(int) => shims.int = shims.int.or(Some(int)),
+                Shim::Rcc(rcc) => shims.rcc = shims.rcc.or(Some(rcc)),
+                Shim::Echo(mark) => shims.echo = shims.echo.or(Some(mark)),
+                Shim::Unknown => {}
+            }
+        }
+        shims
+    }
+
+    /// Bytes on the wire; zero for none.
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let time = if self.time.is_some() { TIME_LEN } else { 0 };
+        let int = match &self.int {
+            Some(int) => int.len(),
+            None => 0,
+        };
+        let rcc = if self.rcc.is_some() { RCC_LEN } else { 0 };
+        let echo = if self.echo.is_some() { HEAD_LEN } else { 0 };
+        HEAD_LEN.wrapping_add(time).wrapping_add(int).wrapping_add(rcc).wrapping_add(echo)
+    }
+
+    /// Writes the chain, of [`Shims::len`] bytes, in the order of the types.
+    pub(super) fn emit(&self, output: &mut Output<'_>) -> Result<(), EmitError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        if let Some(time) = &self.time {
+            output.put(head(TIME, 1, TIME_LEN, [time.hops, time.rx_level & 0x1f]))?;
+            output.put(time.sent.to_bits().to_be_bytes())?;
+            output.put(time.echo.to_bits().to_be_bytes())?;
+            output.put(time.held.get().to_be_bytes())?;
+        }
+        if let Some(int) = &self.int {
+            let mut own = HopsPath(0);
+            own.set_hops(int.hops);
+            own.set_path(int.path);
+            output.put(head(INT, IntShim::version(int.layout), int.len(), own.0.to_be_bytes()))?;
+            output.put_slice(int.area)?;
+        }
+        if let Some(rcc) = &self.rcc {
+            output.put(head(RCC, 1, RCC_LEN, [0; 2]))?;
+            output.put(rcc.window.get().to_be_bytes())?;
+            output.put(rcc.flows.to_be_bytes())?;
+            output.put(rcc.utilisation.to_be_bytes())?;
+            output.put(rcc.echo.to_bits().to_be_bytes())?;
+        }
+        if let Some(mark) = self.echo {
+            let mark = match mark {
+                Mark::None => 0,
+                Mark::Undetermined => 1,
+                Mark::Congested => 2,
+            };
+            output.put(head(ECHO, 1, HEAD_LEN, [0, mark]))?;
+        }
+        output.put(head(END, 0, HEAD_LEN, [0; 2]))
+    }
+}
+
+/// A head; `len` is in bytes.
+#[inline]
+fn head(kind: u8, version: u8, len: usize, [own0, own1]: [u8; 2]) -> [u8; HEAD_LEN] {
+    let mut first = TypeVersion(0);
+    first.set_kind(kind);
+    first.set_version(version);
+    let [words, ..] = (len >> 2).to_le_bytes();
+    [first.0, words, own0, own1]
+}
+
+/// One shim.
+enum Shim<'a> {
+    End,
+    Time(Time),
+    Int(IntShim<'a>),
+    Rcc(Rcc),
+    Echo(Mark),
+    Unknown,
+}
+
+/// Reads one shim.
+#[inline]
+fn next<'a>(input: &mut Input<'a>) -> Result<Shim<'a>, Malformed> {
+    let &[first, words, own0, own1] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
+    let first = TypeVersion(first);
+    let words = usize::from(words).checked_sub(1).ok_or(Malformed::ShimLength)?;
+    let body = input.take_slice(words.wrapping_mul(4), Malformed::ShimShort)?;
+    Ok(match (first.kind(), first.version()) {
+        (END, _) if body.is_empty() => Shim::End,
+        (TIME, 1) => {
+            let &[s0, s1, s2, s3, e0, e1, e2, e3, h0, h1, h2, h3] = exactly(body)?;
+            Shim::Time(Time {
+                sent: Stamp::from_bits(u32::from_be_bytes([s0, s1, s2, s3])),
+                echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
+                held: Nanos::new(u32::from_be_bytes([h0, h1, h2, h3])),
+                hops: own0,
+                rx_level: own1 & 0x1f,
+            })
+        }
+        (INT, version @ (1 | 2)) => {
+            let layout = if version == 1 { IntLayout::Wide } else { IntLayout::Compact };
+            let own = HopsPath(u16::from_be_bytes([own0, own1]));
+            Shim::Int(IntShim::new(layout, own.path(), own.hops(), body).ok_or(Malformed::ShimBody)?)
+        }
+        (RCC, 1) => {
+            let &[w0, w1, w2, w3, f0, f1, u0, u1, e0, e1, e2, e3] = exactly(body)?;
+            Shim::Rcc(Rcc {
+                window: Bytes::new(u32::from_be_bytes([w0, w1, w2, w3])),
+                flows: u16::from_be_bytes([f0, f1]),
+                utilisation: u16::from_be_bytes([u0, u1]),
+                echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
+            })
+        }
+        (ECHO, 1) => {
+            let [] = exactly(body)?;
+            Shim::Echo(match own1 & 3 {
+                0 => Mark::None,
+                1 => Mark::Undetermined,
+                // 3 is not sent, and taken for the worse.
+                _ => Mark::Congested,
+            })
+        }
+        (END, _) => return Err(Malformed::ShimBody),
+        _ => Shim::Unknown,
+    })
+}
+
+#[inline]
+fn exactly<const N: usize>(body: &[u8]) -> Result<&[u8; N], Malformed> {
+    <&[u8; N]>::try_from(body).map_err(|_| Malformed::ShimBody)
+}
+
+/// Passes a chain of shims. The input is left at the BTH.
+#[inline]
+pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<&'a [u8], Malformed> {
+    let chain = input.bytes();
+    loop {
+        let shim = next(input)?;
+        let read = chain.len().saturating_sub(input.bytes().len());
+        if read > LONGEST {
+            return Err(Malformed::ShimsLong);
+        }
+        if matches!(shim, Shim::End) {
+            return Ok(chain.get(..read).unwrap_or(&[]));
+        }
+    }
+}
+
+/// Appends a switch's record to an area in which `hops` have written theirs, and returns how many have then:
+/// [`IntStack::OVERFLOW`] when there is no room for it, when the area had overflowed before, or when the compact layout
+/// has no code for the link's speed. The area is left as it is then.
+pub fn push(layout: IntLayout, hops: u8, area: &mut [u8], hop: &Hop) -> u8 {
+    let at = usize::from(hops).wrapping_mul(layout.record_len());
+    let room = area.get_mut(at..).unwrap_or(&mut []);
+    let written = usize::from(hops) < MOST_RECORDS
+        && match layout {
+            IntLayout::Wide => write(room, Some(hop.to_wide())),
+            IntLayout::Compact => write(room, hop.to_compact()),
+        };
+    if written { hops.wrapping_add(1) } else { IntStack::OVERFLOW }
+}
+
+#[inline]
+fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
+    match (room.first_chunk_mut(), record) {
+        (Some(room), Some(record)) => {
+            *room = record;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Appends a switch's record to the INT shim of a frame as [`push`] does, and returns what that does; `None` when the
+/// frame carries no INT shim. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
+    let (start, chain) = roce.chain();
+    let mut input = Input::new(chain, chain.len());
+    let (at, layout, hops, room) = loop {
+        let at = chain.len().saturating_sub(input.bytes().len());
+        match next(&mut input).ok()? {
+            Shim::End => return None,
+            Shim::Int(int) => break (start.wrapping_add(at), int.layout, int.hops, int.area.len()),
+            _ => {}
+        }
+    };
+    let ([_, _, own, _], area) = frame.get_mut(at..)?.split_first_chunk_mut::<HEAD_LEN>()?;
+    let hops = push(layout, hops, area.get_mut(..room)?, hop);
+    *own = *own & 0x0f | hops << 4;
+    Some(hops)
+}
