@@ -263,8 +263,8 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
         state_bytes: size_of::<A>() as u32,
         qp_bytes: FullNic::<A, N>::QP_BYTES as u32,
         qps: QPS as u32,
-        peer_bytes: size_of::<N>() as u32 + 8,
+        peer_bytes: FullNic::<A, N>::PEER_BYTES as u32,
         peers: (PEER_SETS * PEER_WAYS) as u32,
     };
-    Report::new(outcome, algorithm, port, A::TABLE, Sizes { native, image }, core)
+    Report::new(outcome, algorithm, port, [A::TABLE, N::TABLE], Sizes { native, image }, core)
 }

@@ -319,9 +319,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 self.carry_out_orders(now)?;
                 if let Some(flow) = flow {
                     self.sent(source, flow, roce, record, now)?;
-                    if let Some(remote) = self.flows.get(flow).and_then(|flow| flow.local) {
-                        descriptor.qpn = remote;
-                    }
+                    self.arrives(target, flow, roce, &mut descriptor, Arrival { bytes: record.bytes, packet })?;
                 }
             }
             Class::Ack => {
@@ -341,8 +339,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 
     /// The NIC at `source` put this data packet on the wire.
     fn sent(&mut self, source: Address, number: usize, roce: &Roce<'_>, record: &Record<'_>, now: u64) -> Result<()> {
-        let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
-        if reliable && roce.info.class() != Class::ReadResponse {
+        if is_acknowledged(roce) {
             self.flows.sent(number, roce.bth.psn, roce.wire_len, now);
         }
         let Some(station) = self.station(source) else { return Ok(()) };
@@ -357,6 +354,30 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         self.deliver(station, &descriptor, None)?;
         if let Some(&Flow { slot: Slot::Open { window, .. }, .. }) = self.flows.get(number) {
             self.window_exceeded += u64::from(self.flows.in_flight(number) > u64::from(window));
+        }
+        Ok(())
+    }
+
+    /// This data packet is about to arrive at `target`, whose driver and transport know these things of its flow.
+    fn arrives(
+        &mut self,
+        target: Address,
+        number: usize,
+        roce: &Roce<'_>,
+        descriptor: &mut Descriptor,
+        arrival: Arrival<'_>,
+    ) -> Result<()> {
+        let Some(flow) = self.flows.get_mut(number) else { return Ok(()) };
+        if is_acknowledged(roce) {
+            flow.messages += u32::from(roce.info.last());
+            descriptor.msn = flow.messages & 0x00ff_ffff;
+        }
+        let (Some(remote), Some(_)) = (flow.local, flow.target) else { return Ok(()) };
+        descriptor.qpn = remote;
+        let known = flow.connected.replace(remote);
+        if let Some(station) = self.station(target).filter(|_| known != Some(remote)) {
+            let connect = Descriptor { kind: Kind::Connect as u8, ..*descriptor };
+            self.deliver(station, &connect, Some(arrival))?;
         }
         Ok(())
     }
@@ -406,16 +427,22 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     /// Tells the NICs what has been learnt about their flows.
     fn carry_out_orders(&mut self, now: u64) -> Result<()> {
         while let Some(order) = self.flows.next_order() {
-            let (Order::Bind(number) | Order::Close { flow: number, .. }) = order;
-            let Some(&Flow { source, slot, local, .. }) = self.flows.get(number) else { continue };
-            let Some(station) = self.station(source) else { continue };
-            match (order, slot, local) {
-                (Order::Close { handle, .. }, ..) => {
-                    let descriptor = Descriptor { handle, ..Descriptor::at(Kind::Close, now) };
-                    self.deliver(station, &descriptor, None)?;
+            match order {
+                Order::Bind(number) => {
+                    let Some(&Flow { source, slot, local, .. }) = self.flows.get(number) else { continue };
+                    if let (Some(station), Slot::Open { handle, .. }, Some(qpn)) = (self.station(source), slot, local) {
+                        self.bind(station, handle, qpn, now)?;
+                    }
                 }
-                (Order::Bind(_), Slot::Open { handle, .. }, Some(qpn)) => self.bind(station, handle, qpn, now)?,
-                (Order::Bind(_), ..) => {}
+                Order::Close { flow: number, handle } => {
+                    let station = self.flows.get(number).and_then(|flow| self.station(flow.source));
+                    let descriptor = Descriptor { handle, ..Descriptor::at(Kind::Close, now) };
+                    station.map_or(Ok(()), |station| self.deliver(station, &descriptor, None))?;
+                }
+                Order::Disconnect { at, qpn } => {
+                    let descriptor = Descriptor { qpn, ..Descriptor::at(Kind::Disconnect, now) };
+                    self.station(at).map_or(Ok(()), |station| self.deliver(station, &descriptor, None))?;
+                }
             }
         }
         Ok(())
@@ -491,6 +518,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 }
                 Act::Frame(bytes) => {
                     if let Ok(Packet::Roce(roce)) = wire::parse(&bytes, bytes.len())
+                        && roce.info.class() == Class::Cnp
                         && let Some(&to) = self.numbers.get(&key(roce.addresses().destination()))
                     {
                         self.cnps.ours(now, Route { from: station.address, to, qpn: roce.bth.dest_qp.get() });
@@ -552,6 +580,12 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 /// The PFC priority of a packet: that of its VLAN tag, or the upper three bits of its DSCP, as NICs map it by default.
 fn priority(roce: &Roce<'_>) -> u8 {
     roce.vlan().map_or(roce.dscp() >> 3, |tag| tag.priority)
+}
+
+/// Whether the transport acknowledges a data packet.
+fn is_acknowledged(roce: &Roce<'_>) -> bool {
+    let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
+    reliable && roce.info.class() != Class::ReadResponse
 }
 
 /// An IPv4 address and the IPv6 address that maps it are the same NIC.

@@ -213,6 +213,8 @@ pub struct Nic {
 pub struct Coverage {
     /// The reaction point's table of states and events.
     pub rp: Rows,
+    /// The notification point's.
+    pub np: Rows,
 }
 
 /// Rows of a table of states and events.
@@ -348,7 +350,7 @@ impl Report {
         outcome: &Outcome,
         algorithm: Algorithm,
         port: Port,
-        rp_table: &[&'static str],
+        tables: [&[&'static str]; 2],
         sizes: Sizes,
         core: Option<Core>,
     ) -> Self {
@@ -421,7 +423,8 @@ impl Report {
                 .collect(),
             nics_refused: outcome.refused_nics,
             coverage: Coverage {
-                rp: Rows::new(rp_table, outcome.nics.iter().map(|(_, Counters { rp_rows, .. })| rp_rows.as_slice())),
+                rp: Rows::new(tables[0], outcome.nics.iter().map(|(_, counters)| counters.rows.rp.as_slice())),
+                np: Rows::new(tables[1], outcome.nics.iter().map(|(_, counters)| counters.rows.np.as_slice())),
             },
             sizes,
             core,
@@ -599,9 +602,11 @@ impl Report {
     }
 
     fn write_coverage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rows { rows, visited, missing } = &self.coverage.rp;
-        writeln!(f, "coverage     RP: {visited} of {rows} rows of its table of states and events")?;
-        missing.iter().try_for_each(|row| writeln!(f, "  not met    {row}"))
+        for (role, Rows { rows, visited, missing }) in [("RP", &self.coverage.rp), ("NP", &self.coverage.np)] {
+            writeln!(f, "coverage     {role}: {visited} of {rows} rows of its table of states and events")?;
+            missing.iter().try_for_each(|row| writeln!(f, "  not met    {row}"))?;
+        }
+        Ok(())
     }
 
     fn write_sizes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
