@@ -266,5 +266,6 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
         peer_bytes: FullNic::<A, N>::PEER_BYTES as u32,
         peers: (PEER_SETS * PEER_WAYS) as u32,
     };
-    Report::new(outcome, algorithm, port, [A::TABLE, N::TABLE], Sizes { native, image }, core)
+    let signals = report::Signals::new(A::SIGNALS, outcome.signals);
+    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], Sizes { native, image }, core)
 }

@@ -15,11 +15,12 @@ use crate::board::{Act, PacerStore};
 use crate::capture::Record;
 use crate::crc::HostCrc;
 use anyhow::{Result, bail};
-use cc_core::Rate;
 use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{self, Icrc, Packet, Roce, Syndrome, Version, shim};
+use cc_core::wire::{self, Icrc, Packet, Roce, Shims, Syndrome, Version, shim};
+use cc_core::{Mark, Rate};
+use cc_rp::Signals;
 use nic::descriptor::{Descriptor, Kind};
 use nic::{EventKind, NO_FLOW};
 use std::collections::BTreeMap;
@@ -98,6 +99,8 @@ pub struct Outcome {
     pub unkept_series: u64,
     /// The frames.
     pub frames: Frames,
+    /// Signals that reached NICs.
+    pub signals: Signals,
     /// The CNPs.
     pub cnps: Cnps,
     /// From each data packet that an acknowledgement names to that acknowledgement, in nanoseconds.
@@ -137,6 +140,7 @@ pub struct Player<D, F> {
     flows: Flows,
     frames: Frames,
     opcodes: Vec<u64>,
+    signals: Signals,
     cnps: Cnps,
     rtt: Distribution,
     series: usize,
@@ -167,6 +171,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             flows: Flows::default(),
             frames: Frames::default(),
             opcodes: vec![0; 256],
+            signals: Signals::NONE,
             cnps: Cnps::default(),
             rtt: Distribution::default(),
             series: 0,
@@ -242,6 +247,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             refused_flows: self.refused_flows,
             unkept_series: self.unkept_series,
             frames: self.frames,
+            signals: self.signals,
             cnps: self.cnps,
             rtt: self.rtt,
             window_exceeded: self.window_exceeded,
@@ -334,6 +340,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         }
 
         let Some(station) = self.station(target) else { return Ok(()) };
+        self.signals = self.signals.with(signals(roce, &descriptor));
         self.deliver(station, &descriptor, Some(Arrival { bytes: record.bytes, packet }))
     }
 
@@ -580,6 +587,26 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 /// The PFC priority of a packet: that of its VLAN tag, or the upper three bits of its DSCP, as NICs map it by default.
 fn priority(roce: &Roce<'_>) -> u8 {
     roce.vlan().map_or(roce.dscp() >> 3, |tag| tag.priority)
+}
+
+/// What a frame tells a sender's machine.
+fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
+    let mut signals = Signals::NONE;
+    let mut tell = |told: bool, signal| signals = if told { signals.with(signal) } else { signals };
+    match roce.info.class() {
+        Class::Cnp => tell(true, Signals::CNP),
+        Class::Ack => {
+            let Shims { time, int, rcc, echo } = roce.shims();
+            let marked = |mark| roce.echo() == mark || echo == Some(mark);
+            tell(marked(Mark::Congested) || marked(Mark::Undetermined), Signals::MARK);
+            tell(marked(Mark::Undetermined), Signals::UNDETERMINED);
+            tell(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
+            tell(int.is_some_and(|int| int.hops() > 0), Signals::INT);
+            tell(rcc.is_some(), Signals::GRANT);
+        }
+        _ => {}
+    }
+    signals
 }
 
 /// Whether the transport acknowledges a data packet.
