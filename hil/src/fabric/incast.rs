@@ -186,7 +186,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
         while let Some((now, event)) = self.agenda.next(end) {
             match event {
                 Event::Look(host) => self.transmit(now, host),
-                Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host),
+                Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host)?,
                 Event::Wake(_) => {} // overtaken by an earlier wake
                 Event::AtSwitch(packet) => {
                     let port = packet.to;
@@ -199,7 +199,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
                 Event::Start(index) => {
                     let flow = self.flows[index];
                     ensure!(self.hosts[flow.sender].open(now, index, &flow), "a host has no room for flow {index}");
-                    self.wake(now, flow.sender);
+                    self.wake(now, flow.sender)?;
                     self.look(flow.sender, now);
                 }
                 Event::Pause => self.pause(now)?,
@@ -232,10 +232,11 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
         }
     }
 
-    fn wake(&mut self, now: Picos, host: usize) {
+    fn wake(&mut self, now: Picos, host: usize) -> Result<()> {
         self.hosts[host].wake = None;
         let next = self.hosts[host].wake(now);
         self.rearm(host, next);
+        self.send_written(now, host)
     }
 
     /// Schedules a wake, unless an earlier one is scheduled.
@@ -293,10 +294,10 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
                 self.summary.frames += 1;
                 self.summary.data += 1;
                 self.summary.marked += u64::from(packet.ecn == Ecn::Ce);
-                if let Some(cnp) = self.hosts[flow.receiver].received(now, &roce(frame)?, flow.sender_qpn) {
-                    self.summary.cnps += 1;
-                    self.answer(now, packet.flow, cnp)?;
-                }
+                self.hosts[flow.receiver].received(now, &roce(frame)?, flow.sender_qpn);
+                self.send_written(now, flow.receiver)?;
+                let next = self.hosts[flow.receiver].next_wake(now);
+                self.rearm(flow.receiver, next);
                 if wire::opcode::info(opcode).last() {
                     let messages = self.hosts[flow.receiver].complete();
                     self.reply(now, packet.flow, Control::Ack { psn, messages })?;
@@ -312,6 +313,17 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
                     self.reply(now, packet.flow, Control::Handshake(reply))?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Sends what a host's notification point has written.
+    fn send_written(&mut self, now: Picos, host: usize) -> Result<()> {
+        for cnp in self.hosts[host].take_written() {
+            let to = roce(&cnp)?.bth.dest_qp;
+            let flow = self.flows.iter().position(|flow| flow.receiver == host && flow.sender_qpn == to);
+            self.summary.cnps += 1;
+            self.answer(now, flow.context("a CNP for no flow")?, cnp)?;
         }
         Ok(())
     }
