@@ -31,6 +31,7 @@ pub mod clock;
 pub mod math;
 pub mod pacer;
 pub mod params;
+pub mod pid;
 pub mod port;
 pub mod signal;
 pub mod table;
