@@ -29,7 +29,7 @@
 //! - U is kept within 4 and -4, beyond which tanh says nothing more, and, unless switched off, not below zero while the
 //!   fair share holds W down; the first error has no change.
 
-use crate::math::one_less_tanh;
+use crate::math::{divide, one_less_tanh};
 use crate::units::{Bytes, Instant, Nanos, Stamp};
 
 /// K_p and K_d, per nanosecond in units of 2^-40.
@@ -120,6 +120,37 @@ pub struct LawParams {
     pub least: Bytes,
     /// U does not fall below zero while the fair share holds W down.
     pub unwinds: bool,
+}
+
+impl LawParams {
+    /// RTT_base of `round` nanoseconds; K_p and K_d in 1/s; delta and eta in millionths, eta at most 1 000 000.
+    #[expect(clippy::cast_possible_truncation, reason = "a share of 16 bits")]
+    pub const fn new(
+        round: Nanos,
+        gains: Gains,
+        delta: u32,
+        eta: u32,
+        samples: u8,
+        least: Bytes,
+        unwinds: bool,
+    ) -> Self {
+        Self {
+            gains,
+            round,
+            tolerated: Nanos::new(millionths(round.get(), delta)),
+            samples: if samples == 0 { 1 } else { samples },
+            busy: millionths(u16::MAX as u32, eta) as u16,
+            least,
+            unwinds,
+        }
+    }
+}
+
+/// So many millionths of a value, rounded down, saturating.
+#[expect(clippy::cast_possible_truncation, reason = "cut before")]
+const fn millionths(value: u32, share: u32) -> u32 {
+    let part = divide((value as u64).saturating_mul(share as u64), 1_000_000);
+    if part > u32::MAX as u64 { u32::MAX } else { part as u32 }
 }
 
 /// The state of one flow.
