@@ -64,6 +64,7 @@ pub mod machine;
 pub mod mmu;
 pub mod pcg;
 pub mod registry;
+pub mod segment;
 pub mod swing;
 pub mod verdict;
 
@@ -71,4 +72,5 @@ pub use chain::Chain;
 pub use engine::{CpCounters, CpEngine, NoSuchQueue};
 pub use event::{Event, Packet};
 pub use machine::{CongestionPoint, Cx, Stage};
+pub use segment::{Endpoint, Segment};
 pub use verdict::{Upstream, Verdict};

@@ -10,6 +10,9 @@ pub trait Flows<A: NotificationPoint> {
     /// What the engine's caller has to know of connections, for CNPs that go out with no frame in hand.
     type Connections: Connections;
 
+    /// Bytes of a record, with its key.
+    const RECORD_BYTES: usize;
+
     /// A table without flows.
     fn new() -> Self;
 
@@ -38,6 +41,9 @@ pub trait Flows<A: NotificationPoint> {
 /// The stalest gives way, and there are no turns.
 impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for PeerTable<A, SETS, WAYS> {
     type Connections = ();
+
+    /// The key, and when the record was last touched.
+    const RECORD_BYTES: usize = size_of::<A>().wrapping_add(8);
 
     fn new() -> Self {
         Self::new(A::BLANK)
@@ -85,6 +91,9 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for Pe
 /// Nobody gives way, and a record lasts until its turn comes and it leaves.
 impl<A: NotificationPoint + Keyed, const SETS: usize, const WAYS: usize> Flows<A> for RingTable<A, SETS, WAYS> {
     type Connections = Directory<SETS, WAYS>;
+
+    /// The machine's own word holds the key.
+    const RECORD_BYTES: usize = size_of::<A>();
 
     fn new() -> Self {
         Self::new(A::BLANK)

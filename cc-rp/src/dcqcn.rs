@@ -38,7 +38,7 @@ pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VEND
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, CnpHint, CnpKind, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
 use parameters::{
     ALPHA_FIRST, Alpha, BOUNDS_CUTS, Band, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
@@ -198,6 +198,54 @@ impl ReactionPoint for Dcqcn {
 }
 
 impl Dcqcn {
+    /// R_C; the flow sends at it while it [is limited](Self::is_limited).
+    pub const fn current(&self) -> Rate {
+        self.current
+    }
+
+    /// R_T.
+    pub const fn target(&self) -> Rate {
+        self.target
+    }
+
+    /// Whether a notification has limited the flow, and recovery not yet released it.
+    pub const fn is_limited(&self) -> bool {
+        self.has(LIMITED)
+    }
+
+    /// A restarted alpha as it was when it was last raised; a sampled one as it was at the last tick that somebody read.
+    pub const fn alpha(&self, params: &Params) -> Frac {
+        if params.is_sampled() { Frac::from_bits((self.alpha & ONES) << 21) } else { Frac::from_bits(self.alpha) }
+    }
+
+    /// Congestion that is undetermined, of which [`dcqcn_tcd`](crate::dcqcn_tcd) hears: no cut, but the end of a climb.
+    ///
+    /// R_T comes down to R_C, and both clocks and the period of a restarted alpha begin anew. `raises_alpha` says
+    /// whether alpha takes it for congestion. A flow that is not limited climbs nowhere and stays as it is.
+    pub(crate) fn undetermined(&mut self, cx: &Cx<'_, Params>, seq: u16, raises_alpha: bool) -> Decision {
+        let (p, now) = (cx.params, cx.now.stamp());
+        self.catch_up(p, now);
+        self.seq = seq;
+        self.left |= NUMBERED;
+        if self.has(LIMITED) {
+            match &p.alpha {
+                Alpha::Restarted { kept, gain, decay } => {
+                    let quiet = p.alpha_period.count_in(now.since(self.alpha_at).get());
+                    self.alpha = Frac::from_bits(self.alpha).times(decay.after(quiet)).to_bits(); // (10)
+                    if raises_alpha {
+                        self.alpha = high_product(self.alpha, *kept).wrapping_add(*gain); // (4)
+                    }
+                    self.alpha_at = now;
+                }
+                Alpha::Sampled { gain, bands } if raises_alpha => self.mark_tick(p, *gain, bands, now),
+                Alpha::Sampled { .. } => {}
+            }
+            self.target = self.current;
+            self.restart(p, now);
+        }
+        self.decision(p, now)
+    }
+
     #[inline(always)]
     const fn has(&self, flag: u32) -> bool {
         self.left & flag != 0

@@ -43,7 +43,7 @@ pub struct Limits {
 }
 
 /// A congestion-control algorithm at the sender. The value is the state of one flow.
-pub trait ReactionPoint: Copy + PartialEq + Debug {
+pub trait ReactionPoint: Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`ReactionPoint::check`] only.

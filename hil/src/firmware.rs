@@ -1,6 +1,7 @@
-//! The firmware image: built from this tree, or given.
+//! The firmware images, one for each algorithm: built from this tree, or given.
 
 use crate::elf::Image;
+use crate::pairs;
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::fs;
@@ -10,39 +11,69 @@ use std::process::{Command, Output};
 /// What the image is compiled for.
 const TARGET: &str = "riscv32imc-unknown-none-elf";
 
-/// The image in this file, or, without one, the one that this tree builds.
+/// The image in this file, or, without one, that of this algorithm, which this tree builds.
 ///
 /// # Errors
-/// It cannot be built or read, or is no image.
-pub fn image(given: Option<&Path>) -> Result<Image> {
+/// There is none for the algorithm, it cannot be built or read, or the file is no image.
+pub fn image(given: Option<&Path>, algorithm: &str) -> Result<Image> {
     let path = match given {
         Some(path) => path.to_owned(),
-        None => build()?,
+        None => build(algorithm)?,
     };
     let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     Image::parse(&file).with_context(|| path.display().to_string())
 }
 
-/// Builds the image in a target directory of its own, so that it does not wait for a build that waits for it.
-fn build() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+/// Whether this tree has an image for an algorithm.
+pub fn has_image(algorithm: &str) -> bool {
+    source(root(), algorithm).is_file()
+}
+
+/// The algorithms that this tree has an image for, the default first.
+pub fn algorithms() -> impl Iterator<Item = &'static str> {
+    pairs::names().filter(|name| has_image(name))
+}
+
+/// The source tree.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The file that makes an algorithm's image.
+fn source(root: &Path, algorithm: &str) -> PathBuf {
+    root.join("targets/rv32/src/bin").join(algorithm).with_extension("rs")
+}
+
+/// Builds an algorithm's image, and says where it lies.
+///
+/// # Errors
+/// There is none for the algorithm, or it cannot be built.
+pub fn build(algorithm: &str) -> Result<PathBuf> {
+    let root = root();
     ensure!(
         root.join("targets/rv32/Cargo.toml").is_file(),
         "the source tree is not at {} any more: give the firmware with --firmware ELF",
         root.display()
     );
+    ensure!(
+        has_image(algorithm),
+        "no firmware image for {algorithm}: expected {}",
+        source(Path::new(""), algorithm).display()
+    );
     add_target(root, TARGET)?;
+    // In a folder of its own, so that it does not wait for a build that waits for it.
     let directory = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
     let directory = directory.join("firmware");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let build = Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--quiet", "--package", "rv32", "--profile", "firmware", "--target", TARGET, "--target-dir"])
+        .args(["build", "--quiet", "--package", "rv32", "--bin", algorithm, "--profile", "firmware"])
+        .args(["--target", TARGET, "--target-dir"])
         .arg(&directory)
         .output()
         .context("cannot run cargo to build the firmware: give it with --firmware ELF")?;
     ensure!(build.status.success(), "cannot build the firmware: {}", fault(&build));
-    Ok(directory.join(TARGET).join("firmware").join("rv32"))
+    Ok(directory.join(TARGET).join("firmware").join(algorithm))
 }
 
 /// Installs the standard library for a target, if the compiler of the tree at `root` has none.

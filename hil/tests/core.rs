@@ -3,14 +3,14 @@
 use anyhow::Result;
 use cc_core::wire::opcode::CNP;
 use cc_core::wire::{Mac, Pfc};
-use hil::board::Pace;
+use hil::board::{Boot, Pace};
 use hil::capture::{Reader, Writer};
 use hil::core::{Core, Ibex};
 use hil::firmware;
 use hil::replay::board;
 use hil::replay::device::{Acts, Arrival, Counters, Device, Difference};
 use hil::replay::lockstep::Lockstep;
-use hil::replay::native::Native;
+use hil::replay::native::native;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
 use nic::descriptor::Descriptor;
@@ -151,7 +151,7 @@ fn cnps_for_one_qp_join_one_that_waits_in_the_ring() {
 
 /// A NIC in lockstep whose image loses the top bit of a flow's alpha before its second CNP.
 struct Disturbed {
-    nic: Lockstep<Rp, Np, Ibex>,
+    nic: Lockstep<Ibex>,
     cnps: u32,
 }
 
@@ -202,11 +202,11 @@ impl Device for Disturbed {
 fn an_alpha_without_its_top_bit_is_seen_at_the_next_cnp() {
     let folder = tempfile::tempdir().unwrap();
     let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
-    let image = firmware::image(None).unwrap();
+    let image = firmware::image(None, "dcqcn").unwrap();
     let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 1, strict: true };
     let make = |_| {
-        let native = Native::new(chosen.port, &chosen.rp, &chosen.np)?;
-        Ok(Disturbed { nic: Lockstep::new(native, board(&image, &chosen, Pace::Lockstep)?), cnps: 0 })
+        let native = native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?;
+        Ok(Disturbed { nic: Lockstep::new(native, board(&image, &Boot::of(&chosen), Pace::Lockstep)?), cnps: 0 })
     };
     let mut player = Player::new(choice, chosen.port.line_rate, make);
     let mut capture = Reader::open(&synth(folder.path())).unwrap();

@@ -25,7 +25,7 @@ enum Step {
     Build,
     /// Documentation, with warnings as errors.
     Docs,
-    /// The firmware image: what it may not contain.
+    /// The firmware images: what they may not contain.
     Symbols,
     /// All tests.
     Test,
@@ -119,17 +119,23 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Looks for what an image may not contain: a panic, formatting, floats, or a division in software.
+/// Looks for what no image may contain: a panic, formatting, floats, or a division in software.
 fn symbols() -> Result<()> {
-    let image = hil::firmware::image(None)?;
     let banned = |name: &str| {
         ["core::panicking", "core::fmt", "__udiv", "__umod", "__div", "__mod"].iter().any(|part| name.contains(part))
             || is_float_routine(name)
     };
-    let names: Vec<String> = image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
-    let found: Vec<&str> = names.iter().map(String::as_str).filter(|name| banned(name)).collect();
-    ensure!(found.is_empty(), "the image contains {}", found.join(", "));
-    println!("{} symbols, none of a panic, of formatting, of floats or of a division in software", names.len());
+    for algorithm in hil::firmware::algorithms() {
+        let image = hil::firmware::image(None, algorithm)?;
+        let names: Vec<String> =
+            image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
+        let found: Vec<&str> = names.iter().map(String::as_str).filter(|name| banned(name)).collect();
+        ensure!(found.is_empty(), "the image of {algorithm} contains {}", found.join(", "));
+        println!(
+            "{algorithm}: {} symbols, none of a panic, of formatting, of floats or of a division in software",
+            names.len()
+        );
+    }
     Ok(())
 }
 

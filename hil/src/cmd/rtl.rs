@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use hil::board::Pace;
+use cc_rp::ReactionPoint;
+use hil::board::{Boot, Pace};
 use hil::capture::Reader;
 use hil::core::{Ibex, Timing};
 use hil::replay;
@@ -59,17 +60,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
     type Rp = cc_rp::dcqcn::Dcqcn;
     type Np = cc_np::dcqcn::Dcqcn;
-    let image = hil::firmware::image(None)?;
+    let image = hil::firmware::image(None, Rp::NAME)?;
     for preset in ["paper", "vendor"] {
         let request = Request { preset: Some(preset.to_owned()), ..Request::default() };
-        let chosen = Chosen::of::<Rp, Np>(&request)?;
+        let boot = Boot::of(&Chosen::of::<Rp, Np>(&request)?);
         let make = |_| {
             let rtl = Rtl::new(simulator, &replay::RAM, replay::DEVICES, Timing::IBEX_SMALL, image.entry)?;
-            let rtl = replay::board_with(rtl, &image, &chosen, Pace::Lockstep)?;
-            Twin::new(replay::board(&image, &chosen, Pace::Lockstep)?, rtl)
+            let rtl = replay::board_with(rtl, &image, &boot, Pace::Lockstep)?;
+            Twin::new(replay::board(&image, &boot, Pace::Lockstep)?, rtl)
         };
         let choice = Choice { only: Vec::new(), limit: 16, strict: true };
-        let mut player = Player::new(choice, chosen.port.line_rate, make);
+        let mut player = Player::new(choice, boot.port.line_rate, make);
         let mut capture = Reader::open(&args.capture)?;
         while let Some(record) = capture.next()? {
             player.frame(&record).with_context(|| format!("packet {}, preset {preset}", record.number))?;

@@ -1,6 +1,6 @@
 //! A host: one NIC port with the library's engines, and an application that always has more to send.
 
-use super::packet::{Body, Flow, Packet};
+use super::packet::{Body, Data, Flow, Packet};
 use super::switch::DATA;
 use super::{Link, Picos, instant};
 use cc_core::params::ParamError;
@@ -235,7 +235,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         let packet = Packet {
             flow: sending.flow,
             to: flows[sending.flow].receiver,
-            body: Body::Data { opcode, psn },
+            body: Body::Data(Data { opcode, psn, sent: instant(now).stamp(), hops: Vec::new() }),
             ecn: Ecn::Ect0,
             frame_bytes,
         };

@@ -2,7 +2,7 @@
 
 use super::agenda::Agenda;
 use super::host::{Host, Messages};
-use super::packet::{self, Body, Control, Flow, Packet};
+use super::packet::{self, Body, Carried, Control, Data, Flow, Packet};
 use super::switch::{DATA, PORTS, Switch};
 use super::{Link, Picos, instant};
 use crate::random::SplitMix;
@@ -86,6 +86,7 @@ struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage> {
     hosts: Vec<Host<R, N>>,
     switch: Switch<S>,
     link: Link,
+    carried: Carried,
     agenda: Agenda<Event>,
     tap: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
     frame: Vec<u8>,
@@ -123,8 +124,14 @@ impl Incast {
             })
             .collect();
         let mut frame = vec![0; 4_400];
-        let (flow, middle) = (&flows[0], wire::opcode::SEND_MIDDLE);
-        let frame_bytes = packet::data(flow, middle, flow.first_psn, Ecn::Ect0, self.payload, &mut frame)? as u32;
+        let carried = Carried::of(R::SIGNALS);
+        let middle = Data {
+            opcode: wire::opcode::SEND_MIDDLE,
+            psn: flows[0].first_psn,
+            sent: instant(0).stamp(),
+            hops: Vec::new(),
+        };
+        let frame_bytes = packet::data(&flows[0], carried, &middle, Ecn::Ect0, self.payload, &mut frame)? as u32;
         let link = Link { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
         // Twice there and back through the switch, which stores each packet once.
         let base_rtt = (4 * link.delay + 2 * link.serialisation(frame_bytes)).div_ceil(1_000);
@@ -139,7 +146,8 @@ impl Incast {
         let params = stages(&port).map_err(|error| anyhow!("{error}"))?;
         let switch = Switch::<S>::new(receiver + 1, link, &port, params, self.seed)?;
         let summary = Summary::default();
-        let mut run = Run { scenario: *self, flows, hosts, switch, link, agenda: Agenda::new(), tap, frame, summary };
+        let mut run =
+            Run { scenario: *self, flows, hosts, switch, link, carried, agenda: Agenda::new(), tap, frame, summary };
         run.connect(&mut random)?;
         if let Some(pauses) = self.pauses {
             ensure!(pauses.length < pauses.every, "pauses are longer than the time from one to the next");
@@ -277,8 +285,10 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
     fn received(&mut self, now: Picos, packet: Packet) -> Result<()> {
         let flow = self.flows[packet.flow];
         match packet.body {
-            Body::Data { opcode, psn } => {
-                let length = packet::data(&flow, opcode, psn, packet.ecn, self.scenario.payload, &mut self.frame)?;
+            Body::Data(data) => {
+                let Data { opcode, psn, .. } = data;
+                let payload = self.scenario.payload;
+                let length = packet::data(&flow, self.carried, &data, packet.ecn, payload, &mut self.frame)?;
                 let frame = &self.frame[..length];
                 (self.tap)(instant(now).nanos(), frame)?;
                 self.summary.frames += 1;

@@ -43,6 +43,32 @@ pub trait Device {
     fn counters(&self) -> Counters;
 }
 
+impl<T: Device + ?Sized> Device for Box<T> {
+    fn next_wake(&self) -> u64 {
+        (**self).next_wake()
+    }
+
+    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
+        (**self).wake(acts)
+    }
+
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+        (**self).deliver(descriptor, arrival, acts)
+    }
+
+    fn finish(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
+        (**self).finish(now, acts)
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        (**self).difference()
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+}
+
 /// An arrived frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
@@ -59,6 +85,17 @@ pub struct Counters {
     pub rp: Vec<(&'static str, u64)>,
     /// The notification point's.
     pub np: Vec<(&'static str, u64)>,
+    /// How often events met the rows of their tables of states and events.
+    pub rows: Rows,
+}
+
+/// How often an event met each row of a machine's table of states and events.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The reaction point's.
+    pub rp: Vec<u64>,
+    /// The notification point's.
+    pub np: Vec<u64>,
 }
 
 /// Where library and image parted.

@@ -34,6 +34,10 @@ pub struct Flow {
     pub local: Option<u32>,
     /// Its slot in the source's engine.
     pub slot: Slot,
+    /// The QP that its receiver's driver has been told it comes from.
+    pub connected: Option<u32>,
+    /// Messages that have arrived whole.
+    pub messages: u32,
     /// Its rates; `None` while it is not open, or when enough other flows have theirs.
     pub series: Option<Series>,
     outstanding: VecDeque<Outstanding>,
@@ -66,6 +70,15 @@ struct Outstanding {
     sent: u64,
 }
 
+/// What an acknowledgement newly covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Acknowledged {
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// How long ago, in nanoseconds, the newest packet among them was sent, if it was sent once.
+    pub rtt: Option<u64>,
+}
+
 /// What has become known about a flow: the driver's next orders to the NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -77,6 +90,13 @@ pub enum Order {
         flow: usize,
         /// Its handle until now.
         handle: u32,
+    },
+    /// A QP has another far end than before: it was destroyed, and its number is in use again.
+    Disconnect {
+        /// The NIC that has the QP.
+        at: Address,
+        /// Its number.
+        qpn: u32,
     },
 }
 
@@ -169,6 +189,8 @@ impl Flows {
             qpn,
             local,
             slot: Slot::Unopened,
+            connected: None,
+            messages: 0,
             series: None,
             outstanding: VecDeque::new(),
             newest: None,
@@ -234,19 +256,22 @@ impl Flows {
         Some(flow)
     }
 
-    /// Everything of a flow up to `psn` has arrived. Answers how long ago, in nanoseconds, the newest packet that this
-    /// covers was sent, if it was sent once.
-    pub fn acked(&mut self, flow: usize, psn: Psn, now: u64) -> Option<u64> {
-        let flow = self.flows.get_mut(flow)?;
+    /// Everything of a flow up to `psn` has arrived.
+    pub fn acked(&mut self, flow: usize, psn: Psn, now: u64) -> Acknowledged {
+        let mut acknowledged = Acknowledged::default();
+        let Some(flow) = self.flows.get_mut(flow) else { return acknowledged };
         let mut newest = None;
         while let Some(first) = flow.outstanding.front().filter(|first| !first.psn.is_after(psn)) {
             newest = Some(*first);
             flow.outstanding.pop_front();
             self.outstanding -= 1;
         }
-        let newest = newest?;
-        flow.acked = flow.acked.max(newest.sent);
-        if newest.again { None } else { now.checked_sub(newest.sent_at) }
+        if let Some(Outstanding { again, sent_at, sent, .. }) = newest {
+            acknowledged.bytes = sent.saturating_sub(flow.acked);
+            flow.acked = flow.acked.max(sent);
+            acknowledged.rtt = if again { None } else { now.checked_sub(sent_at) };
+        }
+        acknowledged
     }
 
     /// A management datagram from `source` to `target`.
@@ -273,7 +298,9 @@ impl Flows {
             return;
         }
         for (here, there) in [(one, other), (other, one)] {
-            self.pairs.insert(endpoint(here.0, here.1), there);
+            if self.pairs.insert(endpoint(here.0, here.1), there).is_some_and(|former| former != there) {
+                self.orders.push_back(Order::Disconnect { at: here.0, qpn: here.1 });
+            }
             if let Some(&flow) = self.by_target.get(&target_key(here.0, Some(there.0), there.1)) {
                 self.bind(flow, here.1);
             }
@@ -317,6 +344,7 @@ impl Flows {
         flow.outstanding.clear();
         flow.acked = flow.sent;
         flow.newest = None;
+        flow.connected = None;
         if let Slot::Open { handle, .. } = slot {
             self.orders.push_back(Order::Close { flow: number, handle });
         }
@@ -364,7 +392,8 @@ mod tests {
         assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(0)), Some(there));
         assert_eq!(orders(&mut flows), [Order::Bind(there), Order::Bind(back)]);
         assert_eq!((flows.all()[there].local, flows.all()[back].local), (Some(0x45), Some(0x48)));
-        assert_eq!(flows.acked(there, Psn::new(0), 70), Some(50));
+        assert_eq!(flows.acked(there, Psn::new(0), 70), Acknowledged { bytes: 2_000, rtt: Some(50) });
+        assert_eq!(flows.acked(there, Psn::new(0), 80), Acknowledged::default(), "nothing new");
         assert_eq!(flows.in_flight(there), 0);
     }
 
@@ -412,8 +441,8 @@ mod tests {
         }
         let flow = send(&mut flows, 1, 1, 50);
         assert_eq!(flows.in_flight(flow), 2_000);
-        assert_eq!(flows.acked(flow, Psn::new(0), 60), Some(60));
-        assert_eq!(flows.acked(flow, Psn::new(1), 70), None);
+        assert_eq!(flows.acked(flow, Psn::new(0), 60), Acknowledged { bytes: 1_000, rtt: Some(60) });
+        assert_eq!(flows.acked(flow, Psn::new(1), 70), Acknowledged { bytes: 1_000, rtt: None });
         assert_eq!(flows.in_flight(flow), 0);
     }
 }

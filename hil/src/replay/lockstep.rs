@@ -6,23 +6,21 @@ use crate::board::{Act, Board};
 use crate::core::Core;
 use anyhow::Result;
 use cc_core::table::Handle;
-use cc_np::NotificationPoint;
-use cc_rp::ReactionPoint;
 use nic::descriptor::Descriptor;
 use nic::{EventKind, NO_FLOW};
 
 /// A NIC that runs twice: natively and on a core.
-pub struct Lockstep<A: ReactionPoint, N: NotificationPoint, C> {
-    native: Native<A, N>,
+pub struct Lockstep<C> {
+    native: Box<dyn Native>,
     board: Board<C>,
     events: u64,
     difference: Option<Difference>,
     identical: bool,
 }
 
-impl<A: ReactionPoint, N: NotificationPoint, C: Core> Lockstep<A, N, C> {
+impl<C: Core> Lockstep<C> {
     /// Both at the start: a NIC that has done nothing, and a board whose image waits for its first event.
-    pub fn new(native: Native<A, N>, board: Board<C>) -> Self {
+    pub fn new(native: Box<dyn Native>, board: Board<C>) -> Self {
         Self { native, board, events: 0, difference: None, identical: true }
     }
 
@@ -58,7 +56,7 @@ impl<A: ReactionPoint, N: NotificationPoint, C: Core> Lockstep<A, N, C> {
     }
 }
 
-impl<A: ReactionPoint, N: NotificationPoint, C: Core> Device for Lockstep<A, N, C> {
+impl<C: Core> Device for Lockstep<C> {
     fn next_wake(&self) -> u64 {
         self.native.next_wake()
     }

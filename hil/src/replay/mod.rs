@@ -20,14 +20,16 @@ use crate::board::{Board, Boot, Pace};
 use crate::capture::Reader;
 use crate::core::{Core, Ibex, Ram, Timing};
 use crate::elf::Image;
-use crate::firmware;
+use crate::{firmware, pairs};
 use anyhow::{Context, Result, bail};
+use cc_core::Rate;
 use cc_core::params::Settings;
+use cc_core::wire::shim;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use device::Device;
 use lockstep::Lockstep;
-use native::Native;
+use native::{Native, native};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
 use nic::{FullNic, PEER_SETS, PEER_WAYS, QPS};
 use paced::Paced;
@@ -35,7 +37,6 @@ use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request, expected};
 use std::io::Read;
-use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -54,8 +55,18 @@ pub struct Options {
     pub request: Request,
     /// The addresses to be replayed; all if empty.
     pub only: Vec<IpAddr>,
+    /// The UDP port on which shims come.
+    pub shim_port: u16,
     /// On what core besides the host; `None` for the host alone.
     pub core: Option<OnCore>,
+}
+
+impl Default for Options {
+    /// DCQCN with its first preset, every address, on the host alone.
+    fn default() -> Self {
+        let algorithm = "dcqcn".to_owned();
+        Self { algorithm, request: Request::default(), only: Vec::new(), shim_port: shim::PORT, core: None }
+    }
 }
 
 /// A replay on a core.
@@ -79,58 +90,43 @@ pub const CORES: [(&str, &str); 1] =
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
 /// too many NICs for cores.
 pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, progress: impl FnMut(u64)) -> Result<Report> {
-    let name = options.algorithm.as_str();
-    cc_rp::registry::with(name, AtSender { options, capture, progress }).unwrap_or_else(|| {
-        let names = cc_rp::registry::ALL.iter().map(|entry| entry.name);
-        bail!("unknown algorithm {name}: {}", expected(name, names))
-    })
+    pairs::with(&options.algorithm, Replay { options, capture, progress })?
 }
 
-/// A replay whose reaction point is about to be known.
-struct AtSender<'a, R, P> {
+/// A replay whose machines are about to be known.
+struct Replay<'a, R, P> {
     options: &'a Options,
     capture: &'a mut Reader<R>,
     progress: P,
 }
 
-impl<R: Read, P: FnMut(u64)> cc_rp::registry::Visitor for AtSender<'_, R, P> {
+impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
     type Output = Result<Report>;
 
-    fn visit<A: ReactionPoint>(self) -> Self::Output {
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let Self { options, capture, progress } = self;
-        cc_np::registry::with(A::NAME, AtReceiver::<A, R, P> { options, capture, progress, sender: PhantomData })
-            .unwrap_or_else(|| bail!("{} has no notification point, so it cannot be replayed", A::NAME))
+        let chosen = Chosen::of::<A, N>(&options.request)?;
+        let make = &|| native::<A, N>(chosen.port, &chosen.rp, &chosen.np);
+        let boot = Boot::of(&chosen);
+        let (outcome, core, image) = run(options, A::NAME, make, &boot, capture, progress)?;
+        Ok(report::<A, N>(options, &chosen, &outcome, image, core))
     }
 }
 
-/// A replay whose reaction point is known, and whose notification point is about to be.
-struct AtReceiver<'a, A, R, P> {
-    options: &'a Options,
-    capture: &'a mut Reader<R>,
-    progress: P,
-    sender: PhantomData<A>,
-}
-
-impl<A: ReactionPoint, R: Read, P: FnMut(u64)> cc_np::registry::Visitor for AtReceiver<'_, A, R, P> {
-    type Output = Result<Report>;
-
-    fn visit<N: NotificationPoint>(self) -> Self::Output {
-        run::<A, N, R>(self.options, self.capture, self.progress)
-    }
-}
-
-fn run<A, N, R>(options: &Options, capture: &mut Reader<R>, progress: impl FnMut(u64)) -> Result<Report>
-where
-    A: ReactionPoint,
-    N: NotificationPoint,
-    R: Read,
-{
-    let chosen = Chosen::of::<A, N>(&options.request)?;
-    let native = || Native::<A, N>::new(chosen.port, &chosen.rp, &chosen.np);
+/// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for.
+fn run<R: Read>(
+    options: &Options,
+    algorithm: &str,
+    make: &dyn Fn() -> Result<Box<dyn Native>>,
+    boot: &Boot,
+    capture: &mut Reader<R>,
+    progress: impl FnMut(u64),
+) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
+    let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
     let Some(on_core) = &options.core else {
         let choice = Choice { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
-        let (outcome, _) = play(choice, &chosen, |_| native(), capture, progress)?;
-        return Ok(report::<A, N>(options, &chosen, &outcome, None, None));
+        let (outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress)?;
+        return Ok((outcome, None, None));
     };
 
     let names = CORES.map(|(name, _)| name);
@@ -138,13 +134,13 @@ where
         .into_iter()
         .find(|&name| name == on_core.name)
         .with_context(|| format!("unknown core {}: {}", on_core.name, expected(&on_core.name, names.into_iter())))?;
-    let image = firmware::image(on_core.firmware.as_deref())?;
+    let image = firmware::image(on_core.firmware.as_deref(), algorithm)?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
-    let board = || board(&image, &chosen, on_core.pace);
+    let board = || board(&image, boot, on_core.pace);
     match on_core.pace {
         Pace::Lockstep => {
-            let make = |_| Ok(Lockstep::new(native()?, board()?));
-            let (outcome, nics) = play(choice, &chosen, make, capture, progress)?;
+            let make = |_| Ok(Lockstep::new(make()?, board()?));
+            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             let core = report::Core {
                 name,
                 pace: "lockstep",
@@ -157,11 +153,11 @@ where
                 cnps_coalesced: 0,
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
-            Ok(report::<A, N>(options, &chosen, &outcome, size, Some(core)))
+            Ok((outcome, Some(core), size))
         }
         Pace::Real { hz } => {
-            let make = |_| Ok(Paced::new(native()?, native()?, board()?));
-            let (outcome, nics) = play(choice, &chosen, make, capture, progress)?;
+            let make = |_| Ok(Paced::new(make()?, make()?, board()?));
+            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             let core = report::Core {
                 name,
                 pace: "real time",
@@ -174,7 +170,7 @@ where
                 cnps_coalesced: nics.iter().map(Paced::coalesced).sum(),
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
-            Ok(report::<A, N>(options, &chosen, &outcome, size, Some(core)))
+            Ok((outcome, Some(core), size))
         }
     }
 }
@@ -183,8 +179,8 @@ where
 ///
 /// # Errors
 /// The image does not fit the board, or does not start.
-pub fn board<R: Settings, N: Settings>(image: &Image, chosen: &Chosen<R, N>, pace: Pace) -> Result<Board<Ibex>> {
-    board_with(Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry), image, chosen, pace)
+pub fn board(image: &Image, boot: &Boot, pace: Pace) -> Result<Board<Ibex>> {
+    board_with(Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry), image, boot, pace)
 }
 
 /// What the board's core has for memory.
@@ -197,16 +193,17 @@ pub const DEVICES: Range<u32> = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
 ///
 /// # Errors
 /// As for [`board`].
-pub fn board_with<C: Core, R: Settings, N: Settings>(
-    mut core: C,
-    image: &Image,
-    chosen: &Chosen<R, N>,
-    pace: Pace,
-) -> Result<Board<C>> {
+pub fn board_with<C: Core>(mut core: C, image: &Image, boot: &Boot, pace: Pace) -> Result<Board<C>> {
     image.load(&mut core, &RAM)?;
-    let boot =
-        Boot { rp_settings: settings::words(&chosen.rp), np_settings: settings::words(&chosen.np), port: chosen.port };
-    Board::boot(core, image, &boot, pace)
+    Board::boot(core, image, boot, pace)
+}
+
+impl Boot {
+    /// What an image is told of the settings chosen.
+    pub fn of<R: Settings, N: Settings>(chosen: &Chosen<R, N>) -> Self {
+        let Chosen { rp, np, port, .. } = chosen;
+        Self { rp_settings: settings::words(rp), np_settings: settings::words(np), port: *port }
+    }
 }
 
 fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
@@ -217,9 +214,10 @@ fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
 /// Frames between two calls of the progress function.
 const PROGRESS: u64 = 1 << 14;
 
-fn play<D, R, P, Q>(
+fn play<D, R>(
     choice: Choice,
-    chosen: &Chosen<P, Q>,
+    line_rate: Rate,
+    shim_port: u16,
     make: impl FnMut(IpAddr) -> Result<D>,
     capture: &mut Reader<R>,
     mut progress: impl FnMut(u64),
@@ -229,7 +227,7 @@ where
     R: Read,
 {
     let only = choice.only.clone();
-    let mut player = Player::new(choice, chosen.port.line_rate, make);
+    let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
     while let Some(record) = capture.next()? {
         let number = record.number;
         player.frame(&record)?;
@@ -265,8 +263,9 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
         state_bytes: size_of::<A>() as u32,
         qp_bytes: FullNic::<A, N>::QP_BYTES as u32,
         qps: QPS as u32,
-        peer_bytes: size_of::<N>() as u32 + 8,
+        peer_bytes: FullNic::<A, N>::PEER_BYTES as u32,
         peers: (PEER_SETS * PEER_WAYS) as u32,
     };
-    Report::new(outcome, algorithm, port, Sizes { native, image }, core)
+    let signals = report::Signals::new(A::SIGNALS, outcome.signals);
+    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], Sizes { native, image }, core)
 }

@@ -1,6 +1,6 @@
 //! The library on the host, run as the firmware runs it.
 
-use super::device::{Acts, Arrival, Counters, Device};
+use super::device::{Acts, Arrival, Counters, Device, Rows};
 use crate::board::{Act, LogRecord, PacerStore};
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
@@ -11,38 +11,52 @@ use nic::descriptor::Descriptor;
 use nic::layout::TX_FRAME_BYTES;
 use nic::{EventKind, FullNic, Hardware};
 
-/// A NIC that runs natively.
-pub struct Native<A: ReactionPoint, N: NotificationPoint> {
-    nic: Box<FullNic<A, N>>,
+/// A NIC that runs natively, whatever its machines.
+pub trait Native: Device {
+    /// One wake, at this time.
+    fn wake_at(&mut self, now: u64, acts: &mut Acts);
+
+    /// One descriptor, handled at this time, without the wakes that it makes due.
+    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts);
+}
+
+/// A NIC of these machines, whose clock shows zero.
+///
+/// # Errors
+/// Settings that do not go together on this port.
+pub fn native<A: ReactionPoint, N: NotificationPoint>(
+    port: Port,
+    rp: &A::Settings,
+    np: &N::Settings,
+) -> Result<Box<dyn Native>> {
+    let nic = FullNic::<A, N>::new(Instant::from_nanos(0), port, rp, np).map_err(|error| anyhow!("{error}"))?;
+    let rows = Rows { rp: vec![0; A::TABLE.len()], np: vec![0; N::TABLE.len()] };
+    Ok(Box::new(OfMachines { nic, rows, transmit: [0; TX_FRAME_BYTES] }))
+}
+
+struct OfMachines<A: ReactionPoint, N: NotificationPoint> {
+    nic: FullNic<A, N>,
+    rows: Rows,
     transmit: [u8; TX_FRAME_BYTES],
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> Native<A, N> {
-    /// A NIC whose clock shows zero.
-    ///
-    /// # Errors
-    /// Settings that do not go together on this port.
-    pub fn new(port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self> {
-        let nic = FullNic::new(Instant::from_nanos(0), port, rp, np).map_err(|error| anyhow!("{error}"))?;
-        Ok(Self { nic: Box::new(nic), transmit: [0; TX_FRAME_BYTES] })
-    }
-
-    /// One wake, at this time.
-    pub fn wake_at(&mut self, now: u64, acts: &mut Acts) {
-        let mut hardware = Recorder { now, acts, transmit: &mut self.transmit };
+impl<A: ReactionPoint, N: NotificationPoint> Native for OfMachines<A, N> {
+    fn wake_at(&mut self, now: u64, acts: &mut Acts) {
+        let mut hardware = Recorder { now, acts, rows: &mut self.rows, transmit: &mut self.transmit };
         self.nic.timer(Instant::from_nanos(now), &mut hardware);
     }
 
-    /// One descriptor, handled at this time, without the wakes that it makes due.
-    pub fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {
-        let mut hardware = Recorder { now, acts, transmit: &mut self.transmit };
+    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {
+        let mut hardware = Recorder { now, acts, rows: &mut self.rows, transmit: &mut self.transmit };
         let now = Instant::from_nanos(now);
         match arrival {
             Some(Arrival { packet, .. }) => self.nic.arrival(now, descriptor, packet, &mut hardware),
             None => self.nic.handle(now, descriptor, &[], &mut hardware),
         }
     }
+}
 
+impl<A: ReactionPoint, N: NotificationPoint> OfMachines<A, N> {
     /// Wakes it until nothing is due at `now`: the firmware's timer line stays high as long.
     fn settle(&mut self, now: u64, acts: &mut Acts) {
         while self.next_wake() <= now {
@@ -51,7 +65,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Native<A, N> {
     }
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> Device for Native<A, N> {
+impl<A: ReactionPoint, N: NotificationPoint> Device for OfMachines<A, N> {
     fn next_wake(&self) -> u64 {
         self.nic.next_wake().nanos()
     }
@@ -68,7 +82,11 @@ impl<A: ReactionPoint, N: NotificationPoint> Device for Native<A, N> {
     }
 
     fn counters(&self) -> Counters {
-        Counters { rp: self.nic.rp().counters().named().to_vec(), np: self.nic.np().counters().named().to_vec() }
+        Counters {
+            rp: self.nic.rp().counters().named().to_vec(),
+            np: self.nic.np().counters().named().to_vec(),
+            rows: self.rows.clone(),
+        }
     }
 }
 
@@ -76,6 +94,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Device for Native<A, N> {
 struct Recorder<'a> {
     now: u64,
     acts: &'a mut Acts,
+    rows: &'a mut Rows,
     transmit: &'a mut [u8],
 }
 
@@ -83,6 +102,10 @@ impl RateLimiter for Recorder<'_> {
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
         let store = PacerStore { index: index.into(), rate: rate.to_bits(), window: window.get(), hold: hold.get() };
         self.acts.push((self.now, Act::Pace(store)));
+    }
+
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        count(&mut self.rows.rp, row());
     }
 }
 
@@ -94,6 +117,17 @@ impl Transmit for Recorder<'_> {
     fn transmit(&mut self, length: usize) {
         let frame = self.transmit.get(..length).unwrap_or_default().to_vec();
         self.acts.push((self.now, Act::Frame(frame)));
+    }
+
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        count(&mut self.rows.np, row());
+    }
+}
+
+/// One more event met this row.
+fn count(rows: &mut [u64], row: usize) {
+    if let Some(count) = rows.get_mut(row) {
+        *count += 1;
     }
 }
 

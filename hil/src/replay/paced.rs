@@ -10,8 +10,6 @@ use anyhow::{Context, Result, ensure};
 
 use cc_core::CnpHint;
 use cc_core::wire::{self, Packet};
-use cc_np::NotificationPoint;
-use cc_rp::ReactionPoint;
 use nic::EventKind;
 use nic::descriptor::{Descriptor, Kind};
 use std::collections::VecDeque;
@@ -22,11 +20,11 @@ const PATIENCE_STEP: u64 = 100_000;
 const PATIENCE: u32 = 10_000;
 
 /// A NIC that runs on a core in real time.
-pub struct Paced<A: ReactionPoint, N: NotificationPoint, C> {
+pub struct Paced<C> {
     /// Follows the image's log.
-    native: Native<A, N>,
+    native: Box<dyn Native>,
     /// Follows the driver's orders as they are given, so that handles are known before the image has worked them off.
-    driver: Native<A, N>,
+    driver: Box<dyn Native>,
     board: Board<C>,
     waiting: VecDeque<Waiting>,
     /// What the image did since its last log record.
@@ -45,9 +43,9 @@ struct Waiting {
     cnp_qpn: Option<u32>,
 }
 
-impl<A: ReactionPoint, N: NotificationPoint, C: Core> Paced<A, N, C> {
+impl<C: Core> Paced<C> {
     /// Two NICs that have done nothing, and a board whose image waits for its first event; the clock starts at zero.
-    pub fn new(native: Native<A, N>, driver: Native<A, N>, mut board: Board<C>) -> Self {
+    pub fn new(native: Box<dyn Native>, driver: Box<dyn Native>, mut board: Board<C>) -> Self {
         board.start_clock(0);
         Self {
             native,
@@ -136,7 +134,7 @@ impl<A: ReactionPoint, N: NotificationPoint, C: Core> Paced<A, N, C> {
     }
 }
 
-impl<A: ReactionPoint, N: NotificationPoint, C: Core> Device for Paced<A, N, C> {
+impl<C: Core> Device for Paced<C> {
     /// The board wakes the image by itself.
     fn next_wake(&self) -> u64 {
         u64::MAX
@@ -175,7 +173,7 @@ impl<A: ReactionPoint, N: NotificationPoint, C: Core> Device for Paced<A, N, C> 
         if order {
             // The player is told the handle now, and sees the rest when the image gets there.
             let mut orders = Acts::new();
-            self.driver.handle(descriptor.now(), descriptor, None, &mut orders);
+            self.driver.handle(descriptor.now(), descriptor, arrival, &mut orders);
             acts.extend(orders.into_iter().filter(|(_, act)| matches!(act, Act::Log(_))));
         }
         if pushed {

@@ -7,3 +7,32 @@ pub mod layout;
 mod nic;
 
 pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, PEER_SETS, PEER_WAYS, QPN_MAP, QPS};
+
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+
+/// The notification point beside this reaction point in a NIC, by its name: the one that answers it. Where none does, it
+/// is the one that reflects what it sees and sends nothing of its own.
+pub const fn receiver_of<A: ReactionPoint>() -> &'static str {
+    match A::ANSWERED_BY {
+        Some(name) => name,
+        None => "echo",
+    }
+}
+
+/// Whether these two are the machines of one NIC.
+pub const fn is_pair<A: ReactionPoint, N: NotificationPoint>() -> bool {
+    same_name(receiver_of::<A>(), N::NAME)
+}
+
+/// Whether two names are equal, at compile time.
+pub const fn same_name(one: &str, other: &str) -> bool {
+    let (mut one, mut other) = (one.as_bytes(), other.as_bytes());
+    loop {
+        match (one, other) {
+            ([], []) => return true,
+            ([a, rest_of_one @ ..], [b, rest_of_other @ ..]) if *a == *b => (one, other) = (rest_of_one, rest_of_other),
+            _ => return false,
+        }
+    }
+}

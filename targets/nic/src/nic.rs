@@ -9,7 +9,7 @@ use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Psn, Qpn};
-use cc_np::{Connection, Connections, ConnectionsOf, NotificationPoint, NpEngine, Receipt, Transmit};
+use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
@@ -129,6 +129,9 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
 {
     /// Bytes that each QP adds to the reaction point.
     pub const QP_BYTES: usize = RpEngine::<A, QPS, MAP>::QP_BYTES;
+
+    /// Bytes of a received flow's record at the notification point, with its key.
+    pub const PEER_BYTES: usize = <N::Flows<SETS, WAYS> as Flows<N>>::RECORD_BYTES;
 
     /// A NIC that knows no flow.
     ///

@@ -1,4 +1,4 @@
-//! The board under the firmware: device registers, rings in RAM, interrupts. The only file of the image with `unsafe`.
+//! The board under the firmware: device registers, rings in RAM, interrupts. The only file with `unsafe` blocks.
 
 use core::cell::{Cell, UnsafeCell};
 use core::convert::Infallible;
@@ -233,18 +233,6 @@ pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
     riscv::asm::wfi();
     // SAFETY: closes it again before interrupts come back on.
     unsafe { mie::clear_mext() };
-}
-
-/// Where the reset code goes once there is a stack.
-#[unsafe(no_mangle)]
-extern "C" fn start() -> ! {
-    crate::run()
-}
-
-/// The machine timer interrupt.
-#[unsafe(no_mangle)]
-extern "C" fn timer() {
-    crate::tick();
 }
 
 /// Ends the run.

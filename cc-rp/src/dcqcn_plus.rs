@@ -1,0 +1,337 @@
+//! DCQCN+ at the sender.
+//!
+//! Yixiao Gao et al., "DCQCN+: Taming Large-scale Incast Congestion in RDMA over Ethernet Networks", ICNP 2018, section
+//! IV-B3, whose equation numbers stand beside the code.
+//!
+//! The receiver's NIC sends CNPs to one flow after the other, and writes into each how long a round takes (tau). A
+//! sender waits for longer than that, and for longer than its own rate needs for a packet, before it raises the rate,
+//! so that a flow that must slow down hears of it first. Steps follow the flow's rate, not a constant, so that their
+//! sum does not grow with the number of flows. There is no byte counter.
+//!
+//! Choices where the paper is silent or contradicts itself:
+//! - (16) and (17) are evaluated whenever a period begins, with the rate of that moment, and the fixed periods for a
+//!   short tau are not below lambda M / R_C either: a rate that has grown would otherwise keep waiting for the packet
+//!   time of the rate that it was cut to. `timers` = `cut_only` follows the text;
+//! - M is 1000 bytes, as V-D uses it, and R_min a share of the line rate;
+//! - S = F and S = 4F are additive increase, and an increase is never less than a raw step (477 b/s);
+//! - g, the first alpha, and the periods for a short tau are DCQCN's. A flow whose R_C has come to the line rate is
+//!   released and forgotten, and its next notification finds R_C at the line rate and the first alpha;
+//! - a CNP that says nothing of tau leaves it as it was;
+//! - where both timers expire together, alpha goes first; whatever is due at the very instant of a CNP goes before it;
+//! - VI-E checks for a pause when the rate timer expires, for want of timers that can be paused. Here the timer stands
+//!   still during a pause, which VI-E calls the reasonable choice, and which does not hang on what a late wake can no
+//!   longer know. Alpha fades on the same clock; what it fades in pauses (`alpha_in_pause` = `fades`) is counted when
+//!   the next notification reads it, by K_alpha of that moment and for two seconds at the most, so that (19) does not
+//!   see it.
+//!
+//! If late: nothing changes. Steps are taken one by one, since each has its own length; from the lowest rate to the
+//! line rate, where the flow is released, it takes at most 100 of them for F = 5, each with up to two of alpha. No
+//! `divu`, but one at a notification after a pause.
+
+mod parameters;
+#[cfg(test)]
+mod tests;
+
+pub use parameters::{DcqcnPlusSettings, PAPER, Params};
+
+use crate::machine::Ignored;
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
+use core::hint::cold_path;
+use parameters::{LONGEST, Timer};
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct DcqcnPlus {
+    /// R_C, what the flow may send at.
+    current: Rate,
+    /// R_T, where recovery leads.
+    target: Rate,
+    alpha: Frac,
+    /// When alpha fades next, on the clock that pauses stop. Says nothing once alpha is zero.
+    alpha_due: Stamp,
+    /// When the rate timer expires next, on the same clock.
+    rate_due: Stamp,
+    /// Tau, zero while unknown. With timers set at notifications only: max (tau, M / R_C) as it was at the last.
+    period: Nanos,
+    /// Nanoseconds of pauses up to the last notification, modulo 2^32.
+    pauses: u32,
+    /// Number of the last CNP that carried one, if [`NUMBERED`] is set.
+    seq: u16,
+    /// S, expiries of the rate timer since the last cut; saturates.
+    stage: u8,
+    flags: u8,
+}
+
+/// The flow is rate limited; without it nothing else in the state means anything, but `seq`.
+const LIMITED: u8 = 1;
+/// `seq` is known.
+const NUMBERED: u8 = 1 << 1;
+/// A CNP number at most this far behind the last is old; farther, the receiver began anew.
+const REORDER: u16 = 64;
+/// Pauses longer than this count as this long, in nanoseconds.
+const LONGEST_PAUSE: u32 = 2_000_000_000;
+/// The shares of (19), and the alpha that parts them.
+const FIFTH: Frac = Frac::from_ratio(1, 5);
+const TENTH: Frac = Frac::from_ratio(1, 10);
+
+impl ReactionPoint for DcqcnPlus {
+    type Settings = DcqcnPlusSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "dcqcn_plus";
+    const PRESETS: &'static [Preset<DcqcnPlusSettings>] = parameters::PRESETS;
+    const WANTS: EventMask = EventMask::CNP.with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::CNP;
+    const ANSWERED_BY: Option<&'static str> = Some("dcqcn_plus");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "unlimited, CNP: the flow becomes limited, R_C is cut, alpha rises, both timers start",
+        "unlimited, wake: nothing",
+        "fast recovery, CNP: R_C is cut, alpha rises, both timers start anew",
+        "fast recovery, wake: alpha fades and R_C goes halfway to R_T, as far as due",
+        "additive increase, CNP: R_C is cut, alpha rises, both timers start anew",
+        "additive increase, wake: alpha fades and R_T gains a share of R_C, as far as due",
+        "hyper increase, CNP: R_C is cut, alpha rises, both timers start anew",
+        "hyper increase, wake: alpha fades and R_T gains up to R_C, as far as due",
+    ];
+
+    fn check(settings: &DcqcnPlusSettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port)
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let p = cx.params;
+        let phase = match self.stage {
+            _ if !self.has(LIMITED) => 0,
+            stage if stage < p.threshold => 2,
+            stage if stage <= p.last_additive => 4,
+            _ => 6,
+        };
+        if matches!(event, Event::Cnp { .. }) { phase } else { usize::wrapping_add(phase, 1) }
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        Self {
+            current: cx.params.line,
+            target: cx.params.line,
+            alpha: cx.params.initial_alpha,
+            alpha_due: cx.unpaused,
+            rate_due: cx.unpaused,
+            period: Nanos::ZERO,
+            pauses: 0,
+            seq: 0,
+            stage: 0,
+            flags: 0,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        self.catch_up(cx.params, cx.unpaused);
+        match event {
+            Event::Cnp { hint } => self.notified(cx, hint),
+            _ => self.bound_pauses(cx),
+        }
+        let (mut rate, mut wake_in) = (cx.params.line, Nanos::MAX);
+        if self.has(LIMITED) {
+            rate = self.current;
+            wake_in = self.rate_due.since(cx.unpaused).saturating_add(cx.pause);
+        }
+        Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in }
+    }
+
+    #[inline]
+    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
+        let CnpHint::Body(body) = hint else { return None };
+        match body.kind {
+            CnpKind::Standard | CnpKind::Period | CnpKind::Direct => {}
+            CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(Ignored::Kind),
+        }
+        let behind = self.seq.wrapping_sub(body.seq);
+        (self.has(NUMBERED) && behind < REORDER).then_some(Ignored::Stale)
+    }
+}
+
+impl DcqcnPlus {
+    /// R_C; the flow sends at it while it [is limited](Self::is_limited).
+    pub const fn current(&self) -> Rate {
+        self.current
+    }
+
+    /// R_T.
+    pub const fn target(&self) -> Rate {
+        self.target
+    }
+
+    /// Alpha, without what pauses since the last notification take from it.
+    pub const fn alpha(&self) -> Frac {
+        self.alpha
+    }
+
+    /// S, 0 to 255.
+    pub const fn stage(&self) -> u8 {
+        self.stage
+    }
+
+    /// Whether a notification has limited the flow, and recovery not yet released it.
+    pub const fn is_limited(&self) -> bool {
+        self.has(LIMITED)
+    }
+
+    /// When the rate timer and alpha's expire next, on the clock that pauses stop.
+    pub const fn deadlines(&self) -> (Stamp, Stamp) {
+        (self.rate_due, self.alpha_due)
+    }
+
+    #[inline]
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    // The notification.
+
+    #[inline]
+    fn notified(&mut self, cx: &Cx<'_, Params>, hint: &CnpHint) {
+        let p = cx.params;
+        let mut told = Nanos::ZERO;
+        if let CnpHint::Body(body) = hint {
+            if self.ignores(hint).is_some() {
+                return;
+            }
+            self.seq = body.seq;
+            self.flags |= NUMBERED;
+            told = body.period.min(LONGEST);
+        }
+        let pauses = pauses(cx);
+        if !self.has(LIMITED) {
+            cold_path();
+            (self.current, self.target) = (p.line, p.line);
+            self.alpha = p.initial_alpha;
+            self.period = Nanos::ZERO;
+            self.flags |= LIMITED;
+        } else if self.pauses != pauses && p.fades_in_pauses {
+            self.fade_for(p, pauses.wrapping_sub(self.pauses).min(LONGEST_PAUSE));
+        }
+        self.pauses = pauses;
+        if told != Nanos::ZERO {
+            self.period = told;
+        }
+        self.target = self.current; // (12)
+        let cut = self.current.scale(self.alpha.times(p.largest_cut));
+        self.current = self.current.saturating_sub(cut).max(p.floor); // (13), (15)
+        self.alpha = self.alpha.times(p.kept).saturating_add(p.gain); // (14)
+        self.stage = 0;
+        if p.is_literal && self.period > p.adapts_above {
+            cold_path();
+            self.period = self.period.max(self.current.time_for(p.packet).min(LONGEST));
+        }
+        self.rate_due = cx.unpaused.after(self.length(p, &p.increase)); // (17)
+        self.alpha_due = cx.unpaused.after(self.length(p, &p.fading)); // (16)
+    }
+
+    /// (16) and (17): how long a timer that starts now is to run.
+    #[inline]
+    fn length(&self, p: &Params, timer: &Timer) -> Nanos {
+        let least = if self.period > p.adapts_above { timer.stretch(self.period) } else { timer.fixed };
+        if p.is_literal || self.current.bytes_in(least) >= timer.bytes {
+            return least;
+        }
+        self.current.time_for(timer.bytes).min(LONGEST).max(least)
+    }
+
+    /// What a pause of so many nanoseconds takes from alpha.
+    #[cold]
+    fn fade_for(&mut self, p: &Params, pause: u32) {
+        let mut periods = pause.checked_div(self.length(p, &p.fading).get()).unwrap_or(0);
+        // (1 - g)^n, from its powers of two.
+        let mut power = p.kept;
+        while periods > 0 {
+            if periods & 1 != 0 {
+                self.alpha = self.alpha.times(power);
+            }
+            power = power.times(power);
+            periods >>= 1;
+        }
+    }
+
+    /// Keeps the count of pauses from wrapping round.
+    #[inline]
+    fn bound_pauses(&mut self, cx: &Cx<'_, Params>) {
+        let pauses = pauses(cx);
+        if pauses.wrapping_sub(self.pauses) > LONGEST_PAUSE {
+            self.pauses = pauses.wrapping_sub(LONGEST_PAUSE);
+        }
+    }
+
+    // Recovery.
+
+    /// Applies what fell due up to and including `now`, each at its time.
+    #[inline]
+    fn catch_up(&mut self, p: &Params, now: Stamp) {
+        while self.has(LIMITED) && self.rate_due.is_due(now) {
+            self.fade_until(p, self.rate_due);
+            self.increase(p);
+            self.rate_due = self.rate_due.after(self.length(p, &p.increase)); // (17)
+        }
+        if self.has(LIMITED) {
+            self.fade_until(p, now);
+        }
+    }
+
+    /// The timer of alpha, up to and including `until`.
+    #[inline]
+    fn fade_until(&mut self, p: &Params, until: Stamp) {
+        if !self.alpha_due.is_due(until) {
+            return;
+        }
+        let length = self.length(p, &p.fading); // (16)
+        while self.alpha_due.is_due(until) && self.alpha != Frac::ZERO {
+            self.alpha = self.alpha.times(p.kept); // (23)
+            self.alpha_due = self.alpha_due.after(length);
+        }
+    }
+
+    /// One expiry of the rate timer.
+    #[inline]
+    fn increase(&mut self, p: &Params) {
+        self.stage = self.stage.saturating_add(1);
+        if self.stage >= p.threshold {
+            let step = self.step(p).max(Rate::from_bits(1));
+            self.target = self.target.saturating_add(step).min(p.line);
+        }
+        self.current = self.target.mean(self.current); // (18), (20), (22)
+        if self.target.saturating_sub(self.current) < Rate::from_bits(2) {
+            // Halving alone would never get there.
+            self.current = self.target;
+            if self.current == p.line {
+                self.flags &= !LIMITED;
+            }
+        }
+    }
+
+    /// What R_T gains behind fast recovery.
+    #[inline]
+    fn step(&self, p: &Params) -> Rate {
+        if self.stage > p.last_additive {
+            let times = u32::from(self.stage.wrapping_sub(p.last_additive));
+            Rate::from_bits(p.hyper.to_bits().saturating_mul(times)).min(self.current) // (21)
+        } else if self.alpha > TENTH {
+            self.current.scale(FIFTH).min(p.fiftieth) // (19)
+        } else {
+            self.current.scale(TENTH).min(p.hundredth)
+        }
+    }
+}
+
+/// Nanoseconds of pauses so far, modulo 2^32.
+#[inline]
+const fn pauses(cx: &Cx<'_, Params>) -> u32 {
+    cx.now.stamp().since(cx.unpaused).get()
+}

@@ -1,0 +1,202 @@
+//! DCQCN with ternary marks at the sender.
+//!
+//! Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator
+//! was at hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`, `rpr_cnm_received`. Switches tell packets
+//! that met congestion from those that merely stood behind a pause, whose ports are undetermined; a CNP of kind
+//! [`Undetermined`](CnpKind::Undetermined) says that the receiver saw marks of the latter sort only.
+//!
+//! - A CNP for congestion is [`dcqcn`](crate::dcqcn)'s, to the letter; so is everything else that is not said here.
+//! - An undetermined one cuts nothing and ends the climb: R_T comes down to R_C, the stages go back to zero, rate timer,
+//!   byte counter and alpha's period begin anew.
+//!
+//! Choices where the sources are silent:
+//! - alpha stays as it is, since a victim is not to be punished later for what it did not cause; `ue_raises_alpha` has it
+//!   rise as if it had been congestion;
+//! - R_T comes down whatever the `clamp_tgt_rate` settings say of cuts;
+//! - an unlimited flow is at line rate, where there is nothing to climb: it stays unlimited;
+//! - with sampled alpha, a cut that waits for its tick is not called off.
+//!
+//! If late: nothing changes, as in `dcqcn`.
+
+use crate::dcqcn::{self, Dcqcn, DcqcnSettings};
+use crate::machine::Ignored;
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
+use cc_core::{CnpBody, CnpHint, CnpKind, Port};
+
+/// The settings of [`DcqcnSettings`], and one more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DcqcnTcdSettings {
+    /// DCQCN's.
+    pub dcqcn: DcqcnSettings,
+    /// 1: an undetermined notification raises alpha.
+    pub ue_raises_alpha: u32,
+}
+
+const UE_RAISES_ALPHA: Field = Field {
+    name: "ue_raises_alpha",
+    unit: Unit::Count,
+    min: 0,
+    max: 1,
+    aliases: &[],
+    doc: " 1: an undetermined notification raises alpha.",
+};
+
+/// How many settings DCQCN has.
+const INHERITED: usize = DcqcnSettings::FIELDS.len();
+
+impl Settings for DcqcnTcdSettings {
+    const FIELDS: &'static [Field] = &joined::<_, { INHERITED + 1 }>(DcqcnSettings::FIELDS, &[UE_RAISES_ALPHA]);
+
+    fn get(&self, index: usize) -> u32 {
+        if index == INHERITED { self.ue_raises_alpha } else { self.dcqcn.get(index) }
+    }
+
+    fn put(&mut self, index: usize, value: u32) {
+        if index == INHERITED {
+            self.ue_raises_alpha = value;
+        } else {
+            self.dcqcn.put(index, value);
+        }
+    }
+}
+
+/// One list behind the other; `N` is the sum of their lengths.
+#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "evaluated by the compiler only")]
+const fn joined<T: Copy, const N: usize>(first: &[T], second: &[T]) -> [T; N] {
+    let mut all = [first[0]; N];
+    let mut index = 0;
+    while index < N {
+        all[index] = if index < first.len() { first[index] } else { second[index - first.len()] };
+        index += 1;
+    }
+    all
+}
+
+/// DCQCN's paper, with undetermined notifications.
+pub const PAPER: DcqcnTcdSettings = DcqcnTcdSettings { dcqcn: dcqcn::PAPER, ue_raises_alpha: 0 };
+
+/// The TCD authors' simulator.
+pub const TCD_SIM: DcqcnTcdSettings = DcqcnTcdSettings {
+    dcqcn: DcqcnSettings { rpg_time_reset: 55, rpg_byte_reset: 156_250, ..dcqcn::NS3_RDMA },
+    ue_raises_alpha: 0,
+};
+
+/// Checked parameters. Made once for a port; all flows read the same.
+#[derive(Clone, Debug)]
+pub struct Params {
+    dcqcn: dcqcn::Params,
+    ue_raises_alpha: bool,
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct DcqcnTcd(Dcqcn);
+
+/// Rows of the table for undetermined notifications, behind DCQCN's.
+const UNDETERMINED: usize = Dcqcn::TABLE.len();
+
+impl ReactionPoint for DcqcnTcd {
+    type Settings = DcqcnTcdSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "dcqcn_tcd";
+    const PRESETS: &'static [Preset<DcqcnTcdSettings>] = &[
+        Preset {
+            name: "paper",
+            source: "dcqcn's paper; undetermined notifications as in Yi-ran/DCQCN-TCD",
+            values: PAPER,
+        },
+        Preset {
+            name: "tcd_sim",
+            source: "Yi-ran/DCQCN-TCD, config/configburst.txt and qbb-net-device.cc: 55 us, 10 MB, F = 5, 40 and 200 \
+                     Mb/s, g = 1/256, the rest as in the simulator that it grew from (dcqcn's ns3_rdma); its halved \
+                     periods in hyper increase are left out",
+            values: TCD_SIM,
+        },
+    ];
+    const WANTS: EventMask = Dcqcn::WANTS;
+    const SIGNALS: Signals = Dcqcn::SIGNALS.with(Signals::UNDETERMINED);
+    const ANSWERED_BY: Option<&'static str> = Some("dcqcn_tcd");
+    const TABLE: &'static [&'static str] = &joined::<_, { UNDETERMINED + 4 }>(
+        Dcqcn::TABLE,
+        &[
+            "unlimited, undetermined CNP: nothing",
+            "fast recovery, undetermined CNP: R_T comes down to R_C, recovery begins anew",
+            "additive increase, undetermined CNP: R_T comes down to R_C, recovery begins anew",
+            "hyper increase, undetermined CNP: R_T comes down to R_C, recovery begins anew",
+        ],
+    );
+
+    fn check(settings: &DcqcnTcdSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        Ok(Params { dcqcn: Dcqcn::check(&settings.dcqcn, port)?, ue_raises_alpha: settings.ue_raises_alpha == 1 })
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let row = self.0.row(&inner(cx), event);
+        match undetermined(event) {
+            // DCQCN's rows go by phase, three events each: a third of their number, for numbers below 16.
+            Some(_) => UNDETERMINED.wrapping_add(row.wrapping_mul(11) >> 5),
+            None => row,
+        }
+    }
+
+    fn limits(params: &Params, port: &Port) -> Limits {
+        Dcqcn::limits(&params.dcqcn, port)
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        Self(Dcqcn::open(&inner(cx)))
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        let inner = inner(cx);
+        match undetermined(event) {
+            Some(body) if self.0.ignores(&as_congestion(body)).is_none() => {
+                self.0.undetermined(&inner, body.seq, cx.params.ue_raises_alpha)
+            }
+            _ => self.0.on(&inner, event),
+        }
+    }
+
+    #[inline]
+    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
+        match hint {
+            CnpHint::Body(body) if body.kind == CnpKind::Undetermined => self.0.ignores(&as_congestion(body)),
+            _ => self.0.ignores(hint),
+        }
+    }
+}
+
+impl DcqcnTcd {
+    /// The machine that all but undetermined notifications go to.
+    pub const fn dcqcn(&self) -> &Dcqcn {
+        &self.0
+    }
+}
+
+#[inline]
+const fn inner<'a>(cx: &Cx<'a, Params>) -> Cx<'a, dcqcn::Params> {
+    Cx { now: cx.now, port: cx.port, params: &cx.params.dcqcn, pause: cx.pause, unpaused: cx.unpaused }
+}
+
+/// What an undetermined notification says, if the event is one.
+#[inline]
+const fn undetermined<'a>(event: &'a Event<'_>) -> Option<&'a CnpBody> {
+    match event {
+        Event::Cnp { hint: CnpHint::Body(body) } if matches!(body.kind, CnpKind::Undetermined) => Some(body),
+        _ => None,
+    }
+}
+
+/// The same notification, as if it were of a kind that DCQCN knows, whose number it would then judge.
+#[inline]
+const fn as_congestion(body: &CnpBody) -> CnpHint {
+    CnpHint::Body(CnpBody { kind: CnpKind::Standard, ..*body })
+}
+
+#[cfg(test)]
+mod tests;

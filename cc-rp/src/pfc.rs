@@ -1,0 +1,117 @@
+//! No congestion control at the sender but the link's own: priority-based flow control.
+//!
+//! IEEE 802.1Qbb; the baseline that papers call "PFC". A flow sends at line rate. What holds it back is the pause of
+//! its priority, and that is the engine's: decisions carry what is left of it as a hold, for every algorithm alike. So
+//! there is nothing to remember of a flow, and no event that changes anything.
+//!
+//! If late: nothing changes.
+
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{Field, ParamError, Preset, Settings};
+use cc_core::{Bytes, Nanos, Port};
+
+/// There is nothing to set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PfcSettings;
+
+impl Settings for PfcSettings {
+    const FIELDS: &'static [Field] = &[];
+
+    fn get(&self, _index: usize) -> u32 {
+        0
+    }
+
+    fn put(&mut self, _index: usize, _value: u32) {}
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Pfc;
+
+impl ReactionPoint for Pfc {
+    type Settings = PfcSettings;
+    type Params = ();
+
+    const NAME: &'static str = "pfc";
+    const PRESETS: &'static [Preset<PfcSettings>] =
+        &[Preset { name: "standard", source: "IEEE 802.1Qbb: it sets nothing at the sender", values: PfcSettings }];
+    /// The visits only, which put a hold on a paused flow and lift it.
+    const WANTS: EventMask = EventMask::WAKE;
+    const SIGNALS: Signals = Signals::NONE;
+    const ANSWERED_BY: Option<&'static str> = None;
+    const TABLE: &'static [&'static str] = &["always, wake: nothing"];
+
+    fn check(_settings: &PfcSettings, _port: &Port) -> Result<(), ParamError> {
+        Ok(())
+    }
+
+    fn row(&self, _cx: &Cx<'_, ()>, _event: &Event<'_>) -> usize {
+        0
+    }
+
+    fn limits(_params: &(), port: &Port) -> Limits {
+        Limits { rate: port.line_rate, window: Bytes::MAX, hold: Nanos::ZERO }
+    }
+
+    fn open(_cx: &Cx<'_, ()>) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, ()>, _event: &Event<'_>) -> Decision {
+        Decision { rate: cx.port.line_rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RateLimiter, RpEngine};
+    use cc_core::{CnpHint, Instant, Psn, Qpn, Rate};
+
+    const PORT: Port = Port { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
+
+    /// What the rate limiter was told last.
+    #[derive(Default)]
+    struct Told(Option<(Rate, Bytes, Nanos)>);
+
+    impl RateLimiter for Told {
+        fn set(&mut self, _index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+            self.0 = Some((rate, window, hold));
+        }
+    }
+
+    #[test]
+    fn a_flow_sends_at_line_rate_but_for_the_pause_of_its_priority() {
+        let at = Instant::from_nanos;
+        let mut told = Told::default();
+        let mut engine = RpEngine::<Pfc, 4, 8>::new(at(0), PORT, ());
+        let flow = engine.open(at(0), 3, &mut told).unwrap();
+        engine.bind(flow, Qpn::new(7)).unwrap();
+        assert_eq!(told.0.take(), Some((PORT.line_rate, Bytes::MAX, Nanos::ZERO)));
+        // Neither data nor notifications tell it anything.
+        assert_eq!(engine.sent(at(10), flow, Psn::new(1), Bytes::new(4_096), &mut told), None);
+        engine.cnp(at(20), Qpn::new(7), CnpHint::Plain, &mut told);
+        assert!(told.0.take().is_none_or(|(rate, ..)| rate == PORT.line_rate));
+        for (priority, hold) in [(2, 0), (3, 5_000)] {
+            engine.pause(at(1_000), priority, Nanos::new(5_000));
+            engine.step(at(1_000), flow, &Event::Wake, &mut told);
+            assert_eq!(told.0.take(), Some((PORT.line_rate, Bytes::MAX, Nanos::new(hold))));
+        }
+    }
+
+    #[test]
+    fn every_event_changes_nothing() {
+        let now = Instant::from_nanos(9);
+        let cx = Cx { now, port: &PORT, params: &(), pause: Nanos::new(80), unpaused: now.stamp() };
+        let mut flow = Pfc::open(&cx);
+        for event in [Event::Wake, Event::Nack { psn: Psn::new(1) }, Event::Cnp { hint: CnpHint::Plain }] {
+            assert_eq!(Pfc::TABLE.get(flow.row(&cx, &event)), Some(&"always, wake: nothing"));
+            let decision = flow.on(&cx, &event);
+            assert_eq!((decision.rate, decision.wake_in), (PORT.line_rate, Nanos::MAX));
+        }
+        assert_eq!(size_of::<Pfc>(), 0);
+        assert_eq!(PfcSettings::index_of("rate"), None);
+    }
+}

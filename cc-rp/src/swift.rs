@@ -1,0 +1,439 @@
+//! Swift at the sender.
+//!
+//! Gautam Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", SIGCOMM 2020,
+//! algorithm 1 and 3.1 to 3.4; the endpoint window is that of Falcon, as its simulator Isekai has it.
+//!
+//! An acknowledgement brings the delay of the fabric: the round-trip time less what the receiver held. While it is below
+//! the target the fabric window gains `ai` packets a round-trip time, below one packet `ai` for each packet
+//! acknowledged. From the target on it loses `beta (delay - target) / delay` of itself, at most `max_mdf` and at most
+//! once a round-trip time. The target is higher for paths of more hops, and for smaller windows:
+//!
+//! `target = base + hops h + clamp(fs_a / sqrt(window) + fs_b, 0, fs_range)`, with
+//! `fs_a = fs_range / (1/sqrt(fs_min) - 1/sqrt(fs_max))` and `fs_b = -fs_a / sqrt(fs_max)`.
+//!
+//! The endpoint window goes by the level of the receiver's buffer in the same way: an increment or a cut once a
+//! round-trip time, and an increment at once after a cut. The smaller of the two windows holds. It may be a fraction of
+//! a packet; then the rate makes it, one packet in `rtt / window`.
+//!
+//! Losses: a NACK cuts by `max_mdf`, at most once a round-trip time. So does a timeout, and the window is the smallest
+//! from `retransmit_limit` timeouts without progress on. The transport keeps that timer; here a timeout is seen by a
+//! packet that is sent again though no NACK asked for it. Where the packet lies farther back than the largest window,
+//! its numbers are another sequence (read responses), and no timeout.
+//!
+//! Deviations:
+//! - the packets that an acknowledgement counts are its bytes over the largest packet;
+//! - a cut counts as one when the window fell. In Isekai a window at its bound does too, so that an endpoint window
+//!   that has grown to its largest never falls while acknowledgements keep coming;
+//! - the rate is window over the smoothed round-trip time whatever the window, never below a packet in `longest_gap`,
+//!   and the window told to the rate limiter is a packet at least. Isekai paces fractional windows only, and by the
+//!   latest round-trip time;
+//! - a flow starts with one bandwidth-delay product, within the bounds, and the smoothed round-trip time at that of the
+//!   empty network;
+//! - a round-trip time of more than 0.54 s counts as 0.54 s;
+//! - increases round down, to no less than a raw step (a millionth of a packet), and cuts round down.
+//!
+//! If late: nothing changes. There are no timers; a visit only keeps the times of the last changes from going stale.
+
+mod parameters;
+#[cfg(test)]
+mod tests;
+
+pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
+
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
+use cc_core::math::{InverseRoot, Reciprocal};
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Bytes, Delay, Frac, Nanos, Port, Psn, Rate, Stamp};
+use core::hint::cold_path;
+use core::num::NonZeroU32;
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Swift {
+    /// fcwnd, in 2^-20 packets.
+    fabric: u32,
+    /// ncwnd, in 2^-20 packets.
+    endpoint: u32,
+    /// The smoothed round-trip time, never zero.
+    rtt: Nanos,
+    /// When the fabric window was last cut; after a visit any time that is as far back for all purposes.
+    cut: Stamp,
+    /// When the endpoint window last changed; likewise.
+    turned: Stamp,
+    /// The number of the packet sent last in the low 24 bits, timeouts without progress in the four above, then flags.
+    sent: u32,
+}
+
+const _: () = assert!(RpEngine::<Swift, 1024, 2048>::QP_BYTES <= 64, "a flow has outgrown 64 bytes");
+
+/// One packet in the windows' unit.
+const PACKET: u32 = 1 << 20;
+/// The number in `sent` is one.
+const SENDING: u32 = 1 << 31;
+/// The last change of the endpoint window was a cut.
+const SHRUNK: u32 = 1 << 30;
+/// Where timeouts are counted in `sent`: as many as four bits hold.
+const TIMEOUT: u32 = 1 << 24;
+const TIMEOUTS: u32 = 15 << 24;
+/// The longest round-trip time, in nanoseconds.
+const LONGEST: u32 = 1 << 29;
+/// What a change longer ago than any round-trip time is dated back to.
+const LONG_AGO: u32 = 1 << 30;
+
+impl ReactionPoint for Swift {
+    type Settings = SwiftSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "swift";
+    const PRESETS: &'static [Preset<SwiftSettings>] = parameters::PRESETS;
+    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::DELAY;
+    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, sent on: its number is kept",
+        "few timeouts, sent again without a NACK: a timeout, cut by max_mdf once a round-trip time",
+        "timeouts up to the limit, sent again without a NACK: the smallest window",
+        "any, ACK without a delay or of nothing new: the windows stay",
+        "a packet or more, delay below target: the fabric window gains ai a round-trip time",
+        "below a packet, delay below target: the fabric window gains ai a packet",
+        "not cut for a round-trip time, delay from target on: the fabric window is cut by the excess",
+        "cut within a round-trip time, delay from target on: the fabric window stays",
+        "not cut for a round-trip time, NACK: the fabric window is cut by max_mdf",
+        "cut within a round-trip time or nothing such sent, NACK: the fabric window stays",
+        "any, wake: the windows stay",
+    ];
+
+    fn check(settings: &SwiftSettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        let long_ago = before(cx.now.stamp(), LONG_AGO);
+        Self {
+            fabric: cx.params.first_window,
+            endpoint: cx.params.max_window,
+            rtt: cx.params.first_rtt,
+            cut: long_ago,
+            turned: long_ago,
+            sent: 0,
+        }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let (p, now) = (cx.params, cx.now.stamp());
+        match event {
+            Event::Sent { psn, .. } if !self.was_sent(p, *psn) => 0,
+            Event::Sent { .. } if u32::from(self.timeouts()).wrapping_add(1) < p.retransmit_limit => 1,
+            Event::Sent { .. } => 2,
+            Event::Ack(ack) => match sample(ack) {
+                None => 3,
+                Some(delay) if delay.network() < self.target(p, delay.hops) => {
+                    if self.fabric >= PACKET {
+                        4
+                    } else {
+                        5
+                    }
+                }
+                Some(delay) if self.may_cut(now, delay.rtt) => 6,
+                Some(_) => 7,
+            },
+            Event::Nack { psn } if self.was_sent(p, *psn) && self.may_cut(now, self.rtt) => 8,
+            Event::Nack { .. } => 9,
+            _ => 10,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        let (p, now) = (cx.params, cx.now.stamp());
+        match event {
+            Event::Sent { psn, .. } => self.sent(p, now, *psn),
+            Event::Ack(ack) => self.acknowledged(p, now, ack),
+            Event::Nack { psn } => self.refused(p, now, *psn),
+            Event::Wake => self.refresh(now),
+            Event::Cnp { .. } => {}
+        }
+        self.decision(p)
+    }
+}
+
+impl Swift {
+    /// The fabric window, in 2^-20 packets.
+    #[inline]
+    pub const fn fabric_window(&self) -> u32 {
+        self.fabric
+    }
+
+    /// The endpoint window, in 2^-20 packets.
+    #[inline]
+    pub const fn endpoint_window(&self) -> u32 {
+        self.endpoint
+    }
+
+    /// The smoothed round-trip time.
+    #[inline]
+    pub const fn smoothed_rtt(&self) -> Nanos {
+        self.rtt
+    }
+
+    /// When the fabric window was last cut; where that was long ago, a time long ago.
+    #[inline]
+    pub const fn last_cut(&self) -> Stamp {
+        self.cut
+    }
+
+    /// When the endpoint window last changed, and whether that was a cut; where it was long ago, a time long ago.
+    #[inline]
+    pub const fn last_turn(&self) -> (Stamp, bool) {
+        (self.turned, self.sent & SHRUNK != 0)
+    }
+
+    /// The packet sent last, before which a NACK may have gone back, if there was one.
+    #[inline]
+    pub fn newest(&self) -> Option<Psn> {
+        (self.sent & SENDING != 0).then_some(Psn::new(self.sent))
+    }
+
+    /// Timeouts without progress, at most 15.
+    #[inline]
+    pub const fn timeouts(&self) -> u8 {
+        ((self.sent & TIMEOUTS) >> 24) as u8
+    }
+
+    #[inline(always)]
+    fn decision(&self, p: &Params) -> Decision {
+        let window = self.fabric.min(self.endpoint);
+        let (whole, parts) = (window >> 20, window << 12);
+        let bytes = whole.wrapping_mul(p.mtu).wrapping_add(high(parts, p.mtu));
+        Decision {
+            rate: rate(window, p.mtu, self.rtt).max(p.floor).min(p.line),
+            window: Bytes::new(bytes.max(p.mtu)),
+            hold: Nanos::ZERO,
+            wake_in: Nanos::MAX,
+        }
+    }
+
+    // Acknowledgements.
+
+    #[inline(always)]
+    fn acknowledged(&mut self, p: &Params, now: Stamp, ack: &Ack<'_>) {
+        if ack.acked != Bytes::ZERO {
+            self.sent &= !TIMEOUTS;
+        }
+        let Some(delay) = sample(ack) else { return };
+        let target = self.target(p, delay.hops);
+        let fabric = delay.network();
+        if fabric < target {
+            self.grow(p, ack.acked);
+        } else if self.may_cut(now, delay.rtt) {
+            let share = p.beta.times(excess(fabric.get(), target.get())).min(p.max_mdf);
+            self.cut_by(p, now, share);
+        }
+        self.turn_endpoint(p, now, &delay);
+        self.rtt = Nanos::new(smooth(self.rtt.get(), p.kept, delay.rtt.get(), p.weight).max(1));
+    }
+
+    /// The delay from which on the fabric window is cut.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "cut to the range, which has 32 bits")]
+    fn target(&self, p: &Params, hops: u8) -> Nanos {
+        let small = per_root(self.fabric).saturating_sub(p.fs_least);
+        let scaling = (u64::from(small).wrapping_mul(p.fs_slope.into()) >> 26).min(p.fs_range.into()) as u32;
+        let path = u32::from(hops).wrapping_mul(p.hop_scaling);
+        Nanos::new(p.base_target.wrapping_add(path).wrapping_add(scaling))
+    }
+
+    #[inline(always)]
+    fn may_cut(&self, now: Stamp, rtt: Nanos) -> bool {
+        now.since(self.cut) >= rtt
+    }
+
+    /// Additive increase.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+    fn grow(&mut self, p: &Params, acked: Bytes) {
+        let gain = u64::from(acked.get()).wrapping_mul(p.gain.into()) >> 14;
+        let mut gain = if gain > u64::from(u32::MAX) { u32::MAX } else { gain as u32 };
+        if self.fabric >= PACKET {
+            let reciprocal = reciprocal(self.fabric);
+            gain = high(gain, reciprocal.mantissa()) >> u32::from(reciprocal.exponent()).wrapping_sub(20);
+        }
+        self.fabric = self.fabric.saturating_add(gain.max(1)).min(p.max_window);
+    }
+
+    /// Multiplicative decrease.
+    #[inline(always)]
+    fn cut_by(&mut self, p: &Params, now: Stamp, share: Frac) {
+        let fabric = per_one(self.fabric, share.complement()).max(p.min_window);
+        if fabric < self.fabric {
+            self.cut = now;
+        }
+        self.fabric = fabric;
+    }
+
+    /// The endpoint window by the level of the receiver's buffer.
+    #[inline(always)]
+    fn turn_endpoint(&mut self, p: &Params, now: Stamp, delay: &Delay) {
+        let (level, target) = (u32::from(delay.rx_level), p.endpoint_target);
+        if target == 0 || (level < target && self.endpoint >= p.max_window) {
+            return;
+        }
+        cold_path();
+        let settled = now.since(self.turned) >= delay.rtt;
+        if level < target {
+            if settled || self.sent & SHRUNK != 0 {
+                self.endpoint = self.endpoint.saturating_add(p.endpoint_increment).min(p.max_window);
+                self.turned = now;
+                self.sent &= !SHRUNK;
+            }
+        } else if settled {
+            let share = p.endpoint_beta.times(excess(level, target)).min(p.endpoint_max_mdf);
+            let endpoint = per_one(self.endpoint, share.complement()).max(PACKET);
+            if endpoint < self.endpoint {
+                self.turned = now;
+                self.sent |= SHRUNK;
+            }
+            self.endpoint = endpoint;
+        }
+    }
+
+    // Losses.
+
+    /// Whether this is the packet sent last, or one a window before it at most.
+    #[inline(always)]
+    fn was_sent(&self, p: &Params, psn: Psn) -> bool {
+        self.newest().is_some_and(|newest| newest.since(psn) < p.max_packets)
+    }
+
+    #[inline(always)]
+    fn sent(&mut self, p: &Params, now: Stamp, psn: Psn) {
+        if self.was_sent(p, psn) {
+            self.time_out(p, now);
+        }
+        self.sent = (self.sent & (TIMEOUTS | SHRUNK)) | SENDING | psn.get();
+    }
+
+    #[cold]
+    fn time_out(&mut self, p: &Params, now: Stamp) {
+        if self.sent & TIMEOUTS != TIMEOUTS {
+            self.sent = self.sent.wrapping_add(TIMEOUT);
+        }
+        if u32::from(self.timeouts()) >= p.retransmit_limit {
+            self.fabric = p.min_window;
+            self.cut = now;
+        } else {
+            self.lose(p, now);
+        }
+    }
+
+    /// A NACK: what follows is sent again.
+    #[cold]
+    fn refused(&mut self, p: &Params, now: Stamp, psn: Psn) {
+        if self.was_sent(p, psn) {
+            self.sent = (self.sent & !Psn::new(u32::MAX).get()) | psn.plus(u32::MAX).get();
+            self.lose(p, now);
+        }
+    }
+
+    fn lose(&mut self, p: &Params, now: Stamp) {
+        if self.may_cut(now, self.rtt) {
+            self.cut_by(p, now, p.max_mdf);
+        }
+    }
+
+    /// Keeps times from going stale: long ago is as good as any time before.
+    #[inline(always)]
+    fn refresh(&mut self, now: Stamp) {
+        for time in [&mut self.cut, &mut self.turned] {
+            if now.since(*time).get() > LONG_AGO {
+                *time = before(now, LONG_AGO);
+            }
+        }
+    }
+}
+
+/// The delay of an acknowledgement of something new.
+#[inline(always)]
+fn sample(ack: &Ack<'_>) -> Option<Delay> {
+    let delay = ack.delay?;
+    let rtt = delay.rtt.min(Nanos::new(LONGEST));
+    (rtt != Nanos::ZERO && ack.acked != Bytes::ZERO).then_some(Delay { rtt, ..delay })
+}
+
+/// `window mtu / rtt`, saturating, for a window in 2^-20 packets.
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "windows are below 2^12 packets, or 1 packet, of less than 2^14 bytes"
+)]
+fn rate(window: u32, mtu: u32, rtt: Nanos) -> Rate {
+    let bytes = u64::from(window).wrapping_mul(mtu.into());
+    // In 2^-18 bytes, or 2^-6.
+    let (bytes, shift) = if window < PACKET { ((bytes >> 2) as u32, 6) } else { ((bytes >> 14) as u32, 18) };
+    let reciprocal = reciprocal(rtt.get());
+    let digits = high(bytes, reciprocal.mantissa());
+    let exponent = u32::from(reciprocal.exponent());
+    if exponent >= shift {
+        return Rate::from_bits(digits >> exponent.wrapping_sub(shift));
+    }
+    let up = shift.wrapping_sub(exponent);
+    if digits.leading_zeros() < up { Rate::MAX } else { Rate::from_bits(digits << up) }
+}
+
+/// `1 / sqrt(window)` of a window in 2^-20 packets, 2^26 being one; exact to 1e-4 from 2^-12 packets on.
+#[inline(always)]
+const fn per_root(window: u32) -> u32 {
+    let Some(window) = NonZeroU32::new(window) else { return u32::MAX };
+    let root = InverseRoot::of(window);
+    root.mantissa() >> (root.exponent() as u32).saturating_sub(4)
+}
+
+/// `1 - bound / value`; zero where the value is not above the bound.
+#[inline(always)]
+fn excess(value: u32, bound: u32) -> Frac {
+    let reciprocal = reciprocal(value);
+    // Shifted as far as the value to be normal, what it is above the bound stays within 32 bits.
+    let normal = value.saturating_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
+    Frac::from_bits(high(normal, reciprocal.mantissa()))
+}
+
+#[inline(always)]
+const fn reciprocal(value: u32) -> Reciprocal {
+    match NonZeroU32::new(value) {
+        Some(value) => Reciprocal::of(value),
+        None => Reciprocal::of(NonZeroU32::MIN),
+    }
+}
+
+/// `old kept + new weight`, the two weights being one together, rounded down.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a mean of two values of 32 bits has 32 bits")]
+fn smooth(old: u32, kept: Frac, new: u32, weight: Frac) -> u32 {
+    let old = u64::from(old).wrapping_mul(kept.to_bits().into());
+    (old.wrapping_add(u64::from(new).wrapping_mul(weight.to_bits().into())) >> 31) as u32
+}
+
+/// This share of a value, rounded down.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a share is at most one")]
+const fn per_one(value: u32, share: Frac) -> u32 {
+    ((value as u64).wrapping_mul(share.to_bits() as u64) >> 31) as u32
+}
+
+/// The high half of a product.
+#[inline(always)]
+const fn high(a: u32, b: u32) -> u32 {
+    ((a as u64).wrapping_mul(b as u64) >> 32) as u32
+}
+
+/// The time so many nanoseconds before another.
+#[inline(always)]
+const fn before(time: Stamp, nanos: u32) -> Stamp {
+    Stamp::from_bits(time.to_bits().wrapping_sub(nanos))
+}

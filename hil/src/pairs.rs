@@ -1,0 +1,83 @@
+//! Both machines of an algorithm by its name: the reaction point, and the notification point that stands beside it.
+
+use crate::replay::settings::expected;
+use anyhow::{Context, Result, bail};
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use std::marker::PhantomData;
+
+/// Something to be done with an algorithm that is known only at run time.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output;
+}
+
+/// Does something with the algorithm of this name.
+///
+/// # Errors
+/// There is no such reaction point, or its notification point is missing.
+pub fn with<V: Visitor>(name: &str, visitor: V) -> Result<V::Output> {
+    cc_rp::registry::with(name, AtSender(visitor)).unwrap_or_else(|| {
+        let names = cc_rp::registry::ALL.iter().map(|entry| entry.name);
+        bail!("unknown algorithm {name}: {}", expected(name, names))
+    })
+}
+
+/// The names of all algorithms, the default first.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    cc_rp::registry::ALL.iter().map(|entry| entry.name)
+}
+
+/// The reaction point is about to be known.
+struct AtSender<V>(V);
+
+impl<V: Visitor> cc_rp::registry::Visitor for AtSender<V> {
+    type Output = Result<V::Output>;
+
+    fn visit<A: ReactionPoint>(self) -> Self::Output {
+        let receiver = nic::receiver_of::<A>();
+        let at_receiver = AtReceiver { visitor: self.0, sender: PhantomData::<A> };
+        cc_np::registry::with(receiver, at_receiver)
+            .flatten()
+            .with_context(|| format!("{}: its notification point {receiver} is missing", A::NAME))
+    }
+}
+
+/// The reaction point is known, and the notification point is about to be.
+struct AtReceiver<V, A> {
+    visitor: V,
+    sender: PhantomData<A>,
+}
+
+impl<V: Visitor, A: ReactionPoint> cc_np::registry::Visitor for AtReceiver<V, A> {
+    type Output = Option<V::Output>;
+
+    fn visit<N: NotificationPoint>(self) -> Self::Output {
+        // Decided while compiling: no code is made for machines that do not belong together.
+        if const { nic::is_pair::<A, N>() } { Some(self.visitor.visit::<A, N>()) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Names;
+
+    impl Visitor for Names {
+        type Output = (&'static str, &'static str);
+
+        fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
+            (A::NAME, N::NAME)
+        }
+    }
+
+    #[test]
+    fn a_reaction_point_meets_the_notification_point_that_it_names() {
+        assert_eq!(with("dcqcn", Names).unwrap(), ("dcqcn", "dcqcn"));
+        assert!(with("dcqcm", Names).unwrap_err().to_string().starts_with("unknown algorithm dcqcm: "));
+    }
+}
