@@ -217,7 +217,7 @@ mod tests {
         let mut random = Random(5);
         let mut turns_since_change: Vec<u32> = Vec::new();
         for step in 0..1_000_000 {
-            let qpn = (random.below(48) * 0x1003) & 0xff_ffff;
+            let qpn = random.below(48) * 0x1003;
             match random.below(8) {
                 0..=2 => {
                     let found = enter(&mut table, qpn, step);
