@@ -202,7 +202,7 @@ impl Clock {
 fn event(what: Happening, nth: u32) -> Event<'static> {
     match what {
         Happening::Nothing => Event::Wake,
-        Happening::Notification(tau) if tau == 0.0 => Event::Cnp { hint: CnpHint::Plain },
+        Happening::Notification(0.0) => Event::Cnp { hint: CnpHint::Plain },
         Happening::Notification(tau) => {
             let period = Nanos::new(tau as u32);
             let body = CnpBody { kind: CnpKind::Period, seq: nth as u16, period, ..CnpBody::default() };
