@@ -12,11 +12,11 @@
 //! If forgotten: the next marked packet of the flow makes a CNP although N may not have passed. A CNP comes early;
 //! none is ever lost. The count of `cnp_sequence` starts anew from the clock, so that it seldom repeats itself.
 
-use crate::{Arrival, CnpOutlet, Cx, NotificationPoint, Reply};
+use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::PeerTable;
 use cc_core::wire::CnpMarking;
-use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Nanos, Port, Stamp};
+use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -115,10 +115,16 @@ const _: () = assert!(
 impl NotificationPoint for Dcqcn {
     type Settings = DcqcnSettings;
     type Params = Params;
+    type Shared = ();
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn";
     const PRESETS: &'static [Preset<DcqcnSettings>] = &[PAPER, VENDOR, CX4];
     const BLANK: Self = Self { last_cnp: Stamp::from_bits(0), seq: 0, silent: false };
+    const SHARED: () = ();
+
+    const TABLE: &'static [&'static str] =
+        &["no CNP for N, marked CE: a CNP is due", "a CNP within N, marked CE: nothing"];
 
     fn check(settings: &DcqcnSettings, _port: &Port) -> Result<Params, ParamError> {
         settings.in_range()?;
@@ -134,31 +140,41 @@ impl NotificationPoint for Dcqcn {
     }
 
     #[inline]
-    fn wants(ecn: Ecn) -> bool {
-        ecn == Ecn::Ce
+    fn wants(mark: Mark) -> bool {
+        mark == Mark::Congested
     }
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "any sixteen bits of the clock will do")]
-    fn open(cx: &Cx<'_, Params>) -> Self {
+    fn open(cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
         let clock = cx.now.stamp();
         Self { last_cnp: clock, seq: (clock.to_bits() >> 10) as u16, silent: false }
     }
 
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), _event: &Event) -> usize {
+        usize::from(self.waits(cx))
+    }
+
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, arrival: &Arrival) -> Reply {
-        self.silent = self.silent && cx.now.stamp().since(self.last_cnp) < cx.params.interval;
-        let due = arrival.ecn == Ecn::Ce && !self.silent;
+    fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival) -> Reply {
+        self.silent = self.waits(cx);
+        let due = arrival.mark == Mark::Congested && !self.silent;
         Reply { cnp: due.then(|| self.body(cx.params)), ..Reply::default() }
     }
 
     #[inline]
-    fn notified(&mut self, cx: &Cx<'_, Params>) {
+    fn notified(&mut self, cx: &Cx<'_, Params>, _shared: &mut ()) {
         *self = Self { last_cnp: cx.now.stamp(), seq: self.seq.wrapping_add(1), silent: true };
     }
 }
 
 impl Dcqcn {
+    /// Whether N has yet to pass since the last CNP.
+    #[inline]
+    fn waits(&self, cx: &Cx<'_, Params>) -> bool {
+        self.silent && cx.now.stamp().since(self.last_cnp) < cx.params.interval
+    }
+
     /// What the next CNP says.
     #[inline]
     fn body(&self, params: &Params) -> CnpHint {
@@ -179,6 +195,19 @@ mod tests {
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
+    const ARRIVAL: Arrival = Arrival {
+        local: Qpn::new(1),
+        psn: Psn::new(0),
+        bytes: Bytes::new(1_064),
+        payload: Bytes::new(1_000),
+        ecn: Ecn::Ect0,
+        mark: Mark::None,
+        first: false,
+        last: false,
+        sent: None,
+        arrived: Stamp::from_bits(0),
+    };
+
     fn preset(name: &str) -> DcqcnSettings {
         Dcqcn::PRESETS.iter().find(|preset| preset.name == name).unwrap().values
     }
@@ -193,19 +222,20 @@ mod tests {
     impl Bench {
         fn new(settings: &DcqcnSettings, start: u64) -> Self {
             let params = Dcqcn::check(settings, &PORT).unwrap();
-            let flow = Dcqcn::open(&Cx { now: Instant::from_nanos(start), port: &PORT, params: &params });
+            let cx = Cx { now: Instant::from_nanos(start), port: &PORT, params: &params };
+            let flow = Dcqcn::open(&cx, &mut (), Some(Qpn::new(1)));
             Self { params, flow, hints: Vec::new() }
         }
 
         fn due(&mut self, now: u64, ecn: Ecn) -> Option<CnpHint> {
             let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params };
-            let arrival = Arrival { psn: Psn::new(0), bytes: Bytes::new(1_064), ecn, first: false, last: false };
-            self.flow.on(&cx, &arrival).cnp
+            let mark = if ecn == Ecn::Ce { Mark::Congested } else { Mark::None };
+            self.flow.on(&cx, &mut (), &Arrival { ecn, mark, ..ARRIVAL }).cnp
         }
 
         fn arrive(&mut self, now: u64, ecn: Ecn) -> bool {
             let Some(hint) = self.due(now, ecn) else { return false };
-            self.flow.notified(&Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params });
+            self.flow.notified(&Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params }, &mut ());
             self.hints.push(hint);
             true
         }
@@ -263,11 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn only_ce_is_congestion() {
+    fn a8_only_ce_is_congestion() {
+        assert!(Dcqcn::wants(Mark::Congested) && !Dcqcn::wants(Mark::Undetermined) && !Dcqcn::wants(Mark::None));
         for preset in Dcqcn::PRESETS {
             let mut bench = Bench::new(&preset.values, 0);
+            assert!(!Dcqcn::is_ternary(&bench.params));
             for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-                assert!(!Dcqcn::wants(ecn));
                 assert!((0..1_000).all(|packet| !bench.arrive(packet * 1_000, ecn)));
             }
         }

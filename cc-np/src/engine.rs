@@ -1,31 +1,48 @@
-//! Where bytes meet state at the receiver: a frame comes in, a CNP goes out.
+//! Where bytes meet state at the receiver: a frame comes in, a CNP and an acknowledgement go out.
 
+use crate::connection::Connections;
 use crate::outlet::Bucket;
-use crate::{Arrival, Cx, NotificationPoint, Reply};
+use crate::{Arrival, CnpOutlet, Cx, Event, Flows, NotificationPoint, Receipt, Reply, Transmit, Turn};
 use cc_core::clock::LocalClock;
 use cc_core::table::PeerTable;
-use cc_core::wire::opcode::Transport;
-use cc_core::wire::{Crc32, Frame, Roce, Version};
-use cc_core::{Ecn, Instant, Nanos, Port, Qpn, Stamp};
+use cc_core::wire::opcode::{Class, Transport};
+use cc_core::wire::{AckFields, Crc32, Frame, Roce, Version};
+use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Qpn, Stamp};
 
-/// The one key of the datagrams' record.
-const ALL_DATAGRAMS: Qpn = Qpn::new(0);
+/// The one key of the record of all that are not told apart.
+const THE_REST: Qpn = Qpn::new(0);
 
-/// What became of the CNP for one frame.
+/// What became of the CNP for one frame, or for one turn.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Cnp {
     /// None was due.
     #[default]
     None,
-    /// It is written; send this many bytes of the buffer.
-    Written(usize),
+    /// It is in the transmit ring.
+    Sent,
     /// The sender's queue pair is not known. Nothing was written, and the next marked packet is asked again.
     Unaddressed,
     /// The port has made as many as it may. It stays due.
     Bounded,
     /// The buffer is too small, or there is none: the transmit ring is full. It stays due.
     Deferred,
+}
+
+/// What became of the acknowledgement of one frame.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Acknowledgement {
+    /// None was asked for, or the transport writes it: the machine has nothing to say with it.
+    #[default]
+    None,
+    /// It is in the transmit ring.
+    Sent,
+    /// The sender's queue pair is not known. Nothing was written.
+    Unaddressed,
+    /// The buffer is too small, or there is none: the transmit ring is full. To repeat it is the transport's business;
+    /// what it was to say is said by the next.
+    Dropped,
 }
 
 /// The answer to one frame.
@@ -36,23 +53,27 @@ pub struct Answer {
     pub reply: Reply,
     /// What became of the CNP.
     pub cnp: Cnp,
+    /// What became of the acknowledgement.
+    pub ack: Acknowledgement,
 }
 
 /// What a port's notification point has counted.
 ///
-/// Every packet marked CE is in exactly one of the six below it:
+/// Every marked packet is in exactly one of the six below it:
 /// `np_ecn_marked_roce_packets = np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_bounded +
-/// np_cnp_deferred + np_ce_ignored`, for machines that notify on marked packets only.
+/// np_cnp_deferred + np_ce_ignored`, for machines that notify on marked packets only. Where flows have turns, a packet
+/// that only lists its flow is `np_cnp_not_due`, and what becomes of turns is counted beside.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NpCounters {
-    /// RoCEv2 packets that came with CE, whatever they carry.
+    /// RoCEv2 packets that came with CE, or with TCD's UE where that is in use, whatever they carry.
     pub np_ecn_marked_roce_packets: u64,
     /// CNPs written.
     pub np_cnp_sent: u64,
-    /// Marked data packets for which the machine called for no CNP: the interval was running.
+    /// Marked data packets for which the machine called for no CNP: the interval was running, or it has other ways to
+    /// tell.
     pub np_cnp_not_due: u64,
-    /// Marked data packets of connections whose remote queue pair is not known.
+    /// Marked data packets, and turns, of connections whose far end is not known.
     pub np_cnp_unaddressed: u64,
     /// CNPs that the bound on the port held back.
     pub np_cnp_bounded: u64,
@@ -61,6 +82,14 @@ pub struct NpCounters {
     /// Marked packets that call for no notification: not data (acknowledgements, CNPs, requests), a transport without
     /// congestion control, or a port whose notification point is off.
     pub np_ce_ignored: u64,
+    /// Acknowledgements written.
+    pub np_acks_sent: u64,
+    /// Acknowledgements of connections whose far end is not known.
+    pub np_acks_unaddressed: u64,
+    /// Acknowledgements that a full transmit ring did not take.
+    pub np_acks_dropped: u64,
+    /// Packets of flows that the table had no room for.
+    pub np_flows_untracked: u64,
     /// Records given up for another flow's while they still meant something.
     pub np_flows_evicted: u64,
     /// Steps of the caller's clock forward by more than a second.
@@ -78,13 +107,17 @@ impl NpCounters {
         np_cnp_bounded: 0,
         np_cnp_deferred: 0,
         np_ce_ignored: 0,
+        np_acks_sent: 0,
+        np_acks_unaddressed: 0,
+        np_acks_dropped: 0,
+        np_flows_untracked: 0,
         np_flows_evicted: 0,
         np_clock_leaps: 0,
         np_clock_reversals: 0,
     };
 
     /// The counters with their names.
-    pub const fn named(&self) -> [(&'static str, u64); 10] {
+    pub const fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("np_ecn_marked_roce_packets", self.np_ecn_marked_roce_packets),
             ("np_cnp_sent", self.np_cnp_sent),
@@ -93,6 +126,10 @@ impl NpCounters {
             ("np_cnp_bounded", self.np_cnp_bounded),
             ("np_cnp_deferred", self.np_cnp_deferred),
             ("np_ce_ignored", self.np_ce_ignored),
+            ("np_acks_sent", self.np_acks_sent),
+            ("np_acks_unaddressed", self.np_acks_unaddressed),
+            ("np_acks_dropped", self.np_acks_dropped),
+            ("np_flows_untracked", self.np_flows_untracked),
             ("np_flows_evicted", self.np_flows_evicted),
             ("np_clock_leaps", self.np_clock_leaps),
             ("np_clock_reversals", self.np_clock_reversals),
@@ -100,192 +137,365 @@ impl NpCounters {
     }
 }
 
+/// What an engine of this size asks its caller to know of connections.
+pub type ConnectionsOf<A, const SETS: usize, const WAYS: usize> =
+    <<A as NotificationPoint>::Flows<SETS, WAYS> as Flows<A>>::Connections;
+
 /// The notification point of one port, with records of at most `SETS * WAYS` flows.
 ///
 /// Flows of connected services (RC, UC, XRC) are known by the local queue pair number in their packets, which is
 /// unique in a NIC. Datagrams (UD) are not told apart: all of a port share one record, so that a port answers them
-/// as it answers one flow, each CNP going to the source queue pair in the DETH of the packet that caused it.
+/// as it answers one flow, each CNP going to the source queue pair in the DETH of the packet that caused it. Flows that
+/// the table has no room for share that record too.
 ///
 /// The engine must be called at least once a second, by [`NpEngine::frame`] or [`NpEngine::wake`]: it keeps 32-bit
 /// stamps, and visits each of them once a second, in proportion to the time since the last call.
 pub struct NpEngine<A: NotificationPoint, const SETS: usize, const WAYS: usize> {
-    port: Port,
-    params: A::Params,
-    enabled: bool,
-    clock: LocalClock,
+    flows: A::Flows<SETS, WAYS>,
+    /// One record, that ages as those of flows do.
+    rest: PeerTable<A, 1, 1>,
     /// When the next set of the table is to be visited.
     next_visit: Stamp,
-    flows: PeerTable<A, SETS, WAYS>,
-    /// One record, that ages as those of flows do.
-    datagrams: PeerTable<A, 1, 1>,
+    /// When the next flow has its turn.
+    next_turn: Stamp,
+    common: Common<A>,
+}
+
+/// What is not the table's, so that it can be lent together with a record.
+struct Common<A: NotificationPoint> {
+    port: Port,
+    params: A::Params,
+    shared: A::Shared,
+    enabled: bool,
+    clock: LocalClock,
     bucket: Bucket,
     counters: NpCounters,
 }
 
 impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SETS, WAYS> {
-    /// Every set is visited once in a second.
-    #[expect(clippy::integer_division, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
-    const VISIT: Nanos = Nanos::new((1_000_000_000 / SETS) as u32);
+    /// How long the engine may be left alone where nothing has its turn.
+    const REST: Nanos = Nanos::new(400_000_000);
 
     /// The notification point of `port`, switched on, with no flow known. `params` come from
     /// [`NotificationPoint::check`] for this port.
-    pub const fn new(start: Instant, port: Port, params: A::Params) -> Self {
+    pub fn new(start: Instant, port: Port, params: A::Params) -> Self {
         Self {
-            port,
-            params,
-            enabled: true,
-            clock: LocalClock::new(start),
+            flows: Flows::new(),
+            rest: PeerTable::new(A::BLANK),
             next_visit: start.stamp(),
-            flows: PeerTable::new(A::BLANK),
-            datagrams: PeerTable::new(A::BLANK),
-            bucket: Bucket::full(start.stamp()),
-            counters: NpCounters::NONE,
+            next_turn: start.stamp(),
+            common: Common {
+                port,
+                params,
+                shared: A::SHARED,
+                enabled: true,
+                clock: LocalClock::new(start),
+                bucket: Bucket::full(start.stamp()),
+                counters: NpCounters::NONE,
+            },
         }
     }
 
     /// Goes on with new parameters. Records and counters stay; the port's bucket is full again.
     pub fn set_params(&mut self, params: A::Params) {
-        self.params = params;
-        self.bucket = Bucket::full(self.clock.now().stamp());
+        self.common.params = params;
+        self.common.bucket = Bucket::full(self.common.clock.now().stamp());
     }
 
-    /// Switches the notification point of the whole port on or off; it has no priorities of its own.
+    /// Switches the notification point of the whole port on or off; it has no priorities of its own. While it is off it
+    /// writes no acknowledgements either.
     pub const fn set_enabled(&mut self, enabled: bool) {
-        self.enabled = enabled;
+        self.common.enabled = enabled;
     }
 
     /// Whether the notification point is on.
     pub const fn is_enabled(&self) -> bool {
-        self.enabled
+        self.common.enabled
     }
 
-    /// Takes a received frame, whose ICRC has been checked, and writes the CNP that is due for it into `tx`.
+    /// What the flows of the port have in common.
+    pub const fn shared(&self) -> &A::Shared {
+        &self.common.shared
+    }
+
+    /// Takes a received frame, whose ICRC has been checked, and writes what is due for it into the transmit ring: a CNP,
+    /// and an acknowledgement where the machine [replies](NotificationPoint::REPLIES) and the packet asks for one or
+    /// ends a message.
     ///
-    /// `remote` is the sender's queue pair number, which the connection knows and the packet does not say; datagrams
-    /// say it. `tx` is the next free buffer of the transmit ring, or empty when there is none.
+    /// `receipt` has the sender's queue pair number, which the connection knows and the packet does not say; datagrams
+    /// say it.
     ///
     /// A CNP that could not be sent leaves the flow's record as it was, so that the next marked packet calls for it
-    /// again. Without `remote` there is no record: strangers displace no one.
+    /// again. Without the far end there is no record: strangers displace no one.
     #[inline]
-    pub fn frame<E: Crc32>(&mut self, now: Instant, roce: &Roce<'_>, remote: Option<Qpn>, tx: &mut [u8]) -> Answer {
-        let now = self.advance(now);
-        let answer = self.answer::<E>(now, roce, remote, tx);
-        self.visit(now.stamp());
+    pub fn frame<E: Crc32>(
+        &mut self,
+        now: Instant,
+        roce: &Roce<'_>,
+        receipt: Receipt,
+        tx: &mut impl Transmit,
+    ) -> Answer {
+        let held = now.stamp().since(receipt.arrived);
+        let now = self.common.advance(now);
+        let answer = self.answer::<E>(now, roce, receipt, held, tx);
+        self.visit(now);
         answer
     }
 
     #[inline]
-    fn answer<E: Crc32>(&mut self, now: Instant, roce: &Roce<'_>, remote: Option<Qpn>, tx: &mut [u8]) -> Answer {
-        let marked = roce.ecn == Ecn::Ce && roce.version() == Version::V2;
-        let counters = &mut self.counters;
+    fn answer<E: Crc32>(
+        &mut self,
+        now: Instant,
+        roce: &Roce<'_>,
+        receipt: Receipt,
+        held: Nanos,
+        tx: &mut impl Transmit,
+    ) -> Answer {
+        let Common { port, params, shared, enabled, bucket, counters, .. } = &mut self.common;
+        let version2 = roce.version() == Version::V2;
+        let mark = match roce.ecn {
+            Ecn::Ce => Mark::Congested,
+            Ecn::Ect1 if A::is_ternary(params) => Mark::Undetermined,
+            _ => Mark::None,
+        };
+        let marked = mark != Mark::None && version2;
         count(&mut counters.np_ecn_marked_roce_packets, marked);
 
         let transport = Transport::of(roce.bth.opcode);
         let tracked = matches!(transport, Transport::Rc | Transport::Uc | Transport::Xrc | Transport::Ud);
-        let data = roce.info.class().carries_data() && roce.version() == Version::V2;
-        if !self.enabled || !tracked || !data {
+        let class = roce.info.class();
+        if !*enabled || !tracked || !class.carries_data() || !version2 {
             count(&mut counters.np_ce_ignored, marked);
             return Answer::default();
         }
-        if !A::wants(roce.ecn) {
+        let acknowledged = if A::REPLIES { receipt.msn.filter(|_| asks_for_acknowledgement(roce)) } else { None };
+        if !A::wants(mark) && acknowledged.is_none() {
             return Answer::default();
         }
         let source = roce.deth().map(|deth| deth.source_qp);
-        let Some(to) = source.or(remote) else {
+        let Some(to) = source.or(receipt.remote) else {
             count(&mut counters.np_cnp_unaddressed, marked);
-            return Answer { cnp: Cnp::Unaddressed, ..Answer::default() };
+            count(&mut counters.np_acks_unaddressed, acknowledged.is_some());
+            let ack = if acknowledged.is_some() { Acknowledgement::Unaddressed } else { Acknowledgement::None };
+            return Answer { cnp: if marked { Cnp::Unaddressed } else { Cnp::None }, ack, ..Answer::default() };
         };
 
-        let cx = Cx { now, port: &self.port, params: &self.params };
-        let memory = A::memory(cx.params);
-        let open = || A::open(&cx);
-        let touched = if source.is_some() {
-            self.datagrams.touch(ALL_DATAGRAMS, now.stamp(), memory, open)
-        } else {
-            self.flows.touch(roce.bth.dest_qp, now.stamp(), memory, open)
+        let cx = Cx { now, port, params };
+        let local = roce.bth.dest_qp;
+        let record = if source.is_some() { None } else { self.flows.touch(&cx, shared, local) };
+        let record = match record {
+            Some(record) => record,
+            None => {
+                count(&mut counters.np_flows_untracked, source.is_none());
+                let open = |gone: Option<A>| {
+                    if let Some(gone) = gone {
+                        gone.forgotten(&cx, shared);
+                    }
+                    A::open(&cx, shared, None)
+                };
+                let touched = self.rest.touch(THE_REST, now.stamp(), A::memory(cx.params), open);
+                // Every number belongs to a set.
+                let Some((record, _)) = touched else { return Answer::default() };
+                record
+            }
         };
-        // Every number belongs to a set.
-        let Some((record, _)) = touched else { return Answer::default() };
         let arrival = Arrival {
+            local,
             psn: roce.bth.psn,
             bytes: roce.wire_len,
+            payload: Bytes::new(u32::try_from(roce.payload_len).unwrap_or(u32::MAX)),
             ecn: roce.ecn,
+            mark,
             first: roce.info.first(),
             last: roce.info.last(),
+            sent: if A::REPLIES { roce.shims().time.map(|time| time.sent) } else { None },
+            arrived: receipt.arrived,
         };
-        let reply = record.on(&cx, &arrival);
-        let Some(hint) = reply.cnp else {
-            count(&mut counters.np_cnp_not_due, marked);
-            return Answer { reply, cnp: Cnp::None };
-        };
-
+        tx.observe(|| record.row(&cx, shared, &Event::Arrival(arrival)));
+        let reply = record.on(&cx, shared, &arrival);
         let outlet = A::outlet(cx.params);
-        if !self.bucket.admits(now.stamp(), outlet) {
-            count(&mut counters.np_cnp_bounded, true);
-            return Answer { reply, cnp: Cnp::Bounded };
+
+        let mut answer = Answer { reply, ..Answer::default() };
+        if let Some(hint) = reply.cnp {
+            let frame = || Frame::cnp(roce, to, hint, outlet.marking());
+            answer.cnp = send::<E>(now.stamp(), bucket, outlet, counters, frame, tx);
+            if answer.cnp == Cnp::Sent {
+                record.notified(&cx, shared);
+            }
+        } else {
+            count(&mut counters.np_cnp_not_due, marked);
         }
-        let Ok(len) = Frame::cnp(roce, to, hint, outlet.marking()).emit::<E>(tx) else {
-            count(&mut counters.np_cnp_deferred, true);
-            return Answer { reply, cnp: Cnp::Deferred };
-        };
-        self.bucket.take(outlet);
-        record.notified(&cx);
-        count(&mut counters.np_cnp_sent, true);
-        Answer { reply, cnp: Cnp::Written(len) }
+        if let Some(msn) = acknowledged {
+            let Reply { echo, grant, .. } = reply;
+            let fields =
+                AckFields { msn, mark: echo, held, rx_level: receipt.rx_level, grant, marking: outlet.marking() };
+            if let Ok(length) = Frame::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
+                tx.transmit(length);
+                record.acknowledged(&cx, shared);
+                count(&mut counters.np_acks_sent, true);
+                answer.ack = Acknowledgement::Sent;
+            } else {
+                count(&mut counters.np_acks_dropped, true);
+                answer.ack = Acknowledgement::Dropped;
+            }
+        }
+        answer
     }
 
-    /// Lets time pass on a port that receives nothing.
-    pub fn wake(&mut self, now: Instant) {
-        let now = self.advance(now);
-        self.visit(now.stamp());
+    /// Lets time pass. Where flows have turns and the next is due, one flow has its turn, and the CNP that comes of it
+    /// goes to the far end that `connections` knows. Turns that are missed are lost: a caller that comes late makes CNPs
+    /// at its own pace, not several at once.
+    #[inline]
+    pub fn wake<E: Crc32>(&mut self, now: Instant, connections: &impl Connections, tx: &mut impl Transmit) -> Cnp {
+        let now = self.common.advance(now);
+        let cnp = match A::slot(&self.common.params) {
+            Some(slot) => self.turn::<E>(now, slot, connections, tx),
+            None => Cnp::None,
+        };
+        self.visit(now);
+        cnp
+    }
+
+    fn turn<E: Crc32>(
+        &mut self,
+        now: Instant,
+        slot: Nanos,
+        connections: &impl Connections,
+        tx: &mut impl Transmit,
+    ) -> Cnp {
+        if self.flows.live() == 0 || !self.next_turn.is_due(now.stamp()) {
+            return Cnp::None;
+        }
+        let next = self.next_turn.after(slot);
+        self.next_turn = if next.is_due(now.stamp()) { now.stamp().after(slot) } else { next };
+        let Common { port, params, shared, enabled, bucket, counters, .. } = &mut self.common;
+        let cx = Cx { now, port, params };
+        let Some(record) = self.flows.turn() else { return Cnp::None };
+        tx.observe(|| record.row(&cx, shared, &Event::Turn));
+        let (local, hint) = match record.turn(&cx, shared) {
+            Turn::Notify { local, hint } if *enabled => (local, hint),
+            Turn::Notify { .. } | Turn::Pass => return Cnp::None,
+            Turn::Leave => {
+                self.flows.leave(&cx, shared);
+                return Cnp::None;
+            }
+        };
+        let Some(connection) = connections.find(local) else {
+            // Whom nobody knows, nobody can tell: it is listed again by its next marked packet.
+            self.flows.leave(&cx, shared);
+            count(&mut counters.np_cnp_unaddressed, true);
+            return Cnp::Unaddressed;
+        };
+        let outlet = A::outlet(cx.params);
+        let frame = || connection.cnp(hint, outlet.marking());
+        let cnp = send::<E>(now.stamp(), bucket, outlet, counters, frame, tx);
+        if cnp == Cnp::Sent {
+            record.notified(&cx, shared);
+        }
+        cnp
+    }
+
+    /// How long after the last call to call [`NpEngine::wake`], at most 0.4 s. Earlier does no harm.
+    #[inline]
+    pub fn next_wake(&self) -> Nanos {
+        if A::slot(&self.common.params).is_none() || self.flows.live() == 0 {
+            return Self::REST;
+        }
+        let now = self.common.clock.now().stamp();
+        if self.next_turn.is_due(now) { Nanos::ZERO } else { self.next_turn.since(now).min(Self::REST) }
     }
 
     /// Forgets a flow whose queue pair is destroyed, so that the next one of that number starts afresh.
     pub fn forget(&mut self, local: Qpn) {
-        self.flows.forget(local);
+        let Common { port, params, shared, clock, .. } = &mut self.common;
+        self.flows.forget(&Cx { now: clock.now(), port, params }, shared, local);
     }
 
     /// What was counted since the start.
     pub fn counters(&self) -> NpCounters {
         NpCounters {
             np_flows_evicted: self.flows.evicted().into(),
-            np_clock_leaps: self.clock.leaps().into(),
-            np_clock_reversals: self.clock.reversals().into(),
-            ..self.counters
+            np_clock_leaps: self.common.clock.leaps().into(),
+            np_clock_reversals: self.common.clock.reversals().into(),
+            ..self.common.counters
         }
     }
 
     /// Flows that have a record.
-    pub const fn live_flows(&self) -> u32 {
+    pub fn live_flows(&self) -> u32 {
         self.flows.live()
     }
 
+    #[inline]
+    fn visit(&mut self, now: Instant) {
+        if self.next_visit.is_due(now.stamp()) {
+            self.visit_sets(now);
+        }
+    }
+
+    /// The visits that have fallen due, at most all sets once.
+    #[cold]
+    #[inline(never)]
+    fn visit_sets(&mut self, now: Instant) {
+        let Common { port, params, shared, .. } = &mut self.common;
+        let cx = Cx { now, port, params };
+        let rest = A::round(cx.params).get() >> SETS.trailing_zeros();
+        for _ in 0..SETS {
+            if !self.next_visit.is_due(now.stamp()) {
+                break;
+            }
+            self.next_visit = self.next_visit.after(Nanos::new(rest.max(1)));
+            self.flows.sweep(&cx, shared);
+            self.rest.sweep(now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(&cx, shared));
+        }
+        // Whatever is still due waits for nobody, and no stamp may grow old.
+        for due in [&mut self.next_visit, &mut self.next_turn] {
+            if due.is_due(now.stamp()) {
+                *due = now.stamp();
+            }
+        }
+    }
+}
+
+impl<A: NotificationPoint> Common<A> {
     #[inline]
     fn advance(&mut self, now: Instant) -> Instant {
         let now = self.clock.advance(now);
         self.bucket.advance(now.stamp());
         now
     }
+}
 
-    #[inline]
-    fn visit(&mut self, now: Stamp) {
-        if self.next_visit.is_due(now) {
-            self.visit_sets(now);
-        }
-    }
+/// Whether a data packet asks its receiver for an acknowledgement: a SEND or WRITE of a reliable connection that says so
+/// or ends a message. A READ response is one itself.
+#[inline]
+fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
+    let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
+    reliable && roce.info.class() != Class::ReadResponse && (roce.bth.ack_request || roce.info.last())
+}
 
-    /// The visits that have fallen due: local time never leaps by more than a second, so they are at most all sets
-    /// and one.
-    #[cold]
-    #[inline(never)]
-    fn visit_sets(&mut self, now: Stamp) {
-        let memory = A::memory(&self.params);
-        while self.next_visit.is_due(now) {
-            self.next_visit = self.next_visit.after(Self::VISIT);
-            self.flows.sweep(now, memory, 1);
-            self.datagrams.sweep(now, memory, 1);
-        }
+/// Sends a CNP, if the port may make one and the ring takes it.
+#[inline]
+fn send<'a, E: Crc32>(
+    now: Stamp,
+    bucket: &mut Bucket,
+    outlet: &CnpOutlet,
+    counters: &mut NpCounters,
+    frame: impl FnOnce() -> Frame<'a>,
+    tx: &mut impl Transmit,
+) -> Cnp {
+    if !bucket.admits(now, outlet) {
+        count(&mut counters.np_cnp_bounded, true);
+        return Cnp::Bounded;
     }
+    let Ok(length) = frame().emit::<E>(tx.transmit_buffer()) else {
+        count(&mut counters.np_cnp_deferred, true);
+        return Cnp::Deferred;
+    };
+    tx.transmit(length);
+    bucket.take(outlet);
+    count(&mut counters.np_cnp_sent, true);
+    Cnp::Sent
 }
 
 #[inline]

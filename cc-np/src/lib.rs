@@ -54,15 +54,21 @@ macro_rules! declare {
 
 for_each_np!(declare);
 
+pub mod connection;
 pub mod engine;
 pub mod event;
+pub mod flows;
 pub mod machine;
 pub mod outlet;
 pub mod registry;
 pub mod reply;
+pub mod transmit;
 
-pub use engine::{Answer, Cnp, NpCounters, NpEngine};
-pub use event::Arrival;
+pub use connection::{Connection, Connections, Directory};
+pub use engine::{Acknowledgement, Answer, Cnp, ConnectionsOf, NpCounters, NpEngine};
+pub use event::{Arrival, Event, Receipt};
+pub use flows::Flows;
 pub use machine::{Cx, NotificationPoint};
 pub use outlet::CnpOutlet;
-pub use reply::Reply;
+pub use reply::{Reply, Turn};
+pub use transmit::Transmit;

@@ -1,8 +1,9 @@
 //! The one trait of a notification point.
 
-use crate::{Arrival, CnpOutlet, Reply};
+use crate::{Arrival, CnpOutlet, Event, Flows, Reply, Turn};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Ecn, Instant, Nanos, Port};
+use cc_core::{Instant, Mark, Nanos, Port, Qpn};
+use core::fmt::Debug;
 
 /// What a machine sees beside the arrival.
 #[derive(Clone, Copy, Debug)]
@@ -16,11 +17,16 @@ pub struct Cx<'a, P> {
 }
 
 /// A congestion-control algorithm at the receiver. The value is the record of one flow.
-pub trait NotificationPoint: Copy + 'static {
+pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`NotificationPoint::check`] only.
     type Params;
+    /// What the flows of a port have in common: handed to the machine with every record, `()` where there is nothing.
+    type Shared: Copy + PartialEq + Debug;
+    /// Where `SETS * WAYS` records are kept: a [`PeerTable`](cc_core::table::PeerTable), or a
+    /// [`RingTable`](cc_core::table::RingTable) for machines with turns.
+    type Flows<const SETS: usize, const WAYS: usize>: Flows<Self>;
 
     /// The name on the command line.
     const NAME: &'static str;
@@ -29,25 +35,84 @@ pub trait NotificationPoint: Copy + 'static {
 
     /// Fills records that belong to no flow; it is never read.
     const BLANK: Self;
+    /// A port of which nothing has been seen.
+    const SHARED: Self::Shared;
+    /// Whether acknowledgements carry what the machine says, so that the engine has to write them.
+    const REPLIES: bool = false;
+
+    /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness tells by
+    /// them what a run has exercised.
+    const TABLE: &'static [&'static str];
 
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
 
-    /// How CNPs leave the port.
+    /// How frames leave the port.
     fn outlet(params: &Self::Params) -> &CnpOutlet;
 
     /// A record untouched for longer than this says nothing more: forgetting it changes no reply. At most a second.
     fn memory(params: &Self::Params) -> Nanos;
 
-    /// Whether packets with these ECN bits matter to the machine. Others it never sees, and they touch no record.
-    fn wants(ecn: Ecn) -> bool;
+    /// Every record is visited once in this time, or as often as the engine is called, and goes if it says nothing more.
+    /// At most a second.
+    #[inline]
+    fn round(params: &Self::Params) -> Nanos {
+        let _ = params;
+        Nanos::new(1_000_000_000)
+    }
 
-    /// The record of a flow of which nothing has been seen.
-    fn open(cx: &Cx<'_, Self::Params>) -> Self;
+    /// Whether ECT(1) is TCD's "undetermined" in this network. Otherwise it is no mark at all.
+    #[inline]
+    fn is_ternary(params: &Self::Params) -> bool {
+        let _ = params;
+        false
+    }
 
-    /// Takes one data packet and says what to answer. A CNP that is due stays due until [`Self::notified`].
-    fn on(&mut self, cx: &Cx<'_, Self::Params>, arrival: &Arrival) -> Reply;
+    /// Whether packets with this mark matter to the machine. Others it never sees, and they touch no record, but where
+    /// they are acknowledged and the machine [replies](NotificationPoint::REPLIES).
+    #[inline]
+    fn wants(mark: Mark) -> bool {
+        mark != Mark::None
+    }
 
-    /// The CNP of the last reply went out.
-    fn notified(&mut self, cx: &Cx<'_, Self::Params>);
+    /// The record of a flow of which nothing has been seen. Without the flow's local queue pair it is the one record of
+    /// all that are not told apart: datagrams, and flows that the table has no room for.
+    fn open(cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, local: Option<Qpn>) -> Self;
+
+    /// The row that this event meets in this state: an index into [`NotificationPoint::TABLE`].
+    fn row(&self, cx: &Cx<'_, Self::Params>, shared: &Self::Shared, event: &Event) -> usize;
+
+    /// Takes one data packet and says what to answer. A CNP that is due stays due until [`Self::notified`], and what an
+    /// acknowledgement is to say until [`Self::acknowledged`].
+    fn on(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, arrival: &Arrival) -> Reply;
+
+    /// The CNP of the last reply, or of this turn, went out.
+    fn notified(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared);
+
+    /// An acknowledgement with what the last reply said went out.
+    #[inline]
+    fn acknowledged(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared) {
+        let _ = (cx, shared);
+    }
+
+    /// The record is going: for another flow's, because it says nothing more, or because its queue pair is destroyed.
+    #[inline]
+    fn forgotten(&self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared) {
+        let _ = (cx, shared);
+    }
+
+    /// How far the turns of flows are apart, in machines that send CNPs with no frame in hand: one flow after the other
+    /// is given a [`turn`](NotificationPoint::turn).
+    #[inline]
+    fn slot(params: &Self::Params) -> Option<Nanos> {
+        let _ = params;
+        None
+    }
+
+    /// What the flow does in its turn. A CNP that is due stays due until [`Self::notified`].
+    #[inline]
+    fn turn(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared) -> Turn {
+        let _ = (cx, shared);
+        Turn::Pass
+    }
 }

@@ -1,6 +1,6 @@
 //! What a notification point answers.
 
-use cc_core::{CnpHint, Grant, Mark};
+use cc_core::{CnpHint, Grant, Mark, Qpn};
 
 /// The answer to an arrival.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -12,4 +12,21 @@ pub struct Reply {
     pub echo: Mark,
     /// Grant this in the next acknowledgement.
     pub grant: Grant,
+}
+
+/// What a flow does in its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Turn {
+    /// Nothing.
+    Pass,
+    /// It leaves the list: its record goes.
+    Leave,
+    /// It is to be notified.
+    Notify {
+        /// The local queue pair of the flow.
+        local: Qpn,
+        /// What the CNP says.
+        hint: CnpHint,
+    },
 }

@@ -9,7 +9,7 @@ use cc_core::wire::{
 };
 use cc_core::{Bytes, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings};
-use cc_np::{Answer, Cnp, NotificationPoint, NpCounters, NpEngine};
+use cc_np::{Answer, Cnp, NotificationPoint, NpCounters, NpEngine, Receipt, Transmit};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
@@ -63,6 +63,29 @@ const OPCODES: [(u8, Meaning); 10] = [
     (0x81, Meaning::NoConcern), // CNP
 ];
 
+/// A transmit ring with room for one frame at a time.
+struct Ring {
+    room: Vec<u8>,
+    sent: Option<Vec<u8>>,
+}
+
+impl Ring {
+    fn new(room: usize) -> Self {
+        Self { room: vec![0; room], sent: None }
+    }
+}
+
+impl Transmit for Ring {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        &mut self.room
+    }
+
+    fn transmit(&mut self, length: usize) {
+        assert!(self.sent.is_none(), "two frames for one packet");
+        self.sent = Some(self.room[..length].to_vec());
+    }
+}
+
 type Ample = NpEngine<Dcqcn, 1, FLOWS>;
 type Tight = NpEngine<Dcqcn, 2, 1>;
 
@@ -92,28 +115,29 @@ pub fn np(data: &[u8]) {
                 let frame = arrived.parse(&sent);
                 let remote = arrived.remote_known.then_some(Qpn::new(0x77));
                 let at = Instant::from_nanos(now);
-                let mut tx = [[0; 128]; 3];
-                let [a, b, c] = &mut tx;
                 let room = usize::from(arrived.room) % 128;
-                let answer = ample.frame::<TableCrc>(at, &frame, remote, &mut a[..room]);
-                assert_eq!(answer, woken.frame::<TableCrc>(at, &frame, remote, &mut b[..room]), "a wake decides");
-                let other = tight.frame::<TableCrc>(at, &frame, remote, &mut c[..room]);
+                let (mut a, mut b, mut c) = (Ring::new(room), Ring::new(room), Ring::new(room));
+                let receipt = Receipt::new(at.stamp(), remote);
+                let answer = ample.frame::<TableCrc>(at, &frame, receipt, &mut a);
+                assert_eq!(answer, woken.frame::<TableCrc>(at, &frame, receipt, &mut b), "a wake decides");
+                let other = tight.frame::<TableCrc>(at, &frame, receipt, &mut c);
                 model.judge(clock.advance(at).nanos(), &arrived, &frame, room, answer);
-                for (answer, tx) in [(answer, &tx[0]), (other, &tx[2])] {
-                    if let Cnp::Written(len) = answer.cnp {
-                        addressed(&tx[..len], &frame, remote);
+                for (answer, ring) in [(answer, a), (other, c)] {
+                    assert_eq!(answer.cnp == Cnp::Sent, ring.sent.is_some());
+                    if let Some(cnp) = ring.sent {
+                        addressed(&cnp, &frame, remote);
                     }
                 }
             }
             Operation::Wait(nanos, shift) => {
                 let wait = u64::from(nanos >> (3 + shift % 29));
                 for third in 1..=3 {
-                    woken.wake(Instant::from_nanos(now + wait * third / 3));
+                    idle(&mut woken, Instant::from_nanos(now + wait * third / 3));
                 }
                 now += wait;
                 clock.advance(Instant::from_nanos(now));
-                ample.wake(Instant::from_nanos(now));
-                tight.wake(Instant::from_nanos(now));
+                idle(&mut ample, Instant::from_nanos(now));
+                idle(&mut tight, Instant::from_nanos(now));
             }
             Operation::Jump(by) => {
                 let to = now.saturating_add_signed(by >> 8) >> 1;
@@ -123,9 +147,9 @@ pub fn np(data: &[u8]) {
                 now = to;
                 for at in [now, now] {
                     clock.advance(Instant::from_nanos(at));
-                    ample.wake(Instant::from_nanos(at));
-                    woken.wake(Instant::from_nanos(at));
-                    tight.wake(Instant::from_nanos(at));
+                    idle(&mut ample, Instant::from_nanos(at));
+                    idle(&mut woken, Instant::from_nanos(at));
+                    idle(&mut tight, Instant::from_nanos(at));
                 }
             }
             Operation::Configure(values) => {
@@ -171,6 +195,10 @@ pub fn np(data: &[u8]) {
         assert_eq!(accounted(&tight.counters()), model.counters.np_ecn_marked_roce_packets);
         assert_eq!(accounted(&ample.counters()), model.counters.np_ecn_marked_roce_packets);
     }
+}
+
+fn idle<const SETS: usize, const WAYS: usize>(engine: &mut NpEngine<Dcqcn, SETS, WAYS>, now: Instant) {
+    assert_eq!(engine.wake::<TableCrc>(now, &(), &mut Ring::new(128)), Cnp::None, "a CNP with no frame in hand");
 }
 
 /// Marked packets by what became of them.
@@ -307,8 +335,7 @@ impl Model {
         }
         assert!(answer.reply.cnp.is_some());
         match answer.cnp {
-            Cnp::Written(len) => {
-                assert!(len <= room);
+            Cnp::Sent => {
                 *last = Some(now);
                 self.counters.np_cnp_sent += 1;
                 self.within_the_bound(now);

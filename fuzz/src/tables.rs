@@ -165,7 +165,7 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
                 let qpn = number.qpn();
                 let live = table.live();
                 let stamp = Instant::from_nanos(now).stamp();
-                let (record, seen) = table.touch(qpn, stamp, horizon, || value).expect("every number has a set");
+                let (record, seen) = table.touch(qpn, stamp, horizon, |_| value).expect("every number has a set");
                 match seen {
                     Seen::Known => assert_eq!(Some(*record), model.get(&qpn.get()).map(|&(_, record)| record)),
                     Seen::New | Seen::Evicted => assert_eq!(*record, value),
@@ -195,13 +195,15 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
                 table.forget(number.qpn());
                 model.remove(&number.qpn().get());
             }
-            PeerOperation::Sweep(sets) => table.sweep(Instant::from_nanos(now).stamp(), horizon, usize::from(sets) % 3),
+            PeerOperation::Sweep(sets) => {
+                table.sweep(Instant::from_nanos(now).stamp(), horizon, usize::from(sets) % 3, drop)
+            }
             PeerOperation::Wait(wait) => {
                 now = now.saturating_add(wait.get());
                 unswept += wait.get();
                 if unswept > SECOND / 2 || SETS == 1 {
                     unswept = 0;
-                    table.sweep(Instant::from_nanos(now).stamp(), horizon, SETS);
+                    table.sweep(Instant::from_nanos(now).stamp(), horizon, SETS, drop);
                     model.retain(|_, (last, _)| now - *last <= u64::from(horizon.get()));
                 }
             }

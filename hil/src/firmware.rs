@@ -1,6 +1,7 @@
 //! The firmware images, one for each algorithm: built from this tree, or given.
 
 use crate::elf::Image;
+use crate::pairs;
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::fs;
@@ -26,6 +27,11 @@ pub fn image(given: Option<&Path>, algorithm: &str) -> Result<Image> {
 /// Whether this tree has an image for an algorithm.
 pub fn has_image(algorithm: &str) -> bool {
     source(root(), algorithm).is_file()
+}
+
+/// The algorithms that this tree has an image for, the default first.
+pub fn algorithms() -> impl Iterator<Item = &'static str> {
+    pairs::names().filter(|name| has_image(name))
 }
 
 /// The source tree.

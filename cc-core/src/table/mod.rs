@@ -1,9 +1,11 @@
-//! Bounded tables: one refuses when it is full, the other evicts.
+//! Bounded tables: one refuses when it is full, one evicts, one gives its flows turns.
 
 mod peer;
+mod ring;
 mod slot;
 
 pub use peer::{PeerTable, Seen};
+pub use ring::{Keyed, RingTable};
 pub use slot::{BindError, Handle, SlotTable};
 
 use crate::units::Qpn;

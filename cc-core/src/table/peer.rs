@@ -56,11 +56,18 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         Self { sets: [[dead; WAYS]; SETS], cursor: 0, live: 0, evicted: 0 }
     }
 
-    /// The record of the flow that a packet belongs to, made by `open` when there is none.
+    /// The record of the flow that a packet belongs to, made by `open` when there is none, from the record of the flow
+    /// that gives its place for it, if one does.
     ///
     /// An entry last seen longer than `horizon` ago means nothing, and gives its place without being counted.
     #[inline]
-    pub fn touch(&mut self, qpn: Qpn, now: Stamp, horizon: Nanos, open: impl FnOnce() -> S) -> Option<(&mut S, Seen)> {
+    pub fn touch(
+        &mut self,
+        qpn: Qpn,
+        now: Stamp,
+        horizon: Nanos,
+        open: impl FnOnce(Option<S>) -> S,
+    ) -> Option<(&mut S, Seen)> {
         let key = qpn.get() | LIVE;
         let set = self.sets.get_mut(place(qpn, Self::BITS))?;
         let known = set.iter().position(|entry| entry.key == key);
@@ -82,30 +89,41 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         };
         let entry = set.get_mut(way)?;
         if seen != Seen::Known {
-            *entry = Entry { key, seen: now, record: open() };
+            let gone = (entry.key != 0).then_some(entry.record);
+            *entry = Entry { key, seen: now, record: open(gone) };
         }
         entry.seen = now;
         Some((&mut entry.record, seen))
     }
 
-    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh.
-    pub fn forget(&mut self, qpn: Qpn) {
+    /// The record of a flow, if it has one.
+    #[inline]
+    pub fn get(&self, qpn: Qpn) -> Option<&S> {
         let key = qpn.get() | LIVE;
-        let set = self.sets.get_mut(place(qpn, Self::BITS)).into_iter().flatten();
-        for entry in set.filter(|entry| entry.key == key) {
-            entry.key = 0;
-            self.live = self.live.saturating_sub(1);
-        }
+        let set = self.sets.get(place(qpn, Self::BITS))?;
+        set.iter().find(|entry| entry.key == key).map(|entry| &entry.record)
+    }
+
+    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. Answers its record.
+    pub fn forget(&mut self, qpn: Qpn) -> Option<S> {
+        let key = qpn.get() | LIVE;
+        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
+        let entry = set.iter_mut().find(|entry| entry.key == key)?;
+        entry.key = 0;
+        self.live = self.live.saturating_sub(1);
+        Some(entry.record)
     }
 
     /// Visits the next `sets` sets in turn and marks the entries dead that were last seen longer than `horizon`
-    /// ago.
-    pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize) {
+    /// ago, of which `gone` is told.
+    #[inline]
+    pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
             for entry in self.sets.get_mut(self.cursor).into_iter().flatten() {
                 if entry.key != 0 && now.since(entry.seen) > horizon {
                     entry.key = 0;
                     self.live = self.live.saturating_sub(1);
+                    gone(entry.record);
                 }
             }
             self.cursor = self.cursor.wrapping_add(1) & SETS.wrapping_sub(1);
@@ -152,7 +170,7 @@ mod tests {
     fn the_dead_go_first_then_the_expired_then_the_least_recently_seen() {
         let mut table = PeerTable::<u32, 1, 3>::new(0);
         let mut touch = |qpn, now, value| {
-            let (record, seen) = table.touch(Qpn::new(qpn), at(now), HORIZON, || value).unwrap();
+            let (record, seen) = table.touch(Qpn::new(qpn), at(now), HORIZON, |_| value).unwrap();
             (*record, seen)
         };
         assert_eq!(touch(1, 0, 10), (10, Seen::New));
@@ -170,11 +188,11 @@ mod tests {
     fn a_forgotten_flow_starts_afresh() {
         let mut table = PeerTable::<u32, 2, 2>::new(0);
         for qpn in [0, 0xff_ffff] {
-            assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, || 1).unwrap().0, 1);
+            assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, |_| 1).unwrap().0, 1);
             table.forget(Qpn::new(qpn));
             table.forget(Qpn::new(qpn));
             assert_eq!(table.live(), 0);
-            assert_eq!(table.touch(Qpn::new(qpn), at(1), HORIZON, || 2), Some((&mut 2, Seen::New)));
+            assert_eq!(table.touch(Qpn::new(qpn), at(1), HORIZON, |_| 2), Some((&mut 2, Seen::New)));
             table.forget(Qpn::new(qpn));
         }
     }
@@ -182,22 +200,22 @@ mod tests {
     #[test]
     fn a_swept_entry_does_not_come_to_life_when_the_stamps_wrap() {
         let mut table = PeerTable::<u32, 4, 1>::new(0);
-        table.touch(Qpn::new(9), at(0), HORIZON, || 1);
+        table.touch(Qpn::new(9), at(0), HORIZON, |_| 1);
         for quarter_seconds in 1..=17u32 {
-            table.sweep(at(quarter_seconds.wrapping_mul(250_000_000)), HORIZON, 4);
+            table.sweep(at(quarter_seconds.wrapping_mul(250_000_000)), HORIZON, 4, drop);
         }
         // 2^32 ns later the stamp reads as if no time had passed.
         assert_eq!(table.live(), 0);
-        assert_eq!(table.touch(Qpn::new(9), at(10), HORIZON, || 2), Some((&mut 2, Seen::New)));
+        assert_eq!(table.touch(Qpn::new(9), at(10), HORIZON, |_| 2), Some((&mut 2, Seen::New)));
     }
 
     #[test]
     fn the_sweep_leaves_exactly_the_flows_within_the_horizon() {
         let mut table = PeerTable::<u32, 16, 4>::new(0);
         for qpn in 0..20 {
-            table.touch(Qpn::new(qpn), at(qpn * 5_000), HORIZON, || 0);
+            table.touch(Qpn::new(qpn), at(qpn * 5_000), HORIZON, |_| 0);
         }
-        table.sweep(at(100_000), HORIZON, 16);
+        table.sweep(at(100_000), HORIZON, 16, drop);
         // Last seen at 50 us or later.
         assert_eq!(table.live(), 10);
     }
@@ -232,7 +250,7 @@ mod tests {
                     Seen::Evicted
                 }
             };
-            let (record, seen) = table.touch(qpn, stamp, HORIZON, || step).unwrap();
+            let (record, seen) = table.touch(qpn, stamp, HORIZON, |_| step).unwrap();
             assert_eq!(seen, expected);
             let entry = known.entry(qpn.get()).or_insert((now, step));
             assert_eq!(*record, entry.1);
@@ -240,7 +258,7 @@ mod tests {
             *entry = (now, *record);
             if now - swept > 100_000_000 {
                 swept = now;
-                table.sweep(stamp, HORIZON, SETS);
+                table.sweep(stamp, HORIZON, SETS, drop);
                 known.retain(|_, (seen, _)| now - *seen <= u64::from(HORIZON.get()));
             }
             assert_eq!((table.live() as usize, table.evicted()), (known.len(), evicted));

@@ -180,7 +180,7 @@ impl<'a> Roce<'a> {
 
     /// The chain of shims, and where in the frame it begins.
     #[inline]
-    pub(super) fn chain(&self) -> (usize, &'a [u8]) {
+    pub fn chain(&self) -> (usize, &'a [u8]) {
         let (network_len, udp) = match self.network {
             Network::V4 { head, options, udp } => (head.len().wrapping_add(options.len()), udp),
             Network::V6 { head, extensions, udp } => (head.len().wrapping_add(extensions.len()), udp),

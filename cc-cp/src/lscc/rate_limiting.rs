@@ -258,7 +258,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// Lets time pass. To be called at least once a second.
     pub fn wake(&mut self, p: &Params, now: Stamp) {
         self.pass_time(p, now);
-        self.flows.sweep(now, MEMORY, SETS);
+        self.flows.sweep(now, MEMORY, SETS, |_| {});
     }
 
     /// Everything that takes time and no packet: the queue drains, R rises, periods begin.
@@ -302,7 +302,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// A flow's entry, a new one where there is none.
     fn flow(&mut self, now: Stamp, key: FlowKey) -> Option<&mut Flow> {
         let new = Flow { check: key.check(), sent: 0, marked: 0, notified: 0 };
-        let (flow, _) = self.flows.touch(key.place(), now, MEMORY, || new)?;
+        let (flow, _) = self.flows.touch(key.place(), now, MEMORY, |_| new)?;
         if flow.check != new.check {
             *flow = new;
         }

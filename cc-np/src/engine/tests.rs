@@ -75,6 +75,41 @@ fn roce(frame: &[u8]) -> Roce<'_> {
     }
 }
 
+/// A transmit ring with room for one frame at a time, of this many bytes.
+struct Ring {
+    room: Vec<u8>,
+    sent: Vec<Vec<u8>>,
+}
+
+impl Ring {
+    fn new(room: usize) -> Self {
+        Self { room: vec![0; room], sent: Vec::new() }
+    }
+
+    /// The one frame that was sent.
+    fn frame(&self) -> &[u8] {
+        assert_eq!(self.sent.len(), 1);
+        &self.sent[0]
+    }
+}
+
+impl Transmit for Ring {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        &mut self.room
+    }
+
+    fn transmit(&mut self, length: usize) {
+        self.sent.push(self.room[..length].to_vec());
+    }
+}
+
+/// What is known of a frame whose sender is not.
+const STRANGER: Receipt = Receipt::new(Stamp::from_bits(0), None);
+
+fn from(remote: u32) -> Receipt {
+    Receipt::new(Stamp::from_bits(0), Some(Qpn::new(remote)))
+}
+
 /// A packet of flow `qpn` arrives; its sender's queue pair number is `qpn + 1`.
 fn arrive<const SETS: usize, const WAYS: usize>(
     engine: &mut Np<SETS, WAYS>,
@@ -82,15 +117,19 @@ fn arrive<const SETS: usize, const WAYS: usize>(
     opcode: u8,
     qpn: u32,
     ecn: Ecn,
-    tx: &mut [u8],
+    tx: &mut Ring,
 ) -> Cnp {
     let frame = bytes(&frame(opcode, qpn, ecn, V4, Tags::NONE));
-    engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&frame), Some(Qpn::new(qpn + 1)), tx).cnp
+    engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&frame), from(qpn + 1), tx).cnp
 }
 
 /// The same, marked and with room in the transmit ring: whether a CNP goes out.
 fn marked<const SETS: usize, const WAYS: usize>(engine: &mut Np<SETS, WAYS>, now: u64, qpn: u32) -> bool {
-    matches!(arrive(engine, now, SEND_MIDDLE, qpn, Ecn::Ce, &mut [0; 128]), Cnp::Written(_))
+    arrive(engine, now, SEND_MIDDLE, qpn, Ecn::Ce, &mut Ring::new(128)) == Cnp::Sent
+}
+
+fn idle<const SETS: usize, const WAYS: usize>(engine: &mut Np<SETS, WAYS>, now: Instant) {
+    assert_eq!(engine.wake::<TableCrc>(now, &(), &mut Ring::new(128)), Cnp::None);
 }
 
 fn adds_up(counters: &NpCounters) -> bool {
@@ -114,11 +153,11 @@ fn a_marked_packet_is_answered_with_a_whole_cnp() {
         {
             let mut engine = engine::<4, 2>("paper");
             let data = bytes(&frame(opcode, 0x11, Ecn::Ce, addresses, tags));
-            let mut tx = [0xee; 128];
-            let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(0xd2)), &mut tx);
-            let Cnp::Written(len) = answer.cnp else { panic!("{opcode:#04x} {payload_only}: {answer:?}") };
+            let mut tx = Ring { room: vec![0xee; 128], sent: Vec::new() };
+            let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(0xd2), &mut tx);
+            assert_eq!((answer.cnp, answer.ack), (Cnp::Sent, Acknowledgement::None), "{opcode:#04x} {payload_only}");
 
-            let cnp = roce(&tx[..len]);
+            let cnp = roce(tx.frame());
             assert_eq!((cnp.info.class(), cnp.bth.dest_qp), (Class::Cnp, Qpn::new(0xd2)));
             assert!(cnp.bth.becn && !cnp.bth.ack_request && cnp.bth.psn == Psn::new(0));
             assert_eq!(cnp.bth.partition, 0xffff);
@@ -128,7 +167,7 @@ fn a_marked_packet_is_answered_with_a_whole_cnp() {
             assert_eq!(cnp.addresses(), addresses.reversed());
             assert_eq!(cnp.dscp(), 48);
             assert_eq!(cnp.tags().iter().collect::<Vec<_>>(), [Tag { priority: 6, ..tag }]);
-            assert_eq!(len, data.len() - roce(&data).info.header_len() - 64 + 16);
+            assert_eq!(tx.frame().len(), data.len() - roce(&data).info.header_len() - 64 + 16);
         }
     }
 }
@@ -139,10 +178,10 @@ fn cnp_dscp_and_priority_are_those_set() {
     let values = DcqcnSettings { cnp_dscp: 46, cnp_802p_prio: 7, ..settings("vendor") };
     let mut engine = with::<1, 1>(&values);
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V4, Tags::new(&tag).unwrap()));
-    let mut tx = [0; 128];
-    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(2)), &mut tx);
-    let Cnp::Written(len) = answer.cnp else { panic!("{answer:?}") };
-    let cnp = roce(&tx[..len]);
+    let mut tx = Ring::new(128);
+    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(2), &mut tx);
+    assert_eq!(answer.cnp, Cnp::Sent);
+    let cnp = roce(tx.frame());
     assert_eq!((cnp.dscp(), cnp.vlan().unwrap().priority), (46, 7));
 }
 
@@ -152,9 +191,9 @@ fn the_count_of_cnps_is_in_the_reserved_bytes_when_asked_for() {
     let mut engine = with::<1, 1>(&values);
     let mut seqs = Vec::new();
     for now in [0, 4_000, 900_000_000] {
-        let mut tx = [0; 128];
-        let Cnp::Written(len) = arrive(&mut engine, now, SEND_MIDDLE, 1, Ecn::Ce, &mut tx) else { panic!() };
-        let Some(CnpHint::Body(body)) = roce(&tx[..len]).cnp() else { panic!() };
+        let mut tx = Ring::new(128);
+        assert_eq!(arrive(&mut engine, now, SEND_MIDDLE, 1, Ecn::Ce, &mut tx), Cnp::Sent);
+        let Some(CnpHint::Body(body)) = roce(tx.frame()).cnp() else { panic!() };
         seqs.push(body.seq);
     }
     assert_eq!(seqs, [seqs[0], seqs[0].wrapping_add(1), seqs[0].wrapping_add(2)]);
@@ -167,7 +206,7 @@ fn an_unmarked_stream_makes_no_cnp_whatever_its_ect() {
             let mut engine = engine::<4, 2>(preset.name);
             for packet in 0..10_000 {
                 let opcode = [SEND_MIDDLE, WRITE_ONLY, READ_RESPONSE_MIDDLE, UD_SEND_ONLY, ACK][packet % 5];
-                let cnp = arrive(&mut engine, packet as u64 * 100, opcode, 0x11, ecn, &mut [0; 128]);
+                let cnp = arrive(&mut engine, packet as u64 * 100, opcode, 0x11, ecn, &mut Ring::new(128));
                 assert_eq!(cnp, Cnp::None);
             }
             assert_eq!(engine.counters(), NpCounters::NONE);
@@ -182,7 +221,7 @@ fn only_data_is_answered_and_a_read_response_is_data() {
     let mut now = 0;
     let mut answered = |opcode| {
         now += 10_000;
-        arrive(&mut engine, now, opcode, 0x11, Ecn::Ce, &mut [0; 128]) != Cnp::None
+        arrive(&mut engine, now, opcode, 0x11, Ecn::Ce, &mut Ring::new(128)) != Cnp::None
     };
     assert!(answered(READ_RESPONSE_MIDDLE));
     for opcode in [ACK, READ_REQUEST, opcode::CNP, RD_SEND_ONLY, 0x12, 0x13, 0xff] {
@@ -196,7 +235,7 @@ fn only_data_is_answered_and_a_read_response_is_data() {
 fn rocev1_has_no_cnps() {
     let mut engine = engine::<4, 2>("cx4");
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V1, Tags::NONE));
-    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), Some(Qpn::new(2)), &mut [0; 128]);
+    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(128));
     assert_eq!(answer.cnp, Cnp::None);
     assert_eq!(engine.counters(), NpCounters::NONE);
 }
@@ -218,7 +257,7 @@ fn a_stranger_is_counted_gets_no_record_and_no_interval_runs() {
     assert!(marked(&mut engine, 0, 1));
     let data = bytes(&frame(SEND_MIDDLE, 2, Ecn::Ce, V4, Tags::NONE));
     for now in 1..=100 {
-        let answer = engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&data), None, &mut [0; 128]);
+        let answer = engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&data), STRANGER, &mut Ring::new(128));
         assert_eq!(answer.cnp, Cnp::Unaddressed);
     }
     assert!(!marked(&mut engine, 101, 1), "the known flow kept its record");
@@ -231,9 +270,9 @@ fn a_stranger_is_counted_gets_no_record_and_no_interval_runs() {
 fn a_full_ring_defers_and_the_cnp_stays_due() {
     let mut engine = engine::<4, 2>("paper");
     for (now, room) in [(0, 0), (1, 1), (2, 73)] {
-        assert_eq!(arrive(&mut engine, now, SEND_MIDDLE, 1, Ecn::Ce, &mut vec![0; room]), Cnp::Deferred);
+        assert_eq!(arrive(&mut engine, now, SEND_MIDDLE, 1, Ecn::Ce, &mut Ring::new(room)), Cnp::Deferred);
     }
-    assert_eq!(arrive(&mut engine, 3, SEND_MIDDLE, 1, Ecn::Ce, &mut [0; 74]), Cnp::Written(74));
+    assert_eq!(arrive(&mut engine, 3, SEND_MIDDLE, 1, Ecn::Ce, &mut Ring::new(74)), Cnp::Sent);
     assert!(!marked(&mut engine, 50_002, 1), "the interval runs from the CNP that went out");
     assert!(marked(&mut engine, 50_003, 1));
     assert_eq!(engine.counters().np_cnp_deferred, 3);
@@ -242,9 +281,9 @@ fn a_full_ring_defers_and_the_cnp_stays_due() {
 #[test]
 fn a_deferred_cnp_takes_nothing_from_the_port() {
     let mut engine = engine::<4, 2>("cx4");
-    assert_eq!(arrive(&mut engine, 0, SEND_MIDDLE, 1, Ecn::Ce, &mut []), Cnp::Deferred);
+    assert_eq!(arrive(&mut engine, 0, SEND_MIDDLE, 1, Ecn::Ce, &mut Ring::new(0)), Cnp::Deferred);
     assert!(marked(&mut engine, 0, 1));
-    assert_eq!(arrive(&mut engine, 1, SEND_MIDDLE, 1, Ecn::Ce, &mut [0; 128]), Cnp::Bounded);
+    assert_eq!(arrive(&mut engine, 1, SEND_MIDDLE, 1, Ecn::Ce, &mut Ring::new(128)), Cnp::Bounded);
 }
 
 #[test]
@@ -293,15 +332,15 @@ fn a_forgotten_flow_is_notified_early_never_late() {
 #[test]
 fn datagrams_share_one_interval_and_are_answered_to_their_source() {
     let mut engine = engine::<4, 2>("paper");
-    let mut tx = [0; 128];
+    let mut tx = Ring::new(128);
     let data = bytes(&frame(UD_SEND_ONLY, 0x11, Ecn::Ce, V4, Tags::NONE));
-    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), None, &mut tx);
-    let Cnp::Written(len) = answer.cnp else { panic!("{answer:?}") };
-    assert_eq!(roce(&tx[..len]).bth.dest_qp, Qpn::new(0x00_0d00));
+    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), STRANGER, &mut tx);
+    assert_eq!(answer.cnp, Cnp::Sent);
+    assert_eq!(roce(tx.frame()).bth.dest_qp, Qpn::new(0x00_0d00));
     assert_eq!(engine.live_flows(), 0);
     assert_eq!(arrive(&mut engine, 49_999, UD_SEND_ONLY, 0x22, Ecn::Ce, &mut tx), Cnp::None);
     assert!(marked(&mut engine, 49_999, 0x11), "a connection does not wait for datagrams");
-    assert!(matches!(arrive(&mut engine, 50_000, UD_SEND_ONLY, 0x22, Ecn::Ce, &mut tx), Cnp::Written(_)));
+    assert_eq!(arrive(&mut engine, 50_000, UD_SEND_ONLY, 0x22, Ecn::Ce, &mut tx), Cnp::Sent);
 }
 
 #[test]
@@ -340,12 +379,11 @@ fn stamps_that_wrap_hold_no_cnp_back() {
     for opcode in [SEND_MIDDLE, UD_SEND_ONLY] {
         let mut engine = engine::<4, 2>("paper");
         let wrap = 1 << 32;
-        let answered = |engine: &mut Np<4, 2>, now| {
-            matches!(arrive(engine, now, opcode, 1, Ecn::Ce, &mut [0; 128]), Cnp::Written(_))
-        };
+        let answered =
+            |engine: &mut Np<4, 2>, now| arrive(engine, now, opcode, 1, Ecn::Ce, &mut Ring::new(128)) == Cnp::Sent;
         assert!(answered(&mut engine, 0));
         for second in 1..=4 {
-            engine.wake(Instant::from_nanos(second * 1_000_000_000));
+            idle(&mut engine, Instant::from_nanos(second * 1_000_000_000));
         }
         assert!(answered(&mut engine, wrap + 1), "{opcode:#04x}");
         assert!(!answered(&mut engine, wrap + 50_000));
@@ -360,7 +398,7 @@ fn a_record_dies_when_it_means_nothing_any_more() {
     let flows = (0..100).filter(|&flow| marked(&mut engine, 0, flow)).count();
     assert_eq!((flows, engine.live_flows()), (100, 100));
     for step in 1..=100 {
-        engine.wake(Instant::from_nanos(step * 11_000_000));
+        idle(&mut engine, Instant::from_nanos(step * 11_000_000));
     }
     assert_eq!(engine.live_flows(), 0);
     assert_eq!(engine.counters().np_flows_evicted, 0);
@@ -413,9 +451,10 @@ proptest! {
             now += step.gap;
             let data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
             let packet = roce(&data);
-            let remote = step.known.then_some(Qpn::new(0xd2));
-            let mut tx = vec![0; step.room];
-            let cnp = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, remote, &mut tx).cnp;
+            let receipt = if step.known { from(0xd2) } else { STRANGER };
+            let mut tx = Ring::new(step.room);
+            let cnp = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, receipt, &mut tx).cnp;
+            prop_assert!(tx.sent.iter().all(|frame| frame.len() == 74));
 
             let datagram = step.opcode >> 5 == 3;
             let reliable_datagram = step.opcode >> 5 == 2;
@@ -430,7 +469,7 @@ proptest! {
                 Cnp::Deferred
             } else {
                 last.insert(flow, now);
-                Cnp::Written(74)
+                Cnp::Sent
             };
             prop_assert_eq!(cnp, expected);
         }
@@ -454,11 +493,12 @@ proptest! {
                 let at = usize::from(at) % data.len();
                 data[at] ^= flip;
                 let Ok(Packet::Roce(packet)) = wire::parse(&data, data.len()) else { continue };
-                let remote = step.known.then_some(Qpn::new(step.qpn));
-                let mut tx = vec![0; step.room];
-                let answer = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, remote, &mut tx);
-                if let Cnp::Written(len) = answer.cnp {
-                    prop_assert_eq!(roce(&tx[..len]).info.class(), Class::Cnp);
+                let receipt = if step.known { from(step.qpn) } else { STRANGER };
+                let mut tx = Ring::new(step.room);
+                let answer = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, receipt, &mut tx);
+                prop_assert_eq!(answer.cnp == Cnp::Sent, tx.sent.len() == 1);
+                if answer.cnp == Cnp::Sent {
+                    prop_assert_eq!(roce(tx.frame()).info.class(), Class::Cnp);
                     sent += 1;
                 }
             }

@@ -125,7 +125,7 @@ fn symbols() -> Result<()> {
         ["core::panicking", "core::fmt", "__udiv", "__umod", "__div", "__mod"].iter().any(|part| name.contains(part))
             || is_float_routine(name)
     };
-    for algorithm in hil::pairs::names() {
+    for algorithm in hil::firmware::algorithms() {
         let image = hil::firmware::image(None, algorithm)?;
         let names: Vec<String> =
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();

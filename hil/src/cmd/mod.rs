@@ -1,6 +1,7 @@
 //! The verbs of the program, one file each.
 
 mod check;
+mod cycles;
 mod list;
 mod replay;
 mod rtl;
@@ -21,6 +22,8 @@ pub(crate) struct Cli {
 enum Verb {
     /// Runs everything that CI checks.
     Check(check::Args),
+    /// Measures what the events of every algorithm cost on a core.
+    Cycles(cycles::Args),
     /// Shows algorithms, their parameters and presets, and cores.
     List(list::Args),
     /// Replays a capture on the library, and on a core with the firmware.
@@ -47,6 +50,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.verb {
             Verb::Check(args) => check::run(&args),
+            Verb::Cycles(args) => cycles::run(&args),
             Verb::List(args) => list::run(&args),
             Verb::Replay(args) => replay::run(&args),
             Verb::Rtl(args) => rtl::run(&args),

@@ -2,6 +2,7 @@
 
 use super::Format;
 use anyhow::{Context, Result};
+use cc_core::wire::shim;
 use clap::ValueEnum;
 use hil::board;
 use hil::capture::Reader;
@@ -37,6 +38,10 @@ pub(crate) struct Args {
     /// Replays this address only; may be given several times.
     #[arg(long, value_name = "ADDR")]
     nic: Vec<IpAddr>,
+    /// The UDP port on which shims come.
+    #[arg(long, value_name = "PORT", default_value_t = shim::PORT)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    shim_port: u16,
     /// Line rate of every NIC's port in Gb/s.
     #[arg(long, value_name = "GBPS", default_value_t = Request::default().line_rate)]
     line_rate: u32,
@@ -86,6 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             base_rtt: args.base_rtt,
         },
         only: args.nic.iter().map(IpAddr::to_canonical).collect(),
+        shim_port: args.shim_port,
         core: args.core.clone().map(|name| OnCore {
             name,
             pace: match args.pace {

@@ -1,6 +1,6 @@
 //! A host: one NIC port with the library's engines, and an application that always has more to send.
 
-use super::packet::{Body, Flow, Packet};
+use super::packet::{Body, Data, Flow, Packet};
 use super::switch::DATA;
 use super::{Link, Picos, instant};
 use cc_core::params::ParamError;
@@ -8,7 +8,7 @@ use cc_core::table::Handle;
 use cc_core::wire::Roce;
 use cc_core::wire::opcode::{self, Class};
 use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
-use cc_np::{Cnp, NpEngine};
+use cc_np::{Connection, Connections, ConnectionsOf, NpEngine, Receipt, Transmit};
 use cc_rp::{Progress, RateLimiter, RpEngine};
 use nic::layout::TX_FRAME_BYTES;
 use std::collections::VecDeque;
@@ -39,6 +39,22 @@ impl RateLimiter for Limits {
     }
 }
 
+/// What the notification point has written.
+struct Outbox {
+    buffer: [u8; TX_FRAME_BYTES],
+    frames: Vec<Rc<[u8]>>,
+}
+
+impl Transmit for Outbox {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    fn transmit(&mut self, length: usize) {
+        self.frames.push(Rc::from(&self.buffer[..length]));
+    }
+}
+
 /// A flow that this host sends.
 #[derive(Debug)]
 struct Sending {
@@ -66,6 +82,8 @@ pub(super) struct Messages {
 pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     rp: Box<RpEngine<R, QPS, { 2 * QPS }>>,
     np: Box<NpEngine<N, 16, 4>>,
+    connections: Box<ConnectionsOf<N, 16, 4>>,
+    outbox: Outbox,
     link: Link,
     messages: Messages,
     sending: Vec<Sending>,
@@ -91,6 +109,8 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         Ok(Self {
             rp: Box::new(RpEngine::new(instant(0), port, R::check(rp, &port)?)),
             np: Box::new(NpEngine::new(instant(0), port, N::check(np, &port)?)),
+            connections: Box::new(Connections::new()),
+            outbox: Outbox { buffer: [0; TX_FRAME_BYTES], frames: Vec::new() },
             link,
             messages,
             sending: Vec::new(),
@@ -146,13 +166,19 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         self.rp.frame(instant(now), roce, progress, &mut self.limits);
     }
 
-    /// A data packet has arrived; `None` unless the notification point answers with a CNP.
-    pub(super) fn received(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) -> Option<Rc<[u8]>> {
-        let mut bytes = [0; TX_FRAME_BYTES];
-        match self.np.frame::<crate::crc::HostCrc>(instant(now), roce, Some(remote), &mut bytes).cnp {
-            Cnp::Written(length) => Some(Rc::from(&bytes[..length])),
-            _ => None,
+    /// A data packet has arrived.
+    pub(super) fn received(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) {
+        let now = instant(now);
+        if let Some(connection) = Connection::of(roce, remote) {
+            self.connections.connect(now.stamp(), roce.bth.dest_qp, connection);
         }
+        let receipt = Receipt::new(now.stamp(), Some(remote));
+        self.np.frame::<crate::crc::HostCrc>(now, roce, receipt, &mut self.outbox);
+    }
+
+    /// The frames that the notification point has written since the last call: CNPs.
+    pub(super) fn take_written(&mut self) -> Vec<Rc<[u8]>> {
+        std::mem::take(&mut self.outbox.frames)
     }
 
     /// A message has arrived whole: the number to acknowledge it with.
@@ -165,13 +191,13 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
     pub(super) fn wake(&mut self, now: Picos) -> Picos {
         self.limits.now = now;
         while self.rp.wake(instant(now), &mut self.limits).is_some() || self.rp.next_wake() == Nanos::ZERO {}
-        self.np.wake(instant(now));
+        self.np.wake::<crate::crc::HostCrc>(instant(now), &*self.connections, &mut self.outbox);
         self.next_wake(now)
     }
 
     /// When the engines want to be called next, as of a call at `now`.
     pub(super) fn next_wake(&self, now: Picos) -> Picos {
-        (now / 1_000 + Picos::from(self.rp.next_wake().get())) * 1_000
+        (now / 1_000 + Picos::from(self.rp.next_wake().min(self.np.next_wake()).get())) * 1_000
     }
 
     /// Takes the next packet, if the cable is free and one may go. Answers the packet and when its last bit is sent;
@@ -209,7 +235,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         let packet = Packet {
             flow: sending.flow,
             to: flows[sending.flow].receiver,
-            body: Body::Data { opcode, psn },
+            body: Body::Data(Data { opcode, psn, sent: instant(now).stamp(), hops: Vec::new() }),
             ecn: Ecn::Ect0,
             frame_bytes,
         };

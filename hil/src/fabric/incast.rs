@@ -2,7 +2,7 @@
 
 use super::agenda::Agenda;
 use super::host::{Host, Messages};
-use super::packet::{self, Body, Control, Flow, Packet};
+use super::packet::{self, Body, Carried, Control, Data, Flow, Packet};
 use super::switch::{DATA, PORTS, Switch};
 use super::{Link, Picos, instant};
 use crate::random::SplitMix;
@@ -86,6 +86,7 @@ struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage> {
     hosts: Vec<Host<R, N>>,
     switch: Switch<S>,
     link: Link,
+    carried: Carried,
     agenda: Agenda<Event>,
     tap: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
     frame: Vec<u8>,
@@ -123,8 +124,14 @@ impl Incast {
             })
             .collect();
         let mut frame = vec![0; 4_400];
-        let (flow, middle) = (&flows[0], wire::opcode::SEND_MIDDLE);
-        let frame_bytes = packet::data(flow, middle, flow.first_psn, Ecn::Ect0, self.payload, &mut frame)? as u32;
+        let carried = Carried::of(R::SIGNALS);
+        let middle = Data {
+            opcode: wire::opcode::SEND_MIDDLE,
+            psn: flows[0].first_psn,
+            sent: instant(0).stamp(),
+            hops: Vec::new(),
+        };
+        let frame_bytes = packet::data(&flows[0], carried, &middle, Ecn::Ect0, self.payload, &mut frame)? as u32;
         let link = Link { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
         // Twice there and back through the switch, which stores each packet once.
         let base_rtt = (4 * link.delay + 2 * link.serialisation(frame_bytes)).div_ceil(1_000);
@@ -139,7 +146,8 @@ impl Incast {
         let params = stages(&port).map_err(|error| anyhow!("{error}"))?;
         let switch = Switch::<S>::new(receiver + 1, link, &port, params, self.seed)?;
         let summary = Summary::default();
-        let mut run = Run { scenario: *self, flows, hosts, switch, link, agenda: Agenda::new(), tap, frame, summary };
+        let mut run =
+            Run { scenario: *self, flows, hosts, switch, link, carried, agenda: Agenda::new(), tap, frame, summary };
         run.connect(&mut random)?;
         if let Some(pauses) = self.pauses {
             ensure!(pauses.length < pauses.every, "pauses are longer than the time from one to the next");
@@ -178,7 +186,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
         while let Some((now, event)) = self.agenda.next(end) {
             match event {
                 Event::Look(host) => self.transmit(now, host),
-                Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host),
+                Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host)?,
                 Event::Wake(_) => {} // overtaken by an earlier wake
                 Event::AtSwitch(packet) => {
                     let port = packet.to;
@@ -191,7 +199,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
                 Event::Start(index) => {
                     let flow = self.flows[index];
                     ensure!(self.hosts[flow.sender].open(now, index, &flow), "a host has no room for flow {index}");
-                    self.wake(now, flow.sender);
+                    self.wake(now, flow.sender)?;
                     self.look(flow.sender, now);
                 }
                 Event::Pause => self.pause(now)?,
@@ -224,10 +232,11 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
         }
     }
 
-    fn wake(&mut self, now: Picos, host: usize) {
+    fn wake(&mut self, now: Picos, host: usize) -> Result<()> {
         self.hosts[host].wake = None;
         let next = self.hosts[host].wake(now);
         self.rearm(host, next);
+        self.send_written(now, host)
     }
 
     /// Schedules a wake, unless an earlier one is scheduled.
@@ -276,17 +285,19 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
     fn received(&mut self, now: Picos, packet: Packet) -> Result<()> {
         let flow = self.flows[packet.flow];
         match packet.body {
-            Body::Data { opcode, psn } => {
-                let length = packet::data(&flow, opcode, psn, packet.ecn, self.scenario.payload, &mut self.frame)?;
+            Body::Data(data) => {
+                let Data { opcode, psn, .. } = data;
+                let payload = self.scenario.payload;
+                let length = packet::data(&flow, self.carried, &data, packet.ecn, payload, &mut self.frame)?;
                 let frame = &self.frame[..length];
                 (self.tap)(instant(now).nanos(), frame)?;
                 self.summary.frames += 1;
                 self.summary.data += 1;
                 self.summary.marked += u64::from(packet.ecn == Ecn::Ce);
-                if let Some(cnp) = self.hosts[flow.receiver].received(now, &roce(frame)?, flow.sender_qpn) {
-                    self.summary.cnps += 1;
-                    self.answer(now, packet.flow, cnp)?;
-                }
+                self.hosts[flow.receiver].received(now, &roce(frame)?, flow.sender_qpn);
+                self.send_written(now, flow.receiver)?;
+                let next = self.hosts[flow.receiver].next_wake(now);
+                self.rearm(flow.receiver, next);
                 if wire::opcode::info(opcode).last() {
                     let messages = self.hosts[flow.receiver].complete();
                     self.reply(now, packet.flow, Control::Ack { psn, messages })?;
@@ -302,6 +313,17 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
                     self.reply(now, packet.flow, Control::Handshake(reply))?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Sends what a host's notification point has written.
+    fn send_written(&mut self, now: Picos, host: usize) -> Result<()> {
+        for cnp in self.hosts[host].take_written() {
+            let to = roce(&cnp)?.bth.dest_qp;
+            let flow = self.flows.iter().position(|flow| flow.receiver == host && flow.sender_qpn == to);
+            self.summary.cnps += 1;
+            self.answer(now, flow.context("a CNP for no flow")?, cnp)?;
         }
         Ok(())
     }

@@ -2,8 +2,10 @@
 
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
+use cc_core::wire::shim::{self, IntShim, Time};
 use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Shims, Tags, cm, opcode};
-use cc_core::{Ecn, Psn, Qpn};
+use cc_core::{Ecn, Hop, IntLayout, Psn, Qpn, Stamp};
+use cc_rp::Signals;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
@@ -25,10 +27,43 @@ pub(super) struct Flow {
 /// What a packet carries.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// A part of a SEND message, with this opcode.
-    Data { opcode: u8, psn: Psn },
+    /// A part of a SEND message.
+    Data(Data),
     /// Anything else: the very frame.
     Control(Rc<[u8]>),
+}
+
+/// A part of a message.
+#[derive(Clone, Debug)]
+pub(super) struct Data {
+    pub(super) opcode: u8,
+    pub(super) psn: Psn,
+    /// When the sender sent it.
+    pub(super) sent: Stamp,
+    /// What the switches have written into it, if it has room for that.
+    pub(super) hops: Vec<Hop>,
+}
+
+/// What data packets carry for an algorithm, and how they are acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    /// The time at which they were sent.
+    time: bool,
+    /// Room for telemetry.
+    int: bool,
+    /// Each asks for an acknowledgement, and not only the last of a message.
+    acknowledged: bool,
+}
+
+impl Carried {
+    /// What these signals take.
+    pub(super) const fn of(signals: Signals) -> Self {
+        Self {
+            time: signals.contains(Signals::DELAY) || signals.contains(Signals::GRANT),
+            int: signals.contains(Signals::INT),
+            acknowledged: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
+        }
+    }
 }
 
 /// What a host sends beside data, of its transport's own making; what the engines write is a frame already.
@@ -64,7 +99,7 @@ impl Packet {
 
     /// Data waits its turn; everything else goes ahead of it.
     pub(super) fn is_data(&self) -> bool {
-        matches!(self.body, Body::Data { .. })
+        matches!(self.body, Body::Data(_))
     }
 }
 
@@ -108,10 +143,25 @@ fn headers(flow: &Flow, to: usize) -> Frame<'static> {
 }
 
 /// Writes the frame of a data packet with so many bytes of payload, and answers its length.
-pub(super) fn data(flow: &Flow, opcode: u8, psn: Psn, ecn: Ecn, payload: u32, buffer: &mut [u8]) -> Result<usize> {
+pub(super) fn data(
+    flow: &Flow,
+    carried: Carried,
+    data: &Data,
+    ecn: Ecn,
+    payload: u32,
+    buffer: &mut [u8],
+) -> Result<usize> {
     let head = headers(flow, flow.receiver);
-    let bth = Bth { opcode, psn, ack_request: opcode::info(opcode).last(), ..head.bth };
-    let frame = Frame { dscp: DATA_DSCP, ecn, bth, payload: &ZEROS[..payload as usize], ..head };
+    let ack_request = carried.acknowledged || opcode::info(data.opcode).last();
+    let bth = Bth { opcode: data.opcode, psn: data.psn, ack_request, ..head.bth };
+    let mut area = [0; IntShim::ROOM as usize * IntLayout::Wide.record_len()];
+    let written = data.hops.iter().fold(0, |written, hop| shim::push(IntLayout::Wide, written, &mut area, hop));
+    let shims = Shims {
+        time: carried.time.then_some(Time { sent: data.sent, ..Time::default() }),
+        int: if carried.int { IntShim::new(IntLayout::Wide, 1, written, &area) } else { None },
+        ..Shims::NONE
+    };
+    let frame = Frame { dscp: DATA_DSCP, ecn, bth, shims, payload: &ZEROS[..payload as usize], ..head };
     frame.emit::<HostCrc>(buffer).map_err(|error| anyhow!("cannot build a data frame: {error:?}"))
 }
 

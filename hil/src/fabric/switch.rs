@@ -1,6 +1,6 @@
 //! The switch: an egress queue for data and one for everything else at each port, and the library's congestion points.
 
-use super::packet::Packet;
+use super::packet::{Body, Packet};
 use super::{Link, Picos, instant};
 use anyhow::Result;
 use cc_core::{Bytes, Nanos, Port};
@@ -71,8 +71,11 @@ impl<S: Stage<Params: Copy>> Switch<S> {
                     egress.data_bytes -= packet.frame_bytes;
                     let bytes = Bytes::new(packet.frame_bytes);
                     let seen = cc_cp::Packet { bytes, queued, port_queued: queued, ecn: packet.ecn };
-                    packet.ecn =
-                        self.congestion.dequeue(instant(now), port, usize::from(DATA), &seen).apply(packet.ecn);
+                    let verdict = self.congestion.dequeue(instant(now), port, usize::from(DATA), &seen);
+                    packet.ecn = verdict.apply(packet.ecn);
+                    if let Body::Data(data) = &mut packet.body {
+                        data.hops.extend(verdict.hop);
+                    }
                     packet
                 }
                 None => {

@@ -85,8 +85,17 @@ pub struct Counters {
     pub rp: Vec<(&'static str, u64)>,
     /// The notification point's.
     pub np: Vec<(&'static str, u64)>,
-    /// How often an event met each row of the reaction point's table of states and events.
-    pub rp_rows: Vec<u64>,
+    /// How often events met the rows of their tables of states and events.
+    pub rows: Rows,
+}
+
+/// How often an event met each row of a machine's table of states and events.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The reaction point's.
+    pub rp: Vec<u64>,
+    /// The notification point's.
+    pub np: Vec<u64>,
 }
 
 /// Where library and image parted.

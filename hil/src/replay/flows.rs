@@ -34,6 +34,10 @@ pub struct Flow {
     pub local: Option<u32>,
     /// Its slot in the source's engine.
     pub slot: Slot,
+    /// The QP that its receiver's driver has been told it comes from.
+    pub connected: Option<u32>,
+    /// Messages that have arrived whole.
+    pub messages: u32,
     /// Its rates; `None` while it is not open, or when enough other flows have theirs.
     pub series: Option<Series>,
     outstanding: VecDeque<Outstanding>,
@@ -86,6 +90,13 @@ pub enum Order {
         flow: usize,
         /// Its handle until now.
         handle: u32,
+    },
+    /// A QP has another far end than before: it was destroyed, and its number is in use again.
+    Disconnect {
+        /// The NIC that has the QP.
+        at: Address,
+        /// Its number.
+        qpn: u32,
     },
 }
 
@@ -178,6 +189,8 @@ impl Flows {
             qpn,
             local,
             slot: Slot::Unopened,
+            connected: None,
+            messages: 0,
             series: None,
             outstanding: VecDeque::new(),
             newest: None,
@@ -285,7 +298,9 @@ impl Flows {
             return;
         }
         for (here, there) in [(one, other), (other, one)] {
-            self.pairs.insert(endpoint(here.0, here.1), there);
+            if self.pairs.insert(endpoint(here.0, here.1), there).is_some_and(|former| former != there) {
+                self.orders.push_back(Order::Disconnect { at: here.0, qpn: here.1 });
+            }
             if let Some(&flow) = self.by_target.get(&target_key(here.0, Some(there.0), there.1)) {
                 self.bind(flow, here.1);
             }
@@ -329,6 +344,7 @@ impl Flows {
         flow.outstanding.clear();
         flow.acked = flow.sent;
         flow.newest = None;
+        flow.connected = None;
         if let Slot::Open { handle, .. } = slot {
             self.orders.push_back(Order::Close { flow: number, handle });
         }

@@ -24,6 +24,7 @@ use crate::{firmware, pairs};
 use anyhow::{Context, Result, bail};
 use cc_core::Rate;
 use cc_core::params::Settings;
+use cc_core::wire::shim;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use device::Device;
@@ -54,8 +55,18 @@ pub struct Options {
     pub request: Request,
     /// The addresses to be replayed; all if empty.
     pub only: Vec<IpAddr>,
+    /// The UDP port on which shims come.
+    pub shim_port: u16,
     /// On what core besides the host; `None` for the host alone.
     pub core: Option<OnCore>,
+}
+
+impl Default for Options {
+    /// DCQCN with its first preset, every address, on the host alone.
+    fn default() -> Self {
+        let algorithm = "dcqcn".to_owned();
+        Self { algorithm, request: Request::default(), only: Vec::new(), shim_port: shim::PORT, core: None }
+    }
 }
 
 /// A replay on a core.
@@ -111,10 +122,10 @@ fn run<R: Read>(
     capture: &mut Reader<R>,
     progress: impl FnMut(u64),
 ) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
-    let line_rate = boot.port.line_rate;
+    let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
     let Some(on_core) = &options.core else {
         let choice = Choice { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
-        let (outcome, _) = play(choice, line_rate, |_| make(), capture, progress)?;
+        let (outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress)?;
         return Ok((outcome, None, None));
     };
 
@@ -129,7 +140,7 @@ fn run<R: Read>(
     match on_core.pace {
         Pace::Lockstep => {
             let make = |_| Ok(Lockstep::new(make()?, board()?));
-            let (outcome, nics) = play(choice, line_rate, make, capture, progress)?;
+            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             let core = report::Core {
                 name,
                 pace: "lockstep",
@@ -146,7 +157,7 @@ fn run<R: Read>(
         }
         Pace::Real { hz } => {
             let make = |_| Ok(Paced::new(make()?, make()?, board()?));
-            let (outcome, nics) = play(choice, line_rate, make, capture, progress)?;
+            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             let core = report::Core {
                 name,
                 pace: "real time",
@@ -206,6 +217,7 @@ const PROGRESS: u64 = 1 << 14;
 fn play<D, R>(
     choice: Choice,
     line_rate: Rate,
+    shim_port: u16,
     make: impl FnMut(IpAddr) -> Result<D>,
     capture: &mut Reader<R>,
     mut progress: impl FnMut(u64),
@@ -215,7 +227,7 @@ where
     R: Read,
 {
     let only = choice.only.clone();
-    let mut player = Player::new(choice, line_rate, make);
+    let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
     while let Some(record) = capture.next()? {
         let number = record.number;
         player.frame(&record)?;
@@ -251,8 +263,9 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
         state_bytes: size_of::<A>() as u32,
         qp_bytes: FullNic::<A, N>::QP_BYTES as u32,
         qps: QPS as u32,
-        peer_bytes: size_of::<N>() as u32 + 8,
+        peer_bytes: FullNic::<A, N>::PEER_BYTES as u32,
         peers: (PEER_SETS * PEER_WAYS) as u32,
     };
-    Report::new(outcome, algorithm, port, A::TABLE, Sizes { native, image }, core)
+    let signals = report::Signals::new(A::SIGNALS, outcome.signals);
+    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], Sizes { native, image }, core)
 }

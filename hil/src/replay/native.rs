@@ -1,11 +1,11 @@
 //! The library on the host, run as the firmware runs it.
 
-use super::device::{Acts, Arrival, Counters, Device};
+use super::device::{Acts, Arrival, Counters, Device, Rows};
 use crate::board::{Act, LogRecord, PacerStore};
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
-use cc_np::NotificationPoint;
+use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use nic::descriptor::Descriptor;
 use nic::layout::TX_FRAME_BYTES;
@@ -30,13 +30,13 @@ pub fn native<A: ReactionPoint, N: NotificationPoint>(
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
     let nic = FullNic::<A, N>::new(Instant::from_nanos(0), port, rp, np).map_err(|error| anyhow!("{error}"))?;
-    Ok(Box::new(OfMachines { nic, rows: vec![0; A::TABLE.len()], transmit: [0; TX_FRAME_BYTES] }))
+    let rows = Rows { rp: vec![0; A::TABLE.len()], np: vec![0; N::TABLE.len()] };
+    Ok(Box::new(OfMachines { nic, rows, transmit: [0; TX_FRAME_BYTES] }))
 }
 
 struct OfMachines<A: ReactionPoint, N: NotificationPoint> {
     nic: FullNic<A, N>,
-    /// Times that each row of the reaction point's table was met.
-    rows: Vec<u64>,
+    rows: Rows,
     transmit: [u8; TX_FRAME_BYTES],
 }
 
@@ -85,7 +85,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Device for OfMachines<A, N> {
         Counters {
             rp: self.nic.rp().counters().named().to_vec(),
             np: self.nic.np().counters().named().to_vec(),
-            rp_rows: self.rows.clone(),
+            rows: self.rows.clone(),
         }
     }
 }
@@ -94,7 +94,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Device for OfMachines<A, N> {
 struct Recorder<'a> {
     now: u64,
     acts: &'a mut Acts,
-    rows: &'a mut [u64],
+    rows: &'a mut Rows,
     transmit: &'a mut [u8],
 }
 
@@ -105,15 +105,11 @@ impl RateLimiter for Recorder<'_> {
     }
 
     fn observe(&mut self, row: impl FnOnce() -> usize) {
-        if let Some(count) = self.rows.get_mut(row()) {
-            *count += 1;
-        }
+        count(&mut self.rows.rp, row());
     }
 }
 
-impl Hardware for Recorder<'_> {
-    type Crc = HostCrc;
-
+impl Transmit for Recorder<'_> {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         self.transmit
     }
@@ -122,6 +118,21 @@ impl Hardware for Recorder<'_> {
         let frame = self.transmit.get(..length).unwrap_or_default().to_vec();
         self.acts.push((self.now, Act::Frame(frame)));
     }
+
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        count(&mut self.rows.np, row());
+    }
+}
+
+/// One more event met this row.
+fn count(rows: &mut [u64], row: usize) {
+    if let Some(count) = rows.get_mut(row) {
+        *count += 1;
+    }
+}
+
+impl Hardware for Recorder<'_> {
+    type Crc = HostCrc;
 
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
         let record = LogRecord { kind: kind as u32, now: now.nanos(), index };

@@ -173,7 +173,7 @@ impl<C: Core> Device for Paced<C> {
         if order {
             // The player is told the handle now, and sees the rest when the image gets there.
             let mut orders = Acts::new();
-            self.driver.handle(descriptor.now(), descriptor, None, &mut orders);
+            self.driver.handle(descriptor.now(), descriptor, arrival, &mut orders);
             acts.extend(orders.into_iter().filter(|(_, act)| matches!(act, Act::Log(_))));
         }
         if pushed {

@@ -15,11 +15,12 @@ use crate::board::{Act, PacerStore};
 use crate::capture::Record;
 use crate::crc::HostCrc;
 use anyhow::{Result, bail};
-use cc_core::Rate;
 use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{self, Icrc, Packet, Roce, Syndrome, Version};
+use cc_core::wire::{self, Icrc, Packet, Roce, Shims, Syndrome, Version, shim};
+use cc_core::{Mark, Rate};
+use cc_rp::Signals;
 use nic::descriptor::{Descriptor, Kind};
 use nic::{EventKind, NO_FLOW};
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ pub struct Frames {
     pub total: u64,
     /// RoCEv2.
     pub rocev2: u64,
+    /// RoCEv2 with shims, on their UDP port.
+    pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
     /// Priority flow control.
@@ -96,6 +99,8 @@ pub struct Outcome {
     pub unkept_series: u64,
     /// The frames.
     pub frames: Frames,
+    /// Signals that reached NICs.
+    pub signals: Signals,
     /// The CNPs.
     pub cnps: Cnps,
     /// From each data packet that an acknowledgement names to that acknowledgement, in nanoseconds.
@@ -130,10 +135,12 @@ pub struct Player<D, F> {
     station_of: Vec<Option<u16>>,
     stations: Vec<Station<D>>,
     line_rate: u32,
+    shim_port: u16,
     refused: u64,
     flows: Flows,
     frames: Frames,
     opcodes: Vec<u64>,
+    signals: Signals,
     cnps: Cnps,
     rtt: Distribution,
     series: usize,
@@ -159,10 +166,12 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             station_of: Vec::new(),
             stations: Vec::new(),
             line_rate: line_rate.to_bits(),
+            shim_port: shim::PORT,
             refused: 0,
             flows: Flows::default(),
             frames: Frames::default(),
             opcodes: vec![0; 256],
+            signals: Signals::NONE,
             cnps: Cnps::default(),
             rtt: Distribution::default(),
             series: 0,
@@ -177,6 +186,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         }
     }
 
+    /// Expects shims on this UDP port. The NICs have them on [`shim::PORT`], and see the frames as if they came there.
+    pub fn with_shim_port(self, shim_port: u16) -> Self {
+        Self { shim_port, ..self }
+    }
+
     /// Plays one frame.
     ///
     /// # Errors
@@ -185,7 +199,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         let now = self.clock(record.timestamp_ns);
         self.frames.total += 1;
         self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
-        let packet = match wire::parse(record.bytes, record.original_len as usize) {
+        let packet = match wire::parse_on(record.bytes, record.original_len as usize, self.shim_port) {
             Ok(packet) => packet,
             Err(reason) => {
                 self.frames.unparsed += 1;
@@ -194,6 +208,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             }
         };
         match &packet {
+            Packet::Roce(roce) if roce.is_shimmed() && self.shim_port != shim::PORT => {
+                self.readdress(record, roce, now)
+            }
             Packet::Roce(roce) => self.roce(record, &packet, roce, now),
             Packet::Pfc(_) => self.pfc(record, &packet, now),
             Packet::Other(other) => {
@@ -230,6 +247,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             refused_flows: self.refused_flows,
             unkept_series: self.unkept_series,
             frames: self.frames,
+            signals: self.signals,
             cnps: self.cnps,
             rtt: self.rtt,
             window_exceeded: self.window_exceeded,
@@ -253,9 +271,25 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         now
     }
 
+    /// A frame with shims on another port than the NICs have: as if it came on theirs.
+    fn readdress(&mut self, record: &Record<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
+        let (chain, _) = roce.chain();
+        let mut bytes = record.bytes.to_vec();
+        // The destination port is in the third and fourth of the eight bytes before the chain.
+        if let Some(port) = chain.checked_sub(6).and_then(|at| bytes.get_mut(at..at + 2)) {
+            port.copy_from_slice(&shim::PORT.to_be_bytes());
+        }
+        let record = Record { bytes: &bytes, ..*record };
+        match &wire::parse(&bytes, record.original_len as usize) {
+            Ok(packet @ Packet::Roce(roce)) => self.roce(&record, packet, roce, now),
+            _ => Ok(()),
+        }
+    }
+
     fn roce(&mut self, record: &Record<'_>, packet: &Packet<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
         match roce.version() {
             Version::V1 => self.frames.rocev1 += 1,
+            Version::V2 if roce.is_shimmed() => self.frames.rocev2_shim += 1,
             Version::V2 => self.frames.rocev2 += 1,
         }
         self.opcodes[usize::from(roce.bth.opcode)] += 1;
@@ -291,9 +325,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 self.carry_out_orders(now)?;
                 if let Some(flow) = flow {
                     self.sent(source, flow, roce, record, now)?;
-                    if let Some(remote) = self.flows.get(flow).and_then(|flow| flow.local) {
-                        descriptor.qpn = remote;
-                    }
+                    self.arrives(target, flow, roce, &mut descriptor, Arrival { bytes: record.bytes, packet })?;
                 }
             }
             Class::Ack => {
@@ -308,13 +340,13 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         }
 
         let Some(station) = self.station(target) else { return Ok(()) };
+        self.signals = self.signals.with(signals(roce, &descriptor));
         self.deliver(station, &descriptor, Some(Arrival { bytes: record.bytes, packet }))
     }
 
     /// The NIC at `source` put this data packet on the wire.
     fn sent(&mut self, source: Address, number: usize, roce: &Roce<'_>, record: &Record<'_>, now: u64) -> Result<()> {
-        let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
-        if reliable && roce.info.class() != Class::ReadResponse {
+        if is_acknowledged(roce) {
             self.flows.sent(number, roce.bth.psn, roce.wire_len, now);
         }
         let Some(station) = self.station(source) else { return Ok(()) };
@@ -329,6 +361,30 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         self.deliver(station, &descriptor, None)?;
         if let Some(&Flow { slot: Slot::Open { window, .. }, .. }) = self.flows.get(number) {
             self.window_exceeded += u64::from(self.flows.in_flight(number) > u64::from(window));
+        }
+        Ok(())
+    }
+
+    /// This data packet is about to arrive at `target`, whose driver and transport know these things of its flow.
+    fn arrives(
+        &mut self,
+        target: Address,
+        number: usize,
+        roce: &Roce<'_>,
+        descriptor: &mut Descriptor,
+        arrival: Arrival<'_>,
+    ) -> Result<()> {
+        let Some(flow) = self.flows.get_mut(number) else { return Ok(()) };
+        if is_acknowledged(roce) {
+            flow.messages += u32::from(roce.info.last());
+            descriptor.msn = flow.messages & 0x00ff_ffff;
+        }
+        let (Some(remote), Some(_)) = (flow.local, flow.target) else { return Ok(()) };
+        descriptor.qpn = remote;
+        let known = flow.connected.replace(remote);
+        if let Some(station) = self.station(target).filter(|_| known != Some(remote)) {
+            let connect = Descriptor { kind: Kind::Connect as u8, ..*descriptor };
+            self.deliver(station, &connect, Some(arrival))?;
         }
         Ok(())
     }
@@ -378,16 +434,22 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     /// Tells the NICs what has been learnt about their flows.
     fn carry_out_orders(&mut self, now: u64) -> Result<()> {
         while let Some(order) = self.flows.next_order() {
-            let (Order::Bind(number) | Order::Close { flow: number, .. }) = order;
-            let Some(&Flow { source, slot, local, .. }) = self.flows.get(number) else { continue };
-            let Some(station) = self.station(source) else { continue };
-            match (order, slot, local) {
-                (Order::Close { handle, .. }, ..) => {
-                    let descriptor = Descriptor { handle, ..Descriptor::at(Kind::Close, now) };
-                    self.deliver(station, &descriptor, None)?;
+            match order {
+                Order::Bind(number) => {
+                    let Some(&Flow { source, slot, local, .. }) = self.flows.get(number) else { continue };
+                    if let (Some(station), Slot::Open { handle, .. }, Some(qpn)) = (self.station(source), slot, local) {
+                        self.bind(station, handle, qpn, now)?;
+                    }
                 }
-                (Order::Bind(_), Slot::Open { handle, .. }, Some(qpn)) => self.bind(station, handle, qpn, now)?,
-                (Order::Bind(_), ..) => {}
+                Order::Close { flow: number, handle } => {
+                    let station = self.flows.get(number).and_then(|flow| self.station(flow.source));
+                    let descriptor = Descriptor { handle, ..Descriptor::at(Kind::Close, now) };
+                    station.map_or(Ok(()), |station| self.deliver(station, &descriptor, None))?;
+                }
+                Order::Disconnect { at, qpn } => {
+                    let descriptor = Descriptor { qpn, ..Descriptor::at(Kind::Disconnect, now) };
+                    self.station(at).map_or(Ok(()), |station| self.deliver(station, &descriptor, None))?;
+                }
             }
         }
         Ok(())
@@ -463,6 +525,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 }
                 Act::Frame(bytes) => {
                     if let Ok(Packet::Roce(roce)) = wire::parse(&bytes, bytes.len())
+                        && roce.info.class() == Class::Cnp
                         && let Some(&to) = self.numbers.get(&key(roce.addresses().destination()))
                     {
                         self.cnps.ours(now, Route { from: station.address, to, qpn: roce.bth.dest_qp.get() });
@@ -524,6 +587,32 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 /// The PFC priority of a packet: that of its VLAN tag, or the upper three bits of its DSCP, as NICs map it by default.
 fn priority(roce: &Roce<'_>) -> u8 {
     roce.vlan().map_or(roce.dscp() >> 3, |tag| tag.priority)
+}
+
+/// What a frame tells a sender's machine.
+fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
+    let mut signals = Signals::NONE;
+    let mut tell = |told: bool, signal| signals = if told { signals.with(signal) } else { signals };
+    match roce.info.class() {
+        Class::Cnp => tell(true, Signals::CNP),
+        Class::Ack => {
+            let Shims { time, int, rcc, echo } = roce.shims();
+            let marked = |mark| roce.echo() == mark || echo == Some(mark);
+            tell(marked(Mark::Congested) || marked(Mark::Undetermined), Signals::MARK);
+            tell(marked(Mark::Undetermined), Signals::UNDETERMINED);
+            tell(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
+            tell(int.is_some_and(|int| int.hops() > 0), Signals::INT);
+            tell(rcc.is_some(), Signals::GRANT);
+        }
+        _ => {}
+    }
+    signals
+}
+
+/// Whether the transport acknowledges a data packet.
+fn is_acknowledged(roce: &Roce<'_>) -> bool {
+    let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
+    reliable && roce.info.class() != Class::ReadResponse
 }
 
 /// An IPv4 address and the IPv6 address that maps it are the same NIC.

@@ -52,6 +52,8 @@ pub struct Report {
     pub nics: Vec<Nic>,
     /// Addresses that were not replayed, there being too many.
     pub nics_refused: u64,
+    /// What the reaction point lives on, and what of it the capture has.
+    pub signals: Signals,
     /// What of the machines the replay exercised.
     pub coverage: Coverage,
     /// Memory.
@@ -86,13 +88,15 @@ pub struct Port {
     pub base_rtt_us: u32,
 }
 
-/// Frames. `rocev2`, `rocev1`, `pfc`, `other` and `unparsed` sum up to `total`.
+/// Frames. `rocev2`, `rocev2_shim`, `rocev1`, `pfc`, `other` and `unparsed` sum up to `total`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Frames {
     /// All.
     pub total: u64,
     /// RoCEv2.
     pub rocev2: u64,
+    /// RoCEv2 with shims, on their UDP port.
+    pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
     /// Priority flow control.
@@ -206,11 +210,55 @@ pub struct Nic {
     pub rp: BTreeMap<&'static str, u64>,
 }
 
+/// What a reaction point lives on, and what of it a capture has.
+#[derive(Clone, Debug, Serialize)]
+pub struct Signals {
+    /// The signals that the algorithm takes.
+    pub needed: Vec<&'static str>,
+    /// Of these, those that the capture lacks.
+    pub missing: Vec<&'static str>,
+    /// Why no decision was taken, where the capture lacks them all.
+    pub no_decisions: Option<String>,
+}
+
+/// Signals, their names in reports, and what a capture without one lacks.
+const SIGNALS: [(cc_rp::Signals, &str, &str); 6] = [
+    (cc_rp::Signals::CNP, "cnp", "CNPs"),
+    (cc_rp::Signals::MARK, "mark", "marks in acknowledgements"),
+    (cc_rp::Signals::UNDETERMINED, "undetermined", "marks of undetermined ports"),
+    (cc_rp::Signals::DELAY, "delay", "round-trip times"),
+    (cc_rp::Signals::INT, "int", "INT"),
+    (cc_rp::Signals::GRANT, "grant", "grants"),
+];
+
+impl Signals {
+    /// What `needed` and `found` have in common, in words.
+    pub fn new(needed: cc_rp::Signals, found: cc_rp::Signals) -> Self {
+        let wanted = || SIGNALS.iter().filter(move |(signal, ..)| needed.contains(*signal));
+        let lacking = || wanted().filter(move |(signal, ..)| !found.contains(*signal));
+        let lacks_all = wanted().count() > 0 && wanted().count() == lacking().count();
+        let reasons: Vec<_> = lacking().map(|(_, _, what)| format!("no {what}")).collect();
+        Self {
+            needed: wanted().map(|&(_, name, _)| name).collect(),
+            missing: lacking().map(|&(_, name, _)| name).collect(),
+            no_decisions: lacks_all.then(|| format!("the capture has {}", reasons.join(" and "))),
+        }
+    }
+
+    /// Whether what the image did says nothing of its decisions. A capture without CNPs is one without congestion, in
+    /// which to stay at the line rate is the decision; one without any other signal is of another network.
+    pub fn is_blind(&self) -> bool {
+        self.no_decisions.is_some() && !self.needed.contains(&"cnp")
+    }
+}
+
 /// What of the machines a replay exercised.
 #[derive(Clone, Debug, Serialize)]
 pub struct Coverage {
     /// The reaction point's table of states and events.
     pub rp: Rows,
+    /// The notification point's.
+    pub np: Rows,
 }
 
 /// Rows of a table of states and events.
@@ -295,6 +343,13 @@ pub struct KindCycles {
     pub frame: Option<Summary>,
 }
 
+impl KindCycles {
+    /// The spans by name.
+    pub fn named(&self) -> [(&'static str, Option<Summary>); 4] {
+        [("on", self.on), ("step", self.step), ("step_total", self.step_total), ("frame", self.frame)]
+    }
+}
+
 /// Where library and image parted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
@@ -339,18 +394,22 @@ impl Report {
         outcome: &Outcome,
         algorithm: Algorithm,
         port: Port,
-        rp_table: &[&'static str],
+        signals: Signals,
+        tables: [&[&'static str]; 2],
         sizes: Sizes,
-        core: Option<Core>,
+        mut core: Option<Core>,
     ) -> Self {
         let Outcome { frames, flows, cnps, .. } = outcome;
         let address = |number: Address| outcome.addresses[usize::from(number)];
         let other: u64 = frames.other.values().sum();
         let mut rp = sum(outcome.nics.iter().map(|(_, Counters { rp, .. })| rp.as_slice()));
         rp.insert("window_exceeded", outcome.window_exceeded);
+        if let Some(core) = core.as_mut().filter(|_| signals.is_blind()) {
+            core.identical = false;
+        }
         assert_eq!(
             frames.total,
-            frames.rocev2 + frames.rocev1 + frames.pfc + other + frames.unparsed,
+            frames.rocev2 + frames.rocev2_shim + frames.rocev1 + frames.pfc + other + frames.unparsed,
             "every frame has exactly one class"
         );
         Self {
@@ -361,6 +420,7 @@ impl Report {
             frames: Frames {
                 total: frames.total,
                 rocev2: frames.rocev2,
+                rocev2_shim: frames.rocev2_shim,
                 rocev1: frames.rocev1,
                 pfc: frames.pfc,
                 other,
@@ -410,8 +470,10 @@ impl Report {
                 })
                 .collect(),
             nics_refused: outcome.refused_nics,
+            signals,
             coverage: Coverage {
-                rp: Rows::new(rp_table, outcome.nics.iter().map(|(_, Counters { rp_rows, .. })| rp_rows.as_slice())),
+                rp: Rows::new(tables[0], outcome.nics.iter().map(|(_, counters)| counters.rows.rp.as_slice())),
+                np: Rows::new(tables[1], outcome.nics.iter().map(|(_, counters)| counters.rows.np.as_slice())),
             },
             sizes,
             core,
@@ -481,22 +543,23 @@ impl fmt::Display for Report {
         writeln!(f, "; port {line_rate_gbps} Gb/s, MTU {mtu_bytes} B, base RTT {base_rtt_us} us")?;
         self.write_frames(f)?;
         self.write_machines(f)?;
+        if let Some(reason) = &self.signals.no_decisions {
+            writeln!(f, "no decisions: {reason}")?;
+        }
         self.write_rates(f)?;
         self.write_coverage(f)?;
         self.write_sizes(f)?;
-        match &self.core {
-            Some(core) => write!(f, "{core}"),
-            None => Ok(()),
-        }
+        self.core.as_ref().map_or(Ok(()), |core| core.write(f, self.signals.is_blind()))
     }
 }
 
 impl Report {
     fn write_frames(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Frames { total, rocev2, rocev1, pfc, other, unparsed, .. } = self.frames;
+        let Frames { total, rocev2, rocev2_shim, rocev1, pfc, other, unparsed, .. } = self.frames;
         writeln!(
             f,
-            "frames       {total} in {}: RoCEv2 {rocev2}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, unparsed {unparsed}",
+            "frames       {total} in {}: RoCEv2 {rocev2}, with shims {rocev2_shim}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, \
+             unparsed {unparsed}",
             seconds(self.duration_ns)
         )?;
         if other > 0 {
@@ -588,9 +651,11 @@ impl Report {
     }
 
     fn write_coverage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rows { rows, visited, missing } = &self.coverage.rp;
-        writeln!(f, "coverage     RP: {visited} of {rows} rows of its table of states and events")?;
-        missing.iter().try_for_each(|row| writeln!(f, "  not met    {row}"))
+        for (role, Rows { rows, visited, missing }) in [("RP", &self.coverage.rp), ("NP", &self.coverage.np)] {
+            writeln!(f, "coverage     {role}: {visited} of {rows} rows of its table of states and events")?;
+            missing.iter().try_for_each(|row| writeln!(f, "  not met    {row}"))?;
+        }
+        Ok(())
     }
 
     fn write_sizes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -607,9 +672,13 @@ impl Report {
     }
 }
 
-impl fmt::Display for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.identical { "identical" } else { "NOT identical" };
+impl Core {
+    fn write(&self, f: &mut fmt::Formatter<'_>, blind: bool) -> fmt::Result {
+        let verdict = match self.identical {
+            true => "identical",
+            false if blind && self.difference.is_none() => "none",
+            false => "NOT identical",
+        };
         writeln!(
             f,
             "core         {} in {}: decisions {verdict}, {} events compared",
@@ -637,9 +706,7 @@ impl fmt::Display for Core {
             }
         }
         for (kind, spans) in &self.cycles {
-            for (span, summary) in
-                [("on", spans.on), ("step", spans.step), ("step_total", spans.step_total), ("frame", spans.frame)]
-            {
+            for (span, summary) in spans.named() {
                 if let Some(Summary { min, median, p99, max }) = summary {
                     writeln!(f, "  {kind:<10} {span:<10} {min:>4} {median:>7} {p99:>7} {max:>7}")?;
                 }
@@ -678,4 +745,28 @@ fn seconds(nanos: u64) -> String {
 
 fn more(f: &mut fmt::Formatter<'_>, all: usize, shown: usize, what: &str) -> fmt::Result {
     if all > shown { writeln!(f, "  ... and {} more {what}", all - shown) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_rp::Signals as Set;
+
+    #[test]
+    fn a_capture_that_lacks_every_signal_of_an_algorithm_is_said_to() {
+        let none = Signals::new(Set::INT, Set::CNP.with(Set::DELAY));
+        assert_eq!(none.no_decisions.as_deref(), Some("the capture has no INT"));
+        assert!(none.is_blind());
+        let some = Signals::new(Set::DELAY.with(Set::MARK), Set::DELAY);
+        assert_eq!((some.missing.as_slice(), some.no_decisions.is_some()), (&["mark"][..], false));
+        let both = Signals::new(Set::DELAY.with(Set::MARK), Set::NONE);
+        assert_eq!(
+            both.no_decisions.as_deref(),
+            Some("the capture has no marks in acknowledgements and no round-trip times")
+        );
+        // Nothing is needed by who obeys pauses only, and without CNPs there was no congestion.
+        assert!(!Signals::new(Set::NONE, Set::NONE).is_blind());
+        let quiet = Signals::new(Set::CNP, Set::NONE);
+        assert!(quiet.no_decisions.is_some() && !quiet.is_blind());
+    }
 }

@@ -14,6 +14,11 @@ pub enum Kind {
     Bind = 4,
     /// The driver closes a flow.
     Close = 5,
+    /// The driver has connected a local QPN with one at the far end. As a frame it shows a packet that arrived on the
+    /// connection, or one with the headers that such a packet will have; `qpn` is the far end's.
+    Connect = 6,
+    /// The driver has destroyed the queue pair of the local QPN `qpn`.
+    Disconnect = 7,
 }
 
 /// One descriptor of the receive ring.
@@ -32,10 +37,12 @@ pub struct Descriptor {
     pub now_lo: u32,
     /// High half.
     pub now_hi: u32,
-    /// Handle of the flow; for [`Kind::Open`] its PFC priority, 0 to 7; for [`Kind::Frame`] nothing.
+    /// Handle of the flow; for [`Kind::Open`] its PFC priority, 0 to 7; for [`Kind::Frame`] how full the device's
+    /// receive buffers are, 0 to 31.
     pub handle: u32,
-    /// For [`Kind::Frame`] the QPN at the other end of the flow, [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver
-    /// has not learnt it; for [`Kind::Bind`] the local QPN.
+    /// For [`Kind::Frame`] and [`Kind::Connect`] the QPN at the other end of the flow,
+    /// [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver has not learnt it; for [`Kind::Bind`] and
+    /// [`Kind::Disconnect`] the local QPN.
     pub qpn: u32,
     /// For [`Kind::Sent`], the packet's sequence number.
     pub psn: u32,
@@ -46,6 +53,9 @@ pub struct Descriptor {
     /// For an acknowledgement, the nanoseconds since the newest packet that it acknowledges was sent;
     /// [`UNKNOWN_RTT`](Self::UNKNOWN_RTT) where the device did not measure it.
     pub rtt: u32,
+    /// For a data packet, the message sequence number of its acknowledgement, [`NO_ACK`](Self::NO_ACK) where the device's
+    /// transport has nothing to acknowledge, or does so itself.
+    pub msn: u32,
 }
 
 impl Descriptor {
@@ -55,6 +65,8 @@ impl Descriptor {
     pub const UNKNOWN_QPN: u32 = u32::MAX;
     /// No time.
     pub const UNKNOWN_RTT: u32 = u32::MAX;
+    /// No message sequence number.
+    pub const NO_ACK: u32 = u32::MAX;
 
     /// The time, in nanoseconds.
     pub const fn now(&self) -> u64 {
@@ -76,11 +88,12 @@ impl Descriptor {
             coalesced: 1,
             acked: 0,
             rtt: Self::UNKNOWN_RTT,
+            msn: Self::NO_ACK,
         }
     }
 
     /// The descriptor's words as they lie in RAM, little-endian.
-    pub const fn to_words(&self) -> [u32; 10] {
+    pub const fn to_words(&self) -> [u32; 11] {
         [
             self.kind as u32 | (self.flags as u32) << 8 | (self.captured as u32) << 16,
             self.wire_bytes,
@@ -92,8 +105,9 @@ impl Descriptor {
             self.coalesced,
             self.acked,
             self.rtt,
+            self.msn,
         ]
     }
 }
 
-const _: () = assert!(size_of::<Descriptor>() == 40);
+const _: () = assert!(size_of::<Descriptor>() == 44);

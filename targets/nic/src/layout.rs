@@ -60,8 +60,9 @@ pub const RX_SLOTS: usize = 16;
 pub const RX_FRAME_BYTES: usize = 4_350;
 /// Slots in the transmit ring, a power of two.
 pub const TX_SLOTS: usize = 16;
-/// Bytes of a frame in the transmit ring: a CNP with four VLAN tags over IPv6 fits.
-pub const TX_FRAME_BYTES: usize = 126;
+/// Bytes of a frame in the transmit ring: an acknowledgement with four VLAN tags over IPv6 and the longest chain of
+/// shims fits.
+pub const TX_FRAME_BYTES: usize = 354;
 /// Settings of one machine, at most.
 pub const SETTINGS: usize = 32;
 

@@ -9,7 +9,7 @@ use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Psn, Qpn};
-use cc_np::{Cnp, NotificationPoint, NpEngine};
+use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
@@ -38,6 +38,8 @@ pub enum EventKind {
     Bind = 9,
     /// A flow was closed.
     Close = 10,
+    /// A local queue pair's far end was learnt, or is gone.
+    Connect = 11,
 }
 
 impl EventKind {
@@ -55,6 +57,7 @@ impl EventKind {
             8 => Self::Open,
             9 => Self::Bind,
             10 => Self::Close,
+            11 => Self::Connect,
             _ => return None,
         })
     }
@@ -73,6 +76,7 @@ impl EventKind {
             Self::Open => "open",
             Self::Bind => "bind",
             Self::Close => "close",
+            Self::Connect => "connect",
         }
     }
 }
@@ -81,15 +85,9 @@ impl EventKind {
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// What the program drives: the pacer, the transmit ring, the event log.
-pub trait Hardware: RateLimiter {
+pub trait Hardware: RateLimiter + Transmit {
     /// The CRC engine for the ICRC of frames sent.
     type Crc: Crc32;
-
-    /// The next free buffer of the transmit ring; empty when the ring is full.
-    fn transmit_buffer(&mut self) -> &mut [u8];
-
-    /// Sends so many bytes of that buffer.
-    fn transmit(&mut self, length: usize);
 
     /// One record for each descriptor and each wake: what it came to, the time that the engines were given, and the
     /// flow's slot, [`NO_FLOW`] where there is none.
@@ -105,9 +103,6 @@ pub const PEER_SETS: usize = 128;
 /// Records in each set.
 pub const PEER_WAYS: usize = 4;
 
-/// The longest that the notification point is left alone; it asks for a call each second.
-const NP_REST: Nanos = Nanos::new(400_000_000);
-
 /// A NIC of the size that the firmware has.
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
 
@@ -122,6 +117,7 @@ pub struct Nic<
 > {
     rp: RpEngine<A, QPS, MAP>,
     np: NpEngine<N, SETS, WAYS>,
+    connections: ConnectionsOf<N, SETS, WAYS>,
     quantum: Quantum,
     /// When each engine was last called.
     rp_called: Instant,
@@ -134,6 +130,9 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     /// Bytes that each QP adds to the reaction point.
     pub const QP_BYTES: usize = RpEngine::<A, QPS, MAP>::QP_BYTES;
 
+    /// Bytes of a received flow's record at the notification point, with its key.
+    pub const PEER_BYTES: usize = <N::Flows<SETS, WAYS> as Flows<N>>::RECORD_BYTES;
+
     /// A NIC that knows no flow.
     ///
     /// # Errors
@@ -142,6 +141,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         Ok(Self {
             rp: RpEngine::new(start, port, A::check(rp, &port)?),
             np: NpEngine::new(start, port, N::check(np, &port)?),
+            connections: Connections::new(),
             quantum: Quantum::at(port.line_rate),
             rp_called: start,
             np_called: start,
@@ -158,13 +158,13 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         &self.np
     }
 
-    /// Handles one descriptor at `now`; `frame` holds the captured bytes of an arrival and nothing otherwise.
+    /// Handles one descriptor at `now`; `frame` holds the bytes that came with it, nothing for most kinds.
     ///
     /// The descriptor's own time is when the device met with it. The engines are given the later time at which they
     /// are called, which never runs back behind a wake that came in between.
     #[inline(never)]
     pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
-        if descriptor.kind == Kind::Frame as u8 {
+        if descriptor.kind == Kind::Frame as u8 || descriptor.kind == Kind::Connect as u8 {
             match wire::parse(frame, descriptor.wire_bytes as usize) {
                 Ok(packet) => self.arrival(now, descriptor, &packet, hw),
                 Err(_) => hw.log(EventKind::Nothing, now, NO_FLOW),
@@ -174,9 +174,13 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         }
     }
 
-    /// Handles the descriptor of an arrival whose frame has been read.
+    /// Handles a descriptor that came with a frame, which has been read.
     #[inline]
     pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
+        if descriptor.kind == Kind::Connect as u8 {
+            self.connect(now, descriptor, packet, hw);
+            return;
+        }
         let (kind, handle) = match packet {
             Packet::Roce(roce)
                 if descriptor.flags & Descriptor::ICRC_CHECKED == 0 && roce.icrc::<H::Crc>() == Icrc::Invalid =>
@@ -198,7 +202,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                     _ => (EventKind::Nothing, None),
                 },
                 _ => {
-                    self.data(now, roce, descriptor.qpn, hw);
+                    self.data(now, descriptor, roce, hw);
                     (EventKind::Data, None)
                 }
             },
@@ -217,6 +221,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         const OPEN: u8 = Kind::Open as u8;
         const BIND: u8 = Kind::Bind as u8;
         const CLOSE: u8 = Kind::Close as u8;
+        const DISCONNECT: u8 = Kind::Disconnect as u8;
         let handle = Handle::from_bits(descriptor.handle);
         let slot = u32::from(handle.index());
         let (kind, index) = match descriptor.kind {
@@ -237,6 +242,12 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             CLOSE => {
                 self.rp.close(handle);
                 (EventKind::Close, slot)
+            }
+            DISCONNECT => {
+                let local = Qpn::new(descriptor.qpn);
+                self.np.forget(local);
+                self.connections.disconnect(local);
+                (EventKind::Connect, NO_FLOW)
             }
             _ => (EventKind::Nothing, NO_FLOW),
         };
@@ -291,15 +302,36 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         }
     }
 
-    /// A packet for one of our QPs, which may call for a CNP.
+    /// A packet for one of our QPs, which may call for a CNP or an acknowledgement.
     #[inline(never)]
-    fn data<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, remote: u32, hw: &mut H) {
-        let remote = (remote != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(remote));
-        let answer = self.np.frame::<H::Crc>(now, roce, remote, hw.transmit_buffer());
+    fn data<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, roce: &Roce<'_>, hw: &mut H) {
+        let receipt = Receipt {
+            remote: (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn)),
+            msn: (descriptor.msn != Descriptor::NO_ACK).then_some(descriptor.msn),
+            arrived: Instant::from_nanos(descriptor.now()).stamp(),
+            rx_level: (descriptor.handle & 0x1f) as u8,
+        };
+        self.np.frame::<H::Crc>(now, roce, receipt, hw);
         self.np_called = now;
-        if let Cnp::Written(length) = answer.cnp {
-            hw.transmit(length);
-        }
+    }
+
+    /// Learns the far end of a connection from a packet of it.
+    #[cold]
+    fn connect<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
+        let connection = match packet {
+            Packet::Roce(roce) if descriptor.qpn != Descriptor::UNKNOWN_QPN => {
+                Connection::of(roce, Qpn::new(descriptor.qpn)).map(|connection| (roce.bth.dest_qp, connection))
+            }
+            _ => None,
+        };
+        let kind = match connection {
+            Some((local, connection)) => {
+                self.connections.connect(now.stamp(), local, connection);
+                EventKind::Connect
+            }
+            None => EventKind::Nothing,
+        };
+        hw.log(kind, now, NO_FLOW);
     }
 
     /// Lets one flow do what has fallen due. To be called again as long as [`Nic::next_wake`] is not after `now`.
@@ -310,7 +342,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             self.wake(now, handle, hw);
         }
         self.rp_called = now;
-        self.np.wake(now);
+        self.turn(now, hw);
         self.np_called = now;
         hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, |handle| u32::from(handle.index())));
     }
@@ -320,8 +352,14 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         self.rp.step(now, handle, &Event::Wake, hw);
     }
 
+    /// Lets the notification point do what has fallen due.
+    #[inline(never)]
+    fn turn<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
+        self.np.wake::<H::Crc>(now, &self.connections, hw);
+    }
+
     /// When [`Nic::timer`] is to be called next: within half a second of the last call of either engine.
     pub fn next_wake(&self) -> Instant {
-        self.rp_called.after(self.rp.next_wake()).min(self.np_called.after(NP_REST))
+        self.rp_called.after(self.rp.next_wake()).min(self.np_called.after(self.np.next_wake()))
     }
 }

@@ -14,7 +14,7 @@ use board::{BUSY, Owned, RxRing, TIMER, TxRing, store};
 use cc_core::params::{ParamError, Settings};
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
-use cc_np::NotificationPoint;
+use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
@@ -60,9 +60,7 @@ impl RateLimiter for Device {
     }
 }
 
-impl Hardware for Device {
-    type Crc = TableCrc;
-
+impl Transmit for Device {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         self.tx.room()
     }
@@ -70,6 +68,10 @@ impl Hardware for Device {
     fn transmit(&mut self, length: usize) {
         self.tx.commit(length);
     }
+}
+
+impl Hardware for Device {
+    type Crc = TableCrc;
 
     #[inline(always)]
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
@@ -188,8 +190,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
     /// Sizes of the tables, for whoever watches: see `nic::layout::Report`.
     fn report() {
         let peers = PEER_SETS * PEER_WAYS;
-        let peer_bytes = size_of::<N>() + 8;
-        for word in [QPS, size_of::<A>(), FullNic::<A, N>::QP_BYTES, peers, peer_bytes] {
+        for word in [QPS, size_of::<A>(), FullNic::<A, N>::QP_BYTES, peers, FullNic::<A, N>::PEER_BYTES] {
             store(register::REPORT, word as u32);
         }
     }

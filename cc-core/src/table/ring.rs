@@ -1,0 +1,132 @@
+//! Flows that take turns: found by queue pair number, visited one after the other, refused when there is no room.
+
+use super::place;
+use crate::units::Qpn;
+
+/// A record that knows whose it is.
+pub trait Keyed {
+    /// The queue pair number of its flow.
+    fn qpn(&self) -> Qpn;
+}
+
+/// Records of at most `SETS * WAYS` flows, a bit each beside the record, and the one whose turn it is.
+///
+/// A number is looked for, and finds room, in four sets beside each other: every operation but the turn is
+/// O(`WAYS`), without tombstones, and nobody gives way. A turn goes to the next record in the order of their places, and
+/// passes over a set without records at the cost of one load. `SETS` is a power of two, `WAYS` at most 8.
+pub struct RingTable<S, const SETS: usize, const WAYS: usize> {
+    sets: [[S; WAYS]; SETS],
+    /// For each set, a bit for each of its ways that holds a record.
+    live_ways: [u8; SETS],
+    /// Where it is whose turn it is, or was when it left.
+    turn: (usize, usize),
+    live: u32,
+}
+
+/// Sets that a number may be in.
+const NEAR: usize = 4;
+
+impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, WAYS> {
+    const BITS: u32 = SETS.trailing_zeros();
+    const SIZES: () = {
+        assert!(SETS.is_power_of_two() && SETS <= 1 << 24, "the number of sets is a power of two, at most 2^24");
+        assert!(WAYS >= 1 && WAYS <= 8, "a set has 1 to 8 ways");
+    };
+
+    /// A table without flows. `blank` fills the places without a record and is never seen.
+    pub const fn new(blank: S) -> Self {
+        const { Self::SIZES };
+        Self { sets: [[blank; WAYS]; SETS], live_ways: [0; SETS], turn: (0, 0), live: 0 }
+    }
+
+    /// The record of a flow, made by `open` when it has none; `None` when there is no room near its place.
+    #[inline]
+    pub fn touch(&mut self, qpn: Qpn, open: impl FnOnce() -> S) -> Option<&mut S> {
+        let (set, way) = match self.find(qpn) {
+            Some(found) => found,
+            None => {
+                let (set, way) = self.room(qpn)?;
+                *self.sets.get_mut(set)?.get_mut(way)? = open();
+                *self.live_ways.get_mut(set)? |= 1 << way;
+                self.live = self.live.saturating_add(1);
+                (set, way)
+            }
+        };
+        self.sets.get_mut(set)?.get_mut(way)
+    }
+
+    /// Forgets a flow whose queue pair is gone. Answers its record.
+    pub fn forget(&mut self, qpn: Qpn) -> Option<S> {
+        let (set, way) = self.find(qpn)?;
+        self.take(set, way)
+    }
+
+    /// Passes the turn on, and answers the record whose turn it then is.
+    #[inline]
+    pub fn turn(&mut self) -> Option<&mut S> {
+        let (set, way) = self.turn;
+        let behind = self.live_ways.get(set)? & (0xfe_u8 << way);
+        let set = if behind != 0 { set } else { self.next_set(set)? };
+        let ways = if behind != 0 { behind } else { *self.live_ways.get(set)? };
+        let way = ways.trailing_zeros() as usize;
+        self.turn = (set, way);
+        self.sets.get_mut(set)?.get_mut(way)
+    }
+
+    /// Forgets the flow whose turn it is. Answers its record.
+    pub fn leave(&mut self) -> Option<S> {
+        let (set, way) = self.turn;
+        self.take(set, way)
+    }
+
+    /// Flows that have a record.
+    #[inline]
+    pub const fn live(&self) -> u32 {
+        self.live
+    }
+
+    fn take(&mut self, set: usize, way: usize) -> Option<S> {
+        let ways = self.live_ways.get_mut(set)?;
+        if *ways & 1 << way == 0 {
+            return None;
+        }
+        *ways &= !(1 << way);
+        self.live = self.live.saturating_sub(1);
+        self.sets.get(set)?.get(way).copied()
+    }
+
+    /// The next set that has a record, from the one behind this on and around to this.
+    #[inline]
+    fn next_set(&self, set: usize) -> Option<usize> {
+        let (front, back) = self.live_ways.split_at_checked(set.wrapping_add(1))?;
+        match back.iter().position(|&ways| ways != 0) {
+            Some(behind) => Some(set.wrapping_add(1).wrapping_add(behind)),
+            None => front.iter().position(|&ways| ways != 0),
+        }
+    }
+
+    /// The sets that a number may be in, the likeliest first.
+    #[inline]
+    fn near(qpn: Qpn) -> impl Iterator<Item = usize> {
+        let first = place(qpn, Self::BITS);
+        (0..NEAR.min(SETS)).map(move |ahead| first.wrapping_add(ahead) & SETS.wrapping_sub(1))
+    }
+
+    #[inline]
+    fn find(&self, qpn: Qpn) -> Option<(usize, usize)> {
+        Self::near(qpn).find_map(|set| {
+            let live = *self.live_ways.get(set)?;
+            let mut ways = self.sets.get(set)?.iter().enumerate();
+            let way = ways.position(|(way, record)| live & 1 << way != 0 && record.qpn() == qpn)?;
+            Some((set, way))
+        })
+    }
+
+    #[inline]
+    fn room(&self, qpn: Qpn) -> Option<(usize, usize)> {
+        Self::near(qpn).find_map(|set| {
+            let way = self.live_ways.get(set)?.trailing_ones() as usize;
+            (way < WAYS).then_some((set, way))
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! Where an engine keeps the records of its flows.
+
+use crate::connection::Connections;
+use crate::{Cx, Directory, NotificationPoint};
+use cc_core::Qpn;
+use cc_core::table::{Keyed, PeerTable, RingTable};
+
+/// A bounded table of records, which tells the machine of every one that goes.
+pub trait Flows<A: NotificationPoint> {
+    /// What the engine's caller has to know of connections, for CNPs that go out with no frame in hand.
+    type Connections: Connections;
+
+    /// Bytes of a record, with its key.
+    const RECORD_BYTES: usize;
+
+    /// A table without flows.
+    fn new() -> Self;
+
+    /// The record of a flow of which a packet has come, opened if it has none; `None` where there is no room for it.
+    fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
+
+    /// Forgets a flow whose queue pair is gone.
+    fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn);
+
+    /// Visits the next set of records and forgets those that mean nothing any more.
+    fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
+
+    /// The next flow, one after the other without end, in tables whose flows have turns.
+    fn turn(&mut self) -> Option<&mut A>;
+
+    /// Forgets the flow whose turn it is.
+    fn leave(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
+
+    /// Flows that have a record.
+    fn live(&self) -> u32;
+
+    /// Records that were given up for another flow's while they still meant something.
+    fn evicted(&self) -> u32;
+}
+
+/// The stalest gives way, and there are no turns.
+impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for PeerTable<A, SETS, WAYS> {
+    type Connections = ();
+
+    /// The key, and when the record was last touched.
+    const RECORD_BYTES: usize = size_of::<A>().wrapping_add(8);
+
+    fn new() -> Self {
+        Self::new(A::BLANK)
+    }
+
+    #[inline]
+    fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
+        let open = |gone: Option<A>| {
+            if let Some(gone) = gone {
+                gone.forgotten(cx, shared);
+            }
+            A::open(cx, shared, Some(local))
+        };
+        self.touch(local, cx.now.stamp(), A::memory(cx.params), open).map(|(record, _)| record)
+    }
+
+    fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
+        if let Some(gone) = self.forget(local) {
+            gone.forgotten(cx, shared);
+        }
+    }
+
+    #[inline]
+    fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared) {
+        self.sweep(cx.now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(cx, shared));
+    }
+
+    #[inline]
+    fn turn(&mut self) -> Option<&mut A> {
+        None
+    }
+
+    fn leave(&mut self, _cx: &Cx<'_, A::Params>, _shared: &mut A::Shared) {}
+
+    #[inline]
+    fn live(&self) -> u32 {
+        self.live()
+    }
+
+    fn evicted(&self) -> u32 {
+        self.evicted()
+    }
+}
+
+/// Nobody gives way, and a record lasts until its turn comes and it leaves.
+impl<A: NotificationPoint + Keyed, const SETS: usize, const WAYS: usize> Flows<A> for RingTable<A, SETS, WAYS> {
+    type Connections = Directory<SETS, WAYS>;
+
+    /// The machine's own word holds the key.
+    const RECORD_BYTES: usize = size_of::<A>();
+
+    fn new() -> Self {
+        Self::new(A::BLANK)
+    }
+
+    #[inline]
+    fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
+        self.touch(local, || A::open(cx, shared, Some(local)))
+    }
+
+    fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
+        if let Some(gone) = self.forget(local) {
+            gone.forgotten(cx, shared);
+        }
+    }
+
+    #[inline]
+    fn sweep(&mut self, _cx: &Cx<'_, A::Params>, _shared: &mut A::Shared) {}
+
+    #[inline]
+    fn turn(&mut self) -> Option<&mut A> {
+        self.turn()
+    }
+
+    fn leave(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared) {
+        if let Some(gone) = self.leave() {
+            gone.forgotten(cx, shared);
+        }
+    }
+
+    #[inline]
+    fn live(&self) -> u32 {
+        self.live()
+    }
+
+    fn evicted(&self) -> u32 {
+        0
+    }
+}

@@ -1,0 +1,35 @@
+//! Where frames go.
+
+/// The transmit ring of a NIC.
+pub trait Transmit {
+    /// The next free buffer of the ring; empty when the ring is full.
+    fn transmit_buffer(&mut self) -> &mut [u8];
+
+    /// Sends so many bytes of that buffer.
+    fn transmit(&mut self, length: usize);
+
+    /// For harnesses: an event is about to meet a record, in the row of
+    /// [`NotificationPoint::TABLE`](crate::NotificationPoint::TABLE) that the function tells. Hardware is not interested,
+    /// and then nobody asks which row it is.
+    #[inline(always)]
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        let _ = row;
+    }
+}
+
+impl<T: Transmit> Transmit for &mut T {
+    #[inline]
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        (**self).transmit_buffer()
+    }
+
+    #[inline]
+    fn transmit(&mut self, length: usize) {
+        (**self).transmit(length);
+    }
+
+    #[inline(always)]
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        (**self).observe(row);
+    }
+}

@@ -1,0 +1,70 @@
+//! Every algorithm's image on the core model: equal to the library, whatever arrives under whatever preset; every row of
+//! the machine's table is met; the cycles are those written down, and within their budgets.
+
+use hil::cycles::{self, Run};
+use hil::firmware;
+use std::collections::BTreeSet;
+use std::fs;
+
+macro_rules! tests {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+        $(mod $module {
+            use hil::cycles::Run;
+            use std::sync::OnceLock;
+
+            fn runs() -> &'static [Run] {
+                static RUNS: OnceLock<Vec<Run>> = OnceLock::new();
+                RUNS.get_or_init(|| super::measure(stringify!($module)))
+            }
+
+            #[test]
+            fn image_and_library_decide_alike() {
+                super::assert_identical(runs());
+            }
+
+            #[test]
+            fn every_row_is_met_on_the_core() {
+                super::assert_covered(runs());
+            }
+
+            #[test]
+            fn cycles_are_those_written_down_and_within_budget() {
+                super::assert_cycles(stringify!($module), runs());
+            }
+        })+
+    };
+}
+
+cc_rp::for_each_rp!(tests);
+
+fn measure(algorithm: &str) -> Vec<Run> {
+    if firmware::has_image(algorithm) { cycles::measure(algorithm).unwrap() } else { Vec::new() }
+}
+
+fn assert_identical(runs: &[Run]) {
+    for Run { algorithm, preset, trace, report, .. } in runs {
+        let core = report.core.as_ref().unwrap();
+        assert!(core.identical, "{algorithm}, {preset}, {trace}: {:?}", core.difference);
+        assert!(core.events > 2_000, "{algorithm}, {preset}, {trace}: {} events", core.events);
+        assert_eq!(report.sizes.image.map(|size| size.peer_bytes), Some(report.sizes.native.peer_bytes));
+    }
+}
+
+fn assert_covered(runs: &[Run]) {
+    let missing = |run: &Run| run.report.coverage.rp.missing.iter().copied().collect::<BTreeSet<_>>();
+    let never = runs.iter().map(missing).reduce(|one, other| &one & &other).unwrap_or_default();
+    assert!(never.is_empty(), "never met: {never:?}");
+}
+
+fn assert_cycles(algorithm: &str, runs: &[Run]) {
+    let golden = fs::read_to_string(cycles::golden()).unwrap();
+    let golden: Vec<&str> = golden.lines().filter(|line| line.split(' ').next() == Some(algorithm)).collect();
+    let found: String = runs.iter().map(Run::to_string).collect();
+    let found: Vec<&str> = found.lines().collect();
+    let differs = found.iter().zip(&golden).find(|(found, golden)| found != golden);
+    assert_eq!(differs, None, "found and written down: hil cycles --write, if that is meant");
+    assert_eq!(found.len(), golden.len(), "lines written down: hil cycles --write, if that is meant");
+    let over: Vec<_> =
+        runs.iter().flat_map(|run| run.over_budget().map(move |over| (run.preset, run.trace, over))).collect();
+    assert!(over.is_empty(), "preset, trace, kind, worst step and its budget: {over:?}");
+}
