@@ -309,7 +309,6 @@ impl Timely {
 
 /// `old` moved toward `new` by a share of what parts them, rounded down.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the high half of a product of 64 bits")]
 fn smooth(old: i32, new: i32, weight: u32) -> i32 {
     let apart = i64::from(new.wrapping_sub(old));
     old.wrapping_add((apart.wrapping_mul(weight.into()) >> 32) as i32)

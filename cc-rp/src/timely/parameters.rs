@@ -185,10 +185,13 @@ impl Slope {
 
     /// This share of what the number makes, cut to one.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
     pub(super) const fn of(self, number: u32, share: u32) -> u32 {
-        let product = high(number, high(self.digits, share));
-        let lost = product >> 1 >> 31u32.wrapping_sub(self.shift);
-        if lost == 0 { product << self.shift } else { u32::MAX }
+        let product = (number as u64).wrapping_mul(high(self.digits, share) as u64);
+        let (above, below) = ((product >> 32) as u32, product as u32);
+        let rest = 31u32.wrapping_sub(self.shift);
+        // One shift less than a word at a time: by a whole one there is none.
+        if above >> 1 >> rest == 0 { above << self.shift | below >> 1 >> rest } else { u32::MAX }
     }
 }
 
