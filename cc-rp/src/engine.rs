@@ -1,13 +1,14 @@
 //! Where bytes meet state at the sender: a frame or a transmission comes in, a rate goes out.
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Progress, ReactionPoint};
+use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Progress, ReactionPoint, Signals};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::table::{BindError, Handle, SlotTable};
 use cc_core::wheel::Wheel;
 use cc_core::wire::opcode::Class;
-use cc_core::wire::{Nak, Roce, Syndrome};
-use cc_core::{Bytes, CnpHint, Delay, Instant, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::wire::shim::Time;
+use cc_core::wire::{Nak, Roce, Shims, Syndrome};
+use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 
 /// The part of the hardware that spaces packets.
 pub trait RateLimiter {
@@ -54,6 +55,10 @@ pub struct RpCounters {
     pub rp_cnp_stale: u64,
     /// Of these: of a kind that tells this algorithm nothing.
     pub rp_cnp_unsupported: u64,
+    /// Acknowledgements, of an algorithm that takes them, for a queue pair number that no flow is bound to.
+    pub rp_ack_unknown_qp: u64,
+    /// Time stamps that acknowledgements returned and no round-trip time was taken from: zero, or 2^30 ns or more ago.
+    pub rp_delays_rejected: u64,
     /// Flows refused because the table was full.
     pub rp_flows_refused: u64,
     /// Events for a flow that was closed before.
@@ -72,6 +77,8 @@ impl RpCounters {
         rp_cnp_by_remote_qp: 0,
         rp_cnp_stale: 0,
         rp_cnp_unsupported: 0,
+        rp_ack_unknown_qp: 0,
+        rp_delays_rejected: 0,
         rp_flows_refused: 0,
         rp_handles_stale: 0,
         rp_clock_leaps: 0,
@@ -79,7 +86,7 @@ impl RpCounters {
     };
 
     /// The counters with their names.
-    pub const fn named(&self) -> [(&'static str, u64); 10] {
+    pub const fn named(&self) -> [(&'static str, u64); 12] {
         [
             ("rp_cnp_handled", self.rp_cnp_handled),
             ("rp_cnp_ignored", self.rp_cnp_ignored),
@@ -87,6 +94,8 @@ impl RpCounters {
             ("rp_cnp_by_remote_qp", self.rp_cnp_by_remote_qp),
             ("rp_cnp_stale", self.rp_cnp_stale),
             ("rp_cnp_unsupported", self.rp_cnp_unsupported),
+            ("rp_ack_unknown_qp", self.rp_ack_unknown_qp),
+            ("rp_delays_rejected", self.rp_delays_rejected),
             ("rp_flows_refused", self.rp_flows_refused),
             ("rp_handles_stale", self.rp_handles_stale),
             ("rp_clock_leaps", self.rp_clock_leaps),
@@ -454,17 +463,24 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.clock.advance(now);
             return None;
         }
-        let psn = roce.bth.psn;
-        let event = match class {
-            Class::Cnp => return self.cnp(now, roce.bth.dest_qp, roce.cnp()?, limiter),
-            Class::Ack => match roce.aeth()?.syndrome {
-                Syndrome::Ack { .. } => Event::Ack(acknowledgement(roce, progress)),
-                Syndrome::Nak(Nak::PsnSequence) => Event::Nack { psn },
-                _ => return None,
-            },
+        let qpn = roce.bth.dest_qp;
+        if class == Class::Cnp {
+            return self.cnp(now, qpn, roce.cnp()?, limiter);
+        }
+        if class != Class::Ack {
+            return None;
+        }
+        let Some(handle) = self.flows.find(qpn) else {
+            count(&mut self.shared.counters.rp_ack_unknown_qp);
+            return None;
+        };
+        let event = match roce.aeth()?.syndrome {
+            Syndrome::Ack { .. } => {
+                Event::Ack(acknowledgement::<A>(now.stamp(), roce, progress, &mut self.shared.counters))
+            }
+            Syndrome::Nak(Nak::PsnSequence) => Event::Nack { psn: roce.bth.psn },
             _ => return None,
         };
-        let handle = self.flows.find(roce.bth.dest_qp)?;
         self.step(now, handle, &event, limiter)
     }
 
@@ -598,11 +614,54 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     }
 }
 
-/// What an acknowledgement says.
+/// A round-trip time of so much is none: a quarter of what stamps of 32 bits can tell apart, a little over a second.
+const LONGEST_RTT: Nanos = Nanos::new(1 << 30);
+
+/// What an acknowledgement says of that which the algorithm lives on. `now` is the time at which it arrived, by the clock
+/// that the NIC stamps its packets with.
 #[inline]
-fn acknowledgement<'a>(roce: &Roce<'a>, progress: Progress) -> Ack<'a> {
-    let delay = progress.rtt.map(|rtt| Delay { rtt, ..Delay::default() });
-    Ack { psn: roce.bth.psn, acked: progress.acked, mark: roce.echo(), delay, ..Ack::default() }
+fn acknowledgement<'a, A: ReactionPoint>(
+    now: Stamp,
+    roce: &Roce<'a>,
+    progress: Progress,
+    counters: &mut RpCounters,
+) -> Ack<'a> {
+    let wants = |signal| A::SIGNALS.contains(signal);
+    let shims = if A::SIGNALS == Signals::NONE { Shims::NONE } else { roce.shims() };
+    Ack {
+        psn: roce.bth.psn,
+        acked: progress.acked,
+        mark: if wants(Signals::MARK) { roce.echo().max(shims.echo.unwrap_or_default()) } else { Mark::None },
+        delay: if wants(Signals::DELAY) { delay(now, &shims, progress, counters) } else { None },
+        int: match shims.int {
+            Some(int) if wants(Signals::INT) => int.stack(),
+            _ => IntStack::NONE,
+        },
+        grant: match shims.rcc {
+            Some(rcc) if wants(Signals::GRANT) => rcc.grant(),
+            _ => Grant::None,
+        },
+    }
+}
+
+/// How long the packet acknowledged was under way: by the time stamp that came back, or else by what the transport knows.
+#[inline]
+fn delay(now: Stamp, shims: &Shims<'_>, progress: Progress, counters: &mut RpCounters) -> Option<Delay> {
+    let returned = match (shims.time, shims.rcc) {
+        (Some(Time { echo, held, hops, rx_level, .. }), _) => {
+            Some((echo, Delay { held, hops, rx_level, ..Delay::default() }))
+        }
+        (None, Some(rcc)) => Some((rcc.echo, Delay::default())),
+        (None, None) => None,
+    };
+    if let Some((echo, delay)) = returned {
+        let rtt = now.since(echo);
+        if echo != Stamp::default() && rtt < LONGEST_RTT {
+            return Some(Delay { rtt, ..delay });
+        }
+        count(&mut counters.rp_delays_rejected);
+    }
+    progress.rtt.map(|rtt| Delay { rtt, ..Delay::default() })
 }
 
 #[cfg(test)]

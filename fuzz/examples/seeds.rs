@@ -1,10 +1,11 @@
 //! Writes the seeds of the parsers' corpora: `cargo run -p fuzz --example seeds`.
 
+use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Reth, Shims, TableCrc, Tag, TagProtocol,
-    Tags, cm, opcode, parse, pfc,
+    AckFields, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Reth, Shims, TableCrc, Tag,
+    TagProtocol, Tags, cm, opcode, parse, pfc,
 };
-use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Nanos, Psn, Qpn};
+use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
 use hil::capture::Writer;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -56,6 +57,12 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let (management, headers) = cm::headers(Psn::new(1));
     let gid = Addresses::Gid { source: v6(1), destination: v6(2) };
 
+    let int = |layout, room| Some(IntShim::empty(layout, 0x123, room));
+    let time = Some(Time { sent: Stamp::from_bits(1_000_000), ..Time::default() });
+    let rcc = Some(Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 0x8000, echo: Stamp::from_bits(7) });
+    let shims = Shims { time, int: int(IntLayout::Wide, 2), rcc, echo: Some(Mark::Congested) };
+    let compact = Shims { int: int(IntLayout::Compact, 3), ..Shims::NONE };
+
     let mut pause = vec![0; pfc::FRAME_LEN];
     let quanta = [0, 0, 0, 0xffff, 0, 0, 0, 0];
     Pfc { enabled: 8, quanta }.emit(write.source, &mut pause).expect("the buffer has the frame's length");
@@ -92,9 +99,25 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 ..write
             })),
         ),
+        ("v4_shims", emit(&Frame { shims, ..write })),
+        ("v4_shims_acknowledged", acknowledged(&emit(&Frame { shims, ..write }))),
+        (
+            "v6_compact_telemetry",
+            emit(&Frame { addresses: Addresses::V6 { source: v6(1), destination: v6(2) }, shims: compact, ..write }),
+        ),
         ("v1_write", emit(&Frame { addresses: gid, ..write })),
         ("pfc", pause),
     ]
+}
+
+/// The acknowledgement of a frame that a switch has put a record into.
+fn acknowledged(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let hop = Hop { mbps: 100_000, clock: 5, sent: 6, queue: 7, ..Hop::default() };
+    let wire_len = frame.len();
+    assert_eq!(shim::push_into(&mut frame, wire_len, shim::PORT, &hop), Some(1));
+    let Ok(Packet::Roce(cause)) = parse(&frame, wire_len) else { panic!("the frame just built is RoCE") };
+    emit(&Frame::ack(&cause, Qpn::new(0x55), &AckFields { msn: 3, ..AckFields::default() }))
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {

@@ -1,25 +1,27 @@
 //! Any bytes as a frame.
 
+use cc_core::wire::shim::{self, Rcc, Time};
 use cc_core::wire::{
-    Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, Roce, TableCrc, Tag,
-    cm, opcode, parse, pfc,
+    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, Roce,
+    Shims, TableCrc, Tag, cm, opcode, parse, pfc,
 };
-use cc_core::{CnpHint, Ecn, Psn, Qpn};
+use cc_core::{Bytes, CnpHint, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 use hil::crc::HostCrc;
 
 /// The headers that a cut is tried within; behind them it only shortens the payload.
-const HEADERS: usize = 192;
+const HEADERS: usize = 192 + shim::LONGEST;
 /// Room for the longest frame that length fields allow, with as many tags as an input may bring.
-const SPARE: usize = 256;
+const SPARE: usize = 256 + shim::LONGEST;
 
 /// Parses the bytes as a whole frame and as one cut by a capture, and sends what was understood back through
-/// emission.
+/// emission, into answers and through a switch that adds telemetry.
 ///
 /// # Panics
 /// - A whole frame is called truncated.
 /// - A cut frame is anything but truncated or what the whole frame is.
 /// - Lengths don't add up; two CRC engines disagree.
 /// - What was parsed, emitted and parsed again differs, or its ICRC is wrong.
+/// - A switch's record changes more than the telemetry.
 pub fn wire(data: &[u8]) {
     let whole = parse(data, data.len());
     assert_ne!(whole.err(), Some(Malformed::Truncated), "nothing was cut");
@@ -30,7 +32,9 @@ pub fn wire(data: &[u8]) {
         Ok(Packet::Roce(roce)) => {
             lengths(&roce, data.len());
             re_emit(&roce);
-            answer(&roce);
+            notify(&roce);
+            acknowledge(&roce);
+            forward(data, &roce);
             management(&roce);
         }
         Ok(Packet::Pfc(pfc)) => priority_flow_control(pfc),
@@ -72,25 +76,28 @@ fn lengths(roce: &Roce<'_>, frame_len: usize) {
 
 /// What a receiver reads in a packet, and a frame can say again.
 #[derive(PartialEq, Debug)]
-struct Seen {
+struct Seen<'a> {
     addresses: Addresses,
     macs: [Mac; 2],
     tags: Vec<Tag>,
     dscp: u8,
     ecn: Ecn,
     udp_source: Option<u16>,
+    hop_limit: u8,
+    shims: Shims<'a>,
     bth: Bth,
     extensions: Extensions,
 }
 
-impl Seen {
-    fn of(roce: &Roce<'_>) -> Self {
+impl<'a> Seen<'a> {
+    fn of(roce: &Roce<'a>) -> Self {
         let info = roce.info;
         assert_eq!(info, opcode::info(roce.bth.opcode));
         assert_eq!(roce.aeth().is_some(), info.has(opcode::Header::Ack));
         assert_eq!(roce.deth().is_some(), info.has(opcode::Header::Datagram));
         assert_eq!(roce.reth().is_some(), info.has(opcode::Header::Rdma));
         assert_eq!(roce.cnp().is_some(), info.has(opcode::Header::Cnp));
+        assert!(roce.is_shimmed() || roce.shims().is_empty());
         Self {
             addresses: roce.addresses(),
             macs: [roce.destination_mac(), roce.source_mac()],
@@ -98,6 +105,8 @@ impl Seen {
             dscp: roce.dscp(),
             ecn: roce.ecn,
             udp_source: roce.udp_source(),
+            hop_limit: roce.hop_limit(),
+            shims: roce.shims(),
             bth: roce.bth,
             extensions: Extensions {
                 deth: roce.deth().unwrap_or_default(),
@@ -135,23 +144,21 @@ fn sent(frame: &Frame<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
 
 /// The frame that says what this packet says.
 fn frame_of<'a>(roce: &Roce<'a>) -> Frame<'a> {
-    let Seen { addresses, macs: [destination, source], dscp, ecn, udp_source, bth, extensions, .. } = Seen::of(roce);
-    let udp_source = udp_source.unwrap_or(0);
-    let (tags, payload) = (roce.tags(), roce.payload());
-    let (shims, hop_limit) = (roce.shims(), roce.hop_limit());
+    let seen = Seen::of(roce);
+    let [destination, source] = seen.macs;
     Frame {
         destination,
         source,
-        tags,
-        addresses,
-        dscp,
-        ecn,
-        hop_limit,
-        udp_source,
-        shims,
-        bth,
-        extensions,
-        payload,
+        tags: roce.tags(),
+        addresses: seen.addresses,
+        dscp: seen.dscp,
+        ecn: seen.ecn,
+        hop_limit: seen.hop_limit,
+        udp_source: seen.udp_source.unwrap_or(0),
+        shims: seen.shims,
+        bth: seen.bth,
+        extensions: seen.extensions,
+        payload: roce.payload(),
     }
 }
 
@@ -164,7 +171,7 @@ fn re_emit(roce: &Roce<'_>) {
 }
 
 /// The CNP that any packet could be answered with.
-fn answer(roce: &Roce<'_>) {
+fn notify(roce: &Roce<'_>) {
     let to = Qpn::new(roce.bth.psn.get());
     let hint = roce.cnp().unwrap_or_default();
     sent(&Frame::cnp(roce, to, hint, CnpMarking::default()), |cnp, _| {
@@ -173,11 +180,59 @@ fn answer(roce: &Roce<'_>) {
         assert_eq!((cnp.addresses(), cnp.version()), (roce.addresses().reversed(), roce.version()));
         assert_eq!((cnp.destination_mac(), cnp.source_mac()), (roce.source_mac(), roce.destination_mac()));
         assert!(cnp.tags().iter().all(|tag| tag.priority == CnpMarking::default().priority));
-        assert!(cnp.payload().is_empty());
+        assert!(cnp.payload().is_empty() && !cnp.is_shimmed());
     });
     assert_eq!(roce.cnp().is_some(), roce.bth.opcode == opcode::CNP);
     if let Some(CnpHint::Body(body)) = roce.cnp() {
         assert!(body.remote_qpn.get() < 1 << 24);
+    }
+}
+
+/// The acknowledgement that any packet could be answered with.
+fn acknowledge(roce: &Roce<'_>) {
+    let (to, msn) = (Qpn::new(roce.bth.dest_qp.get() ^ 1), roce.bth.psn.get());
+    let mark = [Mark::None, Mark::Undetermined, Mark::Congested][msn as usize % 3];
+    let held = Nanos::new(msn);
+    let Shims { time, int, .. } = roce.shims();
+    // A grant beside so much telemetry is more than a chain may hold.
+    let full = int.is_some_and(|int| int.area().len() > 13 * 16);
+    let (window, flows, utilisation) = (Bytes::new(msn), 2, 3);
+    let grant = if full { Grant::None } else { Grant::Rcc { window, flows, utilisation } };
+    let fields = AckFields { msn, mark, held, rx_level: 31, grant, marking: CnpMarking::default() };
+    sent(&Frame::ack(roce, to, &fields), |ack, _| {
+        assert_eq!((ack.bth.opcode, ack.bth.dest_qp, ack.bth.psn), (opcode::ACKNOWLEDGE, to, roce.bth.psn));
+        assert_eq!((ack.echo(), ack.aeth().map(|aeth| aeth.msn)), (mark, Some(msn)));
+        assert_eq!((ack.addresses(), ack.version()), (roce.addresses().reversed(), roce.version()));
+        let returned = ack.shims();
+        assert_eq!(returned.int, int);
+        let echo = time.map_or(Stamp::default(), |time| time.sent);
+        assert_eq!(returned.time.map(|Time { echo, held, .. }| (echo, held)), time.map(|_| (echo, held)));
+        let granted = !full && roce.udp_source().is_some();
+        assert_eq!(returned.rcc, granted.then_some(Rcc { window, flows, utilisation, echo }));
+    });
+}
+
+/// A switch on the way of the frame.
+fn forward(frame: &[u8], roce: &Roce<'_>) {
+    let before = roce.shims();
+    let hop = Hop { mbps: 400_000, flags: 0, clock: 0x00ab_cdef, sent: 0x1234, queue: 0x4321 };
+    let mut forwarded = frame.to_vec();
+    let pushed = shim::push_into(&mut forwarded, frame.len(), shim::PORT, &hop);
+    let (Some(hops), Some(int)) = (pushed, before.int) else {
+        assert_eq!((pushed, before.int), (None, None));
+        return assert_eq!(forwarded, frame);
+    };
+    let Ok(Packet::Roce(after)) = parse(&forwarded, forwarded.len()) else { panic!("a record hides the frame") };
+    assert_eq!(after.icrc::<TableCrc>(), roce.icrc::<TableCrc>());
+    let now = after.shims().int.expect("telemetry stays");
+    assert_eq!((now.layout(), now.path(), now.hops()), (int.layout(), int.path(), hops));
+    assert_eq!(now.area().len(), int.area().len());
+    assert_eq!(Seen { shims: Shims { int: before.int, ..after.shims() }, ..Seen::of(&after) }, Seen::of(roce));
+    assert_eq!(after.payload(), roce.payload());
+    if hops == IntStack::OVERFLOW {
+        assert!(now.stack().overflowed() && now.area() == int.area());
+    } else {
+        assert!(now.stack().iter().eq(int.stack().iter().chain([hop])));
     }
 }
 

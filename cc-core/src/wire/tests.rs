@@ -7,6 +7,8 @@ use crate::{Bytes, CnpBody, CnpHint, CnpKind, Nanos, Psn, Qpn, Rate, Stamp};
 use proptest::prelude::*;
 use std::{vec, vec::Vec};
 
+mod shim;
+
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     let digit = |d: u8| char::from(d).to_digit(16).unwrap() as u8;
@@ -128,6 +130,9 @@ fn built() -> Vec<Vec<u8>> {
         for opcode in [0x00, 0x04, 0x0a, 0x0c, 0x11, 0x12, 0x13, 0x64, 0x81, 0xa6, 0xff] {
             frames.push(emit(&frame(opcode, addresses, b"12345")));
         }
+    }
+    for addresses in [V4, V6] {
+        frames.push(emit(&Frame { shims: shim::all(&[0; 32]), ..frame(0x06, addresses, b"12345") }));
     }
     frames.extend(published());
     frames
@@ -740,6 +745,7 @@ proptest! {
         (dscp, ecn, hop_limit, udp_source) in (0u8..64, 0u8..4, any::<u8>(), any::<u16>()),
         bth in any_bth(),
         extensions in any_extensions(),
+        shims in shim::any_shims(),
         payload in prop::collection::vec(any::<u8>(), 0..300),
     ) {
         let sent = Frame {
@@ -751,7 +757,10 @@ proptest! {
             ecn: Ecn::from_bits(ecn),
             hop_limit,
             udp_source,
-            shims: Shims::NONE,
+            shims: match addresses {
+                Addresses::Gid { .. } => Shims::NONE,
+                Addresses::V4 { .. } | Addresses::V6 { .. } => shims.borrowed(),
+            },
             bth,
             extensions,
             payload: &payload,

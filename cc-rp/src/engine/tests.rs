@@ -2,8 +2,9 @@ use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
+use cc_core::wire::shim::{self, IntShim, Rcc};
 use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode};
-use cc_core::{CnpBody, CnpKind, Ecn, Mark};
+use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::vec;
@@ -207,6 +208,10 @@ fn a_stepped_clock_is_no_lateness() {
 }
 
 fn frame(opcode: u8, syndrome: Syndrome) -> Vec<u8> {
+    shimmed(opcode, syndrome, Shims::NONE)
+}
+
+fn shimmed(opcode: u8, syndrome: Syndrome, shims: Shims<'_>) -> Vec<u8> {
     let frame = Frame {
         destination: Mac::new([2, 0, 0, 0, 0, 1]),
         source: Mac::new([2, 0, 0, 0, 0, 2]),
@@ -216,12 +221,12 @@ fn frame(opcode: u8, syndrome: Syndrome) -> Vec<u8> {
         ecn: Ecn::Ect0,
         hop_limit: 64,
         udp_source: 0,
-        shims: Shims::NONE,
+        shims,
         bth: Bth { opcode, dest_qp: Qpn::new(17), psn: Psn::new(5), ..Bth::default() },
         extensions: Extensions { aeth: Aeth { syndrome, msn: 0 }, ..Extensions::default() },
         payload: &[],
     };
-    let mut buffer = vec![0; 128];
+    let mut buffer = vec![0; 256];
     let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
     buffer.truncate(len);
     buffer
@@ -287,21 +292,26 @@ impl Seen {
     }
 }
 
-/// A machine that only remembers.
+/// A machine that only remembers: of acknowledgements all that they say, or no signal.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Witness {
+struct Witness<const KEEN: bool = true> {
     last: Seen,
+    delay: Option<Delay>,
+    grant: Grant,
+    /// The last hop of the telemetry.
+    hop: Option<Hop>,
     at: Instant,
     unpaused: Stamp,
 }
 
-impl ReactionPoint for Witness {
+impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {
     type Settings = NoSettings;
     type Params = ();
     const NAME: &'static str = "witness";
     const PRESETS: &'static [Preset<NoSettings>] = &[];
     const WANTS: EventMask = EventMask::ACK.with(EventMask::NACK).with(EventMask::CNP).with(EventMask::WAKE);
-    const SIGNALS: Signals = Signals::NONE;
+    const SIGNALS: Signals =
+        if KEEN { Signals::MARK.with(Signals::DELAY).with(Signals::INT).with(Signals::GRANT) } else { Signals::NONE };
     const ANSWERED_BY: Option<&'static str> = None;
     const TABLE: &'static [&'static str] = &["remembering, any event: remember it"];
 
@@ -318,13 +328,120 @@ impl ReactionPoint for Witness {
     }
 
     fn open(cx: &Cx<'_, ()>) -> Self {
-        Self { last: Seen::Wake, at: cx.now, unpaused: cx.unpaused }
+        Self { last: Seen::Wake, delay: None, grant: Grant::None, hop: None, at: cx.now, unpaused: cx.unpaused }
     }
 
     fn on(&mut self, cx: &Cx<'_, ()>, event: &Event<'_>) -> Decision {
         (self.last, self.at, self.unpaused) = (Seen::of(event), cx.now, cx.unpaused);
+        if let Event::Ack(ack) = event {
+            (self.delay, self.grant, self.hop) = (ack.delay, ack.grant, ack.int.iter().last());
+        }
         Decision { rate: Rate::from_gbps(1), window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
+}
+
+/// What a machine is told of an acknowledgement with these shims that arrives at `now`, and what was counted.
+fn told_of<const KEEN: bool>(
+    now: u64,
+    becn: bool,
+    shims: Shims<'_>,
+    rtt: Option<Nanos>,
+) -> (Witness<KEEN>, RpCounters) {
+    let mut told = Told::default();
+    let mut engine = RpEngine::<Witness<KEEN>, 8, 16>::new(at(0), PORT, ());
+    let handle = engine.open(at(0), 3, &mut told).unwrap();
+    engine.bind(handle, Qpn::new(17)).unwrap();
+    let mut bytes = shimmed(ACK, Syndrome::Ack { credits: 31 }, shims);
+    let bth = bytes.len() - 4 - 4 - 12;
+    bytes[bth + 4] |= if becn { 0x40 } else { 0 };
+    let Ok(Packet::Roce(roce)) = wire::parse(&bytes, bytes.len()) else { panic!("not RoCE") };
+    let progress = Progress { rtt, ..Progress::default() };
+    engine.frame(at(now), &roce, progress, &mut told).unwrap();
+    (*engine.state(handle).unwrap(), engine.counters())
+}
+
+fn echo(stamp: u32) -> Shims<'static> {
+    let (echo, held) = (Stamp::from_bits(stamp), Nanos::new(1_500));
+    Shims { time: Some(Time { echo, held, hops: 3, rx_level: 9, ..Time::default() }), ..Shims::NONE }
+}
+
+fn rtt_of(now: u64, shims: Shims<'_>) -> Option<Nanos> {
+    told_of::<true>(now, false, shims, None).0.delay.map(|delay| delay.rtt)
+}
+
+#[test]
+fn c1_a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted() {
+    let own = Some(Nanos::new(8_000));
+    for (stamp, accepted) in [
+        (0, false),
+        (1_000, true),
+        (2_000, true),
+        // A second and more ago, or yet to come.
+        (2_001, false),
+        (2_000_u32.wrapping_sub((1 << 30) - 1), true),
+        (2_000_u32.wrapping_sub(1 << 30), false),
+        (2_000_u32.wrapping_sub(1 << 31), false),
+    ] {
+        for known in [None, own] {
+            let (seen, counters) = told_of::<true>(2_000, false, echo(stamp), known);
+            assert_eq!(counters.rp_delays_rejected, u64::from(!accepted), "{stamp:#x}");
+            let rtt = Nanos::new(2_000_u32.wrapping_sub(stamp));
+            let returned = Delay { rtt, held: Nanos::new(1_500), hops: 3, rx_level: 9 };
+            let fallback = known.map(|rtt| Delay { rtt, ..Delay::default() });
+            assert_eq!(seen.delay, if accepted { Some(returned) } else { fallback }, "{stamp:#x}");
+        }
+    }
+    // Where no stamp is to come back, none is missed.
+    let (seen, counters) = told_of::<true>(2_000, false, Shims::NONE, own);
+    assert_eq!((seen.delay.unwrap().rtt, counters.rp_delays_rejected), (Nanos::new(8_000), 0));
+    assert!(counters.named().contains(&("rp_delays_rejected", 0)));
+}
+
+#[test]
+fn d1_a_round_trip_across_the_wrap_of_its_stamps_is_exact() {
+    assert_eq!(rtt_of(0x1_0000_0010, echo(0xffff_fff0)), Some(Nanos::new(0x20)));
+    assert_eq!(rtt_of(0x1_0000_0000, echo(0xffff_ffff)), Some(Nanos::new(1)));
+    for same in [1, 0xffff_ffff, 0x8000_0000] {
+        assert_eq!(rtt_of(0x7_0000_0000 | u64::from(same), echo(same)), Some(Nanos::ZERO));
+    }
+}
+
+#[test]
+fn b7_telemetry_for_nobody_is_counted() {
+    let mut told = Told::default();
+    let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let int = Some(IntShim::empty(IntLayout::Wide, 0, IntShim::ROOM));
+    for opcode in [ACK, 0x04] {
+        let bytes = shimmed(opcode, Syndrome::Ack { credits: 31 }, Shims { int, ..echo(7) });
+        assert_eq!(deliver(&mut engine, US, &bytes, &mut told), None);
+    }
+    assert_eq!(engine.counters(), RpCounters { rp_ack_unknown_qp: 1, ..RpCounters::NONE });
+}
+
+#[test]
+fn what_shims_return_reaches_the_machines_that_live_on_it_and_no_other() {
+    let hop = Hop { mbps: 100_000, clock: 5, sent: 6, queue: 7, ..Hop::default() };
+    let mut area = [0; 48];
+    let hops = [Hop::default(), hop].iter().fold(0, |hops, hop| shim::push(IntLayout::Wide, hops, &mut area, hop));
+    let rcc = Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 9, echo: Stamp::from_bits(400) };
+    let shims = Shims {
+        int: IntShim::new(IntLayout::Wide, 1, hops, &area),
+        rcc: Some(rcc),
+        echo: Some(Mark::Undetermined),
+        ..Shims::NONE
+    };
+    let (seen, _) = told_of::<true>(1_000, false, shims, Some(Nanos::new(1)));
+    assert_eq!(seen.last, Seen::Ack(Psn::new(5), Mark::Undetermined));
+    assert_eq!(seen.delay, Some(Delay { rtt: Nanos::new(600), ..Delay::default() }), "RCC returns a stamp as well");
+    assert_eq!((seen.grant, seen.hop), (rcc.grant(), Some(hop)));
+    // The BTH's mark is the stronger.
+    let (seen, _) = told_of::<true>(1_000, true, shims, None);
+    assert_eq!(seen.last, Seen::Ack(Psn::new(5), Mark::Congested));
+
+    let (deaf, counters) = told_of::<false>(1_000, true, Shims { time: echo(0).time, ..shims }, Some(Nanos::new(1)));
+    assert_eq!(deaf.last, Seen::Ack(Psn::new(5), Mark::None));
+    assert_eq!((deaf.delay, deaf.grant, deaf.hop), (None, Grant::None, None));
+    assert_eq!(counters.rp_delays_rejected, 0);
 }
 
 #[test]
