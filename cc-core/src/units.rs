@@ -12,7 +12,8 @@
 //!
 //! Every operation saturates or names its wrap; every operation that rounds says which way.
 
-use crate::math::divide;
+use crate::math::{Reciprocal, divide};
+use core::num::NonZeroU32;
 use fixed::types::{U1F31, U8F24};
 
 /// A data rate in bytes per nanosecond, `U8F24`.
@@ -69,6 +70,13 @@ impl Rate {
         if bytes > u32::MAX as u64 { Bytes::MAX } else { Bytes::new(bytes as u32) }
     }
 
+    /// How long `bytes` take at this rate: low by at most four millionths, rounded down, and [`Nanos::MAX`] where it is
+    /// longer than that, as it is at no rate.
+    #[inline]
+    pub const fn time_for(self, bytes: Bytes) -> Nanos {
+        Nanos(scaled_quotient(bytes.0, self.to_bits()))
+    }
+
     /// `self + other`, saturating at [`Rate::MAX`].
     #[inline]
     pub const fn saturating_add(self, other: Self) -> Self {
@@ -94,6 +102,18 @@ impl Rate {
         let (a, b) = (self.to_bits(), other.to_bits());
         Self::from_bits((a & b).wrapping_add((a ^ b) >> 1))
     }
+}
+
+/// `2^24 n / d` by way of a reciprocal: low by at most four millionths, rounded down, saturating; the largest value
+/// where `d` is zero.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+const fn scaled_quotient(n: u32, d: u32) -> u32 {
+    let Some(d) = NonZeroU32::new(d) else { return u32::MAX };
+    let inverse = Reciprocal::of(d);
+    let product = (n as u64).wrapping_mul(inverse.mantissa() as u64);
+    let quotient = product.wrapping_shr((inverse.exponent() as u32).wrapping_add(8));
+    if quotient > u32::MAX as u64 { u32::MAX } else { quotient as u32 }
 }
 
 /// A share of one, 0 to 1 inclusive, `U1F31`.
@@ -203,6 +223,15 @@ quantity!(
     Nanos,
     "nanoseconds"
 );
+
+impl Bytes {
+    /// The rate at which so much goes in `time`: low by at most four millionths, rounded down, and [`Rate::MAX`] where it
+    /// is more than that, as it is in no time.
+    #[inline]
+    pub const fn per(self, time: Nanos) -> Rate {
+        Rate::from_bits(scaled_quotient(self.0, time.0))
+    }
+}
 
 impl Nanos {
     /// A duration in microseconds, or `None` above 4 294 967 us, where the format ends.
@@ -378,6 +407,24 @@ mod tests {
     fn the_longest_duration_is_exact_or_refused() {
         assert_eq!(Nanos::from_micros(4_294_967), Some(Nanos::new(4_294_967_000)));
         assert_eq!(Nanos::from_micros(4_294_968), None);
+    }
+
+    #[test]
+    fn times_and_rates_are_low_by_four_millionths_at_most() {
+        for gbps in [1, 10, 40, 100, 400, 800, 2_047] {
+            for bytes in [64, 1_000, 9_000, 1_000_000, 100_000_000] {
+                let exact = f64::from(bytes) * 8.0 / f64::from(gbps);
+                let time = f64::from(Rate::from_gbps(gbps).time_for(Bytes::new(bytes)).get());
+                assert!(time <= exact && time >= exact * (1.0 - 4e-6) - 1.0, "{bytes} B at {gbps} Gb/s: {time}");
+                let rate = f64::from(Bytes::new(bytes).per(Nanos::new(gbps * 1_000)).to_bits());
+                let exact = (f64::from(bytes) / f64::from(gbps) * 16_777.216).min(f64::from(u32::MAX));
+                assert!(rate <= exact && rate >= exact * (1.0 - 4e-6) - 1.0, "{bytes} B in {gbps} us: {rate}");
+            }
+        }
+        assert_eq!(Rate::ZERO.time_for(Bytes::new(1)), Nanos::MAX);
+        assert_eq!(Rate::from_bits(1).time_for(Bytes::MAX), Nanos::MAX);
+        assert_eq!(Bytes::new(1).per(Nanos::ZERO), Rate::MAX);
+        assert_eq!((Bytes::ZERO.per(Nanos::new(1)), Rate::MAX.time_for(Bytes::ZERO)), (Rate::ZERO, Nanos::ZERO));
     }
 
     #[test]

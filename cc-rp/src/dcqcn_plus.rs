@@ -39,7 +39,7 @@ use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
-use parameters::{LONGEST, Timer, time_for};
+use parameters::{LONGEST, Timer};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -230,7 +230,7 @@ impl DcqcnPlus {
         self.stage = 0;
         if p.is_literal && self.period > p.adapts_above {
             cold_path();
-            self.period = self.period.max(time_for(p.packet, self.current));
+            self.period = self.period.max(self.current.time_for(p.packet).min(LONGEST));
         }
         self.rate_due = cx.unpaused.after(self.length(p, &p.increase)); // (17)
         self.alpha_due = cx.unpaused.after(self.length(p, &p.fading)); // (16)
@@ -243,7 +243,7 @@ impl DcqcnPlus {
         if p.is_literal || self.current.bytes_in(least) >= timer.bytes {
             return least;
         }
-        time_for(timer.bytes, self.current).max(least)
+        self.current.time_for(timer.bytes).min(LONGEST).max(least)
     }
 
     /// What a pause of so many nanoseconds takes from alpha.

@@ -38,9 +38,13 @@ macro_rules! for_each_rp {
             1, 32, dcqcn::Dcqcn;
             2, 32, dcqcn_plus::DcqcnPlus;
             3, 24, timely::Timely;
+            4, 96, hpcc::Hpcc5;
+            5, 96, powertcp::PowerTcp5;
+            6, 32, theta_powertcp::ThetaPowerTcp;
             7, 24, swift::Swift;
             10, 32, dcqcn_tcd::DcqcnTcd;
             11, 28, timely_tcd::TimelyTcd;
+            12, 40, acc::Acc;
             13, 0, pfc::Pfc;
         }
     };
@@ -63,6 +67,7 @@ for_each_rp!(declare);
 pub mod decision;
 pub mod engine;
 pub mod event;
+pub mod hops;
 pub mod machine;
 pub mod registry;
 

@@ -1,9 +1,8 @@
 //! What the user sets, and what DCQCN+ computes with.
 
-use cc_core::math::{Reciprocal, divide};
+use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Frac, Nanos, Port, Rate};
-use core::num::NonZeroU32;
 
 cc_core::settings! {
     /// DCQCN+ at the sender. What DCQCN has as well goes by its name there.
@@ -123,23 +122,9 @@ impl Timer {
     /// Lambda times the period, up to [`LONGEST`].
     #[inline]
     pub(super) fn stretch(&self, period: Nanos) -> Nanos {
-        at_most_longest(u64::from(period.get()).wrapping_mul(u64::from(self.lambda)) >> 10)
+        let stretched = u64::from(period.get()).wrapping_mul(u64::from(self.lambda)) >> 10;
+        u32::try_from(stretched).map_or(LONGEST, |nanos| Nanos::new(nanos).min(LONGEST))
     }
-}
-
-/// The time that it takes to send so much at this rate, up to [`LONGEST`]; low by at most four millionths of it.
-#[inline]
-pub(super) fn time_for(bytes: Bytes, rate: Rate) -> Nanos {
-    let Some(rate) = NonZeroU32::new(rate.to_bits()) else { return LONGEST };
-    let inverse = Reciprocal::of(rate);
-    // A rate has 24 fraction bits, and the reciprocal 32 more than its exponent says.
-    let shift = u32::from(inverse.exponent()).wrapping_add(8);
-    at_most_longest(u64::from(bytes.get()).wrapping_mul(u64::from(inverse.mantissa())).wrapping_shr(shift))
-}
-
-#[inline]
-fn at_most_longest(nanos: u64) -> Nanos {
-    u32::try_from(nanos).map_or(LONGEST, |nanos| Nanos::new(nanos).min(LONGEST))
 }
 
 /// This many millionths of a rate, at most all of it.

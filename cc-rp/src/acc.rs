@@ -1,0 +1,393 @@
+//! ACC at the sender: a reconstruction.
+//!
+//! Yiran Zhang, Qingkai Meng, Chaolei Hu and Fengyuan Ren, "Revisiting Congestion Control for Lossless Ethernet", NSDI
+//! 2024. Only the slides of the talk were at hand, not the paper. So this is no claim to be the authors' algorithm, and
+//! none of its numbers is theirs. From the slides:
+//!
+//! - a lossless network conserves packets: the rate of acknowledgements tells what the path gives a flow, and what is
+//!   in flight beyond what the path holds stands in queues;
+//! - switches tell congested flows (CE) from victims of pauses (UE), as in TCD (SIGCOMM 2021); the receiver echoes the
+//!   marks with each acknowledgement;
+//! - a congested flow first halts, for `t_halt = (Sent(i-1) - Ack(i)) / R(i)`, until its excess has drained, and then
+//!   sends at the throttled rate R(i);
+//! - a victim adapts to the number of consecutive periods with UE marks;
+//! - an uncongested flow speeds up gradually at first, then aggressively.
+//!
+//! What is this project's:
+//! - time goes in periods of T_p, 1.5 base round-trip times by default, which run while something is in flight; at the
+//!   end of each, the flow is judged by its strongest mark. A period without any acknowledgement is extended, up to
+//!   sixteen times; then the rate is halved;
+//! - R(i) is the lesser of the rate and the rate of acknowledgements, so that a mark never raises a rate; where nothing
+//!   was newly acknowledged there is no such rate, and the flow keeps its own;
+//! - the excess is the greater of what the slides print and of what is in flight beyond R(i) times the base round-trip
+//!   time. The former sees one period only, and leaves a standing queue behind an incast of 32 flows. `acc_literal` has
+//!   the printed one alone;
+//! - *drain*: during a halt, and while acknowledgements are of packets sent before it, marks say nothing new and their
+//!   absence nothing good: the rate holds. The acknowledgement that ends this begins a new period, so that the rate of
+//!   acknowledgements is not taken over a time in which none could come;
+//! - a halt ends early when nothing is in flight any more, and is never longer than 64 periods or a second;
+//! - what is sent again after a negative acknowledgement is in flight, but not counted as sent: it will be acknowledged
+//!   once.
+//!
+//! If late: nothing changes. Periods end when they are due, and one in which nothing happened is judged as punctually
+//! as any other; after at most 64 of a halt and 16 for each halving of the rate, down to the floor, the rest is one
+//! `divu`.
+
+mod parameters;
+#[cfg(test)]
+mod tests;
+
+pub use parameters::{AccSettings, Params, RECONSTRUCTION};
+
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Bytes, Mark, Nanos, Port, Psn, Rate, Stamp};
+use parameters::LONGEST_HALT;
+
+/// How the last period was judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Mode {
+    /// Acknowledgements without marks.
+    Uncongested,
+    /// Acknowledgements of packets that met congestion.
+    Congested,
+    /// None of packets sent since the flow was found congested, or a halt.
+    Drain,
+    /// Acknowledgements of packets that a pause held up.
+    Victim,
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Acc {
+    /// What the flow sends at when it does not halt.
+    rate: Rate,
+    /// When the period ends, if [`RUNNING`] is set.
+    period_end: Stamp,
+    /// When the halt ends, if [`HALTED`] is set.
+    halt_until: Stamp,
+    /// Sent for the first time in this period, and in the one before it; saturating.
+    sent: Bytes,
+    sent_before: Bytes,
+    /// Newly acknowledged in this period; saturating.
+    acked: Bytes,
+    /// Sent and not acknowledged; saturating.
+    in_flight: Bytes,
+    /// The first packet after the flow was found congested, if [`GUARDED`] is set.
+    guard: Psn,
+    /// The packet after the newest, if [`STARTED`] is set.
+    next: Psn,
+    mode: Mode,
+    /// Periods in a row in this mode, where that is uncongested or victim; at most [`LONGEST_RUN`].
+    run: u8,
+    /// How often the period was extended for want of acknowledgements, at most [`EXTENSIONS`].
+    extended: u8,
+    flags: u8,
+}
+
+/// Something was sent once.
+const STARTED: u8 = 1;
+/// A period is running; without it nothing of one means anything.
+const RUNNING: u8 = 1 << 1;
+/// The flow halts.
+const HALTED: u8 = 1 << 2;
+/// No packet from `guard` on has been acknowledged.
+const GUARDED: u8 = 1 << 3;
+/// In this period: an acknowledgement came, one that counts was marked CE, or UE.
+const HEARD: u8 = 1 << 4;
+const CE: u8 = 1 << 5;
+const UE: u8 = 1 << 6;
+
+const LONGEST_RUN: u8 = 16;
+const EXTENSIONS: u8 = 15;
+/// No guard is farther ahead of acknowledgements than this; one that seems to be was passed long ago.
+const FARTHEST: u32 = 1 << 22;
+
+impl ReactionPoint for Acc {
+    type Settings = AccSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "acc";
+    const PRESETS: &'static [Preset<AccSettings>] = parameters::PRESETS;
+    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::MARK.with(Signals::UNDETERMINED);
+    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "idle, sent: a period begins",
+        "idle, anything else: nothing",
+        "halted, sent: counted",
+        "halted, ACK: counted, ends the halt if it is the last",
+        "halted, NACK: nothing is in flight any more",
+        "halted, wake: periods that are over held the rate, the halt may end",
+        "drain, sent: counted",
+        "drain, ACK: counted, begins a new period if it passes the guard",
+        "drain, NACK: nothing is in flight any more",
+        "drain, wake: periods that are over held the rate",
+        "measuring, sent: counted",
+        "measuring, ACK: counted, its mark too",
+        "measuring, NACK: nothing is in flight any more",
+        "measuring, wake: periods that are over are judged",
+    ];
+
+    fn check(settings: &AccSettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::MAX, hold: LONGEST_HALT }
+    }
+
+    fn row(&self, _cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let column: usize = match event {
+            Event::Sent { .. } => 0,
+            Event::Ack(_) => 1,
+            Event::Nack { .. } => 2,
+            _ => 3,
+        };
+        if !self.has(RUNNING) {
+            column.min(1)
+        } else if self.has(HALTED) {
+            column.wrapping_add(2)
+        } else if self.has(GUARDED) {
+            column.wrapping_add(6)
+        } else {
+            column.wrapping_add(10)
+        }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        let now = cx.now.stamp();
+        Self {
+            rate: cx.params.line,
+            period_end: now,
+            halt_until: now,
+            sent: Bytes::ZERO,
+            sent_before: Bytes::ZERO,
+            acked: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
+            guard: Psn::new(0),
+            next: Psn::new(0),
+            mode: Mode::Uncongested,
+            run: 0,
+            extended: 0,
+            flags: 0,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        let (p, now) = (cx.params, cx.now.stamp());
+        self.catch_up(p, now);
+        match event {
+            Event::Sent { psn, bytes } => self.sent(p, now, *psn, *bytes),
+            Event::Ack(ack) => self.acknowledged(p, now, ack),
+            Event::Nack { psn } => self.refused(p, now, *psn),
+            _ => {}
+        }
+        Decision {
+            rate: self.rate,
+            window: Bytes::MAX,
+            hold: if self.has(HALTED) { self.halt_until.since(now).min(LONGEST_HALT) } else { Nanos::ZERO },
+            wake_in: if self.has(RUNNING) { self.period_end.since(now) } else { Nanos::MAX },
+        }
+    }
+}
+
+impl Acc {
+    /// What the flow sends at when it does not halt.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// How the last period was judged.
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Sent and not acknowledged.
+    pub const fn in_flight(&self) -> Bytes {
+        self.in_flight
+    }
+
+    /// When the period ends, if one is running.
+    pub const fn period_end(&self) -> Option<Stamp> {
+        if self.has(RUNNING) { Some(self.period_end) } else { None }
+    }
+
+    /// When the halt ends, if the flow halts.
+    pub const fn halt_until(&self) -> Option<Stamp> {
+        if self.has(HALTED) { Some(self.halt_until) } else { None }
+    }
+
+    #[inline]
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    // What is counted.
+
+    #[inline]
+    fn sent(&mut self, p: &Params, now: Stamp, psn: Psn, bytes: Bytes) {
+        if !self.has(RUNNING) {
+            self.begin(p, now);
+            self.sent_before = Bytes::ZERO;
+            self.flags |= RUNNING;
+        }
+        self.in_flight = self.in_flight.saturating_add(bytes);
+        if !self.has(STARTED) || !self.next.is_after(psn) {
+            self.next = psn.plus(1);
+            self.flags |= STARTED;
+            self.sent = self.sent.saturating_add(bytes);
+        }
+    }
+
+    #[inline]
+    fn acknowledged(&mut self, p: &Params, now: Stamp, ack: &Ack<'_>) {
+        if !self.has(STARTED) || !self.next.is_after(ack.psn) {
+            return; // of something that this flow never sent
+        }
+        self.in_flight = self.in_flight.saturating_sub(ack.acked);
+        self.acked = self.acked.saturating_add(ack.acked);
+        self.arrived(p, now, ack.psn);
+        self.flags |= HEARD;
+        if !self.has(GUARDED) {
+            self.flags |= match ack.mark {
+                Mark::None => 0,
+                Mark::Undetermined => UE,
+                Mark::Congested => CE,
+            };
+        }
+        if self.in_flight == Bytes::ZERO {
+            self.flags &= !HALTED;
+        }
+    }
+
+    /// Everything before `psn` has arrived, and what was sent from there on is lost.
+    #[inline]
+    fn refused(&mut self, p: &Params, now: Stamp, psn: Psn) {
+        let last = psn.plus(u32::MAX);
+        if self.has(STARTED) && self.next.is_after(last) {
+            self.in_flight = Bytes::ZERO;
+            self.arrived(p, now, last);
+        }
+    }
+
+    /// Everything up to `psn` has arrived, which may be beyond the guard.
+    #[inline]
+    fn arrived(&mut self, p: &Params, now: Stamp, psn: Psn) {
+        let missing = self.guard.since(psn);
+        if self.has(GUARDED) && (missing == 0 || missing > FARTHEST) {
+            self.flags &= !GUARDED;
+            self.begin(p, now);
+        }
+    }
+
+    // Periods.
+
+    /// A period begins, and with it the counts.
+    #[inline]
+    fn begin(&mut self, p: &Params, now: Stamp) {
+        self.sent_before = self.sent;
+        self.sent = Bytes::ZERO;
+        self.acked = Bytes::ZERO;
+        self.extended = 0;
+        self.flags &= !(HEARD | CE | UE);
+        self.period_end = now.after(p.period(self.rate));
+    }
+
+    /// Judges the periods that are over at `now`, each as it was at its end.
+    #[inline]
+    fn catch_up(&mut self, p: &Params, now: Stamp) {
+        while self.has(RUNNING) && self.period_end.is_due(now) {
+            self.end(p, now);
+        }
+        if self.has(HALTED) && self.halt_until.is_due(now) {
+            self.flags &= !HALTED;
+        }
+    }
+
+    #[inline]
+    fn end(&mut self, p: &Params, now: Stamp) {
+        let end = self.period_end;
+        let halted = self.has(HALTED) && !self.halt_until.is_due(end);
+        if self.has(CE) {
+            self.congested(p, end);
+        } else if halted || (self.has(GUARDED) && self.has(HEARD)) {
+            self.mode = Mode::Drain;
+        } else if self.has(UE) {
+            self.victim(p);
+        } else if self.has(HEARD) {
+            self.uncongested(p);
+        } else {
+            return self.unheard(p, end, now);
+        }
+        self.begin(p, end);
+    }
+
+    /// The first halting, then throttling.
+    fn congested(&mut self, p: &Params, end: Stamp) {
+        self.throttle(p);
+        let mut excess = self.sent_before.saturating_sub(self.acked);
+        if !p.is_literal {
+            excess = excess.max(self.in_flight.saturating_sub(self.rate.bytes_in(p.base_rtt)));
+        }
+        let halt = self.rate.time_for(excess).min(p.longest_halt(self.rate));
+        self.halt_until = end.after(halt);
+        self.guard = self.next;
+        self.flags |= GUARDED | HALTED;
+        if halt == Nanos::ZERO {
+            self.flags &= !HALTED;
+        }
+        (self.mode, self.run) = (Mode::Congested, 0);
+    }
+
+    fn victim(&mut self, p: &Params) {
+        self.judge(Mode::Victim);
+        if self.run >= p.ue_periods {
+            self.throttle(p);
+        }
+    }
+
+    #[inline]
+    fn uncongested(&mut self, p: &Params) {
+        self.judge(Mode::Uncongested);
+        let step = if self.run <= p.gradual_periods { p.gradual_step } else { self.rate.min(p.aggressive_bound) };
+        self.rate = self.rate.saturating_add(step).min(p.line);
+    }
+
+    #[inline]
+    fn judge(&mut self, mode: Mode) {
+        self.run = if self.mode == mode { self.run.wrapping_add(1).min(LONGEST_RUN) } else { 1 };
+        self.mode = mode;
+    }
+
+    /// R(i), the lesser of the rate and the rate of acknowledgements.
+    fn throttle(&mut self, p: &Params) {
+        if self.acked != Bytes::ZERO {
+            let periods = u32::from(self.extended).wrapping_add(1);
+            let time = Nanos::new(p.period(self.rate).get().saturating_mul(periods));
+            self.rate = self.rate.min(self.acked.per(time)).max(p.floor);
+        }
+    }
+
+    /// A period without any acknowledgement: over with the last packet, or extended.
+    #[cold]
+    fn unheard(&mut self, p: &Params, end: Stamp, now: Stamp) {
+        let mut periods = 1;
+        if self.in_flight == Bytes::ZERO {
+            self.flags &= !RUNNING;
+        } else if self.extended < EXTENSIONS {
+            self.extended = self.extended.wrapping_add(1);
+        } else if self.rate > p.floor {
+            self.rate = Rate::from_bits(self.rate.to_bits() >> 1).max(p.floor);
+            self.extended = 0;
+        } else {
+            // From here on one is as the other.
+            periods = now.since(end).get().checked_div(p.period(self.rate).get()).unwrap_or(0).wrapping_add(1);
+        }
+        self.period_end = end.after(Nanos::new(p.period(self.rate).get().wrapping_mul(periods)));
+    }
+}

@@ -1,0 +1,141 @@
+//! What the user sets, and what ACC computes with.
+
+use cc_core::math::divide;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Bytes, Nanos, Port, Rate};
+
+cc_core::settings! {
+    /// ACC at the sender. The slides name no parameter but the threshold on periods with UE marks; names, ranges and
+    /// values are this project's.
+    pub struct AccSettings {
+        /// Length of a period, as a share of the base round-trip time.
+        period: Percent, 100..=400, [];
+        /// A period is long enough for so many of the largest packets at the flow's rate.
+        period_packets: Count, 0..=64, [];
+        /// But no longer than so many base round-trip times.
+        longest_period: Count, 4..=16, [];
+        /// Periods in a row with UE marks before a victim is throttled.
+        ue_periods: Count, 1..=15, [];
+        /// Uncongested periods in a row with the gradual step, before the aggressive one.
+        gradual_periods: Count, 0..=15, [];
+        /// Gradual step, as a share of the line rate.
+        gradual_step: Per1024, 1..=1024, [];
+        /// Bound of the aggressive step, which otherwise doubles the rate, as a share of the line rate.
+        aggressive_bound: Per1024, 1..=1024, [];
+        /// Longest halt, in periods.
+        longest_halt: Count, 1..=255, [];
+        /// Floor, as a share of the line rate, but not below 1 Mb/s.
+        min_rate: Ppm, 1..=1_000_000, [];
+        /// 1: packets in excess are those sent in the last period and not acknowledged in this one, as the slides print it; 0: or those in flight beyond what the path holds, if these are more.
+        acc_literal: Count, 0..=1, [];
+    }
+}
+
+/// This project's reconstruction.
+pub const RECONSTRUCTION: AccSettings = AccSettings {
+    period: 150,
+    period_packets: 16,
+    longest_period: 8,
+    ue_periods: 3,
+    gradual_periods: 5,
+    gradual_step: 4,
+    aggressive_bound: 128,
+    longest_halt: 64,
+    min_rate: 1_000,
+    acc_literal: 0,
+};
+
+pub(super) const PRESETS: &[Preset<AccSettings>] = &[
+    Preset {
+        name: "reconstruction",
+        source: "none published: this project's values for the rules on the slides of ACC (NSDI 2024); not the paper's",
+        values: RECONSTRUCTION,
+    },
+    Preset {
+        name: "slides",
+        source: "as reconstruction, with the halt that the slides print: (Sent(i-1) - Ack(i)) / R(i)",
+        values: AccSettings { acc_literal: 1, ..RECONSTRUCTION },
+    },
+];
+
+/// The longest base round-trip time, in nanoseconds: with it, sixteen of the longest periods fit into a stamp.
+const LONGEST_RTT: u32 = 8_000_000;
+/// No halt is longer.
+pub(super) const LONGEST_HALT: Nanos = Nanos::new(1_000_000_000);
+
+/// Checked parameters. Made once for a port; all flows read the same.
+#[derive(Clone, Debug)]
+pub struct Params {
+    pub(super) line: Rate,
+    pub(super) floor: Rate,
+    pub(super) gradual_step: Rate,
+    pub(super) aggressive_bound: Rate,
+    pub(super) base_rtt: Nanos,
+    period: Nanos,
+    longest_period: Nanos,
+    /// What a period is long enough for.
+    period_bytes: Bytes,
+    longest_halt: u32,
+    pub(super) ue_periods: u8,
+    pub(super) gradual_periods: u8,
+    pub(super) is_literal: bool,
+}
+
+/// This many 1024ths of a rate, at most all of it; at least a raw step.
+#[expect(clippy::cast_possible_truncation, reason = "at most the rate")]
+const fn share(rate: Rate, per1024: u32) -> Rate {
+    let bits = (rate.to_bits() as u64).wrapping_mul(per1024 as u64) >> 10;
+    Rate::from_bits(if bits == 0 { 1 } else { bits as u32 })
+}
+
+impl Params {
+    /// Checks settings against the ranges of their fields, a port and each other.
+    ///
+    /// # Errors
+    ///
+    /// Names the setting that cannot be had on this port or beside another setting.
+    #[expect(clippy::cast_possible_truncation, reason = "bounded by the ranges of the settings and of the port")]
+    pub(super) fn new(settings: &AccSettings, port: &Port) -> Result<Self, ParamError> {
+        settings.in_range()?;
+        let (line, rtt) = (port.line_rate, port.base_rtt.get());
+        if !(1_000..=LONGEST_RTT).contains(&rtt) {
+            let expected = "needs a base round-trip time of the port from 1 us to 8 ms";
+            return Err(ParamError::Conflict { field: "period", expected });
+        }
+        let floor = divide(u64::from(line.to_bits()).wrapping_mul(settings.min_rate.into()), 1_000_000) as u32;
+        let floor = Rate::from_bits(floor).max(Rate::from_mbps(1));
+        if floor > line {
+            let expected = "needs a port of at least 1 Mb/s";
+            return Err(ParamError::Conflict { field: "min_rate", expected });
+        }
+        Ok(Self {
+            line,
+            floor,
+            gradual_step: share(line, settings.gradual_step),
+            aggressive_bound: share(line, settings.aggressive_bound),
+            base_rtt: port.base_rtt,
+            period: Nanos::new(divide(u64::from(rtt).wrapping_mul(settings.period.into()), 100) as u32),
+            longest_period: Nanos::new(rtt.wrapping_mul(settings.longest_period)),
+            period_bytes: Bytes::new(port.mtu.get().saturating_mul(settings.period_packets)),
+            longest_halt: settings.longest_halt,
+            ue_periods: settings.ue_periods as u8,
+            gradual_periods: settings.gradual_periods as u8,
+            is_literal: settings.acc_literal == 1,
+        })
+    }
+
+    /// T_p, the length of a period in which a flow sends at this rate.
+    #[inline]
+    pub(super) fn period(&self, rate: Rate) -> Nanos {
+        if rate.bytes_in(self.period) >= self.period_bytes {
+            return self.period;
+        }
+        rate.time_for(self.period_bytes).max(self.period).min(self.longest_period)
+    }
+
+    /// H_max, the longest halt at this rate.
+    #[inline]
+    pub(super) fn longest_halt(&self, rate: Rate) -> Nanos {
+        Nanos::new(self.period(rate).get().saturating_mul(self.longest_halt)).min(LONGEST_HALT)
+    }
+}

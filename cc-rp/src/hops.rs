@@ -1,0 +1,367 @@
+//! What in-band telemetry says of a path between two acknowledgements: the ground of HPCC and PowerTCP.
+//!
+//! A record by itself says little; two of the same port tell how busy its link was in between. A flow remembers the last
+//! record of each hop, 12 bytes, and [`Hops::compare`] measures the next against it.
+//!
+//! What no conclusion is drawn from:
+//! - the first telemetry of a flow, of another path, of another number of hops, or after a silence of four base round
+//!   trips: it is remembered, and nothing more;
+//! - a hop that shows less than 16 ns since its last record keeps the older one, so that the next acknowledgement spans both:
+//!   at 800 Gb/s packets come every 10 ns;
+//! - a hop whose clock shows more than twice the base round-trip time, or whose link would have carried a tenth more than
+//!   it can, is remembered anew. A record from before the one remembered is dropped;
+//! - a hop whose port says no speed, which is down, and telemetry that ran out of room.
+//!
+//! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds; links slower than 8 Gb/s count
+//! as ones of 8 Gb/s. One `divu` for each hop.
+
+use cc_core::math::{Reciprocal, divide};
+use cc_core::{Hop, IntLayout, IntStack, Nanos, Stamp};
+use core::num::NonZeroU32;
+
+/// Fraction bits of a share of a link or a path: one is 2^24, as in [`Rate`](cc_core::Rate).
+pub(crate) const FINE: u32 = 24;
+/// Shares end here: more says nothing more.
+const MOST: u32 = 16 << FINE;
+/// The shortest time between two records of a hop that is worth measuring, in nanoseconds.
+const SHORTEST: u32 = 16;
+
+/// The base round-trip time, and what is computed from it once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Base {
+    /// T in nanoseconds, at least 1 000 and at most 16 ms.
+    pub(crate) time: u32,
+    /// 2^(32 + `exponent`) / T, rounded up: 32 bits, the highest of them set, or one for T a power of two.
+    per_time: u32,
+    /// The binary logarithm of T, rounded down: 9 to 23.
+    exponent: u8,
+    /// Multiplier of the compact layout's units.
+    multi: u32,
+}
+
+impl Base {
+    /// The longest round-trip time that can be served: twice that still fits [`share_of_time`].
+    pub(crate) const LONGEST: u32 = 16_000_000;
+
+    /// T, which lies from 1 us to [`Base::LONGEST`]; `None` otherwise.
+    pub(crate) fn new(time: Nanos, multi: u32) -> Option<Self> {
+        let time = time.get();
+        if !(1_000..=Self::LONGEST).contains(&time) {
+            return None;
+        }
+        let exponent = time.ilog2();
+        let per_time = divide(1 << 32u32.wrapping_add(exponent), time).saturating_add(1);
+        let (per_time, exponent) = (u32::try_from(per_time).unwrap_or(u32::MAX), u8::try_from(exponent).ok()?);
+        Some(Self { time, per_time, exponent, multi })
+    }
+
+    /// `value / T` with `fine` fraction bits, which together with the logarithm of T are below 32.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "as the callers have it")]
+    fn per_trip(&self, value: u32, fine: u32) -> u32 {
+        let product = u64::from(value).wrapping_mul(u64::from(self.per_time));
+        // At most the low 32 bits are left out.
+        let shift = 32u32.wrapping_add(u32::from(self.exponent)).wrapping_sub(fine);
+        if shift >= 32 {
+            ((product >> 32) as u32).wrapping_shr(shift)
+        } else {
+            ((product >> 32) as u32).wrapping_shl(32u32.wrapping_sub(shift)) | (product as u32).wrapping_shr(shift)
+        }
+    }
+
+    /// `bytes / T` in bytes per nanosecond with 24 fraction bits, for what stays below 2^8.
+    #[inline(always)]
+    pub(crate) fn rate_of(&self, bytes: u32) -> u32 {
+        self.per_trip(bytes, 24)
+    }
+
+    /// `time / T` in 2^-32, for a time below T.
+    #[inline(always)]
+    pub(crate) fn part(&self, time: u32) -> u32 {
+        self.per_trip(time, 32)
+    }
+
+    /// The share of T that `bytes` take on a link, cut at 16.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "cut to 32 bits before")]
+    pub(crate) fn share_of_trip(&self, bytes: u32, per_byte: u32) -> u32 {
+        // Nanoseconds in 2^-8: up to 16.7 ms.
+        let time = u64::from(bytes).wrapping_mul(u64::from(per_byte)) >> 24;
+        let time = if time > u64::from(u32::MAX) { u32::MAX } else { time as u32 };
+        if time >> 12 >= self.time { MOST } else { self.per_trip(time, 16) }
+    }
+}
+
+/// Nanoseconds per byte in 2^-32 of links of 10, 25, 40, 50, 100, 200, 400, 800 and 1 600 Gb/s.
+const USUAL: [(u32, u32); 9] = [
+    (100_000, 343_597_384),
+    (400_000, 85_899_346),
+    (200_000, 171_798_692),
+    (25_000, 1_374_389_535),
+    (800_000, 42_949_673),
+    (40_000, 858_993_459),
+    (50_000, 687_194_767),
+    (10_000, 3_435_973_837),
+    (1_600_000, 21_474_836),
+];
+
+/// Nanoseconds per byte in 2^-32 of a link of so many Mb/s, not zero.
+#[inline(always)]
+pub(crate) fn per_byte(mbps: u32) -> u32 {
+    match USUAL.iter().find(|&&(usual, _)| usual == mbps) {
+        Some(&(_, per_byte)) => per_byte,
+        None => unusual(mbps),
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[expect(clippy::cast_possible_truncation, reason = "below 2^32 above 8 000 Mb/s")]
+fn unusual(mbps: u32) -> u32 {
+    match NonZeroU32::new(mbps) {
+        Some(speed) if mbps > 8_000 => {
+            // 8 000 2^32 / speed.
+            let reciprocal = Reciprocal::of(speed);
+            (u64::from(reciprocal.mantissa()).wrapping_mul(8_000) >> reciprocal.exponent()) as u32
+        }
+        _ => u32::MAX,
+    }
+}
+
+/// The share of `elapsed` nanoseconds, 16 to 2^25, that `bytes` take on a link, cut at 16.
+///
+/// Right to 2.5e-4 of a link up to 1.1 of it, and to 5e-4 of the share above. One `divu`.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "bounded by the tests before")]
+pub(crate) fn share_of_time(bytes: u32, per_byte: u32, elapsed: u32) -> u32 {
+    let time = u64::from(bytes).wrapping_mul(u64::from(per_byte));
+    let whole = (time >> 32) as u32;
+    // In units that leave the quotient 15 bits and the divisor at least eleven.
+    let coarse = if elapsed < 1 << 16 {
+        0
+    } else if elapsed < 1 << 21 {
+        5
+    } else {
+        10
+    };
+    let divisor = elapsed.wrapping_add((1 << coarse) >> 1) >> coarse;
+    if whole <= most(elapsed) {
+        ((time >> 17u32.wrapping_add(coarse)) as u32).checked_div(divisor).map_or(MOST, |share| share << 9)
+    } else if whole < elapsed << 4 {
+        ((time >> 21u32.wrapping_add(coarse)) as u32).checked_div(divisor).map_or(MOST, |share| share << 13).min(MOST)
+    } else {
+        MOST
+    }
+}
+
+/// The longest that what a link carried in `elapsed` can take it: 1 + 1/16 + 1/32 + 1/128 of that.
+#[inline(always)]
+const fn most(elapsed: u32) -> u32 {
+    elapsed.wrapping_add(elapsed >> 4).wrapping_add(elapsed >> 5).wrapping_add(elapsed >> 7)
+}
+
+/// The last record of a hop.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct Record {
+    clock: u32,
+    sent: u32,
+    queue: u32,
+}
+
+/// The last telemetry of a flow's path, of up to `N` hops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Hops<const N: usize> {
+    records: [Record; N],
+    /// When they came.
+    heard: Stamp,
+    /// The path in the low 12 bits, and a flag for the compact layout.
+    path: u16,
+    /// How many there are; none until something was heard.
+    count: u8,
+}
+
+/// In [`Hops::path`]: the layout is the compact one.
+const COMPACT: u16 = 1 << 15;
+
+/// One hop between two records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Interval {
+    /// Nanoseconds, at least 16 and at most 2 T.
+    pub(crate) elapsed: u32,
+    /// Nanoseconds per byte of the link in 2^-32.
+    pub(crate) per_byte: u32,
+    /// Bytes that the link carried, or those that came to its queue if so flagged.
+    pub(crate) bytes: u32,
+    /// The bytes came to the queue.
+    pub(crate) received: bool,
+    /// Bytes queued before and after.
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+}
+
+impl Interval {
+    /// The share of the link's time that so many bytes take.
+    #[inline(always)]
+    pub(crate) fn share(&self, bytes: u32) -> u32 {
+        share_of_time(bytes, self.per_byte, self.elapsed)
+    }
+}
+
+impl<const N: usize> Hops<N> {
+    /// Nothing heard yet.
+    pub(crate) const fn none(now: Stamp) -> Self {
+        Self { records: [Record { clock: 0, sent: 0, queue: 0 }; N], heard: now, path: 0, count: 0 }
+    }
+
+    /// Whether telemetry can be measured against what is remembered.
+    pub(crate) fn matches(&self, base: &Base, now: Stamp, int: &IntStack<'_>) -> bool {
+        self.count > 0
+            && self.count == int.len()
+            && self.path == key(int)
+            && now.since(self.heard).get() <= base.time.saturating_mul(4)
+    }
+
+    /// Forgets what is older than four round trips: the next telemetry is then as a flow's first, which it would be
+    /// taken for anyway.
+    pub(crate) fn age(&mut self, base: &Base, now: Stamp) {
+        if now.since(self.heard).get() > base.time.saturating_mul(4) {
+            *self = Self::none(self.heard);
+            self.heard = now;
+        }
+    }
+
+    /// Remembers telemetry without measuring it.
+    #[cold]
+    pub(crate) fn remember(&mut self, now: Stamp, int: &IntStack<'_>) {
+        *self = Self::none(now);
+        if usize::from(int.len()) > N {
+            return;
+        }
+        (self.path, self.count) = (key(int), int.len());
+        for (record, hop) in self.records.iter_mut().zip(int) {
+            *record = Record { clock: hop.clock, sent: hop.sent, queue: hop.queue };
+        }
+    }
+
+    /// Hands each hop that can be measured to `measure`, and remembers the new records. To be called when
+    /// [`Hops::matches`].
+    #[inline(always)]
+    pub(crate) fn compare(&mut self, base: &Base, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&Interval)) {
+        self.heard = now;
+        let layout = int.layout();
+        for (record, hop) in self.records.iter_mut().zip(int) {
+            let elapsed = layout.elapsed(record.clock, hop.clock);
+            if elapsed < SHORTEST || is_past(layout, elapsed) {
+                continue;
+            }
+            let last = core::mem::replace(record, Record { clock: hop.clock, sent: hop.sent, queue: hop.queue });
+            if elapsed > base.time << 1 || hop.mbps == 0 {
+                continue;
+            }
+            if let Some(interval) = interval(base, layout, elapsed, &last, &hop) {
+                measure(&interval);
+            }
+        }
+    }
+}
+
+/// What happened in between; `None` where the link would have carried more than it can.
+#[inline(always)]
+fn interval(base: &Base, layout: IntLayout, elapsed: u32, last: &Record, hop: &Hop) -> Option<Interval> {
+    let per_byte = per_byte(hop.mbps);
+    let bytes = layout.bytes_sent(last.sent, hop.sent, base.multi);
+    let received = hop.flags & Hop::RECEIVED != 0;
+    let time = (u64::from(bytes).wrapping_mul(u64::from(per_byte)) >> 32) as u32;
+    if time > most(elapsed) && !received {
+        return None;
+    }
+    let before = layout.bytes_queued(last.queue, base.multi);
+    let after = layout.bytes_queued(hop.queue, base.multi);
+    Some(Interval { elapsed, per_byte, bytes, received, before, after })
+}
+
+/// Whether a difference of clocks is that of an earlier record from a later one: more than half of the clock's range.
+#[inline(always)]
+const fn is_past(layout: IntLayout, elapsed: u32) -> bool {
+    match layout {
+        IntLayout::Wide => elapsed > u32::MAX >> 1,
+        IntLayout::Compact => elapsed > 0x00ff_ffff >> 1,
+    }
+}
+
+#[inline(always)]
+fn key(int: &IntStack<'_>) -> u16 {
+    let layout = if int.layout() == IntLayout::Compact { COMPACT } else { 0 };
+    int.path() | layout
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    proptest! {
+        #[test]
+        fn shares_of_time_are_right_to_a_four_thousandth(
+            mbps in 8_001..2_000_000_u32,
+            elapsed in 16..1_u32 << 25,
+            share in 0..20_000_u32,
+        ) {
+            let bytes = (f64::from(mbps) / 8e3 * f64::from(elapsed) * f64::from(share) / 1e3).min(4e9) as u32;
+            let exact = (f64::from(bytes) * 8e3 / f64::from(mbps) / f64::from(elapsed)).min(16.0);
+            let found = f64::from(share_of_time(bytes, per_byte(mbps), elapsed)) / f64::from(1 << FINE);
+            prop_assert!((found - exact).abs() < 3e-4 + exact * 5e-4, "{found} for {exact}");
+        }
+
+        #[test]
+        fn shares_of_a_trip_are_right_to_a_thousandth(mbps in 8_001..2_000_000_u32, time in 1_000..16_000_000_u32, bytes: u32) {
+            let base = Base::new(Nanos::new(time), 1).unwrap();
+            let exact = (f64::from(bytes) * 8e3 / f64::from(mbps)).min(f64::from(1 << 24)) / f64::from(time);
+            let found = f64::from(base.share_of_trip(bytes, per_byte(mbps))) / f64::from(1 << FINE);
+            prop_assert!((found - exact.min(16.0)).abs() <= exact * 1e-3 + 1e-5, "{found} for {exact}");
+        }
+    }
+
+    /// B1: the compact layout's clock wraps after 16.8 ms, so that 20 ms look like 3.2, and 16.78 like 3 us.
+    #[test]
+    fn b1_records_far_apart_are_not_taken_for_near_ones() {
+        let base = Base::new(Nanos::new(12_000), 1).unwrap();
+        for gap in [16_780_000_u32, 20_000_000, 49_000] {
+            let record =
+                |at: u32| Hop { mbps: 100_000, flags: 0, clock: at & 0x00ff_ffff, sent: at >> 4 & 0xf_ffff, queue: 1 };
+            let (first, second) = (record(1_000).to_compact().unwrap(), record(1_000 + gap).to_compact().unwrap());
+            fn stack(bytes: &[u8; 8]) -> IntStack<'_> {
+                IntStack::new(IntLayout::Compact, 1, 1, bytes).unwrap()
+            }
+            let mut hops = Hops::<5>::none(Stamp::from_bits(0));
+            hops.remember(Stamp::from_bits(1_000), &stack(&first));
+            let now = Stamp::from_bits(1_000 + gap);
+            assert!(!hops.matches(&base, now, &stack(&second)), "{gap}");
+        }
+    }
+
+    #[test]
+    fn records_that_are_too_near_old_late_or_impossible_are_not_measured() {
+        let base = Base::new(Nanos::new(12_000), 1).unwrap();
+        let hop = |clock: u32, sent: u32, mbps: u32| Hop { mbps, flags: 0, clock, sent: sent / 64, queue: 0 }.to_wide();
+        fn stack(bytes: &[u8; 16]) -> IntStack<'_> {
+            IntStack::new(IntLayout::Wide, 1, 1, bytes).unwrap()
+        }
+        let measured = |next: [u8; 16]| {
+            let mut hops = Hops::<5>::none(Stamp::from_bits(0));
+            hops.remember(Stamp::from_bits(0), &stack(&hop(100_000, 0, 100_000)));
+            let mut seen = Vec::new();
+            hops.compare(&base, Stamp::from_bits(10), &stack(&next), |interval| seen.push(interval.elapsed));
+            (seen, hops.records[0].clock)
+        };
+        assert_eq!(measured(hop(108_000, 64_000, 100_000)), (std::vec![8_000], 108_000));
+        assert_eq!(measured(hop(100_015, 64, 100_000)), (std::vec![], 100_000), "15 ns");
+        assert_eq!(measured(hop(99_000, 0, 100_000)), (std::vec![], 100_000), "older");
+        assert_eq!(measured(hop(124_001, 64_000, 100_000)), (std::vec![], 124_001), "more than 2 T");
+        assert_eq!(measured(hop(108_000, 115_200, 100_000)), (std::vec![], 108_000), "more than the link carries");
+        assert_eq!(measured(hop(108_000, 64_000, 0)), (std::vec![], 108_000), "down");
+    }
+}

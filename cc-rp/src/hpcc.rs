@@ -1,0 +1,321 @@
+//! HPCC at the sender.
+//!
+//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1, whose names stand beside the
+//! code. Each acknowledgement brings what every switch on the way saw; the busiest link tells how much the flow may have
+//! in flight:
+//!
+//! ```text
+//! u  = min(qlen, L.qlen) / (B T) + (txBytes - L.txBytes) / (dt B)     of the hop where it is largest, tau = dt there
+//! U  = (1 - tau / T) U + (tau / T) u                                 tau at most T
+//! W  = Wc / (U / eta) + W_AI      when U >= eta or incStage >= maxStage
+//! W  = Wc + W_AI                  otherwise, and incStage counts
+//! Wc = W                          once a round trip: when what was sent at the last such update is acknowledged
+//! R  = W / T
+//! ```
+//!
+//! Choices where the paper is silent or its public code differs:
+//! - U begins at eta, so that the first update is W_AI and no more; W never exceeds W_init = B_nic T;
+//! - what is measured and what is not: see [`hops`](crate::hops). Where no hop can be, nothing changes, and Wc neither;
+//! - an acknowledgement behind the latest is old, and one ahead of what was sent is another flow's: neither is used;
+//! - the sequence number of the last update is valid or not, by a flag: zero is a number as any other. One that lies more than
+//!   2^22 packets from the acknowledgement is no longer comparable, and counts as acknowledged;
+//! - a NACK takes that number back with the next to be sent, so that updates go on after go-back-N;
+//! - eta is rounded to a multiple of 2^-16, so that U = eta gives W = Wc + W_AI exactly;
+//! - the least window is what the least rate sends in T; the window told to the rate limiter is a packet at least.
+//!
+//! `HOPS` is the longest path, and sizes the state: 12 bytes each. Telemetry of a longer one is not used.
+//!
+//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+
+mod parameters;
+#[cfg(test)]
+mod tests;
+
+pub use parameters::{DRAFT, HPCC_SIM, HpccSettings, LSCC, Params};
+
+use crate::hops::{Base, FINE, Hops, Interval};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Bytes, Nanos, Port, Psn};
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Hpcc<const HOPS: usize> {
+    /// L.
+    last: Hops<HOPS>,
+    /// W, in bytes.
+    window: u32,
+    /// W^c, in bytes.
+    reference: u32,
+    /// U, one being 2^24.
+    utilisation: u32,
+    /// The last packet sent.
+    sent: Psn,
+    /// The last packet acknowledged.
+    acked: Psn,
+    /// The last packet sent at the last update of the reference window.
+    updated: Psn,
+    /// incStage.
+    stage: u8,
+    flags: u8,
+}
+
+/// With room for five hops.
+pub type Hpcc5 = Hpcc<5>;
+
+/// `sent` is known.
+const SENT: u8 = 1;
+/// `acked` is known.
+const ACKED: u8 = 1 << 1;
+/// `updated` is known.
+const UPDATED: u8 = 1 << 2;
+/// Farther apart than this, two sequence numbers say nothing of each other.
+const FAR: u32 = 1 << 22;
+/// U is never below this: 2^-8.
+const LEAST: u32 = 1 << (FINE - 8);
+
+/// What an acknowledgement is good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.
+    Nothing,
+    /// Its telemetry has nothing to be compared with.
+    Remember,
+    /// It updates W.
+    Window,
+    /// It updates W and Wc.
+    Reference,
+}
+
+impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
+    type Settings = HpccSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "hpcc";
+    const PRESETS: &'static [Preset<HpccSettings>] = parameters::PRESETS;
+    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::INT;
+    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, sent: the packet counts as in flight",
+        "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
+        "any, ACK whose telemetry has nothing to be compared with: it is remembered",
+        "before a round trip is over, ACK: W follows U from Wc",
+        "a round trip over, ACK, U below eta and stages left: W = Wc + W_AI, which is the new Wc",
+        "a round trip over, ACK, U at eta or no stage left: W = Wc eta / U + W_AI, which is the new Wc",
+        "any, NACK: what is sent again is no longer in flight",
+        "any, wake: telemetry too old to compare with is forgotten",
+    ];
+
+    fn check(settings: &HpccSettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        match event {
+            Event::Sent { .. } => 0,
+            Event::Ack(ack) => match self.use_of(cx, ack) {
+                Use::Nothing => 1,
+                Use::Remember => 2,
+                Use::Window => 3,
+                Use::Reference => {
+                    let mut flow = *self;
+                    flow.measure(cx, ack);
+                    if flow.must_cut(cx.params) { 5 } else { 4 }
+                }
+            },
+            Event::Nack { .. } => 6,
+            _ => 7,
+        }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        let p = cx.params;
+        Self {
+            last: Hops::none(cx.now.stamp()),
+            window: p.first_window,
+            reference: p.first_window,
+            utilisation: p.eta,
+            sent: Psn::new(0),
+            acked: Psn::new(0),
+            updated: Psn::new(0),
+            stage: 0,
+            flags: 0,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        match event {
+            Event::Sent { psn, .. } => {
+                self.sent = *psn;
+                self.flags |= SENT;
+            }
+            Event::Ack(ack) => self.acknowledged(cx, ack),
+            Event::Nack { psn } => self.rewind(*psn),
+            _ => self.last.age(&cx.params.base, cx.now.stamp()),
+        }
+        self.decision(cx.params)
+    }
+}
+
+impl<const HOPS: usize> Hpcc<HOPS> {
+    /// W, in bytes.
+    pub const fn window(&self) -> Bytes {
+        Bytes::new(self.window)
+    }
+
+    /// W^c, in bytes.
+    pub const fn reference(&self) -> Bytes {
+        Bytes::new(self.reference)
+    }
+
+    /// U, one being 2^24; at most 16.
+    pub const fn utilisation(&self) -> u32 {
+        self.utilisation
+    }
+
+    /// incStage.
+    pub const fn stage(&self) -> u8 {
+        self.stage
+    }
+
+    #[inline(always)]
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline(always)]
+    fn decision(&self, p: &Params) -> Decision {
+        let window = Bytes::new(self.window.max(p.mtu));
+        Decision { rate: p.rate(self.window), window, hold: Nanos::ZERO, wake_in: Nanos::MAX }
+    }
+
+    /// NewAck.
+    #[inline(always)]
+    fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) {
+        let what = self.use_of(cx, ack);
+        if what == Use::Nothing {
+            return;
+        }
+        (self.acked, self.flags) = (ack.psn, self.flags | ACKED);
+        if what == Use::Remember {
+            self.last.remember(cx.now.stamp(), &ack.int);
+            if !self.has(UPDATED) {
+                self.update_later();
+            }
+        } else if self.measure(cx, ack) {
+            self.compute_wind(cx.params, what == Use::Reference);
+        }
+    }
+
+    #[inline(always)]
+    fn use_of(&self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Use {
+        let old = self.has(ACKED) && self.acked.is_after(ack.psn);
+        let unsent = self.has(SENT) && ack.psn.is_after(self.sent);
+        if ack.int.is_empty() || old || unsent {
+            Use::Nothing
+        } else if !self.last.matches(&cx.params.base, cx.now.stamp(), &ack.int) {
+            Use::Remember
+        } else if self.is_over(ack.psn) {
+            Use::Reference
+        } else {
+            Use::Window
+        }
+    }
+
+    /// Whether this acknowledges what was sent at the last update.
+    #[inline(always)]
+    fn is_over(&self, psn: Psn) -> bool {
+        !self.has(UPDATED) || psn.is_after(self.updated) || self.updated.since(psn) > FAR
+    }
+
+    /// MeasureInflight; `false` when nothing could be measured.
+    #[inline(always)]
+    fn measure(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> bool {
+        let base = &cx.params.base;
+        let (mut most, mut tau) = (0, 0);
+        self.last.compare(base, cx.now.stamp(), &ack.int, |hop: &Interval| {
+            let queued = base.share_of_trip(hop.before.min(hop.after), hop.per_byte);
+            let busy = queued.wrapping_add(hop.share(hop.bytes));
+            if tau == 0 || busy > most {
+                (most, tau) = (busy, hop.elapsed);
+            }
+        });
+        if tau > 0 {
+            self.utilisation = smooth(base, self.utilisation, most.min(16 << FINE), tau).max(LEAST);
+        }
+        tau > 0
+    }
+
+    #[inline(always)]
+    const fn must_cut(&self, p: &Params) -> bool {
+        self.utilisation >= p.eta || self.stage >= p.max_stage
+    }
+
+    /// ComputeWind.
+    #[inline(always)]
+    fn compute_wind(&mut self, p: &Params, update: bool) {
+        let cut = self.must_cut(p);
+        let from = if cut { divided(self.reference, p.eta, self.utilisation) } else { self.reference };
+        self.window = from.saturating_add(p.step).clamp(p.least_window, p.first_window);
+        if update {
+            self.stage = if cut { 0 } else { self.stage.saturating_add(1) };
+            self.reference = self.window;
+            self.update_later();
+        }
+    }
+
+    /// The next update of the reference window is due when what was sent by now is acknowledged.
+    #[inline(always)]
+    const fn update_later(&mut self) {
+        self.updated = self.sent;
+        if self.has(SENT) {
+            self.flags |= UPDATED;
+        }
+    }
+
+    /// Go-back-N: packets from `psn` on are sent again.
+    #[cold]
+    fn rewind(&mut self, psn: Psn) {
+        let before = psn.plus(0x00ff_ffff);
+        if self.has(SENT) && self.sent.is_after(before) {
+            self.sent = before;
+        }
+        if self.has(UPDATED) && self.updated.is_after(before) {
+            self.updated = before;
+        }
+    }
+}
+
+/// `old (1 - tau / T) + new tau / T`, tau being cut to T.
+#[inline(always)]
+pub(crate) fn smooth(base: &Base, old: u32, new: u32, tau: u32) -> u32 {
+    if tau >= base.time {
+        return new;
+    }
+    let weight = u64::from(base.part(tau));
+    let kept = (1_u64 << 32).wrapping_sub(weight);
+    ((u64::from(old).wrapping_mul(kept)).wrapping_add(u64::from(new).wrapping_mul(weight)) >> 32) as u32
+}
+
+/// `window part / whole` for shares with 24 fraction bits: `part` at most 2^24 and a multiple of 2^8, `whole` from 2^16 to
+/// 2^28. Right to 7e-4, and exact for equal shares. One `divu`.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a window of 30 bits by a factor of 2^8 at most, cut to 32 bits")]
+pub(crate) fn divided(window: u32, part: u32, whole: u32) -> u32 {
+    // 16 fraction bits in either case. Rounded up by way of the value below, for one in full would not fit.
+    let factor = if whole >= 1 << 20 {
+        part.wrapping_shl(8).wrapping_sub(1).checked_div(whole >> 8).map(|below| below.wrapping_add(1))
+    } else {
+        part.wrapping_shl(4).checked_div(whole >> 4).map(|coarse| coarse << 8)
+    };
+    let product = u64::from(window).wrapping_mul(u64::from(factor.unwrap_or(u32::MAX))) >> 16;
+    if product > u64::from(u32::MAX) { u32::MAX } else { product as u32 }
+}

@@ -1,0 +1,109 @@
+//! What the user sets, and what HPCC computes with.
+
+use crate::hops::Base;
+use cc_core::math::divide;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Nanos, Port, Rate};
+
+cc_core::settings! {
+    /// HPCC, by the names of its paper; the aliases are those of the public simulator's configuration.
+    pub struct HpccSettings {
+        /// The utilisation aimed at (eta).
+        eta: Ppm, 500_000..=1_000_000, ["U_TARGET"];
+        /// Additive steps before a multiplicative one must follow (maxStage).
+        max_stage: Count, 0..=255, ["MI_THRESH"];
+        /// T, the base round-trip time of the network; 0 is the port's.
+        base_rtt: Nanos, 0..=16_000_000, ["T"];
+        /// W_AI as a rate: what a round trip adds, over T.
+        rate_ai: Mbps, 1..=1_600_000, ["RATE_AI"];
+        /// The least rate.
+        min_rate: Mbps, 1..=1_600_000, ["MIN_RATE"];
+        /// Multiplier of the units of compact telemetry, as the switches have it.
+        int_multi: Count, 1..=64, ["INT_MULTI"];
+    }
+}
+
+/// The public simulator's defaults and those of the algorithm's draft.
+pub const DRAFT: HpccSettings =
+    HpccSettings { eta: 950_000, max_stage: 5, base_rtt: 0, rate_ai: 50, min_rate: 100, int_multi: 1 };
+
+/// HPCC's evaluation, by its simulator's run.py.
+pub const HPCC_SIM: HpccSettings =
+    HpccSettings { eta: 950_000, max_stage: 0, base_rtt: 13_000, rate_ai: 50, min_rate: 1_000, int_multi: 1 };
+
+/// The comparison in LSCC.
+pub const LSCC: HpccSettings =
+    HpccSettings { eta: 950_000, max_stage: 5, base_rtt: 0, rate_ai: 500, min_rate: 100, int_multi: 1 };
+
+pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
+    Preset {
+        name: "draft",
+        source: "draft-miao-ccwg-hpcc, and the configuration of inet-tub/ns3-datacenter: eta 95 %, maxStage 5, 50 Mb/s \
+                 up, floor 100 Mb/s",
+        values: DRAFT,
+    },
+    Preset {
+        name: "hpcc_sim",
+        source: "HPCC's public simulator, simulation/run.py for 100 Gb/s: T 13 us, no additive stages, floor 1 Gb/s",
+        values: HPCC_SIM,
+    },
+    Preset { name: "lscc", source: "LSCC IV-C: eta 95 %, W_AI = 500 MBps, read as a rate of 500 Mb/s", values: LSCC },
+];
+
+/// Checked parameters. Made once for a port; all flows read the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    pub(crate) base: Base,
+    /// With 24 fraction bits, the lowest eight of them zero.
+    pub(crate) eta: u32,
+    pub(crate) max_stage: u8,
+    /// W_init: what the port carries in T.
+    pub(crate) first_window: u32,
+    /// W_AI.
+    pub(crate) step: u32,
+    pub(crate) least_window: u32,
+    pub(crate) floor: Rate,
+    pub(crate) line: Rate,
+    pub(crate) mtu: u32,
+}
+
+impl Params {
+    pub(super) fn new(settings: &HpccSettings, port: &Port) -> Result<Self, ParamError> {
+        settings.in_range()?;
+        let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
+        let time = if settings.base_rtt == 0 { port.base_rtt } else { Nanos::new(settings.base_rtt) };
+        let Some(base) = Base::new(time, settings.int_multi) else {
+            return conflict("base_rtt", "must be from 1 us to 16 ms; 0 takes the port's");
+        };
+        if !settings.int_multi.is_power_of_two() {
+            return conflict("int_multi", "must be a power of two");
+        }
+        let (line, floor) = (port.line_rate, Rate::from_mbps(settings.min_rate));
+        if floor > line {
+            return conflict("min_rate", "must be at most the speed of the port");
+        }
+        let first_window = line.bytes_in(time).get();
+        if first_window > 1 << 30 {
+            return conflict("base_rtt", "the port must carry at most 1 GiB in it");
+        }
+        // 24 fraction bits, of a value of at most 1.
+        let eta = divide(u64::from(settings.eta) << 24, 1_000_000);
+        Ok(Self {
+            base,
+            eta: (u32::try_from(eta).unwrap_or(1 << 24).wrapping_add(128)) & !0xff,
+            max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
+            first_window,
+            step: Rate::from_mbps(settings.rate_ai).bytes_in(time).get().max(1),
+            least_window: floor.bytes_in(time).get().saturating_add(1).min(first_window),
+            floor,
+            line,
+            mtu: port.mtu.get(),
+        })
+    }
+
+    /// R = W / T, within the port's rates.
+    #[inline(always)]
+    pub(crate) fn rate(&self, window: u32) -> Rate {
+        Rate::from_bits(self.base.rate_of(window)).max(self.floor).min(self.line)
+    }
+}

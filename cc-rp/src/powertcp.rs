@@ -1,0 +1,304 @@
+//! PowerTCP with in-band telemetry at the sender.
+//!
+//! Vamsi Addanki, Oliver Michel, Stefan Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI
+//! 2022, Algorithm 1. A link's power is what it is asked to carry (current) times what is on its way (voltage); over what
+//! it can hold of both, it says how far a window is from right, before the queue does:
+//!
+//! ```text
+//! lambda  = (qlen - prev.qlen + txBytes - prev.txBytes) / dt, not below zero     current, of each hop
+//! nu      = qlen + B tau                                                        voltage
+//! G       = lambda nu / (B^2 tau), at its largest                               normalised power
+//! Gamma   = (Gamma (tau - dt) + G dt) / tau                                     smoothed, dt at most tau
+//! cwnd    = gamma (cwnd_old / Gamma + beta) + (1 - gamma) cwnd                   at most B_nic tau
+//! rate    = cwnd / tau
+//! cwnd_old                                                                     cwnd a round trip ago
+//! ```
+//!
+//! Choices where the paper is silent:
+//! - what is measured and what is not: see [`hops`](crate::hops). Where no hop can be, nothing changes;
+//! - G is `(lambda / B) (1 + qlen / (B tau))`, two shares multiplied, so that no square of a speed is ever formed; each is cut
+//!   at 16 and so is G, and G is at least 2^-10, as in the authors' Linux module;
+//! - the first smoothed power is the first sample;
+//! - where telemetry counts bytes that came to the queue ([`Hop::RECEIVED`](cc_core::Hop::RECEIVED)), they are the current
+//!   themselves;
+//! - `cwnd_old` is one value, taken over when what was sent at the last time is acknowledged, after that acknowledgement's
+//!   update (UPDATEOLD): a flow needs no memory for each packet in flight;
+//! - acknowledgements behind the latest, or ahead of what was sent, are not used; a NACK takes the mark of the round trip back;
+//! - the least window is what the least rate sends in a round trip; the window told to the rate limiter is a packet at least.
+//!
+//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+
+mod parameters;
+#[cfg(test)]
+mod tests;
+
+pub use parameters::{LINUX, PAPER, Params, PowerTcpSettings};
+
+pub(crate) use parameters::PRESETS;
+
+use crate::hops::{FINE, Hops, Interval};
+use crate::hpcc::{divided, smooth};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{ParamError, Preset};
+use cc_core::{Bytes, Nanos, Port, Psn};
+
+/// The window's half of the state: what is the same with telemetry and with delays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Window {
+    /// cwnd, in bytes.
+    pub(crate) now: u32,
+    /// cwnd_old, in bytes.
+    pub(crate) old: u32,
+    /// Gamma, one being 2^24; zero before the first sample, which no power is.
+    pub(crate) power: u32,
+    /// The last packet sent.
+    sent: Psn,
+    /// The last packet sent when `old` was taken over.
+    mark: Psn,
+}
+
+/// Power is never below this: 2^-10.
+const LEAST: u32 = 1 << (FINE - 10);
+/// Power ends here.
+const MOST: u32 = 16 << FINE;
+/// Farther apart than this, two sequence numbers say nothing of each other.
+const FAR: u32 = 1 << 22;
+
+impl Window {
+    pub(crate) fn open(p: &Params) -> Self {
+        Self { now: p.most_window, old: p.most_window, power: 0, sent: Psn::new(0), mark: Psn::new(0) }
+    }
+
+    /// cwnd.
+    pub const fn bytes(&self) -> Bytes {
+        Bytes::new(self.now)
+    }
+
+    /// cwnd_old.
+    pub const fn old(&self) -> Bytes {
+        Bytes::new(self.old)
+    }
+
+    /// Gamma, one being 2^24; `None` before the first sample.
+    pub fn power(&self) -> Option<u32> {
+        (self.power != 0).then_some(self.power)
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(&self, p: &Params) -> Decision {
+        let window = Bytes::new(self.now.max(p.mtu));
+        Decision { rate: p.rate(self.now), window, hold: Nanos::ZERO, wake_in: Nanos::MAX }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn sent(&mut self, psn: Psn) {
+        self.sent = psn;
+    }
+
+    /// Whether an acknowledgement is of something that was not sent.
+    #[inline(always)]
+    pub(crate) fn is_ahead(&self, psn: Psn) -> bool {
+        psn.is_after(self.sent)
+    }
+
+    /// Whether this acknowledges what was sent when `old` was taken over.
+    #[inline(always)]
+    pub(crate) fn is_over(&self, psn: Psn) -> bool {
+        psn.is_after(self.mark) || self.mark.since(psn) > FAR
+    }
+
+    /// The round trip begins anew with what has been sent.
+    #[inline(always)]
+    pub(crate) const fn begin_trip(&mut self) {
+        self.mark = self.sent;
+    }
+
+    /// Smooths the power G that was measured over `time`, and updates the window by it.
+    #[inline(always)]
+    pub(crate) fn update(&mut self, p: &Params, power: u32, time: u32) {
+        let power = power.clamp(LEAST, MOST);
+        let smoothed = if self.power == 0 { power } else { smooth(&p.base, self.power, power, time) };
+        self.power = smoothed.max(LEAST);
+        let called = divided(self.old, 1 << FINE, self.power).min(p.most_window << 1).saturating_add(p.beta);
+        let gained = i64::from(called).wrapping_sub(self.now.into()).wrapping_mul(p.gamma.into()) >> 16;
+        let window = u32::try_from(i64::from(self.now).wrapping_add(gained)).unwrap_or(0);
+        self.now = window.clamp(p.least_window, p.most_window);
+    }
+
+    /// UPDATEOLD, behind the update that an acknowledgement brought.
+    #[inline(always)]
+    pub(crate) fn update_old(&mut self, psn: Psn) {
+        if self.is_over(psn) {
+            self.old = self.now;
+            self.begin_trip();
+        }
+    }
+
+    /// Go-back-N: packets from `psn` on are sent again.
+    #[cold]
+    pub(crate) fn rewind(&mut self, psn: Psn) {
+        let before = psn.plus(0x00ff_ffff);
+        for mark in [&mut self.sent, &mut self.mark] {
+            if mark.is_after(before) {
+                *mark = before;
+            }
+        }
+    }
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct PowerTcp<const HOPS: usize> {
+    /// prevInt.
+    last: Hops<HOPS>,
+    window: Window,
+    /// The last packet acknowledged.
+    acked: Psn,
+    /// Something was sent, so that sequence numbers mean something; something was acknowledged.
+    has_sent: bool,
+    has_acked: bool,
+}
+
+/// With room for five hops.
+pub type PowerTcp5 = PowerTcp<5>;
+
+/// What an acknowledgement is good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.
+    Nothing,
+    /// Its telemetry has nothing to be compared with.
+    Remember,
+    /// It updates the window.
+    Window,
+}
+
+impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
+    type Settings = PowerTcpSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "powertcp";
+    const PRESETS: &'static [Preset<PowerTcpSettings>] = PRESETS;
+    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::INT;
+    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, sent: the packet counts as in flight",
+        "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
+        "any, ACK whose telemetry has nothing to be compared with: it is remembered",
+        "no power yet, ACK: the power is the sample, the window follows",
+        "before a round trip is over, ACK: the window follows the smoothed power from cwnd_old",
+        "a round trip over, ACK: likewise, and cwnd becomes cwnd_old",
+        "any, NACK: what is sent again is no longer in flight",
+        "any, wake: telemetry too old to compare with is forgotten",
+    ];
+
+    fn check(settings: &PowerTcpSettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        match event {
+            Event::Sent { .. } => 0,
+            Event::Ack(ack) => match self.use_of(cx, ack) {
+                Use::Nothing => 1,
+                Use::Remember => 2,
+                Use::Window if self.window.power().is_none() => 3,
+                Use::Window if !self.window.is_over(ack.psn) => 4,
+                Use::Window => 5,
+            },
+            Event::Nack { .. } => 6,
+            _ => 7,
+        }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        Self {
+            last: Hops::none(cx.now.stamp()),
+            window: Window::open(cx.params),
+            acked: Psn::new(0),
+            has_sent: false,
+            has_acked: false,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        match event {
+            Event::Sent { psn, .. } => {
+                self.window.sent(*psn);
+                if !self.has_sent {
+                    self.has_sent = true;
+                    self.window.begin_trip();
+                }
+            }
+            Event::Ack(ack) => self.acknowledged(cx, ack),
+            Event::Nack { psn } if self.has_sent => self.window.rewind(*psn),
+            Event::Nack { .. } => {}
+            _ => self.last.age(&cx.params.base, cx.now.stamp()),
+        }
+        self.window.decision(cx.params)
+    }
+}
+
+impl<const HOPS: usize> PowerTcp<HOPS> {
+    /// Window and power.
+    pub const fn window(&self) -> &Window {
+        &self.window
+    }
+
+    #[inline(always)]
+    fn use_of(&self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Use {
+        let old = self.has_acked && self.acked.is_after(ack.psn);
+        if ack.int.is_empty() || old || !self.has_sent || self.window.is_ahead(ack.psn) {
+            Use::Nothing
+        } else if self.last.matches(&cx.params.base, cx.now.stamp(), &ack.int) {
+            Use::Window
+        } else {
+            Use::Remember
+        }
+    }
+
+    /// NEWACK.
+    #[inline(always)]
+    fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) {
+        let what = self.use_of(cx, ack);
+        if what == Use::Nothing {
+            return;
+        }
+        (self.acked, self.has_acked) = (ack.psn, true);
+        if what == Use::Remember {
+            self.last.remember(cx.now.stamp(), &ack.int);
+        } else if let Some((power, time)) = self.norm_power(cx, ack) {
+            self.window.update(cx.params, power, time);
+            self.window.update_old(ack.psn);
+        }
+    }
+
+    /// NORMPOWER: the largest G and its dt.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "cut to 16")]
+    fn norm_power(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Option<(u32, u32)> {
+        let base = &cx.params.base;
+        let mut most = None;
+        self.last.compare(base, cx.now.stamp(), &ack.int, |hop: &Interval| {
+            let grown =
+                if hop.received { hop.bytes } else { hop.bytes.saturating_add(hop.after).saturating_sub(hop.before) };
+            let current = hop.share(grown);
+            let voltage = base.share_of_trip(hop.after, hop.per_byte).wrapping_add(1 << FINE);
+            let power = u64::from(current).wrapping_mul(u64::from(voltage)) >> FINE;
+            let power = if power > u64::from(MOST) { MOST } else { power as u32 };
+            if most.is_none_or(|(most, _)| power > most) {
+                most = Some((power, hop.elapsed));
+            }
+        });
+        most
+    }
+}

@@ -1,0 +1,329 @@
+//! Equations 1 to 10 of DCQCN in section II-B of "DCQCN+" (ICNP 2018), and what the firmware and two simulators make of
+//! them, in double precision. Every tick and every expiry happens by itself, at its time. Rates in Mb/s, times in
+//! nanoseconds.
+//!
+//! Behind them, what compares a machine with them.
+
+use super::agreement::{Agreement, Dice};
+use cc_core::Rate;
+use cc_rp::dcqcn::{Dcqcn, Params};
+
+/// The last bit of a rate, in Mb/s.
+pub const BIT: f64 = 1_000.0 / (1 << 21) as f64;
+
+pub fn mbps(rate: Rate) -> f64 {
+    f64::from(rate.to_bits()) * BIT
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Constants {
+    pub line: f64,
+    pub floor: f64,
+    pub g: f64,
+    pub alpha_at_first: f64,
+    pub alpha_period: u64,
+    /// Ten-bit alpha that changes on ticks, and cuts on ticks of this period.
+    pub cut_period: Option<u64>,
+    pub k: u64,
+    pub b: Option<u64>,
+    pub fast_rounds: u32,
+    pub r_ai: f64,
+    pub r_hai: f64,
+    pub least_left: f64,
+    pub target_follows: bool,
+    pub target_follows_after_time: bool,
+    pub alpha_before_cut: bool,
+    /// One additive step, and then the same hyper step for ever.
+    pub hyper_at_once: bool,
+    /// The hyper index counts from one where the paper counts from zero, and a far target drops to an eighth.
+    pub as_ns3: bool,
+    pub stays_limited: bool,
+    pub first_raises_alpha: bool,
+    pub undetermined_raises_alpha: bool,
+}
+
+/// Alpha as it was last raised, or in 1024ths as it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Alpha {
+    Real { value: f64, raised: u64 },
+    TenBits { value: u32, next_tick: u64, notified: bool, next_cut: u64, cut: bool },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    pub limited: bool,
+    pub r_c: f64,
+    pub r_t: f64,
+    pub alpha: Alpha,
+    pub timer: u64,
+    pub bytes: u64,
+    pub time_stage: u32,
+    pub byte_stage: u32,
+    /// Increases since the last event.
+    pub rounds: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Happening {
+    Nothing,
+    Notification,
+    /// Of TCD: marks that tell of pauses, not of congestion.
+    Undetermined,
+    Sent(u64),
+}
+
+impl Flow {
+    pub fn new(c: &Constants) -> Self {
+        let alpha = Alpha::Real { value: c.alpha_at_first, raised: 0 };
+        let (timer, bytes, time_stage, byte_stage) = (0, 0, 0, 0);
+        Self { limited: false, r_c: c.line, r_t: c.line, alpha, timer, bytes, time_stage, byte_stage, rounds: 0 }
+    }
+
+    pub fn happen(&mut self, c: &Constants, now: u64, what: Happening) {
+        self.rounds = 0;
+        while self.limited {
+            let due = match self.alpha {
+                Alpha::TenBits { next_tick, next_cut, .. } => self.timer.min(next_tick).min(next_cut),
+                Alpha::Real { .. } => self.timer,
+            };
+            if due > now {
+                break;
+            }
+            if due == self.timer {
+                self.timer += c.k;
+                self.time_stage += 1;
+                self.increase(c);
+            } else {
+                self.tick(c, due);
+            }
+        }
+        match what {
+            Happening::Notification => self.notify(c, now),
+            Happening::Undetermined if self.limited => self.stop_climbing(c, now),
+            Happening::Sent(bytes) => self.send(c, bytes),
+            Happening::Undetermined | Happening::Nothing => {}
+        }
+    }
+
+    fn send(&mut self, c: &Constants, bytes: u64) {
+        let Some(b) = c.b.filter(|_| self.limited) else { return };
+        self.bytes += bytes;
+        while self.limited && self.bytes >= b {
+            self.bytes -= b;
+            self.byte_stage += 1;
+            self.increase(c);
+        }
+    }
+
+    fn tick(&mut self, c: &Constants, due: u64) {
+        let Alpha::TenBits { mut value, mut next_tick, mut notified, mut next_cut, mut cut } = self.alpha else {
+            return;
+        };
+        let mut cuts = false;
+        if due == next_tick {
+            let gain = (c.g * 1024.0).round() as u32;
+            value = value * (1024 - gain) / 1024; // (10)
+            if notified {
+                value = (value + gain).min(1023); // (4)
+            }
+            (next_tick, notified) = (next_tick + c.alpha_period, false);
+        } else {
+            next_cut += c.cut_period.unwrap_or(u64::MAX);
+            (cuts, cut) = (cut, false);
+        }
+        self.alpha = Alpha::TenBits { value, next_tick, notified, next_cut, cut };
+        if cuts {
+            self.cut(c, due, f64::from(value) / 1024.0);
+        }
+    }
+
+    fn notify(&mut self, c: &Constants, now: u64) {
+        let first = !self.limited;
+        if first {
+            (self.limited, self.r_c, self.r_t) = (true, c.line, c.line);
+            self.restart(c, now);
+            self.alpha = match c.cut_period {
+                None => Alpha::Real { value: c.alpha_at_first, raised: now },
+                Some(period) => Alpha::TenBits {
+                    value: (c.alpha_at_first * 1024.0).round() as u32,
+                    next_tick: now + c.alpha_period,
+                    notified: false,
+                    // Later by the smallest bit, so that alpha goes first.
+                    next_cut: now + period + 1,
+                    cut: false,
+                },
+            };
+        }
+        match &mut self.alpha {
+            Alpha::TenBits { notified, cut, .. } => {
+                *notified |= !first || c.first_raises_alpha;
+                *cut = true;
+            }
+            Alpha::Real { value, raised } => {
+                let quiet = ((now - *raised) / c.alpha_period) as i32;
+                let faded = *value * (1.0 - c.g).powi(quiet); // (10)
+                (*value, *raised) = ((1.0 - c.g) * faded + c.g, now); // (4)
+                let alpha = if c.alpha_before_cut { *value } else { faded };
+                self.cut(c, now, alpha);
+            }
+        }
+    }
+
+    /// No cut, but R_T = R_C, and everything begins anew; so does the period of an alpha that notifications restart.
+    fn stop_climbing(&mut self, c: &Constants, now: u64) {
+        match &mut self.alpha {
+            Alpha::TenBits { notified, .. } => *notified |= c.undetermined_raises_alpha,
+            Alpha::Real { value, raised } => {
+                *value *= (1.0 - c.g).powi(((now - *raised) / c.alpha_period) as i32); // (10)
+                if c.undetermined_raises_alpha {
+                    *value = (1.0 - c.g) * *value + c.g; // (4)
+                }
+                *raised = now;
+            }
+        }
+        self.r_t = self.r_c;
+        self.restart(c, now);
+    }
+
+    fn cut(&mut self, c: &Constants, now: u64, alpha: f64) {
+        let moved = self.byte_stage > 0 || (c.target_follows_after_time && self.time_stage > 0);
+        if c.target_follows || moved {
+            self.r_t = self.r_c; // (1)
+        }
+        let left = (1.0 - alpha / 2.0).max(c.least_left);
+        self.r_c = (self.r_c * left).max(c.floor); // (2), (3)
+        self.restart(c, now);
+    }
+
+    fn restart(&mut self, c: &Constants, now: u64) {
+        (self.time_stage, self.byte_stage, self.bytes, self.timer) = (0, 0, 0, now + c.k);
+    }
+
+    fn increase(&mut self, c: &Constants) {
+        self.rounds += 1;
+        let (time, bytes) = (self.time_stage.min(63), self.byte_stage.min(63));
+        let (most, least) = (time.max(bytes), time.min(bytes));
+        let first = time == 1 || bytes == 1;
+        if c.as_ns3 && first && self.r_t > 10.0 * self.r_c {
+            self.r_t /= 8.0;
+        } else if most <= c.fast_rounds {
+            // (5): R_T stays.
+        } else if c.hyper_at_once {
+            self.r_t += if most == c.fast_rounds + 1 { c.r_ai } else { c.r_hai };
+        } else if least > c.fast_rounds {
+            self.r_t += f64::from(least - c.fast_rounds) * c.r_hai; // (8)
+        } else {
+            self.r_t += c.r_ai; // (6)
+        }
+        self.r_t = self.r_t.min(c.line);
+        self.r_c = f64::midpoint(self.r_t, self.r_c); // (5), (7), (9)
+        if self.r_t - self.r_c < 2.0 * BIT {
+            self.r_c = self.r_t;
+        }
+        let waits = matches!(self.alpha, Alpha::TenBits { cut: true, .. });
+        self.limited = c.stays_limited || waits || self.r_c < c.line;
+    }
+}
+
+/// From 1 to 2^`bits`, each magnitude as likely as any other.
+pub fn magnitude(dice: &mut Dice, bits: u32) -> u64 {
+    let bits = dice.within(1..=bits);
+    1 + dice.draw() % (1 << bits)
+}
+
+/// What the machine answers to an event: its decision's rate, and its state.
+pub trait Machine: FnMut(u64, Happening, u32) -> (Rate, Dcqcn) {}
+
+impl<F: FnMut(u64, Happening, u32) -> (Rate, Dcqcn)> Machine for F {}
+
+/// The rate, the target and whether the flow is limited.
+fn outcome((rate, state): &(Rate, Dcqcn)) -> [(&'static str, f64, f64); 3] {
+    // An unlimited flow has no target.
+    let target = if state.is_limited() { state.target() } else { *rate };
+    let limited = f64::from(u8::from(state.is_limited()));
+    [("rate", mbps(*rate), BIT), ("target", mbps(target), BIT), ("limited", limited, 0.0)]
+}
+
+fn values(c: &Constants, flow: &Flow) -> Vec<f64> {
+    if flow.limited { vec![flow.r_c, flow.r_t, 1.0] } else { vec![c.line, c.line, 0.0] }
+}
+
+/// So many events, each compared with what the equations make of the machine's own rates and alpha. `draw` rolls what
+/// happens; the flag says whether notifications are frequent.
+pub fn compare_steps(
+    name: &str,
+    c: &Constants,
+    params: &Params,
+    seed: u64,
+    draw: fn(&mut Dice, bool) -> Happening,
+    mut machine: impl Machine,
+) {
+    const EVENTS: u32 = 60_000;
+    let mut agreement = Agreement::default();
+    let mut dice = Dice::new(seed);
+    let mut now = 1_000_000_000;
+    let mut state = machine(now, Happening::Nothing, 0).1;
+    let mut flow = Flow::new(c);
+    let mut chatty = true;
+    for nth in 1..=EVENTS {
+        if dice.within(0..=50) == 0 {
+            chatty = !chatty;
+        }
+        now += if dice.within(0..=400) == 0 { magnitude(&mut dice, 29) } else { magnitude(&mut dice, 16) };
+        let what = draw(&mut dice, chatty);
+        if state.is_limited() {
+            (flow.r_c, flow.r_t) = (mbps(state.current()), mbps(state.target()));
+        }
+        if let Alpha::Real { value, .. } = &mut flow.alpha {
+            *value = f64::from(state.alpha(params).to_bits()) / f64::from(1u32 << 31);
+        }
+        let answer = machine(now, what, nth);
+        state = answer.1;
+        flow.happen(c, now, what);
+        let mut allowed = vec![values(c, &flow)];
+        // Whether a flow is at the line already, or a few bits below it still.
+        let doubtful = 4.0 * BIT + f64::from(flow.rounds) * BIT;
+        if !c.stays_limited && flow.limited && c.line - flow.r_c < doubtful {
+            allowed.push(vec![c.line, c.line, 0.0]);
+        } else if !c.stays_limited && !flow.limited && flow.rounds > 0 && state.is_limited() {
+            allowed.push(vec![flow.r_c, flow.r_t, 1.0]);
+        }
+        let mut outcome = outcome(&answer).to_vec();
+        if let Alpha::Real { value, raised } = flow.alpha
+            && raised == now
+            && state.is_limited()
+        {
+            // It changed just now; otherwise the machine keeps it as it was, and so do the equations.
+            let alpha_bit = 1.0 / f64::from(1u32 << 31);
+            outcome.push(("alpha", f64::from(state.alpha(params).to_bits()) * alpha_bit, alpha_bit));
+            allowed.iter_mut().for_each(|values| values.push(value));
+        }
+        agreement.assert(&(name, nth, now, what), &outcome, &allowed);
+        flow.limited = state.is_limited();
+        if flow.limited && flow.timer <= now {
+            let expiries = (now - flow.timer) / c.k + 1;
+            (flow.timer, flow.time_stage) = (flow.timer + expiries * c.k, flow.time_stage + expiries as u32);
+        }
+    }
+    agreement.finish(EVENTS.into());
+}
+
+/// A run of 60 ms, compared with what the equations make of it from its beginning: a look every microsecond.
+pub fn compare_run(name: &str, c: &Constants, happens: fn(u32) -> Happening, mut machine: impl Machine) {
+    const EVENTS: u32 = 60_000;
+    let mut agreement = Agreement::default();
+    let mut flow = Flow::new(c);
+    for nth in 0..EVENTS {
+        let now = 1_000 * u64::from(nth);
+        let what = happens(nth);
+        let answer = machine(now, what, nth);
+        flow.happen(c, now, what);
+        let mut allowed = vec![values(c, &flow)];
+        let limited = answer.1.is_limited();
+        if limited != flow.limited && c.line - flow.r_c < 20.0 * BIT {
+            allowed.push(vec![c.line, c.line, f64::from(u8::from(limited))]);
+        }
+        agreement.assert(&(name, nth), &outcome(&answer), &allowed);
+    }
+    agreement.finish(EVENTS.into());
+}

@@ -1,0 +1,30 @@
+//! Comparisons that are too close for double precision to settle.
+
+/// Answers to such comparisons, each of which may go either way.
+#[derive(Debug)]
+pub struct Doubts {
+    answers: u32,
+    asked: u32,
+}
+
+impl Doubts {
+    /// Whether the value exceeds the bound; in doubt where they are no farther apart than `band`.
+    pub fn exceeds(&mut self, value: f64, bound: f64, band: f64) -> bool {
+        if (value - bound).abs() > band {
+            return value > bound;
+        }
+        self.asked += 1;
+        self.answers >> (self.asked - 1) & 1 == 1
+    }
+}
+
+/// What comes of it, for each way in which the doubts may be settled; of more than six, the rest go one way.
+pub fn outcomes<T>(mut run: impl FnMut(&mut Doubts) -> T) -> Vec<T> {
+    let (mut outcomes, mut asked) = (Vec::new(), 0);
+    while outcomes.len() < 1 << asked {
+        let mut doubts = Doubts { answers: outcomes.len() as u32, asked: 0 };
+        outcomes.push(run(&mut doubts));
+        asked = asked.max(doubts.asked).min(6);
+    }
+    outcomes
+}

@@ -1,0 +1,276 @@
+//! HPCC against its equations in double precision.
+
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod agreement;
+
+use agreement::{Agreement, Dice, Value};
+use cc_core::{Bytes, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
+use cc_rp::hpcc::{DRAFT, Hpcc5, HpccSettings};
+use cc_rp::{Ack, Cx, Event, ReactionPoint};
+
+/// Algorithm 1 of the paper, line by line.
+mod oracle {
+    /// What one switch port wrote.
+    #[derive(Clone, Copy)]
+    pub(super) struct Record {
+        /// Bytes per nanosecond.
+        pub(super) b: f64,
+        /// Nanoseconds.
+        pub(super) ts: f64,
+        /// Bytes.
+        pub(super) tx_bytes: f64,
+        /// Bytes.
+        pub(super) qlen: f64,
+    }
+
+    /// A sender's constants.
+    #[derive(Clone, Copy)]
+    pub(super) struct Constants {
+        pub(super) t: f64,
+        pub(super) eta: f64,
+        pub(super) max_stage: u32,
+        pub(super) w_ai: f64,
+        pub(super) w_init: f64,
+        pub(super) w_min: f64,
+    }
+
+    /// A sender's variables.
+    #[derive(Clone, Copy)]
+    pub(super) struct Sender {
+        pub(super) w: f64,
+        pub(super) wc: f64,
+        pub(super) u: f64,
+        pub(super) inc_stage: u32,
+    }
+
+    /// Lines 1 to 12; `None` when no hop says anything.
+    pub(super) fn measure_inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -> Option<f64> {
+        let mut most: Option<(f64, f64)> = None;
+        for (l, a) in last.iter().zip(ack) {
+            let dt = a.ts - l.ts;
+            let tx = (a.tx_bytes - l.tx_bytes) / dt;
+            let known = a.b > 0.0 && (16.0..=2.0 * c.t).contains(&dt) && tx <= 1.1 * a.b;
+            if !known {
+                continue;
+            }
+            let u = a.qlen.min(l.qlen) / (a.b * c.t) + tx / a.b;
+            if most.is_none_or(|(most, _)| u > most) {
+                most = Some((u, dt));
+            }
+        }
+        let (u, tau) = most?;
+        let tau = tau.min(c.t);
+        Some(((1.0 - tau / c.t) * u_before + tau / c.t * u.min(16.0)).max(1.0 / 256.0))
+    }
+
+    /// Lines 13 to 26.
+    pub(super) fn compute_wind(c: &Constants, sender: Sender, cut: bool, update: bool) -> Sender {
+        let w = if cut { sender.wc / (sender.u / c.eta) + c.w_ai } else { sender.wc + c.w_ai };
+        let w = w.clamp(c.w_min, c.w_init);
+        let inc_stage = match (update, cut) {
+            (false, _) => sender.inc_stage,
+            (true, true) => 0,
+            (true, false) => sender.inc_stage + 1,
+        };
+        Sender { w, wc: if update { w } else { sender.wc }, inc_stage, ..sender }
+    }
+}
+
+const T: u32 = 12_000;
+const GBPS: [u32; 5] = [25, 100, 400, 200, 800];
+
+/// One flow over five hops, whose links carry what the dice say.
+struct Run {
+    dice: Dice,
+    port: Port,
+    constants: oracle::Constants,
+    params: <Hpcc5 as ReactionPoint>::Params,
+    flow: Hpcc5,
+    now: u64,
+    last: Vec<oracle::Record>,
+    records: Vec<oracle::Record>,
+    sent: u32,
+    acked: u32,
+    updated: u32,
+}
+
+impl Run {
+    fn new(seed: u64, settings: HpccSettings, gbps: u32) -> Self {
+        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };
+        let params = Hpcc5::check(&settings, &port).unwrap();
+        let now = Instant::from_nanos(1_000);
+        let flow = Hpcc5::open(&Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() });
+        let (t, b) = (f64::from(T), f64::from(gbps) / 8.0);
+        let constants = oracle::Constants {
+            t,
+            eta: f64::from(settings.eta) / 1e6,
+            max_stage: settings.max_stage,
+            w_ai: f64::from(settings.rate_ai) / 8_000.0 * t,
+            w_init: b * t,
+            w_min: f64::from(settings.min_rate) / 8_000.0 * t,
+        };
+        let mut dice = Dice::new(seed);
+        let records = GBPS.map(|gbps| oracle::Record {
+            b: f64::from(gbps) / 8.0,
+            ts: f64::from(dice.within(0..=u32::MAX)),
+            tx_bytes: 0.0,
+            qlen: 0.0,
+        });
+        let first = dice.within(0..=0x00ff_ffff);
+        Self {
+            dice,
+            port,
+            constants,
+            params,
+            flow,
+            now: 1_000,
+            last: Vec::new(),
+            records: records.to_vec(),
+            sent: first + 50,
+            acked: first,
+            updated: 0,
+        }
+    }
+
+    fn on(&mut self, event: &Event<'_>) {
+        let now = Instant::from_nanos(self.now);
+        let cx = Cx { now, port: &self.port, params: &self.params, pause: Nanos::ZERO, unpaused: now.stamp() };
+        self.flow.on(&cx, event);
+    }
+
+    /// A packet is sent, time passes, and the next acknowledgement brings what the links did meanwhile.
+    fn step(&mut self, agreement: &mut Agreement) {
+        self.sent += 1;
+        self.on(&Event::Sent { psn: Psn::new(self.sent), bytes: Bytes::new(1_064) });
+        let gap = [40, 300, 3_000, 11_000, 22_000][self.dice.within(0..=4) as usize] + self.dice.within(0..=200);
+        self.now += u64::from(gap);
+        self.acked += 1 + self.dice.within(0..=(self.sent - self.acked - 1).min(60));
+        for record in &mut self.records {
+            // Whole units of the telemetry's, so that both sides read the same.
+            record.ts += f64::from(gap);
+            let share = f64::from(self.dice.within(0..=1_050)) / 1e3;
+            record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
+            record.qlen = f64::from(self.dice.within(0..=250_000));
+        }
+        let bytes: Vec<u8> = self
+            .records
+            .iter()
+            .zip(GBPS)
+            .flat_map(|(record, gbps)| {
+                let hop = Hop {
+                    mbps: gbps * 1_000,
+                    flags: 0,
+                    clock: (record.ts % 4_294_967_296.0) as u32,
+                    sent: ((record.tx_bytes / 64.0) % 4_294_967_296.0) as u32,
+                    queue: record.qlen as u32,
+                };
+                hop.to_wide()
+            })
+            .collect();
+
+        let before = oracle::Sender {
+            w: f64::from(self.flow.window().get()),
+            wc: f64::from(self.flow.reference().get()),
+            u: f64::from(self.flow.utilisation()) / f64::from(1 << 24),
+            inc_stage: self.flow.stage().into(),
+        };
+        let int = IntStack::new(IntLayout::Wide, 9, 5, &bytes).unwrap();
+        self.on(&Event::Ack(Ack { psn: Psn::new(self.acked), int, ..Ack::default() }));
+
+        let c = self.constants;
+        let mut allowed = Vec::new();
+        if self.last.is_empty() {
+            self.updated = self.sent;
+            allowed.push(before);
+        } else {
+            let over = self.acked > self.updated;
+            match oracle::measure_inflight(&c, before.u, &self.last, &self.records) {
+                None => allowed.push(before),
+                Some(u) => {
+                    let sender = oracle::Sender { u, ..before };
+                    let cut = u >= c.eta || before.inc_stage >= c.max_stage;
+                    allowed.push(oracle::compute_wind(&c, sender, cut, over));
+                    if before.inc_stage < c.max_stage && (u - c.eta).abs() < 1e-3 {
+                        allowed.push(oracle::compute_wind(&c, sender, !cut, over));
+                    }
+                    if over {
+                        self.updated = self.sent;
+                    }
+                }
+            }
+        }
+        self.last.clone_from(&self.records);
+        let outcome: [Value; 4] = [
+            ("W", f64::from(self.flow.window().get()), 1.0),
+            ("Wc", f64::from(self.flow.reference().get()), 1.0),
+            // A hop's share is right to 2.5e-4 of a link.
+            ("U", f64::from(self.flow.utilisation()) / f64::from(1 << 24), 1e-4),
+            ("incStage", self.flow.stage().into(), 0.0),
+        ];
+        let allowed: Vec<Vec<f64>> =
+            allowed.iter().map(|sender| vec![sender.w, sender.wc, sender.u, sender.inc_stage.into()]).collect();
+        agreement.assert(&self.acked, &outcome, &allowed);
+    }
+}
+
+#[test]
+fn each_step_is_that_of_algorithm_1() {
+    let mut agreement = Agreement::default();
+    for seed in 0..60 {
+        let settings = HpccSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, ..DRAFT };
+        let mut run = Run::new(seed, settings, [25, 100, 400, 800][seed as usize % 4]);
+        for _ in 0..2_000 {
+            run.step(&mut agreement);
+        }
+    }
+    agreement.finish(100_000);
+}
+
+/// Two round trips of telemetry from one link: from an overload by half, W settles where the link is at eta.
+#[test]
+fn a_free_run_settles_at_eta() {
+    let mut run = Run::new(1, DRAFT, 100);
+    let (b, t) = (12.5, f64::from(T));
+    let (mut queue, mut clock, mut carried) = (75_000.0_f64, 0.0, 0.0);
+    let mut oracle = oracle::Sender { w: run.constants.w_init, wc: run.constants.w_init, u: 0.95, inc_stage: 0 };
+    let mut last: Option<oracle::Record> = None;
+    for round in 0..400_u32 {
+        // The flow shares the link with another that takes half of it; a round trip in ten steps.
+        let window = f64::from(run.flow.window().get());
+        for part in 0..10 {
+            let arriving = (window / t + b / 2.0) * t / 10.0;
+            let leaving = arriving.min(b * t / 10.0) + (queue.min((b * t / 10.0 - arriving).max(0.0)));
+            queue = (queue + arriving - leaving).max(0.0);
+            carried += leaving;
+            clock += t / 10.0;
+            let psn = 1 + round * 10 + part;
+            run.now += 1_200;
+            run.on(&Event::Sent { psn: Psn::new(psn + 10), bytes: Bytes::new(1_064) });
+            let hop = Hop {
+                mbps: 100_000,
+                flags: 0,
+                clock: clock as u32,
+                sent: (carried / 64.0) as u32,
+                queue: queue as u32,
+            };
+            let bytes = hop.to_wide();
+            let int = IntStack::new(IntLayout::Wide, 9, 1, &bytes).unwrap();
+            run.on(&Event::Ack(Ack { psn: Psn::new(psn), int, ..Ack::default() }));
+            let record =
+                oracle::Record { b, ts: clock.floor(), tx_bytes: (carried / 64.0).floor() * 64.0, qlen: queue.floor() };
+            if let Some(last) = last
+                && let Some(u) = oracle::measure_inflight(&run.constants, oracle.u, &[last], &[record])
+            {
+                oracle.u = u;
+                let cut = u >= run.constants.eta || oracle.inc_stage >= run.constants.max_stage;
+                oracle = oracle::compute_wind(&run.constants, oracle, cut, part == 0);
+            }
+            last = Some(record);
+        }
+    }
+    let (mine, its) = (f64::from(run.flow.window().get()), oracle.w);
+    // Half the link is 75 000 bytes a round trip; eta leaves 67 500 of them, and W_AI a little more.
+    assert!((60_000.0..80_000.0).contains(&mine), "{mine}");
+    assert!((mine - its).abs() < 4_000.0, "{mine}, the equations {its}");
+    assert!(queue < 10_000.0, "{queue}");
+}
