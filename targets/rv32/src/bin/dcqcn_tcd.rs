@@ -1,4 +1,4 @@
-//! The firmware image of DCQCN with ternary marks.
+//! The firmware image of DCQCN with TCD's marks.
 #![no_std]
 #![no_main]
 

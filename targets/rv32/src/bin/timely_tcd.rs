@@ -1,4 +1,4 @@
-//! The firmware image of TIMELY with ternary marks.
+//! The firmware image of TIMELY with TCD's marks.
 #![no_std]
 #![no_main]
 
