@@ -1,14 +1,18 @@
 //! `hil synth`: writes a capture of a congested port.
 
 use anyhow::{Context, Result, ensure};
-use cc_core::Nanos;
-use cc_core::params::{Preset, Settings};
-use cc_cp::CongestionPoint;
+use cc_core::params::ParamError;
+use cc_core::{Nanos, Port};
+use cc_cp::int::IntPush;
 use cc_cp::red::Red;
+use cc_cp::tcd::Tcd;
+use cc_cp::{Chain, CongestionPoint, Stage};
 use cc_np::NotificationPoint;
-use cc_rp::ReactionPoint;
+use cc_rp::{ReactionPoint, Signals};
 use hil::capture::Writer;
-use hil::fabric::incast::Incast;
+use hil::fabric::incast::{Incast, Pauses};
+use hil::pairs;
+use hil::replay::settings::{preset, presets};
 use std::path::PathBuf;
 
 /// What `hil synth` is told.
@@ -37,9 +41,12 @@ pub(crate) struct Args {
     /// Chooses start times, sequence numbers and marks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Settings of the senders and the receiver.
-    #[arg(long, default_value = "paper")]
-    preset: String,
+    /// What the senders and the receiver run.
+    #[arg(long, value_name = "NAME", default_value = "dcqcn")]
+    algorithm: String,
+    /// Settings of the senders and the receiver; the algorithm's first preset otherwise.
+    #[arg(long)]
+    preset: Option<String>,
     /// Settings of the switch.
     #[arg(long, default_value = "paper")]
     red: String,
@@ -47,8 +54,39 @@ pub(crate) struct Args {
 
 /// Runs the scenario and writes what passes the receiver's port.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    type Rp = cc_rp::dcqcn::Dcqcn;
-    type Np = cc_np::dcqcn::Dcqcn;
+    pairs::with(&args.algorithm, Scenario { args })?
+}
+
+/// A scenario whose algorithm is about to be known.
+struct Scenario<'a> {
+    args: &'a Args,
+}
+
+impl pairs::Visitor for Scenario<'_> {
+    type Output = Result<()>;
+
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Result<()> {
+        // A port without telemetry for those that read none, so that frames are not longer than they need be.
+        if A::SIGNALS.contains(Signals::UNDETERMINED) {
+            let pauses = Pauses { every: Nanos::new(150_000), length: Nanos::new(30_000) };
+            write::<A, N, Tcd>(self.args, Some(pauses), |port| Tcd::check(&Tcd::PRESETS[0].values, port))
+        } else if A::SIGNALS.contains(Signals::INT) {
+            let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?.values;
+            write::<A, N, Chain<IntPush, Red>>(self.args, None, |port| {
+                Ok((IntPush::check(&IntPush::PRESETS[0].values, port)?, Red::check(&red, port)?))
+            })
+        } else {
+            let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?.values;
+            write::<A, N, Red>(self.args, None, |port| Red::check(&red, port))
+        }
+    }
+}
+
+fn write<A: ReactionPoint, N: NotificationPoint, S: Stage<Params: Copy>>(
+    args: &Args,
+    pauses: Option<Pauses>,
+    stages: impl FnOnce(&Port) -> Result<S::Params, ParamError>,
+) -> Result<()> {
     let duration = Nanos::from_micros(args.duration).context("--duration: expected at most 4294967 us")?;
     let scenario = Incast {
         senders: args.senders,
@@ -57,17 +95,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         payload: args.payload,
         message: args.message,
         duration,
-        pauses: None,
+        pauses,
         seed: args.seed,
     };
-    let rp = preset(Rp::PRESETS, &args.preset)?;
-    let np = preset(Np::PRESETS, &args.preset)?;
-    let red = preset(Red::PRESETS, &args.red)?;
+    let (rp, np) = presets::<A, N>(args.preset.as_deref())?;
     ensure!(!args.output.is_dir(), "{}: expected a file name, not a folder", args.output.display());
     let name = || args.output.display().to_string();
     let mut file = Writer::create(&args.output, &["receiver"])?;
     let summary = scenario
-        .run::<Rp, Np, Red>(&rp, &np, |port| Red::check(&red, port), &mut |time, frame| {
+        .run::<A, N, S>(&rp.values, &np.values, stages, &mut |time, frame| {
             Ok(file.write(0, START + time, frame, frame.len() as u32)?)
         })
         .with_context(name)?;
@@ -77,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         name(),
         summary.frames,
         summary.data,
-        summary.marked,
+        summary.marked + summary.undetermined,
         summary.cnps,
         summary.longest_queue
     );
@@ -86,12 +122,3 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// When the captures begin, in nanoseconds since 1970: 2026-01-01.
 const START: u64 = 1_767_225_600_000_000_000;
-
-fn preset<S: Settings>(presets: &[Preset<S>], name: &str) -> Result<S> {
-    let names = || presets.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
-    presets
-        .iter()
-        .find(|preset| preset.name == name)
-        .map(|preset| preset.values)
-        .with_context(|| format!("unknown preset {name}: expected one of {}", names()))
-}

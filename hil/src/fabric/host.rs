@@ -166,17 +166,18 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         self.rp.frame(instant(now), roce, progress, &mut self.limits);
     }
 
-    /// A data packet has arrived.
+    /// A data packet has arrived. A notification point that replies acknowledges it, with the messages that are whole.
     pub(super) fn received(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) {
         let now = instant(now);
         if let Some(connection) = Connection::of(roce, remote) {
             self.connections.connect(now.stamp(), roce.bth.dest_qp, connection);
         }
-        let receipt = Receipt::new(now.stamp(), Some(remote));
+        let msn = N::REPLIES.then_some(self.completed & 0x00ff_ffff);
+        let receipt = Receipt { msn, ..Receipt::new(now.stamp(), Some(remote)) };
         self.np.frame::<crate::crc::HostCrc>(now, roce, receipt, &mut self.outbox);
     }
 
-    /// The frames that the notification point has written since the last call: CNPs.
+    /// The frames that the notification point has written since the last call.
     pub(super) fn take_written(&mut self) -> Vec<Rc<[u8]>> {
         std::mem::take(&mut self.outbox.frames)
     }

@@ -8,6 +8,7 @@ use super::{Link, Picos, instant};
 use crate::random::SplitMix;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use cc_core::params::ParamError;
+use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Packet as Parsed, Roce, cm};
 use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
@@ -53,6 +54,8 @@ pub struct Summary {
     pub data: u64,
     /// Data frames with CE.
     pub marked: u64,
+    /// Data frames with UE, where switches have TCD.
+    pub undetermined: u64,
     /// CNPs.
     pub cnps: u64,
     /// The longest data queue of the switch, in bytes.
@@ -287,6 +290,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
         match packet.body {
             Body::Data(data) => {
                 let Data { opcode, psn, .. } = data;
+                let last = wire::opcode::info(opcode).last();
                 let payload = self.scenario.payload;
                 let length = packet::data(&flow, self.carried, &data, packet.ecn, payload, &mut self.frame)?;
                 let frame = &self.frame[..length];
@@ -294,12 +298,13 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
                 self.summary.frames += 1;
                 self.summary.data += 1;
                 self.summary.marked += u64::from(packet.ecn == Ecn::Ce);
+                self.summary.undetermined += u64::from(packet.ecn == Ecn::Ect1);
+                let messages = if last { self.hosts[flow.receiver].complete() } else { 0 };
                 self.hosts[flow.receiver].received(now, &roce(frame)?, flow.sender_qpn);
                 self.send_written(now, flow.receiver)?;
                 let next = self.hosts[flow.receiver].next_wake(now);
                 self.rearm(flow.receiver, next);
-                if wire::opcode::info(opcode).last() {
-                    let messages = self.hosts[flow.receiver].complete();
+                if last && !N::REPLIES {
                     self.reply(now, packet.flow, Control::Ack { psn, messages })?;
                 }
             }
@@ -319,11 +324,12 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy
 
     /// Sends what a host's notification point has written.
     fn send_written(&mut self, now: Picos, host: usize) -> Result<()> {
-        for cnp in self.hosts[host].take_written() {
-            let to = roce(&cnp)?.bth.dest_qp;
+        for frame in self.hosts[host].take_written() {
+            let roce = roce(&frame)?;
+            let to = roce.bth.dest_qp;
+            self.summary.cnps += u64::from(roce.info.class() == Class::Cnp);
             let flow = self.flows.iter().position(|flow| flow.receiver == host && flow.sender_qpn == to);
-            self.summary.cnps += 1;
-            self.answer(now, flow.context("a CNP for no flow")?, cnp)?;
+            self.answer(now, flow.context("a frame for no flow")?, frame)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
 use cc_core::{Bytes, Nanos, Port, Rate};
 use cc_np::NotificationPoint;
-use cc_rp::ReactionPoint;
+use cc_rp::{ReactionPoint, Signals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +42,7 @@ impl Default for Request {
 pub struct Chosen<R, N> {
     /// The preset of the reaction point.
     pub rp_preset: &'static str,
-    /// The preset of the notification point: of the same name, or its first where it has none of that name.
+    /// The preset of the notification point, see [`presets`].
     pub np_preset: &'static str,
     /// The reaction point's settings.
     pub rp: R,
@@ -63,9 +63,7 @@ impl<R: Settings, N: Settings> Chosen<R, N> {
         A: ReactionPoint<Settings = R>,
         B: NotificationPoint<Settings = N>,
     {
-        let rp = preset(A::NAME, A::PRESETS, request.preset.as_deref())?;
-        let same_name = B::PRESETS.iter().find(|preset| preset.name == rp.name);
-        let np = same_name.or(B::PRESETS.first()).context("the notification point has no preset")?;
+        let (rp, np) = presets::<A, B>(request.preset.as_deref())?;
         let mut chosen =
             Self { rp_preset: rp.name, np_preset: np.name, rp: rp.values, np: np.values, port: port(request)? };
         if let Some(path) = &request.params {
@@ -172,7 +170,27 @@ fn range(field: &Field) -> String {
     format!("{name} must be a whole number from {min} to {max} {}", unit.symbol()).trim_end().to_owned()
 }
 
-fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
+/// A preset of each machine.
+pub type Pair<R, N> = (&'static Preset<R>, &'static Preset<N>);
+
+/// The presets of this name, the first without one, of an algorithm's two machines. The notification point's is that of the
+/// same name; where it has none, `ternary` if the reaction point knows TCD's marks, and otherwise its first.
+///
+/// # Errors
+/// The reaction point has no preset of this name.
+pub fn presets<A: ReactionPoint, B: NotificationPoint>(name: Option<&str>) -> Result<Pair<A::Settings, B::Settings>> {
+    let rp = preset(A::NAME, A::PRESETS, name)?;
+    let named = |name| B::PRESETS.iter().find(|preset| preset.name == name);
+    let ternary = A::SIGNALS.contains(Signals::UNDETERMINED).then(|| named("ternary")).flatten();
+    let np = named(rp.name).or(ternary).or(B::PRESETS.first()).context("the notification point has no preset")?;
+    Ok((rp, np))
+}
+
+/// The preset of this name, the first without one.
+///
+/// # Errors
+/// There is none of this name.
+pub fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
     let Some(name) = name else { return presets.first().context("the algorithm has no preset") };
     presets.iter().find(|preset| preset.name == name).with_context(|| {
         format!("unknown preset {name} of {algorithm}: {}", expected(name, presets.iter().map(|preset| preset.name)))
