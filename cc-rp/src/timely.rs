@@ -25,9 +25,12 @@
 //!   in eRPC. Where the port says that its empty network is faster than minRTT, that is the bound instead: a network
 //!   that is never as slow as minRTT would otherwise be left at its lowest rate for good. The segment then waits for the
 //!   next sample;
-//! - a sample of more than 134 ms counts as 134 ms, which lies beyond any T_high;
+//! - a sample of more than 67 ms counts as 67 ms, which lies beyond any T_high;
 //! - the first sample has no gradient: it counts as zero;
-//! - a flow starts at the ceiling; increases round up to a raw step (477 b/s), so that none vanishes, and cuts down.
+//! - a flow starts at the ceiling; increases round up by at most a raw step (477 b/s), so that none vanishes, and what
+//!   a cut takes rounds down.
+//!
+//! Shares of one are held in 32 bits, 2^32 being one, so that the high half of one product takes a share of something.
 //!
 //! If late: nothing changes. There are no timers; a visit only keeps the time of the last update from going stale.
 
@@ -41,7 +44,7 @@ pub use parameters::{ERPC, NS3_RDMA, PAPER, PATCHED, Params, TimelySettings};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::math::Reciprocal;
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Frac, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
 use core::num::NonZeroU32;
 use parameters::{BLENDS, COUNTS_GRADIENTS, HALF_AT_MOST, SCALED};
 
@@ -66,8 +69,10 @@ const _: () = assert!(RpEngine::<Timely, 1024, 2048>::QP_BYTES <= 64, "a flow ha
 
 /// `falls` counts to here; no threshold lies beyond.
 const LAST_FALL: u8 = 15;
-/// The longest sample, in nanoseconds: differences of samples in 1/16 ns then fit 32 bits.
-const LONGEST: u32 = (1 << 27) - 1;
+/// The longest sample, in nanoseconds: differences of samples in 1/16 ns, and differences of those, then fit 32 bits.
+const LONGEST: u32 = (1 << 26) - 1;
+/// One, as near as a share comes.
+const ONE: u32 = u32::MAX;
 /// The fraction bits of `rtt_diff`.
 const FINE: u32 = 4;
 
@@ -225,7 +230,7 @@ impl Timely {
             difference = rtt.get().wrapping_sub(prev.get()).cast_signed() << FINE;
         }
         self.prev_rtt = rtt;
-        self.rtt_diff = smooth(self.rtt_diff, p.kept, difference, p.weight);
+        self.rtt_diff = smooth(self.rtt_diff, difference, p.weight);
         let counted = if p.has(COUNTS_GRADIENTS) { self.rtt_diff } else { difference };
         self.falls = if counted < 0 { self.falls.wrapping_add(1).min(LAST_FALL) } else { 0 };
         match rtt.get() {
@@ -245,22 +250,17 @@ impl Timely {
         let before = self.rate;
         let rate = match zone {
             Zone::Low => before.saturating_add(part(p.additive, share)),
-            Zone::High => before.scale(p.beta.times(excess(rtt, p.high)).times(share).complement()),
+            Zone::High => cut(before, high(high(p.beta, excess(rtt, p.high)), share)),
             _ if p.has(BLENDS) => {
                 let weight = self.weight(p);
-                let error = rtt.get().wrapping_sub(p.low);
-                let lost = product(error, per_one(per_one(p.slope, share), weight), 10);
-                let gained = part(part(p.additive, share), weight.complement());
-                before.scale(lost.complement()).saturating_add(gained)
+                let lost = p.cut.of(rtt.get().wrapping_sub(p.low), high(weight, share));
+                cut(before, lost).saturating_add(part(p.additive, high(!weight, share)))
             }
             Zone::Falling => {
                 let step = if self.falls < p.hai_threshold { p.additive } else { p.hyper };
                 before.saturating_add(part(step, share))
             }
-            Zone::Rising => {
-                let lost = product(self.rtt_diff.unsigned_abs(), per_one(p.slope, share), 14);
-                before.scale(lost.complement())
-            }
+            Zone::Rising => cut(before, p.cut.of(self.rtt_diff.unsigned_abs(), share)),
         };
         let least = match may_cut {
             false => before,
@@ -272,21 +272,20 @@ impl Timely {
 
     /// The time since the last update as a share of minRTT.
     #[inline(always)]
-    fn elapsed(&self, p: &Params, now: Stamp) -> Frac {
-        if !p.has(SCALED) {
-            return Frac::ONE;
-        }
+    fn elapsed(&self, p: &Params, now: Stamp) -> u32 {
         let elapsed = now.since(self.updated).get();
-        if elapsed >= p.min_rtt { Frac::ONE } else { product(elapsed, p.per_min_rtt, 10) }
+        if !p.has(SCALED) || elapsed >= p.min_rtt {
+            return ONE;
+        }
+        high(elapsed << p.elapsed_shift, p.per_min_rtt) << 1
     }
 
     /// Patched TIMELY's w.
     #[inline(always)]
-    fn weight(&self, p: &Params) -> Frac {
-        const QUARTER: u32 = 1 << 29;
-        let twice = product(self.rtt_diff.unsigned_abs(), p.per_min_rtt, 14).to_bits().min(QUARTER) << 1;
-        let half = QUARTER << 1;
-        Frac::from_bits(if self.rtt_diff < 0 { half.wrapping_sub(twice) } else { half.wrapping_add(twice) })
+    fn weight(&self, p: &Params) -> u32 {
+        const HALF: u32 = 1 << 31;
+        let twice = p.gradient.of(self.rtt_diff.unsigned_abs(), ONE).min(HALF >> 1) << 1;
+        if self.rtt_diff < 0 { HALF.wrapping_sub(twice) } else { HALF.saturating_add(twice) }
     }
 
     /// Goes on from a round-trip time that says nothing about the path's queues: the next sample has no gradient but to
@@ -308,45 +307,37 @@ impl Timely {
     }
 }
 
-/// `old kept + new weight`, the two weights being one together (2^31), toward zero: what is constant fades to nothing.
+/// `old` moved toward `new` by a share of what parts them, rounded down.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a mean of two values of 32 bits has 32 bits")]
-fn smooth(old: i32, kept: u32, new: i32, weight: u32) -> i32 {
-    let sum = i64::from(old).wrapping_mul(i64::from(kept)).wrapping_add(i64::from(new).wrapping_mul(i64::from(weight)));
-    let below_zero = if sum < 0 { (1 << 31) - 1 } else { 0 };
-    (sum.wrapping_add(below_zero) >> 31) as i32
+fn smooth(old: i32, new: i32, weight: u32) -> i32 {
+    let apart = i64::from(new.wrapping_sub(old));
+    old.wrapping_add((apart.wrapping_mul(weight.into()) >> 32) as i32)
 }
 
-/// `value factor / 2^shift` with 2^31 being one, cut to one.
+/// A rate less this share of it, which is rounded down.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "tested just before")]
-const fn product(value: u32, factor: u32, shift: u32) -> Frac {
-    let product = (value as u64).wrapping_mul(factor as u64) >> shift;
-    if product > 1 << 31 { Frac::ONE } else { Frac::from_bits(product as u32) }
+const fn cut(rate: Rate, share: u32) -> Rate {
+    Rate::from_bits(rate.to_bits().wrapping_sub(high(rate.to_bits(), share)))
 }
 
-/// This share of a value, rounded down.
+/// This share of a step, and a raw step at least.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a share is at most one")]
-const fn per_one(value: u32, share: Frac) -> u32 {
-    ((value as u64).wrapping_mul(share.to_bits() as u64) >> 31) as u32
-}
-
-/// This share of a step, rounded up.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a share is at most one")]
-const fn part(step: Rate, share: Frac) -> Rate {
-    let product = (step.to_bits() as u64).wrapping_mul(share.to_bits() as u64);
-    Rate::from_bits((product.wrapping_add((1 << 31) - 1) >> 31) as u32)
+const fn part(step: Rate, share: u32) -> Rate {
+    Rate::from_bits(high(step.to_bits(), share).wrapping_add(1))
 }
 
 /// `1 - bound / rtt`, for a round-trip time above the bound.
 #[inline(always)]
-fn excess(rtt: Nanos, bound: u32) -> Frac {
-    let Some(whole) = NonZeroU32::new(rtt.get()) else { return Frac::ZERO };
-    let over = rtt.get().saturating_sub(bound);
+fn excess(rtt: Nanos, bound: u32) -> u32 {
+    let Some(whole) = NonZeroU32::new(rtt.get()) else { return 0 };
     let reciprocal = Reciprocal::of(whole);
     // Shifted as far as the round-trip time to be normal, what it is above the bound stays within 32 bits.
-    let normal = over.wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
-    product(normal, reciprocal.mantissa(), 32)
+    let normal = rtt.get().wrapping_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
+    high(normal, reciprocal.mantissa()) << 1
+}
+
+/// The high half of a product: this share of a value, rounded down.
+#[inline(always)]
+const fn high(value: u32, share: u32) -> u32 {
+    ((value as u64).wrapping_mul(share as u64) >> 32) as u32
 }

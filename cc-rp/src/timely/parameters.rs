@@ -1,9 +1,10 @@
 //! What the user sets, and what TIMELY computes with.
 
-use super::per_one;
-use cc_core::math::divide;
+use super::high;
+use cc_core::math::{Reciprocal, divide};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Frac, Nanos, Port, Rate};
+use core::num::NonZeroU32;
 
 cc_core::settings! {
     /// TIMELY, by the names of its paper; the aliases are those of the published simulators.
@@ -18,7 +19,7 @@ cc_core::settings! {
         /// Round-trip times below this raise the rate, whatever the gradient.
         t_low: Micros, 1..=10_000, ["TimelyTLow"];
         /// Round-trip times above this cut the rate, whatever the gradient.
-        t_high: Micros, 1..=100_000, ["TimelyTHigh"];
+        t_high: Micros, 1..=60_000, ["TimelyTHigh"];
         /// The round-trip time that gradients are divided by, and in which a full step is made (minRTT).
         min_rtt: Micros, 1..=1_000, ["TimelyMinRtt"];
         /// Additive step.
@@ -133,19 +134,20 @@ pub struct Params {
     pub(super) floor: Rate,
     pub(super) additive: Rate,
     pub(super) hyper: Rate,
-    /// beta.
-    pub(super) beta: Frac,
-    /// alpha and 1 - alpha, 2^31 being one.
+    /// beta and alpha, 2^32 being one.
+    pub(super) beta: u32,
     pub(super) weight: u32,
-    pub(super) kept: u32,
     /// T_low, T_high and minRTT in nanoseconds.
     pub(super) low: u32,
     pub(super) high: u32,
     pub(super) min_rtt: u32,
-    /// 2^41 over minRTT in nanoseconds.
+    /// What a time below minRTT is shifted and multiplied by to be a share of it.
+    pub(super) elapsed_shift: u32,
     pub(super) per_min_rtt: u32,
-    /// beta over minRTT, or over T_low for the blend, 2^41 ns being one.
-    pub(super) slope: u32,
+    /// The gradient that a difference of round-trip times is.
+    pub(super) gradient: Slope,
+    /// The cut that such a difference calls for, or, for the blend, one nanosecond above T_low.
+    pub(super) cut: Slope,
     /// Shorter samples, in nanoseconds, are no round-trip times.
     pub(super) least: u32,
     /// What is taken from each sample, in nanoseconds.
@@ -164,6 +166,41 @@ pub(super) const HALF_AT_MOST: u8 = 1 << 1;
 pub(super) const COUNTS_GRADIENTS: u8 = 1 << 2;
 /// Patched TIMELY.
 pub(super) const BLENDS: u8 = 1 << 3;
+
+/// A factor that makes a share of one, 2^32 being one, of a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slope {
+    digits: u32,
+    shift: u32,
+}
+
+impl Slope {
+    /// The factor `numerator / denominator`, of which the numerator holds 32 fraction bits.
+    #[expect(clippy::cast_possible_truncation, reason = "shifted until it has 32 bits")]
+    const fn new(numerator: u64, denominator: u32) -> Self {
+        let factor = divide(numerator, denominator);
+        let shift = 32u32.saturating_sub(factor.leading_zeros());
+        Self { digits: (factor >> shift) as u32, shift }
+    }
+
+    /// This share of what the number makes, cut to one.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
+    pub(super) const fn of(self, number: u32, share: u32) -> u32 {
+        let product = (number as u64).wrapping_mul(high(self.digits, share) as u64);
+        let (above, below) = ((product >> 32) as u32, product as u32);
+        let rest = 31u32.wrapping_sub(self.shift);
+        // One shift less than a word at a time: by a whole one there is none.
+        if above >> 1 >> rest == 0 { above << self.shift | below >> 1 >> rest } else { u32::MAX }
+    }
+}
+
+/// A setting in millionths, 2^32 being one; one itself is a raw step less.
+#[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+const fn share(ppm: u32) -> u32 {
+    let share = divide((ppm as u64) << 32, 1_000_000);
+    if share > u32::MAX as u64 { u32::MAX } else { share as u32 }
+}
 
 const fn switch(flag: u8, on: bool) -> u8 {
     if on { flag } else { 0 }
@@ -202,8 +239,8 @@ impl Params {
             return conflict("t_low", "must be at most t_high");
         }
         let ceiling = port.line_rate.scale(Frac::from_ratio(settings.max_rate_share, 1_000_000));
-        let share = port.line_rate.scale(Frac::from_ratio(settings.min_rate_share, 1_000_000));
-        let floor = Rate::from_mbps(settings.min_rate).max(share);
+        let least = port.line_rate.scale(Frac::from_ratio(settings.min_rate_share, 1_000_000));
+        let floor = Rate::from_mbps(settings.min_rate).max(least);
         if floor == Rate::ZERO {
             return conflict("min_rate", "must be above zero when min_rate_share is zero");
         }
@@ -215,23 +252,28 @@ impl Params {
             1 => time_on_link(settings.segment, port),
             _ => 0,
         };
-        let beta = Frac::from_ratio(settings.beta, 1_000_000);
-        let weight = Frac::from_ratio(settings.alpha, 1_000_000);
-        let per_min_rtt = divide(1 << 41, min_rtt) as u32;
-        let unit = if settings.gradient_rule == 1 { divide(1 << 41, low) as u32 } else { per_min_rtt };
+        let beta = share(settings.beta);
+        let unit = Reciprocal::of(NonZeroU32::new(min_rtt).unwrap_or(NonZeroU32::MIN));
+        // Differences of round-trip times are in 1/16 ns.
+        let cut = if settings.gradient_rule == 1 {
+            Slope::new(u64::from(beta) << 32, low)
+        } else {
+            Slope::new(u64::from(beta) << 28, min_rtt)
+        };
         Ok(Self {
             ceiling,
             floor,
             additive: Rate::from_mbps(settings.delta),
             hyper: Rate::from_mbps(settings.delta.saturating_mul(settings.hai_steps)),
             beta,
-            weight: weight.to_bits(),
-            kept: weight.complement().to_bits(),
+            weight: share(settings.alpha),
             low,
             high,
             min_rtt,
-            per_min_rtt,
-            slope: per_one(unit, beta),
+            elapsed_shift: 31u32.wrapping_sub(unit.exponent().into()),
+            per_min_rtt: unit.mantissa(),
+            gradient: Slope::new(1 << 60, min_rtt),
+            cut,
             least: min_rtt.min(port.base_rtt.get().saturating_sub(serialisation)).max(1),
             serialisation,
             segment: settings.segment,
