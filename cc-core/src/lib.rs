@@ -1,4 +1,5 @@
-//! The vocabulary of rnic-cc: units, signals, wire formats, bounded tables. It knows no algorithm.
+//! The vocabulary of rnic-cc: units, signals, wire formats, bounded tables. It knows no algorithm, but for the one law
+//! that runs at either end ([`rcc`]).
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -32,6 +33,7 @@ pub mod math;
 pub mod pacer;
 pub mod params;
 pub mod port;
+pub mod rcc;
 pub mod signal;
 pub mod table;
 pub mod telemetry;

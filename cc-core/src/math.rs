@@ -6,12 +6,15 @@
 //! | [`Divider`] | n / d, d fixed | none | one multiply, two shifts |
 //! | [`Decay`] | r^n, r fixed | below by less than 3 raw steps of 2^-31 | two loads, one multiply |
 //! | [`InverseRoot`] | 1/sqrt(x) | below by less than 1e-4 of it | normalise, one load, three multiplies |
+//! | [`one_less_tanh`] | 1 - tanh x | less than 5e-4 of it | two loads, one multiply |
 //!
 //! None of them divides, not even when it is made: no target needs a division helper for them.
 
 mod root;
+mod tanh;
 
 pub use root::InverseRoot;
+pub use tanh::one_less_tanh;
 
 use crate::units::Frac;
 use core::num::NonZeroU32;

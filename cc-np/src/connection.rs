@@ -135,3 +135,87 @@ impl<const SETS: usize, const WAYS: usize> Connections for Directory<SETS, WAYS>
         self.0.get(local)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::wire::{self, Packet, TableCrc, Tag};
+    use cc_core::{CnpBody, Ecn};
+    use core::net::{Ipv4Addr, Ipv6Addr};
+    use std::vec;
+    use std::vec::Vec;
+
+    const V4: Addresses = Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 0, 0, 2) };
+    const V6: Addresses = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::UNSPECIFIED };
+    const V1: Addresses = Addresses::Gid { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::UNSPECIFIED };
+
+    fn data(addresses: Addresses, tags: &[[u8; 4]]) -> Vec<u8> {
+        let frame = Frame {
+            destination: Mac::new([2; 6]),
+            source: Mac::new([4; 6]),
+            tags: Tags::new(tags).unwrap(),
+            addresses,
+            dscp: 26,
+            ecn: Ecn::Ce,
+            hop_limit: 61,
+            udp_source: 0xc123,
+            shims: Shims::NONE,
+            bth: Bth { opcode: opcode::SEND_MIDDLE, partition: 0x8123, dest_qp: Qpn::new(5), ..Bth::default() },
+            extensions: Extensions::default(),
+            payload: &[1, 2, 3],
+        };
+        emitted(&frame)
+    }
+
+    fn emitted(frame: &Frame<'_>) -> Vec<u8> {
+        let mut buffer = vec![0; 256];
+        let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
+        buffer.truncate(len);
+        buffer
+    }
+
+    fn roce(frame: &[u8]) -> Roce<'_> {
+        match wire::parse(frame, frame.len()) {
+            Ok(Packet::Roce(roce)) => roce,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_cnp_with_no_frame_in_hand_is_the_one_with_it() {
+        let tag = Tag { priority: 3, vid: 100, ..Tag::default() }.to_bytes();
+        let hint = CnpHint::Body(CnpBody { seq: 7, ..CnpBody::default() });
+        for addresses in [V4, V6] {
+            for depth in 0..=TAGS {
+                let data = data(addresses, &[tag; TAGS][..depth]);
+                let connection = Connection::of(&roce(&data), Qpn::new(9)).unwrap();
+                let marking = CnpMarking { dscp: 10, priority: 5, ecn: Ecn::Ect0 };
+                let with = Frame::cnp(&roce(&data), Qpn::new(9), hint, marking);
+                assert_eq!(emitted(&connection.cnp(hint, marking)), emitted(&with));
+            }
+        }
+    }
+
+    #[test]
+    fn rocev1_and_more_tags_than_there_is_room_for_are_refused() {
+        assert_eq!(Connection::of(&roce(&data(V1, &[])), Qpn::new(9)), None);
+        let tag = Tag::default().to_bytes();
+        assert_eq!(Connection::of(&roce(&data(V4, &[tag; TAGS + 1])), Qpn::new(9)), None);
+    }
+
+    #[test]
+    fn the_directory_knows_the_latest_of_each_and_forgets_the_oldest() {
+        let mut directory = Directory::<1, 2>::new();
+        let packet = data(V4, &[]);
+        let to = |remote| Connection::of(&roce(&packet), Qpn::new(remote)).unwrap();
+        let at = |nanos| Stamp::from_bits(nanos);
+        directory.connect(at(0), Qpn::new(1), to(10));
+        directory.connect(at(1), Qpn::new(2), to(20));
+        directory.connect(at(2), Qpn::new(1), to(11));
+        assert_eq!(directory.find(Qpn::new(1)), Some(&to(11)));
+        directory.connect(at(3), Qpn::new(3), to(30));
+        assert_eq!(directory.find(Qpn::new(2)), None);
+        directory.disconnect(Qpn::new(1));
+        assert_eq!((directory.find(Qpn::new(1)), directory.find(Qpn::new(3))), (None, Some(&to(30))));
+    }
+}

@@ -169,6 +169,11 @@ impl NotificationPoint for Dcqcn {
 }
 
 impl Dcqcn {
+    /// Time since the last CNP, while that is less than N.
+    pub fn since_cnp(&self, cx: &Cx<'_, Params>) -> Option<Nanos> {
+        self.waits(cx).then(|| cx.now.stamp().since(self.last_cnp))
+    }
+
     /// Whether N has yet to pass since the last CNP.
     #[inline]
     fn waits(&self, cx: &Cx<'_, Params>) -> bool {

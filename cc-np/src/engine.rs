@@ -343,8 +343,8 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     }
 
     /// Lets time pass. Where flows have turns and the next is due, one flow has its turn, and the CNP that comes of it
-    /// goes to the far end that `connections` knows. Turns that are missed are lost: a caller that comes late makes CNPs
-    /// at its own pace, not several at once.
+    /// goes to the far end that `connections` knows. The next turn comes a whole slot later: what a late caller has
+    /// missed is lost, and never made up for by CNPs that are closer.
     #[inline]
     pub fn wake<E: Crc32>(&mut self, now: Instant, connections: &impl Connections, tx: &mut impl Transmit) -> Cnp {
         let now = self.common.advance(now);
@@ -366,8 +366,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         if self.flows.live() == 0 || !self.next_turn.is_due(now.stamp()) {
             return Cnp::None;
         }
-        let next = self.next_turn.after(slot);
-        self.next_turn = if next.is_due(now.stamp()) { now.stamp().after(slot) } else { next };
+        self.next_turn = now.stamp().after(slot);
         let Common { port, params, shared, enabled, bucket, counters, .. } = &mut self.common;
         let cx = Cx { now, port, params };
         let Some(record) = self.flows.turn() else { return Cnp::None };

@@ -156,3 +156,94 @@ fn closed_forms_of_the_paper_hold_for_the_machine() {
         }
     }
 }
+
+// Faults known from elsewhere.
+
+/// A flow of these settings after its first notification at 0 and a wake at `now`.
+fn notified(settings: DcqcnSettings, now: u64) -> (Dcqcn, Params) {
+    let params = Dcqcn::check(&settings, &PORT).unwrap();
+    let mut flow = Dcqcn::open(&at(0, &params));
+    flow.on(&at(0, &params), &event(Happening::Notification, 0));
+    flow.on(&at(now, &params), &Event::Wake);
+    (flow, params)
+}
+
+#[test]
+fn a1_alpha_goes_before_the_cut_where_both_periods_end_together() {
+    for (initial_alpha_value, first_cnp) in [(512, 0), (512, 1), (1_000, 0)] {
+        let settings = DcqcnSettings { dce_tcp_rtt: 4, initial_alpha_value, first_cnp, ..VENDOR };
+        let (flow, _) = notified(settings, 4_001);
+        let raised = if first_cnp == 0 { 5 } else { 0 };
+        let alpha = f64::from(initial_alpha_value * 1019 / 1024 + raised) / 1024.0;
+        let expected = 100_000.0 * (1.0 - alpha / 2.0);
+        assert!((mbps(flow.current()) - expected).abs() < 0.01, "{} for {expected}", mbps(flow.current()));
+    }
+}
+
+#[test]
+fn a4_presets_are_their_sources_numbers() {
+    // Table I of the DCQCN+ paper, DCQCN's column and the ConnectX-4's.
+    assert_eq!((PAPER.rpg_time_reset, PAPER.rpg_byte_reset * 64, PAPER.rpg_threshold), (55, 10_000_000, 5));
+    assert_eq!((PAPER.rpg_ai_rate, PAPER.rpg_hai_rate), (40, 100));
+    assert_eq!(
+        (CX4.rpg_time_reset, CX4.rpg_ai_rate, CX4.rpg_hai_rate, CX4.rate_reduce_monitor_period),
+        (300, 5, 40, 4)
+    );
+    // mlxconfig's defaults.
+    assert_eq!((VENDOR.dce_tcp_g, VENDOR.dce_tcp_rtt, VENDOR.initial_alpha_value), (1019, 1, 1023));
+    assert_eq!((VENDOR.rpg_byte_reset, VENDOR.rpg_threshold, VENDOR.rpg_hai_rate, VENDOR.rpg_gd), (32_767, 1, 50, 11));
+    // run.py of the HPCC authors at 100 Gb/s, and the sample configuration of ns3-rdma.
+    assert_eq!((HPCC_SIM.rpg_ai_rate, HPCC_SIM.rpg_hai_rate, HPCC_SIM.dce_tcp_g), (20, 200, 1020));
+    assert_eq!((NS3_RDMA.rpg_time_reset, NS3_RDMA.rpg_hai_rate, NS3_RDMA.initial_alpha_value), (60, 200, 512));
+    let names: Vec<_> = Dcqcn::PRESETS.iter().map(|preset| preset.name).collect();
+    assert_eq!(names, ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma"]);
+}
+
+#[test]
+fn a6_g_is_what_the_old_alpha_keeps() {
+    // A period without a notification: 1023 x 1019 / 1024, rounded down, is 1018, not 4.
+    let (flow, params) = notified(DcqcnSettings { dce_tcp_rtt: 4, first_cnp: 1, ..VENDOR }, 4_001);
+    assert_eq!(flow.alpha(&params).to_bits() >> 21, 1018);
+    // And with one: 1023 at most.
+    let (flow, params) = notified(DcqcnSettings { dce_tcp_rtt: 4, ..VENDOR }, 4_001);
+    assert_eq!(flow.alpha(&params).to_bits() >> 21, 1023);
+}
+
+#[test]
+fn a10_additive_increase_goes_on_until_both_clocks_have_passed() {
+    let params = Dcqcn::check(&PAPER, &PORT).unwrap();
+    let mut flow = Dcqcn::open(&at(0, &params));
+    for _ in 0..6 {
+        flow.on(&at(0, &params), &event(Happening::Notification, 0));
+    }
+    let mut now = 0;
+    let mut gain = |flow: &mut Dcqcn, wait: u64, what: Happening| {
+        now += wait;
+        let before = mbps(flow.target());
+        flow.on(&at(now, &params), &event(what, 0));
+        (mbps(flow.target()) - before).round()
+    };
+    for _ in 0..5 {
+        assert_eq!(gain(&mut flow, 55_000, Happening::Nothing), 0.0);
+    }
+    for _ in 0..20 {
+        assert_eq!(gain(&mut flow, 55_000, Happening::Nothing), 40.0);
+    }
+    for _ in 0..5 {
+        assert_eq!(gain(&mut flow, 0, Happening::Sent(10_000_000)), 40.0);
+    }
+    for nth in 1..=3 {
+        assert_eq!(gain(&mut flow, 0, Happening::Sent(10_000_000)), 100.0 * f64::from(nth));
+    }
+}
+
+#[test]
+fn d4_a_slot_used_before_starts_as_new() {
+    for (_, settings, _) in presets() {
+        let (mut used, params) = notified(settings, 50_000_000);
+        used.on(&at(50_000_001, &params), &event(Happening::Notification, 7));
+        used = Dcqcn::open(&at(60_000_000, &params));
+        assert_eq!(used, Dcqcn::open(&at(60_000_000, &params)));
+        assert_eq!(used.on(&at(60_000_000, &params), &Event::Wake).rate, PORT.line_rate);
+    }
+}

@@ -1,31 +1,43 @@
-//! The conditions that every reaction point must survive, as one property of all of them.
+//! The conditions that every algorithm must survive, as one property of all of them.
 //!
-//! Random operations meet two engines of each algorithm, see [`fuzz::rp_of`]: sequence numbers and clocks that wrap,
+//! Random operations meet two engines of each algorithm, see [`fuzz::rp_of`] and [`fuzz::np_of`]: sequence numbers and clocks that wrap,
 //! packets and acknowledgements of no bytes, feedback that is repeated, reordered, late or missing, telemetry that is
 //! stale or of a port that is down, other paths, clocks that jump either way, tables that overflow, slots and queue pair
 //! numbers used again, and go-back-N. What must hold after every operation is written there.
 
-use cc_rp::registry;
+/// Runs an algorithm on the bytes of so many seeds, and answers how many operations they held.
+fn operations(name: &str, seeds: u64, run: impl Fn(&str, &[u8]) -> usize) -> usize {
+    let mut operations = 0;
+    for seed in 0..seeds {
+        println!("{name}, seed {seed}");
+        let mut state = seed;
+        let mut draw = || {
+            // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        };
+        let length = draw() % 2_000;
+        let bytes: Vec<u8> = (0..length).map(|_| draw() as u8).collect();
+        operations += run(name, &bytes);
+    }
+    println!("{name}: {operations} operations");
+    operations
+}
 
 #[test]
 fn no_sequence_of_events_breaks_an_invariant_of_any_reaction_point() {
-    for entry in registry::ALL {
-        let mut operations = 0;
-        for seed in 0..20_000_u64 {
-            println!("{}, seed {seed}", entry.name);
-            let mut state = seed;
-            let mut draw = || {
-                // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                z ^ (z >> 31)
-            };
-            let length = draw() % 2_000;
-            let bytes: Vec<u8> = (0..length).map(|_| draw() as u8).collect();
-            operations += fuzz::rp_of(entry.name, &bytes);
-        }
-        println!("{}: {operations} operations", entry.name);
+    for entry in cc_rp::registry::ALL {
+        let operations = operations(entry.name, 20_000, fuzz::rp_of);
+        assert!(operations >= 300_000, "{}: {operations} operations only", entry.name);
+    }
+}
+
+#[test]
+fn no_sequence_of_packets_breaks_an_invariant_of_any_notification_point() {
+    for entry in cc_np::registry::ALL {
+        let operations = operations(entry.name, 10_000, fuzz::np_of);
         assert!(operations >= 300_000, "{}: {operations} operations only", entry.name);
     }
 }

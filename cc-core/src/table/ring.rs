@@ -130,3 +130,131 @@ impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, W
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::table::Random;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    struct Record(u32, u32);
+
+    impl Keyed for Record {
+        fn qpn(&self) -> Qpn {
+            Qpn::new(self.0)
+        }
+    }
+
+    const BLANK: Record = Record(0, 0xdead);
+
+    fn enter<const SETS: usize, const WAYS: usize>(
+        table: &mut RingTable<Record, SETS, WAYS>,
+        qpn: u32,
+        value: u32,
+    ) -> Option<u32> {
+        table.touch(Qpn::new(qpn), || Record(qpn, value)).map(|record| record.1)
+    }
+
+    #[test]
+    fn each_has_one_turn_in_a_round() {
+        let mut table = RingTable::<Record, 64, 4>::new(BLANK);
+        assert_eq!(table.turn(), None);
+        for qpn in 0..100 {
+            assert_eq!(enter(&mut table, qpn * 0x101, qpn), Some(qpn));
+        }
+        let round: Vec<u32> = (0..100).map(|_| table.turn().unwrap().1).collect();
+        let again: Vec<u32> = (0..100).map(|_| table.turn().unwrap().1).collect();
+        assert_eq!(round, again);
+        let mut all = round.clone();
+        all.sort_unstable();
+        assert_eq!(all, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_one_whose_turn_it_is_can_leave_once() {
+        let mut table = RingTable::<Record, 8, 2>::new(BLANK);
+        assert_eq!(table.leave(), None);
+        for qpn in 1..=3 {
+            enter(&mut table, qpn, qpn);
+        }
+        let first = table.turn().unwrap().0;
+        assert_eq!(table.leave().map(|gone| gone.0), Some(first));
+        assert_eq!((table.leave(), table.live()), (None, 2));
+        let rest: Vec<u32> = (0..4).map(|_| table.turn().unwrap().0).collect();
+        assert!(rest[0] != rest[1] && rest[..2] == rest[2..] && !rest.contains(&first));
+    }
+
+    #[test]
+    fn flows_that_do_not_fit_are_refused_and_fit_once_another_has_gone() {
+        let mut table = RingTable::<Record, 1, 8>::new(BLANK);
+        for qpn in 0..8 {
+            assert_eq!(enter(&mut table, qpn, qpn), Some(qpn));
+        }
+        assert_eq!(enter(&mut table, 8, 8), None);
+        assert_eq!(enter(&mut table, 3, 99), Some(3), "who is in stays in");
+        assert_eq!((table.forget(Qpn::new(8)), table.live()), (None, 8));
+        assert_eq!(table.forget(Qpn::new(0)), Some(Record(0, 0)));
+        assert_eq!((enter(&mut table, 8, 8), table.live()), (Some(8), 8));
+    }
+
+    #[test]
+    fn three_quarters_full_of_random_numbers_refuses_next_to_nobody() {
+        let mut random = Random(11);
+        let mut table = RingTable::<Record, 128, 4>::new(BLANK);
+        let refused = (0..384).filter(|_| enter(&mut table, random.below(1 << 24), 0).is_none()).count();
+        assert!(refused <= 4, "{refused} of 384");
+    }
+
+    /// A million operations at full load against a map, and every turn goes to one who has not had one for longest.
+    #[test]
+    fn it_behaves_as_a_bounded_map_whose_entries_take_turns() {
+        let mut table = RingTable::<Record, 8, 4>::new(BLANK);
+        let mut known: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut random = Random(5);
+        let mut turns_since_change: Vec<u32> = Vec::new();
+        for step in 0..1_000_000 {
+            let qpn = random.below(48) * 0x1003;
+            match random.below(8) {
+                0..=2 => {
+                    let found = enter(&mut table, qpn, step);
+                    match known.get(&qpn) {
+                        Some(&value) => assert_eq!(found, Some(value)),
+                        None if found.is_some() => {
+                            assert_eq!(found, Some(step));
+                            known.insert(qpn, step);
+                            turns_since_change.clear();
+                        }
+                        None => assert!(known.len() >= 4),
+                    }
+                }
+                3 => {
+                    let gone = table.forget(Qpn::new(qpn)).map(|record| record.1);
+                    assert_eq!(gone, known.remove(&qpn));
+                    turns_since_change.clear();
+                }
+                4 if random.below(3) == 0 => {
+                    if let Some(gone) = table.leave() {
+                        assert_eq!(known.remove(&gone.0), Some(gone.1));
+                        turns_since_change.clear();
+                    }
+                }
+                _ => {
+                    let Some(&mut Record(qpn, value)) = table.turn() else {
+                        assert!(known.is_empty());
+                        continue;
+                    };
+                    assert_eq!(known.get(&qpn), Some(&value));
+                    let round = known.len() - 1;
+                    let lately = turns_since_change.iter().rev().take(round);
+                    assert!(lately.clone().all(|&other| other != qpn), "{qpn:#x} again after {lately:?}");
+                    turns_since_change.push(qpn);
+                }
+            }
+            assert_eq!(table.live() as usize, known.len());
+        }
+    }
+}

@@ -1,9 +1,12 @@
 use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, Params};
+use crate::echo::{BINARY, Echo, EchoSettings, TERNARY};
+use cc_core::params::{ParamError, Preset};
+use cc_core::wire::shim::{IntShim, Time};
 use cc_core::wire::{
-    self, Addresses, Bth, Class, Deth, Extensions, Icrc, Mac, Packet, Shims, TableCrc, Tag, Tags, opcode,
+    self, Addresses, Bth, Class, CnpMarking, Deth, Extensions, Icrc, Mac, Packet, Shims, TableCrc, Tag, Tags, opcode,
 };
-use cc_core::{Bytes, CnpHint, Psn, Rate};
+use cc_core::{Bytes, CnpHint, IntLayout, Psn, Rate};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -344,7 +347,7 @@ fn datagrams_share_one_interval_and_are_answered_to_their_source() {
 }
 
 #[test]
-fn a_port_switched_off_answers_nothing() {
+fn a14_the_notification_point_is_switched_on_and_off_for_the_whole_port() {
     let (mut off, mut on) = (engine::<4, 2>("paper"), engine::<4, 2>("paper"));
     off.set_enabled(false);
     assert!(!off.is_enabled() && on.is_enabled());
@@ -352,6 +355,19 @@ fn a_port_switched_off_answers_nothing() {
     assert_eq!(off.counters().np_ce_ignored, 1);
     off.set_enabled(true);
     assert!(marked(&mut off, 1, 1));
+}
+
+#[test]
+fn a16_settings_of_one_port_are_not_those_of_another() {
+    let values = DcqcnSettings { cnp_dscp: 46, min_time_between_cnps: 10, ..settings("paper") };
+    let (mut changed, mut other) = (engine::<4, 2>("paper"), engine::<4, 2>("paper"));
+    changed.set_params(Params::new(&values));
+    for (engine, dscp, interval) in [(&mut changed, 46, 10_000), (&mut other, 48, 50_000)] {
+        let mut tx = Ring::new(128);
+        arrive(engine, 0, SEND_MIDDLE, 1, Ecn::Ce, &mut tx);
+        assert_eq!(roce(tx.frame()).dscp(), dscp);
+        assert!(!marked(engine, interval - 1, 1) && marked(engine, interval, 1));
+    }
 }
 
 #[test]
@@ -419,6 +435,200 @@ fn a_clock_step_is_not_time_that_passed() {
     assert_eq!((counters.np_clock_leaps, counters.np_clock_reversals), (1, 1));
 }
 
+/// A reliable data packet with the sender's clock in it, and telemetry.
+fn stamped(opcode: u8, qpn: u32, psn: u32, ecn: Ecn, ack_request: bool) -> Vec<u8> {
+    static AREA: [u8; 32] = [0x5a; 32];
+    let head = frame(opcode, qpn, ecn, V4, Tags::NONE);
+    let shims = Shims {
+        time: Some(Time { sent: Stamp::from_bits(0xffff_0000), ..Time::default() }),
+        int: IntShim::new(IntLayout::Wide, 7, 1, &AREA),
+        ..Shims::NONE
+    };
+    bytes(&Frame { bth: Bth { psn: Psn::new(psn), ack_request, ..head.bth }, shims, hop_limit: 62, ..head })
+}
+
+type Echoing = NpEngine<Echo, 4, 2>;
+
+fn echoing(preset: &Preset<EchoSettings>) -> Echoing {
+    Echoing::new(Instant::from_nanos(0), PORT, Echo::check(&preset.values, &PORT).unwrap())
+}
+
+/// The acknowledgement that answers this packet, which arrived 300 ns ago.
+fn acknowledgement(engine: &mut Echoing, data: &[u8], tx: &mut Ring) -> Answer {
+    let arrived = Instant::from_nanos(0xffff_1000).stamp();
+    let receipt = Receipt { msn: Some(0x12_3456), rx_level: 9, ..Receipt::new(arrived, Some(Qpn::new(0xd2))) };
+    engine.frame::<TableCrc>(Instant::from_nanos(0xffff_1000 + 300), &roce(data), receipt, tx)
+}
+
+#[test]
+fn an_acknowledgement_brings_back_the_mark_the_time_and_the_telemetry() {
+    let mut engine = echoing(&BINARY);
+    let mut tx = Ring::new(354);
+    let data = stamped(SEND_MIDDLE, 1, 41, Ecn::Ce, false);
+    assert_eq!(acknowledgement(&mut engine, &data, &mut tx).ack, Acknowledgement::None);
+    let data = stamped(opcode::SEND_LAST, 1, 42, Ecn::Ect0, false);
+    let answer = acknowledgement(&mut engine, &data, &mut tx);
+    assert_eq!((answer.cnp, answer.ack), (Cnp::None, Acknowledgement::Sent));
+    let ack = roce(tx.frame());
+    assert_eq!((ack.info.class(), ack.icrc::<TableCrc>()), (Class::Ack, Icrc::Valid));
+    assert_eq!((ack.bth.dest_qp, ack.bth.psn, ack.echo()), (Qpn::new(0xd2), Psn::new(42), Mark::Congested));
+    assert_eq!(ack.aeth().map(|aeth| aeth.msn), Some(0x12_3456));
+    let shims = ack.shims();
+    let time = shims.time.unwrap();
+    assert_eq!((time.echo.to_bits(), time.held, time.hops, time.rx_level), (0xffff_0000, Nanos::new(300), 2, 9));
+    assert_eq!(shims.int, roce(&data).shims().int);
+    // What has been told is not told again.
+    let mut tx = Ring::new(354);
+    acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 43, Ecn::Ect0, false), &mut tx);
+    assert_eq!(roce(tx.frame()).echo(), Mark::None);
+}
+
+#[test]
+fn only_requests_of_reliable_connections_that_ask_or_end_a_message_are_acknowledged() {
+    let mut engine = echoing(&BINARY);
+    for (opcode, ack_request, expected) in [
+        (SEND_MIDDLE, false, false),
+        (SEND_MIDDLE, true, true),
+        (opcode::SEND_LAST, false, true),
+        (WRITE_ONLY, false, true),
+        (XRC_WRITE_ONLY, true, true),
+        (UC_SEND_ONLY, true, false),
+        (UD_SEND_ONLY, true, false),
+        (READ_RESPONSE_MIDDLE, true, false),
+        (READ_REQUEST, true, false),
+        (ACK, true, false),
+    ] {
+        let mut tx = Ring::new(354);
+        let answer = acknowledgement(&mut engine, &stamped(opcode, 1, 7, Ecn::Ect0, ack_request), &mut tx);
+        assert_eq!(answer.ack == Acknowledgement::Sent, expected, "{opcode:#04x}");
+        assert_eq!(tx.sent.len(), usize::from(expected));
+        // The transport has nothing to acknowledge: a packet out of turn.
+        let data = stamped(opcode, 1, 7, Ecn::Ect0, ack_request);
+        let answer = engine.frame::<TableCrc>(Instant::from_nanos(0xffff_2000), &roce(&data), from(2), &mut tx);
+        assert_eq!(answer.ack, Acknowledgement::None);
+    }
+    assert_eq!(engine.counters().np_acks_sent, 4);
+}
+
+#[test]
+fn an_acknowledgement_that_finds_the_ring_full_is_counted_and_its_mark_waits() {
+    let mut engine = echoing(&BINARY);
+    let data = stamped(opcode::SEND_ONLY, 1, 7, Ecn::Ce, true);
+    for room in [0, 100] {
+        assert_eq!(acknowledgement(&mut engine, &data, &mut Ring::new(room)).ack, Acknowledgement::Dropped);
+    }
+    let mut tx = Ring::new(354);
+    acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 8, Ecn::Ect0, true), &mut tx);
+    assert_eq!(roce(tx.frame()).echo(), Mark::Congested);
+    let counters = engine.counters();
+    assert_eq!((counters.np_acks_dropped, counters.np_acks_sent), (2, 1));
+    let stranger = Receipt { msn: Some(1), ..STRANGER };
+    let answer = engine.frame::<TableCrc>(Instant::from_nanos(0xffff_2000), &roce(&data), stranger, &mut tx);
+    assert_eq!((answer.cnp, answer.ack), (Cnp::Unaddressed, Acknowledgement::Unaddressed));
+    assert_eq!(engine.counters().np_acks_unaddressed, 1);
+}
+
+#[test]
+fn a8_ect1_is_a_mark_only_where_it_is_tcds() {
+    for (preset, expected) in [(&BINARY, Mark::None), (&TERNARY, Mark::Undetermined)] {
+        let mut engine = echoing(preset);
+        let mut tx = Ring::new(354);
+        acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 7, Ecn::Ect1, true), &mut tx);
+        assert_eq!(roce(tx.frame()).echo(), expected);
+        assert_eq!(engine.counters().np_ecn_marked_roce_packets, u64::from(expected != Mark::None));
+        let mut tx = Ring::new(354);
+        for ecn in [Ecn::Ce, Ecn::Ect1] {
+            acknowledgement(&mut engine, &stamped(SEND_MIDDLE, 1, 7, ecn, false), &mut tx);
+        }
+        acknowledgement(&mut engine, &stamped(opcode::SEND_LAST, 1, 9, Ecn::Ect0, false), &mut tx);
+        assert_eq!(roce(tx.frame()).echo(), Mark::Congested, "CE is stronger");
+        assert!(adds_up(&engine.counters()));
+    }
+}
+
+#[test]
+fn f5_marks_of_an_old_queue_pair_are_not_echoed_to_a_new_one() {
+    let mut engine = echoing(&BINARY);
+    acknowledgement(&mut engine, &stamped(SEND_MIDDLE, 1, 7, Ecn::Ce, false), &mut Ring::new(354));
+    engine.forget(Qpn::new(1));
+    let mut tx = Ring::new(354);
+    acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 8, Ecn::Ect0, true), &mut tx);
+    assert_eq!(roce(tx.frame()).echo(), Mark::None);
+}
+
+/// A machine that counts its flows, and wants to see every packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Census;
+
+impl NotificationPoint for Census {
+    type Settings = EchoSettings;
+    type Params = CnpOutlet;
+    /// Flows that have a record, the one of the rest included.
+    type Shared = u32;
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+
+    const NAME: &'static str = "census";
+    const PRESETS: &'static [Preset<EchoSettings>] = &[BINARY];
+    const BLANK: Self = Self;
+    const SHARED: u32 = 0;
+    const TABLE: &'static [&'static str] = &["any, any: nothing"];
+
+    fn check(_settings: &EchoSettings, _port: &Port) -> Result<CnpOutlet, ParamError> {
+        Ok(CnpOutlet::new(CnpMarking::default(), Nanos::ZERO, 1))
+    }
+
+    fn outlet(params: &CnpOutlet) -> &CnpOutlet {
+        params
+    }
+
+    fn memory(_params: &CnpOutlet) -> Nanos {
+        Nanos::new(192_000)
+    }
+
+    fn round(_params: &CnpOutlet) -> Nanos {
+        Nanos::new(192_000)
+    }
+
+    fn wants(_mark: Mark) -> bool {
+        true
+    }
+
+    fn open(_cx: &Cx<'_, CnpOutlet>, shared: &mut u32, _local: Option<Qpn>) -> Self {
+        *shared += 1;
+        Self
+    }
+
+    fn row(&self, _cx: &Cx<'_, CnpOutlet>, _shared: &u32, _event: &Event) -> usize {
+        0
+    }
+
+    fn on(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut u32, _arrival: &Arrival) -> Reply {
+        Reply::default()
+    }
+
+    fn notified(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut u32) {}
+
+    fn forgotten(&self, _cx: &Cx<'_, CnpOutlet>, shared: &mut u32) {
+        *shared -= 1;
+    }
+}
+
+#[test]
+fn a_flow_that_falls_silent_is_forgotten_within_two_rounds_while_others_go_on() {
+    let params = CnpOutlet::new(CnpMarking::default(), Nanos::ZERO, 1);
+    let mut engine = NpEngine::<Census, 64, 4>::new(Instant::from_nanos(0), PORT, params);
+    for qpn in 0..100 {
+        let data = bytes(&frame(SEND_MIDDLE, qpn, Ecn::Ect0, V4, Tags::NONE));
+        engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(0));
+    }
+    assert_eq!(*engine.shared(), 100);
+    let data = bytes(&frame(SEND_MIDDLE, 5, Ecn::Ect0, V4, Tags::NONE));
+    for now in 1..=4_000 {
+        engine.frame::<TableCrc>(Instant::from_nanos(now * 100), &roce(&data), from(2), &mut Ring::new(0));
+    }
+    assert_eq!(*engine.shared(), 1);
+}
+
 /// One packet of a random stream.
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -439,6 +649,26 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
+    /// A machine is told of every record that comes and goes: evicted, expired, forgotten.
+    #[test]
+    fn what_flows_have_in_common_knows_how_many_there_are(
+        steps in steps(),
+        forget in prop::collection::vec(any::<bool>(), 300),
+    ) {
+        let params = CnpOutlet::new(CnpMarking::default(), Nanos::ZERO, 1);
+        let mut engine = NpEngine::<Census, 2, 2>::new(Instant::from_nanos(0), PORT, params);
+        let mut now = 0;
+        for (step, forget) in steps.into_iter().zip(forget) {
+            now += step.gap * 20;
+            let data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
+            engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&data), from(2), &mut Ring::new(step.room));
+            if forget {
+                engine.forget(Qpn::new(step.qpn));
+            }
+            prop_assert_eq!(*engine.shared(), engine.live_flows() + engine.rest.live());
+        }
+    }
+
     /// With room for every flow and no bound on the port, CNPs are exactly those of the paper's rule, applied to a
     /// list without limits.
     #[test]

@@ -1,0 +1,506 @@
+//! RCC's law: how much one flow may have in flight.
+//!
+//! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
+//! Networks", ToN 2023, section III, Algorithm 1 and Eq. 1 to 5. It runs at the receiver (RCC) or at the sender (RCC-sender,
+//! III-G), and is written once, here.
+//!
+//! ```text
+//! the flow is under PID control          W by (4) and (5), until its message ends
+//! B_R >= eta C RTT                       W = C RTT / N: the last hop is the bottleneck, or there is none
+//! n samples in a row above (1)           PID control begins
+//! otherwise                              W = C RTT / N
+//!
+//! RTT > RTT_base (1 + delta)                                          (1)
+//! E  = RTT - RTT_base (1 + delta / 2)                                  (2), (3), in nanoseconds
+//! U += K_p E + K_d (E - E_prev)                                        (4)
+//! W  = W (1 - tanh U), at most C RTT / N                               (5)
+//! ```
+//!
+//! The gains are per second: of the paper's two sets, 1e4 and 1e5 then change U by 0.01 and 0.1 for a microsecond.
+//!
+//! Choices where the paper is silent or contradicts itself:
+//! - (4) is evaluated once a round-trip time, as Table I's timer and the fluid model have it, and the fair share for every
+//!   packet;
+//! - only what a packet waits counts: its delay less the least of the last two seconds (of windows of 1.07 s). A constant
+//!   difference of clocks cancels. A delay more than a millisecond below that, or 100 ms above, is a clock that jumped: the
+//!   least is learnt anew;
+//! - a flow younger than a round-trip time gets no verdict: at the start of an incast B_R of the last round is still low, and
+//!   must not read as congestion inside the network;
+//! - U is kept within 4 and -4, beyond which tanh says nothing more, and, unless switched off, not below zero while the
+//!   fair share holds W down; the first error has no change.
+
+use crate::math::{divide, one_less_tanh};
+use crate::units::{Bytes, Instant, Nanos, Stamp};
+
+/// K_p and K_d, per nanosecond in units of 2^-40.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Gains {
+    proportional: u32,
+    derivative: u32,
+}
+
+impl Gains {
+    /// K_p and K_d in units of 1/s, each at most 1 000 000.
+    pub const fn per_second(proportional: u32, derivative: u32) -> Self {
+        Self { proportional: per_nano(proportional), derivative: per_nano(derivative) }
+    }
+}
+
+/// 2^40 / 10^9 for each 1/s, to nearest, cut to 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "cut before")]
+const fn per_nano(gain: u32) -> u32 {
+    // 2^40 / 10^9 = 1099.511627776, here with 20 fraction bits.
+    let scaled = (gain as u64).saturating_mul(1_152_921_505).saturating_add(1 << 19) >> 20;
+    if scaled > u32::MAX as u64 { u32::MAX } else { scaled as u32 }
+}
+
+/// The controller of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct Pid {
+    /// U, with 28 fraction bits.
+    control: i32,
+    /// E of the last update in nanoseconds; [`NONE`] before the first.
+    previous: i32,
+}
+
+/// No error yet. Errors are kept above.
+const NONE: i32 = i32::MIN;
+/// Where U ends.
+const MOST: i64 = 4 << 28;
+
+impl Pid {
+    /// A controller that has seen no error.
+    const NEW: Self = Self { control: 0, previous: NONE };
+
+    /// (4) and (5): what this error leaves of the window; at most twice it.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "cut before; a window of 32 bits by less than two, cut to 32 bits"
+    )]
+    fn update(&mut self, gains: &Gains, error: i32, window: Bytes) -> Bytes {
+        let error = error.max(NONE.wrapping_add(1));
+        let change = if self.previous == NONE { 0 } else { i64::from(error).wrapping_sub(i64::from(self.previous)) };
+        self.previous = error;
+        let proportional = i64::from(error).wrapping_mul(i64::from(gains.proportional));
+        // Beyond this no gain leaves U anything to say.
+        let derivative = change.clamp(-(1 << 31), 1 << 31).wrapping_mul(i64::from(gains.derivative) >> 1);
+        let moved = (proportional >> 12).saturating_add(derivative >> 11);
+        self.control = i64::from(self.control).saturating_add(moved).clamp(-MOST, MOST) as i32; // (4)
+        let left = u64::from(window.get()).wrapping_mul(u64::from(one_less_tanh(self.control))) >> 31; // (5)
+        Bytes::new(if left > u64::from(u32::MAX) { u32::MAX } else { left as u32 })
+    }
+
+    /// While something else holds the window down, U does not wind up below zero.
+    #[inline]
+    const fn unwind(&mut self) {
+        if self.control < 0 {
+            self.control = 0;
+        }
+    }
+}
+
+/// What the law computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LawParams {
+    /// K_p and K_d.
+    pub gains: Gains,
+    /// RTT_base.
+    pub round: Nanos,
+    /// delta RTT_base: what a packet may wait by (1).
+    pub tolerated: Nanos,
+    /// n: samples in a row, at least one.
+    pub samples: u8,
+    /// eta, of what the link carries in a round, in 2^-16.
+    pub busy: u16,
+    /// The least window.
+    pub least: Bytes,
+    /// U does not fall below zero while the fair share holds W down.
+    pub unwinds: bool,
+}
+
+impl LawParams {
+    /// RTT_base of `round` nanoseconds; K_p and K_d in 1/s; delta and eta in millionths, eta at most 1 000 000.
+    #[expect(clippy::cast_possible_truncation, reason = "a share of 16 bits")]
+    pub const fn new(
+        round: Nanos,
+        gains: Gains,
+        delta: u32,
+        eta: u32,
+        samples: u8,
+        least: Bytes,
+        unwinds: bool,
+    ) -> Self {
+        Self {
+            gains,
+            round,
+            tolerated: Nanos::new(millionths(round.get(), delta)),
+            samples: if samples == 0 { 1 } else { samples },
+            busy: millionths(u16::MAX as u32, eta) as u16,
+            least,
+            unwinds,
+        }
+    }
+}
+
+/// So many millionths of a value, rounded down, saturating.
+#[expect(clippy::cast_possible_truncation, reason = "cut before")]
+const fn millionths(value: u32, share: u32) -> u32 {
+    let part = divide((value as u64).saturating_mul(share as u64), 1_000_000);
+    if part > u32::MAX as u64 { u32::MAX } else { part as u32 }
+}
+
+/// The state of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Law {
+    pid: Pid,
+    /// W.
+    window: Bytes,
+    /// When (4) is evaluated next; before there is a verdict, when there may be one.
+    due: Stamp,
+    /// The least delay of the window of time before this, modulo 2^32 ns.
+    least: u32,
+    /// By how much the least delay of this window of time exceeds that; [`UNSEEN`] until one came.
+    exceeds: u16,
+    /// Which window of time this is.
+    age: u8,
+    /// Samples in a row above (1), in the low bits, and flags.
+    state: u8,
+}
+
+/// No delay was seen in this window of time; the largest excess that is told apart.
+const UNSEEN: u16 = u16::MAX;
+/// Samples in the low bits of [`Law::state`].
+const COUNT: u8 = 0x0f;
+/// A message is under way.
+const ACTIVE: u8 = 1 << 7;
+/// PID control.
+const CONTROLLED: u8 = 1 << 6;
+/// A delay was seen.
+const MEASURED: u8 = 1 << 5;
+/// The first round trip is not over.
+const YOUNG: u8 = 1 << 4;
+/// A delay so far below the least is that of another clock, and so is one so far above.
+const BELOW: i32 = -1_000_000;
+const ABOVE: i32 = 100_000_000;
+
+impl Law {
+    /// A flow that may have so much in flight, and that has no message under way.
+    pub const fn new(window: Bytes) -> Self {
+        let due = Stamp::from_bits(0);
+        Self { pid: Pid::NEW, window, due, least: 0, exceeds: UNSEEN, age: 0, state: 0 }
+    }
+
+    /// W as it was last assigned.
+    #[inline]
+    pub const fn window(&self) -> Bytes {
+        self.window
+    }
+
+    /// U, with 28 fraction bits, within 4 and -4.
+    #[inline]
+    pub const fn control(&self) -> i32 {
+        self.pid.control
+    }
+
+    /// E of the last evaluation of (4) in nanoseconds.
+    #[inline]
+    pub fn previous_error(&self) -> Option<i32> {
+        (self.pid.previous != NONE).then_some(self.pid.previous)
+    }
+
+    /// Whether the flow is under PID control.
+    #[inline]
+    pub const fn is_controlled(&self) -> bool {
+        self.has(CONTROLLED)
+    }
+
+    /// Whether a message is under way.
+    #[inline]
+    pub const fn is_active(&self) -> bool {
+        self.has(ACTIVE)
+    }
+
+    /// Whether the first round trip of the message is not over, as of the last call.
+    #[inline]
+    pub const fn is_young(&self) -> bool {
+        self.has(YOUNG)
+    }
+
+    /// Samples in a row above (1), 0 to 15.
+    #[inline]
+    pub const fn samples(&self) -> u8 {
+        self.state & COUNT
+    }
+
+    /// When (4) is evaluated next, while the flow is under PID control.
+    #[inline]
+    pub const fn due(&self) -> Stamp {
+        self.due
+    }
+
+    /// The least delay, modulo 2^32 ns, if there was any.
+    #[inline]
+    pub fn least_delay(&self) -> Option<u32> {
+        self.has(MEASURED).then_some(self.least)
+    }
+
+    #[inline]
+    const fn has(&self, flag: u8) -> bool {
+        self.state & flag != 0
+    }
+
+    /// A message begins, if none is under way: whether that is so.
+    #[inline]
+    pub const fn begin(&mut self, p: &LawParams, now: Instant) -> bool {
+        if self.has(ACTIVE) {
+            return false;
+        }
+        self.state = (self.state & MEASURED) | ACTIVE | YOUNG;
+        self.due = now.stamp().after(p.round);
+        true
+    }
+
+    /// The message ends, and PID control with it.
+    #[inline]
+    pub const fn end(&mut self) {
+        self.state &= MEASURED;
+        self.pid = Pid::NEW;
+    }
+
+    /// Keeps stamps from going stale: what is due stays due.
+    #[inline]
+    pub fn age(&mut self, now: Instant) {
+        if self.due.is_due(now.stamp()) {
+            self.state &= !YOUNG;
+            self.due = now.stamp();
+        }
+    }
+
+    /// Algorithm 1, for a packet that was `delay` under way, modulo 2^32 ns and but for the difference of two clocks, on a
+    /// port that was in use by so much in the last round, in 2^-16; `fair` is C RTT / N. Answers W.
+    #[inline]
+    pub fn assign(&mut self, p: &LawParams, now: Instant, delay: Option<Nanos>, in_use: u16, fair: Bytes) -> Bytes {
+        let waited = delay.map(|delay| self.waited(now, delay.get()));
+        self.age(now);
+        if self.has(CONTROLLED) {
+            if let Some(waited) = waited
+                && self.due.is_due(now.stamp())
+            {
+                self.control_by(p, now, waited, fair);
+            }
+            self.window = self.window.min(fair);
+        } else {
+            self.window = fair.max(p.least);
+            match waited {
+                _ if in_use >= p.busy || self.has(YOUNG) => self.state &= !COUNT,
+                Some(waited) if waited > p.tolerated => {
+                    self.state = self.state.wrapping_add(u8::from(self.samples() < COUNT)); // (1)
+                    if self.samples() >= p.samples {
+                        self.state |= CONTROLLED;
+                        self.control_by(p, now, waited, fair);
+                    }
+                }
+                Some(_) => self.state &= !COUNT,
+                None => {}
+            }
+        }
+        self.window
+    }
+
+    /// (2) to (5).
+    fn control_by(&mut self, p: &LawParams, now: Instant, waited: Nanos, fair: Bytes) {
+        let error = waited.get().cast_signed().wrapping_sub((p.tolerated.get() >> 1).cast_signed()); // (2), (3)
+        let window = self.pid.update(&p.gains, error, self.window);
+        if window >= fair && p.unwinds {
+            self.pid.unwind();
+        }
+        self.window = window.min(fair).max(p.least);
+        self.due = now.stamp().after(p.round.saturating_add(waited));
+    }
+
+    /// What a packet waited: its delay less the least, at most 100 ms.
+    #[inline]
+    fn waited(&mut self, now: Instant, delay: u32) -> Nanos {
+        #[expect(clippy::cast_possible_truncation, reason = "which window of 1.07 s, modulo 256")]
+        let age = (now.nanos() >> 30) as u8;
+        let above = delay.wrapping_sub(self.least).cast_signed();
+        if !self.has(MEASURED) || !(BELOW..=ABOVE).contains(&above) {
+            (self.least, self.exceeds, self.age) = (delay, 0, age);
+            self.state |= MEASURED;
+            return Nanos::ZERO;
+        }
+        if age != self.age {
+            // What the last window saw is the least from now on.
+            if self.exceeds != UNSEEN {
+                self.least = self.least.wrapping_add(u32::from(self.exceeds));
+            }
+            (self.exceeds, self.age) = (UNSEEN, age);
+        }
+        let above = delay.wrapping_sub(self.least).cast_signed();
+        if above <= 0 {
+            (self.least, self.exceeds) = (delay, 0);
+            return Nanos::ZERO;
+        }
+        let above = above.unsigned_abs();
+        self.exceeds = self.exceeds.min(u16::try_from(above).unwrap_or(UNSEEN));
+        Nanos::new(above)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_microsecond_moves_u_by_a_hundredth_and_a_tenth_with_the_papers_gains() {
+        let gains = Gains::per_second(10_000, 100_000);
+        let mut pid = Pid::NEW;
+        pid.update(&gains, 1_000, Bytes::new(1_000));
+        let one = 1 << 28;
+        assert!((pid.control - one / 100).abs() < 300, "{}", pid.control);
+        pid.update(&gains, 2_000, Bytes::new(1_000));
+        // 0.01 + 0.02 + 0.1.
+        assert!((pid.control - one / 100 * 13).abs() < 1_000, "{}", pid.control);
+    }
+
+    #[test]
+    fn no_error_leaves_the_window_and_none_grows_it_more_than_twice() {
+        let gains = Gains::per_second(16, 7_000);
+        let mut new = Pid::NEW;
+        assert_eq!(new.update(&gains, 0, Bytes::new(150_000)), Bytes::new(150_000));
+        for error in [i32::MIN, i32::MAX] {
+            let mut pid = Pid::NEW;
+            for _ in 0..10 {
+                let left = pid.update(&Gains::per_second(1_000_000, 1_000_000), error, Bytes::new(1_000));
+                assert!(left.get() <= 2_000 && pid.control.unsigned_abs() <= 4 << 28);
+            }
+        }
+        let mut pid = Pid::NEW;
+        pid.update(&gains, -1_000_000, Bytes::new(1));
+        assert!(pid.control < 0);
+        pid.unwind();
+        assert_eq!((pid.control, pid.previous), (0, -1_000_000));
+    }
+
+    const PARAMS: LawParams = LawParams {
+        gains: Gains::per_second(16, 7_000),
+        round: Nanos::new(12_000),
+        tolerated: Nanos::new(2_400),
+        samples: 3,
+        busy: 62_259,
+        least: Bytes::new(128),
+        unwinds: true,
+    };
+    const FAIR: Bytes = Bytes::new(75_000);
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn three_late_packets_on_an_idle_port_bring_control_and_the_end_of_the_message_ends_it() {
+        let mut law = Law::new(Bytes::new(150_000));
+        assert!(law.begin(&PARAMS, at(0)) && !law.begin(&PARAMS, at(1)));
+        let assign =
+            |law: &mut Law, now, delay, in_use| law.assign(&PARAMS, at(now), Some(Nanos::new(delay)), in_use, FAIR);
+        assert_eq!(assign(&mut law, 100, 5_000, 0), FAIR);
+        for now in [200, 300, 400, 11_999] {
+            assign(&mut law, now, 9_000, 0);
+            assert!(!law.is_controlled(), "too young");
+        }
+        assign(&mut law, 12_000, 7_401, 0);
+        assign(&mut law, 12_100, 7_401, 0);
+        assign(&mut law, 12_200, 7_400, 0); // at the bound: not above
+        for (now, controlled) in [(12_300, false), (12_400, false), (12_500, true)] {
+            assign(&mut law, now, 7_401, 0);
+            assert_eq!(law.is_controlled(), controlled);
+        }
+        // Once a round trip and what the packet waited.
+        let window = law.window();
+        assert_eq!(assign(&mut law, 26_900, 90_000, 0), window);
+        assert!(assign(&mut law, 26_901, 90_000, 0) < window);
+        // Under control to the end, however busy the port.
+        assert!(assign(&mut law, 27_000, 5_000, u16::MAX) < FAIR);
+        law.end();
+        assert!(!law.is_controlled() && !law.is_active());
+        assert!(law.begin(&PARAMS, at(30_000)));
+        assert_eq!(assign(&mut law, 30_100, 5_000, 0), FAIR);
+    }
+
+    #[test]
+    fn a_busy_last_hop_is_no_congestion_inside_the_network() {
+        let mut law = Law::new(FAIR);
+        law.begin(&PARAMS, at(0));
+        law.assign(&PARAMS, at(20_000), Some(Nanos::new(1_000)), 0, FAIR);
+        for packet in 0..100 {
+            let window = law.assign(&PARAMS, at(20_100 + packet), Some(Nanos::new(50_000)), PARAMS.busy, FAIR);
+            assert!(window == FAIR && !law.is_controlled());
+        }
+    }
+
+    /// C12: a longer path is not congestion for good, and a shorter one is found at once; a clock that jumps is no path.
+    #[test]
+    fn c12_the_least_delay_follows_the_path_up_and_down_and_a_clock_that_jumps() {
+        let mut law = Law::new(FAIR);
+        law.begin(&PARAMS, at(0));
+        let least_after = |law: &mut Law, from: u64, delay: u32| {
+            for step in 0..30 {
+                law.assign(&PARAMS, at((from + step) * 100_000_000), Some(Nanos::new(delay)), 0, FAIR);
+            }
+            law.least_delay().unwrap()
+        };
+        assert_eq!(least_after(&mut law, 0, 20_000), 20_000);
+        assert_eq!(least_after(&mut law, 30, 50_000), 50_000);
+        assert_eq!(least_after(&mut law, 60, 20_000), 20_000);
+        assert_eq!(least_after(&mut law, 90, 20_000_u32.wrapping_sub(2_000_000)), 20_000_u32.wrapping_sub(2_000_000));
+        assert_eq!(least_after(&mut law, 120, 3_000_000_000), 3_000_000_000);
+    }
+
+    #[test]
+    fn a_window_held_down_by_the_fair_share_winds_nothing_up() {
+        for unwinds in [true, false] {
+            let p = LawParams { unwinds, ..PARAMS };
+            let mut law = Law::new(FAIR);
+            law.begin(&p, at(0));
+            law.assign(&p, at(20_000), Some(Nanos::new(1_000)), 0, FAIR);
+            for packet in 1..4 {
+                law.assign(&p, at(20_000 + packet), Some(Nanos::new(9_000)), 0, FAIR);
+            }
+            for round in 0..400 {
+                law.assign(&p, at(100_000 + round * 20_000), Some(Nanos::new(1_000)), 0, FAIR);
+            }
+            assert_eq!(law.control() < 0, !unwinds);
+            assert_eq!(law.window(), FAIR);
+        }
+    }
+
+    proptest! {
+        #[test]
+        #[allow(clippy::float_arithmetic, reason = "the reference")]
+        fn updates_are_those_of_equations_4_and_5(
+            kp in 1..100_000_u32,
+            kd in 1..200_000_u32,
+            errors in prop::collection::vec(-200_000..200_000_i32, 1..40),
+        ) {
+            let gains = Gains::per_second(kp, kd);
+            let (mut pid, mut previous) = (Pid::NEW, None);
+            for error in errors {
+                let before = f64::from(pid.control) / f64::from(1 << 28);
+                let change = error - previous.unwrap_or(error);
+                let u = (before + 1e-9 * (f64::from(kp) * f64::from(error) + f64::from(kd) * f64::from(change))).clamp(-4.0, 4.0);
+                let left = pid.update(&gains, error, Bytes::new(1_000_000));
+                previous = Some(error);
+                let control = f64::from(pid.control) / f64::from(1 << 28);
+                prop_assert!((control - u).abs() <= (u - before).abs() * 1e-3 + 1e-7, "{control} for {u}");
+                let exact = 1e6 * (1.0 - control.tanh());
+                prop_assert!((f64::from(left.get()) - exact).abs() <= exact * 1e-3 + 1.0, "{left:?} for {exact}");
+            }
+        }
+    }
+}

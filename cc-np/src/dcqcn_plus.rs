@@ -1,0 +1,359 @@
+//! DCQCN+'s notification point.
+//!
+//! Yixiao Gao et al., "DCQCN+: Taming Large-scale Incast Congestion in RDMA over Ethernet Networks", ICNP 2018, section
+//! IV-B2 (NP algorithm) and VI-D (8 bytes for a flow).
+//!
+//! A NIC cannot make CNPs as fast as a large incast calls for them. So the flows that are marked form a list, and take
+//! turns: every delta, the CNP generation interval, one record is looked at. If its flow was marked since it was last
+//! notified, and that was at least 45 us ago, it is notified. Every CNP says how long a round takes, by which senders set
+//! their timers:
+//!
+//! ```text
+//! tau = l * delta                                                                                              (11)
+//! ```
+//!
+//! Choices where the paper is silent:
+//! - delta is 1 us: III-D measures a ConnectX-4 at about one CNP in a microsecond, and V-D reckons with 540 x 1 us for 540
+//!   flows;
+//! - a record leaves the list in its turn, when it was unmarked in three of them and its last CNP is 100 us old;
+//! - the time of the last CNP is kept in 20 bits, in units of 1,024 ns, and made younger in the flow's turn before it
+//!   could wrap. An interval is therefore kept to the nanosecond or exceeded, by up to 2 us;
+//! - flows that find the list full, and datagrams, of whom nobody knows whom to tell when their turn comes, share one
+//!   record: one of them is notified in 50 us, at once, when a packet of it is marked. l counts them too, as far as they
+//!   can be told apart: by 64 residues, those of the present and of the last round;
+//! - turns that a late wake misses are lost, not made up for.
+//!
+//! The list is not a file of connections: whom a CNP goes to is asked of the queue pair's context in the flow's turn.
+//!
+//! If forgotten: nothing, since nothing ever is; but a new list begins with flows that may be notified at once.
+
+use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::{Keyed, RingTable};
+use cc_core::wire::CnpMarking;
+use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Qpn};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct DcqcnPlusSettings {
+        /// Delta: one flow of the list has its turn in this time.
+        cnp_generation_interval: Nanos, 100..=100_000, [];
+        /// The CNPs of one flow of the list are at least this far apart.
+        min_time_between_cnps: Micros, 0..=100_000, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
+        /// The CNPs of all flows that are not on the list are at least this far apart.
+        unlisted_interval: Micros, 1..=100_000, [];
+        /// A flow leaves the list when it was unmarked in so many turns.
+        idle_turns: Count, 1..=3, [];
+        /// A flow does not leave the list before its last CNP is this old.
+        idle_time: Micros, 0..=100_000, [];
+        /// DSCP of a CNP; the whole TOS byte is four times this.
+        cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
+        /// 802.1p priority of a CNP, used where the marked packet had a VLAN tag.
+        cnp_802p_prio: Count, 0..=7, ["np_cnp_prio", "CNP_802P_PRIO"];
+    }
+}
+
+/// As published.
+pub const PAPER: Preset<DcqcnPlusSettings> = Preset {
+    name: "paper",
+    source: "DCQCN+ (ICNP 2018) IV-B2: 45 us; delta: III-D and V-D; removal and flows beyond the list: ours; DSCP, \
+             priority: NVIDIA \"DCQCN CC Parameters\"",
+    values: DcqcnPlusSettings {
+        cnp_generation_interval: 1_000,
+        min_time_between_cnps: 45,
+        unlisted_interval: 50,
+        idle_turns: 3,
+        idle_time: 100,
+        cnp_dscp: 48,
+        cnp_802p_prio: 6,
+    },
+};
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// Delta.
+    slot: Nanos,
+    listed: Units,
+    unlisted: Units,
+    idle_turns: u32,
+    idle: Units,
+    outlet: CnpOutlet,
+}
+
+/// A time in units of 1,024 ns.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Units(u32);
+
+impl Units {
+    /// The fewest units that are never shorter than so many microseconds, whatever part of a unit has passed at either
+    /// end.
+    const fn covering(micros: u32) -> Self {
+        match micros {
+            0 => Self(0),
+            _ => Self((micros.saturating_mul(1_000).saturating_add(1_023) >> 10).saturating_add(1)),
+        }
+    }
+}
+
+/// Units that the time of a CNP may go back. Any longer ago is as good, since no setting is as long.
+const LONG_AGO: u32 = 1 << 19;
+const _: () = assert!(Units::covering(100_000).0 < LONG_AGO);
+
+/// The record of one flow: 64 bits, the key included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct DcqcnPlus {
+    /// Local queue pair (24 bits), turns without a mark (2), marked (1), listed (1), lowest bits of the count (4).
+    flow: u32,
+    /// When the last CNP went out, in units of 1,024 ns (20), highest bits of the count (12).
+    cnp: u32,
+}
+
+const MARKED: u32 = 1 << 5;
+const LISTED: u32 = 1 << 4;
+const IDLE: u32 = 3 << 6;
+const LOW: u32 = 0xf;
+const HIGH: u32 = 0xfff;
+
+/// What the flows of a port have in common: how many there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct List {
+    /// Flows on the list.
+    listed: u32,
+    /// Turns since the residues were last cleared.
+    turns: u32,
+    /// Residues of marked flows that are not on the list, since then.
+    residues: u64,
+    /// How many there are, and how many there were in the round before.
+    unlisted: u8,
+    unlisted_before: u8,
+}
+
+impl List {
+    /// Flows on the list.
+    pub const fn listed(&self) -> u32 {
+        self.listed
+    }
+
+    /// l of (11): the flows that CNPs go to.
+    pub const fn l(&self) -> u32 {
+        let unlisted = if self.unlisted > self.unlisted_before { self.unlisted } else { self.unlisted_before };
+        self.listed.saturating_add(unlisted as u32)
+    }
+
+    /// A packet of a flow that is not on the list was marked.
+    #[inline]
+    const fn meet(&mut self, local: Qpn) {
+        // The residue that a golden-ratio hash gives, so that neighbouring numbers differ.
+        let residue = 1_u64 << (local.get().wrapping_mul(0x9e37_79b1) >> 26);
+        if self.residues & residue == 0 {
+            self.residues |= residue;
+            self.unlisted = self.unlisted.saturating_add(1);
+        }
+    }
+
+    /// A flow has its turn. When all have had one, what is known of the others is of the round before.
+    #[inline]
+    const fn pass(&mut self) {
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns >= self.listed {
+            (self.unlisted_before, self.unlisted) = (self.unlisted, 0);
+            (self.turns, self.residues) = (0, 0);
+        }
+    }
+}
+
+impl NotificationPoint for DcqcnPlus {
+    type Settings = DcqcnPlusSettings;
+    type Params = Params;
+    type Shared = List;
+    type Flows<const SETS: usize, const WAYS: usize> = RingTable<Self, SETS, WAYS>;
+
+    const NAME: &'static str = "dcqcn_plus";
+    const PRESETS: &'static [Preset<DcqcnPlusSettings>] = &[PAPER];
+    const BLANK: Self = Self { flow: 0, cnp: 0 };
+    const SHARED: List = List { listed: 0, turns: 0, residues: 0, unlisted: 0, unlisted_before: 0 };
+
+    const TABLE: &'static [&'static str] = &[
+        "listed and unmarked, CE: marked",
+        "listed and marked, CE: nothing new",
+        "not on the list and no CNP for the interval, CE: a CNP is due",
+        "not on the list and a CNP within the interval, CE: it counts in l",
+        "marked and no CNP for the interval, turn: a CNP is due",
+        "marked and a CNP within the interval, turn: nothing",
+        "unmarked, turn: nothing",
+        "unmarked for some turns and no CNP for long, turn: it leaves the list",
+    ];
+
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
+    fn check(settings: &DcqcnPlusSettings, _port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let marking =
+            CnpMarking { dscp: settings.cnp_dscp as u8, priority: settings.cnp_802p_prio as u8, ecn: Ecn::Ect0 };
+        Ok(Params {
+            slot: Nanos::new(settings.cnp_generation_interval),
+            listed: Units::covering(settings.min_time_between_cnps),
+            unlisted: Units::covering(settings.unlisted_interval),
+            idle_turns: settings.idle_turns,
+            idle: Units::covering(settings.idle_time),
+            // Turns are the bound on a port's CNPs.
+            outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
+        })
+    }
+
+    fn outlet(params: &Params) -> &CnpOutlet {
+        &params.outlet
+    }
+
+    /// Of the record that flows share; those of the list last until they leave.
+    fn memory(_params: &Params) -> Nanos {
+        Nanos::new(200_000_000)
+    }
+
+    #[inline]
+    fn wants(mark: Mark) -> bool {
+        mark == Mark::Congested
+    }
+
+    #[inline]
+    fn open(cx: &Cx<'_, Params>, shared: &mut List, local: Option<Qpn>) -> Self {
+        // Any sixteen bits of the clock will do to begin the count with.
+        let clock = cx.now.stamp().to_bits() >> 10;
+        let (qpn, listed) = match local {
+            Some(local) => {
+                shared.listed = shared.listed.saturating_add(1);
+                (local.get(), LISTED)
+            }
+            None => (0, 0),
+        };
+        let cnp = now_in_units(cx.now).wrapping_sub(LONG_AGO) << 12;
+        Self { flow: qpn << 8 | listed, cnp }.counted(clock)
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &List, event: &Event) -> usize {
+        let age = self.age(cx.now);
+        match event {
+            Event::Arrival(_) if self.is_listed() => usize::from(self.is_marked()),
+            Event::Arrival(_) if age >= cx.params.unlisted => 2,
+            Event::Arrival(_) => 3,
+            Event::Turn if self.is_marked() && age >= cx.params.listed => 4,
+            Event::Turn if self.is_marked() => 5,
+            Event::Turn if self.idle_turns() < cx.params.idle_turns.wrapping_sub(1) || age < cx.params.idle => 6,
+            Event::Turn => 7,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut List, arrival: &Arrival) -> Reply {
+        if self.is_listed() {
+            self.flow = (self.flow | MARKED) & !IDLE;
+            return Reply::default();
+        }
+        shared.meet(arrival.local);
+        let age = self.age(cx.now);
+        let due = age >= cx.params.unlisted;
+        Reply { cnp: due.then(|| self.body(cx.params, shared)), ..Reply::default() }
+    }
+
+    #[inline]
+    fn notified(&mut self, cx: &Cx<'_, Params>, _shared: &mut List) {
+        let cnp = now_in_units(cx.now) << 12;
+        *self = Self { flow: self.flow & !MARKED, cnp }.counted(u32::from(self.seq()).wrapping_add(1));
+    }
+
+    #[inline]
+    fn forgotten(&self, _cx: &Cx<'_, Params>, shared: &mut List) {
+        if self.is_listed() {
+            shared.listed = shared.listed.saturating_sub(1);
+        }
+    }
+
+    #[inline]
+    fn slot(params: &Params) -> Option<Nanos> {
+        Some(params.slot)
+    }
+
+    #[inline]
+    fn turn(&mut self, cx: &Cx<'_, Params>, shared: &mut List) -> Turn {
+        shared.pass();
+        let age = self.age(cx.now);
+        // Before the time of the last CNP could wrap.
+        if age.0 >= LONG_AGO {
+            self.cnp = now_in_units(cx.now).wrapping_sub(LONG_AGO) << 12 | self.cnp & HIGH;
+        }
+        if self.is_marked() {
+            return if age >= cx.params.listed {
+                Turn::Notify { local: self.qpn(), hint: self.body(cx.params, shared) }
+            } else {
+                Turn::Pass
+            };
+        }
+        let idle_turns = self.idle_turns().saturating_add(1).min(3);
+        self.flow = self.flow & !IDLE | idle_turns << 6;
+        if idle_turns >= cx.params.idle_turns && age >= cx.params.idle { Turn::Leave } else { Turn::Pass }
+    }
+}
+
+impl Keyed for DcqcnPlus {
+    #[inline]
+    fn qpn(&self) -> Qpn {
+        Qpn::new(self.flow >> 8)
+    }
+}
+
+/// The time in units, of which 20 bits count.
+#[inline]
+const fn now_in_units(now: Instant) -> u32 {
+    now.stamp().to_bits() >> 10
+}
+
+impl DcqcnPlus {
+    /// Whether the flow was marked since it was last notified.
+    #[inline]
+    pub const fn is_marked(&self) -> bool {
+        self.flow & MARKED != 0
+    }
+
+    /// Turns in a row, up to three, that found it unmarked.
+    #[inline]
+    pub const fn idle_turns(&self) -> u32 {
+        (self.flow & IDLE) >> 6
+    }
+
+    /// CNPs sent, counted from a value that the clock gave.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "sixteen bits, of two parts")]
+    pub const fn seq(&self) -> u16 {
+        ((self.cnp & HIGH) << 4 | self.flow & LOW) as u16
+    }
+
+    #[inline]
+    const fn is_listed(&self) -> bool {
+        self.flow & LISTED != 0
+    }
+
+    /// Time since the last CNP, modulo 2^20 units.
+    #[inline]
+    const fn age(&self, now: Instant) -> Units {
+        Units(now_in_units(now).wrapping_sub(self.cnp >> 12) & 0x000f_ffff)
+    }
+
+    /// The same record with this count, of which sixteen bits count.
+    #[inline]
+    const fn counted(self, seq: u32) -> Self {
+        Self { flow: self.flow & !LOW | seq & LOW, cnp: self.cnp & !HIGH | (seq >> 4) & HIGH }
+    }
+
+    /// What the next CNP says.
+    #[inline]
+    fn body(&self, params: &Params, shared: &List) -> CnpHint {
+        let period = Nanos::new(shared.l().saturating_mul(params.slot.get()));
+        let seq = self.seq().wrapping_add(1);
+        CnpHint::Body(CnpBody { kind: CnpKind::Period, ce: true, seq, period, ..CnpBody::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,536 @@
+use super::*;
+use crate::{Answer, Cnp, Connection, Connections, NpEngine, Receipt, Transmit};
+use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::{Bytes, Psn, Rate, Stamp};
+use core::net::Ipv4Addr;
+use proptest::prelude::*;
+use std::boxed::Box;
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec;
+use std::vec::Vec;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+
+/// What a transmit ring was given, and the rows that were met.
+struct Ring {
+    room: [u8; 128],
+    open: bool,
+    sent: Vec<Vec<u8>>,
+    rows: BTreeSet<usize>,
+}
+
+impl Transmit for Ring {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        if self.open { &mut self.room } else { &mut [] }
+    }
+
+    fn transmit(&mut self, length: usize) {
+        self.sent.push(self.room[..length].to_vec());
+    }
+
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        self.rows.insert(row());
+    }
+}
+
+/// Queue pair contexts without bound.
+struct Contexts(BTreeMap<u32, Connection>);
+
+impl Connections for Contexts {
+    fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    fn connect(&mut self, _now: Stamp, local: Qpn, connection: Connection) {
+        self.0.insert(local.get(), connection);
+    }
+
+    fn disconnect(&mut self, local: Qpn) {
+        self.0.remove(&local.get());
+    }
+
+    fn find(&self, local: Qpn) -> Option<&Connection> {
+        self.0.get(&local.get())
+    }
+}
+
+/// A CNP as it left: when, to whom, its number and its period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sent {
+    now: u64,
+    to: u32,
+    seq: u16,
+    period: u32,
+}
+
+/// A port whose flow n is of the local queue pair n and the remote one n + 0x80_0000.
+struct Bench<const SETS: usize, const WAYS: usize> {
+    engine: Box<NpEngine<DcqcnPlus, SETS, WAYS>>,
+    connections: Contexts,
+    ring: Ring,
+    now: u64,
+    /// When the engine was last called.
+    called: u64,
+}
+
+fn frame(local: u32, ecn: Ecn, opcode: u8) -> Vec<u8> {
+    let frame = Frame {
+        destination: Mac::new([2; 6]),
+        source: Mac::new([4; 6]),
+        tags: Tags::NONE,
+        addresses: Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 0, 0, 2) },
+        dscp: 26,
+        ecn,
+        hop_limit: 64,
+        udp_source: 0xc000,
+        shims: Shims::NONE,
+        bth: Bth { opcode, partition: 0xffff, dest_qp: Qpn::new(local), psn: Psn::new(7), ..Bth::default() },
+        extensions: Extensions::default(),
+        payload: &[0xa5; 64],
+    };
+    let mut buffer = vec![0; 256];
+    let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
+    buffer.truncate(len);
+    buffer
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Packet::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+const fn remote(local: u32) -> Qpn {
+    Qpn::new(local | 0x80_0000)
+}
+
+impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
+    fn new(settings: &DcqcnPlusSettings, now: u64) -> Self {
+        let params = DcqcnPlus::check(settings, &PORT).unwrap();
+        Self {
+            engine: Box::new(NpEngine::new(Instant::from_nanos(now), PORT, params)),
+            connections: Contexts::new(),
+            ring: Ring { room: [0; 128], open: true, sent: Vec::new(), rows: BTreeSet::new() },
+            now,
+            called: now,
+        }
+    }
+
+    /// A packet of a flow arrives. The connection is known, unless it is a datagram's.
+    fn arrive(&mut self, local: u32, ecn: Ecn) -> Answer {
+        let now = Instant::from_nanos(self.now);
+        let data = frame(local, ecn, opcode::SEND_MIDDLE);
+        self.connections.connect(now.stamp(), Qpn::new(local), Connection::of(&roce(&data), remote(local)).unwrap());
+        let receipt = Receipt::new(now.stamp(), Some(remote(local)));
+        self.called = self.now;
+        self.engine.frame::<TableCrc>(now, &roce(&data), receipt, &mut self.ring)
+    }
+
+    fn wake(&mut self) -> Cnp {
+        self.called = self.now;
+        self.engine.wake::<TableCrc>(Instant::from_nanos(self.now), &self.connections, &mut self.ring)
+    }
+
+    /// Lets time pass until `end`, with a wake whenever one is asked for, and answers the CNPs that went out.
+    fn run(&mut self, end: u64) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        loop {
+            let next = self.next_wake();
+            if next > end {
+                self.now = end;
+                return sent;
+            }
+            self.now = next;
+            self.wake();
+            sent.extend(self.take());
+        }
+    }
+
+    fn next_wake(&self) -> u64 {
+        self.called + u64::from(self.engine.next_wake().get())
+    }
+
+    /// The CNPs that have gone out since the last call.
+    fn take(&mut self) -> Vec<Sent> {
+        let now = self.now;
+        std::mem::take(&mut self.ring.sent)
+            .iter()
+            .map(|frame| {
+                let cnp = roce(frame);
+                assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
+                let Some(CnpHint::Body(body)) = cnp.cnp() else { panic!("a plain CNP") };
+                assert!(body.kind == CnpKind::Period && body.ce && !body.ue);
+                Sent { now, to: cnp.bth.dest_qp.get() & 0x7f_ffff, seq: body.seq, period: body.period.get() }
+            })
+            .collect()
+    }
+}
+
+fn paper<const SETS: usize, const WAYS: usize>() -> Bench<SETS, WAYS> {
+    Bench::new(&PAPER.values, 1_000_000_000)
+}
+
+#[test]
+fn of_540_flows_each_is_notified_every_540_us_and_told_so() {
+    let mut bench = paper::<256, 4>();
+    let start = bench.now;
+    for round in 0..4 {
+        for flow in 0..540 {
+            assert_eq!(bench.arrive(0x1000 + flow, Ecn::Ce).cnp, Cnp::None);
+        }
+        assert_eq!(bench.engine.shared().l(), 540);
+        let sent = bench.run(start + (round + 1) * 540_000 - 1);
+        assert_eq!(sent.len(), 540);
+        assert!(sent.iter().all(|cnp| cnp.period == 540_000), "tau = l * delta");
+        for (turn, cnp) in (0..).zip(&sent) {
+            assert_eq!(cnp.now, start + round * 540_000 + turn * 1_000, "one CNP in delta");
+        }
+        let flows: BTreeSet<_> = sent.iter().map(|cnp| cnp.to).collect();
+        assert_eq!(flows.len(), 540);
+    }
+    assert_eq!(bench.engine.counters().np_flows_untracked, 0);
+}
+
+#[test]
+fn ten_thousand_flows_fit_in_eighty_kilobytes_and_a_bit_each() {
+    // VI-D: 1 KB for each 125 flows.
+    type Full = RingTable<DcqcnPlus, 2048, 8>;
+    assert!(size_of::<Full>() <= 16_384 * 8 + 2_048 + 32);
+    let mut bench = paper::<2048, 8>();
+    for flow in 0..10_000 {
+        bench.arrive(flow * 7, Ecn::Ce);
+    }
+    assert_eq!((bench.engine.shared().l(), bench.engine.counters().np_flows_untracked), (10_000, 0));
+    let now = bench.now;
+    assert_eq!(bench.run(now).first().map(|cnp| cnp.period), Some(10_000_000));
+}
+
+#[test]
+fn a_single_flow_is_notified_at_once_and_then_no_more_than_every_45_us() {
+    let mut bench = paper::<16, 4>();
+    let start = bench.now;
+    let mut sent = Vec::new();
+    for packet in 1..=400 {
+        bench.arrive(7, Ecn::Ce);
+        sent.extend(bench.run(start + packet * 500));
+    }
+    assert_eq!(sent[0], Sent { now: start, to: 7, seq: sent[0].seq, period: 1_000 });
+    for pair in sent.windows(2) {
+        let gap = pair[1].now - pair[0].now;
+        assert!((45_000..=48_000).contains(&gap), "{gap} ns");
+        assert_eq!(pair[1].seq, pair[0].seq.wrapping_add(1));
+    }
+    assert!(sent.len() >= 4);
+}
+
+#[test]
+fn a_flow_leaves_when_it_was_unmarked_in_three_turns_and_its_last_cnp_is_100_us_old() {
+    let mut bench = paper::<16, 4>();
+    let start = bench.now;
+    bench.arrive(7, Ecn::Ce);
+    assert_eq!(bench.run(start + 100_000).len(), 1);
+    assert_eq!(bench.engine.live_flows(), 1);
+    bench.run(start + 103_000);
+    assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (0, 0));
+    assert_eq!(bench.engine.next_wake(), Nanos::new(400_000_000), "nobody has a turn");
+    // With forty flows a round takes 40 us: it is the third turn that decides.
+    let start = bench.now + 1_000;
+    bench.now = start;
+    for flow in 0..40 {
+        bench.arrive(flow, Ecn::Ce);
+    }
+    assert_eq!(bench.run(start + 158_000).len(), 40);
+    assert_eq!(bench.engine.live_flows(), 1);
+    bench.run(start + 159_000);
+    assert_eq!(bench.engine.live_flows(), 0);
+}
+
+#[test]
+fn a8_only_ce_lists_a_flow() {
+    let mut bench = paper::<16, 4>();
+    for packet in 0..10_000 {
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+            assert_eq!(bench.arrive(packet, ecn), Answer::default());
+        }
+    }
+    let end = bench.now + 1_000_000;
+    assert!(bench.run(end).is_empty());
+    assert_eq!(bench.engine.live_flows(), 0);
+}
+
+#[test]
+fn however_many_marks_come_there_is_one_cnp_in_a_turn() {
+    let mut bench = paper::<16, 4>();
+    let start = bench.now;
+    let mut sent = 0;
+    for packet in 0..10_000 {
+        bench.arrive(packet % 32, Ecn::Ce);
+        sent += bench.run(start + u64::from(packet) * 10).len();
+    }
+    assert!(sent as u64 <= 1 + 100_000 / 1_000, "{sent} CNPs in 100 us");
+}
+
+#[test]
+fn flows_beyond_the_list_share_a_cnp_in_50_us_and_count_in_l() {
+    // Room for eight, and twenty flows.
+    let mut bench = paper::<2, 4>();
+    let start = bench.now;
+    let mut direct = Vec::new();
+    let mut listed = Vec::new();
+    for step in 0..1_000_u32 {
+        for packet in 0..3 {
+            bench.arrive((3 * step + packet) % 20, Ecn::Ce);
+        }
+        direct.extend(bench.take());
+        listed.extend(bench.run(start + u64::from(step) * 1_000));
+    }
+    assert_eq!(bench.engine.live_flows(), 8);
+    let counters = bench.engine.counters();
+    assert!(counters.np_flows_untracked >= 1_780, "{counters:?}");
+    assert!((18..=20).contains(&direct.len()), "{} unlisted CNPs in 1 ms", direct.len());
+    for pair in direct.windows(2) {
+        assert!(pair[1].now - pair[0].now >= 50_000);
+    }
+    // All twenty but for those whose residues of 64 are the same.
+    for cnp in listed.iter().skip(60) {
+        assert!((16_000..=20_000).contains(&cnp.period), "{cnp:?}");
+    }
+    let on_list: BTreeSet<_> = listed.iter().map(|cnp| cnp.to).collect();
+    assert!(direct.iter().all(|cnp| !on_list.contains(&cnp.to)));
+}
+
+#[test]
+fn l_forgets_flows_beyond_the_list_after_a_round_without_them() {
+    let mut bench = paper::<1, 4>();
+    let start = bench.now;
+    for flow in 0..7 {
+        bench.arrive(flow, Ecn::Ce);
+    }
+    assert!(bench.engine.shared().l() > 4);
+    bench.run(start + 20_000);
+    assert_eq!(bench.engine.shared().l(), 4);
+}
+
+#[test]
+fn f7_a_full_list_refuses_one_more_without_side_effect_and_takes_it_when_one_has_left() {
+    let mut bench = paper::<1, 8>();
+    let mut random = 7_u32;
+    let mut on_list: Vec<u32> = (0..8).collect();
+    for &flow in &on_list {
+        bench.arrive(flow, Ecn::Ce);
+    }
+    for round in 8..100_000_u32 {
+        bench.arrive(round, Ecn::Ce);
+        assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (8, 8));
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let leaver = on_list[(random >> 29) as usize];
+        bench.engine.forget(Qpn::new(leaver));
+        assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (7, 7));
+        bench.arrive(round, Ecn::Ce);
+        assert_eq!(bench.engine.live_flows(), 8);
+        on_list[(random >> 29) as usize] = round;
+    }
+    bench.take();
+    let end = bench.now + 7_999;
+    let sent: BTreeSet<_> = bench.run(end).iter().map(|cnp| cnp.to).collect();
+    assert_eq!(sent, on_list.into_iter().collect());
+}
+
+#[test]
+fn f5_a_queue_pair_of_an_old_number_starts_afresh() {
+    let mut bench = paper::<16, 4>();
+    let start = bench.now;
+    bench.arrive(7, Ecn::Ce);
+    assert_eq!(bench.run(start + 1_000).len(), 1);
+    // The old one was notified a microsecond ago, and is marked again.
+    bench.arrive(7, Ecn::Ce);
+    bench.engine.forget(Qpn::new(7));
+    assert!(bench.run(start + 60_000).is_empty());
+    bench.arrive(7, Ecn::Ce);
+    bench.engine.forget(Qpn::new(7));
+    let mut fresh = Bench::<16, 4>::new(&PAPER.values, bench.now);
+    for bench in [&mut bench, &mut fresh] {
+        bench.arrive(7, Ecn::Ce);
+    }
+    assert_eq!(bench.run(start + 200_000), fresh.run(start + 200_000));
+}
+
+#[test]
+fn a_cnp_that_finds_the_ring_full_stays_due() {
+    let mut bench = paper::<16, 4>();
+    let start = bench.now;
+    bench.ring.open = false;
+    bench.arrive(7, Ecn::Ce);
+    assert!(bench.run(start + 10_000).is_empty());
+    assert_eq!(bench.engine.counters().np_cnp_deferred, 11);
+    bench.ring.open = true;
+    let sent = bench.run(start + 12_000);
+    assert_eq!((sent.len(), sent[0].now), (1, start + 11_000));
+}
+
+#[test]
+fn a_flow_whose_far_end_nobody_knows_leaves_and_is_counted() {
+    let mut bench = paper::<16, 4>();
+    bench.arrive(7, Ecn::Ce);
+    bench.connections.disconnect(Qpn::new(7));
+    assert_eq!(bench.wake(), Cnp::Unaddressed);
+    assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (0, 0));
+    assert_eq!(bench.engine.counters().np_cnp_unaddressed, 1);
+}
+
+#[test]
+fn turns_that_are_missed_are_lost_and_wakes_too_many_change_nothing() {
+    let mut bench = paper::<16, 4>();
+    let start = bench.now;
+    for flow in 0..10 {
+        bench.arrive(flow, Ecn::Ce);
+    }
+    assert!((0..100).filter(|_| bench.wake() == Cnp::Sent).count() == 1);
+    bench.now = start + 1_000_000;
+    assert!((0..100).filter(|_| bench.wake() == Cnp::Sent).count() == 1);
+    bench.now += 999;
+    assert_eq!(bench.wake(), Cnp::None);
+    bench.now += 1;
+    assert_eq!(bench.wake(), Cnp::Sent);
+}
+
+#[test]
+fn a16_ports_have_their_own_lists_and_settings() {
+    let mut one = paper::<16, 4>();
+    let mut other = Bench::<16, 4>::new(&DcqcnPlusSettings { cnp_dscp: 10, ..PAPER.values }, one.now);
+    one.arrive(7, Ecn::Ce);
+    let end = one.now + 1_000;
+    assert_eq!((one.run(end).len(), other.run(end).len()), (1, 0));
+    other.arrive(7, Ecn::Ce);
+    other.wake();
+    assert_eq!(roce(&other.ring.sent[0]).dscp(), 10);
+    one.now = end + 60_000;
+    one.arrive(7, Ecn::Ce);
+    one.wake();
+    assert_eq!(roce(&one.ring.sent[0]).dscp(), 48);
+}
+
+#[test]
+fn datagrams_share_one_interval_and_go_back_at_once() {
+    let mut bench = paper::<16, 4>();
+    let mut answered = Vec::new();
+    for step in 0..200_u64 {
+        bench.now = 1_000_000_000 + step * 1_000;
+        let data = frame(0x11, Ecn::Ce, opcode::UD_SEND_ONLY);
+        let now = Instant::from_nanos(bench.now);
+        let receipt = Receipt::new(now.stamp(), None);
+        if bench.engine.frame::<TableCrc>(now, &roce(&data), receipt, &mut bench.ring).cnp == Cnp::Sent {
+            answered.push(step);
+        }
+    }
+    assert_eq!(answered.len(), 4, "{answered:?}");
+    assert_eq!(bench.engine.live_flows(), 0);
+}
+
+#[test]
+fn an_old_cnp_does_not_come_back_when_units_wrap() {
+    // 2^20 units of 1,024 ns, of which each half has a turn of the flow, that is marked but cannot be told.
+    let mut bench = paper::<16, 4>();
+    let start = bench.now;
+    bench.arrive(7, Ecn::Ce);
+    assert_eq!(bench.run(start).len(), 1);
+    bench.ring.open = false;
+    bench.arrive(7, Ecn::Ce);
+    for quarter in 1..=4 {
+        bench.now = start + quarter * (1 << 28);
+        bench.wake();
+    }
+    bench.ring.open = true;
+    bench.now = start + (1 << 30) + 1_000;
+    assert_eq!(bench.wake(), Cnp::Sent);
+}
+
+#[test]
+fn tos_bytes_and_intervals_out_of_range_are_refused() {
+    for settings in [
+        DcqcnPlusSettings { cnp_dscp: 106, ..PAPER.values },
+        DcqcnPlusSettings { cnp_generation_interval: 0, ..PAPER.values },
+        DcqcnPlusSettings { idle_turns: 0, ..PAPER.values },
+        DcqcnPlusSettings { unlisted_interval: 100_001, ..PAPER.values },
+    ] {
+        assert!(matches!(DcqcnPlus::check(&settings, &PORT), Err(ParamError::OutOfRange(_))));
+    }
+}
+
+#[test]
+fn every_row_can_be_met() {
+    let mut bench = paper::<1, 4>();
+    for step in 0..3_000_u32 {
+        if step % 1_000 < 200 {
+            bench.arrive(step % 6, Ecn::Ce);
+        }
+        let end = bench.now + 500;
+        bench.run(end);
+    }
+    assert_eq!(bench.ring.rows, (0..DcqcnPlus::TABLE.len()).collect());
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Marked(u32),
+    Wait(u64),
+    Forget(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..24_u32).prop_map(Step::Marked),
+        3 => prop_oneof![0..5_000_u64, 0..200_000_u64].prop_map(Step::Wait),
+        1 => (0..24_u32).prop_map(Step::Forget),
+    ];
+    prop::collection::vec(step, 1..300)
+}
+
+proptest! {
+    /// With room for all and punctual wakes: a CNP goes to a flow that was marked since its last, 45 us after it at the
+    /// earliest, and two rounds after that and the mark at the latest; never two in a turn; and it says l * delta.
+    #[test]
+    fn the_list_does_what_the_paper_says(steps in steps(), start in prop::sample::select(&[0_u64, 0xffff_ff00, 1 << 52][..])) {
+        let mut bench = Bench::<16, 4>::new(&PAPER.values, start);
+        let mut waiting: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut last_turn = None;
+        for step in steps {
+            match step {
+                Step::Marked(flow) => {
+                    bench.arrive(flow, Ecn::Ce);
+                    waiting.entry(flow).or_insert(bench.now);
+                }
+                Step::Forget(flow) => {
+                    bench.engine.forget(Qpn::new(flow));
+                    waiting.remove(&flow);
+                    last.remove(&flow);
+                }
+                Step::Wait(wait) => {
+                    let end = bench.now + wait;
+                    while bench.now < end {
+                        bench.now = bench.next_wake().min(end);
+                        let l = bench.engine.shared().l();
+                        bench.wake();
+                        for cnp in bench.take() {
+                            let marked = waiting.remove(&cnp.to);
+                            prop_assert!(marked.is_some(), "{cnp:?}: not marked");
+                            let from = last.get(&cnp.to).map_or(0, |last| last + 48_000).max(marked.unwrap());
+                            prop_assert!(cnp.now <= from + 2 * 24_000, "{cnp:?}: due at {from}");
+                            let before = last.insert(cnp.to, cnp.now);
+                            prop_assert!(before.is_none_or(|before| cnp.now - before >= 45_000), "{cnp:?}, {before:?}");
+                            prop_assert!(last_turn.is_none_or(|turn| cnp.now - turn >= 1_000));
+                            last_turn = Some(cnp.now);
+                            prop_assert_eq!(cnp.period, l * 1_000);
+                        }
+                    }
+                }
+            }
+            let listed = bench.engine.shared().listed();
+            prop_assert_eq!(listed, bench.engine.live_flows());
+            prop_assert!(listed as usize >= waiting.len());
+            prop_assert_eq!(bench.engine.shared().l(), listed);
+        }
+    }
+}

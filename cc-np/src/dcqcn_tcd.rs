@@ -1,0 +1,323 @@
+//! DCQCN's notification point with ternary marks.
+//!
+//! Y. Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator was
+//! at hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`. Switches mark CE where there is congestion, and UE
+//! where a queue only stood behind a pause. The receiver tells which of them it has seen since the last CNP; CE
+//! dominates: a CNP is of kind [`Undetermined`](CnpKind::Undetermined) only where every mark was UE.
+//!
+//! When a CNP is due is [`dcqcn`](crate::dcqcn)'s rule, for either mark: at once, and then not for N. Marks that come
+//! while N runs are remembered for the next CNP, if that one comes before another N has passed: its window is no longer
+//! than the simulator's, which looks at a flow every N and tells what came since it last looked.
+//!
+//! Deviations: the first CNP of a congested spell does not wait for the end of a window, as in DCQCN; every CNP carries a
+//! count, so that the sender can tell a repeated one. A sender that does not know of UE takes any CNP for congestion:
+//! this notification point is for networks where all senders do.
+//!
+//! If forgotten: the next marked packet of the flow makes a CNP although N may not have passed, and marks of the running
+//! window go untold.
+
+use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::PeerTable;
+use cc_core::wire::CnpMarking;
+use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct DcqcnTcdSettings {
+        /// N: the CNPs of one flow are at least this far apart; 0 answers every marked packet.
+        min_time_between_cnps: Micros, 0..=131_071, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
+        /// DSCP of a CNP; the whole TOS byte is four times this.
+        cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
+        /// 802.1p priority of a CNP, used where the marked packet had a VLAN tag.
+        cnp_802p_prio: Count, 0..=7, ["np_cnp_prio", "CNP_802P_PRIO"];
+        /// The port makes one CNP in this time on average, whatever the number of flows; 0 is no bound.
+        cnp_port_interval: Nanos, 0..=100_000, [];
+        /// CNPs that the port may make at once after a rest.
+        cnp_port_burst: Count, 1..=10_000, [];
+    }
+}
+
+/// As the authors' simulator has it.
+pub const TCD_SIM: Preset<DcqcnTcdSettings> = Preset {
+    name: "tcd_sim",
+    source: "Yi-ran/DCQCN-TCD, config/configburst.txt: N = 50 us; DSCP, priority: NVIDIA \"DCQCN CC Parameters\"; port \
+             bound: as in `dcqcn`",
+    values: DcqcnTcdSettings {
+        min_time_between_cnps: 50,
+        cnp_dscp: 48,
+        cnp_802p_prio: 6,
+        cnp_port_interval: 100,
+        cnp_port_burst: 1_000,
+    },
+};
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// N.
+    interval: Nanos,
+    outlet: CnpOutlet,
+}
+
+/// How long a flow's count of CNPs outlives its last marked packet.
+const MEMORY: Nanos = Nanos::new(1_000_000_000);
+
+/// The record of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct DcqcnTcd {
+    /// When the window began, if there is one: with the last CNP, or else with a mark that called for one.
+    window: Stamp,
+    /// CNPs sent, counted from a value that the clock gave.
+    seq: u16,
+    flags: u8,
+}
+
+/// There is a window. A flag of its own, so that the stamp is never read after it wrapped.
+const OPEN: u8 = 1;
+/// It began with a CNP.
+const NOTIFIED: u8 = 1 << 1;
+/// CE was seen in it.
+const CE: u8 = 1 << 2;
+/// UE was seen in it.
+const UE: u8 = 1 << 3;
+
+impl NotificationPoint for DcqcnTcd {
+    type Settings = DcqcnTcdSettings;
+    type Params = Params;
+    type Shared = ();
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+
+    const NAME: &'static str = "dcqcn_tcd";
+    const PRESETS: &'static [Preset<DcqcnTcdSettings>] = &[TCD_SIM];
+    const BLANK: Self = Self { window: Stamp::from_bits(0), seq: 0, flags: 0 };
+    const SHARED: () = ();
+
+    const TABLE: &'static [&'static str] = &[
+        "no CNP for N, UE: a CNP for UE is due",
+        "no CNP for N and CE in the window, UE: a CNP for both is due",
+        "no CNP for N, CE: a CNP is due",
+        "a CNP within N, marked: remembered",
+    ];
+
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
+    fn check(settings: &DcqcnTcdSettings, _port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let marking =
+            CnpMarking { dscp: settings.cnp_dscp as u8, priority: settings.cnp_802p_prio as u8, ecn: Ecn::Ect0 };
+        Ok(Params {
+            interval: Nanos::new(settings.min_time_between_cnps.saturating_mul(1_000)),
+            outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
+        })
+    }
+
+    fn outlet(params: &Params) -> &CnpOutlet {
+        &params.outlet
+    }
+
+    fn memory(_params: &Params) -> Nanos {
+        MEMORY
+    }
+
+    #[inline]
+    fn is_ternary(_params: &Params) -> bool {
+        true
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "any sixteen bits of the clock will do")]
+    fn open(cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
+        let clock = cx.now.stamp();
+        Self { window: clock, seq: (clock.to_bits() >> 10) as u16, flags: 0 }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event) -> usize {
+        let flags = self.in_window(cx);
+        match event {
+            _ if self.waits(cx) => 3,
+            Event::Arrival(Arrival { mark: Mark::Congested, .. }) => 2,
+            _ => usize::from(flags & CE != 0),
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival) -> Reply {
+        let due = !self.waits(cx);
+        let mark = match arrival.mark {
+            Mark::None => return Reply::default(),
+            Mark::Undetermined => UE,
+            Mark::Congested => CE,
+        };
+        self.flags = self.in_window(cx);
+        if self.flags & OPEN == 0 {
+            self.window = cx.now.stamp();
+        }
+        self.flags |= OPEN | mark;
+        Reply { cnp: due.then(|| self.body()), ..Reply::default() }
+    }
+
+    #[inline]
+    fn notified(&mut self, cx: &Cx<'_, Params>, _shared: &mut ()) {
+        *self = Self { window: cx.now.stamp(), seq: self.seq.wrapping_add(1), flags: OPEN | NOTIFIED };
+    }
+}
+
+impl DcqcnTcd {
+    /// Time since the last CNP, while it is less than two N.
+    pub fn since_cnp(&self, cx: &Cx<'_, Params>) -> Option<Nanos> {
+        (self.in_window(cx) & NOTIFIED != 0).then(|| cx.now.stamp().since(self.window))
+    }
+
+    /// Whether CE, and whether UE, was seen in the window.
+    pub fn marks(&self, cx: &Cx<'_, Params>) -> (bool, bool) {
+        let flags = self.in_window(cx);
+        (flags & CE != 0, flags & UE != 0)
+    }
+
+    /// The flags, none of which outlives the window.
+    #[inline]
+    fn in_window(&self, cx: &Cx<'_, Params>) -> u8 {
+        let age = cx.now.stamp().since(self.window).get();
+        if age < cx.params.interval.get().saturating_mul(2) { self.flags } else { 0 }
+    }
+
+    /// Whether N has yet to pass since the last CNP.
+    #[inline]
+    fn waits(&self, cx: &Cx<'_, Params>) -> bool {
+        self.in_window(cx) & NOTIFIED != 0 && cx.now.stamp().since(self.window) < cx.params.interval
+    }
+
+    /// What the next CNP says.
+    #[inline]
+    fn body(&self) -> CnpHint {
+        let (ce, ue) = (self.flags & CE != 0, self.flags & UE != 0);
+        let kind = if ce { CnpKind::Standard } else { CnpKind::Undetermined };
+        CnpHint::Body(CnpBody { kind, ce, ue, seq: self.seq.wrapping_add(1), ..CnpBody::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::{Bytes, Instant, Psn, Rate};
+    use std::vec::Vec;
+
+    const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+
+    /// One flow, whose CNPs go out while `ring` has room.
+    struct Bench {
+        params: Params,
+        flow: DcqcnTcd,
+        ring: bool,
+        rows: [bool; DcqcnTcd::TABLE.len()],
+        seqs: Vec<u16>,
+    }
+
+    impl Bench {
+        fn new(micros: u32) -> Self {
+            let settings = DcqcnTcdSettings { min_time_between_cnps: micros, ..TCD_SIM.values };
+            let params = DcqcnTcd::check(&settings, &PORT).unwrap();
+            let cx = Cx { now: Instant::from_nanos(7), port: &PORT, params: &params };
+            let flow = DcqcnTcd::open(&cx, &mut (), Some(Qpn::new(1)));
+            Self { params, flow, ring: true, rows: [false; _], seqs: Vec::new() }
+        }
+
+        /// The kind of the CNP that answers, and which marks it tells.
+        fn arrive(&mut self, now: u64, mark: Mark) -> Option<(CnpKind, bool, bool)> {
+            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params };
+            let arrival = Arrival {
+                local: Qpn::new(1),
+                psn: Psn::new(0),
+                bytes: Bytes::new(1_064),
+                payload: Bytes::new(1_000),
+                ecn: Ecn::Ect0,
+                mark,
+                first: false,
+                last: false,
+                sent: None,
+                arrived: cx.now.stamp(),
+            };
+            self.rows[self.flow.row(&cx, &(), &Event::Arrival(arrival))] = true;
+            match self.flow.on(&cx, &mut (), &arrival).cnp? {
+                CnpHint::Body(body) => {
+                    if self.ring {
+                        self.flow.notified(&cx, &mut ());
+                        self.seqs.push(body.seq);
+                    }
+                    Some((body.kind, body.ce, body.ue))
+                }
+                CnpHint::Plain => panic!("it says nothing of marks"),
+            }
+        }
+    }
+
+    const BY_UE: Option<(CnpKind, bool, bool)> = Some((CnpKind::Undetermined, false, true));
+    const BY_CE: Option<(CnpKind, bool, bool)> = Some((CnpKind::Standard, true, false));
+    const BY_BOTH: Option<(CnpKind, bool, bool)> = Some((CnpKind::Standard, true, true));
+
+    #[test]
+    fn either_mark_is_answered_at_once_and_then_not_for_n() {
+        let mut bench = Bench::new(50);
+        assert_eq!(bench.arrive(1_000, Mark::Undetermined), BY_UE);
+        assert_eq!(bench.arrive(50_999, Mark::Undetermined), None);
+        assert_eq!(bench.arrive(51_000, Mark::Undetermined), BY_UE);
+        assert_eq!(bench.arrive(200_000, Mark::Congested), BY_CE);
+        assert_eq!(bench.arrive(249_999, Mark::Congested), None);
+        assert_eq!(bench.arrive(250_000, Mark::Congested), BY_CE);
+    }
+
+    #[test]
+    fn ce_dominates_ue_over_the_window_and_no_longer() {
+        let mut bench = Bench::new(50);
+        assert_eq!(bench.arrive(0, Mark::Undetermined), BY_UE);
+        assert_eq!(bench.arrive(10_000, Mark::Congested), None);
+        assert_eq!(bench.arrive(99_999, Mark::Undetermined), BY_BOTH);
+        assert_eq!(bench.arrive(110_000, Mark::Congested), None);
+        assert_eq!(bench.arrive(199_999, Mark::Undetermined), BY_UE, "two N after the last CNP");
+        assert_eq!(bench.arrive(210_000, Mark::Undetermined), None);
+        assert_eq!(bench.arrive(250_000, Mark::Congested), BY_BOTH);
+        assert!(bench.rows.iter().all(|&met| met), "{:?}", bench.rows);
+    }
+
+    #[test]
+    fn a_cnp_that_could_not_go_out_stays_due_and_forgets_no_ce() {
+        let mut bench = Bench::new(50);
+        bench.ring = false;
+        assert_eq!(bench.arrive(0, Mark::Congested), BY_CE);
+        assert_eq!(bench.arrive(1_000, Mark::Undetermined), BY_BOTH);
+        bench.ring = true;
+        assert_eq!(bench.arrive(2_000, Mark::Undetermined), BY_BOTH);
+        assert_eq!(bench.arrive(3_000, Mark::Undetermined), None);
+    }
+
+    #[test]
+    fn without_an_interval_each_packet_speaks_for_itself() {
+        let mut bench = Bench::new(0);
+        for now in 0..1_000 {
+            assert_eq!(bench.arrive(now, Mark::Congested), BY_CE);
+            assert_eq!(bench.arrive(now, Mark::Undetermined), BY_UE);
+        }
+        assert!(bench.seqs.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)));
+    }
+
+    #[test]
+    fn an_unmarked_packet_is_nothing() {
+        let mut bench = Bench::new(50);
+        let fresh = bench.flow;
+        assert_eq!(bench.arrive(1_000, Mark::None), None);
+        assert_eq!(bench.flow, fresh);
+    }
+
+    #[test]
+    fn an_old_cnp_does_not_come_back_when_stamps_wrap() {
+        let mut bench = Bench::new(50);
+        assert_eq!(bench.arrive(0, Mark::Congested), BY_CE);
+        bench.ring = false;
+        for second in 1..=4 {
+            assert_eq!(bench.arrive(second * 1_000_000_000, Mark::Undetermined), BY_UE);
+        }
+        bench.ring = true;
+        assert_eq!(bench.arrive((1 << 32) + 1, Mark::Undetermined), BY_UE);
+    }
+}

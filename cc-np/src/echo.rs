@@ -1,0 +1,205 @@
+//! The notification point that only reflects: for reaction points that live on what acknowledgements bring back.
+//!
+//! TIMELY (R. Mittal et al., SIGCOMM 2015), Swift (G. Kumar et al., SIGCOMM 2020) and theta-PowerTCP (V. Addanki et al.,
+//! NSDI 2022) measure delays, HPCC (Y. Li et al., SIGCOMM 2019) and PowerTCP read telemetry, TIMELY with TCD's marks
+//! (Y. Zhang et al., SIGCOMM 2021) and ACC (NSDI 2024) want to know how each packet was marked. The receiver is the same
+//! for all of them: every acknowledgement says how the packets that it covers were marked, the strongest mark first, and
+//! takes along the time stamp and the telemetry of the packet that it answers. Those two need no state: the engine's
+//! acknowledgement has them from the packet in hand.
+//!
+//! A mark is kept until an acknowledgement that says it is in the transmit ring: one that was dropped there loses
+//! nothing.
+//!
+//! If forgotten: the marks of packets that no acknowledgement has covered yet are not echoed. Delays and telemetry are.
+
+use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::PeerTable;
+use cc_core::wire::CnpMarking;
+use cc_core::{Ecn, Mark, Nanos, Port, Qpn};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct EchoSettings {
+        /// 1: the network's switches mark ECT(1) where they cannot tell congestion from a pause; 0: ECT(1) is no mark.
+        ternary_marks: Count, 0..=1, [];
+        /// DSCP of an acknowledgement; the whole TOS byte is four times this.
+        ack_dscp: Count, 0..=63, [];
+        /// 802.1p priority of an acknowledgement, used where the data packet had a VLAN tag.
+        ack_802p_prio: Count, 0..=7, [];
+    }
+}
+
+/// For networks with the standard's marks.
+pub const BINARY: Preset<EchoSettings> = Preset {
+    name: "binary",
+    source: "RFC 3168: CE is the only mark; class of acknowledgements: ours, that of CNPs (NVIDIA \"DCQCN CC \
+             Parameters\"), so that no queue of data delays them",
+    values: EchoSettings { ternary_marks: 0, ack_dscp: 48, ack_802p_prio: 6 },
+};
+
+/// For networks whose switches have TCD.
+pub const TERNARY: Preset<EchoSettings> = Preset {
+    name: "ternary",
+    source: "TCD (SIGCOMM 2021): a third state; that ECT(1) stands for it is ours, and domain-local (RFC 9331 has other \
+             plans for it)",
+    values: EchoSettings { ternary_marks: 1, ..BINARY.values },
+};
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    ternary: bool,
+    outlet: CnpOutlet,
+}
+
+/// How long a mark waits for its acknowledgement.
+const MEMORY: Nanos = Nanos::new(1_000_000_000);
+
+/// The record of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Echo {
+    /// The strongest mark that no acknowledgement has told yet.
+    mark: Mark,
+}
+
+impl NotificationPoint for Echo {
+    type Settings = EchoSettings;
+    type Params = Params;
+    type Shared = ();
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+
+    const NAME: &'static str = "echo";
+    const PRESETS: &'static [Preset<EchoSettings>] = &[BINARY, TERNARY];
+    const BLANK: Self = Self { mark: Mark::None };
+    const SHARED: () = ();
+    const REPLIES: bool = true;
+
+    const TABLE: &'static [&'static str] = &[
+        "nothing to tell, unmarked: no mark is echoed",
+        "nothing to tell, marked: the mark is echoed until an acknowledgement has told it",
+        "a mark to tell, no stronger one: it stays",
+        "UE to tell, CE: CE is told in its place",
+    ];
+
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
+    fn check(settings: &EchoSettings, _port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let marking =
+            CnpMarking { dscp: settings.ack_dscp as u8, priority: settings.ack_802p_prio as u8, ecn: Ecn::Ect0 };
+        Ok(Params { ternary: settings.ternary_marks == 1, outlet: CnpOutlet::new(marking, Nanos::ZERO, 1) })
+    }
+
+    fn outlet(params: &Params) -> &CnpOutlet {
+        &params.outlet
+    }
+
+    fn memory(_params: &Params) -> Nanos {
+        MEMORY
+    }
+
+    #[inline]
+    fn is_ternary(params: &Params) -> bool {
+        params.ternary
+    }
+
+    #[inline]
+    fn open(_cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
+        Self::BLANK
+    }
+
+    fn row(&self, _cx: &Cx<'_, Params>, _shared: &(), event: &Event) -> usize {
+        let mark = if let Event::Arrival(arrival) = event { arrival.mark } else { Mark::None };
+        match (self.mark, mark) {
+            (Mark::None, Mark::None) => 0,
+            (Mark::None, _) => 1,
+            (told, new) if new <= told => 2,
+            _ => 3,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, _cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival) -> Reply {
+        self.mark = self.mark.max(arrival.mark);
+        Reply { echo: self.mark, ..Reply::default() }
+    }
+
+    #[inline]
+    fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {}
+
+    #[inline]
+    fn acknowledged(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {
+        self.mark = Mark::None;
+    }
+}
+
+impl Echo {
+    /// The strongest mark that no acknowledgement has told yet.
+    pub const fn mark(&self) -> Mark {
+        self.mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::{Bytes, Instant, Psn, Rate, Stamp};
+
+    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+
+    fn arrival(mark: Mark) -> Arrival {
+        Arrival {
+            local: Qpn::new(1),
+            psn: Psn::new(0),
+            bytes: Bytes::new(1_064),
+            payload: Bytes::new(1_000),
+            ecn: Ecn::Ect0,
+            mark,
+            first: false,
+            last: false,
+            sent: None,
+            arrived: Stamp::from_bits(0),
+        }
+    }
+
+    #[test]
+    fn the_strongest_mark_is_echoed_until_an_acknowledgement_has_told_it() {
+        let params = Echo::check(&TERNARY.values, &PORT).unwrap();
+        let cx = Cx { now: Instant::from_nanos(0), port: &PORT, params: &params };
+        let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));
+        let mut rows = [false; Echo::TABLE.len()];
+        let mut echoes = |flow: &mut Echo, mark| {
+            rows[flow.row(&cx, &(), &Event::Arrival(arrival(mark)))] = true;
+            flow.on(&cx, &mut (), &arrival(mark)).echo
+        };
+        assert_eq!(echoes(&mut flow, Mark::None), Mark::None);
+        assert_eq!(echoes(&mut flow, Mark::Undetermined), Mark::Undetermined);
+        assert_eq!(echoes(&mut flow, Mark::None), Mark::Undetermined);
+        assert_eq!(echoes(&mut flow, Mark::Congested), Mark::Congested);
+        assert_eq!(echoes(&mut flow, Mark::Undetermined), Mark::Congested);
+        // The acknowledgement did not fit the ring: the next says it all the same.
+        assert_eq!(echoes(&mut flow, Mark::None), Mark::Congested);
+        flow.acknowledged(&cx, &mut ());
+        assert_eq!(echoes(&mut flow, Mark::None), Mark::None);
+        assert!(rows.iter().all(|&met| met));
+    }
+
+    #[test]
+    fn no_mark_ever_calls_for_a_cnp() {
+        let params = Echo::check(&TERNARY.values, &PORT).unwrap();
+        let cx = Cx { now: Instant::from_nanos(0), port: &PORT, params: &params };
+        let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));
+        for mark in [Mark::None, Mark::Undetermined, Mark::Congested] {
+            assert_eq!(flow.on(&cx, &mut (), &arrival(mark)).cnp, None);
+        }
+    }
+
+    #[test]
+    fn a_tos_byte_is_refused_as_dscp() {
+        let settings = EchoSettings { ack_dscp: 106, ..BINARY.values };
+        assert!(
+            matches!(Echo::check(&settings, &PORT), Err(ParamError::OutOfRange(field)) if field.name == "ack_dscp")
+        );
+    }
+}

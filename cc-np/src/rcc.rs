@@ -1,0 +1,319 @@
+//! RCC's notification point: it counts who sends to the port, measures, and assigns windows.
+//!
+//! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
+//! Networks", ToN 2023, section III and Table I. Each packet's message position counts N, its time stamp gives its one-way
+//! delay, and all packets of the port together give B_R; the law of [`cc_core::rcc`] makes a window of them, and every
+//! acknowledgement takes the newest along.
+//!
+//! Choices where the paper is silent:
+//! - N counts queue pairs with a message under way: any packet of a flow without one begins it, whatever its position, so that a
+//!   first packet that was lost, or sent twice, counts once; the last packet ends it. A message that is given up is reclaimed
+//!   when nothing has come for 16 base round-trip times. Several messages of one queue pair count as one;
+//! - B_R is what came in the last whole base round-trip time; where that has no packet of its own it is zero;
+//! - the base round-trip time is the port's, or set; the least delay of each flow is learnt;
+//! - a packet without a time stamp is no sample: its flow gets its fair share.
+//!
+//! If forgotten: the flow begins anew with its fair share, without PID control.
+
+use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
+use cc_core::math::divide;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::rcc::{Gains, Law, LawParams};
+use cc_core::table::PeerTable;
+use cc_core::wire::CnpMarking;
+use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct RccSettings {
+        /// K_p, in 1/s.
+        k_p: Count, 0..=1_000_000, ["Kp"];
+        /// K_d, in 1/s.
+        k_d: Count, 0..=1_000_000, ["Kd"];
+        /// delta of (1) and (2).
+        delta: Ppm, 1_000..=10_000_000, [];
+        /// eta: the share of the link that counts as in use.
+        eta: Ppm, 1_000..=1_000_000, [];
+        /// n: samples in a row that bring PID control.
+        samples: Count, 1..=15, ["n"];
+        /// The share of C RTT that is shared among the flows.
+        share: Ppm, 10_000..=1_000_000, [];
+        /// RTT_base; 0 is the port's.
+        base_rtt: Nanos, 0..=10_000_000, [];
+        /// The least window; 0 is an eighth of a packet.
+        min_window: Bytes, 0..=1_000_000, [];
+        /// 1: U does not fall below zero while the fair share holds the window down; 0: as the paper has it.
+        unwind: Count, 0..=1, [];
+        /// DSCP of an acknowledgement; the whole TOS byte is four times this.
+        ack_dscp: Count, 0..=63, [];
+        /// 802.1p priority of an acknowledgement, used where the data packet had a VLAN tag.
+        ack_802p_prio: Count, 0..=7, [];
+    }
+}
+
+/// The gains that the paper found in use.
+pub const RCC_IV: RccSettings = RccSettings {
+    k_p: 16,
+    k_d: 7_000,
+    delta: 200_000,
+    eta: 950_000,
+    samples: 3,
+    share: 1_000_000,
+    base_rtt: 0,
+    min_window: 0,
+    unwind: 1,
+    ack_dscp: 48,
+    ack_802p_prio: 6,
+};
+
+/// The gains of the paper's evaluation.
+pub const RCC_VA: RccSettings = RccSettings { k_p: 10_000, k_d: 100_000, ..RCC_IV };
+
+/// The presets, the default first.
+pub(crate) const PRESETS: &[Preset<RccSettings>] = &[
+    Preset {
+        name: "rcc_iv",
+        source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest ours",
+        values: RCC_IV,
+    },
+    Preset { name: "rcc_va", source: "RCC V-A: K_p = 1e4, K_d = 1e5; the rest as in `rcc_iv`", values: RCC_VA },
+];
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    pub(crate) law: LawParams,
+    /// What the link carries in a round, as far as it is shared, in bytes.
+    shared: u32,
+    /// 2^32 over what the link carries in a round.
+    per_round: u32,
+    /// Messages without a packet for so long are given up.
+    pub(crate) patience: Nanos,
+    outlet: CnpOutlet,
+}
+
+impl Params {
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8 and 16; quotients by at least 2^10")]
+    pub(crate) fn new(settings: &RccSettings, port: &Port) -> Result<Self, ParamError> {
+        settings.in_range()?;
+        let round = if settings.base_rtt == 0 { port.base_rtt } else { Nanos::new(settings.base_rtt) };
+        let carried = port.line_rate.bytes_in(round).get();
+        if !(1 << 10..=1 << 30).contains(&carried) || !(1_000..=10_000_000).contains(&round.get()) {
+            return Err(ParamError::Conflict {
+                field: "base_rtt",
+                expected: "must be from 1 us to 10 ms, and the port must carry 1 KiB to 1 GiB in it",
+            });
+        }
+        let least = if settings.min_window == 0 { (port.mtu.get() >> 3).max(1) } else { settings.min_window };
+        let gains = Gains::per_second(settings.k_p, settings.k_d);
+        let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
+        let marking =
+            CnpMarking { dscp: settings.ack_dscp as u8, priority: settings.ack_802p_prio as u8, ecn: Ecn::Ect0 };
+        Ok(Self {
+            law: LawParams::new(round, gains, settings.delta, settings.eta, samples, Bytes::new(least), unwinds),
+            shared: divide(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
+            per_round: divide(1 << 32, carried) as u32,
+            patience: Nanos::new(round.get().saturating_mul(16)),
+            outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
+        })
+    }
+
+    /// How acknowledgements leave.
+    pub(crate) const fn outlet(&self) -> &CnpOutlet {
+        &self.outlet
+    }
+}
+
+/// What the flows of a port have in common: N and B_R.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Census {
+    /// When this round began.
+    began: Instant,
+    /// Bytes of this round.
+    bytes: u32,
+    /// C RTT / N; zero before the first flow.
+    fair: Bytes,
+    /// N.
+    flows: u16,
+    /// B_R of the last whole round, of C RTT, in 2^-16.
+    in_use: u16,
+}
+
+impl Census {
+    /// A port by which nothing has come.
+    pub(crate) const NONE: Self =
+        Self { began: Instant::from_nanos(0), bytes: 0, fair: Bytes::ZERO, flows: 0, in_use: 0 };
+
+    /// N, at least one.
+    pub fn flows(&self) -> u16 {
+        self.flows.max(1)
+    }
+
+    /// B_R of the last whole round, of C RTT, in 2^-16.
+    pub const fn in_use(&self) -> u16 {
+        self.in_use
+    }
+
+    /// C RTT / N.
+    pub const fn fair(&self) -> Bytes {
+        self.fair
+    }
+
+    /// A packet came: a round may be over.
+    #[inline]
+    pub(crate) fn receive(&mut self, p: &Params, now: Instant, bytes: Bytes) {
+        let round = u64::from(p.law.round.get());
+        let elapsed = now.nanos().wrapping_sub(self.began.nanos());
+        if elapsed >= round {
+            let whole = elapsed < round.wrapping_mul(2);
+            self.in_use = if whole { share(self.bytes, p.per_round) } else { 0 };
+            self.began = if whole { self.began.after(p.law.round) } else { now };
+            self.bytes = 0;
+        }
+        self.bytes = self.bytes.saturating_add(bytes.get());
+    }
+
+    /// A flow begins a message.
+    #[inline]
+    pub(crate) fn join(&mut self, p: &Params) {
+        self.flows = self.flows.saturating_add(1);
+        self.divide(p);
+    }
+
+    /// A flow's message is over, or given up.
+    #[inline]
+    pub(crate) fn leave(&mut self, p: &Params) {
+        self.flows = self.flows.saturating_sub(1);
+        self.divide(p);
+    }
+
+    #[inline]
+    fn divide(&mut self, p: &Params) {
+        self.fair = Bytes::new(p.shared.checked_div(self.flows().into()).unwrap_or(p.shared));
+    }
+}
+
+/// So many bytes of what the link carries in a round, in 2^-16; saturates.
+#[inline]
+fn share(bytes: u32, per_round: u32) -> u16 {
+    u16::try_from(u64::from(bytes).wrapping_mul(per_round.into()) >> 16).unwrap_or(u16::MAX)
+}
+
+/// The record of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Rcc(Law);
+
+// With its key and the time it was last touched; Table I counts 52 bytes, of which N is the port's here.
+const _: () = assert!(
+    size_of::<PeerTable<Rcc, 2, 1>>() == size_of::<PeerTable<Rcc, 1, 1>>() + 32,
+    "a flow's record and key fill 32 bytes"
+);
+
+impl NotificationPoint for Rcc {
+    type Settings = RccSettings;
+    type Params = Params;
+    type Shared = Census;
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+
+    const NAME: &'static str = "rcc";
+    const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
+    const BLANK: Self = Self(Law::new(Bytes::ZERO));
+    const SHARED: Census = Census::NONE;
+    const REPLIES: bool = true;
+
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "no message under way, data: the flow counts in N, W is the fair share",
+        "a message in its first round trip or a port in use, data: W is the fair share",
+        "a message on a port not in use, data in time or without a stamp: W is the fair share",
+        "a message on a port not in use, late data, fewer than n in a row: W is the fair share",
+        "a message on a port not in use, late data for the n-th time: PID control begins",
+        "PID control within a round trip, data: W stays, at most the fair share",
+        "PID control a round trip later, data: W by (4) and (5)",
+    ];
+
+    fn check(settings: &RccSettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port)
+    }
+
+    fn outlet(params: &Params) -> &CnpOutlet {
+        params.outlet()
+    }
+
+    fn memory(params: &Params) -> Nanos {
+        params.patience
+    }
+
+    fn round(params: &Params) -> Nanos {
+        params.patience
+    }
+
+    #[inline]
+    fn wants(_mark: Mark) -> bool {
+        true
+    }
+
+    #[inline]
+    fn open(_cx: &Cx<'_, Params>, _shared: &mut Census, _local: Option<Qpn>) -> Self {
+        Self::BLANK
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event) -> usize {
+        let Event::Arrival(arrival) = event else { return 0 };
+        let (p, mut census, mut law) = (&cx.params.law, *shared, self.0);
+        if !law.is_active() {
+            return 0;
+        }
+        if law.is_controlled() {
+            let due = law.due().is_due(cx.now.stamp()) && arrival.sent.is_some();
+            return if due { 6 } else { 5 };
+        }
+        census.receive(cx.params, cx.now, arrival.bytes);
+        law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);
+        if law.is_controlled() {
+            4
+        } else if law.is_young() || census.in_use >= p.busy {
+            1
+        } else if law.samples() == 0 || arrival.sent.is_none() {
+            2
+        } else {
+            3
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival) -> Reply {
+        shared.receive(cx.params, cx.now, arrival.bytes);
+        if self.0.begin(&cx.params.law, cx.now) {
+            shared.join(cx.params);
+        }
+        let window = self.0.assign(&cx.params.law, cx.now, arrival.one_way(), shared.in_use, shared.fair);
+        let grant = Grant::Rcc { window, flows: shared.flows(), utilisation: shared.in_use };
+        if arrival.last {
+            self.0.end();
+            shared.leave(cx.params);
+        }
+        Reply { grant, ..Reply::default() }
+    }
+
+    #[inline]
+    fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut Census) {}
+
+    fn forgotten(&self, cx: &Cx<'_, Params>, shared: &mut Census) {
+        if self.0.is_active() {
+            shared.leave(cx.params);
+        }
+    }
+}
+
+impl Rcc {
+    /// The state of the law.
+    pub const fn law(&self) -> &Law {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use super::*;
+use cc_core::{Psn, Rate, Stamp};
+use std::vec::Vec;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+/// C RTT.
+const CARRIED: u32 = 150_000;
+
+struct Bench {
+    params: Params,
+    census: Census,
+    flows: Vec<Rcc>,
+}
+
+impl Bench {
+    fn new(flows: usize) -> Self {
+        let params = Rcc::check(&RCC_IV, &PORT).unwrap();
+        Self { params, census: Rcc::SHARED, flows: std::vec![Rcc::BLANK; flows] }
+    }
+
+    fn cx(&self, now: u64) -> Cx<'_, Params> {
+        Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params }
+    }
+
+    /// A packet of a flow that was under way for `delay`: window and N.
+    fn arrives(&mut self, now: u64, flow: usize, first: bool, last: bool, delay: Option<u32>) -> (u32, u16) {
+        let arrived = Stamp::from_bits(now as u32);
+        let arrival = Arrival {
+            local: Qpn::new(flow as u32),
+            psn: Psn::new(0),
+            bytes: Bytes::new(1_064),
+            payload: Bytes::new(1_000),
+            ecn: Ecn::Ect0,
+            mark: Mark::None,
+            first,
+            last,
+            sent: delay.map(|delay| Stamp::from_bits((now as u32).wrapping_sub(delay))),
+            arrived,
+        };
+        let params = self.params;
+        let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+        match self.flows[flow].on(&cx, &mut self.census, &arrival).grant {
+            Grant::Rcc { window, flows, .. } => (window.get(), flows),
+            Grant::None => panic!("no grant"),
+        }
+    }
+}
+
+#[test]
+fn the_window_is_what_the_link_carries_in_a_round_trip_over_the_flows_that_send() {
+    let mut bench = Bench::new(150);
+    for flow in 0..150 {
+        let (window, flows) = bench.arrives(flow as u64, flow, true, false, Some(5_000));
+        assert_eq!((window, flows), (CARRIED / (flow as u32 + 1), flow as u16 + 1));
+    }
+    // 1 000 bytes each: less than a packet.
+    for flow in 0..149 {
+        bench.arrives(300, flow, false, true, Some(5_000));
+    }
+    assert_eq!(bench.arrives(400, 149, false, false, Some(5_000)), (CARRIED, 1));
+}
+
+#[test]
+fn messages_are_counted_by_their_ends_once_for_each_queue_pair() {
+    let mut bench = Bench::new(3);
+    bench.arrives(0, 0, true, false, None);
+    bench.arrives(1, 0, true, false, None); // its first packet again, by go-back-N
+    assert_eq!(bench.arrives(2, 1, false, false, None).1, 2, "the first packet was lost");
+    assert_eq!(bench.arrives(3, 2, true, true, None).1, 3, "a message of one packet counts while it is here");
+    assert_eq!(bench.arrives(4, 0, false, true, None).1, 2);
+    assert_eq!(bench.arrives(5, 0, false, true, None).1, 2, "its last packet again");
+    assert_eq!(bench.arrives(6, 1, false, true, None).1, 1);
+    assert_eq!(bench.census.flows(), 1, "never zero");
+}
+
+#[test]
+fn a_message_that_is_given_up_is_reclaimed() {
+    let mut bench = Bench::new(2);
+    bench.arrives(0, 0, true, false, None);
+    bench.arrives(1, 1, true, false, None);
+    let (gone, mut census) = (bench.flows[0], bench.census);
+    gone.forgotten(&bench.cx(192_000), &mut census);
+    assert_eq!((census.flows(), census.fair().get()), (1, CARRIED));
+    assert_eq!(Rcc::memory(&bench.params), Nanos::new(192_000), "16 round trips");
+}
+
+#[test]
+fn b_r_is_that_of_the_last_whole_round() {
+    let mut bench = Bench::new(1);
+    // A packet each 100 ns: 10.64 B/ns of 12.5.
+    for packet in 0..360_u64 {
+        bench.arrives(packet * 100, 0, packet == 0, false, Some(5_000));
+    }
+    let in_use = f64::from(bench.census.in_use()) / 65_536.0;
+    assert!((in_use - 10.64 / 12.5).abs() < 0.02, "{in_use}");
+    bench.arrives(100_000, 0, false, false, Some(5_000));
+    assert_eq!(bench.census.in_use(), 0, "nothing came in the last round");
+}
+
+#[test]
+fn congestion_inside_the_network_brings_pid_control_and_at_the_last_hop_does_not() {
+    for (gap, controlled) in [(1_000_u64, true), (80, false)] {
+        let mut bench = Bench::new(2);
+        for packet in 0..2_000_u64 {
+            let now = packet * gap;
+            // Delays rise from the fourth round trip on.
+            let delay = if now > 48_000 { 15_000 } else { 5_000 };
+            bench.arrives(now, 0, packet == 0, false, Some(delay));
+            assert!(!bench.flows[0].law().is_controlled() || now > 48_000);
+        }
+        assert_eq!(bench.flows[0].law().is_controlled(), controlled, "a packet each {gap} ns");
+    }
+}

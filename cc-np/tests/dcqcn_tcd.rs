@@ -1,0 +1,112 @@
+//! DCQCN's notification point with ternary marks against a list of the marks themselves.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+
+use agreement::{Agreement, Dice};
+use cc_core::{Bytes, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_np::dcqcn_tcd::{DcqcnTcd, DcqcnTcdSettings, TCD_SIM};
+use cc_np::{Arrival, Cx, NotificationPoint};
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+
+/// A CNP is due for any mark that comes N after the last CNP or later, and tells the marks of its window: those since
+/// the last CNP, or since the first that called for one in vain, as long as that is less than two N ago. Microseconds.
+mod oracle {
+    #[derive(Clone, Debug, Default)]
+    pub(super) struct Flow {
+        pub(super) last_cnp: Option<f64>,
+        /// The marks that no CNP has told: when, and whether it was CE.
+        pub(super) untold: Vec<(f64, bool)>,
+    }
+
+    /// Whether a CNP is due, and then whether it tells of CE, and of UE.
+    pub(super) fn mark(flow: &mut Flow, now: f64, ce: bool, n: f64) -> Option<(bool, bool)> {
+        let begin = flow.last_cnp.filter(|last| now - last < 2.0 * n);
+        match (begin, flow.untold.first()) {
+            (Some(_), _) => {}
+            // The window of the last CNP is over; what it left untold opened no window of its own.
+            (None, Some(&(first, _))) if flow.last_cnp.is_none_or(|last| first - last >= 2.0 * n) => {
+                if now - first >= 2.0 * n {
+                    flow.untold.clear();
+                }
+            }
+            (None, _) => flow.untold.clear(),
+        }
+        flow.untold.push((now, ce));
+        let due = flow.last_cnp.is_none_or(|last| now - last >= n);
+        due.then(|| (flow.untold.iter().any(|&(_, ce)| ce), flow.untold.iter().any(|&(_, ce)| !ce)))
+    }
+}
+
+fn said(flow: &DcqcnTcd, cx: &Cx<'_, <DcqcnTcd as NotificationPoint>::Params>) -> [f64; 2] {
+    let (ce, ue) = flow.marks(cx);
+    [f64::from(u8::from(ce)), f64::from(u8::from(ue))]
+}
+
+#[test]
+fn each_mark_is_answered_by_what_its_window_holds() {
+    let mut agreement = Agreement::default();
+    let mut dice = Dice::new(5);
+    for run in 0..60 {
+        let n = if run % 10 == 0 { 0 } else { dice.within(1..=200) };
+        let settings = DcqcnTcdSettings { min_time_between_cnps: n, ..TCD_SIM.values };
+        let params = DcqcnTcd::check(&settings, &PORT).unwrap();
+        let mut now = u64::from(dice.within(0..=u32::MAX));
+        let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+        let mut flow = DcqcnTcd::open(&cx, &mut (), Some(Qpn::new(1)));
+        let mut oracle = oracle::Flow::default();
+        for _ in 0..3_000 {
+            now += u64::from(dice.within(0..=50_000));
+            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+            let ce = dice.within(0..=2) == 0;
+            let mark = if ce { Mark::Congested } else { Mark::Undetermined };
+            let arrival = Arrival {
+                local: Qpn::new(1),
+                psn: Psn::new(0),
+                bytes: Bytes::new(1_064),
+                payload: Bytes::new(1_000),
+                ecn: if ce { Ecn::Ce } else { Ecn::Ect1 },
+                mark,
+                first: false,
+                last: false,
+                sent: None,
+                arrived: Stamp::from_bits(0),
+            };
+            let micros = now as f64 / 1e3;
+            let expected = oracle::mark(&mut oracle, micros, ce, n.into());
+            let told = match flow.on(&cx, &mut (), &arrival).cnp {
+                Some(CnpHint::Body(body)) => {
+                    assert_eq!(body.kind == CnpKind::Undetermined, !body.ce, "kind 3 where every mark was UE");
+                    [1.0, f64::from(u8::from(body.ce)), f64::from(u8::from(body.ue))]
+                }
+                Some(CnpHint::Plain) => panic!("a CNP that says nothing of marks"),
+                None => [0.0, 0.0, 0.0],
+            };
+            let [ce_left, ue_left] = said(&flow, &cx);
+            let outcome = [
+                ("cnp", told[0], 0.0),
+                ("ce", told[1], 0.0),
+                ("ue", told[2], 0.0),
+                ("ce untold", ce_left, 0.0),
+                ("ue untold", ue_left, 0.0),
+            ];
+            let bit = |set: bool| f64::from(u8::from(set));
+            let (due, (ce_told, ue_told)) = (expected.is_some(), expected.unwrap_or_default());
+            // With N = 0 a window is over as soon as it has begun.
+            let (ce_left, ue_left) = if n == 0 {
+                (false, false)
+            } else {
+                (oracle.untold.iter().any(|&(_, ce)| ce), oracle.untold.iter().any(|&(_, ce)| !ce))
+            };
+            let allowed = vec![bit(due), bit(ce_told), bit(ue_told), bit(ce_left), bit(ue_left)];
+            agreement.assert(&(now, mark, n), &outcome, &[allowed]);
+            if due && dice.within(0..=9) != 0 {
+                flow.notified(&cx, &mut ());
+                oracle = oracle::Flow { last_cnp: Some(micros), untold: Vec::new() };
+            }
+        }
+    }
+    agreement.finish(100_000);
+}

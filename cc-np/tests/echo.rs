@@ -1,0 +1,71 @@
+//! The echo against the definition of what it echoes.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+
+use agreement::{Agreement, Dice};
+use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_np::echo::{Echo, TERNARY};
+use cc_np::{Arrival, Cx, NotificationPoint};
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+
+/// An acknowledgement tells the strongest mark of the packets that it covers: 0 none, 1 UE, 2 CE.
+mod oracle {
+    pub(super) fn told(covered: &[f64]) -> f64 {
+        covered.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+fn strength(mark: Mark) -> f64 {
+    match mark {
+        Mark::None => 0.0,
+        Mark::Undetermined => 1.0,
+        Mark::Congested => 2.0,
+    }
+}
+
+#[test]
+fn each_acknowledgement_tells_the_strongest_mark_of_what_it_covers() {
+    let params = Echo::check(&TERNARY.values, &PORT).unwrap();
+    let mut dice = Dice::new(7);
+    let mut agreement = Agreement::default();
+    let cx = Cx { now: Instant::from_nanos(0), port: &PORT, params: &params };
+    let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));
+    let mut covered = Vec::new();
+    for packet in 0..200_000_u64 {
+        let cx = Cx { now: Instant::from_nanos(packet * 90), port: &PORT, params: &params };
+        let mark = match dice.within(0..=19) {
+            0 => Mark::Congested,
+            1..=3 => Mark::Undetermined,
+            _ => Mark::None,
+        };
+        let arrival = Arrival {
+            local: Qpn::new(1),
+            psn: Psn::new(packet as u32),
+            bytes: Bytes::new(1_064),
+            payload: Bytes::new(1_000),
+            ecn: Ecn::Ect0,
+            mark,
+            first: false,
+            last: false,
+            sent: None,
+            arrived: Stamp::from_bits(0),
+        };
+        // One step from the machine's own state.
+        let before = strength(flow.mark());
+        let echo = flow.on(&cx, &mut (), &arrival).echo;
+        covered.push(strength(mark));
+        let outcome = [("echo", strength(echo), 0.0), ("state", strength(flow.mark()), 0.0)];
+        let step = oracle::told(&[before, strength(mark)]);
+        agreement.assert(&packet, &outcome, &[vec![step, step]]);
+        // And the run, over all that no acknowledgement has covered.
+        assert_eq!(strength(echo).to_bits(), oracle::told(&covered).to_bits());
+        if dice.within(0..=3) == 0 {
+            flow.acknowledged(&cx, &mut ());
+            covered.clear();
+        }
+    }
+    agreement.finish(100_000);
+}

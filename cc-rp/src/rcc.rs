@@ -1,0 +1,264 @@
+//! RCC at the sender: it obeys.
+//!
+//! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
+//! Networks", ToN 2023, section III-B and Table I. The receiver assigns the window, and acknowledgements bring it; the sender
+//! paces it over a round-trip time, so that a window below a packet is a rate.
+//!
+//! Choices where the paper is silent:
+//! - a flow begins with what the port carries in a base round-trip time, at line rate;
+//! - a window that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
+//! - no window is above that beginning, and none so small that its rate is below the least.
+//!
+//! If late: nothing changes. There are no timers.
+
+use crate::hops::Base;
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Bytes, Grant, Nanos, Port, Psn, Rate};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct RccSettings {
+        /// RTT_base; 0 is the port's.
+        base_rtt: Nanos, 0..=10_000_000, [];
+        /// The least rate.
+        min_rate: Mbps, 1..=1_600_000, [];
+    }
+}
+
+/// The paper's sender.
+pub const PAPER: RccSettings = RccSettings { base_rtt: 0, min_rate: 10 };
+
+/// Checked parameters. Made once for a port; all flows read the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    pub(crate) base: Base,
+    /// What the port carries in a base round trip, in bytes.
+    pub(crate) most: Bytes,
+    pub(crate) least: Bytes,
+    pub(crate) floor: Rate,
+    line: Rate,
+    mtu: Bytes,
+}
+
+impl Params {
+    pub(crate) fn new(base_rtt: u32, min_rate: u32, port: &Port) -> Result<Self, ParamError> {
+        let time = if base_rtt == 0 { port.base_rtt } else { Nanos::new(base_rtt) };
+        let carried = port.line_rate.bytes_in(time).get();
+        let base = Base::new(time, 1).filter(|_| (1 << 10..=1 << 30).contains(&carried));
+        let Some(base) = base else {
+            return Err(ParamError::Conflict {
+                field: "base_rtt",
+                expected: "must be from 1 us to 10 ms, and the port must carry 1 KiB to 1 GiB in it",
+            });
+        };
+        let (line, floor) = (port.line_rate, Rate::from_mbps(min_rate));
+        if floor > line {
+            return Err(ParamError::Conflict { field: "min_rate", expected: "must be at most the speed of the port" });
+        }
+        let least = floor.bytes_in(time).saturating_add(Bytes::new(1));
+        Ok(Self { base, most: Bytes::new(carried), least, floor, line, mtu: port.mtu })
+    }
+
+    /// A window, and its rate: so much in a base round-trip time.
+    #[inline(always)]
+    pub(crate) fn decision(&self, window: Bytes) -> Decision {
+        let rate = if window >= self.most { self.line } else { Rate::from_bits(self.base.rate_of(window.get())) };
+        let rate = rate.max(self.floor).min(self.line);
+        Decision { rate, window: window.max(self.mtu), hold: Nanos::ZERO, wake_in: Nanos::MAX }
+    }
+}
+
+/// What was sent and what was acknowledged, as far as it tells which acknowledgements count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(crate) struct Progress {
+    sent: Psn,
+    acked: Psn,
+}
+
+/// The state of a flow: 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Rcc {
+    window: Bytes,
+    progress: Progress,
+    has_sent: bool,
+    has_acked: bool,
+}
+
+impl Progress {
+    pub(crate) const NONE: Self = Self { sent: Psn::new(0), acked: Psn::new(0) };
+
+    #[inline(always)]
+    pub(crate) const fn sent(&mut self, psn: Psn) {
+        self.sent = psn;
+    }
+
+    /// Whether an acknowledgement is neither older than the last nor of what was not sent; it is then the last.
+    #[inline(always)]
+    pub(crate) fn takes(&mut self, psn: Psn, has_acked: bool) -> bool {
+        let ahead = psn.is_after(self.sent);
+        let old = has_acked && self.acked.is_after(psn);
+        let counts = !(ahead || old);
+        if counts {
+            self.acked = psn;
+        }
+        counts
+    }
+
+    /// Go-back-N: packets from `psn` on are sent again.
+    #[cold]
+    pub(crate) fn rewind(&mut self, psn: Psn) {
+        let before = psn.plus(0x00ff_ffff);
+        if self.sent.is_after(before) {
+            self.sent = before;
+        }
+    }
+}
+
+impl ReactionPoint for Rcc {
+    type Settings = RccSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "rcc";
+    const PRESETS: &'static [Preset<RccSettings>] =
+        &[Preset { name: "paper", source: "RCC III-B and V-A; the least rate is ours", values: PAPER }];
+    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::GRANT;
+    const ANSWERED_BY: Option<&'static str> = Some("rcc");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, sent: the packet counts as in flight",
+        "any, ACK without a window, old, or of what was not sent: nothing",
+        "any, ACK with a window: it is the flow's",
+        "any, NACK: what is sent again is no longer in flight",
+        "any, wake: nothing",
+    ];
+
+    fn check(settings: &RccSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        Params::new(settings.base_rtt, settings.min_rate, port)
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: params.mtu, hold: Nanos::ZERO }
+    }
+
+    fn row(&self, _cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        match event {
+            Event::Sent { .. } => 0,
+            Event::Ack(ack) => {
+                let mut progress = self.progress;
+                let counts = self.has_sent && progress.takes(ack.psn, self.has_acked);
+                if counts && ack.grant != Grant::None { 2 } else { 1 }
+            }
+            Event::Nack { .. } => 3,
+            _ => 4,
+        }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        Self { window: cx.params.most, progress: Progress::NONE, has_sent: false, has_acked: false }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        let p = cx.params;
+        match event {
+            Event::Sent { psn, .. } => {
+                self.progress.sent(*psn);
+                self.has_sent = true;
+            }
+            Event::Ack(ack) => {
+                if let Grant::Rcc { window, .. } = ack.grant
+                    && self.has_sent
+                    && self.progress.takes(ack.psn, self.has_acked)
+                {
+                    self.has_acked = true;
+                    self.window = window.max(p.least).min(p.most);
+                }
+            }
+            Event::Nack { psn } if self.has_sent => self.progress.rewind(*psn),
+            _ => {}
+        }
+        p.decision(self.window)
+    }
+}
+
+impl Rcc {
+    /// W.
+    pub const fn window(&self) -> Bytes {
+        self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ack;
+    use cc_core::Instant;
+
+    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+
+    struct Bench {
+        params: Params,
+        flow: Rcc,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let params = Rcc::check(&PAPER, &PORT).unwrap();
+            let flow = Rcc::open(&Self::cx(&params));
+            Self { params, flow }
+        }
+
+        fn cx(params: &Params) -> Cx<'_, Params> {
+            let now = Instant::from_nanos(0);
+            Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+        }
+
+        fn on(&mut self, event: &Event<'_>) -> Decision {
+            self.flow.on(&Self::cx(&self.params), event)
+        }
+
+        fn sent(&mut self, psn: u32) -> Decision {
+            self.on(&Event::Sent { psn: Psn::new(psn), bytes: PORT.mtu })
+        }
+
+        fn ack(&mut self, psn: u32, window: u32) -> Decision {
+            let grant = Grant::Rcc { window: Bytes::new(window), flows: 1, utilisation: 0 };
+            self.on(&Event::Ack(Ack { psn: Psn::new(psn), grant, ..Ack::default() }))
+        }
+    }
+
+    #[test]
+    fn a_flow_begins_at_line_rate_and_obeys_the_window_from_the_first_acknowledgement() {
+        let mut bench = Bench::new();
+        let first = bench.sent(100);
+        assert_eq!((first.rate, first.window.get()), (PORT.line_rate, 150_000));
+        let next = bench.ack(1, 75_000);
+        assert_eq!(next.window.get(), 75_000);
+        assert!(next.rate.to_bits().abs_diff(PORT.line_rate.to_bits() / 2) <= 1);
+        // Below a packet, the rate makes the window.
+        let small = bench.ack(2, 150);
+        assert_eq!(small.window, PORT.mtu);
+        assert!((f64::from(small.rate.to_bits()) / f64::from(1 << 24) - 150.0 / 12_000.0).abs() < 1e-4);
+        assert_eq!(bench.ack(3, u32::MAX).window.get(), 150_000);
+        assert!(bench.ack(4, 0).rate >= Rate::from_mbps(10));
+    }
+
+    #[test]
+    fn windows_of_old_and_of_impossible_acknowledgements_are_not_used() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.ack(5, 1_000).window.get(), 150_000, "nothing was sent");
+        bench.sent(0x00ff_fff0);
+        bench.ack(0x00ff_ffe0, 60_000);
+        assert_eq!(bench.ack(0x00ff_ffdf, 1_000).window.get(), 60_000, "old");
+        assert_eq!(bench.ack(0x00ff_fff1, 1_000).window.get(), 60_000, "not sent");
+        bench.sent(0x10);
+        assert_eq!(bench.ack(0x2, 30_000).window.get(), 30_000, "through the wrap");
+        bench.on(&Event::Nack { psn: Psn::new(0x5) });
+        assert_eq!(bench.ack(0x8, 1_000).window.get(), 30_000, "to be sent again");
+    }
+}

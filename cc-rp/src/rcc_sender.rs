@@ -1,0 +1,279 @@
+//! RCC's sender variant: the law runs here.
+//!
+//! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
+//! Networks", ToN 2023, section III-G. Acknowledgements bring N and B_R, and with their time stamps the round-trip time; the
+//! law of [`cc_core::rcc`] makes a window of them.
+//!
+//! Choices where the paper is silent:
+//! - a flow begins with what the port carries in a base round-trip time, at line rate, and is young from then on for a
+//!   round trip;
+//! - the sender sees no ends of messages: PID control, once begun, lasts as long as the flow;
+//! - acknowledgements that are older than the last, or ahead of what was sent, are not used;
+//! - the round-trip time is without what the receiver held the packet; it has the way back in it, so that acknowledgements
+//!   belong into a priority of their own.
+//!
+//! If late: nothing changes. A visit only keeps the law's stamp from going stale. One `divu` an acknowledgement, for C RTT / N.
+
+use crate::rcc::{self, Progress};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::math::divide;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::rcc::{Gains, Law, LawParams};
+use cc_core::{Bytes, Delay, Grant, Nanos, Port};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct RccSenderSettings {
+        /// K_p, in 1/s.
+        k_p: Count, 0..=1_000_000, ["Kp"];
+        /// K_d, in 1/s.
+        k_d: Count, 0..=1_000_000, ["Kd"];
+        /// delta of (1) and (2).
+        delta: Ppm, 1_000..=10_000_000, [];
+        /// eta: the share of the link that counts as in use.
+        eta: Ppm, 1_000..=1_000_000, [];
+        /// n: samples in a row that bring PID control.
+        samples: Count, 1..=15, ["n"];
+        /// The share of C RTT that is shared among the flows.
+        share: Ppm, 10_000..=1_000_000, [];
+        /// RTT_base; 0 is the port's.
+        base_rtt: Nanos, 0..=10_000_000, [];
+        /// The least rate.
+        min_rate: Mbps, 1..=1_600_000, [];
+        /// 1: U does not fall below zero while the fair share holds the window down; 0: as the paper has it.
+        unwind: Count, 0..=1, [];
+    }
+}
+
+/// The gains that the paper found in use.
+pub const RCC_IV: RccSenderSettings = RccSenderSettings {
+    k_p: 16,
+    k_d: 7_000,
+    delta: 200_000,
+    eta: 950_000,
+    samples: 3,
+    share: 1_000_000,
+    base_rtt: 0,
+    min_rate: 10,
+    unwind: 1,
+};
+
+/// The gains of the paper's evaluation.
+pub const RCC_VA: RccSenderSettings = RccSenderSettings { k_p: 10_000, k_d: 100_000, ..RCC_IV };
+
+/// Checked parameters. Made once for a port; all flows read the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    window: rcc::Params,
+    law: LawParams,
+    /// What the link carries in a round, as far as it is shared, in bytes.
+    shared: u32,
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct RccSender {
+    law: Law,
+    progress: Progress,
+    has_sent: bool,
+    has_acked: bool,
+}
+
+impl ReactionPoint for RccSender {
+    type Settings = RccSenderSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "rcc_sender";
+    const PRESETS: &'static [Preset<RccSenderSettings>] = &[
+        Preset {
+            name: "rcc_iv",
+            source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest ours",
+            values: RCC_IV,
+        },
+        Preset { name: "rcc_va", source: "RCC V-A: K_p = 1e4, K_d = 1e5; the rest as in `rcc_iv`", values: RCC_VA },
+    ];
+    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::GRANT.with(Signals::DELAY);
+    const ANSWERED_BY: Option<&'static str> = Some("rcc_sender");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, sent: the packet counts as in flight",
+        "any, ACK without N, old, or of what was not sent: nothing",
+        "first round trip or a port in use, ACK: W is the fair share",
+        "a port not in use, ACK in time or without a delay: W is the fair share",
+        "a port not in use, late ACK, fewer than n in a row: W is the fair share",
+        "a port not in use, late ACK for the n-th time: PID control begins",
+        "PID control within a round trip, ACK: W stays, at most the fair share",
+        "PID control a round trip later, ACK: W by (4) and (5)",
+        "any, NACK: what is sent again is no longer in flight",
+        "any, wake: nothing",
+    ];
+
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 16; a share of 32 bits")]
+    fn check(settings: &RccSenderSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let window = rcc::Params::new(settings.base_rtt, settings.min_rate, port)?;
+        let round = Nanos::new(window.base.time);
+        let gains = Gains::per_second(settings.k_p, settings.k_d);
+        let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
+        let law = LawParams::new(round, gains, settings.delta, settings.eta, samples, window.least, unwinds);
+        let shared = divide(u64::from(window.most.get()).wrapping_mul(settings.share.into()), 1_000_000) as u32;
+        Ok(Params { window, law, shared })
+    }
+
+    fn limits(params: &Params, port: &Port) -> Limits {
+        Limits { rate: params.window.floor, window: port.mtu, hold: Nanos::ZERO }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        match event {
+            Event::Sent { .. } => 0,
+            Event::Ack(ack) => {
+                let mut flow = *self;
+                let Some(in_use) = flow.acknowledged(cx, ack) else { return 1 };
+                let measured = ack.delay.is_some();
+                if self.law.is_controlled() {
+                    return if measured && self.law.due().is_due(cx.now.stamp()) { 7 } else { 6 };
+                }
+                match flow.law.samples() {
+                    _ if flow.law.is_controlled() => 5,
+                    _ if flow.law.is_young() || in_use >= cx.params.law.busy => 2,
+                    samples if samples > 0 && measured => 4,
+                    _ => 3,
+                }
+            }
+            Event::Nack { .. } => 8,
+            _ => 9,
+        }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        let mut law = Law::new(cx.params.window.most);
+        law.begin(&cx.params.law, cx.now);
+        Self { law, progress: Progress::NONE, has_sent: false, has_acked: false }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        match event {
+            Event::Sent { psn, .. } => {
+                self.progress.sent(*psn);
+                self.has_sent = true;
+            }
+            Event::Ack(ack) => {
+                self.acknowledged(cx, ack);
+            }
+            Event::Nack { psn } if self.has_sent => self.progress.rewind(*psn),
+            Event::Wake => self.law.age(cx.now),
+            _ => {}
+        }
+        cx.params.window.decision(self.law.window())
+    }
+}
+
+impl RccSender {
+    /// The state of the law.
+    pub const fn law(&self) -> &Law {
+        &self.law
+    }
+
+    /// Algorithm 1 on what an acknowledgement brought. Answers B_R where it counted.
+    #[inline(always)]
+    fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Option<u16> {
+        let Grant::Rcc { flows, utilisation, .. } = ack.grant else { return None };
+        if !self.has_sent || !self.progress.takes(ack.psn, self.has_acked) {
+            return None;
+        }
+        self.has_acked = true;
+        let p = cx.params;
+        let fair = Bytes::new(p.shared.checked_div(flows.into()).unwrap_or(p.shared));
+        self.law.assign(&p.law, cx.now, ack.delay.as_ref().map(Delay::network), utilisation, fair);
+        Some(utilisation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::{Instant, Psn, Rate};
+    use proptest::prelude::*;
+
+    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+
+    struct Bench {
+        params: Params,
+        flow: RccSender,
+        now: u64,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let params = RccSender::check(&RCC_VA, &PORT).unwrap();
+            let flow = RccSender::open(&Self::cx(0, &params));
+            Self { params, flow, now: 0 }
+        }
+
+        fn cx(now: u64, params: &Params) -> Cx<'_, Params> {
+            let now = Instant::from_nanos(now);
+            Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+        }
+
+        fn on(&mut self, event: &Event<'_>) -> Decision {
+            self.flow.on(&Self::cx(self.now, &self.params), event)
+        }
+
+        fn ack(&mut self, psn: u32, rtt: u32, flows: u16, in_use: u16) -> Decision {
+            self.on(&Event::Sent { psn: Psn::new(psn + 9), bytes: PORT.mtu });
+            let grant = Grant::Rcc { window: Bytes::ZERO, flows, utilisation: in_use };
+            let delay = Some(Delay { rtt: Nanos::new(rtt), ..Delay::default() });
+            self.on(&Event::Ack(Ack { psn: Psn::new(psn), delay, grant, ..Ack::default() }))
+        }
+    }
+
+    #[test]
+    fn n_divides_the_window_at_once_either_way() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.ack(1, 12_000, 2, 0).window.get(), 75_000);
+        assert_eq!(bench.ack(2, 12_000, 100, 0).window.get(), 1_500);
+        assert_eq!(bench.ack(3, 12_000, 1, 0).window.get(), 150_000);
+        assert_eq!(bench.ack(4, 12_000, 0, 0).window.get(), 150_000, "N is never zero");
+    }
+
+    #[test]
+    fn three_late_acknowledgements_on_an_idle_port_bring_control() {
+        let mut bench = Bench::new();
+        bench.ack(1, 12_000, 1, 0);
+        bench.now = 13_000;
+        for psn in 2..4 {
+            bench.ack(psn, 20_000, 1, 0);
+            assert!(!bench.flow.law().is_controlled());
+        }
+        bench.ack(4, 20_000, 1, 0);
+        assert!(bench.flow.law().is_controlled());
+        assert!(bench.ack(5, 20_000, 1, 0).window.get() < 150_000);
+    }
+
+    proptest! {
+        #[test]
+        fn wakes_change_no_decision(
+            steps in prop::collection::vec((0..60_000_u64, 5_000..90_000_u32, 0..40_u16, any::<u16>(), 0..9_u8), 1..150),
+        ) {
+            let (mut woken, mut left) = (Bench::new(), Bench::new());
+            for (psn, (gap, rtt, flows, in_use, kind)) in (1..).zip(steps) {
+                let gap = if kind == 7 { gap * 10_000 } else { gap };
+                for part in 1..4 {
+                    woken.now = left.now + gap * part / 4;
+                    woken.on(&Event::Wake);
+                }
+                left.now += gap;
+                woken.now = left.now;
+                let decisions = [&mut woken, &mut left].map(|bench| match kind {
+                    0 => bench.on(&Event::Nack { psn: Psn::new(psn) }),
+                    _ => bench.ack(psn, rtt, flows, in_use),
+                });
+                prop_assert_eq!(decisions[0], decisions[1]);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Plain PFC against the standard's pause timers: a flow sends at line rate, and not at all while the timer of its
+//! priority runs.
+
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod agreement;
+
+use agreement::{Agreement, Dice};
+use cc_core::{Bytes, Instant, Nanos, Port, Psn, Rate};
+use cc_rp::pfc::Pfc;
+use cc_rp::{Event, RateLimiter, RpEngine};
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
+
+/// IEEE 802.1Qbb, clause 36: a timer for each priority. Every frame that names a priority sets its timer anew, and zero
+/// lets it go on. Times in nanoseconds.
+mod oracle {
+    #[derive(Default)]
+    pub(super) struct Timers([f64; 8]);
+
+    impl Timers {
+        pub(super) fn pause(&mut self, now: f64, priority: usize, time: f64) {
+            self.0[priority] = now + time;
+        }
+
+        pub(super) fn left(&self, now: f64, priority: usize) -> f64 {
+            (self.0[priority] - now).max(0.0)
+        }
+    }
+}
+
+/// What the rate limiter was told last of each flow.
+#[derive(Default)]
+struct Told([(Rate, Nanos); 8]);
+
+impl RateLimiter for Told {
+    fn set(&mut self, index: u16, rate: Rate, _window: Bytes, hold: Nanos) {
+        self.0[usize::from(index)] = (rate, hold);
+    }
+}
+
+#[test]
+fn every_step_agrees_with_the_standard() {
+    let mut agreement = Agreement::default();
+    let mut dice = Dice::new(1);
+    let mut now = 1_u64 << 40;
+    let at = Instant::from_nanos;
+    let mut told = Told::default();
+    let mut engine = RpEngine::<Pfc, 8, 16>::new(at(now), PORT, ());
+    let flows: [_; 8] = std::array::from_fn(|priority| engine.open(at(now), priority as u8, &mut told).unwrap());
+    let mut timers = oracle::Timers::default();
+    for nth in 0..100_000_u32 {
+        now += u64::from(dice.within(0..=1 << 14));
+        let (priority, flow) = (dice.within(0..=7), dice.within(0..=7) as usize);
+        if dice.within(0..=2) == 0 {
+            // A quantum is 512 bits: at 400 Gb/s, 1.28 ns.
+            let time = if dice.within(0..=2) == 0 { 0 } else { dice.within(0..=65_535) * 128 / 100 };
+            engine.pause(at(now), priority as u8, Nanos::new(time));
+            timers.pause(now as f64, priority as usize, time.into());
+        }
+        // Nothing comes of data; a visit tells how things stand.
+        engine.sent(at(now), flows[flow], Psn::new(nth), Bytes::new(4_096), &mut told);
+        let decision = engine.step(at(now), flows[flow], &Event::Wake, &mut told).unwrap().decision;
+        assert_eq!(told.0[usize::from(flows[flow].index())], (decision.rate, decision.hold));
+        let gbps = f64::from(decision.rate.to_bits()) / f64::from(1 << 21);
+        let outcome = [("rate", gbps, 0.0), ("hold", decision.hold.get().into(), 1.0)];
+        agreement.assert(&(nth, now, flow), &outcome, &[vec![400.0, timers.left(now as f64, flow)]]);
+    }
+    agreement.finish(100_000);
+}

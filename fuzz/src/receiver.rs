@@ -1,0 +1,351 @@
+//! Any notification point: any packets, any settings, any clock, and a transmit ring that may be full.
+
+use crate::operations;
+use arbitrary::{Arbitrary, Unstructured};
+use cc_core::params::{ParamError, Settings};
+use cc_core::wire::shim::{IntShim, Time};
+use cc_core::wire::{
+    Addresses, Bth, Class, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, Transport, parse,
+};
+use cc_core::{Bytes, Ecn, Instant, IntLayout, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_np::registry::{self, Visitor};
+use cc_np::{Acknowledgement, Answer, Cnp, Connection, Connections, ConnectionsOf, NotificationPoint};
+use cc_np::{NpCounters, NpEngine, Receipt, Transmit};
+use std::net::Ipv4Addr;
+
+const FLOWS: u8 = 9;
+const SECOND: u64 = 1_000_000_000;
+const LONGEST_REST: Nanos = Nanos::new(400_000_000);
+
+/// Too small for all flows.
+type Engine<A> = NpEngine<A, 2, 2>;
+
+#[derive(Arbitrary, Debug)]
+enum Operation {
+    Frame(Arrived),
+    /// Nanoseconds, shifted so that short ones are as frequent as long ones.
+    Wait(u32, u8),
+    Wake(u8),
+    Jump(i64),
+    Configure,
+    Enable(bool),
+    Forget(u8),
+    Disconnect(u8),
+}
+
+#[derive(Arbitrary, Debug)]
+struct Arrived {
+    flow: u8,
+    opcode: u8,
+    ecn: u8,
+    ack_request: bool,
+    remote_known: bool,
+    msn: Option<u32>,
+    room: u16,
+    psn: u32,
+    payload: u8,
+    /// When it was sent, by any clock.
+    sent: Option<u32>,
+    telemetry: Option<(u8, u16)>,
+    rx_level: u8,
+    /// How long ago it arrived.
+    held: u16,
+}
+
+/// RC send first, middle, last, only; write first, middle, only; READ request and response; acknowledgement, UC and UD
+/// send only, XRC write only, CNP.
+const OPCODES: [u8; 14] = [0x00, 0x01, 0x02, 0x04, 0x06, 0x07, 0x0a, 0x0c, 0x0e, 0x11, 0x24, 0x64, 0xaa, 0x81];
+
+/// What a ring was given.
+struct Ring {
+    room: Vec<u8>,
+    sent: Vec<Vec<u8>>,
+    rows: usize,
+}
+
+impl Ring {
+    fn new(room: usize, rows: usize) -> Self {
+        Self { room: vec![0; room], sent: Vec::new(), rows }
+    }
+}
+
+impl Transmit for Ring {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        &mut self.room
+    }
+
+    fn transmit(&mut self, length: usize) {
+        self.sent.push(self.room[..length].to_vec());
+    }
+
+    fn observe(&mut self, row: impl FnOnce() -> usize) {
+        let row = row();
+        assert!(row < self.rows, "there is no row {row}");
+    }
+}
+
+/// Drives the notification point of this name, and answers how many operations the bytes held.
+///
+/// # Panics
+/// - A frame in the ring is not what the answer says, is not addressed to the packet's sender, or has a wrong ICRC.
+/// - A packet that nobody marked is answered, but with the acknowledgement that it asks for.
+/// - Wakes change an answer of a machine whose flows have no turns; turns are closer than their slot.
+/// - Counters do not add up; the table outgrows its bounds; the machine names a row that it has not.
+#[must_use]
+pub fn np_of(name: &str, data: &[u8]) -> usize {
+    registry::with(name, Run { source: Unstructured::new(data) }).expect("a notification point of the registry")
+}
+
+struct Run<'a> {
+    source: Unstructured<'a>,
+}
+
+impl Visitor for Run<'_> {
+    type Output = usize;
+
+    fn visit<A: NotificationPoint>(mut self) -> usize {
+        let Ok((start, gbps)) = self.source.arbitrary::<(u64, u8)>() else { return 0 };
+        let line_rate = Rate::from_gbps([10, 40, 100, 800][usize::from(gbps % 4)]);
+        let port = Port { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
+        let Some(settings) = settings::<A>(&mut self.source, &port) else { return 0 };
+        let mut bench = Bench::<A>::new(start >> 1, port, &settings);
+        let mut count = 0;
+        for operation in operations(&mut self.source) {
+            bench.operate(&operation);
+            bench.adds_up();
+            count += 1;
+        }
+        count
+    }
+}
+
+/// A preset with some settings changed, within their ranges; `None` when they contradict each other or the port.
+fn settings<A: NotificationPoint>(source: &mut Unstructured<'_>, port: &Port) -> Option<A::Settings> {
+    let (preset, changes) = source.arbitrary::<(u8, u8)>().ok()?;
+    let mut settings = A::PRESETS[usize::from(preset) % A::PRESETS.len()].values;
+    for _ in 0..changes % 4 {
+        let (index, value, shift) = source.arbitrary::<(u8, u32, u8)>().ok()?;
+        let index = usize::from(index) % A::Settings::FIELDS.len();
+        let field = &A::Settings::FIELDS[index];
+        let span = u64::from(field.max - field.min) + 1;
+        let value = field.min + (u64::from(value >> (shift % 32)) % span) as u32;
+        settings.set(index, value).expect("in range");
+    }
+    match A::check(&settings, port) {
+        Ok(_) => Some(settings),
+        Err(ParamError::Conflict { .. }) => None,
+        Err(error) => panic!("{}: {error}", A::NAME),
+    }
+}
+
+struct Bench<A: NotificationPoint> {
+    now: u64,
+    port: Port,
+    settings: A::Settings,
+    enabled: bool,
+    engine: Engine<A>,
+    /// The same, woken in between.
+    woken: Engine<A>,
+    connections: ConnectionsOf<A, 2, 2>,
+    /// When a flow had its turn last, by a clock that has not jumped since.
+    turn: Option<u64>,
+}
+
+impl<A: NotificationPoint> Bench<A> {
+    fn new(now: u64, port: Port, settings: &A::Settings) -> Self {
+        let engine = || {
+            let params = A::check(settings, &port).expect("checked before");
+            Engine::new(Instant::from_nanos(now), port, params)
+        };
+        let (settings, connections) = (*settings, Connections::new());
+        Self { now, port, settings, enabled: true, engine: engine(), woken: engine(), connections, turn: None }
+    }
+
+    fn params(&self) -> A::Params {
+        A::check(&self.settings, &self.port).expect("checked before")
+    }
+
+    fn operate(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Frame(arrived) => self.frame(arrived),
+            Operation::Wait(nanos, shift) => {
+                let wait = u64::from(nanos >> (3 + shift % 29));
+                for third in 1..=3 {
+                    let _ = self.wake_other(self.now + wait * third / 3);
+                }
+                self.now += wait;
+                self.wake(128);
+            }
+            Operation::Wake(room) => self.wake(usize::from(*room)),
+            Operation::Jump(by) => {
+                let to = self.now.saturating_add_signed(by >> 8) >> 1;
+                if !(self.now..=self.now + SECOND).contains(&to) {
+                    (self.now, self.turn) = (to, None);
+                    self.wake(128);
+                    let _ = self.wake_other(to);
+                }
+            }
+            Operation::Configure => {
+                let (params, other) = (self.params(), self.params());
+                self.engine.set_params(params);
+                self.woken.set_params(other);
+            }
+            Operation::Enable(on) => {
+                self.enabled = *on;
+                self.engine.set_enabled(*on);
+                self.woken.set_enabled(*on);
+            }
+            Operation::Forget(flow) => {
+                self.engine.forget(qpn(*flow));
+                self.woken.forget(qpn(*flow));
+            }
+            Operation::Disconnect(flow) => self.connections.disconnect(qpn(*flow)),
+        }
+        assert!(self.engine.next_wake() <= LONGEST_REST);
+        assert!(self.engine.live_flows() <= 4);
+    }
+
+    /// Wakes both at the same time, so that their clocks agree.
+    fn wake(&mut self, room: usize) {
+        let slot = A::slot(&self.params());
+        let mut ring = Ring::new(room, A::TABLE.len());
+        let now = Instant::from_nanos(self.now);
+        let cnp = self.engine.wake::<TableCrc>(now, &self.connections, &mut ring);
+        assert_eq!(cnp == Cnp::Sent, ring.sent.len() == 1);
+        assert!(slot.is_some() || cnp == Cnp::None);
+        assert!(ring.sent.len() <= 1);
+        for frame in &ring.sent {
+            assert_eq!(read(frame).info.class(), Class::Cnp);
+            assert!(self.turn.is_none_or(|turn| self.now - turn >= slot.map_or(0, |slot| slot.get().into())));
+            self.turn = Some(self.now);
+        }
+        let _ = self.wake_other(self.now);
+    }
+
+    fn wake_other(&mut self, at: u64) -> Cnp {
+        let mut ring = Ring::new(128, A::TABLE.len());
+        self.woken.wake::<TableCrc>(Instant::from_nanos(at), &self.connections, &mut ring)
+    }
+
+    fn frame(&mut self, arrived: &Arrived) {
+        let data = arrived.frame();
+        let roce = read(&data);
+        let now = Instant::from_nanos(self.now);
+        let remote = arrived.remote_known.then_some(Qpn::new(0x77));
+        let receipt = Receipt {
+            remote,
+            msn: arrived.msn,
+            arrived: Stamp::from_bits(now.stamp().to_bits().wrapping_sub(arrived.held.into())),
+            rx_level: arrived.rx_level,
+        };
+        if let Some(remote) = remote {
+            let connection = Connection::of(&roce, remote).expect("RoCEv2 without tags");
+            self.connections.connect(now.stamp(), roce.bth.dest_qp, connection);
+        }
+        let room = usize::from(arrived.room % 512);
+        let mut ring = Ring::new(room, A::TABLE.len());
+        let answer = self.engine.frame::<TableCrc>(now, &roce, receipt, &mut ring);
+        let mut other_ring = Ring::new(room, A::TABLE.len());
+        let other = self.woken.frame::<TableCrc>(now, &roce, receipt, &mut other_ring);
+        if A::slot(&self.params()).is_none() {
+            assert_eq!((answer, &ring.sent), (other, &other_ring.sent), "a wake decides");
+        }
+        self.judge(arrived, &roce, receipt, answer, &ring.sent);
+    }
+
+    fn judge(&self, arrived: &Arrived, roce: &Roce<'_>, receipt: Receipt, answer: Answer, sent: &[Vec<u8>]) {
+        let mark = match roce.ecn {
+            Ecn::Ce => Mark::Congested,
+            Ecn::Ect1 if A::is_ternary(&self.params()) => Mark::Undetermined,
+            _ => Mark::None,
+        };
+        let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
+        let request = matches!(roce.info.class(), Class::Send | Class::Write);
+        let asks = reliable && request && (arrived.ack_request || roce.info.last());
+        let acknowledged = A::REPLIES && self.enabled && asks && receipt.msn.is_some();
+        assert_eq!(answer.ack != Acknowledgement::None, acknowledged, "{arrived:?}: {answer:?}");
+        if mark == Mark::None && !acknowledged && !A::wants(mark) {
+            assert_eq!((answer, sent.len()), (Answer::default(), 0));
+        }
+        assert!(mark != Mark::None || answer.reply.cnp.is_none(), "a CNP for a packet that nobody marked");
+        let to = roce.deth().map(|deth| deth.source_qp).or(receipt.remote);
+        let expected = [(Class::Cnp, answer.cnp == Cnp::Sent), (Class::Ack, answer.ack == Acknowledgement::Sent)];
+        let expected: Vec<Class> = expected.into_iter().filter(|&(_, sent)| sent).map(|(class, _)| class).collect();
+        let frames: Vec<Roce<'_>> = sent.iter().map(|frame| read(frame)).collect();
+        assert_eq!(frames.iter().map(|frame| frame.info.class()).collect::<Vec<_>>(), expected);
+        for frame in frames {
+            assert_eq!((Some(frame.bth.dest_qp), frame.addresses()), (to, roce.addresses().reversed()));
+            if frame.info.class() == Class::Ack {
+                assert_eq!((frame.bth.psn, frame.shims().int), (roce.bth.psn, roce.shims().int));
+                assert_eq!(frame.shims().time.map(|time| time.echo), roce.shims().time.map(|time| time.sent));
+                assert!(frame.echo() >= mark, "the acknowledgement hides a mark");
+                assert_eq!(frame.aeth().map(|aeth| aeth.msn), receipt.msn.map(|msn| msn & 0xff_ffff));
+            }
+        }
+    }
+
+    fn adds_up(&self) {
+        if A::slot(&self.params()).is_some() {
+            return;
+        }
+        for NpCounters {
+            np_ecn_marked_roce_packets,
+            np_cnp_sent,
+            np_cnp_not_due,
+            np_cnp_unaddressed,
+            np_cnp_bounded,
+            np_cnp_deferred,
+            np_ce_ignored,
+            ..
+        } in [self.engine.counters(), self.woken.counters()]
+        {
+            let accounted =
+                np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_bounded + np_cnp_deferred + np_ce_ignored;
+            assert_eq!(np_ecn_marked_roce_packets, accounted);
+        }
+    }
+}
+
+fn qpn(flow: u8) -> Qpn {
+    Qpn::new(u32::from(flow % FLOWS) * 0x10_0001)
+}
+
+fn read(frame: &[u8]) -> Roce<'_> {
+    match parse(frame, frame.len()) {
+        Ok(Packet::Roce(roce)) if roce.icrc::<TableCrc>() == Icrc::Valid => roce,
+        other => panic!("{other:?}: {frame:02x?}"),
+    }
+}
+
+impl Arrived {
+    fn frame(&self) -> Vec<u8> {
+        static AREA: [u8; 96] = [0x3c; 96];
+        let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let int = self.telemetry.and_then(|(hops, path)| IntShim::new(IntLayout::Wide, path, hops % 7, &AREA));
+        let time = self.sent.map(|sent| Time { sent: Stamp::from_bits(sent), ..Time::default() });
+        let frame = Frame {
+            destination: Mac::new([2; 6]),
+            source: Mac::new([4; 6]),
+            tags: Tags::NONE,
+            addresses: Addresses::V4 { source, destination },
+            dscp: 26,
+            ecn: Ecn::from_bits(self.ecn),
+            hop_limit: 64,
+            udp_source: 0xc000,
+            shims: Shims { time, int, ..Shims::NONE },
+            bth: Bth {
+                opcode: OPCODES[usize::from(self.opcode) % OPCODES.len()],
+                dest_qp: qpn(self.flow),
+                psn: Psn::new(self.psn),
+                ack_request: self.ack_request,
+                ..Bth::default()
+            },
+            extensions: Extensions { deth: Deth { queue_key: 1, source_qp: Qpn::new(0x55) }, ..Extensions::default() },
+            payload: &[0; 255][..usize::from(self.payload)],
+        };
+        let mut buffer = vec![0; 768];
+        let len = frame.emit::<TableCrc>(&mut buffer).expect("the frame fits");
+        buffer.truncate(len);
+        buffer
+    }
+}
