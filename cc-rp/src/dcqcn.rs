@@ -555,8 +555,8 @@ impl Dcqcn {
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
         let (mut alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
         if marked != 0 && marked <= ticks {
-            alpha = fade(alpha, gain, bands, marked.wrapping_sub(1)); // (10)
-            alpha = alpha.wrapping_sub(lost(alpha, gain)).wrapping_add(gain).min(ONES); // (4)
+            // The tick of the notification takes what every tick takes, and adds g.
+            alpha = fade(alpha, gain, bands, marked).wrapping_add(gain).min(ONES); // (10), (4)
             ticks = ticks.wrapping_sub(marked);
             marked = 0;
         } else {
@@ -694,32 +694,25 @@ const fn lost(alpha: u32, gain: u32) -> u32 {
 
 /// (10), `ticks` times, on a ten-bit alpha.
 ///
-/// While the loss per tick stays the same, ticks are passed at once; each such band is at least as wide as the loss in
-/// it, so that none is missed. Losses above eight, or with gains above an eighth, which last only a few ticks each, are
-/// taken one by one. At most 60 rounds.
+/// While the loss per tick stays the same, ticks are passed at once. Losses above eight, which last only a few ticks each,
+/// are taken one by one. At most 60 rounds.
 #[inline(always)]
 fn fade(mut alpha: u32, gain: u32, bands: &[Band; 8], mut ticks: u32) -> u32 {
-    if ticks == 0 {
-        return alpha;
-    }
-    let mut loss = lost(alpha, gain);
-    while loss > 8 || (gain > 128 && loss > 0) {
+    while ticks != 0 {
+        let loss = lost(alpha, gain);
+        let mut run = 1;
+        if let Some(band) = bands.get(loss.wrapping_sub(1) as usize) {
+            let all = loss.wrapping_mul(ticks);
+            if all <= band.depth(alpha) {
+                return alpha.wrapping_sub(all);
+            }
+            run = band.ticks_in(alpha);
+        } else if loss == 0 {
+            break;
+        }
         cold_path();
-        alpha = alpha.wrapping_sub(loss);
-        ticks = ticks.wrapping_sub(1);
-        if ticks == 0 {
-            return alpha;
-        }
-        loss = lost(alpha, gain);
-    }
-    for band in bands.get(..loss as usize).unwrap_or(&[]).iter().rev() {
-        let run = band.ticks_in(alpha);
-        if ticks < run {
-            return alpha.wrapping_sub(loss.wrapping_mul(ticks));
-        }
         alpha = alpha.wrapping_sub(loss.wrapping_mul(run));
         ticks = ticks.wrapping_sub(run);
-        loss = loss.wrapping_sub(1);
     }
     alpha
 }

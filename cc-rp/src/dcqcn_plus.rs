@@ -232,24 +232,37 @@ impl DcqcnPlus {
             cold_path();
             self.period = self.period.max(self.current.time_for(p.packet).min(LONGEST));
         }
-        self.rate_due = cx.unpaused.after(self.length(p, &p.increase)); // (17)
-        self.alpha_due = cx.unpaused.after(self.length(p, &p.fading)); // (16)
+        let packet_time = self.packet_time(p);
+        self.rate_due = cx.unpaused.after(self.length(p, &p.increase, packet_time)); // (17)
+        self.alpha_due = cx.unpaused.after(self.length(p, &p.fading, packet_time)); // (16)
+    }
+
+    /// M / R_C, up to [`LONGEST`]; zero where something longer decides.
+    #[inline]
+    fn packet_time(&self, p: &Params) -> Nanos {
+        let is_covered = if self.period > p.adapts_above {
+            self.current.bytes_in(self.period) >= p.packet
+        } else {
+            self.current >= p.fast
+        };
+        if is_covered || p.is_literal { Nanos::ZERO } else { self.current.time_for(p.packet).min(LONGEST) }
     }
 
     /// (16) and (17): how long a timer that starts now is to run.
     #[inline]
-    fn length(&self, p: &Params, timer: &Timer) -> Nanos {
-        let least = if self.period > p.adapts_above { timer.stretch(self.period) } else { timer.fixed };
-        if p.is_literal || self.current.bytes_in(least) >= timer.bytes {
-            return least;
+    fn length(&self, p: &Params, timer: &Timer, packet_time: Nanos) -> Nanos {
+        if self.period > p.adapts_above {
+            timer.stretch(self.period.max(packet_time))
+        } else {
+            timer.stretch(packet_time).max(timer.fixed)
         }
-        self.current.time_for(timer.bytes).min(LONGEST).max(least)
     }
 
     /// What a pause of so many nanoseconds takes from alpha.
     #[cold]
     fn fade_for(&mut self, p: &Params, pause: u32) {
-        let mut periods = pause.checked_div(self.length(p, &p.fading).get()).unwrap_or(0);
+        let length = self.length(p, &p.fading, self.packet_time(p));
+        let mut periods = pause.checked_div(length.get()).unwrap_or(0);
         // (1 - g)^n, from its powers of two.
         let mut power = p.kept;
         while periods > 0 {
@@ -278,7 +291,8 @@ impl DcqcnPlus {
         while self.has(LIMITED) && self.rate_due.is_due(now) {
             self.fade_until(p, self.rate_due);
             self.increase(p);
-            self.rate_due = self.rate_due.after(self.length(p, &p.increase)); // (17)
+            let length = self.length(p, &p.increase, self.packet_time(p)); // (17)
+            self.rate_due = self.rate_due.after(length);
         }
         if self.has(LIMITED) {
             self.fade_until(p, now);
@@ -291,7 +305,7 @@ impl DcqcnPlus {
         if !self.alpha_due.is_due(until) {
             return;
         }
-        let length = self.length(p, &p.fading); // (16)
+        let length = self.length(p, &p.fading, self.packet_time(p)); // (16)
         while self.alpha_due.is_due(until) && self.alpha != Frac::ZERO {
             self.alpha = self.alpha.times(p.kept); // (23)
             self.alpha_due = self.alpha_due.after(length);

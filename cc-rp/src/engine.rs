@@ -392,6 +392,12 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
         let now = self.shared.clock.advance(now);
+        self.act(now, handle, event, limiter)
+    }
+
+    /// [`RpEngine::step`] at a local time: in each caller of its own, where what it does for other events falls away.
+    #[inline(always)]
+    fn act(&mut self, now: Instant, handle: Handle, event: &Event, limiter: &mut impl RateLimiter) -> Option<Step> {
         if !A::WANTS.contains(event.kind()) {
             return None;
         }
@@ -445,7 +451,8 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         bytes: Bytes,
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
-        self.step(now, handle, &Event::Sent { psn, bytes }, limiter)
+        let now = self.shared.clock.advance(now);
+        self.act(now, handle, &Event::Sent { psn, bytes }, limiter)
     }
 
     /// A received frame: CNPs, acknowledgements and sequence errors go to the flow that the destination queue pair is
@@ -504,11 +511,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
         let handle = self.due(now, limiter)?;
-        self.step(now, handle, &Event::Wake, limiter)
+        self.wake_due(handle, limiter)
     }
 
-    /// A flow whose time has come, which is to be given a wake by [`RpEngine::step`]; where the two are to be one,
-    /// there is [`RpEngine::wake`].
+    /// A flow whose time has come, which is to be given to [`RpEngine::wake_due`]; where the two are to be one, there is
+    /// [`RpEngine::wake`].
     #[inline]
     pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Handle> {
         let now = self.shared.clock.advance(now);
@@ -517,6 +524,12 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.visit_after(Self::VISIT, limiter);
         }
         due
+    }
+
+    /// Wakes the flow that [`RpEngine::due`] has just found, at the time of that call.
+    #[inline]
+    pub fn wake_due(&mut self, handle: Handle, limiter: &mut impl RateLimiter) -> Option<Step> {
+        self.act(self.shared.clock.now(), handle, &Event::Wake, limiter)
     }
 
     /// How long after the last call to call [`RpEngine::wake`], at most 0.4 s. Earlier does no harm, and later

@@ -30,7 +30,7 @@
 //! - a flow starts with one bandwidth-delay product, within the bounds, and the smoothed round-trip time at that of the
 //!   empty network;
 //! - a round-trip time of more than 0.54 s counts as 0.54 s;
-//! - increases round down, to no less than a raw step (a millionth of a packet), and cuts round down.
+//! - increases round down, to no less than a raw step (a millionth of a packet), and so does what a cut takes.
 //!
 //! If late: nothing changes. There are no timers; a visit only keeps the times of the last changes from going stale.
 
@@ -43,7 +43,7 @@ pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::math::{InverseRoot, Reciprocal};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Delay, Frac, Nanos, Port, Psn, Rate, Stamp};
+use cc_core::{Bytes, Delay, Nanos, Port, Psn, Rate, Stamp};
 use core::hint::cold_path;
 use core::num::NonZeroU32;
 
@@ -131,25 +131,23 @@ impl ReactionPoint for Swift {
             Event::Sent { psn, .. } if !self.was_sent(p, *psn) => 0,
             Event::Sent { .. } if u32::from(self.timeouts()).wrapping_add(1) < p.retransmit_limit => 1,
             Event::Sent { .. } => 2,
-            Event::Ack(ack) => match sample(ack) {
-                None => 3,
-                Some(delay) if delay.network() < self.target(p, delay.hops) => {
-                    if self.fabric >= PACKET {
-                        4
-                    } else {
-                        5
+            Event::Ack(ack) => {
+                match sample(ack) {
+                    None => 3,
+                    Some(delay) if delay.network() < target(p, root(self.fabric), delay.hops) => {
+                        if self.fabric >= PACKET { 4 } else { 5 }
                     }
+                    Some(delay) if self.may_cut(now, delay.rtt) => 6,
+                    Some(_) => 7,
                 }
-                Some(delay) if self.may_cut(now, delay.rtt) => 6,
-                Some(_) => 7,
-            },
+            }
             Event::Nack { psn } if self.was_sent(p, *psn) && self.may_cut(now, self.rtt) => 8,
             Event::Nack { .. } => 9,
             _ => 10,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
         match event {
@@ -207,13 +205,14 @@ impl Swift {
     }
 
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a window is less than 2^26 bytes")]
     fn decision(&self, p: &Params) -> Decision {
         let window = self.fabric.min(self.endpoint);
-        let (whole, parts) = (window >> 20, window << 12);
-        let bytes = whole.wrapping_mul(p.mtu).wrapping_add(high(parts, p.mtu));
+        // In 2^-20 bytes: less than 2^12 packets of less than 2^14 bytes.
+        let bytes = u64::from(window).wrapping_mul(p.mtu.into());
         Decision {
-            rate: rate(window, p.mtu, self.rtt).max(p.floor).min(p.line),
-            window: Bytes::new(bytes.max(p.mtu)),
+            rate: rate(bytes, window < PACKET, self.rtt).max(p.floor).min(p.line),
+            window: Bytes::new(((bytes >> 20) as u32).max(p.mtu)),
             hold: Nanos::ZERO,
             wake_in: Nanos::MAX,
         }
@@ -227,26 +226,17 @@ impl Swift {
             self.sent &= !TIMEOUTS;
         }
         let Some(delay) = sample(ack) else { return };
-        let target = self.target(p, delay.hops);
+        let root = root(self.fabric);
+        let target = target(p, root, delay.hops);
         let fabric = delay.network();
         if fabric < target {
-            self.grow(p, ack.acked);
+            self.grow(p, ack.acked, root);
         } else if self.may_cut(now, delay.rtt) {
-            let share = p.beta.times(excess(fabric.get(), target.get())).min(p.max_mdf);
+            let share = high(p.beta, excess(fabric.get(), target.get())).min(p.max_mdf);
             self.cut_by(p, now, share);
         }
         self.turn_endpoint(p, now, &delay);
-        self.rtt = Nanos::new(smooth(self.rtt.get(), p.kept, delay.rtt.get(), p.weight).max(1));
-    }
-
-    /// The delay from which on the fabric window is cut.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "cut to the range, which has 32 bits")]
-    fn target(&self, p: &Params, hops: u8) -> Nanos {
-        let small = per_root(self.fabric).saturating_sub(p.fs_least);
-        let scaling = (u64::from(small).wrapping_mul(p.fs_slope.into()) >> 26).min(p.fs_range.into()) as u32;
-        let path = u32::from(hops).wrapping_mul(p.hop_scaling);
-        Nanos::new(p.base_target.wrapping_add(path).wrapping_add(scaling))
+        self.rtt = Nanos::new(smooth(self.rtt.get(), delay.rtt.get(), p.weight));
     }
 
     #[inline(always)]
@@ -257,20 +247,21 @@ impl Swift {
     /// Additive increase.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
-    fn grow(&mut self, p: &Params, acked: Bytes) {
+    fn grow(&mut self, p: &Params, acked: Bytes, root: InverseRoot) {
         let gain = u64::from(acked.get()).wrapping_mul(p.gain.into()) >> 14;
         let mut gain = if gain > u64::from(u32::MAX) { u32::MAX } else { gain as u32 };
         if self.fabric >= PACKET {
-            let reciprocal = reciprocal(self.fabric);
-            gain = high(gain, reciprocal.mantissa()) >> u32::from(reciprocal.exponent()).wrapping_sub(20);
+            // One over the window is one over its root, squared; that exponent is 10 to 15.
+            let inverse = high(root.mantissa(), root.mantissa());
+            gain = high(gain, inverse) >> (u32::from(root.exponent()) << 1).wrapping_sub(20);
         }
         self.fabric = self.fabric.saturating_add(gain.max(1)).min(p.max_window);
     }
 
     /// Multiplicative decrease.
     #[inline(always)]
-    fn cut_by(&mut self, p: &Params, now: Stamp, share: Frac) {
-        let fabric = per_one(self.fabric, share.complement()).max(p.min_window);
+    fn cut_by(&mut self, p: &Params, now: Stamp, share: u32) {
+        let fabric = less(self.fabric, share).max(p.min_window);
         if fabric < self.fabric {
             self.cut = now;
         }
@@ -293,8 +284,8 @@ impl Swift {
                 self.sent &= !SHRUNK;
             }
         } else if settled {
-            let share = p.endpoint_beta.times(excess(level, target)).min(p.endpoint_max_mdf);
-            let endpoint = per_one(self.endpoint, share.complement()).max(PACKET);
+            let share = high(p.endpoint_beta, excess(level, target)).min(p.endpoint_max_mdf);
+            let endpoint = less(self.endpoint, share).max(PACKET);
             if endpoint < self.endpoint {
                 self.turned = now;
                 self.sent |= SHRUNK;
@@ -366,16 +357,20 @@ fn sample(ack: &Ack<'_>) -> Option<Delay> {
     (rtt != Nanos::ZERO && ack.acked != Bytes::ZERO).then_some(Delay { rtt, ..delay })
 }
 
-/// `window mtu / rtt`, saturating, for a window in 2^-20 packets.
+/// The delay from which on the fabric window, of which `root` is one over the root, is cut.
 #[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "windows are below 2^12 packets, or 1 packet, of less than 2^14 bytes"
-)]
-fn rate(window: u32, mtu: u32, rtt: Nanos) -> Rate {
-    let bytes = u64::from(window).wrapping_mul(mtu.into());
+fn target(p: &Params, root: InverseRoot, hops: u8) -> Nanos {
+    let scaling = high(per_root(root).saturating_sub(p.fs_least), p.fs_slope).min(p.fs_range);
+    let path = u32::from(hops).wrapping_mul(p.hop_scaling);
+    Nanos::new(p.base_target.wrapping_add(path).wrapping_add(scaling))
+}
+
+/// So many 2^-20 bytes, few when they are less than a packet, in a round-trip time; saturates.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a packet is less than 2^14 bytes, a window less than 2^26")]
+fn rate(bytes: u64, few: bool, rtt: Nanos) -> Rate {
     // In 2^-18 bytes, or 2^-6.
-    let (bytes, shift) = if window < PACKET { ((bytes >> 2) as u32, 6) } else { ((bytes >> 14) as u32, 18) };
+    let (bytes, shift) = if few { ((bytes >> 2) as u32, 6) } else { ((bytes >> 14) as u32, 18) };
     let reciprocal = reciprocal(rtt.get());
     let digits = high(bytes, reciprocal.mantissa());
     let exponent = u32::from(reciprocal.exponent());
@@ -383,24 +378,30 @@ fn rate(window: u32, mtu: u32, rtt: Nanos) -> Rate {
         return Rate::from_bits(digits >> exponent.wrapping_sub(shift));
     }
     let up = shift.wrapping_sub(exponent);
-    if digits.leading_zeros() < up { Rate::MAX } else { Rate::from_bits(digits << up) }
+    if digits >> 32u32.wrapping_sub(up) == 0 { Rate::from_bits(digits << up) } else { Rate::MAX }
 }
 
-/// `1 / sqrt(window)` of a window in 2^-20 packets, 2^26 being one; exact to 1e-4 from 2^-12 packets on.
 #[inline(always)]
-const fn per_root(window: u32) -> u32 {
-    let Some(window) = NonZeroU32::new(window) else { return u32::MAX };
-    let root = InverseRoot::of(window);
+const fn root(window: u32) -> InverseRoot {
+    match NonZeroU32::new(window) {
+        Some(window) => InverseRoot::of(window),
+        None => InverseRoot::of(NonZeroU32::MIN),
+    }
+}
+
+/// `1 / sqrt(window)` with the window in packets, 2^26 being one; from windows of 2^-12 packets on.
+#[inline(always)]
+const fn per_root(root: InverseRoot) -> u32 {
     root.mantissa() >> (root.exponent() as u32).saturating_sub(4)
 }
 
 /// `1 - bound / value`; zero where the value is not above the bound.
 #[inline(always)]
-fn excess(value: u32, bound: u32) -> Frac {
+fn excess(value: u32, bound: u32) -> u32 {
     let reciprocal = reciprocal(value);
     // Shifted as far as the value to be normal, what it is above the bound stays within 32 bits.
     let normal = value.saturating_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
-    Frac::from_bits(high(normal, reciprocal.mantissa()))
+    high(normal, reciprocal.mantissa()) << 1
 }
 
 #[inline(always)]
@@ -411,25 +412,23 @@ const fn reciprocal(value: u32) -> Reciprocal {
     }
 }
 
-/// `old kept + new weight`, the two weights being one together, rounded down.
+/// `old` moved toward `new`, both less than 2^31, by a share of what parts them, rounded down; at least one.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a mean of two values of 32 bits has 32 bits")]
-fn smooth(old: u32, kept: Frac, new: u32, weight: Frac) -> u32 {
-    let old = u64::from(old).wrapping_mul(kept.to_bits().into());
-    (old.wrapping_add(u64::from(new).wrapping_mul(weight.to_bits().into())) >> 31) as u32
+fn smooth(old: u32, new: u32, weight: u32) -> u32 {
+    let apart = i64::from(new.wrapping_sub(old).cast_signed());
+    old.wrapping_add_signed((apart.wrapping_mul(weight.into()) >> 32) as i32).max(1)
 }
 
-/// This share of a value, rounded down.
+/// A value less this share of it, which is rounded down.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a share is at most one")]
-const fn per_one(value: u32, share: Frac) -> u32 {
-    ((value as u64).wrapping_mul(share.to_bits() as u64) >> 31) as u32
+const fn less(value: u32, share: u32) -> u32 {
+    value.wrapping_sub(high(value, share))
 }
 
-/// The high half of a product.
+/// The high half of a product: this share of a value, 2^32 being one, rounded down.
 #[inline(always)]
-const fn high(a: u32, b: u32) -> u32 {
-    ((a as u64).wrapping_mul(b as u64) >> 32) as u32
+const fn high(value: u32, share: u32) -> u32 {
+    ((value as u64).wrapping_mul(share as u64) >> 32) as u32
 }
 
 /// The time so many nanoseconds before another.

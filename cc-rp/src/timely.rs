@@ -147,7 +147,7 @@ impl ReactionPoint for Timely {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         match event {
             Event::Ack(ack) => {

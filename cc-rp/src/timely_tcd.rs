@@ -95,7 +95,7 @@ impl ReactionPoint for TimelyTcd {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         match event {
             Event::Ack(ack) => {

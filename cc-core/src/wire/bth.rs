@@ -1,6 +1,7 @@
 //! The base transport header (IBTA volume 1, section 9.2).
 
 use super::Malformed;
+use super::cursor::two;
 use crate::{Psn, Qpn};
 use bitfield::bitfield;
 
@@ -66,7 +67,7 @@ impl Bth {
             opcode,
             solicited: flags.solicited(),
             migrated: flags.migrated(),
-            partition: u16::from_be_bytes([key0, key1]),
+            partition: two([key0, key1]),
             fecn: marks.fecn(),
             becn: marks.becn(),
             dest_qp: Qpn::new(u32::from_be_bytes([0, qp0, qp1, qp2])),

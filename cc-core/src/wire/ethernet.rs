@@ -1,6 +1,6 @@
 //! Ethernet II with any stack of VLAN tags (IEEE 802.3 clause 3, IEEE 802.1Q clause 9).
 
-use super::cursor::{Input, Output};
+use super::cursor::{Input, Output, two};
 use super::{EmitError, Malformed};
 use bitfield::bitfield;
 use core::fmt;
@@ -174,7 +174,7 @@ impl<'a> Ethernet<'a> {
         let (stack, _) = input.bytes().as_chunks::<4>();
         let mut depth = 0usize;
         loop {
-            let ethertype = u16::from_be_bytes(*input.take(Malformed::EthernetShort)?);
+            let ethertype = two(*input.take(Malformed::EthernetShort)?);
             if TagProtocol::from_ethertype(ethertype).is_none() {
                 let words = stack.get(..depth).unwrap_or(&[]);
                 return Ok((Self { destination, source, tags: Tags { words, priority: None } }, ethertype));

@@ -4,8 +4,7 @@ use super::cursor::Output;
 use super::extension::Extensions;
 use super::icrc::{self, Crc32};
 use super::shim::{self, Rcc, Shims, Time};
-use super::udp::{ROCE_PORT, Udp};
-use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, Roce, Syndrome, Tags, TrafficClass};
+use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
 use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
 use crate::{CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
 
@@ -169,16 +168,16 @@ impl<'a> Frame<'a> {
         let [low, ..] = self.payload.len().to_le_bytes();
         let pad = low.wrapping_neg() & 3;
         let body_len = info.header_len().saturating_add(self.payload.len()).saturating_add(usize::from(pad));
-        let (network_len, shims_len, ethertype) = match self.addresses {
+        let (network_len, chain_len, ethertype) = match self.addresses {
             Addresses::V4 { .. } => (20 + 8, self.shims.len(), 0x0800),
             Addresses::V6 { .. } => (40 + 8, self.shims.len(), 0x86dd),
             Addresses::Gid { .. } => (40, 0, super::ROCE_V1),
         };
-        if shims_len > shim::LONGEST {
+        if chain_len > shim::LONGEST {
             return Err(EmitError::TooLong);
         }
         // Shims, BTH, body and ICRC.
-        let transport_len = body_len.saturating_add(16).saturating_add(shims_len);
+        let transport_len = body_len.saturating_add(16).saturating_add(chain_len);
         // What the outermost length field counts differs; the largest of all must fit.
         let datagram_len = u16::try_from(transport_len.saturating_add(network_len)).map_err(|_| EmitError::TooLong)?;
         let head_len = self.tags.len().saturating_add(14).saturating_add(network_len);
@@ -186,17 +185,16 @@ impl<'a> Frame<'a> {
 
         let buffer = buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?;
         let (head, rest) = buffer.split_at_mut_checked(head_len).ok_or(EmitError::BufferTooSmall)?;
-        let (shims, rest) = rest.split_at_mut_checked(shims_len).ok_or(EmitError::BufferTooSmall)?;
+        let (shims, rest) = rest.split_at_mut_checked(chain_len).ok_or(EmitError::BufferTooSmall)?;
         let (bth, rest) = rest.split_first_chunk_mut::<12>().ok_or(EmitError::BufferTooSmall)?;
         let (body, stored) = rest.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
 
-        let port = if shims_len == 0 {
+        let port = if chain_len == 0 {
             ROCE_PORT
         } else {
             self.shims.emit(&mut Output::new(shims))?;
             shim_port
         };
-        let shims = &*shims;
         *bth = self.bth.emit(pad);
 
         let mut output = Output::new(body);
@@ -214,11 +212,7 @@ impl<'a> Frame<'a> {
                 let udp = udp::emit(self.udp_source, port, datagram_len.wrapping_sub(20));
                 output.put(head)?;
                 output.put(udp)?;
-                icrc::compute::<E>(
-                    &Network::V4 { head: &head, options: &[], udp: Udp { head: &udp, shims } },
-                    bth,
-                    body,
-                )
+                icrc::compute::<E>(&Network::V4 { head: &head, options: &[], udp: &udp }, chain_len, bth, body)
             }
             Addresses::V6 { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
@@ -227,18 +221,14 @@ impl<'a> Frame<'a> {
                 let udp = udp::emit(self.udp_source, port, len);
                 output.put(head)?;
                 output.put(udp)?;
-                icrc::compute::<E>(
-                    &Network::V6 { head: &head, extensions: &[], udp: Udp { head: &udp, shims } },
-                    bth,
-                    body,
-                )
+                icrc::compute::<E>(&Network::V6 { head: &head, extensions: &[], udp: &udp }, chain_len, bth, body)
             }
             Addresses::Gid { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
                 let len = datagram_len.wrapping_sub(40);
                 let head = ipv6::emit(source, destination, traffic_class, self.hop_limit, grh::NEXT_IS_BTH, len)?;
                 output.put(head)?;
-                icrc::compute::<E>(&Network::Grh { head: &head }, bth, body)
+                icrc::compute::<E>(&Network::Grh { head: &head }, chain_len, bth, body)
             }
         };
         *stored = icrc.to_le_bytes();

@@ -11,8 +11,7 @@
 //!
 //! A packet with [shims](super::shim) has the ICRC that it would have without them.
 
-use super::Network;
-use super::udp::{self, ROCE_PORT, Udp};
+use super::{Network, ROCE_PORT};
 
 /// A CRC-32 engine: reflected polynomial 0xEDB88320, initial value and final complement all ones.
 ///
@@ -93,26 +92,62 @@ pub enum Icrc {
     Unchecked,
 }
 
-/// The ICRC over these headers and `body`: extension headers, payload and pad.
+/// The ICRC over these headers, but for the `chain_len` bytes of shims that they count, and `body`: extension headers,
+/// payload and pad.
 #[inline]
-pub(super) fn compute<E: Crc32>(network: &Network<'_>, bth: &[u8; 12], body: &[u8]) -> u32 {
+pub(super) fn compute<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[u8; 12], body: &[u8]) -> u32 {
+    if chain_len == 0 { covered::<E>(network, bth, body) } else { unshimmed::<E>(network, chain_len, bth, body) }
+}
+
+/// With the headers that the packet would have without shims.
+#[inline(never)]
+fn unshimmed<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[u8; 12], body: &[u8]) -> u32 {
+    let shorten = |len0: &mut u8, len1: &mut u8| {
+        // A packet's length is no less than that of what it holds.
+        let len = usize::from(u16::from_be_bytes([*len0, *len1])).wrapping_sub(chain_len);
+        [*len1, *len0, ..] = len.to_le_bytes();
+    };
+    let plain = |udp: &[u8; 8]| {
+        let &[s0, s1, _, _, mut len0, mut len1, sum0, sum1] = udp;
+        shorten(&mut len0, &mut len1);
+        let [d0, d1] = ROCE_PORT.to_be_bytes();
+        [s0, s1, d0, d1, len0, len1, sum0, sum1]
+    };
+    match *network {
+        Network::V4 { head, options, udp } => {
+            let mut head = *head;
+            let [_, _, len0, len1, ..] = &mut head;
+            shorten(len0, len1);
+            covered::<E>(&Network::V4 { head: &head, options, udp: &plain(udp) }, bth, body)
+        }
+        Network::V6 { head, extensions, udp } => {
+            let mut head = *head;
+            let [_, _, _, _, len0, len1, ..] = &mut head;
+            shorten(len0, len1);
+            covered::<E>(&Network::V6 { head: &head, extensions, udp: &plain(udp) }, bth, body)
+        }
+        Network::Grh { .. } => covered::<E>(network, bth, body),
+    }
+}
+
+#[inline]
+fn covered<E: Crc32>(network: &Network<'_>, bth: &[u8; 12], body: &[u8]) -> u32 {
     let mut crc = E::resume(MASKED_LRH);
     match *network {
         Network::V4 { head, options, udp } => {
             let mut head = *head;
-            let [_, tos, len0, len1, _, _, _, _, ttl, _, sum0, sum1, ..] = &mut head;
+            let [_, tos, _, _, _, _, _, _, ttl, _, sum0, sum1, ..] = &mut head;
             [*tos, *ttl, *sum0, *sum1] = [0xff; 4];
-            shorten(len0, len1, udp.shims);
             crc.update(&head);
             crc.update(options);
             crc.update(&masked_udp(udp));
         }
         Network::V6 { head, extensions, udp } => {
-            crc.update(&masked_v6(head, udp.shims));
+            crc.update(&masked_v6(head));
             crc.update(extensions);
             crc.update(&masked_udp(udp));
         }
-        Network::Grh { head } => crc.update(&masked_v6(head, &[])),
+        Network::Grh { head } => crc.update(&masked_v6(head)),
     }
     let mut bth = *bth;
     let [_, _, _, _, marks, ..] = &mut bth;
@@ -123,33 +158,18 @@ pub(super) fn compute<E: Crc32>(network: &Network<'_>, bth: &[u8; 12], body: &[u
 }
 
 #[inline]
-fn masked_v6(head: &[u8; 40], shims: &[u8]) -> [u8; 40] {
+fn masked_v6(head: &[u8; 40]) -> [u8; 40] {
     let mut head = *head;
-    let [version, flow0, flow1, flow2, len0, len1, _, hops, ..] = &mut head;
+    let [version, flow0, flow1, flow2, _, _, _, hops, ..] = &mut head;
     *version |= 0x0f;
     [*flow0, *flow1, *flow2, *hops] = [0xff; 4];
-    shorten(len0, len1, shims);
     head
 }
 
 #[inline]
-fn masked_udp(udp: Udp<'_>) -> [u8; udp::HEAD_LEN] {
-    let &[s0, s1, mut d0, mut d1, mut l0, mut l1, _, _] = udp.head;
-    if !udp.shims.is_empty() {
-        [d0, d1] = ROCE_PORT.to_be_bytes();
-        shorten(&mut l0, &mut l1, udp.shims);
-    }
+fn masked_udp(head: &[u8; 8]) -> [u8; 8] {
+    let &[s0, s1, d0, d1, l0, l1, _, _] = head;
     [s0, s1, d0, d1, l0, l1, 0xff, 0xff]
-}
-
-/// Takes shims out of a length.
-#[inline]
-fn shorten(len0: &mut u8, len1: &mut u8, shims: &[u8]) {
-    if let [_, ..] = shims {
-        // A packet's length is no less than that of what it holds.
-        let len = usize::from(u16::from_be_bytes([*len0, *len1])).wrapping_sub(shims.len());
-        [*len1, *len0, ..] = len.to_le_bytes();
-    }
 }
 
 #[cfg(test)]

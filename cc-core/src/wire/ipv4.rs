@@ -1,6 +1,6 @@
 //! IPv4 with options (RFC 791), as far as RoCEv2 needs it.
 
-use super::cursor::{Input, Output};
+use super::cursor::{Input, Output, two};
 use super::{EmitError, Malformed, TrafficClass};
 use bitfield::bitfield;
 
@@ -39,10 +39,10 @@ impl<'a> Ipv4<'a> {
             return Err(Malformed::IpVersion);
         }
         let options = usize::from(version_ihl.ihl()).checked_sub(5).ok_or(Malformed::Ihl)?.wrapping_mul(4);
-        let total = usize::from(u16::from_be_bytes([len0, len1]));
+        let total = usize::from(two([len0, len1]));
         input.limit(total.checked_sub(20).ok_or(Malformed::IpLength)?, Malformed::IpLength)?;
         let options = input.take_slice(options, Malformed::IpLength)?;
-        let fragment = Fragment(u16::from_be_bytes([fragment0, fragment1]));
+        let fragment = Fragment(two([fragment0, fragment1]));
         if fragment.more() || fragment.offset() != 0 {
             return Err(Malformed::Fragment);
         }

@@ -1,6 +1,6 @@
 //! IPv6 with extension headers (RFC 8200), as far as RoCEv2 needs it.
 
-use super::cursor::{Input, Output};
+use super::cursor::{Input, Output, two};
 use super::{EmitError, Malformed, TrafficClass};
 use bitfield::bitfield;
 
@@ -45,7 +45,7 @@ impl<'a> Ipv6<'a> {
         let head = input.take::<40>(Malformed::IpShort)?;
         let &[w0, w1, w2, w3, len0, len1, mut protocol, ..] = head;
         let traffic_class = traffic_class([w0, w1, w2, w3]).ok_or(Malformed::IpVersion)?;
-        input.limit(usize::from(u16::from_be_bytes([len0, len1])), Malformed::IpLength)?;
+        input.limit(usize::from(two([len0, len1])), Malformed::IpLength)?;
         let behind = input.bytes();
         loop {
             match protocol {
@@ -58,7 +58,7 @@ impl<'a> Ipv6<'a> {
                 }
                 FRAGMENT => {
                     let &[next, _, fragment0, fragment1, _, _, _, _] = input.take(Malformed::Ipv6Extension)?;
-                    let fragment = Fragment(u16::from_be_bytes([fragment0, fragment1]));
+                    let fragment = Fragment(two([fragment0, fragment1]));
                     if fragment.more() || fragment.offset() != 0 {
                         return Err(Malformed::Fragment);
                     }

@@ -230,7 +230,10 @@ impl Info {
     /// Where, behind the BTH, this extension header is if the packet carries it.
     #[inline]
     pub(super) fn offset(self, header: Header) -> usize {
-        self.headers().take_while(|&other| other != header).fold(0, |sum, other| sum.wrapping_add(other.size()))
+        // From the end, where those are that matter most.
+        let behind =
+            Header::ALL.into_iter().rev().take_while(|&other| other != header).filter(|&other| self.has(other));
+        behind.fold(self.header_len().wrapping_sub(header.size()), |at, other| at.wrapping_sub(other.size()))
     }
 }
 

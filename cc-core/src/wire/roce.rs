@@ -6,7 +6,7 @@ use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
 use super::shim::Shims;
-use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp, udp};
+use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpHint, Ecn, Mark};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -32,27 +32,32 @@ pub struct Roce<'a> {
     traffic_class: TrafficClass,
     ethernet: Ethernet<'a>,
     network: Network<'a>,
-    bth_bytes: &'a [u8; 12],
-    /// Extension headers, payload, pad and ICRC, as far as captured.
-    body: &'a [u8],
+    /// Bytes of the chain of shims, zero unless the packet came on their port.
+    chain_len: u16,
+    /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
+    datagram: &'a [u8],
     truncated: bool,
 }
 
 impl<'a> Roce<'a> {
-    /// Reads from the BTH on; the input ends with the ICRC.
+    /// Reads from the shims on if there are any, or from the BTH; the input ends with the ICRC.
     #[inline]
     pub(super) fn parse(
         ethernet: Ethernet<'a>,
         network: Network<'a>,
+        chain_len: u16,
         traffic_class: TrafficClass,
         mut input: Input<'a>,
         wire_len: usize,
     ) -> Result<Self, Malformed> {
+        let datagram = input.bytes();
+        if chain_len != 0 {
+            input.take_slice(usize::from(chain_len), Malformed::ShimShort)?;
+        }
         let bth_bytes = input.take::<12>(Malformed::BthShort)?;
         let pad = Bth::pad(bth_bytes)?;
         let &[opcode, ..] = bth_bytes;
         let info = opcode::info(opcode);
-        let body = input;
         input.take_slice(info.header_len(), Malformed::ExtensionShort)?;
         let payload_len = input
             .left()
@@ -70,8 +75,8 @@ impl<'a> Roce<'a> {
             traffic_class,
             ethernet,
             network,
-            bth_bytes,
-            body: body.bytes(),
+            chain_len,
+            datagram,
             truncated: input.bytes().len() < input.left(),
         })
     }
@@ -157,7 +162,7 @@ impl<'a> Roce<'a> {
     pub fn udp_source(&self) -> Option<u16> {
         match self.network {
             Network::V4 { udp, .. } | Network::V6 { udp, .. } => {
-                let &[high, low, ..] = udp.head;
+                let &[high, low, ..] = udp;
                 Some(u16::from_be_bytes([high, low]))
             }
             Network::Grh { .. } => None,
@@ -167,26 +172,29 @@ impl<'a> Roce<'a> {
     /// Whether the packet came on the shims' port.
     #[inline]
     pub fn is_shimmed(&self) -> bool {
-        let (_, chain) = self.chain();
-        !chain.is_empty()
+        self.chain_len != 0
     }
 
     /// The shims, read from the packet anew at each call.
     #[inline]
     pub fn shims(&self) -> Shims<'a> {
-        let (_, chain) = self.chain();
-        if chain.is_empty() { Shims::NONE } else { Shims::read(chain) }
+        if self.is_shimmed() { Shims::read(self.chain()) } else { Shims::NONE }
     }
 
-    /// The chain of shims, and where in the frame it begins.
+    /// The chain of shims, its end included.
     #[inline]
-    pub fn chain(&self) -> (usize, &'a [u8]) {
-        let (network_len, udp) = match self.network {
-            Network::V4 { head, options, udp } => (head.len().wrapping_add(options.len()), udp),
-            Network::V6 { head, extensions, udp } => (head.len().wrapping_add(extensions.len()), udp),
-            Network::Grh { .. } => return (0, &[]),
+    pub(super) fn chain(&self) -> &'a [u8] {
+        self.datagram.get(..usize::from(self.chain_len)).unwrap_or(&[])
+    }
+
+    /// Bytes of the frame in front of the shims, or of the BTH where there are none.
+    pub fn chain_at(&self) -> usize {
+        let network_len = match self.network {
+            Network::V4 { options, .. } => options.len().wrapping_add(20 + 8),
+            Network::V6 { extensions, .. } => extensions.len().wrapping_add(40 + 8),
+            Network::Grh { .. } => 40,
         };
-        (self.ethernet.len().wrapping_add(network_len).wrapping_add(udp::HEAD_LEN), udp.shims)
+        self.ethernet.len().wrapping_add(network_len)
     }
 
     /// The acknowledgement extension header, if the opcode has one.
@@ -239,7 +247,7 @@ impl<'a> Roce<'a> {
     /// The payload, as far as it was captured.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
-        let behind = self.body.get(self.info.header_len()..).unwrap_or(&[]);
+        let behind = self.datagram.get(self.extensions_at().wrapping_add(self.info.header_len())..).unwrap_or(&[]);
         behind.get(..self.payload_len).unwrap_or(behind)
     }
 
@@ -249,9 +257,11 @@ impl<'a> Roce<'a> {
         if self.truncated {
             return Icrc::Unchecked;
         }
-        match self.body.split_last_chunk() {
-            Some((covered, &stored))
-                if icrc::compute::<E>(&self.network, self.bth_bytes, covered) == u32::from_le_bytes(stored) =>
+        let chain_len = usize::from(self.chain_len);
+        let behind = self.datagram.get(chain_len..).unwrap_or(&[]);
+        match behind.split_first_chunk().and_then(|(bth, body)| Some((bth, body.split_last_chunk()?))) {
+            Some((bth, (body, &stored)))
+                if icrc::compute::<E>(&self.network, chain_len, bth, body) == u32::from_le_bytes(stored) =>
             {
                 Icrc::Valid
             }
@@ -264,7 +274,13 @@ impl<'a> Roce<'a> {
         if !self.info.has(header) {
             return None;
         }
-        self.body.get(self.info.offset(header)..)?.first_chunk()
+        self.datagram.get(self.extensions_at().wrapping_add(self.info.offset(header))..)?.first_chunk()
+    }
+
+    /// Where in the datagram the extension headers begin.
+    #[inline]
+    fn extensions_at(&self) -> usize {
+        usize::from(self.chain_len).wrapping_add(12)
     }
 }
 

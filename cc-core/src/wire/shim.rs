@@ -212,7 +212,7 @@ impl<'a> Shims<'a> {
         self.time.is_none() && self.int.is_none() && self.rcc.is_none() && self.echo.is_none()
     }
 
-    /// The shims of a chain that [`parse`] has passed.
+    /// The shims of a chain that [`measure`] found to be one.
     #[inline]
     pub(super) fn read(chain: &'a [u8]) -> Self {
         let mut shims = Self::NONE;
@@ -247,7 +247,9 @@ impl<'a> Shims<'a> {
     }
 
     /// Writes the chain, of [`Shims::len`] bytes, in the order of the types.
-    pub(super) fn emit(&self, output: &mut Output<'_>) -> Result<(), EmitError> {
+    // A function of its own, which packets without shims do not pay for.
+    #[inline(never)]
+    pub(super) fn emit(self, output: &mut Output<'_>) -> Result<(), EmitError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -355,18 +357,18 @@ fn exactly<const N: usize>(body: &[u8]) -> Result<&[u8; N], Malformed> {
     <&[u8; N]>::try_from(body).map_err(|_| Malformed::ShimBody)
 }
 
-/// Passes a chain of shims. The input is left at the BTH.
+/// The bytes of the chain of shims that the input begins with.
 #[inline]
-pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<&'a [u8], Malformed> {
-    let chain = input.bytes();
+pub(super) fn measure(mut input: Input<'_>) -> Result<u16, Malformed> {
+    let start = input.left();
     loop {
-        let shim = next(input)?;
-        let read = chain.len().saturating_sub(input.bytes().len());
+        let shim = next(&mut input)?;
+        let read = start.wrapping_sub(input.left());
         if read > LONGEST {
             return Err(Malformed::ShimsLong);
         }
         if matches!(shim, Shim::End) {
-            return Ok(chain.get(..read).unwrap_or(&[]));
+            return u16::try_from(read).map_err(|_| Malformed::ShimsLong);
         }
     }
 }
@@ -402,13 +404,13 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {
     let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
-    let (start, chain) = roce.chain();
+    let chain = roce.chain();
     let mut input = Input::new(chain, chain.len());
     let (at, layout, hops, room) = loop {
         let at = chain.len().saturating_sub(input.bytes().len());
         match next(&mut input).ok()? {
             Shim::End => return None,
-            Shim::Int(int) => break (start.wrapping_add(at), int.layout, int.hops, int.area.len()),
+            Shim::Int(int) => break (roce.chain_at().wrapping_add(at), int.layout, int.hops, int.area.len()),
             _ => {}
         }
     };

@@ -1,7 +1,7 @@
 //! UDP (RFC 768). The destination port alone makes a datagram RoCEv2, with shims or without: source ports are entropy for
 //! ECMP and take any value, those of other protocols included.
 
-use super::cursor::Input;
+use super::cursor::{Input, two};
 use super::{Malformed, shim};
 
 /// IP protocol number.
@@ -10,39 +10,43 @@ pub(super) const PROTOCOL: u8 = 17;
 /// The UDP destination port of RoCEv2 (IBTA volume 1, annex A17).
 pub const ROCE_PORT: u16 = 4791;
 
-/// Bytes of the header.
-pub(super) const HEAD_LEN: usize = 8;
-
-/// A parsed header.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) struct Udp<'a> {
-    pub(super) head: &'a [u8; HEAD_LEN],
-    /// The chain of shims, its end included; empty on RoCE's own port.
-    pub(super) shims: &'a [u8],
+/// Reads the header of a RoCEv2 datagram, and tells how long the chain of shims behind it is: zero on RoCE's own port.
+/// `None` if the datagram goes neither there nor to the shims' port. The input is left at the first byte behind the header
+/// and ends where the datagram does.
+#[inline]
+pub(super) fn parse<'a>(input: &mut Input<'a>, shim_port: u16) -> Result<Option<(&'a [u8; 8], u16)>, Malformed> {
+    let head = input.take::<8>(Malformed::UdpShort)?;
+    let &[_, _, port0, port1, len0, len1, ..] = head;
+    let port = two([port0, port1]);
+    let len = usize::from(two([len0, len1]));
+    let chain_len = if port == ROCE_PORT { 0 } else { elsewhere(*input, len, port == shim_port)? };
+    if port != ROCE_PORT && chain_len == 0 {
+        return Ok(None);
+    }
+    end(input, len)?;
+    Ok(Some((head, chain_len)))
 }
 
-impl<'a> Udp<'a> {
-    /// Reads the header of a RoCEv2 datagram, and the shims if it goes to their port; `None` if it goes to another. The
-    /// input is left at the BTH and ends where the datagram does.
-    #[inline]
-    pub(super) fn parse(input: &mut Input<'a>, shim_port: u16) -> Result<Option<Self>, Malformed> {
-        let head = input.take::<HEAD_LEN>(Malformed::UdpShort)?;
-        let &[_, _, port0, port1, len0, len1, ..] = head;
-        let port = u16::from_be_bytes([port0, port1]);
-        if port != ROCE_PORT && port != shim_port {
-            return Ok(None);
-        }
-        let len = usize::from(u16::from_be_bytes([len0, len1]));
-        input.limit(len.checked_sub(HEAD_LEN).ok_or(Malformed::UdpLength)?, Malformed::UdpLength)?;
-        let shims = if port == ROCE_PORT { &[] } else { shim::parse(input)? };
-        Ok(Some(Self { head, shims }))
+/// Ends the input behind the header where the datagram ends.
+#[inline(always)]
+fn end(input: &mut Input<'_>, len: usize) -> Result<(), Malformed> {
+    input.limit(len.checked_sub(8).ok_or(Malformed::UdpLength)?, Malformed::UdpLength)
+}
+
+/// The length of the chain of shims in a datagram that does not go to RoCE's own port; zero if there is none.
+// A function of its own, so that packets without shims pay for one comparison.
+#[inline(never)]
+fn elsewhere(mut input: Input<'_>, len: usize, shimmed: bool) -> Result<u16, Malformed> {
+    if !shimmed {
+        return Ok(0);
     }
+    end(&mut input, len)?;
+    shim::measure(input)
 }
 
 /// A header with checksum zero, as RoCE NICs send it: the ICRC protects more than it would.
 #[inline]
-pub(super) fn emit(source: u16, destination: u16, len: u16) -> [u8; HEAD_LEN] {
+pub(super) fn emit(source: u16, destination: u16, len: u16) -> [u8; 8] {
     let ([s0, s1], [d0, d1], [l0, l1]) = (source.to_be_bytes(), destination.to_be_bytes(), len.to_be_bytes());
     [s0, s1, d0, d1, l0, l1, 0, 0]
 }

@@ -73,8 +73,9 @@ pub struct Params {
     pub(super) base_rtt: Nanos,
     period: Nanos,
     longest_period: Nanos,
-    /// What a period is long enough for.
+    /// What a period is long enough for, and from which rate on `period` is.
     period_bytes: Bytes,
+    fast: Rate,
     longest_halt: u32,
     pub(super) ue_periods: u8,
     pub(super) gradual_periods: u8,
@@ -108,15 +109,18 @@ impl Params {
             let expected = "needs a port of at least 1 Mb/s";
             return Err(ParamError::Conflict { field: "min_rate", expected });
         }
+        let period = Nanos::new(divide(u64::from(rtt).wrapping_mul(settings.period.into()), 100) as u32);
+        let period_bytes = Bytes::new(port.mtu.get().saturating_mul(settings.period_packets));
         Ok(Self {
             line,
             floor,
             gradual_step: share(line, settings.gradual_step),
             aggressive_bound: share(line, settings.aggressive_bound),
             base_rtt: port.base_rtt,
-            period: Nanos::new(divide(u64::from(rtt).wrapping_mul(settings.period.into()), 100) as u32),
+            period,
             longest_period: Nanos::new(rtt.wrapping_mul(settings.longest_period)),
-            period_bytes: Bytes::new(port.mtu.get().saturating_mul(settings.period_packets)),
+            period_bytes,
+            fast: period_bytes.per(period),
             longest_halt: settings.longest_halt,
             ue_periods: settings.ue_periods as u8,
             gradual_periods: settings.gradual_periods as u8,
@@ -127,7 +131,7 @@ impl Params {
     /// T_p, the length of a period in which a flow sends at this rate.
     #[inline]
     pub(super) fn period(&self, rate: Rate) -> Nanos {
-        if rate.bytes_in(self.period) >= self.period_bytes {
+        if rate >= self.fast {
             return self.period;
         }
         rate.time_for(self.period_bytes).max(self.period).min(self.longest_period)

@@ -261,10 +261,16 @@ impl Band {
         Self { below: (1024 * (loss - 1) / gain + 1).wrapping_sub(loss), reciprocal: 65_536u32.div_ceil(loss) }
     }
 
+    /// The most that an alpha in the band loses by ticks of this loss.
+    #[inline(always)]
+    pub(super) const fn depth(&self, alpha: u32) -> u32 {
+        alpha.wrapping_sub(self.below)
+    }
+
     /// Ticks until this alpha leaves the band, at least one. Exact for every ten-bit alpha.
     #[inline(always)]
     pub(super) const fn ticks_in(&self, alpha: u32) -> u32 {
-        alpha.wrapping_sub(self.below).wrapping_mul(self.reciprocal) >> 16
+        self.depth(alpha).wrapping_mul(self.reciprocal) >> 16
     }
 }
 

@@ -92,6 +92,8 @@ pub struct Params {
     pub(super) initial_alpha: Frac,
     pub(super) increase: Timer,
     pub(super) fading: Timer,
+    /// From here on both fixed lengths have room for their packets.
+    pub(super) fast: Rate,
     pub(super) adapts_above: Nanos,
     /// M.
     pub(super) packet: Bytes,
@@ -109,14 +111,12 @@ pub(super) struct Timer {
     pub(super) fixed: Nanos,
     /// In CNP periods, 1024 being one.
     lambda: u32,
-    /// Not less than it takes to send so much.
-    pub(super) bytes: Bytes,
 }
 
 impl Timer {
-    /// `lambda` is at most 16 384, and so is `packet`.
-    const fn new(micros: u32, lambda: u32, packet: u32) -> Self {
-        Self { fixed: nanos(micros), lambda, bytes: Bytes::new(lambda.wrapping_mul(packet) >> 10) }
+    /// From which rate on the fixed length has room for lambda packets. `lambda` is at most 16 384, and so is `packet`.
+    const fn fast(&self, packet: u32) -> Rate {
+        Bytes::new(self.lambda.wrapping_mul(packet) >> 10).per(self.fixed)
     }
 
     /// Lambda times the period, up to [`LONGEST`].
@@ -163,6 +163,8 @@ impl Params {
             let expected = "must be at most 16 times dce_tcp_rtt";
             return Err(ParamError::Conflict { field: "rpg_time_reset", expected });
         }
+        let increase = Timer { fixed: nanos(settings.rpg_time_reset), lambda: settings.lambda };
+        let fading = Timer { fixed: nanos(settings.dce_tcp_rtt), lambda: settings.lambda_alpha };
         Ok(Self {
             line,
             floor,
@@ -173,8 +175,9 @@ impl Params {
             kept: Frac::from_ratio(settings.dce_tcp_g, 1024),
             gain: Frac::from_ratio(settings.dce_tcp_g, 1024).complement(),
             initial_alpha: Frac::from_ratio(settings.initial_alpha_value, 1024),
-            increase: Timer::new(settings.rpg_time_reset, settings.lambda, settings.packet),
-            fading: Timer::new(settings.dce_tcp_rtt, settings.lambda_alpha, settings.packet),
+            increase,
+            fading,
+            fast: increase.fast(settings.packet).max(fading.fast(settings.packet)),
             adapts_above: nanos(settings.adapts_above),
             packet: Bytes::new(settings.packet),
             threshold: settings.rpg_threshold as u8,

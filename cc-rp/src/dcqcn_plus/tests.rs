@@ -89,6 +89,11 @@ impl Flow {
         self.on(self.now + wait, event)
     }
 
+    /// How long a timer runs that starts now.
+    fn length(&self, timer: &Timer) -> Nanos {
+        self.state.length(&self.params, timer, self.state.packet_time(&self.params))
+    }
+
     /// The rate timer expires.
     fn expire(&mut self) {
         let paused = Stamp::from_bits((self.now as u32).wrapping_sub(self.paused));
@@ -104,12 +109,11 @@ fn the_timer_is_1080_us_at_540_flows() {
     // V-D: K = 2 max {540 x 1 us, 8000 bits / (10 Gb/s / 540)}.
     let fair = Rate::from_bits(Rate::from_gbps(10).to_bits() / 540);
     let flow = Flow::cut_to(PAPER, 10, fair, Nanos::new(540_000));
-    let p = &flow.params;
-    assert_eq!(flow.state.length(p, &p.increase), Nanos::new(1_080_000));
-    assert_eq!(flow.state.length(p, &p.fading), Nanos::new(540_000));
+    assert_eq!(flow.length(&flow.params.increase), Nanos::new(1_080_000));
+    assert_eq!(flow.length(&flow.params.fading), Nanos::new(540_000));
     // Where CNPs come faster, the time of a packet decides: 432 us.
     let flow = Flow::cut_to(PAPER, 10, fair, Nanos::new(400_000));
-    let increase = flow.state.length(&flow.params, &flow.params.increase).get();
+    let increase = flow.length(&flow.params.increase).get();
     assert!((863_990..=864_010).contains(&increase), "{increase}");
 }
 
@@ -119,11 +123,11 @@ fn a_short_period_leaves_the_timers_of_dcqcn_unless_a_packet_takes_longer() {
     assert_eq!(flow.on(0, period(1, 50_000)).wake_in, Nanos::new(55_000));
     assert_eq!(flow.on(US, period(2, 50_001)).wake_in, Nanos::new(100_002));
     let flow = Flow::cut_to(PAPER, 10, Rate::from_mbps(1), Nanos::new(10_000));
-    let increase = flow.state.length(&flow.params, &flow.params.increase).get();
+    let increase = flow.length(&flow.params.increase).get();
     // 16,000 bits at 1 Mb/s, which is 2,097 raw.
     assert!((15_999_000..=16_002_000).contains(&increase), "{increase}");
-    let p = params(DcqcnPlusSettings { timers: 1, ..PAPER }, 10);
-    assert_eq!(flow.state.length(&p, &p.increase), Nanos::new(55_000));
+    let flow = Flow { params: params(DcqcnPlusSettings { timers: 1, ..PAPER }, 10), ..flow };
+    assert_eq!(flow.length(&flow.params.increase), Nanos::new(55_000));
 }
 
 #[test]
@@ -147,7 +151,7 @@ fn alpha_rises_and_fades_by_g() {
         assert!((alpha(&flow) - (1.0 - 0.5 * (1.0 - g).powi(k))).abs() < 1e-7);
     }
     let before = alpha(&flow);
-    let length = flow.state.length(&flow.params, &flow.params.fading).get();
+    let length = flow.length(&flow.params.fading).get();
     flow.after(u64::from(length), Event::Wake);
     assert!((alpha(&flow) - before * (1.0 - g)).abs() < 1e-8);
 }

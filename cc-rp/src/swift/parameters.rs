@@ -1,9 +1,9 @@
 //! What the user sets, and what Swift computes with.
 
-use super::per_root;
+use super::{per_root, root};
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Frac, Nanos, Port, Rate};
+use cc_core::{Nanos, Port, Rate};
 
 cc_core::settings! {
     /// Swift, by the names of its paper; the aliases are those of Falcon's configuration.
@@ -19,7 +19,7 @@ cc_core::settings! {
         /// What each hop adds to the target.
         hop_scaling: Nanos, 0..=1_000_000, ["topo_scaling_per_hop"];
         /// The most that a small window adds to the target; 0 is no flow scaling.
-        fs_range: Micros, 0..=100_000, ["max_flow_scaling"];
+        fs_range: Micros, 0..=10_000, ["max_flow_scaling"];
         /// The window, in packets, at and below which that is added in full.
         fs_min_window: Ppm, 1_000..=1_000_000, ["min_flow_scaling_window"];
         /// The window, in packets, from which on nothing is added.
@@ -112,24 +112,24 @@ pub struct Params {
     pub(super) first_rtt: Nanos,
     /// ai over the packet, 2^34 / B being one.
     pub(super) gain: u32,
-    pub(super) beta: Frac,
-    pub(super) max_mdf: Frac,
+    /// Shares of one are held with 2^32 being one.
+    pub(super) beta: u32,
+    pub(super) max_mdf: u32,
     /// Nanoseconds.
     pub(super) base_target: u32,
     pub(super) hop_scaling: u32,
     pub(super) fs_range: u32,
-    /// fs_a in nanoseconds.
+    /// fs_a, 2^-6 ns being one.
     pub(super) fs_slope: u32,
     /// 1 / sqrt(fs_max), 2^26 being one.
     pub(super) fs_least: u32,
-    /// The weights of the old and the new in the smoothed round-trip time.
-    pub(super) kept: Frac,
-    pub(super) weight: Frac,
+    /// The weight of the newest in the smoothed round-trip time.
+    pub(super) weight: u32,
     pub(super) retransmit_limit: u32,
     pub(super) endpoint_target: u32,
     pub(super) endpoint_increment: u32,
-    pub(super) endpoint_beta: Frac,
-    pub(super) endpoint_max_mdf: Frac,
+    pub(super) endpoint_beta: u32,
+    pub(super) endpoint_max_mdf: u32,
 }
 
 /// Nanoseconds of a setting in microseconds, all of which are at most 1 000 000.
@@ -144,6 +144,11 @@ const fn nanos(micros: u32) -> u32 {
 #[expect(clippy::cast_possible_truncation, reason = "such settings are at most 16 packets")]
 const fn window(ppm: u32) -> u32 {
     divide(((ppm as u64) << 20).wrapping_add(500_000), 1_000_000) as u32
+}
+
+/// A setting in millionths, 2^32 being one; one itself is a raw step less.
+const fn share(ppm: u32) -> u32 {
+    saturate(divide((ppm as u64) << 32, 1_000_000))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
@@ -168,15 +173,19 @@ impl Params {
         if floor > port.line_rate {
             return conflict("longest_gap", "must be at least the time of a packet at the speed of the port");
         }
-        let (fs_most, fs_least) = (per_root(window(settings.fs_min_window)), per_root(settings.fs_max_window << 20));
+        let (fs_most, fs_least) =
+            (per_root(root(window(settings.fs_min_window))), per_root(root(settings.fs_max_window << 20)));
         if fs_most <= fs_least {
             return conflict("fs_min_window", "must be below fs_max_window");
         }
         let fs_range = nanos(settings.fs_range);
+        let fs_slope = divide((fs_range as u64) << 32, fs_most.wrapping_sub(fs_least));
+        if fs_slope > u64::from(u32::MAX) {
+            return conflict("fs_min_window", "must be farther below fs_max_window, or fs_range smaller");
+        }
         let (min_window, max_window) = (window(settings.min_window), settings.max_window << 20);
         let line = port.line_rate;
         let one_bdp = divide((line.bytes_in(port.base_rtt).get() as u64) << 20, mtu);
-        let kept = Frac::from_ratio(settings.rtt_smoothing, 1_000_000);
         Ok(Self {
             line,
             floor,
@@ -187,20 +196,19 @@ impl Params {
             max_packets: settings.max_window,
             first_rtt: Nanos::new(port.base_rtt.get().max(1)),
             gain: saturate(divide((window(settings.additive_increment) as u64) << 14, mtu)),
-            beta: Frac::from_ratio(settings.beta, 1_000_000),
-            max_mdf: Frac::from_ratio(settings.max_mdf, 1_000_000),
+            beta: share(settings.beta),
+            max_mdf: share(settings.max_mdf),
             base_target: nanos(settings.base_target),
             hop_scaling: settings.hop_scaling,
             fs_range,
-            fs_slope: saturate(divide((fs_range as u64) << 26, fs_most.wrapping_sub(fs_least))),
+            fs_slope: saturate(fs_slope),
             fs_least,
-            kept,
-            weight: kept.complement(),
+            weight: !share(settings.rtt_smoothing),
             retransmit_limit: settings.retransmit_limit,
             endpoint_target: settings.endpoint_target,
             endpoint_increment: window(settings.endpoint_increment),
-            endpoint_beta: Frac::from_ratio(settings.endpoint_beta, 1_000_000),
-            endpoint_max_mdf: Frac::from_ratio(settings.endpoint_max_mdf, 1_000_000),
+            endpoint_beta: share(settings.endpoint_beta),
+            endpoint_max_mdf: share(settings.endpoint_max_mdf),
         })
     }
 }

@@ -112,14 +112,14 @@ fn the_target_grows_with_hops_and_with_smaller_windows() {
         for window in [0.01, 0.05, 0.1, 0.11, 0.5, 1.0, 2.0, 10.0, 50.0, 99.0, 255.0] {
             let scaling = (slope / f64::sqrt(window) - slope / f64::sqrt(most)).clamp(0.0, 100_000.0);
             for hops in [0, 1, 5, 255] {
-                let target = Flow::with_window(&params, window).state.target(&params, hops).get();
+                let target = target(&params, root(Flow::with_window(&params, window).state.fabric), hops).get();
                 let want = base + hop * f64::from(hops) + scaling;
                 assert!((f64::from(target) - want).abs() < 20.0, "{window} packets, {hops} hops: {target} for {want}");
             }
         }
     }
     let params = params(SwiftSettings { fs_range: 0, ..FALCON });
-    assert_eq!(Flow::with_window(&params, 0.01).state.target(&params, 0).get(), 25_000);
+    assert_eq!(target(&params, root(Flow::with_window(&params, 0.01).state.fabric), 0).get(), 25_000);
 }
 
 #[test]

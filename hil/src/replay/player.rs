@@ -273,10 +273,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 
     /// A frame with shims on another port than the NICs have: as if it came on theirs.
     fn readdress(&mut self, record: &Record<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
-        let (chain, _) = roce.chain();
         let mut bytes = record.bytes.to_vec();
         // The destination port is in the third and fourth of the eight bytes before the chain.
-        if let Some(port) = chain.checked_sub(6).and_then(|at| bytes.get_mut(at..at + 2)) {
+        if let Some(port) = roce.chain_at().checked_sub(6).and_then(|at| bytes.get_mut(at..at + 2)) {
             port.copy_from_slice(&shim::PORT.to_be_bytes());
         }
         let record = Record { bytes: &bytes, ..*record };

@@ -339,7 +339,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
         let due = self.rp.due(now, hw);
         if let Some(handle) = due {
-            self.wake(now, handle, hw);
+            self.wake(handle, hw);
         }
         self.rp_called = now;
         self.turn(now, hw);
@@ -348,8 +348,8 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     }
 
     #[inline(never)]
-    fn wake<H: Hardware>(&mut self, now: Instant, handle: Handle, hw: &mut H) {
-        self.rp.step(now, handle, &Event::Wake, hw);
+    fn wake<H: Hardware>(&mut self, handle: Handle, hw: &mut H) {
+        self.rp.wake_due(handle, hw);
     }
 
     /// Lets the notification point do what has fallen due.

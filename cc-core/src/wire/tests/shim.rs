@@ -110,7 +110,7 @@ fn the_icrc_covers_all_of_a_shimmed_packet_but_what_routers_and_switches_change(
     let area = [0; 32];
     for (addresses, variant) in [(V4, &[15, 22, 24, 25, 40, 41][..]), (V6, &[15, 16, 17, 21, 60, 61])] {
         let frame = emit(&shimmed(addresses, all(&area)));
-        let (start, chain) = roce(&frame).chain();
+        let (start, chain) = (roce(&frame).chain_at(), roce(&frame).chain());
         let bth = start + chain.len();
         for at in 14..frame.len() {
             for bit in 0..8 {
@@ -229,7 +229,7 @@ fn chains_that_contradict_themselves_are_named() {
 #[test]
 fn a_datagram_that_ends_in_its_shims_is_short_wherever_it_ends() {
     let whole = emit(&shimmed(V4, all(&[0; 32])));
-    let (start, chain) = roce(&whole).chain();
+    let (start, chain) = (roce(&whole).chain_at(), roce(&whole).chain());
     for kept in 0..chain.len() {
         let mut frame = whole.clone();
         frame[38..40].copy_from_slice(&(8 + kept as u16).to_be_bytes());
@@ -456,7 +456,7 @@ proptest! {
         let bytes = with_chain(&chain);
         match parse(&bytes, bytes.len()) {
             Ok(Packet::Roce(roce)) => {
-                let (start, chain) = roce.chain();
+                let (start, chain) = (roce.chain_at(), roce.chain());
                 prop_assert!(start == CHAIN && chain.len() <= shim::LONGEST && chain.len() % 4 == 0);
                 prop_assert!(roce.shims().len() <= chain.len());
                 roce.icrc::<TableCrc>();
