@@ -1,16 +1,15 @@
 //! `hil synth`: writes a capture of a congested port.
 
 use anyhow::{Context, Result, ensure};
-use cc_core::params::ParamError;
-use cc_core::{Nanos, Port};
-use cc_cp::int::IntPush;
+use cc_core::Nanos;
+use cc_cp::CongestionPoint;
 use cc_cp::red::Red;
 use cc_cp::tcd::Tcd;
-use cc_cp::{Chain, CongestionPoint, Stage};
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use hil::capture::Writer;
 use hil::fabric::incast::{Incast, Pauses};
+use hil::fabric::marking::Marks;
 use hil::pairs;
 use hil::replay::settings::{preset, presets};
 use std::path::PathBuf;
@@ -66,27 +65,17 @@ impl pairs::Visitor for Scenario<'_> {
     type Output = Result<()>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Result<()> {
-        // A port without telemetry for those that read none, so that frames are not longer than they need be.
         if A::SIGNALS.contains(Signals::UNDETERMINED) {
             let pauses = Pauses { every: Nanos::new(150_000), length: Nanos::new(30_000) };
-            write::<A, N, Tcd>(self.args, Some(pauses), |port| Tcd::check(&Tcd::PRESETS[0].values, port))
-        } else if A::SIGNALS.contains(Signals::INT) {
-            let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?.values;
-            write::<A, N, Chain<IntPush, Red>>(self.args, None, |port| {
-                Ok((IntPush::check(&IntPush::PRESETS[0].values, port)?, Red::check(&red, port)?))
-            })
+            write::<A, N>(self.args, Some(pauses), &Marks::Tcd(Tcd::PRESETS[0].values))
         } else {
-            let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?.values;
-            write::<A, N, Red>(self.args, None, |port| Red::check(&red, port))
+            let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?;
+            write::<A, N>(self.args, None, &Marks::Red(red.values))
         }
     }
 }
 
-fn write<A: ReactionPoint, N: NotificationPoint, S: Stage<Params: Copy>>(
-    args: &Args,
-    pauses: Option<Pauses>,
-    stages: impl FnOnce(&Port) -> Result<S::Params, ParamError>,
-) -> Result<()> {
+fn write<A: ReactionPoint, N: NotificationPoint>(args: &Args, pauses: Option<Pauses>, marks: &Marks) -> Result<()> {
     let duration = Nanos::from_micros(args.duration).context("--duration: expected at most 4294967 us")?;
     let scenario = Incast {
         senders: args.senders,
@@ -103,7 +92,7 @@ fn write<A: ReactionPoint, N: NotificationPoint, S: Stage<Params: Copy>>(
     let name = || args.output.display().to_string();
     let mut file = Writer::create(&args.output, &["receiver"])?;
     let summary = scenario
-        .run::<A, N, S>(&rp.values, &np.values, stages, &mut |time, frame| {
+        .run::<A, N>(&rp.values, &np.values, marks, &mut |time, frame| {
             Ok(file.write(0, START + time, frame, frame.len() as u32)?)
         })
         .with_context(name)?;

@@ -2,17 +2,16 @@
 
 use super::agenda::Agenda;
 use super::host::{Host, Messages};
+use super::marking::Marks;
 use super::packet::{self, Body, Carried, Control, Data, Flow, Packet};
 use super::switch::{DATA, PORTS, Switch};
 use super::{Link, Picos, instant};
 use crate::random::SplitMix;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use cc_core::params::ParamError;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Packet as Parsed, Roce, cm};
 use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
-use cc_cp::Stage;
 use std::rc::Rc;
 
 /// The scenario.
@@ -83,11 +82,11 @@ enum Event {
     Resume,
 }
 
-struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage> {
+struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     scenario: Incast,
     flows: Vec<Flow>,
     hosts: Vec<Host<R, N>>,
-    switch: Switch<S>,
+    switch: Switch,
     link: Link,
     carried: Carried,
     agenda: Agenda<Event>,
@@ -103,11 +102,11 @@ impl Incast {
     ///
     /// # Errors
     /// Settings that do not fit the port or each other, and whatever the tap says.
-    pub fn run<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy>>(
+    pub fn run<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint>(
         &self,
         rp: &R::Settings,
         np: &N::Settings,
-        stages: impl FnOnce(&Port) -> Result<S::Params, ParamError>,
+        marks: &Marks,
         tap: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Summary> {
         ensure!((1..PORTS).contains(&self.senders), "{} senders: expected 1 to {}", self.senders, PORTS - 1);
@@ -146,8 +145,8 @@ impl Incast {
         let messages = Messages { frame_bytes, packets: self.message };
         let host = |_| Host::<R, N>::new(link, port, messages, rp, np);
         let hosts = (0..=receiver).map(host).collect::<Result<_, _>>()?;
-        let params = stages(&port).map_err(|error| anyhow!("{error}"))?;
-        let switch = Switch::<S>::new(receiver + 1, link, &port, params, self.seed)?;
+        let params = marks.check(&port).map_err(|error| anyhow!("{error}"))?;
+        let switch = Switch::new(receiver + 1, link, &port, params, self.seed)?;
         let summary = Summary::default();
         let mut run =
             Run { scenario: *self, flows, hosts, switch, link, carried, agenda: Agenda::new(), tap, frame, summary };
@@ -161,7 +160,7 @@ impl Incast {
     }
 }
 
-impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint, S: Stage<Params: Copy>> Run<'_, R, N, S> {
+impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     /// Each sender asks for its connection within the first microsecond; data follows the handshake.
     fn connect(&mut self, random: &mut SplitMix) -> Result<()> {
         for index in 0..self.flows.len() {

@@ -7,6 +7,7 @@
 mod agenda;
 mod host;
 pub mod incast;
+pub mod marking;
 mod packet;
 mod switch;
 

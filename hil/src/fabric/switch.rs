@@ -1,5 +1,6 @@
 //! The switch: an egress queue for data and one for everything else at each port, and the library's congestion points.
 
+use super::marking::Stages;
 use super::packet::{Body, Packet};
 use super::{Link, Picos, instant};
 use anyhow::Result;
@@ -23,17 +24,23 @@ struct Egress {
 }
 
 /// An output-queued switch.
-pub(super) struct Switch<S: Stage> {
+pub(super) struct Switch {
     ports: Vec<Egress>,
     link: Link,
-    congestion: Box<CpEngine<S, PORTS, 8>>,
+    congestion: Box<CpEngine<Stages, PORTS, 8>>,
     /// The longest data queue seen, in bytes.
     pub(super) longest: u32,
 }
 
-impl<S: Stage<Params: Copy>> Switch<S> {
+impl Switch {
     /// A switch with so many ports of one speed, each of whose data queues has these stages.
-    pub(super) fn new(ports: usize, link: Link, port: &Port, params: S::Params, seed: u64) -> Result<Self> {
+    pub(super) fn new(
+        ports: usize,
+        link: Link,
+        port: &Port,
+        params: <Stages as Stage>::Params,
+        seed: u64,
+    ) -> Result<Self> {
         let mut congestion = Box::new(CpEngine::new(seed));
         for index in 0..ports {
             congestion.configure(instant(0), index, usize::from(DATA), port, params)?;

@@ -1,0 +1,66 @@
+//! What the fabric's switches do to the data that leaves them.
+
+use cc_core::Port;
+use cc_core::params::ParamError;
+use cc_cp::int::IntPush;
+use cc_cp::red::{Red, RedSettings};
+use cc_cp::tcd::{Tcd, TcdSettings};
+use cc_cp::{Chain, CongestionPoint, Cx, Event, Stage, Verdict};
+
+/// The stages of a port's data queue: marks of one kind or the other, and telemetry.
+pub(super) type Stages = Chain<Marking, IntPush>;
+
+/// How switches mark.
+#[derive(Clone, Copy, Debug)]
+pub enum Marks {
+    /// By the length of the queue.
+    Red(RedSettings),
+    /// In three states.
+    Tcd(TcdSettings),
+}
+
+impl Marks {
+    /// The parameters of [`Stages`] on ports like this one.
+    pub(super) fn check(&self, port: &Port) -> Result<<Stages as Stage>::Params, ParamError> {
+        let marking = match self {
+            Self::Red(settings) => Params::Red(Red::check(settings, port)?),
+            Self::Tcd(settings) => Params::Tcd(Tcd::check(settings, port)?),
+        };
+        Ok((marking, IntPush::check(&IntPush::PRESETS[0].values, port)?))
+    }
+}
+
+/// Parameters of either kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Params {
+    Red(cc_cp::red::Params),
+    Tcd(cc_cp::tcd::Params),
+}
+
+/// One stage or the other, chosen at run time: firmware chooses by type.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Marking {
+    Red(Red),
+    Tcd(Tcd),
+}
+
+impl Stage for Marking {
+    type Params = Params;
+
+    fn open(cx: &Cx<'_, Params>, seed: u64) -> Self {
+        let Cx { now, port, .. } = *cx;
+        match cx.params {
+            Params::Red(params) => Self::Red(Red::open(&Cx { now, port, params }, seed)),
+            Params::Tcd(params) => Self::Tcd(Tcd::open(&Cx { now, port, params }, seed)),
+        }
+    }
+
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
+        let Cx { now, port, .. } = *cx;
+        match (self, cx.params) {
+            (Self::Red(red), Params::Red(params)) => red.on(&Cx { now, port, params }, event),
+            (Self::Tcd(tcd), Params::Tcd(params)) => tcd.on(&Cx { now, port, params }, event),
+            _ => Verdict::PASS,
+        }
+    }
+}
