@@ -1,0 +1,234 @@
+//! PowerTCP, with telemetry and by delays, against its equations in double precision.
+
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod agreement;
+
+use agreement::{Agreement, Dice, Value};
+use cc_core::{Bytes, Delay, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
+use cc_rp::powertcp::{PAPER, PowerTcp5, Window};
+use cc_rp::theta_powertcp::ThetaPowerTcp;
+use cc_rp::{Ack, Cx, Event, ReactionPoint};
+
+/// Algorithms 1 and 2 of the paper. Bytes and nanoseconds.
+mod oracle {
+    /// What one switch port wrote.
+    #[derive(Clone, Copy)]
+    pub(super) struct Record {
+        pub(super) b: f64,
+        pub(super) ts: f64,
+        pub(super) tx_bytes: f64,
+        pub(super) qlen: f64,
+    }
+
+    /// A sender's constants.
+    #[derive(Clone, Copy)]
+    pub(super) struct Constants {
+        pub(super) tau: f64,
+        pub(super) gamma: f64,
+        pub(super) beta: f64,
+        pub(super) most: f64,
+        pub(super) least: f64,
+    }
+
+    /// NORMPOWER of Algorithm 1: the largest normalised power and its dt; `None` where no hop says anything.
+    pub(super) fn norm_power(c: &Constants, prev: &[Record], ack: &[Record]) -> Option<(f64, f64)> {
+        let mut most: Option<(f64, f64)> = None;
+        for (p, a) in prev.iter().zip(ack) {
+            let dt = a.ts - p.ts;
+            let sent = a.tx_bytes - p.tx_bytes;
+            if !(16.0..=2.0 * c.tau).contains(&dt) || sent / dt > 1.1 * a.b {
+                continue;
+            }
+            // lambda nu / (B^2 tau) as two shares, each cut at 16 as the machine says.
+            let current = ((a.qlen - p.qlen + sent) / dt / a.b).clamp(0.0, 16.0);
+            let voltage = (a.qlen / (a.b * c.tau)).min(16.0) + 1.0;
+            let power = (current * voltage).min(16.0);
+            if most.is_none_or(|(most, _)| power > most) {
+                most = Some((power, dt));
+            }
+        }
+        most
+    }
+
+    /// NORMPOWER of Algorithm 2.
+    pub(super) fn norm_power_by_delay(c: &Constants, theta: f64, prev: f64, dt: f64) -> f64 {
+        let gradient = (theta - prev) / dt;
+        ((gradient + 1.0).max(0.0) * theta / c.tau).min(16.0)
+    }
+
+    /// Smoothing, UPDATEWINDOW: the new power and window.
+    pub(super) fn update(c: &Constants, before: Option<f64>, power: f64, dt: f64, cwnd: f64, old: f64) -> (f64, f64) {
+        let power = power.max(1.0 / 1_024.0);
+        let dt = dt.min(c.tau);
+        let smoothed = before.map_or(power, |before| (before * (c.tau - dt) + power * dt) / c.tau);
+        let cwnd = c.gamma * (old / smoothed + c.beta) + (1.0 - c.gamma) * cwnd;
+        (smoothed, cwnd.clamp(c.least, c.most))
+    }
+}
+
+const T: u32 = 12_000;
+const GBPS: [u32; 5] = [25, 100, 400, 200, 800];
+
+fn port(gbps: u32) -> Port {
+    Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) }
+}
+
+fn constants(gbps: u32) -> oracle::Constants {
+    let (tau, b) = (f64::from(T), f64::from(gbps) / 8.0);
+    let floor = f64::from(PAPER.min_rate) / 8_000.0 * tau;
+    oracle::Constants { tau, gamma: 0.9, beta: b * tau / 10.0, most: b * tau, least: floor }
+}
+
+fn one(value: u32) -> f64 {
+    f64::from(value) / f64::from(1 << 24)
+}
+
+fn outcome(window: &Window) -> [Value; 3] {
+    [
+        ("cwnd", f64::from(window.bytes().get()), 1.0),
+        ("cwnd_old", f64::from(window.old().get()), 1.0),
+        // A hop's share is right to 2.5e-4 of a link, and a power is a product of two.
+        ("Gamma", window.power().map_or(0.0, one), 2e-4),
+    ]
+}
+
+fn cx<'a, P>(now: u64, port: &'a Port, params: &'a P) -> Cx<'a, P> {
+    let now = Instant::from_nanos(now);
+    Cx { now, port, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+}
+
+#[test]
+fn each_step_is_that_of_algorithm_1() {
+    let mut agreement = Agreement::default();
+    for seed in 0..60 {
+        let gbps = [25, 100, 400, 800][seed as usize % 4];
+        let (port, c, mut dice) = (port(gbps), constants(gbps), Dice::new(seed));
+        let params = PowerTcp5::check(&PAPER, &port).unwrap();
+        let mut now = 1_000;
+        let mut flow = PowerTcp5::open(&cx(now, &port, &params));
+        let first = dice.within(0..=0x00ff_0000);
+        let (mut sent, mut acked, mut mark) = (first + 50, first, first + 50);
+        flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+        let mut records =
+            GBPS.map(|gbps| oracle::Record { b: f64::from(gbps) / 8.0, ts: 0.0, tx_bytes: 0.0, qlen: 0.0 });
+        let mut last: Option<[oracle::Record; 5]> = None;
+        for _ in 0..2_000 {
+            sent += 1;
+            flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+            let gap = [40, 300, 3_000, 11_000, 22_000][dice.within(0..=4) as usize] + dice.within(0..=200);
+            now += u64::from(gap);
+            acked += 1 + dice.within(0..=(sent - acked - 1).min(60));
+            for record in &mut records {
+                record.ts += f64::from(gap);
+                let share = f64::from(dice.within(0..=1_050)) / 1e3;
+                record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
+                let step = f64::from(dice.within(0..=40_000)) - 20_000.0;
+                record.qlen = (record.qlen + step * f64::from(gap) / 12_000.0).max(0.0).floor();
+            }
+            let bytes: Vec<u8> = records
+                .iter()
+                .zip(GBPS)
+                .flat_map(|(record, gbps)| {
+                    let sent = ((record.tx_bytes / 64.0) % 4_294_967_296.0) as u32;
+                    let (clock, queue) = (record.ts as u32, record.qlen as u32);
+                    Hop { mbps: gbps * 1_000, flags: 0, clock, sent, queue }.to_wide()
+                })
+                .collect();
+            let before = *flow.window();
+            let int = IntStack::new(IntLayout::Wide, 9, 5, &bytes).unwrap();
+            flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(acked), int, ..Ack::default() }));
+
+            let (mut cwnd, mut old) = (f64::from(before.bytes().get()), f64::from(before.old().get()));
+            let mut power = before.power().map(one);
+            if let Some(last) = &last
+                && let Some((measured, dt)) = oracle::norm_power(&c, last, &records)
+            {
+                let (smoothed, window) = oracle::update(&c, power, measured, dt, cwnd, old);
+                (power, cwnd) = (Some(smoothed), window);
+                if acked > mark {
+                    (old, mark) = (cwnd, sent);
+                }
+            }
+            last = Some(records);
+            agreement.assert(&acked, &outcome(flow.window()), &[vec![cwnd, old, power.unwrap_or(0.0)]]);
+        }
+    }
+    agreement.finish(100_000);
+}
+
+#[test]
+fn each_step_is_that_of_algorithm_2() {
+    let mut agreement = Agreement::default();
+    for seed in 0..60 {
+        let gbps = [25, 100, 400, 800][seed as usize % 4];
+        let (port, c, mut dice) = (port(gbps), constants(gbps), Dice::new(seed));
+        let params = ThetaPowerTcp::check(&PAPER, &port).unwrap();
+        let mut now = 1_000;
+        let mut flow = ThetaPowerTcp::open(&cx(now, &port, &params));
+        let first = dice.within(0..=0x00ff_0000);
+        let (mut sent, mut acked) = (first + 50, first);
+        let (mut mark, mut last): (u32, Option<(f64, f64)>) = (sent, None);
+        flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+        for _ in 0..2_000 {
+            sent += 1;
+            flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+            now += u64::from([40, 300, 3_000, 11_000, 90_000][dice.within(0..=4) as usize] + dice.within(0..=200));
+            acked += 1 + dice.within(0..=(sent - acked - 1).min(60));
+            let rtt = 12_000 + dice.within(0..=60_000);
+            let before = *flow.window();
+            let delay = Some(Delay { rtt: Nanos::new(rtt), ..Delay::default() });
+            flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(acked), delay, ..Ack::default() }));
+
+            let (mut cwnd, mut old) = (f64::from(before.bytes().get()), f64::from(before.old().get()));
+            let mut power = before.power().map(one);
+            let theta = f64::from(rtt);
+            match last {
+                None => {
+                    last = Some((theta, now as f64));
+                    mark = sent;
+                }
+                Some((previous, at)) if acked > mark => {
+                    let dt = now as f64 - at;
+                    let measured = oracle::norm_power_by_delay(&c, theta, previous, dt);
+                    let (smoothed, window) = oracle::update(&c, power, measured, dt, cwnd, old);
+                    (power, cwnd, old) = (Some(smoothed), window, window);
+                    last = Some((theta, now as f64));
+                    mark = sent;
+                }
+                Some(_) => {}
+            }
+            agreement.assert(&acked, &outcome(flow.window()), &[vec![cwnd, old, power.unwrap_or(0.0)]]);
+        }
+    }
+    agreement.finish(100_000);
+}
+
+/// A free run on one link with a fixed competitor: the window settles where the power is one, but for beta.
+#[test]
+fn a_free_run_settles_with_a_short_queue() {
+    let (port, c) = (port(100), constants(100));
+    let params = PowerTcp5::check(&PAPER, &port).unwrap();
+    let mut now = 1_000;
+    let mut flow = PowerTcp5::open(&cx(now, &port, &params));
+    let (b, step) = (12.5, 1_200.0);
+    let (mut queue, mut clock, mut carried) = (300_000.0_f64, 0.0, 0.0_f64);
+    for psn in 1..8_000_u32 {
+        let window = f64::from(flow.window().bytes().get());
+        let round_trip = c.tau + queue / b;
+        let arriving = (window / round_trip + b / 2.0) * step;
+        let leaving = (queue + arriving).min(b * step);
+        queue += arriving - leaving;
+        carried += leaving;
+        clock += step;
+        now += 1_200;
+        flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(psn + 10), bytes: Bytes::new(1_064) });
+        let (sent, queue) = ((carried / 64.0) as u32, queue as u32);
+        let bytes = Hop { mbps: 100_000, flags: 0, clock: clock as u32, sent, queue }.to_wide();
+        let int = IntStack::new(IntLayout::Wide, 9, 1, &bytes).unwrap();
+        flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(psn), int, ..Ack::default() }));
+    }
+    let window = f64::from(flow.window().bytes().get());
+    // Half of 150 000 bytes are the competitor's; beta is 15 000.
+    assert!((70_000.0..110_000.0).contains(&window), "{window}");
+    assert!(queue < 40_000.0, "{queue}");
+}
