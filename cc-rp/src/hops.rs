@@ -49,7 +49,7 @@ impl Base {
         if !(1_000..=Self::LONGEST).contains(&time) {
             return None;
         }
-        let exponent = time.ilog2();
+        let exponent = 31u32.wrapping_sub(time.leading_zeros());
         let per_time = divide(1 << 32u32.wrapping_add(exponent), time).saturating_add(1);
         let (per_time, exponent) = (u32::try_from(per_time).unwrap_or(u32::MAX), u8::try_from(exponent).ok()?);
         Some(Self { time, per_time, exponent, multi })

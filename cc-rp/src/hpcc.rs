@@ -264,7 +264,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
     fn compute_wind(&mut self, p: &Params, update: bool) {
         let cut = self.must_cut(p);
         let from = if cut { divided(self.reference, p.eta, self.utilisation) } else { self.reference };
-        self.window = from.saturating_add(p.step).clamp(p.least_window, p.first_window);
+        self.window = from.saturating_add(p.step).max(p.least_window).min(p.first_window);
         if update {
             self.stage = if cut { 0 } else { self.stage.saturating_add(1) };
             self.reference = self.window;

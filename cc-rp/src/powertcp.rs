@@ -123,7 +123,7 @@ impl Window {
         let called = divided(self.old, 1 << FINE, self.power).min(p.most_window << 1).saturating_add(p.beta);
         let gained = i64::from(called).wrapping_sub(self.now.into()).wrapping_mul(p.gamma.into()) >> 16;
         let window = u32::try_from(i64::from(self.now).wrapping_add(gained)).unwrap_or(0);
-        self.now = window.clamp(p.least_window, p.most_window);
+        self.now = window.max(p.least_window).min(p.most_window);
     }
 
     /// UPDATEOLD, behind the update that an acknowledgement brought.

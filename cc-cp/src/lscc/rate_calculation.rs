@@ -262,8 +262,10 @@ impl<const N: usize> RateCalculation<N> {
         let last = i64::from(self.last);
         let rate = leaving
             .wrapping_sub(adjustment)
-            .clamp(last.wrapping_sub(p.slew_down), last.wrapping_add(p.slew_up))
-            .clamp(p.rate_min, p.rate_max);
+            .max(last.wrapping_sub(p.slew_down))
+            .min(last.wrapping_add(p.slew_up))
+            .max(p.rate_min)
+            .min(p.rate_max);
         let units = p.unit.quotient(u32::try_from(rate).unwrap_or(u32::MAX));
         self.last = units.wrapping_mul(p.unit_kbps);
         self.push(p, leaving.wrapping_sub(i64::from(self.last)));
