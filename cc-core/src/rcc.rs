@@ -494,8 +494,9 @@ mod tests {
         }
     }
 
+    /// C14.
     #[test]
-    fn no_window_is_below_the_least() {
+    fn c14_no_window_is_below_the_least() {
         let mut law = Law::new(FAIR);
         law.begin(&PARAMS, at(0));
         law.assign(&PARAMS, at(30_000), Some(Nanos::new(1_000)), 0, FAIR);

@@ -70,6 +70,7 @@ impl Traffic {
         }
         self.now += match dice.within(0..=9_999) {
             0 => u64::from(dice.within(12_000..=400_000_000)),
+            1..=20 => u64::from(dice.within(8_000..=60_000)),
             _ => u64::from(self.gap),
         };
         let delay = self.base[flow].wrapping_add(self.queue).wrapping_add(dice.within(0..=3_000));
