@@ -23,9 +23,9 @@
 //!   packet;
 //! - only what a packet waits counts: its delay less the least of the last two seconds (of windows of 1.07 s). A constant
 //!   difference of clocks cancels. A delay more than a millisecond below that, or 100 ms above, is a clock that jumped: the
-//!   least is learnt anew;
-//! - a flow younger than a round-trip time gets no verdict: at the start of an incast B_R of the last round is still low, and
-//!   must not read as congestion inside the network;
+//!   least is learnt anew, from the next packet on;
+//! - a flow gets no verdict before B_R of a whole round that it has sent in is known: at the start of an incast B_R of the last
+//!   round is still low, and must not read as congestion inside the network;
 //! - U is kept within 4 and -4, beyond which tanh says nothing more, and, unless switched off, not below zero while the
 //!   fair share holds W down; the first error has no change.
 
@@ -112,6 +112,8 @@ pub struct LawParams {
     pub round: Nanos,
     /// delta RTT_base: what a packet may wait by (1).
     pub tolerated: Nanos,
+    /// How long after its message's beginning a flow gets no verdict.
+    pub youth: Nanos,
     /// n: samples in a row, at least one.
     pub samples: u8,
     /// eta, of what the link carries in a round, in 2^-16.
@@ -123,7 +125,8 @@ pub struct LawParams {
 }
 
 impl LawParams {
-    /// RTT_base of `round` nanoseconds; K_p and K_d in 1/s; delta and eta in millionths, eta at most 1 000 000.
+    /// RTT_base of `round` nanoseconds; K_p and K_d in 1/s; delta and eta in millionths, eta at most 1 000 000. The youth is
+    /// that of a flow whose rounds are counted where it is judged: two, as its first packet may come anywhere in a round.
     #[expect(clippy::cast_possible_truncation, reason = "a share of 16 bits")]
     pub const fn new(
         round: Nanos,
@@ -138,6 +141,7 @@ impl LawParams {
             gains,
             round,
             tolerated: Nanos::new(millionths(round.get(), delta)),
+            youth: Nanos::new(round.get().saturating_mul(2)),
             samples: if samples == 0 { 1 } else { samples },
             busy: millionths(u16::MAX as u32, eta) as u16,
             least,
@@ -164,7 +168,7 @@ pub struct Law {
     due: Stamp,
     /// The least delay of the window of time before this, modulo 2^32 ns.
     least: u32,
-    /// By how much the least delay of this window of time exceeds that; [`UNSEEN`] until one came.
+    /// By how much the least delay of this window of time exceeds that; [`UNSEEN`] until one came, [`FAR`] from there on.
     exceeds: u16,
     /// Which window of time this is.
     age: u8,
@@ -172,8 +176,10 @@ pub struct Law {
     state: u8,
 }
 
-/// No delay was seen in this window of time; the largest excess that is told apart.
+/// No delay was seen in this window of time.
 const UNSEEN: u16 = u16::MAX;
+/// Every delay of this window of time exceeds the least by so many nanoseconds, or by more.
+const FAR: u16 = u16::MAX - 1;
 /// Samples in the low bits of [`Law::state`].
 const COUNT: u8 = 0x0f;
 /// A message is under way.
@@ -182,7 +188,7 @@ const ACTIVE: u8 = 1 << 7;
 const CONTROLLED: u8 = 1 << 6;
 /// A delay was seen.
 const MEASURED: u8 = 1 << 5;
-/// The first round trip is not over.
+/// B_R may still be that of a round in which the flow did not send.
 const YOUNG: u8 = 1 << 4;
 /// A delay so far below the least is that of another clock, and so is one so far above.
 const BELOW: i32 = -1_000_000;
@@ -225,7 +231,7 @@ impl Law {
         self.has(ACTIVE)
     }
 
-    /// Whether the first round trip of the message is not over, as of the last call.
+    /// Whether the message is too young for a verdict, as of the last call.
     #[inline]
     pub const fn is_young(&self) -> bool {
         self.has(YOUNG)
@@ -241,6 +247,12 @@ impl Law {
     #[inline]
     pub const fn due(&self) -> Stamp {
         self.due
+    }
+
+    /// Whether (4) was evaluated between `before` and this, both at `now`.
+    #[inline]
+    pub fn has_moved(&self, before: &Self, now: Instant) -> bool {
+        before.due.is_due(now.stamp()) && !self.due.is_due(now.stamp())
     }
 
     /// The least delay, modulo 2^32 ns, if there was any.
@@ -261,7 +273,7 @@ impl Law {
             return false;
         }
         self.state = (self.state & MEASURED) | ACTIVE | YOUNG;
-        self.due = now.stamp().after(p.round);
+        self.due = now.stamp().after(p.youth);
         true
     }
 
@@ -285,7 +297,7 @@ impl Law {
     /// port that was in use by so much in the last round, in 2^-16; `fair` is C RTT / N. Answers W.
     #[inline]
     pub fn assign(&mut self, p: &LawParams, now: Instant, delay: Option<Nanos>, in_use: u16, fair: Bytes) -> Bytes {
-        let waited = delay.map(|delay| self.waited(now, delay.get()));
+        let waited = delay.and_then(|delay| self.waited(now, delay.get()));
         self.age(now);
         if self.has(CONTROLLED) {
             if let Some(waited) = waited
@@ -293,7 +305,7 @@ impl Law {
             {
                 self.control_by(p, now, waited, fair);
             }
-            self.window = self.window.min(fair);
+            self.window = self.window.min(fair).max(p.least);
         } else {
             self.window = fair.max(p.least);
             match waited {
@@ -323,16 +335,20 @@ impl Law {
         self.due = now.stamp().after(p.round.saturating_add(waited));
     }
 
-    /// What a packet waited: its delay less the least, at most 100 ms.
+    /// What a packet waited: its delay less the least, at most 100 ms; `None` for a delay by another clock.
     #[inline]
-    fn waited(&mut self, now: Instant, delay: u32) -> Nanos {
+    fn waited(&mut self, now: Instant, delay: u32) -> Option<Nanos> {
         #[expect(clippy::cast_possible_truncation, reason = "which window of 1.07 s, modulo 256")]
         let age = (now.nanos() >> 30) as u8;
         let above = delay.wrapping_sub(self.least).cast_signed();
-        if !self.has(MEASURED) || !(BELOW..=ABOVE).contains(&above) {
+        if self.has(MEASURED) && !(BELOW..=ABOVE).contains(&above) {
+            self.state &= !MEASURED;
+            return None;
+        }
+        if !self.has(MEASURED) || (age != self.age && self.exceeds == FAR) {
             (self.least, self.exceeds, self.age) = (delay, 0, age);
             self.state |= MEASURED;
-            return Nanos::ZERO;
+            return Some(Nanos::ZERO);
         }
         if age != self.age {
             // What the last window saw is the least from now on.
@@ -344,11 +360,11 @@ impl Law {
         let above = delay.wrapping_sub(self.least).cast_signed();
         if above <= 0 {
             (self.least, self.exceeds) = (delay, 0);
-            return Nanos::ZERO;
+            return Some(Nanos::ZERO);
         }
         let above = above.unsigned_abs();
-        self.exceeds = self.exceeds.min(u16::try_from(above).unwrap_or(UNSEEN));
-        Nanos::new(above)
+        self.exceeds = self.exceeds.min(u16::try_from(above).unwrap_or(FAR).min(FAR));
+        Some(Nanos::new(above))
     }
 }
 
@@ -392,6 +408,7 @@ mod tests {
         gains: Gains::per_second(16, 7_000),
         round: Nanos::new(12_000),
         tolerated: Nanos::new(2_400),
+        youth: Nanos::new(24_000),
         samples: 3,
         busy: 62_259,
         least: Bytes::new(128),
@@ -410,27 +427,27 @@ mod tests {
         let assign =
             |law: &mut Law, now, delay, in_use| law.assign(&PARAMS, at(now), Some(Nanos::new(delay)), in_use, FAIR);
         assert_eq!(assign(&mut law, 100, 5_000, 0), FAIR);
-        for now in [200, 300, 400, 11_999] {
+        for now in [200, 300, 400, 23_999] {
             assign(&mut law, now, 9_000, 0);
             assert!(!law.is_controlled(), "too young");
         }
-        assign(&mut law, 12_000, 7_401, 0);
-        assign(&mut law, 12_100, 7_401, 0);
-        assign(&mut law, 12_200, 7_400, 0); // at the bound: not above
-        for (now, controlled) in [(12_300, false), (12_400, false), (12_500, true)] {
+        assign(&mut law, 24_000, 7_401, 0);
+        assign(&mut law, 24_100, 7_401, 0);
+        assign(&mut law, 24_200, 7_400, 0); // at the bound: not above
+        for (now, controlled) in [(24_300, false), (24_400, false), (24_500, true)] {
             assign(&mut law, now, 7_401, 0);
             assert_eq!(law.is_controlled(), controlled);
         }
         // Once a round trip and what the packet waited.
         let window = law.window();
-        assert_eq!(assign(&mut law, 26_900, 90_000, 0), window);
-        assert!(assign(&mut law, 26_901, 90_000, 0) < window);
+        assert_eq!(assign(&mut law, 38_900, 90_000, 0), window);
+        assert!(assign(&mut law, 38_901, 90_000, 0) < window);
         // Under control to the end, however busy the port.
-        assert!(assign(&mut law, 27_000, 5_000, u16::MAX) < FAIR);
+        assert!(assign(&mut law, 39_000, 5_000, u16::MAX) < FAIR);
         law.end();
         assert!(!law.is_controlled() && !law.is_active());
-        assert!(law.begin(&PARAMS, at(30_000)));
-        assert_eq!(assign(&mut law, 30_100, 5_000, 0), FAIR);
+        assert!(law.begin(&PARAMS, at(50_000)));
+        assert_eq!(assign(&mut law, 50_100, 5_000, 0), FAIR);
     }
 
     #[test]
@@ -458,8 +475,36 @@ mod tests {
         assert_eq!(least_after(&mut law, 0, 20_000), 20_000);
         assert_eq!(least_after(&mut law, 30, 50_000), 50_000);
         assert_eq!(least_after(&mut law, 60, 20_000), 20_000);
-        assert_eq!(least_after(&mut law, 90, 20_000_u32.wrapping_sub(2_000_000)), 20_000_u32.wrapping_sub(2_000_000));
-        assert_eq!(least_after(&mut law, 120, 3_000_000_000), 3_000_000_000);
+        // Further than a window of time can say.
+        assert_eq!(least_after(&mut law, 90, 520_000), 520_000);
+        assert_eq!(least_after(&mut law, 120, 20_000), 20_000);
+        assert_eq!(least_after(&mut law, 150, 20_000_u32.wrapping_sub(2_000_000)), 20_000_u32.wrapping_sub(2_000_000));
+        assert_eq!(least_after(&mut law, 180, 3_000_000_000), 3_000_000_000);
+    }
+
+    #[test]
+    fn one_stamp_of_another_clock_is_not_what_delays_are_measured_by() {
+        let mut law = Law::new(FAIR);
+        law.begin(&PARAMS, at(0));
+        for packet in 0..1_000_u32 {
+            // 5 ms below, once.
+            let delay = if packet == 100 { 5_000_u32.wrapping_sub(5_000_000) } else { 5_000 };
+            let window = law.assign(&PARAMS, at(u64::from(packet) * 1_000), Some(Nanos::new(delay)), 0, FAIR);
+            assert!(window == FAIR && !law.is_controlled());
+        }
+    }
+
+    /// C14.
+    #[test]
+    fn c14_no_window_is_below_the_least() {
+        let mut law = Law::new(FAIR);
+        law.begin(&PARAMS, at(0));
+        law.assign(&PARAMS, at(30_000), Some(Nanos::new(1_000)), 0, FAIR);
+        for packet in 1..400 {
+            let window = law.assign(&PARAMS, at(30_000 + packet * 1_000), Some(Nanos::new(50_000)), 0, Bytes::new(75));
+            assert_eq!(window, PARAMS.least);
+        }
+        assert!(law.is_controlled());
     }
 
     #[test]
@@ -468,9 +513,9 @@ mod tests {
             let p = LawParams { unwinds, ..PARAMS };
             let mut law = Law::new(FAIR);
             law.begin(&p, at(0));
-            law.assign(&p, at(20_000), Some(Nanos::new(1_000)), 0, FAIR);
+            law.assign(&p, at(30_000), Some(Nanos::new(1_000)), 0, FAIR);
             for packet in 1..4 {
-                law.assign(&p, at(20_000 + packet), Some(Nanos::new(9_000)), 0, FAIR);
+                law.assign(&p, at(30_000 + packet), Some(Nanos::new(9_000)), 0, FAIR);
             }
             for round in 0..400 {
                 law.assign(&p, at(100_000 + round * 20_000), Some(Nanos::new(1_000)), 0, FAIR);

@@ -9,7 +9,8 @@
 //! - N counts queue pairs with a message under way: any packet of a flow without one begins it, whatever its position, so that a
 //!   first packet that was lost, or sent twice, counts once; the last packet ends it. A message that is given up is reclaimed
 //!   when nothing has come for 16 base round-trip times. Several messages of one queue pair count as one;
-//! - B_R is what came in the last whole base round-trip time; where that has no packet of its own it is zero;
+//! - B_R is what came in the last whole base round-trip time, as the line counts it: preambles, check sequences and gaps
+//!   included, or a line full of small packets would not read as full. Where that time has no packet of its own it is zero;
 //! - the base round-trip time is the port's, or set; the least delay of each flow is learnt;
 //! - a packet without a time stamp is no sample: its flow gets its fair share.
 //!
@@ -85,15 +86,16 @@ pub struct Params {
     pub(crate) law: LawParams,
     /// What the link carries in a round, as far as it is shared, in bytes.
     shared: u32,
-    /// 2^32 over what the link carries in a round.
+    /// What a byte is of what the link carries in a round, in 31 bits, and how far below 2^-16 the last of them is.
     per_round: u32,
+    below: u8,
     /// Messages without a packet for so long are given up.
     pub(crate) patience: Nanos,
     outlet: CnpOutlet,
 }
 
 impl Params {
-    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8 and 16; quotients by at least 2^10")]
+    #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8 and 16; quotients of 31 bits")]
     pub(crate) fn new(settings: &RccSettings, port: &Port) -> Result<Self, ParamError> {
         settings.in_range()?;
         let round = if settings.base_rtt == 0 { port.base_rtt } else { Nanos::new(settings.base_rtt) };
@@ -109,10 +111,13 @@ impl Params {
         let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
         let marking =
             CnpMarking { dscp: settings.ack_dscp as u8, priority: settings.ack_802p_prio as u8, ecn: Ecn::Ect0 };
+        // From 2^30 to 2^31.
+        let bits = 31_u32.wrapping_add(carried.ilog2());
         Ok(Self {
             law: LawParams::new(round, gains, settings.delta, settings.eta, samples, Bytes::new(least), unwinds),
             shared: divide(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
-            per_round: divide(1 << 32, carried) as u32,
+            per_round: divide(1_u64.wrapping_shl(bits), carried) as u32,
+            below: bits.wrapping_sub(16) as u8,
             patience: Nanos::new(round.get().saturating_mul(16)),
             outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
         })
@@ -167,11 +172,11 @@ impl Census {
         let elapsed = now.nanos().wrapping_sub(self.began.nanos());
         if elapsed >= round {
             let whole = elapsed < round.wrapping_mul(2);
-            self.in_use = if whole { share(self.bytes, p.per_round) } else { 0 };
+            self.in_use = if whole { share(self.bytes, p) } else { 0 };
             self.began = if whole { self.began.after(p.law.round) } else { now };
             self.bytes = 0;
         }
-        self.bytes = self.bytes.saturating_add(bytes.get());
+        self.bytes = self.bytes.saturating_add(bytes.get().saturating_add(BETWEEN));
     }
 
     /// A flow begins a message.
@@ -194,10 +199,14 @@ impl Census {
     }
 }
 
+/// Bytes that a frame takes on the line beside its own: preamble and start 8, check sequence 4, gap 12 (IEEE 802.3, clauses
+/// 3.1.1 and 4.4.2).
+const BETWEEN: u32 = 24;
+
 /// So many bytes of what the link carries in a round, in 2^-16; saturates.
 #[inline]
-fn share(bytes: u32, per_round: u32) -> u16 {
-    u16::try_from(u64::from(bytes).wrapping_mul(per_round.into()) >> 16).unwrap_or(u16::MAX)
+fn share(bytes: u32, p: &Params) -> u16 {
+    u16::try_from(u64::from(bytes).wrapping_mul(p.per_round.into()).wrapping_shr(p.below.into())).unwrap_or(u16::MAX)
 }
 
 /// The record of one flow.
@@ -226,7 +235,7 @@ impl NotificationPoint for Rcc {
     #[rustfmt::skip]
     const TABLE: &'static [&'static str] = &[
         "no message under way, data: the flow counts in N, W is the fair share",
-        "a message in its first round trip or a port in use, data: W is the fair share",
+        "a message in its first round trips or a port in use, data: W is the fair share",
         "a message on a port not in use, data in time or without a stamp: W is the fair share",
         "a message on a port not in use, late data, fewer than n in a row: W is the fair share",
         "a message on a port not in use, late data for the n-th time: PID control begins",
@@ -267,8 +276,8 @@ impl NotificationPoint for Rcc {
             return 0;
         }
         if law.is_controlled() {
-            let due = law.due().is_due(cx.now.stamp()) && arrival.sent.is_some();
-            return if due { 6 } else { 5 };
+            law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);
+            return if law.has_moved(&self.0, cx.now) { 6 } else { 5 };
         }
         census.receive(cx.params, cx.now, arrival.bytes);
         law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);

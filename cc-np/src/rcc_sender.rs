@@ -173,7 +173,7 @@ mod tests {
         }
         let (n, in_use) = told(flows[0].on(&cx(30_100), &mut census, &arrival(false, true)));
         assert_eq!(n, 2);
-        assert!((f64::from(in_use) / 65_536.0 - 0.851).abs() < 0.02, "{in_use}");
+        assert!((f64::from(in_use) / 65_536.0 - 0.870).abs() < 0.02, "{in_use}");
         assert_eq!(flows[1].turn(&cx(192_010), &mut census), Turn::Pass);
         assert_eq!(flows[1].turn(&cx(192_011), &mut census), Turn::Leave);
         flows[1].forgotten(&cx(192_011), &mut census);

@@ -43,7 +43,7 @@ macro_rules! for_each_rp {
             6, 32, theta_powertcp::ThetaPowerTcp;
             7, 24, swift::Swift;
             8, 16, rcc::Rcc;
-            9, 36, rcc_sender::RccSender;
+            9, 40, rcc_sender::RccSender;
             10, 32, dcqcn_tcd::DcqcnTcd;
             11, 28, timely_tcd::TimelyTcd;
             12, 40, acc::Acc;

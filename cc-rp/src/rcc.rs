@@ -107,6 +107,12 @@ impl Progress {
         counts
     }
 
+    /// Whether all that was sent is acknowledged.
+    #[inline(always)]
+    pub(crate) fn is_done(&self) -> bool {
+        self.acked == self.sent
+    }
+
     /// Go-back-N: packets from `psn` on are sent again.
     #[cold]
     pub(crate) fn rewind(&mut self, psn: Psn) {

@@ -5,9 +5,11 @@
 //! law of [`cc_core::rcc`] makes a window of them.
 //!
 //! Choices where the paper is silent:
-//! - a flow begins with what the port carries in a base round-trip time, at line rate, and is young from then on for a
-//!   round trip;
-//! - the sender sees no ends of messages: PID control, once begun, lasts as long as the flow;
+//! - a flow begins with what the port carries in a base round-trip time, at line rate;
+//! - the sender sees no ends of messages: one has ended, and PID control with it, when nothing is in flight and no
+//!   acknowledgement has come for 16 base round-trip times, as the receiver gives one up. The next packet begins another;
+//! - a message gets no verdict in its first three base round-trip times: B_R of the first whole round that it has sent in is
+//!   half a round trip old when it comes, and so was the message at the receiver when that round began, at most a round before;
 //! - acknowledgements that are older than the last, or ahead of what was sent, are not used;
 //! - the round-trip time is without what the receiver held the packet; it has the way back in it, so that acknowledgements
 //!   belong into a priority of their own.
@@ -19,7 +21,7 @@ use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals}
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::rcc::{Gains, Law, LawParams};
-use cc_core::{Bytes, Delay, Grant, Nanos, Port};
+use cc_core::{Bytes, Delay, Grant, Nanos, Port, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -68,6 +70,8 @@ pub struct Params {
     law: LawParams,
     /// What the link carries in a round, as far as it is shared, in bytes.
     shared: u32,
+    /// Without an acknowledgement, and with nothing in flight, for so long, a message has ended.
+    patience: Nanos,
 }
 
 /// One flow.
@@ -76,6 +80,8 @@ pub struct Params {
 pub struct RccSender {
     law: Law,
     progress: Progress,
+    /// When an acknowledgement came last.
+    heard: Stamp,
     has_sent: bool,
     has_acked: bool,
 }
@@ -100,7 +106,7 @@ impl ReactionPoint for RccSender {
     const TABLE: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without N, old, or of what was not sent: nothing",
-        "first round trip or a port in use, ACK: W is the fair share",
+        "first round trips or a port in use, ACK: W is the fair share",
         "a port not in use, ACK in time or without a delay: W is the fair share",
         "a port not in use, late ACK, fewer than n in a row: W is the fair share",
         "a port not in use, late ACK for the n-th time: PID control begins",
@@ -117,9 +123,12 @@ impl ReactionPoint for RccSender {
         let round = Nanos::new(window.base.time);
         let gains = Gains::per_second(settings.k_p, settings.k_d);
         let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
-        let law = LawParams::new(round, gains, settings.delta, settings.eta, samples, window.least, unwinds);
+        let law = LawParams {
+            youth: Nanos::new(round.get().saturating_mul(3)),
+            ..LawParams::new(round, gains, settings.delta, settings.eta, samples, window.least, unwinds)
+        };
         let shared = divide(u64::from(window.most.get()).wrapping_mul(settings.share.into()), 1_000_000) as u32;
-        Ok(Params { window, law, shared })
+        Ok(Params { window, law, shared, patience: Nanos::new(round.get().saturating_mul(16)) })
     }
 
     fn limits(params: &Params, port: &Port) -> Limits {
@@ -131,10 +140,11 @@ impl ReactionPoint for RccSender {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => {
                 let mut flow = *self;
+                flow.rest(cx);
                 let Some(in_use) = flow.acknowledged(cx, ack) else { return 1 };
                 let measured = ack.delay.is_some();
                 if self.law.is_controlled() {
-                    return if measured && self.law.due().is_due(cx.now.stamp()) { 7 } else { 6 };
+                    return if flow.law.has_moved(&self.law, cx.now) { 7 } else { 6 };
                 }
                 match flow.law.samples() {
                     _ if flow.law.is_controlled() => 5,
@@ -149,15 +159,16 @@ impl ReactionPoint for RccSender {
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {
-        let mut law = Law::new(cx.params.window.most);
-        law.begin(&cx.params.law, cx.now);
-        Self { law, progress: Progress::NONE, has_sent: false, has_acked: false }
+        let law = Law::new(cx.params.window.most);
+        Self { law, progress: Progress::NONE, heard: cx.now.stamp(), has_sent: false, has_acked: false }
     }
 
     #[inline]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        self.rest(cx);
         match event {
             Event::Sent { psn, .. } => {
+                self.law.begin(&cx.params.law, cx.now);
                 self.progress.sent(*psn);
                 self.has_sent = true;
             }
@@ -178,14 +189,23 @@ impl RccSender {
         &self.law
     }
 
+    /// A message that has ended is over.
+    #[inline(always)]
+    fn rest(&mut self, cx: &Cx<'_, Params>) {
+        if self.has_acked && self.progress.is_done() && cx.now.stamp().since(self.heard) >= cx.params.patience {
+            self.law.end();
+        }
+    }
+
     /// Algorithm 1 on what an acknowledgement brought. Answers B_R where it counted.
     #[inline(always)]
     fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Option<u16> {
         let Grant::Rcc { flows, utilisation, .. } = ack.grant else { return None };
-        if !self.has_sent || !self.progress.takes(ack.psn, self.has_acked) {
+        if !self.law.is_active() || !self.progress.takes(ack.psn, self.has_acked) {
             return None;
         }
         self.has_acked = true;
+        self.heard = cx.now.stamp();
         let p = cx.params;
         let fair = Bytes::new(p.shared.checked_div(flows.into()).unwrap_or(p.shared));
         self.law.assign(&p.law, cx.now, ack.delay.as_ref().map(Delay::network), utilisation, fair);
@@ -244,7 +264,7 @@ mod tests {
     fn three_late_acknowledgements_on_an_idle_port_bring_control() {
         let mut bench = Bench::new();
         bench.ack(1, 12_000, 1, 0);
-        bench.now = 13_000;
+        bench.now = 36_000;
         for psn in 2..4 {
             bench.ack(psn, 20_000, 1, 0);
             assert!(!bench.flow.law().is_controlled());
@@ -252,6 +272,38 @@ mod tests {
         bench.ack(4, 20_000, 1, 0);
         assert!(bench.flow.law().is_controlled());
         assert!(bench.ack(5, 20_000, 1, 0).window.get() < 150_000);
+    }
+
+    /// Queue pairs live for long: what the law knows of one message is nothing to the next, but for the least delay.
+    #[test]
+    fn a_queue_pair_that_was_quiet_begins_anew() {
+        for woken in [false, true] {
+            let mut bench = Bench::new();
+            bench.now = 1_000_000_000; // opened long before
+            for psn in 1..10 {
+                // The first round trips of an incast: B_R is still low.
+                bench.ack(psn, 12_000 + psn * 3_000, 16, 0);
+                assert!(!bench.flow.law().is_controlled());
+            }
+            bench.now += 100_000;
+            for psn in 10..14 {
+                bench.ack(psn, 40_000, 16, 0);
+            }
+            assert!(bench.flow.law().is_controlled());
+            // All that was sent is acknowledged.
+            let grant = Grant::Rcc { window: Bytes::ZERO, flows: 16, utilisation: 0 };
+            bench.on(&Event::Ack(Ack { psn: Psn::new(13 + 9), grant, ..Ack::default() }));
+            bench.now += 191_999;
+            bench.on(&Event::Wake);
+            assert!(bench.flow.law().is_controlled());
+            bench.now += 400_000_000;
+            if woken {
+                bench.on(&Event::Wake);
+                assert!(!bench.flow.law().is_controlled());
+            }
+            assert_eq!(bench.ack(30, 12_000, 1, 0).window.get(), 150_000);
+            assert_eq!(bench.flow.law().least_delay(), Some(12_000));
+        }
     }
 
     proptest! {

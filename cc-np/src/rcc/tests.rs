@@ -87,12 +87,12 @@ fn a_message_that_is_given_up_is_reclaimed() {
 #[test]
 fn b_r_is_that_of_the_last_whole_round() {
     let mut bench = Bench::new(1);
-    // A packet each 100 ns: 10.64 B/ns of 12.5.
+    // A packet each 100 ns, with what is between them: 10.88 B/ns of 12.5.
     for packet in 0..360_u64 {
         bench.arrives(packet * 100, 0, packet == 0, false, Some(5_000));
     }
     let in_use = f64::from(bench.census.in_use()) / 65_536.0;
-    assert!((in_use - 10.64 / 12.5).abs() < 0.02, "{in_use}");
+    assert!((in_use - 10.88 / 12.5).abs() < 0.02, "{in_use}");
     bench.arrives(100_000, 0, false, false, Some(5_000));
     assert_eq!(bench.census.in_use(), 0, "nothing came in the last round");
 }
@@ -109,5 +109,52 @@ fn congestion_inside_the_network_brings_pid_control_and_at_the_last_hop_does_not
             assert!(!bench.flows[0].law().is_controlled() || now > 48_000);
         }
         assert_eq!(bench.flows[0].law().is_controlled(), controlled, "a packet each {gap} ns");
+    }
+}
+
+/// The last hop is full from some point of a round on, which a trickle keeps running: B_R of the last round says so only when
+/// a whole one has passed.
+#[test]
+fn an_incast_that_begins_anywhere_in_a_round_is_not_congestion_inside_the_network() {
+    const FLOWS: usize = 16;
+    for phase in (0..12_000).step_by(500) {
+        let mut bench = Bench::new(FLOWS + 1);
+        let begins = 120_000 + phase;
+        for trickle in 0..begins / 4_000 {
+            bench.arrives(trickle * 4_000, FLOWS, trickle == 0, false, Some(5_000));
+        }
+        for packet in 0..4_000_u64 {
+            // 1 064 bytes and 24 between, at 12.5 B/ns; the queue grows to 60 us.
+            let (since, flow) = (packet * 87, packet as usize % FLOWS);
+            let queue = (since * 9 / 10).min(60_000) as u32;
+            bench.arrives(begins + since, flow, packet < FLOWS as u64, false, Some(5_000 + queue));
+            assert!(!bench.flows[flow].law().is_controlled(), "{since} ns after an incast {phase} ns into a round");
+        }
+    }
+}
+
+#[test]
+fn a_full_line_reads_as_full_at_any_speed_and_with_any_packets() {
+    for (gbps, round, payload) in [
+        (100, 12_000, 1_024_u32),
+        (100, 12_000, 64),
+        (400, 1_000_000, 4_096),
+        (400, 10_000_000, 256),
+        (800, 7_000_000, 4_096),
+    ] {
+        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(4_174), base_rtt: Nanos::new(round) };
+        let params = Rcc::check(&RCC_IV, &port).unwrap();
+        let (frame, mut census, mut sent) = (payload + 78, Rcc::SHARED, 0_u64);
+        loop {
+            // IEEE 802.3: 24 bytes more on the line than in the frame.
+            let now = sent * u64::from(frame + 24) * 8 / u64::from(gbps);
+            if now > u64::from(round) * 5 / 2 {
+                break;
+            }
+            census.receive(&params, Instant::from_nanos(now), Bytes::new(frame));
+            sent += 1;
+        }
+        let in_use = f64::from(census.in_use()) / 65_536.0;
+        assert!(in_use > 0.985, "{in_use} at {gbps} Gb/s, {round} ns, {payload} bytes");
     }
 }

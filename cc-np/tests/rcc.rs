@@ -1,0 +1,247 @@
+//! RCC's notification points against Algorithm 1 and the counts of section III in double precision, packet by packet.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/rcc_equations/mod.rs"]
+mod oracle;
+
+use agreement::{Agreement, Dice};
+use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_np::rcc::{RCC_IV, RCC_VA, Rcc, RccSettings};
+use cc_np::rcc_sender::RccSender;
+use cc_np::{Arrival, Cx, NotificationPoint};
+use oracle::{Constants, Delays, Flow};
+use std::collections::BTreeSet;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const ROUND: f64 = 12_000.0;
+const BDP: f64 = 150_000.0;
+
+/// N and B_R of a port, as III-C and III-D have them: who has a message under way, and what came in the last round.
+#[derive(Debug, Default)]
+struct Census {
+    active: BTreeSet<usize>,
+    began: f64,
+    bytes: f64,
+    share: f64,
+}
+
+impl Census {
+    fn receives(&mut self, now: f64, bytes: f64) {
+        if now >= self.began + 2.0 * ROUND {
+            (self.share, self.began, self.bytes) = (0.0, now, 0.0);
+        } else if now >= self.began + ROUND {
+            (self.share, self.began, self.bytes) = (self.bytes / BDP, self.began + ROUND, 0.0);
+        }
+        self.bytes += bytes + 24.0; // preamble, check sequence and gap of IEEE 802.3
+    }
+
+    fn n(&self) -> f64 {
+        self.active.len().max(1) as f64
+    }
+}
+
+/// Packets of some flows at a port that is full, or not, for a while; messages begin and end, lose their ends, and are given up.
+struct Traffic {
+    dice: Dice,
+    now: u64,
+    gap: u32,
+    queue: u32,
+    base: Vec<u32>,
+}
+
+impl Traffic {
+    fn new(seed: u64, flows: usize) -> Self {
+        Self { dice: Dice::new(seed), now: 1_000_000, gap: 87, queue: 0, base: vec![5_000; flows] }
+    }
+
+    fn next(&mut self, step: u32) -> (usize, Arrival) {
+        let dice = &mut self.dice;
+        if step.is_multiple_of(700) {
+            self.gap = [87, 95, 200, 900][dice.within(0..=3) as usize];
+            self.queue = [0, 2_000, 20_000][dice.within(0..=2) as usize];
+        }
+        let flow = dice.within(0..=self.base.len() as u32 - 1) as usize;
+        if dice.within(0..=3_000) == 0 {
+            // Another path, or a step of the sender's clock.
+            self.base[flow] = dice.draw() as u32;
+        }
+        self.now += match dice.within(0..=9_999) {
+            0 => u64::from(dice.within(12_000..=400_000_000)),
+            1..=20 => u64::from(dice.within(8_000..=60_000)),
+            _ => u64::from(self.gap),
+        };
+        let delay = self.base[flow].wrapping_add(self.queue).wrapping_add(dice.within(0..=3_000));
+        let only = dice.within(0..=999) == 0;
+        let arrived = Stamp::from_bits(self.now as u32);
+        let arrival = Arrival {
+            local: Qpn::new(flow as u32),
+            psn: Psn::new(step & 0xff_ffff),
+            bytes: if dice.within(0..=99) == 0 { Bytes::new(66) } else { PORT.mtu },
+            payload: Bytes::ZERO,
+            ecn: Ecn::Ect0,
+            mark: Mark::None,
+            first: only || dice.within(0..=2_000) == 0,
+            last: only || dice.within(0..=2_000) == 0,
+            sent: (dice.within(0..=49) != 0).then(|| Stamp::from_bits((self.now as u32).wrapping_sub(delay))),
+            arrived,
+        };
+        (flow, arrival)
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+}
+
+fn told(grant: Grant) -> (f64, f64, f64) {
+    match grant {
+        Grant::Rcc { window, flows, utilisation } => {
+            (window.get().into(), flows.into(), f64::from(utilisation) / 65_536.0)
+        }
+        Grant::None => panic!("no grant"),
+    }
+}
+
+/// The presets, written down again; the last has the paper's U.
+fn presets() -> [(RccSettings, Constants); 3] {
+    let iv = Constants {
+        k_p: 16.0,
+        k_d: 7e3,
+        delta: 0.2,
+        eta: 0.95,
+        n: 3,
+        round: ROUND,
+        least: 133.0,
+        youth: 24_000.0,
+        unwinds: true,
+    };
+    let va = Constants { k_p: 1e4, k_d: 1e5, ..iv };
+    [(RCC_IV, iv), (RCC_VA, va), (RccSettings { unwind: 0, ..RCC_VA }, Constants { unwinds: false, ..va })]
+}
+
+fn decoded(machine: &Rcc, before: &Flow) -> Flow {
+    let law = machine.law();
+    Flow {
+        window: law.window().get().into(),
+        u: f64::from(law.control()) / f64::from(1 << 28),
+        error: law.previous_error().map(f64::from),
+        over: law.samples().into(),
+        controlled: law.is_controlled(),
+        ..*before
+    }
+}
+
+fn numbers(flow: &Flow, census: &Census) -> Vec<f64> {
+    // Samples count until they bring control.
+    let over = if flow.controlled { 0.0 } else { flow.over.into() };
+    vec![flow.window, flow.u, flow.controlled.into(), over, census.n(), census.share.min(65_535.0 / 65_536.0)]
+}
+
+#[test]
+fn every_packet_gets_the_window_that_the_equations_give() {
+    const FLOWS: usize = 5;
+    for (seed, (settings, c)) in (1..).zip(presets()) {
+        let params = Rcc::check(&settings, &PORT).unwrap();
+        let (mut traffic, mut agreement) = (Traffic::new(seed, FLOWS), Agreement::default());
+        let (mut shared, mut census) = (Rcc::SHARED, Census::default());
+        let none = Flow { window: 0.0, u: 0.0, error: None, over: 0, controlled: false, began: 0.0, due: 0.0 };
+        let (mut machines, mut flows) = ([Rcc::BLANK; FLOWS], [none; FLOWS]);
+        let (mut delays, mut updates) = (vec![Delays::default(); FLOWS], 0);
+        for step in 0..150_000 {
+            let (index, arrival) = traffic.next(step);
+            let now = traffic.now as f64;
+            let cx = Cx { now: traffic.instant(), port: &PORT, params: &params };
+            if traffic.dice.within(0..=9_999) == 0 {
+                // Given up: its record goes.
+                let gone = traffic.dice.within(0..=FLOWS as u32 - 1) as usize;
+                machines[gone].forgotten(&cx, &mut shared);
+                machines[gone] = Rcc::open(&cx, &mut shared, None);
+                census.active.remove(&gone);
+                (flows[gone], delays[gone]) = (none, Delays::default());
+            }
+            let mut before = decoded(&machines[index], &flows[index]);
+            census.receives(now, arrival.bytes.get().into());
+            if census.active.insert(index) {
+                before.begins(now);
+            }
+            let (delays, machine) = (&mut delays[index], &mut machines[index]);
+            let waited = arrival.one_way().and_then(|delay| {
+                // Delays are modulo 2^32 ns: near what they are measured by.
+                let delay = f64::from(delay.get());
+                let near = delays
+                    .least()
+                    .map_or(delay, |least| delay + 2_f64.powi(32) * ((least - delay) / 2_f64.powi(32)).round());
+                delays.waited(now, near)
+            });
+            let fair = (BDP / census.n()).floor(); // whole bytes
+            let allowed = before.receives(&c, now, waited, census.share, fair);
+
+            let (window, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
+            // Of a message that has ended, nothing but the window is left.
+            let mut after = decoded(machine, &before);
+            if arrival.last {
+                let ends = allowed.iter().find(|flow| (flow.window - window).abs() <= window * 1e-3 + 4.0);
+                after = Flow { window, ..*ends.unwrap_or(&allowed[0]) };
+            }
+            let bit = oracle::bit_of_u(after.error, before.error);
+            let over = if after.controlled { 0.0 } else { after.over.into() };
+            let outcome = [
+                ("W", window, 1.0),
+                ("U", after.u, bit),
+                ("controlled", after.controlled.into(), 0.0),
+                ("samples", over, 0.0),
+                ("N", n, 0.0),
+                ("B_R", in_use, 1.0 / 65_536.0),
+            ];
+            agreement.assert(
+                &arrival,
+                &outcome,
+                &allowed.iter().map(|flow| numbers(flow, &census)).collect::<Vec<_>>(),
+            );
+            // Time is the equations' own.
+            let chosen = allowed.iter().find(|flow| flow.controlled == after.controlled && flow.over == after.over);
+            flows[index] = *chosen.unwrap_or(&allowed[0]);
+            updates += u32::from(flows[index].due > before.due);
+            if arrival.last {
+                census.active.remove(&index);
+                assert!(!machine.law().is_controlled() && !machine.law().is_active());
+            }
+        }
+        agreement.finish(100_000);
+        assert!(updates > 1_000, "{updates} evaluations of (4)");
+    }
+}
+
+#[test]
+fn the_sender_is_told_n_and_b_r() {
+    const FLOWS: usize = 9;
+    let params = RccSender::check(&RCC_IV, &PORT).unwrap();
+    let (mut traffic, mut agreement) = (Traffic::new(4, FLOWS), Agreement::default());
+    let (mut shared, mut census) = (RccSender::SHARED, Census::default());
+    let mut machines: [Option<RccSender>; FLOWS] = [None; FLOWS];
+    for step in 0..150_000 {
+        let (index, arrival) = traffic.next(step);
+        let cx = Cx { now: traffic.instant(), port: &PORT, params: &params };
+        census.receives(traffic.now as f64, arrival.bytes.get().into());
+        census.active.insert(index);
+        let local = Some(Qpn::new(index as u32));
+        let machine = machines[index].get_or_insert_with(|| RccSender::open(&cx, &mut shared, local));
+        let (_, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
+        let outcome = [("N", n, 0.0), ("B_R", in_use, 1.0 / 65_536.0)];
+        agreement.assert(&arrival, &outcome, &[vec![census.n(), census.share.min(65_535.0 / 65_536.0)]]);
+        if arrival.last {
+            census.active.remove(&index);
+        }
+        if traffic.dice.within(0..=999) == 0 {
+            let gone = traffic.dice.within(0..=FLOWS as u32 - 1) as usize;
+            if let Some(gone) = machines[gone].take() {
+                gone.forgotten(&cx, &mut shared);
+            }
+            census.active.remove(&gone);
+        }
+    }
+    agreement.finish(100_000);
+}
