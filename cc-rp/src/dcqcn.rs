@@ -29,6 +29,7 @@
 //! If late: nothing changes. Whatever fell due since the last event is applied at the time it was due, any
 //! number of steps in bounded time: with one `divu`, in `rounds`, and 3,000 cycles on Ibex small.
 
+mod fading;
 mod parameters;
 #[cfg(test)]
 mod tests;
@@ -40,8 +41,9 @@ use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Sig
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
+use fading::{Fading, ONES};
 use parameters::{
-    ALPHA_FIRST, Alpha, BOUNDS_CUTS, Band, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
+    ALPHA_FIRST, Alpha, BOUNDS_CUTS, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
     FIRST_COUNTS, HYPER_FOLLOWS, HYPER_IS_CONSTANT, KEEPS_LIMITER, SPACES_CUTS,
 };
 
@@ -237,8 +239,8 @@ impl Dcqcn {
                     }
                     self.alpha_at = now;
                 }
-                Alpha::Sampled { gain, bands } if raises_alpha => self.mark_tick(p, *gain, bands, now),
-                Alpha::Sampled { .. } => {}
+                Alpha::Sampled(fading) if raises_alpha => self.mark_tick(p, fading, now),
+                Alpha::Sampled(_) => {}
             }
             self.target = self.current;
             self.restart(p, now);
@@ -273,10 +275,10 @@ impl Dcqcn {
             return;
         }
         if self.has(CUT) && self.cut_due.is_due(now) {
-            if let Alpha::Sampled { gain, bands } = &p.alpha {
+            if let Alpha::Sampled(fading) = &p.alpha {
                 let due = self.cut_due;
                 self.recover(p, due);
-                self.settle(p, *gain, bands, due);
+                self.settle(p, fading, due);
                 let alpha = self.alpha & ONES;
                 self.cut(p, alpha.wrapping_shl(p.alpha_shift));
                 self.restart(p, due);
@@ -334,7 +336,7 @@ impl Dcqcn {
                     self.left |= CUT;
                 }
             }
-            Alpha::Sampled { gain, bands } => {
+            Alpha::Sampled(fading) => {
                 cold_path();
                 if !self.has(LIMITED) {
                     self.limit(p, now);
@@ -345,7 +347,7 @@ impl Dcqcn {
                     }
                     return;
                 }
-                self.mark_tick(p, *gain, bands, now);
+                self.mark_tick(p, fading, now);
                 if !self.has(CUT) {
                     self.advance_cut(p, now);
                     self.left |= CUT;
@@ -537,32 +539,31 @@ impl Dcqcn {
 
     /// A notification counts at the next tick of alpha. One that waits for an earlier tick is dealt with first.
     #[inline(always)]
-    fn mark_tick(&mut self, p: &Params, gain: u32, bands: &[Band; 8], now: Stamp) {
+    fn mark_tick(&mut self, p: &Params, fading: &Fading, now: Stamp) {
         let next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
         let marked = self.alpha >> TEN_BITS;
         if marked == 0 {
             self.alpha |= next.wrapping_shl(TEN_BITS);
         } else if marked < next {
-            self.settle(p, gain, bands, now);
+            self.settle(p, fading, now);
             self.alpha |= 1 << TEN_BITS;
         }
     }
 
     /// Brings alpha to its last tick at or before `until`.
     #[inline(always)]
-    fn settle(&mut self, p: &Params, gain: u32, bands: &[Band; 8], until: Stamp) {
+    fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
         let (mut alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
         if marked != 0 && marked <= ticks {
-            // The tick of the notification takes what every tick takes, and adds g.
-            alpha = fade(alpha, gain, bands, marked).wrapping_add(gain).min(ONES); // (10), (4)
+            alpha = fading.raised_after(alpha, marked);
             ticks = ticks.wrapping_sub(marked);
             marked = 0;
         } else {
             marked = marked.saturating_sub(ticks);
         }
-        self.alpha = fade(alpha, gain, bands, ticks) | marked.wrapping_shl(TEN_BITS);
+        self.alpha = fading.after(alpha, ticks) | marked.wrapping_shl(TEN_BITS);
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`.
@@ -587,8 +588,8 @@ impl Dcqcn {
     #[inline(never)]
     fn refresh_now(&mut self, p: &Params, now: Stamp) {
         match &p.alpha {
-            Alpha::Sampled { gain, bands } => {
-                self.settle(p, *gain, bands, now);
+            Alpha::Sampled(fading) => {
+                self.settle(p, fading, now);
                 if !self.has(CUT) {
                     self.advance_cut(p, now);
                 }
@@ -598,9 +599,6 @@ impl Dcqcn {
         }
     }
 }
-
-/// The largest sampled alpha.
-const ONES: u32 = (1 << TEN_BITS) - 1;
 
 /// The upper half of the product: `share` of `value`, 2^32 being all of it, rounded down.
 #[inline]
@@ -684,35 +682,4 @@ fn is_last_step(p: &Params, own: u8, other: u8) -> bool {
 #[inline(always)]
 const fn next(stage: u8) -> u8 {
     if stage < LAST_STAGE { stage.wrapping_add(1) } else { LAST_STAGE }
-}
-
-/// What one tick without a CNP takes from a ten-bit alpha: the floor of alpha G / 1024 is alpha less this.
-#[inline]
-const fn lost(alpha: u32, gain: u32) -> u32 {
-    alpha.wrapping_mul(gain).wrapping_add(ONES) >> TEN_BITS
-}
-
-/// (10), `ticks` times, on a ten-bit alpha.
-///
-/// While the loss per tick stays the same, ticks are passed at once. Losses above eight, which last only a few ticks each,
-/// are taken one by one. At most 60 rounds.
-#[inline(always)]
-fn fade(mut alpha: u32, gain: u32, bands: &[Band; 8], mut ticks: u32) -> u32 {
-    while ticks != 0 {
-        let loss = lost(alpha, gain);
-        let mut run = 1;
-        if let Some(band) = bands.get(loss.wrapping_sub(1) as usize) {
-            let all = loss.wrapping_mul(ticks);
-            if all <= band.depth(alpha) {
-                return alpha.wrapping_sub(all);
-            }
-            run = band.ticks_in(alpha);
-        } else if loss == 0 {
-            break;
-        }
-        cold_path();
-        alpha = alpha.wrapping_sub(loss.wrapping_mul(run));
-        ticks = ticks.wrapping_sub(run);
-    }
-    alpha
 }

@@ -416,7 +416,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     }
 
     /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
-    #[inline]
+    #[inline(always)]
     pub fn cnp(&mut self, now: Instant, qpn: Qpn, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
         let now = self.shared.clock.advance(now);
         if let CnpHint::Body(body) = hint

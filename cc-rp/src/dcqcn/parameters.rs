@@ -1,5 +1,6 @@
 //! What the user sets, and what DCQCN computes with.
 
+use super::fading::Fading;
 use cc_core::math::{Decay, Divider};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Frac, Nanos, Port, Rate};
@@ -236,42 +237,8 @@ const fn switch(flag: u32, on: bool) -> u32 {
 pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
     Restarted { kept: u32, gain: u32, decay: Decay },
-    /// `gain` is g in 1/1024; `bands[i]` is where a tick takes i + 1 from alpha.
-    Sampled { gain: u32, bands: [Band; 8] },
-}
-
-/// The values of a ten-bit alpha from which one tick takes the same loss.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Band {
-    /// The largest value below the band, less the loss per tick, plus one; modulo 2^32.
-    below: u32,
-    /// 2^16 over the loss per tick, rounded up.
-    reciprocal: u32,
-}
-
-impl Band {
-    /// Its loss is at least one, and at most eight.
-    #[expect(
-        clippy::integer_division,
-        clippy::arithmetic_side_effects,
-        reason = "configuration; neither divisor is zero"
-    )]
-    const fn new(loss: u32, gain: u32) -> Self {
-        let gain = if gain == 0 { 1 } else { gain };
-        Self { below: (1024 * (loss - 1) / gain + 1).wrapping_sub(loss), reciprocal: 65_536u32.div_ceil(loss) }
-    }
-
-    /// The most that an alpha in the band loses by ticks of this loss.
-    #[inline(always)]
-    pub(super) const fn depth(&self, alpha: u32) -> u32 {
-        alpha.wrapping_sub(self.below)
-    }
-
-    /// Ticks until this alpha leaves the band, at least one. Exact for every ten-bit alpha.
-    #[inline(always)]
-    pub(super) const fn ticks_in(&self, alpha: u32) -> u32 {
-        self.depth(alpha).wrapping_mul(self.reciprocal) >> 16
-    }
+    /// Ten bits.
+    Sampled(Fading),
 }
 
 /// A length, and how often it fits into another.
@@ -346,17 +313,7 @@ impl Params {
         let gain = 1024u32.saturating_sub(settings.dce_tcp_g);
         let alpha_nanos = nanos(settings.dce_tcp_rtt);
         let (alpha, refresh_after) = if sampled {
-            let bands = [
-                Band::new(1, gain),
-                Band::new(2, gain),
-                Band::new(3, gain),
-                Band::new(4, gain),
-                Band::new(5, gain),
-                Band::new(6, gain),
-                Band::new(7, gain),
-                Band::new(8, gain),
-            ];
-            (Alpha::Sampled { gain, bands }, super::STALE)
+            (Alpha::Sampled(Fading::new(gain)), super::STALE)
         } else {
             let kept = settings.dce_tcp_g << 22;
             let Some(decay) = Decay::new(Frac::from_ratio(settings.dce_tcp_g, 1024)) else {
@@ -412,7 +369,7 @@ impl Params {
 
     #[inline]
     pub(super) const fn is_sampled(&self) -> bool {
-        matches!(self.alpha, Alpha::Sampled { .. })
+        matches!(self.alpha, Alpha::Sampled(_))
     }
 }
 

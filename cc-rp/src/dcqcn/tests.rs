@@ -234,8 +234,8 @@ fn a_notification_cuts_at_the_end_of_the_monitor_period() {
 #[test]
 fn g_is_the_retained_share() {
     let params = params(VENDOR);
-    let Alpha::Sampled { gain, bands } = &params.alpha else { panic!("vendor alpha is sampled") };
-    assert_eq!(fade(1023, *gain, bands, 1), 1018);
+    let Alpha::Sampled(fading) = &params.alpha else { panic!("vendor alpha is sampled") };
+    assert_eq!(fading.after(1023, 1), 1018);
     let mut flow = Flow::new(&params);
     for us in 0..100 {
         flow.on(us * US, PLAIN);
@@ -275,28 +275,6 @@ fn a_hundred_percent_bound_never_cuts() {
     let mut flow = Flow::new(&params);
     flow.on(0, PLAIN);
     assert_eq!(flow.on(4_001, Event::Wake).rate, PORT.line_rate);
-}
-
-#[test]
-fn bands_fade_exactly_as_single_ticks() {
-    for retained in 0..1024 {
-        let params = params(DcqcnSettings { dce_tcp_g: retained, ..VENDOR });
-        let Alpha::Sampled { gain, bands } = &params.alpha else { panic!("vendor alpha is sampled") };
-        let step = if retained % 17 == 0 || retained > 1015 { 1 } else { 31 };
-        for start in (0..1024).step_by(step) {
-            let mut alpha = start;
-            for ticks in 1..=60 {
-                alpha = alpha * retained / 1024;
-                if ticks < 4 || ticks % 19 == 0 || alpha == 0 {
-                    assert_eq!(fade(start, *gain, bands, ticks), alpha, "G {retained}, {start}, {ticks} ticks");
-                }
-            }
-            while alpha > 0 && alpha * retained / 1024 < alpha {
-                alpha = alpha * retained / 1024;
-            }
-            assert_eq!(fade(start, *gain, bands, 2_000_000), alpha, "G {retained}, {start}");
-        }
-    }
 }
 
 // Notifications with a body.
@@ -497,8 +475,8 @@ fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
 /// Another: to count ticks from the wake.
 fn moves_ticks(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
-    if let Alpha::Sampled { gain, bands } = &cx.params.alpha {
-        state.settle(cx.params, *gain, bands, cx.now.stamp());
+    if let Alpha::Sampled(fading) = &cx.params.alpha {
+        state.settle(cx.params, fading, cx.now.stamp());
         state.alpha_at = cx.now.stamp();
     }
 }
@@ -620,7 +598,7 @@ impl<'a> Reference<'a> {
             self.notified_alpha = false;
         }
         match &p.alpha {
-            Alpha::Sampled { .. } => {
+            Alpha::Sampled(_) => {
                 self.notified_cut = true;
                 self.notified_alpha |= !first || p.has(FIRST_COUNTS);
             }
@@ -641,7 +619,8 @@ impl<'a> Reference<'a> {
     }
 
     fn tick(&mut self) {
-        let Alpha::Sampled { gain, .. } = &self.params.alpha else { return };
+        let Alpha::Sampled(fading) = &self.params.alpha else { return };
+        let gain = fading.gain();
         self.alpha_tick += u64::from(self.params.alpha_period.length);
         self.alpha = self.alpha * (1024 - gain) / 1024;
         if std::mem::take(&mut self.notified_alpha) {
