@@ -5,7 +5,7 @@ use crate::board::Pace;
 use crate::capture::Reader;
 use crate::replay::report::{KindCycles, Report};
 use crate::replay::settings::Request;
-use crate::replay::{OnCore, Options, Summary, replay};
+use crate::replay::{Images, OnCore, Options, Summary, replay};
 use crate::storm::Storm;
 use crate::{firmware, pairs};
 use anyhow::{Context, Result};
@@ -45,12 +45,17 @@ pub struct Run {
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
     let Plan { algorithm, presets, signals } = pairs::with(algorithm, Planner)?;
-    let image = firmware::build(algorithm)?;
+    let image = firmware::build(algorithm, firmware::Kind::Inlining)?;
+    let calling = firmware::build(algorithm, firmware::Kind::Calling)?;
     let play = |preset: &'static str, trace: &'static str, seed: u64| {
         let options = Options {
             algorithm: algorithm.to_owned(),
             request: Request { preset: Some(preset.to_owned()), ..Request::default() },
-            core: Some(OnCore { name: "ibex".to_owned(), pace: Pace::Lockstep, firmware: Some(image.clone()) }),
+            core: Some(OnCore {
+                name: "ibex".to_owned(),
+                pace: Pace::Lockstep,
+                firmware: Some(Images { image: image.clone(), calling: Some(calling.clone()) }),
+            }),
             ..Options::default()
         };
         let report = match trace {

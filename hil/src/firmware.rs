@@ -16,11 +16,27 @@ const TARGET: &str = "riscv32imc-unknown-none-elf";
 /// # Errors
 /// There is none for the algorithm, it cannot be built or read, or the file is no image.
 pub fn image(given: Option<&Path>, algorithm: &str) -> Result<Image> {
-    let path = match given {
-        Some(path) => path.to_owned(),
-        None => build(algorithm)?,
-    };
-    let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    match given {
+        Some(path) => read(path),
+        None => read(&build(algorithm, Kind::Inlining)?),
+    }
+}
+
+/// What becomes of the machine's `on` in an image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It is part of whatever handles an event. This is the image that would ship, by which all else is measured.
+    Inlining,
+    /// It is a function that is called, by which it is measured itself.
+    Calling,
+}
+
+/// The image in a file.
+///
+/// # Errors
+/// The file cannot be read, or is no image.
+pub fn read(path: &Path) -> Result<Image> {
+    let file = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     Image::parse(&file).with_context(|| path.display().to_string())
 }
 
@@ -48,7 +64,7 @@ fn source(root: &Path, algorithm: &str) -> PathBuf {
 ///
 /// # Errors
 /// There is none for the algorithm, or it cannot be built.
-pub fn build(algorithm: &str) -> Result<PathBuf> {
+pub fn build(algorithm: &str, kind: Kind) -> Result<PathBuf> {
     let root = root();
     ensure!(
         root.join("targets/rv32/Cargo.toml").is_file(),
@@ -61,14 +77,18 @@ pub fn build(algorithm: &str) -> Result<PathBuf> {
         source(Path::new(""), algorithm).display()
     );
     add_target(root, TARGET)?;
-    // In a folder of its own, so that it does not wait for a build that waits for it.
+    // In folders of their own, so that the build does not wait for one that waits for it.
+    let (folder, features) = match kind {
+        Kind::Inlining => ("firmware", ""),
+        Kind::Calling => ("firmware-calling", "calling"),
+    };
     let directory = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
-    let directory = directory.join("firmware");
+    let directory = directory.join(folder);
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let build = Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--quiet", "--package", "rv32", "--bin", algorithm, "--profile", "firmware"])
-        .args(["--target", TARGET, "--target-dir"])
+        .args(["build", "--quiet", "--package", "rv32", "--bin", algorithm, "--features", features])
+        .args(["--profile", "firmware", "--target", TARGET, "--target-dir"])
         .arg(&directory)
         .output()
         .context("cannot run cargo to build the firmware: give it with --firmware ELF")?;

@@ -12,7 +12,8 @@ pub const KINDS: [&str; 8] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Span {
-    /// The machine's `on`, from call to return.
+    /// The machine's `on`, from call to return, where the image calls it; not of flows that the engine visits after that
+    /// of the event.
     On,
     /// From the engine's first instruction to the last pacer store, or to the return where the decision is unchanged.
     Step,
@@ -90,7 +91,7 @@ impl Probes {
                 core.unwatch(pc);
             }
         }
-        if let Some(&place) = self.entries.get(&pc) {
+        if let Some(&place) = self.entries.get(&pc).filter(|&&place| self.counts(place)) {
             let returns_to = core.register(1);
             let kind = if let Place::Engine(kind) = place { Some(kind) } else { None };
             for open in &mut self.open {
@@ -100,6 +101,11 @@ impl Probes {
             self.open.push(Open { place, entered: cycle, returns_to, paced: None, kind });
             core.watch(returns_to);
         }
+    }
+
+    /// Whether a call begins a span: that of a machine does not within another machine, and not after the pacer was told.
+    fn counts(&self, place: Place) -> bool {
+        place != Place::Machine || self.open.last().is_none_or(|open| open.place != place && open.paced.is_none())
     }
 
     fn close(&mut self, open: Open, cycle: u64) {

@@ -206,7 +206,7 @@ fn an_alpha_without_its_top_bit_is_seen_at_the_next_cnp() {
     let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 1, strict: true };
     let make = |_| {
         let native = native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?;
-        Ok(Disturbed { nic: Lockstep::new(native, board(&image, &Boot::of(&chosen), Pace::Lockstep)?), cnps: 0 })
+        Ok(Disturbed { nic: Lockstep::new(native, board(&image, &Boot::of(&chosen), Pace::Lockstep)?, None), cnps: 0 })
     };
     let mut player = Player::new(choice, chosen.port.line_rate, make);
     let mut capture = Reader::open(&synth(folder.path())).unwrap();

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use hil::board;
 use hil::capture::Reader;
 use hil::replay::settings::Request;
-use hil::replay::{OnCore, Options, Report, replay};
+use hil::replay::{Images, OnCore, Options, Report, replay};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 Pace::Lockstep => board::Pace::Lockstep,
                 Pace::Real => board::Pace::Real { hz: args.clock },
             },
-            firmware: args.firmware.clone(),
+            firmware: args.firmware.clone().map(|image| Images { image, calling: None }),
         }),
     };
     let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {

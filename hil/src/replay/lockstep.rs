@@ -4,24 +4,29 @@ use super::device::{Acts, Arrival, Counters, Device, Difference};
 use super::native::Native;
 use crate::board::{Act, Board};
 use crate::core::Core;
+use crate::probe::Span;
 use anyhow::Result;
 use cc_core::table::Handle;
 use nic::descriptor::Descriptor;
 use nic::{EventKind, NO_FLOW};
+use std::iter;
 
 /// A NIC that runs twice: natively and on a core.
 pub struct Lockstep<C> {
     native: Box<dyn Native>,
     board: Board<C>,
+    /// With an image in which the machine's `on` is called.
+    calling: Option<Board<C>>,
     events: u64,
     difference: Option<Difference>,
     identical: bool,
 }
 
 impl<C: Core> Lockstep<C> {
-    /// Both at the start: a NIC that has done nothing, and a board whose image waits for its first event.
-    pub fn new(native: Box<dyn Native>, board: Board<C>) -> Self {
-        Self { native, board, events: 0, difference: None, identical: true }
+    /// All at the start: a NIC that has done nothing, a board whose image waits for its first event, and perhaps another
+    /// one, whose image calls the machine's `on`, to be compared as well and to measure `on`.
+    pub fn new(native: Box<dyn Native>, board: Board<C>, calling: Option<Board<C>>) -> Self {
+        Self { native, board, calling, events: 0, difference: None, identical: true }
     }
 
     /// The board.
@@ -34,6 +39,14 @@ impl<C: Core> Lockstep<C> {
         &mut self.board
     }
 
+    /// Cycles by kind and span.
+    pub fn cycles(&self) -> impl Iterator<Item = (&(&'static str, Span), &Vec<u32>)> {
+        let calling = self.calling.as_ref();
+        let cycles = self.board.cycles().iter().filter(move |((_, span), _)| calling.is_none() || *span != Span::On);
+        let on = calling.into_iter().flat_map(|board| board.cycles()).filter(|((_, span), _)| *span == Span::On);
+        cycles.chain(on)
+    }
+
     /// Events compared.
     pub fn events(&self) -> u64 {
         self.events
@@ -44,15 +57,25 @@ impl<C: Core> Lockstep<C> {
         self.identical
     }
 
-    fn compare(&mut self, now: u64, ours: &[(u64, Act)], theirs: &[(u64, Act)]) {
+    /// Lets every board do what the library did, and compares.
+    fn compare(
+        &mut self,
+        now: u64,
+        ours: &[(u64, Act)],
+        mut work: impl FnMut(&mut Board<C>) -> Result<Vec<(u64, Act)>>,
+    ) -> Result<()> {
         self.events += 1;
-        let wakes = (self.native.next_wake(), self.board.next_wake());
-        if let Some(difference) = first_difference(self.events, now, ours, theirs, Some(wakes))
-            && self.identical
-        {
-            self.identical = false;
-            self.difference = Some(difference);
+        for board in iter::once(&mut self.board).chain(&mut self.calling) {
+            let theirs = work(board)?;
+            let wakes = (self.native.next_wake(), board.next_wake());
+            if let Some(difference) = first_difference(self.events, now, ours, &theirs, Some(wakes))
+                && self.identical
+            {
+                self.identical = false;
+                self.difference = Some(difference);
+            }
         }
+        Ok(())
     }
 }
 
@@ -64,17 +87,14 @@ impl<C: Core> Device for Lockstep<C> {
     fn wake(&mut self, acts: &mut Acts) -> Result<()> {
         let (now, before) = (self.native.next_wake(), acts.len());
         self.native.wake(acts)?;
-        let theirs = self.board.wake()?;
-        self.compare(now, acts.get(before..).unwrap_or_default(), &theirs);
-        Ok(())
+        self.compare(now, acts.get(before..).unwrap_or_default(), Board::wake)
     }
 
     fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
         let before = acts.len();
         self.native.deliver(descriptor, arrival, acts)?;
-        let theirs = self.board.deliver(descriptor, arrival.map_or(&[], |arrival| arrival.bytes))?;
-        self.compare(descriptor.now(), acts.get(before..).unwrap_or_default(), &theirs);
-        Ok(())
+        let bytes: &[u8] = arrival.map_or(&[], |arrival| arrival.bytes);
+        self.compare(descriptor.now(), acts.get(before..).unwrap_or_default(), |board| board.deliver(descriptor, bytes))
     }
 
     fn difference(&mut self) -> Option<Difference> {

@@ -76,8 +76,18 @@ pub struct OnCore {
     pub name: String,
     /// How its clock goes.
     pub pace: Pace,
-    /// The image; built from this tree if not given.
-    pub firmware: Option<PathBuf>,
+    /// The images; built from this tree if not given.
+    pub firmware: Option<Images>,
+}
+
+/// Files of images of one algorithm.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// The one to be replayed.
+    pub image: PathBuf,
+    /// One that calls the machine's `on`, which in lockstep is played to beside the other and compared as well, and which
+    /// tells how long `on` takes; `None` to go without.
+    pub calling: Option<PathBuf>,
 }
 
 /// The cores that there are, and what they are.
@@ -134,12 +144,24 @@ fn run<R: Read>(
         .into_iter()
         .find(|&name| name == on_core.name)
         .with_context(|| format!("unknown core {}: {}", on_core.name, expected(&on_core.name, names.into_iter())))?;
-    let image = firmware::image(on_core.firmware.as_deref(), algorithm)?;
+    let lockstep = on_core.pace == Pace::Lockstep;
+    let (image, calling) = match &on_core.firmware {
+        Some(Images { image, calling }) => (image.clone(), calling.clone()),
+        None => {
+            let calling = lockstep.then(|| firmware::build(algorithm, firmware::Kind::Calling)).transpose()?;
+            (firmware::build(algorithm, firmware::Kind::Inlining)?, calling)
+        }
+    };
+    let image = firmware::read(&image)?;
+    let calling = calling.as_deref().map(firmware::read).transpose()?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
-    let board = || board(&image, boot, on_core.pace);
+    let board = |image| board(image, boot, on_core.pace);
     match on_core.pace {
         Pace::Lockstep => {
-            let make = |_| Ok(Lockstep::new(make()?, board()?));
+            let make = |_| {
+                let calling = calling.as_ref().map(board).transpose()?;
+                Ok(Lockstep::new(make()?, board(&image)?, calling))
+            };
             let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             let core = report::Core {
                 name,
@@ -148,7 +170,7 @@ fn run<R: Read>(
                 identical: nics.iter().all(Lockstep::is_identical) && nics.iter().any(|nic| nic.events() > 0),
                 events: nics.iter().map(Lockstep::events).sum(),
                 difference: report::difference(&outcome),
-                cycles: report::cycles(nics.iter().map(|nic| nic.board().cycles())),
+                cycles: report::cycles(nics.iter().flat_map(Lockstep::cycles)),
                 ring_overflows: 0,
                 cnps_coalesced: 0,
             };
@@ -156,7 +178,7 @@ fn run<R: Read>(
             Ok((outcome, Some(core), size))
         }
         Pace::Real { hz } => {
-            let make = |_| Ok(Paced::new(make()?, make()?, board()?));
+            let make = |_| Ok(Paced::new(make()?, make()?, board(&image)?));
             let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             let core = report::Core {
                 name,
@@ -165,7 +187,7 @@ fn run<R: Read>(
                 identical: nics.iter().all(Paced::is_identical) && nics.iter().any(|nic| nic.events() > 0),
                 events: nics.iter().map(Paced::events).sum(),
                 difference: report::difference(&outcome),
-                cycles: report::cycles(nics.iter().map(|nic| nic.board().cycles())),
+                cycles: report::cycles(nics.iter().flat_map(|nic| nic.board().cycles())),
                 ring_overflows: nics.iter().map(Paced::overflows).sum(),
                 cnps_coalesced: nics.iter().map(Paced::coalesced).sum(),
             };

@@ -6,7 +6,7 @@ use super::distribution::{Distribution, Summary};
 use super::flows::{Address, Flow};
 use super::player::Outcome;
 use super::settings::Shown;
-use crate::probe::{Cycles, Span};
+use crate::probe::Span;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -335,7 +335,8 @@ pub struct KindCycles {
     /// From the engine's first instruction to the last pacer store, or to the return where nothing changed.
     #[serde(flatten)]
     pub step: Option<Summary>,
-    /// The machine alone, from call to return.
+    /// The machine alone, from the call of `on` to its return, in an image that calls it for this purpose. The other spans
+    /// are those of an image that inlines it, and so may be shorter. `null` without such an image, and in real time.
     pub on: Option<Summary>,
     /// The engine, from first instruction to return.
     pub step_total: Option<Summary>,
@@ -512,10 +513,12 @@ pub fn difference(outcome: &Outcome) -> Option<Difference> {
     })
 }
 
-/// Cycles per event by kind, from the samples of several cores.
-pub fn cycles<'a>(cores: impl Iterator<Item = &'a Cycles>) -> BTreeMap<&'static str, KindCycles> {
+/// Cycles per event by kind, from the samples by kind and span of several cores.
+pub fn cycles<'a>(
+    all: impl Iterator<Item = (&'a (&'static str, Span), &'a Vec<u32>)>,
+) -> BTreeMap<&'static str, KindCycles> {
     let mut samples: BTreeMap<(&'static str, Span), Vec<u32>> = BTreeMap::new();
-    for (&key, more) in cores.flatten() {
+    for (&key, more) in all {
         samples.entry(key).or_default().extend(more);
     }
     let mut table = BTreeMap::new();
@@ -702,7 +705,7 @@ impl Core {
         if !self.cycles.is_empty() {
             writeln!(f, "  cycles     span        min  median     p99     max")?;
             if self.cycles.values().all(|spans| spans.on.is_none()) {
-                writeln!(f, "  (the machine's `on` is part of step: this image has it inlined)")?;
+                writeln!(f, "  (the machine's `on` is part of step: the image has it inlined)")?;
             }
         }
         for (kind, spans) in &self.cycles {

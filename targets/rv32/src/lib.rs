@@ -9,6 +9,8 @@
 
 #[expect(unsafe_code, reason = "registers, rings and interrupts")]
 mod board;
+#[cfg(feature = "calling")]
+mod calling;
 
 use board::{BUSY, Owned, RxRing, TIMER, TxRing, store};
 use cc_core::params::{ParamError, Settings};
@@ -21,11 +23,18 @@ use embedded_hal::digital::OutputPin;
 use nic::layout::register;
 use nic::{EventKind, FullNic, Hardware, PEER_SETS, PEER_WAYS, QPS};
 
+/// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
+#[cfg(not(feature = "calling"))]
+pub type Machine<A> = A;
+/// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
+#[cfg(feature = "calling")]
+pub type Machine<A> = calling::Calling<A>;
+
 /// Makes a file of `src/bin`, which is named after its reaction point, the firmware image of these two machines.
 #[macro_export]
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
-        static IMAGE: $crate::Image<$reaction_point, $notification_point> = $crate::Image::new();
+        static IMAGE: $crate::Image<$crate::Machine<$reaction_point>, $notification_point> = $crate::Image::new();
 
         const _: () = $crate::Image::<$reaction_point, $notification_point>::assert_named(env!("CARGO_BIN_NAME"));
 
