@@ -63,8 +63,11 @@ impl Step {
             Self::Lint => {
                 hil::firmware::add_target(Path::new("."), TARGETS[0])?;
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
-                let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0]];
-                cargo(&[image.as_slice(), &["--", "-D", "warnings"]].concat(), &[])
+                for features in ["", "calling"] {
+                    let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0], "--features"];
+                    cargo(&[image.as_slice(), &[features, "--", "-D", "warnings"]].concat(), &[])?;
+                }
+                Ok(())
             }
             Self::Build => {
                 for target in TARGETS {
