@@ -429,7 +429,8 @@ mod tests {
         flows.get_mut(old).unwrap().slot = Slot::Open { handle: 77, window: 0 };
         connect(&mut flows, 2, 0x11, 0x23);
         let new = send(&mut flows, 0x23, 0, 0);
-        assert_eq!(orders(&mut flows), [Order::Close { flow: old, handle: 77 }]);
+        let told = [Order::Disconnect { at: A, qpn: 0x11 }, Order::Close { flow: old, handle: 77 }];
+        assert_eq!(orders(&mut flows), told);
         assert_eq!((flows.all()[old].local, flows.all()[new].local), (None, Some(0x11)));
     }
 
