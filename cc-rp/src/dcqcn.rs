@@ -12,7 +12,7 @@
 //!
 //! `alpha` has two behaviours, chosen by `alpha_update`:
 //! - `restarted`, the paper's: a notification cuts at once, and restarts the period after which `alpha`
-//!   fades. `alpha` is a [`Frac`](cc_core::Frac), kept with the time it was last raised; (10) is applied to it
+//!   fades. `alpha` is a [`Frac`], kept with the time it was last raised; (10) is applied to it
 //!   when somebody reads it, never earlier, because truncated products do not compose.
 //! - `sampled`, the firmware's: `alpha` changes on ticks of `dce_tcp_rtt`, cuts happen on ticks of
 //!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is a ten-bit

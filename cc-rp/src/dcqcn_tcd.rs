@@ -5,7 +5,7 @@
 //! that met congestion from those that merely stood behind a pause, whose ports are undetermined; a CNP of kind
 //! [`Undetermined`](CnpKind::Undetermined) says that the receiver saw marks of the latter sort only.
 //!
-//! - A CNP for congestion is [`dcqcn`](crate::dcqcn)'s, to the letter; so is everything else that is not said here.
+//! - A CNP for congestion is [`dcqcn`]'s, to the letter; so is everything else that is not said here.
 //! - An undetermined one cuts nothing and ends the climb: R_T comes down to R_C, the stages go back to zero, rate timer,
 //!   byte counter and alpha's period begin anew.
 //!

@@ -1,7 +1,7 @@
 //! What in-band telemetry says of a path between two acknowledgements: the ground of HPCC and PowerTCP.
 //!
 //! A record by itself says little; two of the same port tell how busy its link was in between. A flow remembers the last
-//! record of each hop, 12 bytes, and [`Hops::compare`] measures the next against it.
+//! record of each hop, 12 bytes, and `Hops::compare` measures the next against it.
 //!
 //! What no conclusion is drawn from:
 //! - the first telemetry of a flow, of another path, of another number of hops, or after a silence of four base round
