@@ -1,14 +1,18 @@
-//! What the events of every algorithm cost on Ibex small: firmware beside library, over the project's sample and over
-//! storms.
+//! What the events of every algorithm cost on Ibex small: firmware beside library, over a sample of the simulated fabric
+//! and over storms.
 
 use crate::board::Pace;
-use crate::capture::Reader;
+use crate::capture::{Reader, Writer};
+use crate::fabric::incast::Incast;
+use crate::fabric::marking::stress;
 use crate::replay::report::{KindCycles, Report};
-use crate::replay::settings::Request;
+use crate::replay::settings::{self, Request};
 use crate::replay::{Images, OnCore, Options, Summary, replay};
 use crate::storm::Storm;
 use crate::{firmware, pairs};
 use anyhow::{Context, Result};
+use cc_cp::CongestionPoint;
+use cc_cp::red::Red;
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use serde::Serialize;
@@ -19,9 +23,25 @@ use std::path::{Path, PathBuf};
 /// Frames of a storm.
 const STORM: u32 = 3_000;
 
-/// The most that `step` may take over all presets and traces, by algorithm and kind of event. DCQCN's budgets, which
-/// depend on the preset and on what is overdue, stand in `tests/tests/budgets.rs`.
-pub const BUDGETS: &[(&str, &str, u64)] = &[];
+/// What `step` is meant to take at most over all presets and traces, by algorithm and kind of event. DCQCN's budgets,
+/// which depend on the preset and on what is overdue, stand in `tests/tests/budgets.rs`.
+pub const BUDGETS: &[(&str, &str, u64)] = &[
+    ("dcqcn_plus", "cnp", 300),
+    ("dcqcn_tcd", "cnp", 300),
+    ("timely", "ack", 300),
+    ("timely_tcd", "ack", 300),
+    ("swift", "ack", 300),
+    ("theta_powertcp", "ack", 300),
+    ("acc", "ack", 300),
+    ("rcc", "ack", 300),
+    ("rcc_sender", "ack", 300),
+    ("hpcc", "ack", 1_250),
+    ("powertcp", "ack", 1_250),
+    ("rcc", "data", 250),
+];
+
+/// Settings that bring a storm into states which take far more traffic than it has with any preset.
+const QUICK: &[(&str, &str)] = &[("dcqcn", "rpg_byte_reset=32"), ("dcqcn_tcd", "rpg_byte_reset=32")];
 
 /// One trace played with one preset of an algorithm.
 #[derive(Clone, Debug, Serialize)]
@@ -30,7 +50,8 @@ pub struct Run {
     pub algorithm: &'static str,
     /// The preset of its reaction point.
     pub preset: &'static str,
-    /// The trace: `sample`, or `storm`.
+    /// The trace: `sample`, what the fabric makes of this very algorithm; `storm`; or `quick`, a storm with settings that
+    /// bring it into rarer states.
     pub trace: &'static str,
     /// Cycles per event by kind.
     pub cycles: BTreeMap<&'static str, KindCycles>,
@@ -39,18 +60,20 @@ pub struct Run {
     pub report: Report,
 }
 
-/// Plays the sample with the algorithm's first preset and a storm with each, on Ibex and beside the library.
+/// Plays the algorithm's sample with its first preset and a storm with each, on Ibex and beside the library.
 ///
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
-    let Plan { algorithm, presets, signals } = pairs::with(algorithm, Planner)?;
+    let Plan { algorithm, presets, signals, sample } = pairs::with(algorithm, Planner)??;
     let image = firmware::build(algorithm, firmware::Kind::Inlining)?;
     let calling = firmware::build(algorithm, firmware::Kind::Calling)?;
-    let play = |preset: &'static str, trace: &'static str, seed: u64| {
+    let play = |preset: &'static str, trace: &'static str, seed: u64| -> Result<Run> {
+        let quick = QUICK.iter().filter(|(name, _)| *name == algorithm && trace == "quick");
+        let sets = quick.map(|(_, set)| (*set).to_owned()).collect();
         let options = Options {
             algorithm: algorithm.to_owned(),
-            request: Request { preset: Some(preset.to_owned()), ..Request::default() },
+            request: Request { preset: Some(preset.to_owned()), sets, ..Request::default() },
             core: Some(OnCore {
                 name: "ibex".to_owned(),
                 pace: Pace::Lockstep,
@@ -58,27 +81,25 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
             }),
             ..Options::default()
         };
-        let report = match trace {
-            SAMPLE => replay(&options, &mut Reader::open(&sample())?, |_| {}),
-            _ => {
-                let capture = Storm { seed, frames: STORM, signals }.capture();
-                replay(&options, &mut Reader::new(&capture[..], trace)?, |_| {})
-            }
-        };
-        let report = report.with_context(|| format!("{algorithm}, preset {preset}, {trace} {seed}"))?;
+        let storm = || Storm { seed, frames: STORM, signals }.capture();
+        let capture = if trace == SAMPLE { sample.clone() } else { storm() };
+        let report = replay(&options, &mut Reader::new(&capture[..], trace)?, |_| {})
+            .with_context(|| format!("{algorithm}, preset {preset}, {trace} {seed}"))?;
         let cycles = report.core.as_ref().map(|core| core.cycles.clone()).unwrap_or_default();
         Ok(Run { algorithm, preset, trace, cycles, report })
     };
-    let first = presets.first().map(|&preset| play(preset, SAMPLE, 0));
-    first.into_iter().chain((1..).zip(presets).map(|(seed, preset)| play(preset, "storm", seed))).collect()
+    let first = presets.first().context("an algorithm has a preset")?;
+    let mut runs = vec![play(first, SAMPLE, 0)?];
+    for (seed, preset) in (1..).zip(&presets) {
+        runs.push(play(preset, "storm", seed)?);
+    }
+    if QUICK.iter().any(|(name, _)| *name == algorithm) {
+        runs.push(play(first, "quick", 0)?);
+    }
+    Ok(runs)
 }
 
 const SAMPLE: &str = "sample";
-
-/// The sample that the project carries; `hil synth tests/data/incast.pcapng --duration 800` makes it.
-fn sample() -> PathBuf {
-    root().join("tests/data/incast.pcapng")
-}
 
 /// Where the cycles of every algorithm are kept, for a test to compare.
 pub fn golden() -> PathBuf {
@@ -94,16 +115,24 @@ struct Plan {
     algorithm: &'static str,
     presets: Vec<&'static str>,
     signals: Signals,
+    sample: Vec<u8>,
 }
 
 struct Planner;
 
 impl pairs::Visitor for Planner {
-    type Output = Plan;
+    type Output = Result<Plan>;
 
-    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Plan {
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
-        Plan { algorithm: A::NAME, presets, signals: A::SIGNALS }
+        let mut writer = Writer::new(Vec::new(), &["receiver"])?;
+        let (rp, np) = settings::presets::<A, N>(None)?;
+        let (pauses, marks) = stress(A::SIGNALS, Red::PRESETS[0].values);
+        let scenario = Incast { pauses, ..Incast::SAMPLE };
+        scenario.run::<A, N>(&rp.values, &np.values, &marks, &mut |time, frame| {
+            Ok(writer.write(0, time, frame, frame.len() as u32)?)
+        })?;
+        Ok(Plan { algorithm: A::NAME, presets, signals: A::SIGNALS, sample: writer.into_sink()? })
     }
 }
 

@@ -9,7 +9,9 @@ use crate::capture::Writer;
 use crate::crc::HostCrc;
 use crate::random::SplitMix;
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
-use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Shims, Syndrome, Tags, cm, opcode};
+use cc_core::wire::{
+    Addresses, Aeth, Bth, CnpMarking, Deth, Extensions, Frame, Mac, Pfc, Shims, Syndrome, Tags, cm, opcode,
+};
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 use cc_rp::Signals;
 use std::collections::VecDeque;
@@ -175,7 +177,8 @@ impl Making {
         let (cnps, acks) = if self.has(Signals::CNP) { (24, 16) } else { (2, 38) };
         match self.below(100) {
             0..50 => self.data(flow),
-            50..52 => self.damaged(flow),
+            50 => self.damaged(flow),
+            51 => self.datagram(flow),
             52..56 => self.pause(),
             56 => self.nak(flow),
             57 if self.once_in(4) => {
@@ -353,6 +356,15 @@ impl Making {
         let (at, bit) = (12 + self.below(90) as usize, self.below(8));
         self.buffer[at] ^= 1 << bit;
         self.write(length, length);
+    }
+
+    /// A datagram from a queue pair of its own.
+    fn datagram(&mut self, flow: usize) {
+        let bth = Bth { opcode: opcode::UD_SEND_ONLY, dest_qp: Qpn::new(0xc0), ..self.flows[flow].to_receiver() };
+        let deth = Deth { queue_key: 0, source_qp: Qpn::new(0xd0 + flow as u32) };
+        let extensions = Extensions { deth, ..Extensions::default() };
+        let ecn = self.ecn();
+        self.emit(&Frame { bth, extensions, payload: &[0; 64], ..between(flow, true, ecn) });
     }
 
     /// A PFC frame from some host's switch port, or from one that nobody knows.

@@ -1,5 +1,5 @@
 //! Every algorithm's image on the core model: equal to the library, whatever arrives under whatever preset; every row of
-//! the machine's table is met; the cycles are those written down, and within their budgets.
+//! the machine's table is met; the cycles are those written down.
 
 use hil::cycles::{self, Run};
 use hil::firmware;
@@ -28,7 +28,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn cycles_are_those_written_down_and_within_budget() {
+            fn cycles_are_those_written_down() {
                 super::assert_cycles(stringify!($module), runs());
             }
         })+
@@ -64,7 +64,4 @@ fn assert_cycles(algorithm: &str, runs: &[Run]) {
     let differs = found.iter().zip(&golden).find(|(found, golden)| found != golden);
     assert_eq!(differs, None, "found and written down: hil cycles --write, if that is meant");
     assert_eq!(found.len(), golden.len(), "lines written down: hil cycles --write, if that is meant");
-    let over: Vec<_> =
-        runs.iter().flat_map(|run| run.over_budget().map(move |over| (run.preset, run.trace, over))).collect();
-    assert!(over.is_empty(), "preset, trace, kind, worst step and its budget: {over:?}");
 }

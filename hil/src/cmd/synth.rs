@@ -4,12 +4,11 @@ use anyhow::{Context, Result, ensure};
 use cc_core::Nanos;
 use cc_cp::CongestionPoint;
 use cc_cp::red::Red;
-use cc_cp::tcd::Tcd;
 use cc_np::NotificationPoint;
-use cc_rp::{ReactionPoint, Signals};
+use cc_rp::ReactionPoint;
 use hil::capture::Writer;
 use hil::fabric::incast::{Incast, Pauses};
-use hil::fabric::marking::Marks;
+use hil::fabric::marking::{Marks, stress};
 use hil::pairs;
 use hil::replay::settings::{preset, presets};
 use std::path::PathBuf;
@@ -65,13 +64,9 @@ impl pairs::Visitor for Scenario<'_> {
     type Output = Result<()>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Result<()> {
-        if A::SIGNALS.contains(Signals::UNDETERMINED) {
-            let pauses = Pauses { every: Nanos::new(150_000), length: Nanos::new(30_000) };
-            write::<A, N>(self.args, Some(pauses), &Marks::Tcd(Tcd::PRESETS[0].values))
-        } else {
-            let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?;
-            write::<A, N>(self.args, None, &Marks::Red(red.values))
-        }
+        let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?;
+        let (pauses, marks) = stress(A::SIGNALS, red.values);
+        write::<A, N>(self.args, pauses, &marks)
     }
 }
 

@@ -96,6 +96,18 @@ struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
 }
 
 impl Incast {
+    /// Eight senders into one 100 Gb/s port for 800 us, as in the sample that the project carries.
+    pub const SAMPLE: Self = Self {
+        senders: 8,
+        gbps: 100,
+        delay: Nanos::new(1_000),
+        payload: 1_024,
+        message: 16,
+        duration: Nanos::new(800_000),
+        pauses: None,
+        seed: 1,
+    };
+
     /// Runs the scenario. The tap is given each frame to and from the receiver with its time in nanoseconds: frames that
     /// arrive when their last bit does, frames that leave when the receiver's engines decide to send them, so that a CNP
     /// follows in the same nanosecond the frame that caused it.

@@ -1,11 +1,13 @@
 //! What the fabric's switches do to the data that leaves them.
 
-use cc_core::Port;
+use super::incast::Pauses;
 use cc_core::params::ParamError;
+use cc_core::{Nanos, Port};
 use cc_cp::int::IntPush;
 use cc_cp::red::{Red, RedSettings};
 use cc_cp::tcd::{Tcd, TcdSettings};
 use cc_cp::{Chain, CongestionPoint, Cx, Event, Stage, Verdict};
+use cc_rp::Signals;
 
 /// The stages of a port's data queue: marks of one kind or the other, and telemetry.
 pub(super) type Stages = Chain<Marking, IntPush>;
@@ -27,6 +29,17 @@ impl Marks {
             Self::Tcd(settings) => Params::Tcd(Tcd::check(settings, port)?),
         };
         Ok((marking, IntPush::check(&IntPush::PRESETS[0].values, port)?))
+    }
+}
+
+/// What brings out the signals that an algorithm lives on: how the switches mark, by RED with these settings unless it is
+/// TCD's marks that are wanted, and then pauses of the receiver's port as well.
+pub fn stress(signals: Signals, red: RedSettings) -> (Option<Pauses>, Marks) {
+    if signals.contains(Signals::UNDETERMINED) {
+        let pauses = Pauses { every: Nanos::new(150_000), length: Nanos::new(30_000) };
+        (Some(pauses), Marks::Tcd(Tcd::PRESETS[0].values))
+    } else {
+        (None, Marks::Red(red))
     }
 }
 
