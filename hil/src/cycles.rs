@@ -41,7 +41,8 @@ pub const BUDGETS: &[(&str, &str, u64)] = &[
 ];
 
 /// Settings that bring a storm into states which take far more traffic than it has with any preset.
-const QUICK: &[(&str, &str)] = &[("dcqcn", "rpg_byte_reset=32"), ("dcqcn_tcd", "rpg_byte_reset=32")];
+const QUICK: &[(&str, &str)] =
+    &[("dcqcn", "rpg_byte_reset=32"), ("dcqcn_tcd", "rpg_byte_reset=32"), ("dcqcn_tcd", "rpg_threshold=1")];
 
 /// One trace played with one preset of an algorithm.
 #[derive(Clone, Debug, Serialize)]
