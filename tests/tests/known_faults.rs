@@ -4,6 +4,7 @@
 //!
 //! Beside the code:
 //! - A1, A4, A6, A10, D4: cc-rp/tests/dcqcn.rs; A4, D4 of DCQCN+ in cc-rp/src/dcqcn_plus/tests.rs
+//! - A3: cc-cp/src/red.rs; A19 (a TOS byte is refused as DSCP): cc-np/src/dcqcn.rs
 //! - A8: cc-np/src/dcqcn.rs, cc-np/src/dcqcn_plus/tests.rs, cc-np/src/engine/tests.rs
 //! - A14, A16, F5 of the receiver: cc-np/src/engine/tests.rs
 //! - B1: cc-rp/src/hops.rs; B2, B5, B8, B14, F2: cc-rp/src/hpcc/tests.rs
@@ -11,12 +12,13 @@
 //! - B11, B12, B19, C8, C10, C14: cc-rp/src/powertcp/tests.rs
 //! - C1, D1: cc-rp/src/engine/tests.rs; C2, C6, C12, C17: cc-rp/src/timely/tests.rs
 //! - C22, F1: cc-rp/src/swift/tests.rs
+//! - F12: cc-core/src/table/{slot,ring,peer}.rs and fuzz/src/tables.rs, against maps of the standard library
 //!
 //! Cannot apply:
 //! - C23: no traffic matrix is read.
 //! - D2: no probes are sent, so none backs off; round trips come from acknowledgements.
 //!
-//! Still to be written: A3, A19, A21, A23, A24, B18 (needs the simulator), C18, C26, C27, D7, D8, F12.
+//! Still to be written: A21, A23, A24, B18 (needs the simulator), C18, C26, C27, D7, D8.
 
 use cc_core::table::SlotTable;
 use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Qpn, Rate};
