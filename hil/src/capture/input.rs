@@ -24,6 +24,11 @@ impl<R: Read> Input<R> {
         Self { source, name: name.to_owned(), buffer: vec![0; BUFFER], unread: 0..0, offset: 0 }
     }
 
+    /// What stands for the file in errors.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Place of the next byte to take, in the file.
     pub(super) fn position(&self) -> u64 {
         self.offset + self.unread.start as u64

@@ -178,6 +178,11 @@ impl<R: Read> Reader<R> {
         self.input.position()
     }
 
+    /// What stands for the file in errors.
+    pub fn name(&self) -> &str {
+        self.input.name()
+    }
+
     /// Size of the file in bytes, if it is a file of a known size.
     pub fn size(&self) -> Option<u64> {
         self.size

@@ -1,7 +1,7 @@
 //! `hil replay`: a capture played to every NIC that it shows.
 
 use super::Format;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use cc_core::wire::shim;
 use clap::ValueEnum;
 use hil::board;
@@ -17,6 +17,9 @@ use std::path::PathBuf;
 
 /// Files shorter than this show no progress.
 const LONG: u64 = 64 << 20;
+
+/// Cycles per second, unless told otherwise.
+const CLOCK: u64 = 250_000_000;
 
 /// Arguments of `hil replay`.
 #[derive(clap::Args, Debug)]
@@ -57,10 +60,10 @@ pub(crate) struct Args {
     /// How the core's clock goes: standing while the firmware works, or with its cycles.
     #[arg(long, value_enum, default_value_t = Pace::Lockstep, requires = "core")]
     pace: Pace,
-    /// Cycles per second, with `--pace real`.
-    #[arg(long, value_name = "HZ", default_value_t = 250_000_000, requires = "core")]
+    /// Cycles per second, with `--pace real`; 250000000 if not given.
+    #[arg(long, value_name = "HZ", requires = "core")]
     #[arg(value_parser = clap::value_parser!(u64).range(1_000_000..=10_000_000_000))]
-    clock: u64,
+    clock: Option<u64>,
     /// The firmware image; built from the source tree if not given.
     #[arg(long, value_name = "ELF", requires = "core")]
     firmware: Option<PathBuf>,
@@ -80,6 +83,10 @@ enum Pace {
 
 /// Replays the capture and prints the report.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(
+        args.clock.is_none() || matches!(args.pace, Pace::Real),
+        "--clock: expected --pace real beside it, a lockstep clock stands while the firmware works"
+    );
     let options = Options {
         algorithm: args.algorithm.clone(),
         request: Request {
@@ -96,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             name,
             pace: match args.pace {
                 Pace::Lockstep => board::Pace::Lockstep,
-                Pace::Real => board::Pace::Real { hz: args.clock },
+                Pace::Real => board::Pace::Real { hz: args.clock.unwrap_or(CLOCK) },
             },
             firmware: args.firmware.clone().map(|image| Images { image, calling: None }),
         }),

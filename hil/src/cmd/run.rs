@@ -40,6 +40,9 @@ pub(crate) struct Args {
 /// More wait states than any memory that is still one.
 const MAX_WAIT: u64 = 1000;
 
+/// More RAM than any core of this size has. The model keeps what it has decoded, in memory several times as large.
+const MAX_RAM: u64 = 64 << 20;
+
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
     /// A line per marker, as they come.
@@ -74,6 +77,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ensure!(!in_ram, "the {name} address {address:#010x} lies in RAM: stores there would be ordinary ones");
     }
 
+    let ram = args.ram.iter().fold(0, |sum: u64, region| sum + u64::from(region.size));
+    ensure!(ram <= MAX_RAM, "--ram: {ram} bytes in all, expected at most {}M", MAX_RAM >> 20);
     for (index, region) in args.ram.iter().enumerate() {
         let overlaps = |other: &&Ram| other.contains(region.base, 1) || region.contains(other.base, 1);
         let other = args.ram.iter().take(index).find(overlaps);
@@ -101,7 +106,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Format::Json => markers.push(marker),
         }
         Ok(())
-    })?;
+    })
+    .with_context(|| path.to_string())?;
     match args.format {
         Format::Text => writeln!(output, "exit {exit}")?,
         Format::Json => writeln!(output, "{}", serde_json::to_string(&Report { markers, exit })?)?,

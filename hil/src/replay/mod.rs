@@ -172,6 +172,7 @@ fn run<R: Read>(
                 difference: report::difference(&outcome),
                 cycles: report::cycles(nics.iter().flat_map(Lockstep::cycles)),
                 ring_overflows: 0,
+                cnps_lost: 0,
                 cnps_coalesced: 0,
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
@@ -189,6 +190,7 @@ fn run<R: Read>(
                 difference: report::difference(&outcome),
                 cycles: report::cycles(nics.iter().flat_map(|nic| nic.board().cycles())),
                 ring_overflows: nics.iter().map(Paced::overflows).sum(),
+                cnps_lost: nics.iter().map(Paced::lost_cnps).sum(),
                 cnps_coalesced: nics.iter().map(Paced::coalesced).sum(),
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
@@ -250,9 +252,10 @@ where
 {
     let only = choice.only.clone();
     let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
+    let name = capture.name().to_owned();
     while let Some(record) = capture.next()? {
         let number = record.number;
-        player.frame(&record)?;
+        player.frame(&record).with_context(|| format!("{name}, frame {number}"))?;
         if number % PROGRESS == 0 {
             progress(capture.position());
         }

@@ -9,6 +9,7 @@ use crate::core::Core;
 use anyhow::{Context, Result, ensure};
 
 use cc_core::CnpHint;
+use cc_core::wire::opcode::Class;
 use cc_core::wire::{self, Packet};
 use nic::EventKind;
 use nic::descriptor::{Descriptor, Kind};
@@ -31,6 +32,7 @@ pub struct Paced<C> {
     group: Vec<(u64, Act)>,
     events: u64,
     overflows: u64,
+    lost_cnps: u64,
     coalesced: u64,
     difference: Option<Difference>,
     identical: bool,
@@ -55,6 +57,7 @@ impl<C: Core> Paced<C> {
             group: Vec::new(),
             events: 0,
             overflows: 0,
+            lost_cnps: 0,
             coalesced: 0,
             difference: None,
             identical: true,
@@ -79,6 +82,11 @@ impl<C: Core> Paced<C> {
     /// Descriptors that found the ring full.
     pub fn overflows(&self) -> u64 {
         self.overflows
+    }
+
+    /// Of these, those of CNPs.
+    pub fn lost_cnps(&self) -> u64 {
+        self.lost_cnps
     }
 
     /// CNPs that joined one waiting in the ring.
@@ -181,6 +189,11 @@ impl<C: Core> Device for Paced<C> {
             self.waiting.push_back(Waiting { descriptor: *descriptor, frame, cnp_qpn });
         } else {
             self.overflows += 1;
+            let is_cnp = arrival.is_some_and(|arrival| match arrival.packet {
+                Packet::Roce(roce) => roce.info.class() == Class::Cnp,
+                _ => false,
+            });
+            self.lost_cnps += u64::from(is_cnp);
         }
         Ok(())
     }

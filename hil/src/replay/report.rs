@@ -325,6 +325,8 @@ pub struct Core {
     pub cycles: BTreeMap<&'static str, KindCycles>,
     /// Descriptors that found the receive ring full, in real time.
     pub ring_overflows: u64,
+    /// Of these, those of CNPs.
+    pub cnps_lost: u64,
     /// CNPs that joined one waiting in the receive ring, in real time.
     pub cnps_coalesced: u64,
 }
@@ -698,8 +700,8 @@ impl Core {
         if self.clock_hz.is_some() {
             writeln!(
                 f,
-                "  {} descriptors found the ring full, {} CNPs coalesced",
-                self.ring_overflows, self.cnps_coalesced
+                "  {} descriptors found the ring full, {} of them CNPs; {} CNPs coalesced",
+                self.ring_overflows, self.cnps_lost, self.cnps_coalesced
             )?;
         }
         if !self.cycles.is_empty() {
