@@ -107,10 +107,7 @@ pub struct Dcqcn {
 }
 
 // With its key and the time it was last touched.
-const _: () = assert!(
-    size_of::<PeerTable<Dcqcn, 2, 1>>() == size_of::<PeerTable<Dcqcn, 1, 1>>() + 16,
-    "a flow's record and key fill 16 bytes"
-);
+const _: () = assert!(PeerTable::<Dcqcn, 1, 1>::ENTRY_BYTES == 16, "a flow's record and key fill 16 bytes");
 
 impl NotificationPoint for Dcqcn {
     type Settings = DcqcnSettings;
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tos_byte_is_refused_as_dscp() {
+    fn a19_a_tos_byte_is_refused_as_dscp() {
         let mut settings = preset("paper");
         assert!(settings.set(1, 106).is_err());
         assert_eq!(settings, preset("paper"));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tos_byte_is_refused_as_dscp() {
+    fn a19_a_tos_byte_is_refused_as_dscp() {
         let settings = EchoSettings { ack_dscp: 106, ..BINARY.values };
         assert!(
             matches!(Echo::check(&settings, &PORT), Err(ParamError::OutOfRange(field)) if field.name == "ack_dscp")

@@ -235,7 +235,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         receipt: Receipt,
         tx: &mut impl Transmit,
     ) -> Answer {
-        let held = now.stamp().since(receipt.arrived);
+        let held = if receipt.arrived.is_due(now.stamp()) { now.stamp().since(receipt.arrived) } else { Nanos::ZERO };
         let now = self.common.advance(now);
         let answer = self.answer::<E>(now, roce, receipt, held, tx);
         self.visit(now);

@@ -42,8 +42,7 @@ pub trait Flows<A: NotificationPoint> {
 impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for PeerTable<A, SETS, WAYS> {
     type Connections = ();
 
-    /// The key, and when the record was last touched.
-    const RECORD_BYTES: usize = size_of::<A>().wrapping_add(8);
+    const RECORD_BYTES: usize = Self::ENTRY_BYTES;
 
     fn new() -> Self {
         Self::new(A::BLANK)

@@ -28,7 +28,7 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-/// Hands the list of algorithms to a macro, one line each: number, bytes of one flow's state (the table adds eight), module and type.
+/// Hands the list of algorithms to a macro, one line each: number, bytes of one flow's state, module and type.
 ///
 /// An algorithm is one file and one line here. Numbers are never used twice; the size is asserted.
 #[macro_export]

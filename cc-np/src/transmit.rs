@@ -16,20 +16,3 @@ pub trait Transmit {
         let _ = row;
     }
 }
-
-impl<T: Transmit> Transmit for &mut T {
-    #[inline]
-    fn transmit_buffer(&mut self) -> &mut [u8] {
-        (**self).transmit_buffer()
-    }
-
-    #[inline]
-    fn transmit(&mut self, length: usize) {
-        (**self).transmit(length);
-    }
-
-    #[inline(always)]
-    fn observe(&mut self, row: impl FnOnce() -> usize) {
-        (**self).observe(row);
-    }
-}

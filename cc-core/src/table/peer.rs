@@ -49,6 +49,9 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         assert!(WAYS >= 1, "a set has at least one way");
     };
 
+    /// Bytes of an entry: the record with its key, and when it was last touched.
+    pub const ENTRY_BYTES: usize = size_of::<Entry<S>>();
+
     /// A table without flows. `blank` fills the dead entries and is never seen.
     pub const fn new(blank: S) -> Self {
         const { Self::SIZES };

@@ -209,14 +209,14 @@ mod tests {
         assert!(refused <= 4, "{refused} of 384");
     }
 
-    /// A million operations at full load against a map, and every turn goes to one who has not had one for longest.
+    /// Ten million operations at full load against a map, and every turn goes to one who has not had one for longest.
     #[test]
-    fn it_behaves_as_a_bounded_map_whose_entries_take_turns() {
+    fn f12_it_behaves_as_a_bounded_map_whose_entries_take_turns() {
         let mut table = RingTable::<Record, 8, 4>::new(BLANK);
         let mut known: BTreeMap<u32, u32> = BTreeMap::new();
         let mut random = Random(5);
         let mut turns_since_change: Vec<u32> = Vec::new();
-        for step in 0..1_000_000 {
+        for step in 0..10_000_000 {
             let qpn = random.below(48) * 0x1003;
             match random.below(8) {
                 0..=2 => {

@@ -447,7 +447,7 @@ fn an_old_cnp_does_not_come_back_when_units_wrap() {
 }
 
 #[test]
-fn tos_bytes_and_intervals_out_of_range_are_refused() {
+fn a19_tos_bytes_and_intervals_out_of_range_are_refused() {
     for settings in [
         DcqcnPlusSettings { cnp_dscp: 106, ..PAPER.values },
         DcqcnPlusSettings { cnp_generation_interval: 0, ..PAPER.values },
