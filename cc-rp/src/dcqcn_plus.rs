@@ -132,7 +132,7 @@ impl ReactionPoint for DcqcnPlus {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         self.catch_up(cx.params, cx.unpaused);
         match event {
@@ -197,7 +197,7 @@ impl DcqcnPlus {
 
     // The notification.
 
-    #[inline]
+    #[inline(always)]
     fn notified(&mut self, cx: &Cx<'_, Params>, hint: &CnpHint) {
         let p = cx.params;
         let mut told = Nanos::ZERO;
@@ -286,8 +286,15 @@ impl DcqcnPlus {
     // Recovery.
 
     /// Applies what fell due up to and including `now`, each at its time.
-    #[inline]
+    #[inline(always)]
     fn catch_up(&mut self, p: &Params, now: Stamp) {
+        if self.has(LIMITED) && (self.rate_due.is_due(now) || self.alpha_due.is_due(now)) {
+            self.recover(p, now);
+        }
+    }
+
+    #[inline(never)]
+    fn recover(&mut self, p: &Params, now: Stamp) {
         while self.has(LIMITED) && self.rate_due.is_due(now) {
             self.fade_until(p, self.rate_due);
             self.increase(p);
