@@ -14,6 +14,7 @@
 use crate::{Cx, Event, Stage, Verdict};
 pub use cc_core::wire::FlowKey;
 
+use cc_core::wire::{CnpMarking, Frame, Roce};
 use cc_core::{Bytes, CnpBody, Ecn, Instant, Port};
 
 /// A packet of the local datacentre that passes the end of its segment.
@@ -38,6 +39,15 @@ pub struct Rewrite {
     pub ecn: Ecn,
     /// Send its sender a CNP that says this.
     pub notify: Option<CnpBody>,
+}
+
+impl Rewrite {
+    /// The CNP to the packet's sender, if one is to be sent.
+    ///
+    /// `packet` is the one that the answer is about, as it came in.
+    pub fn cnp<'a>(&self, packet: &Roce<'a>, marking: CnpMarking) -> Option<Frame<'a>> {
+        self.notify.map(|body| Frame::from_switch(packet, body, &[], marking))
+    }
 }
 
 /// The end of a control segment.

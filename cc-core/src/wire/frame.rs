@@ -218,7 +218,7 @@ impl<'a> Frame<'a> {
         let icrc = match self.addresses {
             Addresses::V4 { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
-                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, datagram_len)?;
+                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, udp::PROTOCOL, datagram_len)?;
                 let udp = udp::emit(self.udp_source, port, datagram_len.wrapping_sub(20));
                 output.put(head)?;
                 output.put(udp)?;
