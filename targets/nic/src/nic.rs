@@ -7,10 +7,10 @@ use cc_core::params::ParamError;
 use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Crc32, Icrc, Packet, Pfc, Roce, Syndrome};
+use cc_core::wire::{self, Crc32, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
-use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Progress, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,7 +198,9 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                 }
                 Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
                     Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, descriptor, roce, hw)),
-                    Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw)),
+                    Some(Syndrome::Nak(Nak::PsnSequence)) => {
+                        (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw))
+                    }
                     _ => (EventKind::Nothing, None),
                 },
                 _ => {
@@ -279,15 +281,14 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     ) -> Option<Handle> {
         let rtt = (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt));
         let progress = Progress { acked: Bytes::new(descriptor.acked), rtt };
-        let step = self.rp.frame(now, roce, progress, hw);
+        let step = self.rp.ack(now, roce, progress, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
 
     #[inline(never)]
     fn nack<H: Hardware>(&mut self, now: Instant, qpn: Qpn, psn: Psn, hw: &mut H) -> Option<Handle> {
-        let handle = self.rp.find(qpn)?;
-        let step = self.rp.step(now, handle, &Event::Nack { psn }, hw);
+        let step = self.rp.nack(now, qpn, psn, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
