@@ -107,6 +107,8 @@ pub const PEER_WAYS: usize = 4;
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
 
 /// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
+// The reaction point begins it, whose small fields short offsets reach then.
+#[repr(C)]
 pub struct Nic<
     A: ReactionPoint,
     N: NotificationPoint,
