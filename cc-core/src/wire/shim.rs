@@ -456,6 +456,19 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
     }
 }
 
+/// Takes the records off the INT shim of a frame, and leaves their room to the switches that follow. Answers whether there is
+/// such a shim. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn restart(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Some(at) = roce.places().int_at() else { return false };
+    let at = roce.chain_at().wrapping_add(at);
+    let Some([_, _, own, ..]) = frame.get_mut(at..) else { return false };
+    *own &= 0x0f;
+    true
+}
+
 /// Appends a switch's record to the INT shim of a frame as [`push`] does, and returns what that does; `None` when the
 /// frame carries no INT shim. Neither the frame's length nor its ICRC changes.
 ///
