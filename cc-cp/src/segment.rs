@@ -43,7 +43,7 @@ pub struct Rewrite {
     /// To the telemetry that goes back with that CNP, add this record.
     pub record: Option<Hop>,
     /// Send it on with its telemetry taken off: with no record in the room that it has for them.
-    pub restart: bool,
+    pub clear_int: bool,
 }
 
 impl Rewrite {
@@ -84,8 +84,8 @@ impl Rewrite {
     ///
     /// `wire_len` and `shim_port` are those of [`parse_on`](cc_core::wire::parse_on).
     pub fn apply(&self, frame: &mut [u8], wire_len: usize, shim_port: u16) {
-        if self.restart {
-            shim::restart(frame, wire_len, shim_port);
+        if self.clear_int {
+            shim::clear_int(frame, wire_len, shim_port);
         }
     }
 }

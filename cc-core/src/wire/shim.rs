@@ -460,7 +460,7 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
 /// such a shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
-pub fn restart(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
+pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
     let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
     let Some(at) = roce.places().int_at() else { return false };
     let at = roce.chain_at().wrapping_add(at);

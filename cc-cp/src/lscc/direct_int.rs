@@ -167,7 +167,7 @@ impl<const SLOTS: usize> Endpoint for DirectInt<SLOTS> {
             return asis;
         }
         if !self.is_due(p, now, packet.flow.place().get()) {
-            return Rewrite { restart: true, ..asis };
+            return Rewrite { clear_int: true, ..asis };
         }
         count(&mut self.notified);
         let body = CnpBody {
@@ -177,7 +177,7 @@ impl<const SLOTS: usize> Endpoint for DirectInt<SLOTS> {
             stamp: now,
             ..CnpBody::default()
         };
-        Rewrite { notify: Some(body), record: Some(self.record(now)), restart: true, ..asis }
+        Rewrite { notify: Some(body), record: Some(self.record(now)), clear_int: true, ..asis }
     }
 }
 
@@ -334,7 +334,7 @@ mod tests {
         let mut got = 0;
         for packet in 0..1_000_u64 {
             let rewrite = bench.sends(packet * 100, 17, 1_000);
-            assert!(rewrite.restart);
+            assert!(rewrite.clear_int);
             got += u32::from(rewrite.notify.is_some());
         }
         assert_eq!((got, bench.machine.notified()), (50, 50));
