@@ -650,8 +650,9 @@ fn acknowledgement<'a, A: ReactionPoint>(
             Some(int) if wants(Signals::INT) => int.stack(),
             _ => IntStack::NONE,
         },
-        grant: match shims.rcc {
-            Some(rcc) if wants(Signals::GRANT) => rcc.grant(),
+        grant: match (shims.rcc, shims.mlcc_ack) {
+            (Some(rcc), _) if wants(Signals::GRANT) => rcc.grant(),
+            (None, Some(mlcc)) if wants(Signals::GRANT) => mlcc.grant(),
             _ => Grant::None,
         },
     }

@@ -254,7 +254,7 @@ impl Making {
         let stamp = if wild && near % 2 == 0 { Stamp::from_bits(near) } else { stamp(sent_at) };
         let time = time.map(|time| Time { echo: stamp, ..time });
         let rcc = rcc.map(|rcc| Rcc { echo: stamp, ..rcc });
-        let shims = Shims { time, int, rcc, echo };
+        let shims = Shims { time, int, rcc, echo, ..Shims::NONE };
         let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, becn, fecn, ..to.to_sender() };
         let extensions = Extensions { aeth, ..Extensions::default() };
         self.emit(&Frame { shims, bth, extensions, ..between(flow, false, Ecn::Ect0) });

@@ -3,7 +3,7 @@
 use super::cursor::Output;
 use super::extension::Extensions;
 use super::icrc::{self, Crc32};
-use super::shim::{self, Rcc, Shims, Time};
+use super::shim::{self, MlccAck, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
 use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
 use crate::{CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
@@ -122,9 +122,10 @@ impl<'a> Frame<'a> {
         let Shims { time, int, .. } = cause.shims();
         let echo = time.map_or(Stamp::from_bits(0), |time| time.sent);
         let hops = hops(cause.hop_limit());
-        let rcc = match grant {
-            Grant::None => None,
-            Grant::Rcc { window, flows, utilisation } => Some(Rcc { window, flows, utilisation, echo }),
+        let (rcc, mlcc_ack) = match grant {
+            Grant::None => (None, None),
+            Grant::Rcc { window, flows, utilisation } => (Some(Rcc { window, flows, utilisation, echo }), None),
+            Grant::Mlcc { credit, release, advised } => (None, Some(MlccAck { credit, release, advised })),
         };
         let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
         Self {
@@ -136,7 +137,7 @@ impl<'a> Frame<'a> {
             ecn: marking.ecn,
             hop_limit: 64,
             udp_source: cause.udp_source().unwrap_or(0),
-            shims: Shims { time, int, rcc, echo: None },
+            shims: Shims { time, int, rcc, mlcc_ack, ..Shims::NONE },
             bth: Bth {
                 opcode: opcode::ACKNOWLEDGE,
                 fecn: mark == Mark::Undetermined,

@@ -16,6 +16,8 @@
 //! | 1 time | 1 | 4 | hops; level of the receiver's buffers (5 bits) | sent, echo, held: nanoseconds, 32 bits each |
 //! | 2 INT | 1 wide, 2 compact | 1 + area | hops written (4 bits), path (12 bits) | area: room for whole records, see [`IntLayout`] |
 //! | 3 RCC | 1 | 4 | zero | window in bytes (32), flows (16), utilisation in 2^-16 (16), echo in nanoseconds (32) |
+//! | 4 MLCC, data | 1 | 2 | credit (16) | bytes queued (32) |
+//! | 5 MLCC, acknowledgement | 1 | 3 | credit (16) | rate of release and rate advised, in 2^-24 bytes per nanosecond (32) |
 //! | 6 echo | 1 | 1 | zero; mark (2 bits): 0 none, 1 undetermined, 2 congested | nothing |
 //!
 //! Types and versions that are not in the table are skipped by their length. Where a type occurs twice, the first counts.
@@ -25,7 +27,7 @@
 
 use super::cursor::{Input, Output};
 use super::{EmitError, Malformed, Packet, parse_on};
-use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Stamp};
+use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Rate, Stamp};
 use bitfield::bitfield;
 
 /// The UDP destination port of shimmed packets, unless another is agreed on.
@@ -38,11 +40,15 @@ const END: u8 = 0;
 const TIME: u8 = 1;
 const INT: u8 = 2;
 const RCC: u8 = 3;
+const MLCC_DATA: u8 = 4;
+const MLCC_ACK: u8 = 5;
 const ECHO: u8 = 6;
 
 const HEAD_LEN: usize = 4;
 const TIME_LEN: usize = 16;
 const RCC_LEN: usize = 16;
+const MLCC_DATA_LEN: usize = 8;
+const MLCC_ACK_LEN: usize = 12;
 
 /// The most records that an area has: the count that would come next means overflow.
 const MOST_RECORDS: usize = 14;
@@ -102,6 +108,37 @@ impl Rcc {
     #[inline]
     pub const fn grant(&self) -> Grant {
         Grant::Rcc { window: self.window, flows: self.flows, utilisation: self.utilisation }
+    }
+}
+
+/// What the interconnect switch at the receiver's end writes into a data packet of MLCC, for which the sender leaves room.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct MlccData {
+    /// C_D: the credit that the switch has last read in an acknowledgement of the flow; zero where it knows none, or the
+    /// flow has no queue of its own.
+    pub credit: u16,
+    /// What the flow's own queue holds behind this packet.
+    pub queue: Bytes,
+}
+
+/// What MLCC's receiver returns with an acknowledgement.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct MlccAck {
+    /// C_R: the credit that the switch is to write from now on; never zero.
+    pub credit: u16,
+    /// R_credit: how fast the switch is to release the flow's queue.
+    pub release: Rate,
+    /// R_DQM: how fast the sender may send for the queue's sake.
+    pub advised: Rate,
+}
+
+impl MlccAck {
+    /// What the receiver grants.
+    #[inline]
+    pub const fn grant(&self) -> Grant {
+        Grant::Mlcc { credit: self.credit, release: self.release, advised: self.advised }
     }
 }
 
@@ -198,18 +235,27 @@ pub struct Shims<'a> {
     pub int: Option<IntShim<'a>>,
     /// What RCC's receiver returns.
     pub rcc: Option<Rcc>,
+    /// What MLCC's switch tells the receiver.
+    pub mlcc_data: Option<MlccData>,
+    /// What MLCC's receiver returns.
+    pub mlcc_ack: Option<MlccAck>,
     /// The mark that an acknowledgement returns where the BTH's bits are not to be used.
     pub echo: Option<Mark>,
 }
 
 impl<'a> Shims<'a> {
     /// No shim.
-    pub const NONE: Self = Self { time: None, int: None, rcc: None, echo: None };
+    pub const NONE: Self = Self { time: None, int: None, rcc: None, mlcc_data: None, mlcc_ack: None, echo: None };
 
     /// Whether there is no shim.
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.time.is_none() && self.int.is_none() && self.rcc.is_none() && self.echo.is_none()
+        self.time.is_none()
+            && self.int.is_none()
+            && self.rcc.is_none()
+            && self.mlcc_data.is_none()
+            && self.mlcc_ack.is_none()
+            && self.echo.is_none()
     }
 
     /// The shims of a chain that [`measure`] found to be one.
@@ -223,6 +269,8 @@ impl<'a> Shims<'a> {
                 Shim::Time(time) => shims.time = shims.time.or(Some(time)),
                 Shim::Int(int) => shims.int = shims.int.or(Some(int)),
                 Shim::Rcc(rcc) => shims.rcc = shims.rcc.or(Some(rcc)),
+                Shim::MlccData(data) => shims.mlcc_data = shims.mlcc_data.or(Some(data)),
+                Shim::MlccAck(ack) => shims.mlcc_ack = shims.mlcc_ack.or(Some(ack)),
                 Shim::Echo(mark) => shims.echo = shims.echo.or(Some(mark)),
                 Shim::Unknown => {}
             }
@@ -242,8 +290,16 @@ impl<'a> Shims<'a> {
             None => 0,
         };
         let rcc = if self.rcc.is_some() { RCC_LEN } else { 0 };
+        let data = if self.mlcc_data.is_some() { MLCC_DATA_LEN } else { 0 };
+        let ack = if self.mlcc_ack.is_some() { MLCC_ACK_LEN } else { 0 };
         let echo = if self.echo.is_some() { HEAD_LEN } else { 0 };
-        HEAD_LEN.wrapping_add(time).wrapping_add(int).wrapping_add(rcc).wrapping_add(echo)
+        HEAD_LEN
+            .wrapping_add(time)
+            .wrapping_add(int)
+            .wrapping_add(rcc)
+            .wrapping_add(data)
+            .wrapping_add(ack)
+            .wrapping_add(echo)
     }
 
     /// Writes the chain, of [`Shims::len`] bytes, in the order of the types.
@@ -273,6 +329,15 @@ impl<'a> Shims<'a> {
             output.put(rcc.utilisation.to_be_bytes())?;
             output.put(rcc.echo.to_bits().to_be_bytes())?;
         }
+        if let Some(data) = &self.mlcc_data {
+            output.put(head(MLCC_DATA, 1, MLCC_DATA_LEN, data.credit.to_be_bytes()))?;
+            output.put(data.queue.get().to_be_bytes())?;
+        }
+        if let Some(ack) = &self.mlcc_ack {
+            output.put(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit.to_be_bytes()))?;
+            output.put(ack.release.to_bits().to_be_bytes())?;
+            output.put(ack.advised.to_bits().to_be_bytes())?;
+        }
         if let Some(mark) = self.echo {
             let mark = match mark {
                 Mark::None => 0,
@@ -301,6 +366,8 @@ enum Shim<'a> {
     Time(Time),
     Int(IntShim<'a>),
     Rcc(Rcc),
+    MlccData(MlccData),
+    MlccAck(MlccAck),
     Echo(Mark),
     Unknown,
 }
@@ -336,6 +403,19 @@ fn next<'a>(input: &mut Input<'a>) -> Result<Shim<'a>, Malformed> {
                 flows: u16::from_be_bytes([f0, f1]),
                 utilisation: u16::from_be_bytes([u0, u1]),
                 echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
+            })
+        }
+        (MLCC_DATA, 1) => {
+            let &queue = exactly(body)?;
+            let queue = Bytes::new(u32::from_be_bytes(queue));
+            Shim::MlccData(MlccData { credit: u16::from_be_bytes([own0, own1]), queue })
+        }
+        (MLCC_ACK, 1) => {
+            let &[r0, r1, r2, r3, a0, a1, a2, a3] = exactly(body)?;
+            Shim::MlccAck(MlccAck {
+                credit: u16::from_be_bytes([own0, own1]),
+                release: Rate::from_bits(u32::from_be_bytes([r0, r1, r2, r3])),
+                advised: Rate::from_bits(u32::from_be_bytes([a0, a1, a2, a3])),
             })
         }
         (ECHO, 1) => {
@@ -418,4 +498,44 @@ pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -
     let hops = push(layout, hops, area.get_mut(..room)?, hop);
     *own = *own & 0x0f | hops << 4;
     Some(hops)
+}
+
+/// Takes the records out of the INT shim of a frame, so that the switches behind begin anew: what an interconnect switch
+/// does that has answered for those before it. `false` when the frame carries no INT shim. Neither the frame's length nor
+/// its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
+    let at = find(frame, wire_len, shim_port, |head| head.kind() == INT && matches!(head.version(), 1 | 2));
+    let head = at.and_then(|at| frame.get_mut(at..)?.first_chunk_mut::<HEAD_LEN>());
+    let Some([_, _, own, _]) = head else { return false };
+    *own &= 0x0f;
+    true
+}
+
+/// Writes what MLCC's receiver is to be told into the room that the sender has left for it. `false` when the frame has no
+/// room. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &MlccData) -> bool {
+    let at = find(frame, wire_len, shim_port, |head| head.kind() == MLCC_DATA && head.version() == 1);
+    let room = at.and_then(|at| frame.get_mut(at..)?.first_chunk_mut::<MLCC_DATA_LEN>());
+    let Some([_, _, c0, c1, q0, q1, q2, q3]) = room else { return false };
+    [*c0, *c1] = data.credit.to_be_bytes();
+    [*q0, *q1, *q2, *q3] = data.queue.get().to_be_bytes();
+    true
+}
+
+/// Where in a frame the first shim with such a head begins.
+fn find(frame: &[u8], wire_len: usize, shim_port: u16, wanted: impl Fn(TypeVersion) -> bool) -> Option<usize> {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
+    let (mut at, mut rest) = (roce.chain_at(), roce.chain());
+    loop {
+        let &[first, words, ..] = rest.first_chunk::<HEAD_LEN>()?;
+        if wanted(TypeVersion(first)) {
+            return Some(at);
+        }
+        let len = usize::from(words) << 2;
+        (at, rest) = (at.wrapping_add(len), rest.get(len..).filter(|_| len > 0)?);
+    }
 }
