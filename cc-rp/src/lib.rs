@@ -69,7 +69,6 @@ for_each_rp!(declare);
 pub mod decision;
 pub mod engine;
 pub mod event;
-pub mod hops;
 pub mod machine;
 pub mod registry;
 

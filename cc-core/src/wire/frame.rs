@@ -115,7 +115,8 @@ impl<'a> Frame<'a> {
     /// Addresses are exchanged; VLAN tags (with every priority replaced), UDP source port and partition key are kept; IP
     /// options and extension headers are not. The time to live is 64. Credits are not in use, and the mark goes into the
     /// BTH, see [`Roce::echo`]. Shims answer those of `cause`: its time stamp comes back, with the hops that its time to
-    /// live tells, and so does its INT, whole. RCC's grant takes the stamp along.
+    /// live tells, and so does its INT, whole. RCC's grant takes the stamp
+    /// along, and MLCC's the receiver's queue pair.
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
         let AckFields { msn, mark, held, rx_level, grant, marking } = *fields;
@@ -125,7 +126,9 @@ impl<'a> Frame<'a> {
         let (rcc, mlcc_ack) = match grant {
             Grant::None => (None, None),
             Grant::Rcc { window, flows, utilisation } => (Some(Rcc { window, flows, utilisation, echo }), None),
-            Grant::Mlcc { credit, release, advised } => (None, Some(MlccAck { credit, release, advised })),
+            Grant::Mlcc { credit, release, advised } => {
+                (None, Some(MlccAck { credit, data_qpn: cause.bth.dest_qp, release, advised }))
+            }
         };
         let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
         Self {

@@ -17,7 +17,7 @@
 //! | 2 INT | 1 wide, 2 compact | 1 + area | hops written (4 bits), path (12 bits) | area: room for whole records, see [`IntLayout`] |
 //! | 3 RCC | 1 | 4 | zero | window in bytes (32), flows (16), utilisation in 2^-16 (16), echo in nanoseconds (32) |
 //! | 4 MLCC, data | 1 | 2 | credit (16) | bytes queued (32) |
-//! | 5 MLCC, acknowledgement | 1 | 3 | credit (16) | rate of release and rate advised, in 2^-24 bytes per nanosecond (32) |
+//! | 5 MLCC, acknowledgement | 1 | 4 | credit (16) | queue pair of the data (24 of 32), rate of release, rate advised: in 2^-24 bytes per nanosecond (32) |
 //! | 6 echo | 1 | 1 | zero; mark (2 bits): 0 none, 1 undetermined, 2 congested | nothing |
 //!
 //! Types and versions that are not in the table are skipped by their length. Where a type occurs twice, the first counts.
@@ -27,7 +27,7 @@
 
 use super::cursor::{Input, Output};
 use super::{EmitError, Malformed, Packet, parse_on};
-use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Rate, Stamp};
+use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Qpn, Rate, Stamp};
 use bitfield::bitfield;
 
 /// The UDP destination port of shimmed packets, unless another is agreed on.
@@ -48,7 +48,7 @@ const HEAD_LEN: usize = 4;
 const TIME_LEN: usize = 16;
 const RCC_LEN: usize = 16;
 const MLCC_DATA_LEN: usize = 8;
-const MLCC_ACK_LEN: usize = 12;
+const MLCC_ACK_LEN: usize = 16;
 
 /// The most records that an area has: the count that would come next means overflow.
 const MOST_RECORDS: usize = 14;
@@ -128,6 +128,8 @@ pub struct MlccData {
 pub struct MlccAck {
     /// C_R: the credit that the switch is to write from now on; never zero.
     pub credit: u16,
+    /// The receiver's queue pair, by which the switch knows the flow: an acknowledgement's own is the sender's.
+    pub data_qpn: Qpn,
     /// R_credit: how fast the switch is to release the flow's queue.
     pub release: Rate,
     /// R_DQM: how fast the sender may send for the queue's sake.
@@ -335,6 +337,7 @@ impl<'a> Shims<'a> {
         }
         if let Some(ack) = &self.mlcc_ack {
             output.put(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit.to_be_bytes()))?;
+            output.put(ack.data_qpn.get().to_be_bytes())?;
             output.put(ack.release.to_bits().to_be_bytes())?;
             output.put(ack.advised.to_bits().to_be_bytes())?;
         }
@@ -411,9 +414,10 @@ fn next<'a>(input: &mut Input<'a>) -> Result<Shim<'a>, Malformed> {
             Shim::MlccData(MlccData { credit: u16::from_be_bytes([own0, own1]), queue })
         }
         (MLCC_ACK, 1) => {
-            let &[r0, r1, r2, r3, a0, a1, a2, a3] = exactly(body)?;
+            let &[_, q0, q1, q2, r0, r1, r2, r3, a0, a1, a2, a3] = exactly(body)?;
             Shim::MlccAck(MlccAck {
                 credit: u16::from_be_bytes([own0, own1]),
+                data_qpn: Qpn::new(u32::from_be_bytes([0, q0, q1, q2])),
                 release: Rate::from_bits(u32::from_be_bytes([r0, r1, r2, r3])),
                 advised: Rate::from_bits(u32::from_be_bytes([a0, a1, a2, a3])),
             })

@@ -26,8 +26,12 @@ fn rcc() -> Rcc {
 
 const MLCC_DATA: MlccData = MlccData { credit: 0x5152, queue: Bytes::new(0x6162_6364) };
 
-const MLCC_ACK: MlccAck =
-    MlccAck { credit: 0x7172, release: Rate::from_bits(0x8182_8384), advised: Rate::from_bits(0x9192_9394) };
+const MLCC_ACK: MlccAck = MlccAck {
+    credit: 0x7172,
+    data_qpn: Qpn::new(0xa2_a3a4),
+    release: Rate::from_bits(0x8182_8384),
+    advised: Rate::from_bits(0x9192_9394),
+};
 
 pub(super) fn all(area: &[u8]) -> Shims<'_> {
     let int = IntShim::new(IntLayout::Wide, PATH, 1, area);
@@ -70,7 +74,7 @@ fn the_bytes_are_those_of_the_table() {
                      21091abc 0186a002 01020304 11223344 0000abcd 00000000 00000000 00000000 00000000
                      31040000 00030000 00118000 41424344
                      41025152 61626364
-                     51037172 81828384 91929394
+                     51047172 00a2a3a4 81828384 91929394
                      61010001
                      00010000");
     assert_eq!(bytes[CHAIN..CHAIN + chain.len()], chain);
@@ -93,7 +97,7 @@ fn b7_the_shims_have_the_sizes_that_the_table_gives_them() {
         (Shims { int, ..Shims::NONE }, 100),
         (Shims { rcc: Some(rcc()), ..Shims::NONE }, 16),
         (Shims { mlcc_data: Some(MLCC_DATA), ..Shims::NONE }, 8),
-        (Shims { mlcc_ack: Some(MLCC_ACK), ..Shims::NONE }, 12),
+        (Shims { mlcc_ack: Some(MLCC_ACK), ..Shims::NONE }, 16),
         (Shims { echo: Some(Mark::None), ..Shims::NONE }, 4),
     ] {
         assert_eq!(shims.len(), len + 4);
@@ -230,8 +234,8 @@ fn chains_that_contradict_themselves_are_named() {
         "31050000 00000000 00000000 00000000 00000000",
         "41010000",
         "41030000 00000000 00000000",
-        "51020000 00000000",
-        "51040000 00000000 00000000 00000000",
+        "51030000 00000000 00000000",
+        "51050000 00000000 00000000 00000000 00000000",
         "61020000 00000000",
         // Half a record, more hops than room, more room than hops can be counted.
         "21030000 00000000 00000000",
@@ -375,10 +379,11 @@ fn an_acknowledgement_returns_what_the_packet_brought() {
         let rcc = Some(Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 0xf000, echo });
         let int = cause.shims().int;
         assert_eq!(ack.shims(), Shims { time, int, rcc, ..Shims::NONE });
-        let MlccAck { credit, release, advised } = MLCC_ACK;
+        let MlccAck { credit, release, advised, .. } = MLCC_ACK;
         let grant = Grant::Mlcc { credit, release, advised };
+        let returned = MlccAck { data_qpn: cause.bth.dest_qp, ..MLCC_ACK };
         let mlcc = emit(&Frame::ack(&cause, Qpn::new(0x55), &fields(Mark::Congested, grant)));
-        assert_eq!(roce(&mlcc).shims(), Shims { time, int, mlcc_ack: Some(MLCC_ACK), ..Shims::NONE });
+        assert_eq!(roce(&mlcc).shims(), Shims { time, int, mlcc_ack: Some(returned), ..Shims::NONE });
         assert_eq!(MLCC_ACK.grant(), grant);
         assert!(ack.shims().int.unwrap().stack().iter().eq([HOP]));
     }
@@ -458,7 +463,7 @@ impl OwnedShims {
 }
 
 prop_compose! {
-    fn any_int()(compact: bool, path: u16, room in 0..13_u8, bytes: [u8; 224], written: prop::sample::Index) ->
+    fn any_int()(compact: bool, path: u16, room in 0..12_u8, bytes: [u8; 224], written: prop::sample::Index) ->
         (IntLayout, u16, u8, Vec<u8>) {
         let layout = if compact { IntLayout::Compact } else { IntLayout::Wide };
         let hops = match written.index(usize::from(room) + 2) as u8 {
@@ -482,7 +487,7 @@ prop_compose! {
         let rcc = Rcc { window: Bytes::new(words[4]), flows, utilisation, echo: echo_rcc };
         let mlcc_data = MlccData { credit: flows, queue: Bytes::new(words[5]) };
         let [release, advised] = [words[6], words[7]].map(Rate::from_bits);
-        let mlcc_ack = MlccAck { credit: utilisation, release, advised };
+        let mlcc_ack = MlccAck { credit: utilisation, data_qpn: Qpn::new(words[0] >> 8), release, advised };
         OwnedShims {
             time: present[0].then_some(time),
             int: present[1].then_some(int),
