@@ -89,10 +89,18 @@ pub struct CnpBody {
     pub seq: u16,
     /// DCQCN+'s period tau; zero otherwise.
     pub period: Nanos,
-    /// Destination QP of the forward data flow, for CNPs that switches make.
+    /// Destination QP of the forward data flow, for CNPs that switches make; with the CNP's addresses it names the flow.
     pub remote_qpn: Qpn,
     /// The clock of the node that sent the CNP; zero where absent.
     pub stamp: Stamp,
+}
+
+impl CnpBody {
+    /// Whether it names its flow or brings telemetry as those of switches do, and those of receivers do not.
+    #[inline]
+    pub const fn is_from_switch(&self) -> bool {
+        self.by_remote || matches!(self.kind, CnpKind::SwitchInt | CnpKind::DirectInt)
+    }
 }
 
 /// What a CNP told the reaction point.

@@ -6,7 +6,7 @@ use super::icrc::{self, Crc32};
 use super::shim::{self, MlccAck, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
 use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
-use crate::{CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
+use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
 
 /// How CNPs and acknowledgements are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +107,16 @@ impl<'a> Frame<'a> {
             extensions: Extensions { cnp: hint, ..Extensions::default() },
             payload: &[],
         }
+    }
+
+    /// The CNP of a switch that `cause`, a data packet, passes. `int` is what [`IntShim::write`](shim::IntShim::write) has
+    /// written, for a body of kind 4 or 5, and nothing for another.
+    ///
+    /// As [`Frame::cnp`] makes it for the receiver, but no data packet tells its sender's queue pair: the CNP goes to queue
+    /// pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's.
+    pub fn from_switch(cause: &Roce<'a>, body: CnpBody, int: &'a [u8], marking: CnpMarking) -> Self {
+        let body = CnpBody { by_remote: true, remote_qpn: cause.bth.dest_qp, ..body };
+        Self { payload: int, ..Self::cnp(cause, Qpn::new(0), CnpHint::Body(body), marking) }
     }
 
     /// The acknowledgement of `cause`, a data packet of a reliable connection, and of all before it, addressed to its

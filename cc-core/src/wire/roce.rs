@@ -5,9 +5,9 @@ use super::ethernet::{Ethernet, Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
-use super::shim::Shims;
+use super::shim::{IntShim, Shims};
 use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
-use crate::{Bytes, CnpHint, Ecn, Mark};
+use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
@@ -231,6 +231,17 @@ impl<'a> Roce<'a> {
     #[inline]
     pub fn cnp(&self) -> Option<CnpHint> {
         self.extension(Header::Cnp).map(cnp::parse)
+    }
+
+    /// What a switch tells of the way to it, in a CNP of kind 4 or 5; `None` for any other packet, and where anything but
+    /// one whole INT shim follows the reserved bytes.
+    pub fn near_int(&self) -> Option<IntShim<'a>> {
+        match self.cnp()? {
+            CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt | CnpKind::DirectInt, .. }) => {
+                IntShim::read(self.payload(), self.payload_len)
+            }
+            _ => None,
+        }
     }
 
     /// The mark that an acknowledgement echoes, of those that its BTH has room for: BECN says that a packet it

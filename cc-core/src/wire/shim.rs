@@ -158,6 +158,9 @@ impl<'a> IntShim<'a> {
     /// The records that a sender reserves room for unless it knows better: five switches and a model of one.
     pub const ROOM: u8 = 6;
 
+    /// Bytes of the longest INT shim, its head included.
+    pub const LONGEST: usize = HEAD_LEN + MOST_RECORDS * IntLayout::Wide.record_len();
+
     /// An area in which so many hops have written records, [`IntStack::OVERFLOW`] for more than there was room for, on
     /// path `path`, of which 12 bits count. `None` when the area is not whole records, holds more than fourteen, or
     /// fewer than were written.
@@ -213,6 +216,35 @@ impl<'a> IntShim<'a> {
     pub fn stack(&self) -> IntStack<'a> {
         // There is one: `hops` fits the area.
         IntStack::new(self.layout, self.path, self.hops, self.area).unwrap_or(IntStack::NONE)
+    }
+
+    /// Reads bytes that are one INT shim and nothing else, of which there were `wire_len`.
+    pub(super) fn read(bytes: &'a [u8], wire_len: usize) -> Option<Self> {
+        let mut input = Input::new(bytes, wire_len);
+        match next(&mut input) {
+            Ok(Shim::Int(int)) if input.left() == 0 => Some(int),
+            _ => None,
+        }
+    }
+
+    /// Writes the shim alone, without an end, as it follows the reserved bytes of a CNP that a switch sends by itself, and
+    /// returns what was written: the payload of that CNP.
+    ///
+    /// # Errors
+    /// [`EmitError::BufferTooSmall`]; [`IntShim::LONGEST`] bytes are always enough.
+    pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], EmitError> {
+        let buffer = buffer.get_mut(..self.len()).ok_or(EmitError::BufferTooSmall)?;
+        self.emit(&mut Output::new(buffer))?;
+        Ok(buffer)
+    }
+
+    #[inline]
+    fn emit(&self, output: &mut Output<'_>) -> Result<(), EmitError> {
+        let mut own = HopsPath(0);
+        own.set_hops(self.hops);
+        own.set_path(self.path);
+        output.put(head(INT, Self::version(self.layout), self.len(), own.0.to_be_bytes()))?;
+        output.put_slice(self.area)
     }
 
     const fn version(layout: IntLayout) -> u8 {
@@ -318,11 +350,7 @@ impl<'a> Shims<'a> {
             output.put(time.held.get().to_be_bytes())?;
         }
         if let Some(int) = &self.int {
-            let mut own = HopsPath(0);
-            own.set_hops(int.hops);
-            own.set_path(int.path);
-            output.put(head(INT, IntShim::version(int.layout), int.len(), own.0.to_be_bytes()))?;
-            output.put_slice(int.area)?;
+            int.emit(output)?;
         }
         if let Some(rcc) = &self.rcc {
             output.put(head(RCC, 1, RCC_LEN, [0; 2]))?;

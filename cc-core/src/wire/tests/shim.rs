@@ -532,3 +532,70 @@ proptest! {
         }
     }
 }
+
+/// A shim of one record, on path 1.
+const NEAR: &str = "21051001 0186a001 01020304 11223344 0000abcd";
+
+fn near(kind: CnpKind, payload: &[u8]) -> Vec<u8> {
+    let cause = emit(&frame(0x04, V4, b"data"));
+    let body = CnpBody { kind, seq: 7, ..CnpBody::default() };
+    emit(&Frame::from_switch(&roce(&cause), body, payload, CnpMarking::default()))
+}
+
+#[test]
+fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
+    let hop = Hop { mbps: 100_000, flags: Hop::VIRTUAL, clock: 0x0102_0304, sent: 0x1122_3344, queue: 0xabcd };
+    let area = hop.to_wide();
+    let int = IntShim::new(IntLayout::Wide, 1, 1, &area).unwrap();
+    let int_bytes = hex(NEAR);
+    assert_eq!(int.write(&mut [0; IntShim::LONGEST]).unwrap(), int_bytes);
+    assert_eq!(int.write(&mut [0; 19]), Err(EmitError::BufferTooSmall));
+    for addresses in [V4, V6] {
+        let cause = emit(&frame(0x04, addresses, b"data"));
+        for (kind, payload, told) in [
+            (CnpKind::SwitchInt, &int_bytes[..], Some(int)),
+            (CnpKind::DirectInt, &int_bytes[..], Some(int)),
+            (CnpKind::Direct, &[], None),
+        ] {
+            let body = CnpBody { kind, ce: true, seq: 3, ..CnpBody::default() };
+            let cnp = emit(&Frame::from_switch(&roce(&cause), body, payload, CnpMarking::default()));
+            let cnp = roce(&cnp);
+            let body = CnpBody { by_remote: true, remote_qpn: Qpn::new(0x118), ..body };
+            assert_eq!((cnp.cnp(), cnp.near_int()), (Some(CnpHint::Body(body)), told));
+            assert!(body.is_from_switch());
+            assert_eq!((cnp.info.class(), cnp.bth.dest_qp, cnp.bth.becn), (Class::Cnp, Qpn::new(0), true));
+            assert_eq!((cnp.addresses(), cnp.icrc::<TableCrc>()), (addresses.reversed(), Icrc::Valid));
+            assert_eq!(FlowKey::answered_by(&cnp, body.remote_qpn), FlowKey::of(&roce(&cause)));
+        }
+    }
+}
+
+#[test]
+fn telemetry_of_a_wrong_length_is_none() {
+    let good = hex(NEAR);
+    assert!(roce(&near(CnpKind::SwitchInt, &good)).near_int().is_some());
+    let head = |first: &str| hex(&NEAR.replace("21051001", first));
+    for (bytes, why) in [
+        (Vec::new(), "nothing"),
+        (good[..4].to_vec(), "a head alone"),
+        (good[..16].to_vec(), "a record cut short"),
+        ([&good[..], &[0; 4]].concat(), "something behind it"),
+        (head("21041001"), "a length below the records'"),
+        (head("21061001"), "a length beyond the packet"),
+        (head("21052001"), "more hops than room"),
+        (head("21001001"), "a length of zero"),
+        (head("11051001"), "a shim of another type"),
+        (head("23051001"), "a version to come"),
+    ] {
+        let frame = near(CnpKind::DirectInt, &bytes);
+        assert_eq!(roce(&frame).near_int(), None, "{why}");
+        assert_eq!(roce(&frame).icrc::<TableCrc>(), Icrc::Valid, "{why}");
+    }
+    // Cut by a snap length.
+    let whole = near(CnpKind::DirectInt, &good);
+    let Ok(Packet::Roce(cut)) = parse(&whole[..whole.len() - 5], whole.len()) else { panic!("not RoCE") };
+    assert_eq!(cut.near_int(), None);
+    let plain = emit(&Frame { payload: &good, ..frame(opcode::CNP, V4, &[]) });
+    assert_eq!(roce(&plain).near_int(), None, "a plain CNP");
+    assert_eq!(roce(&near(CnpKind::Direct, &good)).near_int(), None, "another kind");
+}
