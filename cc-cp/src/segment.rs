@@ -13,6 +13,7 @@
 
 use crate::{Cx, Event, Stage, Verdict};
 pub use cc_core::wire::FlowKey;
+use cc_core::wire::shim::MlccData;
 
 use cc_core::{Bytes, CnpBody, Ecn, Instant, Port};
 
@@ -36,8 +37,12 @@ pub struct Transit {
 pub struct Rewrite {
     /// Send it on with these ECN bits.
     pub ecn: Ecn,
-    /// Send its sender a CNP that says this.
+    /// Send its sender a CNP that says this, and brings the packet's telemetry where its kind calls for that.
     pub notify: Option<CnpBody>,
+    /// Take the records out of its telemetry, by [`clear_int`](cc_core::wire::shim::clear_int), before this port adds its own.
+    pub clear_int: bool,
+    /// Write this into the room that it has for it, by [`write_mlcc`](cc_core::wire::shim::write_mlcc).
+    pub mlcc: Option<MlccData>,
 }
 
 /// The end of a control segment.

@@ -131,7 +131,13 @@ impl ReactionPoint for Mlcc {
         let mut flow = *self;
         match event {
             Event::Sent { .. } => 0,
-            Event::Ack(ack) => 1 + usize::from(flow.takes(ack).is_some()),
+            Event::Ack(ack) => {
+                if flow.takes(ack).is_some() {
+                    2
+                } else {
+                    1
+                }
+            }
             Event::Nack { .. } => 3,
             Event::NearInt { int } => match flow.hear(cx.params, cx.now.stamp(), int) {
                 Heard::Nothing | Heard::Remembered => 4,

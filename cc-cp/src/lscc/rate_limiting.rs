@@ -317,7 +317,7 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS>
         let now = now.stamp();
         self.pass_time(p, now);
         self.queue = self.queue.saturating_add(u64::from(packet.bytes.get()) << FINE); // (10)
-        let asis = Rewrite { ecn: packet.ecn, notify: None };
+        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
         if !packet.data {
             return asis;
         }
@@ -335,7 +335,7 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS>
         if due {
             flow.notified = notify;
         }
-        Rewrite { ecn, notify: due.then(|| direct(data_qpn)) }
+        Rewrite { ecn, notify: due.then(|| direct(data_qpn)), ..Rewrite::default() }
     }
 }
 
@@ -468,11 +468,11 @@ mod tests {
     fn marks_of_other_kinds_and_packets_that_carry_no_data_pass() {
         let mut bench = Bench::new();
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-            assert_eq!(bench.sends(1, 1, 100, ecn), Rewrite { ecn, notify: None });
+            assert_eq!(bench.sends(1, 1, 100, ecn), Rewrite { ecn, ..Rewrite::default() });
         }
         let ack = Transit { flow: key(1), data: false, bytes: Bytes::new(60), ecn: Ecn::Ce };
         let now = Instant::from_nanos(2);
-        assert_eq!(bench.machine.forward(&bench.params, now, &ack), Rewrite { ecn: Ecn::Ce, notify: None });
+        assert_eq!(bench.machine.forward(&bench.params, now, &ack), Rewrite { ecn: Ecn::Ce, ..Rewrite::default() });
     }
 
     proptest! {
