@@ -109,7 +109,7 @@ const PRESETS: &[Preset<MlccSettings>] = &[Preset {
 }];
 
 /// m: values of R_credit that (4) averages.
-const LATEST: usize = 5;
+pub const LATEST: usize = 5;
 /// Fraction bits of tokens.
 const FINE: u32 = 24;
 const ONE: u32 = 1 << FINE;
@@ -357,6 +357,11 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
         release
     }
 
+    /// The m latest R_credit, the newest first.
+    pub const fn releases(&self) -> &[Rate; LATEST] {
+        &self.releases
+    }
+
     /// The law of R_credit.
     pub const fn law(&self) -> &Law<5> {
         &self.law
@@ -415,17 +420,17 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
     }
 
     /// D_pre in nanoseconds: (2) to (4).
-    #[expect(clippy::cast_possible_truncation, reason = "35 bits without three; saturated")]
+    #[expect(clippy::cast_possible_truncation, reason = "35 bits without three")]
     fn delay(&self, p: &Params, queued: Bytes) -> i64 {
         let surplus = i64::from(self.history.mean().to_bits()).wrapping_sub(self.release().to_bits().into());
         let grown = surplus.wrapping_mul(p.far_rtt.into()) >> 24;
         let queue = grown.wrapping_add(queued.get().into()); // Q_pre, (3)
 
-        // (4): m Q / sum, with Q and the sum in eighths: the rates have 24 fraction bits, and no rate is zero.
+        // (4): m Q / sum. The rates have 24 fraction bits, their sum 35 bits, and no rate is zero. Q counts up to 4 GiB.
         let sum = self.releases.iter().fold(0_u64, |sum, rate| sum.wrapping_add(rate.to_bits().into()));
         let by = Reciprocal::of(NonZeroU32::new((sum >> 3) as u32).unwrap_or(NonZeroU32::MIN));
-        let eighth = (queue.unsigned_abs() >> 3).min(u32::MAX.into());
-        let scaled = (eighth.wrapping_mul(by.mantissa().into()) >> 32).wrapping_mul(LATEST as u64) << 24;
+        let bytes = queue.unsigned_abs().min(u32::MAX.into());
+        let scaled = (bytes.wrapping_mul(by.mantissa().into()) >> 16).wrapping_mul(LATEST as u64) << 5;
         let delay = (scaled >> by.exponent()).cast_signed();
         let delay = if queue < 0 { delay.wrapping_neg() } else { delay };
         delay.max(i64::from(p.far_rtt).wrapping_neg()).min(i64::from(p.theta).wrapping_add(p.target.into()))

@@ -23,14 +23,14 @@ impl Links {
         Self { records: gbps.iter().map(record).collect(), gbps: gbps.to_vec() }
     }
 
-    /// Time passes: each link carries some share of what it can, and its queue is anything.
-    pub fn pass(&mut self, dice: &mut Dice, gap: u32) {
+    /// Time passes: each link carries some share of what it can, and has some queue, both up to a most at a load of one.
+    pub fn pass(&mut self, dice: &mut Dice, gap: u32, load: f64) {
         for record in &mut self.records {
             // Whole units of the telemetry's, so that both sides read the same.
             record.ts += f64::from(gap);
-            let share = f64::from(dice.within(0..=1_050)) / 1e3;
+            let share = f64::from(dice.within(0..=1_050)) / 1e3 * load;
             record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
-            record.qlen = f64::from(dice.within(0..=250_000));
+            record.qlen = (f64::from(dice.within(0..=250_000)) * load).floor();
         }
     }
 
