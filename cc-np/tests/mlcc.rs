@@ -145,15 +145,15 @@ fn each_packet_is_that_of_the_equations() {
         let mut last: Option<(f64, Links)> = None;
         let (mut credit, mut began) = (None::<u16>, now as f64);
         let mut history = vec![dqm.line];
-        let (mut queue, mut load) = (0, 1.0);
+        let mut queue = 0;
         for packet in 0..4_000_u32 {
             let gap = [40, 300, 2_000, 9_000][dice.within(0..=3) as usize] + dice.within(0..=200);
             let gap = if dice.within(0..=299) == 0 { gap * 40 } else { gap };
             now += u64::from(gap);
-            links.pass(&mut dice, gap, load);
+            links.pass(&mut dice, gap);
             if packet % 500 == 0 {
                 queue = dice.within(0..=60_000_000) >> dice.within(0..=8);
-                load = [0.1, 0.3, 0.3, 0.6][dice.within(0..=3) as usize];
+                links.load = [0.1, 0.3, 0.3, 0.6][dice.within(0..=3) as usize];
             }
             // The credit is not known before the first reply.
             let matches = credit.is_some() && dice.within(0..=9) == 0;

@@ -229,7 +229,7 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         match event {
             Event::Sent { psn, .. } => {

@@ -168,7 +168,7 @@ impl ReactionPoint for Rcc {
         Self { window: cx.params.most, progress: Progress::NONE, has_sent: false, has_acked: false }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let p = cx.params;
         match event {

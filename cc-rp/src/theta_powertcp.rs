@@ -89,7 +89,7 @@ impl ReactionPoint for ThetaPowerTcp {
         Self { window, previous: Nanos::ZERO, updated: cx.now.stamp(), has_sent: false }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         match event {
             Event::Sent { psn, .. } => {

@@ -127,7 +127,7 @@ fn each_step_is_that_of_the_equations() {
                     flow.on(&cx(now), &Event::Ack(Ack { psn: psn(packet), grant, ..Ack::default() }))
                 }
                 _ => {
-                    links.pass(&mut dice, since, 1.0);
+                    links.pass(&mut dice, since);
                     since = 0;
                     let bytes = links.bytes();
                     let int = IntStack::new(IntLayout::Wide, 3, 5, &bytes).unwrap();

@@ -130,7 +130,7 @@ impl<'a> Frame<'a> {
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
         let AckFields { msn, mark, held, rx_level, grant, marking } = *fields;
-        let Shims { time, int, .. } = cause.shims();
+        let (time, int) = (cause.time_shim(), cause.int_shim());
         let echo = time.map_or(Stamp::from_bits(0), |time| time.sent);
         let hops = hops(cause.hop_limit());
         let (rcc, mlcc_ack) = match grant {
@@ -222,7 +222,7 @@ impl<'a> Frame<'a> {
         let icrc = match self.addresses {
             Addresses::V4 { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
-                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, datagram_len)?;
+                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, udp::PROTOCOL, datagram_len)?;
                 let udp = udp::emit(self.udp_source, port, datagram_len.wrapping_sub(20));
                 output.put(head)?;
                 output.put(udp)?;

@@ -8,7 +8,7 @@ use cc_core::params::ParamError;
 use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Crc32, FlowKey, Icrc, Packet, Pfc, Roce, Syndrome};
+use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpBody, CnpHint, Instant, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
@@ -111,6 +111,8 @@ const END_WAYS: usize = 4;
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
 
 /// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
+// The reaction point begins it, whose small fields short offsets reach then.
+#[repr(C)]
 pub struct Nic<
     A: ReactionPoint,
     N: NotificationPoint,
@@ -210,7 +212,9 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                 }
                 Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
                     Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, descriptor, roce, hw)),
-                    Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw)),
+                    Some(Syndrome::Nak(Nak::PsnSequence)) => {
+                        (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw))
+                    }
                     _ => (EventKind::Nothing, None),
                 },
                 _ => {
@@ -311,15 +315,14 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     ) -> Option<Handle> {
         let rtt = (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt));
         let progress = Progress { acked: Bytes::new(descriptor.acked), rtt };
-        let step = self.rp.frame(now, roce, progress, hw);
+        let step = self.rp.ack(now, roce, progress, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
 
     #[inline(never)]
     fn nack<H: Hardware>(&mut self, now: Instant, qpn: Qpn, psn: Psn, hw: &mut H) -> Option<Handle> {
-        let handle = self.rp.find(qpn)?;
-        let step = self.rp.step(now, handle, &Event::Nack { psn }, hw);
+        let step = self.rp.nack(now, qpn, psn, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
