@@ -192,8 +192,14 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         self.flags & flag != 0
     }
 
+    /// The last packet sent, if one was.
     #[inline(always)]
-    fn decision(&self, p: &Params) -> Decision {
+    pub(crate) const fn sent(&self) -> Option<Psn> {
+        if self.has(SENT) { Some(self.sent) } else { None }
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(&self, p: &Params) -> Decision {
         let window = Bytes::new(self.window.max(p.mtu));
         Decision { rate: p.rate(self.window), window, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
