@@ -442,7 +442,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
     /// pair number; whom it means is for the caller to find. `None`, counted, when it is ignored.
-    #[cold]
+    #[inline]
     pub fn switch_cnp(
         &mut self,
         now: Instant,
@@ -455,7 +455,8 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
             return None;
         }
-        self.step(now, handle, event, limiter)
+        let now = self.shared.clock.advance(now);
+        self.act(now, handle, event, limiter)
     }
 
     /// Data that the flow put on the wire; `psn` is that of the last packet.

@@ -119,7 +119,7 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     }];
     const WANTS: EventMask =
         EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::NEAR_INT).with(EventMask::WAKE);
-    const SIGNALS: Signals = Signals::INT;
+    const SIGNALS: Signals = Signals::INT.with(Signals::NEAR_INT);
     const ANSWERED_BY: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
     const TABLE: &'static [&'static str] = &[

@@ -187,7 +187,7 @@ fn the_near_window_is_a_packet_at_least_so_that_telemetry_goes_on_coming() {
         decision = bench.near(&[pseudo(10_000, round * 10_000, round * 12_480, 4_000_000)]);
     }
     // 1 064 B in 10 us.
-    assert!((850..860).contains(&(u64::from(decision.rate.to_bits()) * 8_000 >> 24)), "{decision:?}");
+    assert!((850..860).contains(&((u64::from(decision.rate.to_bits()) * 8_000) >> 24)), "{decision:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
-use cc_core::{Bytes, CnpBody, CnpHint, Instant, Nanos, Port, Psn, Qpn};
+use cc_core::{Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
 
@@ -299,8 +299,18 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             // The engine counts it.
             return self.cnp(now, roce.bth.dest_qp, &hint, hw);
         };
-        let event = roce.near_int().map_or(Event::Cnp { hint }, |int| Event::NearInt { int: int.stack() });
-        let step = self.rp.switch_cnp(now, flow, &event, hw);
+        let Some(int) = roce.near_int() else {
+            let step = self.rp.switch_cnp(now, flow, &Event::Cnp { hint }, hw);
+            self.rp_called = now;
+            return step.map(|step| step.handle);
+        };
+        self.near_int(now, flow, int.stack(), hw)
+    }
+
+    /// Telemetry that a switch sent back by itself.
+    #[inline(never)]
+    fn near_int<H: Hardware>(&mut self, now: Instant, flow: Handle, int: IntStack<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.switch_cnp(now, flow, &Event::NearInt { int }, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
