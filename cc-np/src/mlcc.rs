@@ -245,7 +245,7 @@ pub type Mlcc16 = Mlcc<16>;
 // With its key and the time it was last touched.
 const _: () = assert!(PeerTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has outgrown 288 bytes");
 
-/// A flow of which nothing came for so long is begun anew.
+/// A flow without a round for so long is begun anew: that is, one of which no data came.
 const MEMORY: Nanos = Nanos::new(1_000_000_000);
 
 impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
@@ -279,6 +279,7 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         "C_D = C_R, data, R_credit by U: a round of queue management",
         "C_D = C_R, data whose telemetry says nothing: R_credit stays, a round of queue management",
         "no round for eight RTT_D, data: the credits are brought together, a round of queue management",
+        "no round for a second, data: the flow begins anew",
     ];
 
     fn check(settings: &MlccSettings, port: &Port) -> Result<Params, ParamError> {
@@ -299,26 +300,16 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     }
 
     fn open(cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
-        let (p, now) = (cx.params, cx.now.stamp());
-        let mut history = History::EMPTY;
-        history.push(p.span, p.line);
-        Self {
-            history,
-            law: Law::open(&p.law, now),
-            releases: [p.line; LATEST],
-            advised: p.line,
-            began: now,
-            dw: 0,
-            token: 0,
-            gain: ONE >> 1,
-            credit: first_credit(now),
-        }
+        Self::begin(cx.params, cx.now.stamp())
     }
 
     fn row(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
         let Event::Arrival(arrival) = event else { return 0 };
         let (p, now, mut flow) = (cx.params, cx.now.stamp(), *self);
         let data = arrival.mlcc.unwrap_or_default();
+        if now.since(self.began) > MEMORY {
+            return 6;
+        }
         if !self.is_over(p, now, data.credit) {
             return usize::from(self.token.wrapping_add(self.gain) >= ONE);
         }
@@ -335,6 +326,9 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     #[inline]
     fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival<'_>) -> Reply {
         let (p, now) = (cx.params, cx.now.stamp());
+        if now.since(self.began) > MEMORY {
+            *self = Self::begin(p, now);
+        }
         let data = arrival.mlcc.unwrap_or_default();
         let is_over = self.is_over(p, now, data.credit);
         self.law.hear(&p.law, now, &arrival.int, is_over);
@@ -395,6 +389,24 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
     #[inline]
     const fn grant(&self) -> Grant {
         Grant::Mlcc { credit: self.credit, release: self.release(), advised: self.advised }
+    }
+
+    /// A flow of which nothing has come.
+    #[cold]
+    fn begin(p: &Params, now: Stamp) -> Self {
+        let mut history = History::EMPTY;
+        history.push(p.span, p.line);
+        Self {
+            history,
+            law: Law::open(&p.law, now),
+            releases: [p.line; LATEST],
+            advised: p.line,
+            began: now,
+            dw: 0,
+            token: 0,
+            gain: ONE >> 1,
+            credit: first_credit(now),
+        }
     }
 
     /// Whether a packet with this C_D ends a round.

@@ -707,7 +707,7 @@ fn acknowledgement<'a, A: ReactionPoint>(
         },
         grant: match rcc {
             Some(rcc) => rcc.grant(),
-            None if wants(Signals::GRANT) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
+            None if wants(Signals::ADVICE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
             None => Grant::None,
         },
     }

@@ -87,7 +87,7 @@ impl ReactionPoint for Mlcc {
     }];
     const WANTS: EventMask =
         EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::NEAR_INT).with(EventMask::WAKE);
-    const SIGNALS: Signals = Signals::GRANT;
+    const SIGNALS: Signals = Signals::ADVICE.with(Signals::NEAR_INT);
     const ANSWERED_BY: Option<&'static str> = Some("mlcc");
     #[rustfmt::skip]
     const TABLE: &'static [&'static str] = &[

@@ -617,7 +617,8 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
             tell(marked(Mark::Undetermined), Signals::UNDETERMINED);
             tell(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
             tell(int.is_some_and(|int| int.hops() > 0), Signals::INT);
-            tell(rcc.is_some() || mlcc_ack.is_some(), Signals::GRANT);
+            tell(rcc.is_some(), Signals::GRANT);
+            tell(mlcc_ack.is_some(), Signals::ADVICE);
         }
         _ => {}
     }
