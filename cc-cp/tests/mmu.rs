@@ -143,20 +143,24 @@ mod oracle {
 const QUEUES: usize = 8;
 const MTU: u32 = 1_500;
 
-/// Random settings for a port of this speed, and what they mean.
-fn settings(dice: &mut Dice, gbps: u32) -> (MmuSettings, oracle::Thresholds) {
+/// Random settings for a port of this speed in multiples of so many bytes, and what they mean.
+fn settings(dice: &mut Dice, gbps: u32, grain: u32) -> (MmuSettings, oracle::Thresholds) {
     let is_fixed = dice.within(0..=1) == 0;
-    let xoff = if is_fixed { dice.within(1..=400_000) } else { 0 };
-    let xon = if dice.within(0..=2) == 0 { xoff } else { dice.within(0..=xoff) };
-    let (headroom, link_delay) = (dice.within(0..=60_000) * dice.within(0..=1), dice.within(0..=500));
+    let mut bytes = |most: u32| dice.within(1..=most / grain) * grain;
+    let xoff = if is_fixed { bytes(400_000) } else { 0 };
+    let (xon, headroom, reserve, resume_offset) =
+        (bytes(xoff.max(grain)).min(xoff), bytes(60_000), bytes(10_000), bytes(10_000));
+    let buffer = 1_000_000 + bytes(1_000_000);
+    let xon = if dice.within(0..=2) == 0 { xoff } else { xon };
+    let (headroom, link_delay) = (headroom * dice.within(0..=1), dice.within(0..=500));
     let set = MmuSettings {
-        buffer: dice.within(1_000_000..=2_000_000),
+        buffer,
         headroom,
         link_delay,
         lossless_queues: QUEUES as u32,
-        reserve: dice.within(0..=10_000) * dice.within(0..=1),
+        reserve: reserve * dice.within(0..=1),
         alpha_shift: dice.within(0..=6),
-        resume_offset: dice.within(0..=10_000),
+        resume_offset,
         xoff,
         xon,
         pause_quanta: dice.within(2..=65_535),
@@ -231,7 +235,9 @@ fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
     for run in 0..100 {
         let gbps = [10, 25, 40, 50, 100, 200, 400, 800][dice.within(0..=7) as usize];
         let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(MTU), base_rtt: Nanos::new(12_000) };
-        let (mut set, thresholds) = settings(&mut dice, gbps);
+        // In whole kilobytes thresholds are met exactly.
+        let grain = [1, 1_000][run / 2 % 2];
+        let (mut set, thresholds) = settings(&mut dice, gbps, grain);
         let mut bench = Bench {
             mmu: Mmu::new(Params::new(&set, &port).unwrap()),
             oracle: oracle::Buffer::new(thresholds),
@@ -251,11 +257,13 @@ fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
                 1 if run % 2 == 0 && dice.within(0..=9) == 0 => {
                     // Other thresholds under traffic: what is in the buffer stays there.
                     let thresholds;
-                    (set, thresholds) = settings(&mut dice, gbps);
+                    (set, thresholds) = settings(&mut dice, gbps, grain);
                     bench.oracle.set = thresholds;
                     bench.mmu.set_params(Params::new(&set, &port).unwrap());
                 }
-                kind if (kind < 8) == fills => bench.admit(now, queue, dice.within(64..=9_216)),
+                kind if (kind < 8) == fills => {
+                    bench.admit(now, queue, (dice.within(64..=9_216) / grain).max(1) * grain)
+                }
                 _ => bench.release(now, dice.within(0..=u32::MAX)),
             }
             let (counters, at) = (*bench.mmu.counters(), Instant::from_nanos(now));

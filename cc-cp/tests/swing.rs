@@ -148,9 +148,15 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
         let (mut machine, mut oracle) = (FarRelay::open(&p, at(now)), oracle::Far::new(now));
         for event in 0..4_000 {
             now += later(&mut dice, &link);
-            // A step of the buffer's size, of which fills and drains take turns.
-            let bytes = dice.within(0..=(link.buffer / 20) as u32);
+            // Fills and drains take turns, often to a threshold or a byte beyond it.
             let fills = event / 60 % 2 == 0;
+            let high = link.buffer - 2 * link.one_way;
+            let left = if fills { high - oracle.queued } else { oracle.queued - link.one_way.min(high) };
+            let left = left.max(0) as u32;
+            let bytes = match dice.within(0..=9) {
+                0..=1 => left + dice.within(0..=1),
+                _ => dice.within(0..=(link.buffer / 20) as u32),
+            };
             let was = oracle.pauses();
             let said = match dice.within(0..=9) {
                 0 => machine.wake(&p, at(now)),
@@ -193,7 +199,7 @@ fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
             let message = match dice.within(0..=9) {
                 0..=2 => None,
                 // Sent before, as far back as numbers can tell, or overtaken.
-                3 => Some(sent - i64::from(dice.within(0..=32_767) >> dice.within(0..=14))),
+                3 => Some(sent - i64::from(dice.within(0..=32_768) >> dice.within(0..=15))),
                 kind => {
                     sent += if kind == 9 { i64::from(dice.within(1..=20_000) >> dice.within(0..=14)) } else { 1 };
                     Some(sent)
