@@ -165,8 +165,9 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
                     machine.paused(&p, at(now), oracle.held)
                 }
                 kind if (kind < 9) == fills => {
-                    oracle.queued += i64::from(bytes);
-                    machine.arrived(&p, at(now), Bytes::new(bytes))
+                    let bytes = i64::from(bytes).min(link.buffer - oracle.queued);
+                    oracle.queued += bytes;
+                    machine.arrived(&p, at(now), Bytes::new(bytes as u32))
                 }
                 _ => {
                     let bytes = i64::from(bytes).min(oracle.queued);
