@@ -4,7 +4,7 @@
 //! Instruction Set Manual, volume I. What Ibex refuses (reserved parcels, other extensions) is [`Kind::Illegal`].
 
 /// The register slot that swallows writes to x0.
-const NOWHERE: u8 = 32;
+pub(super) const NOWHERE: u8 = 32;
 
 /// What an operation does. Operands are in [`Op`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,11 +85,14 @@ pub(super) struct Op {
     pub(super) rs2: u8,
     /// Bytes of the encoding: 2 or 4.
     pub(super) size: u8,
+    /// The registers that it reads, x0 where there are fewer than two.
+    pub(super) sources: [u8; 2],
 }
 
 impl Op {
     /// The place holder of addresses that have not been decoded.
-    pub(super) const UNKNOWN: Self = Self { immediate: 0, kind: Kind::Unknown, rd: NOWHERE, rs1: 0, rs2: 0, size: 0 };
+    pub(super) const UNKNOWN: Self =
+        Self { immediate: 0, kind: Kind::Unknown, rd: NOWHERE, rs1: 0, rs2: 0, size: 0, sources: [0; 2] };
 }
 
 /// Decodes the instruction at `pc` whose first two bytes are the low half of `word`; the high half matters only for
@@ -128,14 +131,15 @@ fn decode_word(pc: u32, word: u32) -> Op {
         0x73 => (system(word), word >> 20),
         _ => (Kind::Illegal, 0),
     };
-    Op {
-        immediate,
-        kind,
-        rd: if rd == 0 { NOWHERE } else { rd },
-        rs1: (word >> 15 & 31) as u8,
-        rs2: (word >> 20 & 31) as u8,
-        size: 4,
-    }
+    let (rs1, rs2) = ((word >> 15 & 31) as u8, (word >> 20 & 31) as u8);
+    let sources = match word & 0x7f {
+        _ if kind == Kind::Illegal => [0; 2],
+        0x63 | 0x23 | 0x33 => [rs1, rs2],
+        0x67 | 0x03 | 0x13 => [rs1, 0],
+        0x73 if matches!(kind, Kind::Csrrw | Kind::Csrrs | Kind::Csrrc) => [rs1, 0],
+        _ => [0; 2],
+    };
+    Op { immediate, kind, rd: if rd == 0 { NOWHERE } else { rd }, rs1, rs2, size: 4, sources }
 }
 
 fn j_immediate(word: u32) -> u32 {

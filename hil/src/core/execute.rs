@@ -2,8 +2,8 @@
 
 use super::Stop;
 use super::assemble::csr::{MIE, MSTATUS};
-use super::decode::{Kind, Op};
-use super::ibex::{Ibex, Met};
+use super::decode::{Kind, NOWHERE, Op};
+use super::ibex::{Access, Ibex, Met};
 use super::memory::{Code, Stored};
 
 impl Ibex {
@@ -13,15 +13,24 @@ impl Ibex {
         let Some(mut code) = self.memory.lend(pc) else {
             return Some(Stop::Fault { pc, address: pc, reason: "fetch outside RAM" });
         };
-        let stop = self.execute_in(&mut code, limit);
+        let stop = if self.timing.writeback {
+            self.execute_in::<true>(&mut code, limit)
+        } else {
+            self.execute_in::<false>(&mut code, limit)
+        };
         self.memory.give_back(code);
         self.forget_watched();
         stop
     }
 
-    fn execute_in(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
+    fn execute_in<const WRITEBACK: bool>(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
         let timing = self.timing;
-        let (load, store) = (timing.load + timing.data_wait, timing.store + timing.data_wait);
+        // Where a writeback stage awaits the answer, only an access that crosses a word waits in decode, for its first half.
+        let wait = if WRITEBACK { 0 } else { timing.data_wait };
+        let (load, store) = (timing.load + wait, timing.store + wait);
+        let crossing = timing.crossing + timing.data_wait - wait;
+        let begun = self.start;
+        let mut access = self.access;
         let mut pc = self.pc;
         let mut start = self.start;
         let mut retired = self.retired;
@@ -33,14 +42,18 @@ impl Ibex {
         macro_rules! go {
             ($target:expr, $cost:expr, $empty:expr) => {{
                 pc = $target;
+                let ahead = if WRITEBACK { access.ahead(start) } else { 0 };
                 if self.prefetch.is_some() {
-                    self.start = start;
+                    self.start = start - ahead;
                     self.redirected($cost);
                 }
-                start += $cost;
-                emptied = start - $empty;
+                emptied = start + $cost - $empty;
+                start += $cost - ahead;
                 if pc & 2 != 0 && self.memory.is_split(pc) {
                     start += timing.split_target;
+                }
+                if WRITEBACK {
+                    start = start.max(emptied);
                 }
                 resumed = start;
                 (target, arrived) = (pc, start);
@@ -59,19 +72,35 @@ impl Ibex {
                 continue;
             }};
         }
+        // A load or store leaves decode; `$rd` is the register that it loads.
+        macro_rules! accessed {
+            ($op:ident, $cost:expr, $rd:expr, $crosses:expr) => {{
+                pc = pc.wrapping_add(u32::from($op.size));
+                start += $cost;
+                if WRITEBACK {
+                    let answered = start + if $crosses { 0 } else { timing.data_wait };
+                    let used = self.memory.reads(code, pc, $rd);
+                    let ready = answered + if used { timing.load_use } else { 0 };
+                    access = Access { next: start, answered, ready };
+                    start = ready;
+                }
+            }};
+        }
         macro_rules! load {
-            ($type:ty, $width:literal, $base:ident, $op:ident, $cost:ident) => {{
+            ($type:ty, $width:literal, $base:ident, $op:ident) => {{
                 let address = $base.wrapping_add($op.immediate);
                 let Some(bytes) = self.memory.load::<$width>(address) else {
                     let stop = self.device_load(pc, start, $op, address, $width);
                     if self.unretired {
-                        pc = pc.wrapping_add(u32::from($op.size));
-                        start += load;
+                        accessed!($op, load, $op.rd, false);
                     }
                     break Some(stop);
                 };
-                $cost = if crosses(address, $width) { load + timing.crossing } else { load };
-                <$type>::from_le_bytes(bytes) as u32
+                self.registers[usize::from($op.rd & 63)] = <$type>::from_le_bytes(bytes) as u32;
+                let crosses = crosses(address, $width);
+                accessed!($op, if crosses { load + crossing } else { load }, $op.rd, crosses);
+                retired += 1;
+                continue;
             }};
         }
         macro_rules! store {
@@ -83,14 +112,13 @@ impl Ibex {
                     None => {
                         let stop = self.device_store(pc, start, address, $width, u32::from($value as $type));
                         if self.unretired {
-                            pc = pc.wrapping_add(u32::from($op.size));
-                            start += store;
+                            accessed!($op, store, NOWHERE, false);
                         }
                         break Some(stop);
                     }
                 }
-                pc = pc.wrapping_add(u32::from($op.size));
-                start += if crosses(address, $width) { store + timing.crossing } else { store };
+                let crosses = crosses(address, $width);
+                accessed!($op, if crosses { store + crossing } else { store }, NOWHERE, crosses);
                 retired += 1;
                 continue;
             }};
@@ -125,11 +153,11 @@ impl Ibex {
                 Kind::Sra => ((a as i32) >> (b & 31)) as u32,
                 Kind::Or => a | b,
                 Kind::And => a & b,
-                Kind::Lb => load!(i8, 1, a, op, cost),
-                Kind::Lh => load!(i16, 2, a, op, cost),
-                Kind::Lw => load!(u32, 4, a, op, cost),
-                Kind::Lbu => load!(u8, 1, a, op, cost),
-                Kind::Lhu => load!(u16, 2, a, op, cost),
+                Kind::Lb => load!(i8, 1, a, op),
+                Kind::Lh => load!(i16, 2, a, op),
+                Kind::Lw => load!(u32, 4, a, op),
+                Kind::Lbu => load!(u8, 1, a, op),
+                Kind::Lhu => load!(u16, 2, a, op),
                 Kind::Sb => store!(u8, 1, a, b, op),
                 Kind::Sh => store!(u16, 2, a, b, op),
                 Kind::Sw => store!(u32, 4, a, b, op),
@@ -141,13 +169,13 @@ impl Ibex {
                 Kind::Bgeu => branch!(a >= b, op),
                 Kind::Jal => {
                     self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
-                    go!(op.immediate, timing.jump, 0)
+                    go!(op.immediate, timing.jump, timing.jump_empty)
                 }
                 Kind::Jalr => {
                     self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
-                    go!(a.wrapping_add(op.immediate) & !1, timing.jump, 0)
+                    go!(a.wrapping_add(op.immediate) & !1, timing.jump, timing.jump_empty)
                 }
-                Kind::FenceI => go!(pc.wrapping_add(u32::from(op.size)), timing.jump, 0),
+                Kind::FenceI => go!(pc.wrapping_add(u32::from(op.size)), timing.jump, timing.jump_empty),
                 Kind::Fence => {
                     pc = pc.wrapping_add(u32::from(op.size));
                     start += timing.alu;
@@ -211,6 +239,11 @@ impl Ibex {
                 | Kind::Csrrci => {
                     (self.pc, self.start, self.retired) = (pc, start, retired);
                     (self.target, self.arrived) = (target, arrived);
+                    self.free = if start == resumed { emptied } else { start };
+                    if WRITEBACK {
+                        self.access = access;
+                        self.free = if start == access.ready { access.answered } else { self.free };
+                    }
                     return self.machine(op, a);
                 }
             };
@@ -222,6 +255,13 @@ impl Ibex {
         (self.pc, self.start, self.retired) = (pc, start, retired);
         (self.target, self.arrived) = (target, arrived);
         self.free = if start == resumed { emptied } else { start };
+        if WRITEBACK {
+            self.access = access;
+            // The next instruction enters decode while the last one awaits its answer.
+            if start == access.ready && start != begun {
+                (self.start, self.free) = (access.next, access.answered);
+            }
+        }
         stop
     }
 

@@ -1,4 +1,4 @@
-//! The model of Ibex small: its state, and what happens between instructions.
+//! The model of Ibex: its state, and what happens between instructions.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::prefetch::{Head, Prefetch};
 use super::timing::{Timed, Timing};
 use super::{Core, Ram, Stop};
 
-/// An instruction-set model of Ibex small with exact timing.
+/// An instruction-set model of Ibex with exact timing, in one of the configurations that [`Timing`] knows.
 ///
 /// An instruction executes as a whole when it enters decode; time then jumps to its end. What else may happen in the
 /// cycles until the next one enters decode, an interrupt above all, is looked at before that one executes, so that
@@ -36,6 +36,8 @@ pub struct Ibex {
     interrupted: bool,
     /// An instruction that stopped at a device has not retired yet.
     pub(super) unretired: bool,
+    /// The last load or store, which a writeback stage may still hold.
+    pub(super) access: Access,
     /// A load that waits for its device.
     pub(super) awaited: Option<Op>,
     /// The target of the last redirect, and the cycle in which it could enter decode.
@@ -76,6 +78,7 @@ impl Ibex {
             handed_over: true,
             interrupted: false,
             unretired: false,
+            access: Access::default(),
             awaited: None,
             target: entry,
             arrived: 0,
@@ -106,8 +109,17 @@ impl Ibex {
     }
 
     /// The present moment, for accesses to CSRs.
+    ///
+    /// With a writeback stage, minstret lacks the instruction in it, so a reader is given one more: always, although the
+    /// stage may be empty (ibex_wb_stage: `perf_instr_ret_wb_spec_o` does not ask).
     pub(super) fn moment(&self) -> Moment {
-        Moment { cycle: self.start, retired: self.retired, pending: self.lines.at(self.start) }
+        let behind = self.timing.writeback && self.free < self.start;
+        Moment {
+            cycle: self.start,
+            retired: self.retired + u64::from(behind),
+            counted: self.retired + u64::from(!self.timing.writeback),
+            pending: self.lines.at(self.start),
+        }
     }
 
     /// The next instruction is at `target`, `cost` cycles after the present one, which leaves decode empty for the last
@@ -142,6 +154,7 @@ impl Ibex {
                 _ => return Some(self.reached(until)),
             }
         }
+        let arrives = !self.handed_over;
         let mut cycle = if self.interrupted { self.free } else { self.free.min(self.start.saturating_sub(1)) };
         while !self.handed_over {
             if cycle >= until {
@@ -160,6 +173,10 @@ impl Ibex {
             cycle += 1;
             self.start = self.start.max(if wanted { cycle } else { 0 });
             self.free = if self.interrupted { cycle } else { self.free };
+        }
+        if arrives {
+            self.access.next = self.start;
+            self.start = self.start.max(self.access.ready);
         }
         (self.start >= until).then(|| self.reached(until))
     }
@@ -236,6 +253,25 @@ impl Ibex {
         if let Some(pc) = self.passed.take() {
             self.memory.forget_at(pc);
         }
+    }
+}
+
+/// A load or store in a writeback stage, and what it keeps from executing.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Access {
+    /// The cycle in which the next instruction enters decode.
+    pub(super) next: u64,
+    /// The cycle in which the memory answers.
+    pub(super) answered: u64,
+    /// The cycle from which on the next instruction executes: the same one, or later when it reads what was loaded.
+    pub(super) ready: u64,
+}
+
+impl Access {
+    /// For an instruction that executes in the cycle `start`: how long it has been waiting for an answer. Its branch target
+    /// has been under way for as long (ibex_id_stage: `instr_executing_spec`).
+    pub(super) fn ahead(&self, start: u64) -> u64 {
+        if start == self.ready && self.ready == self.answered { start - self.next } else { 0 }
     }
 }
 

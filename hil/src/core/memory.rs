@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Ram;
-use super::decode::{Op, decode, is_compressed};
+use super::decode::{Kind, NOWHERE, Op, decode, is_compressed};
 
 /// RAM of several regions. Bytes and decoded operations never disagree: a write forgets what it touches.
 #[derive(Clone, Debug)]
@@ -105,6 +105,20 @@ impl Memory {
     #[inline]
     pub(super) fn is_split(&self, pc: u32) -> bool {
         pc & 2 != 0 && self.load(pc).is_some_and(|parcel| !is_compressed(u32::from(u16::from_le_bytes(parcel))))
+    }
+
+    /// Whether the instruction at `pc` reads a register, which may be the one that swallows writes.
+    #[inline]
+    pub(super) fn reads(&self, code: &Code, pc: u32, register: u8) -> bool {
+        if register == NOWHERE {
+            return false;
+        }
+        let known = code.ops.get(pc.wrapping_sub(code.base) as usize / 2).filter(|op| op.kind != Kind::Unknown);
+        let sources = match known {
+            Some(op) => op.sources,
+            None => self.instruction(pc).map_or([0; 2], |word| decode(pc, word).sources),
+        };
+        sources.contains(&register)
     }
 
     /// Decodes the instruction at `pc` and keeps the result in `code`; `None` when it leaves the region.

@@ -6,6 +6,7 @@
 pub mod assemble;
 mod csr;
 mod decode;
+mod design;
 mod execute;
 mod ibex;
 mod memory;
@@ -14,6 +15,7 @@ mod prefetch;
 mod tests;
 mod timing;
 
+pub use design::{Design, Model};
 pub use ibex::Ibex;
 pub use timing::Timing;
 

@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::Restart;
 use super::program::{DEVICE, RAM};
+use crate::core::Stop;
 use crate::core::assemble::{self as asm, Encoded, csr};
-use crate::core::{Stop, Timing};
 
 /// Code between two marker stores, during which the timer line rises.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ impl Piece {
     ///
     /// # Errors
     /// The core cannot be restarted.
-    pub fn course(&self, core: &mut impl Restart, timing: Timing) -> Result<Course> {
+    pub fn course<C: Restart>(&self, core: &mut C, timing: C::Timing) -> Result<Course> {
         let program = self.program();
         let (begin, undisturbed) = observe(core, timing, &program, PATIENCE)?;
         let mut outcomes = vec![undisturbed];
@@ -164,7 +164,7 @@ impl fmt::Display for Course {
 }
 
 /// Runs `program` with the timer line rising in the cycle `rise`; says when it began, and what came of it.
-fn observe(core: &mut impl Restart, timing: Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
+fn observe<C: Restart>(core: &mut C, timing: C::Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
     core.restart(&[RAM], DEVICE, timing, program.base())?;
     core.poke(program.base(), program.bytes());
     let (mut begin, mut outcome, mut risen) = (0, Outcome::default(), false);

