@@ -48,7 +48,7 @@ impl Ibex {
                     self.redirected($cost);
                 }
                 emptied = start + $cost - $empty;
-                start += $cost - ahead;
+                start = start + $cost - ahead;
                 if pc & 2 != 0 && self.memory.is_split(pc) {
                     start += timing.split_target;
                 }
