@@ -65,8 +65,8 @@ fn kernel() -> Program {
     program
 }
 
-/// The model: start-up code, handler, and the kernel; instructions per second.
-fn model(design: Design, kernel: &Program) -> f64 {
+/// Start-up code and the timer's handler.
+fn start() -> Program {
     let mut start = Program::at(0);
     start.load_immediate(5, 0x200);
     start.put(csrrw(0, csr::MTVEC, 5));
@@ -78,6 +78,30 @@ fn model(design: Design, kernel: &Program) -> f64 {
     start.load_immediate(31, DEVICE);
     start.put(sw(0, 31, 0));
     start.put(mret());
+    start
+}
+
+/// The same for PicoRV32.
+fn pico_start() -> Program {
+    let mut start = Program::at(0);
+    start.put(jal(0, 0x40));
+    start.pad_to(0x10);
+    start.load_immediate(31, DEVICE);
+    start.put(sw(0, 31, 0));
+    start.put(retirq());
+    start.pad_to(0x40);
+    start.put(addi(5, 0, !0x80));
+    start.put(maskirq(0, 5));
+    start.put(jal(0, KERNEL.wrapping_sub(start.here()) as i32));
+    start
+}
+
+/// The model: start-up code, handler, and the kernel; instructions per second.
+fn model(design: Design, kernel: &Program) -> f64 {
+    let start = match design {
+        Design::Ibex | Design::IbexMaxperf => start(),
+        Design::Picorv32 | Design::Picorv32Min => pico_start(),
+    };
     let mut core = design.model(&[RAM], DEVICE..DEVICE + 16, 0, 0);
     core.poke(0, start.bytes());
     core.poke(KERNEL, kernel.bytes());

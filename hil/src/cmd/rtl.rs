@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use cc_rp::ReactionPoint;
 use hil::board::{Boot, Pace};
 use hil::capture::Reader;
-use hil::core::{Design, Ibex, Timing};
+use hil::core::Design;
 use hil::replay;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
@@ -104,6 +104,7 @@ fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut text = String::new();
     record::lines(
         rtl,
+        design.into(),
         |wait| wait,
         |line| {
             text.push_str(line);
@@ -118,20 +119,16 @@ fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
 }
 
 fn compare(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
-    let rules = match args.core {
-        Design::Ibex => Timing::IBEX_SMALL,
-        Design::IbexMaxperf => Timing::IBEX_MAXPERF,
-    };
-    let mut model = Ibex::new(&[], 0..0, rules, 0);
+    let mut model = args.core.model(&[], 0..0, 0, 0);
     let (mut cycles, mut instructions, mut interrupts, mut events) = (0, 0, 0, 0);
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for offset in 0..args.programs {
         let seed = args.seed.wrapping_add(offset);
-        let program = program::generate(seed);
+        let program = program::generate(args.core.into(), seed);
         names.extend(program.names());
         for &wait in &args.wait {
             let expected = record::run(rtl, wait, &program, seed)?;
-            let found = record::run(&mut model, rules.with_wait(wait), &program, seed)?;
+            let found = record::run(&mut model, wait, &program, seed)?;
             if expected != found {
                 print!("{}", difference(&program, &expected, &found));
                 bail!("seed {seed}, {wait} wait states: the model differs from the RTL");

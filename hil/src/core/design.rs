@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Core, Ibex, Ram, Stop, Timing};
+use super::{Core, Ibex, PicoTiming, Picorv32, Ram, Stop, Timing};
 
 /// A core in one of its configurations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -11,11 +11,15 @@ pub enum Design {
     Ibex,
     /// Ibex, "maxperf".
     IbexMaxperf,
+    /// PicoRV32 with all that makes it fast.
+    Picorv32,
+    /// PicoRV32 with serial multiplication and shifts.
+    Picorv32Min,
 }
 
 impl Design {
     /// All of them, the default first.
-    pub const ALL: [Self; 2] = [Self::Ibex, Self::IbexMaxperf];
+    pub const ALL: [Self; 4] = [Self::Ibex, Self::IbexMaxperf, Self::Picorv32, Self::Picorv32Min];
 
     /// The name that the command line knows it by.
     #[must_use]
@@ -23,6 +27,8 @@ impl Design {
         match self {
             Self::Ibex => "ibex",
             Self::IbexMaxperf => "ibex-maxperf",
+            Self::Picorv32 => "picorv32",
+            Self::Picorv32Min => "picorv32-min",
         }
     }
 
@@ -36,6 +42,10 @@ impl Design {
             Self::IbexMaxperf => {
                 "lowRISC Ibex for speed: RV32IMC, writeback stage, branch target ALU, single-cycle multiplier; exact to the cycle"
             }
+            Self::Picorv32 => {
+                "PicoRV32: RV32IMC, barrel shifter, fast multiplier, its own interrupt instructions; exact to the cycle"
+            }
+            Self::Picorv32Min => "PicoRV32 with serial multiplier and two-stage shifts; exact to the cycle",
         }
     }
 
@@ -52,6 +62,8 @@ impl Design {
         match self {
             Self::Ibex => Model::Ibex(Ibex::new(ram, devices, Timing::IBEX_SMALL.with_wait(wait), entry)),
             Self::IbexMaxperf => Model::Ibex(Ibex::new(ram, devices, Timing::IBEX_MAXPERF.with_wait(wait), entry)),
+            Self::Picorv32 => Model::Picorv32(Picorv32::new(ram, devices, PicoTiming::FAST.with_wait(wait), entry)),
+            Self::Picorv32Min => Model::Picorv32(Picorv32::new(ram, devices, PicoTiming::MIN.with_wait(wait), entry)),
         }
     }
 }
@@ -61,6 +73,8 @@ impl Design {
 pub enum Model {
     /// An Ibex.
     Ibex(Ibex),
+    /// A PicoRV32.
+    Picorv32(Picorv32),
 }
 
 /// Calls the same function of whichever core it is.
@@ -68,6 +82,7 @@ macro_rules! of_each {
     ($model:expr, $core:ident => $call:expr) => {
         match $model {
             Model::Ibex($core) => $call,
+            Model::Picorv32($core) => $call,
         }
     };
 }

@@ -1,10 +1,12 @@
 //! What instructions do: the loop that executes them, and the rare ones that concern the machine.
 
 use super::Stop;
+use super::arithmetic::by_kind;
 use super::assemble::csr::{MIE, MSTATUS};
 use super::decode::{Kind, NOWHERE, Op};
-use super::ibex::{Access, Ibex, Met};
+use super::ibex::{Access, Ibex};
 use super::memory::{Code, Stored};
+use super::watch::Met;
 
 impl Ibex {
     /// Executes instructions that enter decode before `limit`, up to one that changes more than registers and memory.
@@ -19,7 +21,7 @@ impl Ibex {
             self.execute_in::<false>(&mut code, limit)
         };
         self.memory.give_back(code);
-        self.forget_watched();
+        self.watches.forget(&mut self.memory);
         stop
     }
 
@@ -131,28 +133,10 @@ impl Ibex {
             let Some(&op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
             let a = self.registers[usize::from(op.rs1 & 63)];
             let b = self.registers[usize::from(op.rs2 & 63)];
-            let mut cost = timing.alu;
-            let value = match op.kind {
-                Kind::Constant => op.immediate,
-                Kind::Addi => a.wrapping_add(op.immediate),
-                Kind::Slti => u32::from((a as i32) < op.immediate as i32),
-                Kind::Sltiu => u32::from(a < op.immediate),
-                Kind::Xori => a ^ op.immediate,
-                Kind::Ori => a | op.immediate,
-                Kind::Andi => a & op.immediate,
-                Kind::Slli => a << (op.immediate & 31),
-                Kind::Srli => a >> (op.immediate & 31),
-                Kind::Srai => ((a as i32) >> (op.immediate & 31)) as u32,
-                Kind::Add => a.wrapping_add(b),
-                Kind::Sub => a.wrapping_sub(b),
-                Kind::Sll => a << (b & 31),
-                Kind::Slt => u32::from((a as i32) < b as i32),
-                Kind::Sltu => u32::from(a < b),
-                Kind::Xor => a ^ b,
-                Kind::Srl => a >> (b & 31),
-                Kind::Sra => ((a as i32) >> (b & 31)) as u32,
-                Kind::Or => a | b,
-                Kind::And => a & b,
+            let (value, cost) = by_kind!(
+                op, a, b,
+                arithmetic: timing.alu, shift by _amount: timing.alu, mul: timing.mul, mulh: timing.mulh,
+                div: if b == 0 { timing.div_by_zero } else { timing.div },
                 Kind::Lb => load!(i8, 1, a, op),
                 Kind::Lh => load!(i16, 2, a, op),
                 Kind::Lw => load!(u32, 4, a, op),
@@ -170,52 +154,19 @@ impl Ibex {
                 Kind::Jal => {
                     self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
                     go!(op.immediate, timing.jump, timing.jump_empty)
-                }
+                },
                 Kind::Jalr => {
                     self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
                     go!(a.wrapping_add(op.immediate) & !1, timing.jump, timing.jump_empty)
-                }
+                },
                 Kind::FenceI => go!(pc.wrapping_add(u32::from(op.size)), timing.jump, timing.jump_empty),
                 Kind::Fence => {
                     pc = pc.wrapping_add(u32::from(op.size));
                     start += timing.alu;
                     retired += 1;
                     continue;
-                }
-                Kind::Mul => {
-                    cost = timing.mul;
-                    a.wrapping_mul(b)
-                }
-                Kind::Mulh => {
-                    cost = timing.mulh;
-                    ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
-                }
-                Kind::Mulhsu => {
-                    cost = timing.mulh;
-                    ((i64::from(a as i32) * i64::from(b)) >> 32) as u32
-                }
-                Kind::Mulhu => {
-                    cost = timing.mulh;
-                    ((u64::from(a) * u64::from(b)) >> 32) as u32
-                }
-                // Results of division by zero and of overflow: volume I, chapter "M", table "Semantics for division".
-                Kind::Div => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    if b == 0 { u32::MAX } else { (a as i32).wrapping_div(b as i32) as u32 }
-                }
-                Kind::Divu => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    a.checked_div(b).unwrap_or(u32::MAX)
-                }
-                Kind::Rem => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    if b == 0 { a } else { (a as i32).wrapping_rem(b as i32) as u32 }
-                }
-                Kind::Remu => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    a.checked_rem(b).unwrap_or(a)
-                }
-                Kind::Unknown => match self.meet(code, pc, start) {
+                },
+                Kind::Unknown => match self.watches.meet(&mut self.memory, code, pc, start) {
                     Ok(Met::Ordinary) => continue,
                     Ok(Met::Watched) => {
                         limit = start + 1;
@@ -236,7 +187,13 @@ impl Ibex {
                 | Kind::Csrrc
                 | Kind::Csrrwi
                 | Kind::Csrrsi
-                | Kind::Csrrci => {
+                | Kind::Csrrci
+                | Kind::Getq
+                | Kind::Setq
+                | Kind::Retirq
+                | Kind::Maskirq
+                | Kind::Waitirq
+                | Kind::Timer => {
                     (self.pc, self.start, self.retired) = (pc, start, retired);
                     (self.target, self.arrived) = (target, arrived);
                     self.free = if start == resumed { emptied } else { start };
@@ -246,7 +203,7 @@ impl Ibex {
                     }
                     return self.machine(op, a);
                 }
-            };
+            );
             self.registers[usize::from(op.rd & 63)] = value;
             pc = pc.wrapping_add(u32::from(op.size));
             start += cost;

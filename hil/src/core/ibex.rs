@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::csr::{Csr, EXTERNAL, Moment, TIMER};
-use super::decode::{Kind, Op, is_compressed};
-use super::memory::{Code, Memory};
+use super::decode::{Op, extended, is_compressed};
+use super::memory::Memory;
 use super::prefetch::{Head, Prefetch};
 use super::timing::{Timed, Timing};
+use super::watch::Watches;
 use super::{Core, Ram, Stop};
 
 /// An instruction-set model of Ibex with exact timing, in one of the configurations that [`Timing`] knows.
@@ -53,11 +54,7 @@ pub struct Ibex {
     enabled: Timed,
     /// The instruction memory's side, when it has wait states.
     pub(super) prefetch: Option<Prefetch>,
-    watched: Vec<u32>,
-    /// The cycle of the last stop at a watched instruction: it executes when the run goes on.
-    met: Option<u64>,
-    /// The watched instruction that is decoded at present, to be executed once.
-    passed: Option<u32>,
+    pub(super) watches: Watches,
 }
 
 impl Ibex {
@@ -87,10 +84,14 @@ impl Ibex {
             lines: Timed::ZERO,
             enabled: Timed::ZERO,
             prefetch: None,
-            watched: Vec::new(),
-            met: None,
-            passed: None,
+            watches: Watches::default(),
         }
+    }
+
+    /// The rules that this core keeps.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// Interrupts that are pending and enabled in a cycle.
@@ -234,26 +235,6 @@ impl Ibex {
         let starving = u64::from(taken) == 4 * (wfi - self.arrived) && !self.memory.is_split(self.target);
         from + u64::from(starving)
     }
-
-    /// Decodes an instruction that is met for the first time, or stops before it if it is watched.
-    pub(super) fn meet(&mut self, code: &mut Code, pc: u32, start: u64) -> Result<Met, Stop> {
-        let watched = self.watched.contains(&pc);
-        if watched && self.met != Some(start) {
-            self.met = Some(start);
-            return Err(Stop::Watch { pc });
-        }
-        self.passed = watched.then_some(pc);
-        let fault = Stop::Fault { pc, address: pc, reason: "fetch outside RAM" };
-        self.memory.decode(code, pc).ok_or(fault)?;
-        Ok(if watched { Met::Watched } else { Met::Ordinary })
-    }
-
-    /// A watched instruction has been executed: it must be met again the next time.
-    pub(super) fn forget_watched(&mut self) {
-        if let Some(pc) = self.passed.take() {
-            self.memory.forget_at(pc);
-        }
-    }
 }
 
 /// A load or store in a writeback stage, and what it keeps from executing.
@@ -273,14 +254,6 @@ impl Access {
     pub(super) fn ahead(&self, start: u64) -> u64 {
         if start == self.ready && self.ready == self.answered { start - self.next } else { 0 }
     }
-}
-
-/// What kind of instruction has been decoded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Met {
-    Ordinary,
-    /// Only this one may be executed before looking up again.
-    Watched,
 }
 
 /// What the instruction at `pc` asks of the prefetch buffer; anything, where there is none.
@@ -318,13 +291,7 @@ impl Core for Ibex {
 
     fn answer(&mut self, value: u32) {
         let Some(op) = self.awaited.take() else { return };
-        let value = match op.kind {
-            Kind::Lb => value as i8 as u32,
-            Kind::Lh => value as i16 as u32,
-            Kind::Lbu => value & 0xff,
-            Kind::Lhu => value & 0xffff,
-            _ => value,
-        };
+        let value = extended(op.kind, value);
         self.registers[usize::from(op.rd & 63)] = value;
     }
 
@@ -357,14 +324,11 @@ impl Core for Ibex {
     }
 
     fn watch(&mut self, pc: u32) {
-        if !self.watched.contains(&pc) {
-            self.watched.push(pc);
-            self.memory.forget_at(pc);
-        }
+        self.watches.add(&mut self.memory, pc);
     }
 
     fn unwatch(&mut self, pc: u32) {
-        self.watched.retain(|&watched| watched != pc);
+        self.watches.remove(pc);
     }
 }
 

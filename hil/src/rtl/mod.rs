@@ -1,7 +1,8 @@
 //! The RTL of a design as a core: simulated by Verilator in a process of its own, which a pipe drives.
 //!
 //! Ibex's two memory buses grant at once and answer in the next cycle, or later by the wait cycles asked for. Cycle 0 is
-//! the first cycle of the image's first instruction in the execute stage.
+//! the first cycle of the image's first instruction in the execute stage. PicoRV32's one bus is ready at once, or later by
+//! the wait cycles; cycle 0 is that in which the first instruction is launched.
 
 use std::cell::RefCell;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -11,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::core::{Core, Ibex, Ram, Stop, Timing};
+use crate::core::{Core, Ibex, Model, PicoTiming, Picorv32, Ram, Stop, Timing};
 
 pub mod phase;
 pub mod play;
@@ -41,7 +42,28 @@ impl Restart for Ibex {
     }
 }
 
-/// Stops as the simulator numbers them: `enum Stop` in `hdl/bench.cpp`.
+impl Restart for Picorv32 {
+    type Timing = PicoTiming;
+
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: PicoTiming, entry: u32) -> Result<()> {
+        *self = Self::new(ram, devices, timing, entry);
+        Ok(())
+    }
+}
+
+impl Restart for Model {
+    /// Wait states of every fetch, load and store.
+    type Timing = u64;
+
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
+        match self {
+            Self::Ibex(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
+            Self::Picorv32(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
+        }
+    }
+}
+
+/// Stops as the simulator numbers them: `enum Stop` in `hdl/harness.h`.
 const CYCLE: u32 = 0;
 const WATCH: u32 = 1;
 const LOAD: u32 = 2;
@@ -141,6 +163,7 @@ impl Rtl {
 }
 
 impl Restart for Rtl {
+    /// Wait states of every fetch, load and store.
     type Timing = u64;
 
     fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {

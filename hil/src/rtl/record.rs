@@ -14,6 +14,8 @@ pub const fn recorded(design: Design) -> &'static str {
     match design {
         Design::Ibex => include_str!("recorded/ibex.txt"),
         Design::IbexMaxperf => include_str!("recorded/ibex-maxperf.txt"),
+        Design::Picorv32 => include_str!("recorded/picorv32.txt"),
+        Design::Picorv32Min => include_str!("recorded/picorv32-min.txt"),
     }
 }
 
@@ -40,18 +42,19 @@ pub fn run<C: Restart>(core: &mut C, timing: C::Timing, program: &program::Progr
 /// The core cannot be restarted.
 pub fn lines<C: Restart>(
     core: &mut C,
+    dialect: program::Dialect,
     timing: impl Fn(u64) -> C::Timing,
     mut each: impl FnMut(&str) -> ControlFlow<()>,
 ) -> Result<()> {
     for wait in WAITS {
-        for piece in phase::PIECES {
+        for piece in phase::pieces(dialect) {
             let course = piece.course(core, timing(wait))?;
             if each(&format!("wait {wait}, {}: {course}", piece.name)).is_break() {
                 return Ok(());
             }
         }
         for seed in SEEDS {
-            let course = run(core, timing(wait), &program::generate(seed), seed)?;
+            let course = run(core, timing(wait), &program::generate(dialect, seed), seed)?;
             let (cycles, instructions, print) = (course.cycles(), course.instructions(), course.print());
             let line = format!("wait {wait}, seed {seed}: {cycles} cycles, {instructions} instructions, {print:08x}");
             if each(&line).is_break() {
@@ -65,17 +68,23 @@ pub fn lines<C: Restart>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{Ibex, Timing};
+    use crate::core::{Ibex, PicoTiming, Picorv32, Timing};
 
     const IBEXES: [(Design, Timing); 2] =
         [(Design::Ibex, Timing::IBEX_SMALL), (Design::IbexMaxperf, Timing::IBEX_MAXPERF)];
 
-    /// The first line of the record that the model contradicts, and what it says instead.
-    fn contradiction(design: Design, timing: impl Fn(u64) -> Timing) -> Option<(String, String)> {
-        let mut model = Ibex::new(&[], 0..0, Timing::IBEX_SMALL, 0);
+    const PICOS: [(Design, PicoTiming); 2] =
+        [(Design::Picorv32, PicoTiming::FAST), (Design::Picorv32Min, PicoTiming::MIN)];
+
+    /// The first line of a design's record that a model contradicts, and what it says instead.
+    fn contradiction<C: Restart>(
+        mut model: C,
+        design: Design,
+        timing: impl Fn(u64) -> C::Timing,
+    ) -> Option<(String, String)> {
         let mut recorded = recorded(design).lines();
         let mut found = None;
-        let done = lines(&mut model, timing, |line| {
+        let done = lines(&mut model, design.into(), timing, |line| {
             let expected = recorded.next().unwrap_or("the record ends here");
             if line == expected {
                 return ControlFlow::Continue(());
@@ -87,48 +96,75 @@ mod tests {
         found
     }
 
+    fn ibex() -> Ibex {
+        Ibex::new(&[], 0..0, Timing::IBEX_SMALL, 0)
+    }
+
+    fn picorv32() -> Picorv32 {
+        Picorv32::new(&[], 0..0, PicoTiming::FAST, 0)
+    }
+
     #[test]
-    fn the_model_does_what_the_rtl_did() {
+    fn the_models_do_what_the_rtl_did() {
         for (design, timing) in IBEXES {
-            assert_eq!(contradiction(design, |wait| timing.with_wait(wait)), None, "{}", design.name());
+            assert_eq!(contradiction(ibex(), design, |wait| timing.with_wait(wait)), None, "{}", design.name());
+        }
+        for (design, timing) in PICOS {
+            assert_eq!(contradiction(picorv32(), design, |wait| timing.with_wait(wait)), None, "{}", design.name());
         }
     }
 
     /// Each rule takes part in what was recorded: a model without it, or with one cycle less, says something else.
-    #[test]
-    fn without_any_one_rule_the_model_differs() {
-        macro_rules! rules {
-            ($($rule:ident)*) => {{
-                // A rule that is added to the model must be added below.
-                let Timing { writeback: _, $($rule: _),* } = Timing::IBEX_SMALL;
-                [$((stringify!($rule), (|timing| &mut timing.$rule) as fn(&mut Timing) -> &mut u64)),*]
-            }};
-        }
-        let rules = rules! {
-            alu load store crossing mul mulh div div_by_zero jump jump_empty branch_taken split_target mret trap csr_flush
-            empty interrupt sleep wake load_use fetch_wait data_wait
-        };
-        for (design, timing) in IBEXES {
+    macro_rules! without_any_rule {
+        ($model:ident, $design:ident, $timing:ident: $type:ident { $($other:ident)* | $($rule:ident)* }) => {{
+            // A rule that is added to the model must be added to the list.
+            let $type { $($other: _,)* $($rule: _),* } = $timing;
+            let rules = [$((stringify!($rule), (|timing| &mut timing.$rule) as fn(&mut $type) -> &mut u64)),*];
             for (rule, field) in rules {
                 for removed in [|value: u64| value.saturating_sub(1), |_| 0] {
                     let changed = |wait| {
-                        let mut timing = timing.with_wait(wait);
+                        let mut timing = $timing.with_wait(wait);
                         let value = field(&mut timing);
                         *value = removed(*value);
                         timing
                     };
-                    // Two-stage cores have no use for some rules, and say so by a zero.
-                    if changed(1) != timing.with_wait(1) {
-                        let name = design.name();
-                        assert!(
-                            contradiction(design, changed).is_some(),
-                            "nothing in {name}'s record needs the rule {rule}"
-                        );
+                    // Some designs have no use for some rules, and say so by a zero.
+                    if changed(1) != $timing.with_wait(1) {
+                        let name = $design.name();
+                        let found = contradiction($model(), $design, changed);
+                        assert!(found.is_some(), "nothing in {name}'s record needs the rule {rule}");
                     }
                 }
             }
+        }};
+    }
+
+    #[test]
+    fn without_any_one_rule_ibex_differs() {
+        for (design, timing) in IBEXES {
+            without_any_rule!(ibex, design, timing: Timing {
+                writeback
+                | alu load store crossing mul mulh div div_by_zero jump jump_empty branch_taken split_target mret trap
+                csr_flush empty interrupt sleep wake load_use fetch_wait data_wait
+            });
             let changed = |wait| Timing { writeback: !timing.writeback, ..timing.with_wait(wait) };
-            assert!(contradiction(design, changed).is_some(), "nothing in the record needs the writeback stage");
+            assert!(
+                contradiction(ibex(), design, changed).is_some(),
+                "nothing in the record needs the writeback stage"
+            );
+        }
+    }
+
+    #[test]
+    fn without_any_one_rule_picorv32_differs() {
+        for (design, timing) in PICOS {
+            without_any_rule!(picorv32, design, timing: PicoTiming {
+                stepwise
+                | alu shift memory branch_taken jump jump_register special return_ wait interrupt illegal mul mulh div split
+                fetch_wait data_wait
+            });
+            let changed = |wait| PicoTiming { stepwise: !timing.stepwise, ..timing.with_wait(wait) };
+            assert!(contradiction(picorv32(), design, changed).is_some(), "nothing in the record needs the steps");
         }
     }
 }
