@@ -154,7 +154,7 @@ impl Other {
             Self::Nack(psn) => Event::Nack { psn: psn.get(last) },
             Self::Cnp(hint) => Event::Cnp { hint: hint.get() },
             Self::Wake => Event::Wake,
-            Self::NearInt(telemetry) => Event::NearInt { int: switches.stack(now, *telemetry) },
+            Self::NearInt(int) => Event::NearInt { int: switches.stack(now, *int) },
         }
     }
 }
@@ -372,8 +372,7 @@ impl<A: ReactionPoint> Bench<A> {
                 let event = event.get(self.now, self.last, &mut switches);
                 let step = self.both(|sender, now| sender.engine.step(now, handle, &event, &mut sender.limiter));
                 let wanted = A::WANTS.contains(event.kind());
-                let notified = matches!(event, Event::Cnp { .. } | Event::NearInt { .. });
-                self.cnps += u64::from(wanted && open && notified);
+                self.cnps += u64::from(wanted && open && matches!(event, Event::Cnp { .. } | Event::NearInt { .. }));
                 self.stale += u64::from(wanted && !open);
                 let may_be_ignored = matches!(event, Event::Cnp { hint: CnpHint::Body(_) });
                 assert!(step.is_some() == (wanted && open) || may_be_ignored);
