@@ -48,8 +48,8 @@ cc_core::settings! {
         max_stage: Count, 0..=255, ["MI_THRESH"];
         /// T, the base round-trip time from end to end; 0 is the port's.
         base_rtt: Nanos, 0..=16_000_000, ["T"];
-        /// T*, that to the interconnect switch and back.
-        near_rtt: Nanos, 1_000..=16_000_000, ["T*"];
+        /// T*, that to the interconnect switch and back; 0 is 10 us, or T where that is less.
+        near_rtt: Nanos, 0..=16_000_000, ["T*"];
         /// W_AI as a rate: what a round trip adds, over T.
         rate_ai: Mbps, 1..=1_600_000, ["RATE_AI"];
         /// The least rate.
@@ -64,7 +64,7 @@ pub const PAPER: HpccStarSettings = HpccStarSettings {
     eta: 950_000,
     max_stage: 5,
     base_rtt: 0,
-    near_rtt: 10_000,
+    near_rtt: 0,
     rate_ai: 500,
     min_rate: 100,
     int_multi: 1,
@@ -144,6 +144,7 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
         let far = HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi };
         let far = hpcc::Params::new(&far, port)?;
         let time = if base_rtt == 0 { port.base_rtt } else { Nanos::new(base_rtt) };
+        let near_rtt = if near_rtt == 0 { time.get().min(10_000) } else { near_rtt };
         let one_packet = divide(u64::from(port.mtu.get()) << 24, near_rtt).saturating_add(1);
         let one_packet = Rate::from_bits(u32::try_from(one_packet).unwrap_or(u32::MAX));
         let aims = Aims {

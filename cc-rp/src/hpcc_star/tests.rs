@@ -225,6 +225,8 @@ fn settings_that_do_not_fit_are_refused() {
         "min_rate: must be at most the speed of the port"
     );
     assert!(Machine::check(&HpccStarSettings { near_rtt: 2_000_000, ..PAPER }, &PORT).is_ok());
+    let near = |base_rtt| Machine::check(&HpccStarSettings { base_rtt, ..PAPER }, &PORT).unwrap().near.time();
+    assert_eq!([4_000, 2_000_000].map(near), [4_000, 10_000].map(Nanos::new));
 }
 
 proptest! {
