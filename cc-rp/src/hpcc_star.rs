@@ -27,6 +27,8 @@
 //!
 //! `HOPS` is the longest of the two ways: to the pseudo queue and that included, or from the far interconnect switch on.
 //!
+//! Divisions: those of HPCC, and one more on an acknowledgement that passes a mark.
+//!
 //! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
 
 #[cfg(test)]
