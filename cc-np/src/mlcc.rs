@@ -253,7 +253,8 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     type Settings = MlccSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+    /// Two to a set, whatever the engine has room for: each takes as much as nine of RCC's.
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, 2>;
 
     const NAME: &'static str = "mlcc";
     const PRESETS: &'static [Preset<MlccSettings>] = PRESETS;
