@@ -262,6 +262,26 @@ fn credit_rounds_commit_the_window() {
     assert_eq!(bench.rows, [true; 7], "every row of the table");
 }
 
+/// At the least rate a packet comes once in 80 us, which is more than telemetry is compared over.
+#[test]
+fn a_flow_too_slow_to_be_measured_rises_again() {
+    let mut bench = paper();
+    let (mut clock, mut sent) = (0, 0);
+    let mut step = |bench: &mut Bench<16>, gap: u32, bytes: u32| {
+        (clock, sent) = (clock + gap, sent + bytes);
+        bench.now += u64::from(gap);
+        let hop = Hop { mbps: 100_000, flags: 0, clock, sent: sent / 64, queue: 2_000_000 };
+        bench.data(Some(MlccData { credit: bench.flow.credit, queue: Bytes::ZERO }), &[hop]);
+        bench.flow.release()
+    };
+    for _ in 0..10 {
+        step(&mut bench, 24_000, 300_000);
+    }
+    assert!(step(&mut bench, 24_000, 300_000) < Rate::from_mbps(200), "cut to the least");
+    let slow = (0..10).map(|_| step(&mut bench, 80_000, 1_000)).last().unwrap();
+    assert!(slow > Rate::from_mbps(500), "50 Mb/s a round");
+}
+
 /// A flow with 40 MB in its queue at the interconnect switch, of which the receiver's datacentre takes 12.5 Gb/s: MLCC 4.3,
 /// Fig. 9.
 fn fluid<const BUCKETS: usize>() -> (Vec<f64>, u32) {

@@ -21,7 +21,7 @@ use cc_rp::{RateLimiter, ReactionPoint};
 use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
 use nic::layout::register;
-use nic::{EventKind, FullNic, Hardware, PEER_SETS, PEER_WAYS, QPS};
+use nic::{EventKind, FullNic, Hardware, QPS};
 
 /// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
 #[cfg(not(feature = "calling"))]
@@ -200,8 +200,9 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
 
     /// Sizes of the tables, for whoever watches: see `nic::layout::Report`.
     fn report() {
-        let peers = PEER_SETS * PEER_WAYS;
-        for word in [QPS, size_of::<A>(), FullNic::<A, N>::QP_BYTES, peers, FullNic::<A, N>::PEER_BYTES] {
+        for word in
+            [QPS, size_of::<A>(), FullNic::<A, N>::QP_BYTES, FullNic::<A, N>::PEERS, FullNic::<A, N>::PEER_BYTES]
+        {
             store(register::REPORT, word as u32);
         }
     }
