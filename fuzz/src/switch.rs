@@ -287,7 +287,14 @@ impl<A: CongestionPoint> Bench<A> {
             return;
         };
         assert_eq!(verdict, woken, "a wake decides");
-        assert_eq!(chained, verdict.join(Voice::says(packet)));
+        // Both stages are heard: the stronger mark, a pause before a resume before neither, and the one record.
+        let voice = Voice::says(packet);
+        let rank =
+            |asks: Upstream| [Upstream::AsBefore, Upstream::Resume, Upstream::Pause].iter().position(|&at| at == asks);
+        assert_eq!(rank(chained.upstream), rank(verdict.upstream).max(rank(voice.upstream)));
+        let strength = |mark: Mark| [Mark::None, Mark::Undetermined, Mark::Congested].iter().position(|&at| at == mark);
+        assert_eq!(strength(chained.mark), strength(verdict.mark).max(strength(voice.mark)));
+        assert_eq!((chained.unmarkable, chained.hop), (verdict.unmarkable | voice.unmarkable, verdict.hop));
         let after = verdict.apply(packet.ecn);
         let allowed: &[Ecn] = match packet.ecn {
             Ecn::NotEct => &[Ecn::NotEct],
