@@ -1,5 +1,5 @@
 //! Faults that other implementations of congestion control shipped, by number: A DCQCN, B telemetry and power, C delay and
-//! windows, D probes and parameters, E pauses and queues, F tables and sequence numbers. Each number has a test that is named after it, here
+//! windows, D probes and parameters, F tables and sequence numbers. Each number has a test that is named after it, here
 //! or beside the code, or a line below that says why it cannot apply, or that its test is still to be written.
 //!
 //! Beside the code:
@@ -7,13 +7,11 @@
 //! - A3: cc-cp/src/red.rs; A19 (a TOS byte is refused as DSCP): cc-np/src/dcqcn.rs
 //! - A8: cc-np/src/dcqcn.rs, cc-np/src/dcqcn_plus/tests.rs, cc-np/src/engine/tests.rs
 //! - A14, A16, F5 of the receiver: cc-np/src/engine/tests.rs
-//! - B1: cc-rp/src/hops.rs; B2, B5, B8, B14, F2: cc-rp/src/hpcc/tests.rs
+//! - B1: cc-core/src/hops.rs; B2, B5, B8, B14, F2: cc-rp/src/hpcc/tests.rs
 //! - B7: cc-core/src/wire/tests/shim.rs (sizes), cc-rp/src/engine/tests.rs (telemetry for nobody)
 //! - B11, B12, B19, C8, C10, C14: cc-rp/src/powertcp/tests.rs
 //! - C1, D1: cc-rp/src/engine/tests.rs; C2, C6, C12, C17: cc-rp/src/timely/tests.rs
 //! - C22, F1: cc-rp/src/swift/tests.rs
-//! - E1: cc-rp/src/engine/tests.rs; E3, E5, E8: cc-cp/src/engine.rs; E11: cc-cp/src/mmu.rs and cc-cp/tests/mmu.rs
-//! - E10: hil/src/replay/pauses.rs and hil/tests/replay.rs
 //! - F12: cc-core/src/table/{slot,ring,peer}.rs and fuzz/src/tables.rs, against maps of the standard library
 //!
 //! Cannot apply:
@@ -27,7 +25,7 @@ use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Qpn, Rate};
 use cc_rp::{Cx, Event, RateLimiter, ReactionPoint, RpEngine, registry};
 
 const ROWS: &str = "A1 A3 A4 A6 A8 A10 A14 A16 A19 A21 A23 A24 B1 B2 B5 B7 B8 B11 B12 B14 B18 B19 C1 C2 C6 C8 C10 C12 C14 \
-    C17 C18 C22 C23 C26 C27 D1 D2 D4 D7 D8 E1 E3 E5 E8 E10 E11 F1 F2 F5 F7 F12";
+    C17 C18 C22 C23 C26 C27 D1 D2 D4 D7 D8 F1 F2 F5 F7 F12";
 
 #[test]
 fn every_number_is_accounted_for() {
