@@ -363,12 +363,16 @@ mod tests {
         assert_eq!(shown(&switch, 0), (0, 0, 0));
     }
 
+    /// N + 1 ports are an error at configuration, and no later event of such a port does anything.
     #[test]
-    fn a_port_beyond_the_last_is_refused_and_changes_nothing() {
+    fn e8_a_port_beyond_the_last_is_refused_and_changes_nothing() {
         let mut switch = CpEngine::<Red, 4, 8>::new(1);
         let error = switch.configure(NOW, 4, 0, &LINK, half()).unwrap_err();
         assert_eq!(error.to_string(), "no queue for port 4, priority 0: ports are below 4, priorities below 8");
         assert!(switch.configure(NOW, 3, 8, &LINK, half()).is_err());
+        assert!(switch.configure(NOW, usize::MAX, usize::MAX, &LINK, half()).is_err());
+        assert_eq!(switch.dequeue(NOW, 4, 0, &packet(u32::MAX, Ecn::Ect0)), Verdict::PASS);
+        switch.pause(NOW, 4, 0, Nanos::new(1_000), Bytes::ZERO);
         assert!((0..5).all(|port| (0..9).all(|priority| switch.counters(port, priority).is_none())));
     }
 

@@ -2,7 +2,14 @@
 //!
 //! Stages only ever raise marks, so that any number of them may follow each other in any order. An interconnect switch that
 //! answers its own datacentre does more: it takes marks off, because it has dealt with them, and notifies senders itself.
-//! Two such ends on one queue would undo each other, so a [`Segment`] is no [`Stage`], and nothing can be chained to it:
+//! Two such ends on one queue would undo each other, so a [`Segment`] is no [`Stage`], and nothing can be chained to it as
+//! other stages can:
+//!
+//! ```
+//! use cc_cp::{red::Red, Chain, Stage};
+//! fn a_queue<S: Stage>() {}
+//! a_queue::<Chain<Red, Red>>();
+//! ```
 //!
 //! ```compile_fail,E0277
 //! use cc_cp::lscc::rate_limiting::RateLimiting;

@@ -82,6 +82,16 @@ mod tests {
     }
 
     #[test]
+    fn the_stronger_of_two_verdicts_is_heard() {
+        let asks = |upstream| Verdict { upstream, ..Verdict::PASS };
+        assert_eq!(asks(Upstream::Pause).join(asks(Upstream::Resume)).upstream, Upstream::Pause);
+        assert_eq!(asks(Upstream::Resume).join(Verdict::PASS).upstream, Upstream::Resume);
+        let marks = |mark| Verdict { mark, ..Verdict::PASS };
+        assert_eq!(marks(Mark::Undetermined).join(marks(Mark::Congested)).mark, Mark::Congested);
+        assert_eq!(marks(Mark::Undetermined).join(Verdict::PASS).mark, Mark::Undetermined);
+    }
+
+    #[test]
     fn joining_is_a_semilattice_over_all_marks_pauses_and_records() {
         let records = [None, Some(Hop { clock: 1, ..Hop::default() }), Some(Hop { queue: 7, ..Hop::default() })];
         let mut all = Vec::new();

@@ -12,6 +12,7 @@ mod isa;
 mod np;
 mod receiver;
 mod rp;
+mod switch;
 mod tables;
 mod wire;
 
@@ -21,10 +22,12 @@ pub use isa::isa;
 pub use np::np;
 pub use receiver::np_of;
 pub use rp::{rp, rp_of};
+pub use switch::cp_of;
 pub use tables::tables;
 pub use wire::wire;
 
 use arbitrary::{Arbitrary, Unstructured};
+use cc_core::params::{ParamError, Preset, Settings};
 
 /// The body of a fuzz target.
 pub type Body = fn(&[u8]);
@@ -36,4 +39,31 @@ pub const TARGETS: [(&str, Body); 7] =
 /// The operations that are left in these bytes.
 fn operations<'a, T: Arbitrary<'a>>(source: &mut Unstructured<'a>) -> impl Iterator<Item = T> {
     std::iter::from_fn(move || if source.is_empty() { None } else { T::arbitrary(source).ok() })
+}
+
+/// A preset with some settings changed, within their ranges; `None` when they contradict each other or the port.
+fn settings<S: Settings, P>(
+    source: &mut Unstructured<'_>,
+    presets: &[Preset<S>],
+    check: impl FnOnce(&S) -> Result<P, ParamError>,
+) -> Option<S> {
+    let (preset, changes) = source.arbitrary::<(u8, u8)>().ok()?;
+    let mut settings = presets[usize::from(preset) % presets.len()].values;
+    for _ in 0..(changes % 8).min(S::FIELDS.len() as u8) {
+        let (index, value, shift) = source.arbitrary::<(u8, u32, u8)>().ok()?;
+        let index = usize::from(index) % S::FIELDS.len();
+        let field = &S::FIELDS[index];
+        let span = u64::from(field.max - field.min) + 1;
+        // Small values are as frequent as large ones.
+        let value = field.min + (u64::from(value >> (shift % 32)) % span) as u32;
+        settings.set(index, value).expect("in range");
+    }
+    match check(&settings) {
+        Ok(_) => Some(settings),
+        Err(ParamError::Conflict { field, expected }) => {
+            assert!(S::index_of(field).is_some() && !expected.is_empty(), "{field}: {expected}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }

@@ -1,8 +1,7 @@
 //! Any notification point: any packets, any settings, any clock, and a transmit ring that may be full.
 
-use crate::operations;
+use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
-use cc_core::params::{ParamError, Settings};
 use cc_core::wire::shim::{IntShim, MlccData, Time};
 use cc_core::wire::{
     Addresses, Bth, Class, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, Transport, parse,
@@ -107,7 +106,9 @@ impl Visitor for Run<'_> {
         let Ok((start, gbps)) = self.source.arbitrary::<(u64, u8)>() else { return 0 };
         let line_rate = Rate::from_gbps([10, 40, 100, 800][usize::from(gbps % 4)]);
         let port = Port { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
-        let Some(settings) = settings::<A>(&mut self.source, &port) else { return 0 };
+        let Some(settings) = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &port)) else {
+            return 0;
+        };
         let mut bench = Bench::<A>::new(start >> 1, port, &settings);
         let mut count = 0;
         for operation in operations(&mut self.source) {
@@ -116,25 +117,6 @@ impl Visitor for Run<'_> {
             count += 1;
         }
         count
-    }
-}
-
-/// A preset with some settings changed, within their ranges; `None` when they contradict each other or the port.
-fn settings<A: NotificationPoint>(source: &mut Unstructured<'_>, port: &Port) -> Option<A::Settings> {
-    let (preset, changes) = source.arbitrary::<(u8, u8)>().ok()?;
-    let mut settings = A::PRESETS[usize::from(preset) % A::PRESETS.len()].values;
-    for _ in 0..changes % 4 {
-        let (index, value, shift) = source.arbitrary::<(u8, u32, u8)>().ok()?;
-        let index = usize::from(index) % A::Settings::FIELDS.len();
-        let field = &A::Settings::FIELDS[index];
-        let span = u64::from(field.max - field.min) + 1;
-        let value = field.min + (u64::from(value >> (shift % 32)) % span) as u32;
-        settings.set(index, value).expect("in range");
-    }
-    match A::check(&settings, port) {
-        Ok(_) => Some(settings),
-        Err(ParamError::Conflict { .. }) => None,
-        Err(error) => panic!("{}: {error}", A::NAME),
     }
 }
 

@@ -1,8 +1,7 @@
 //! A sender's reaction point: any algorithm, any settings, any events, and a clock that may jump.
 
-use crate::operations;
+use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
-use cc_core::params::{ParamError, Settings};
 use cc_core::table::Handle;
 use cc_core::{
     Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Qpn,
@@ -226,7 +225,9 @@ impl registry::Visitor for Run<'_> {
             mtu: Bytes::new(1_500),
             base_rtt: Nanos::new(u32::from(micros % 100 + 1) * 1_000),
         };
-        let Some(settings) = settings::<A>(&mut self.source, &port) else { return 0 };
+        let Some(settings) = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &port)) else {
+            return 0;
+        };
         let mut bench = Bench::<A>::new(self.start >> 1, port, &settings);
         let mut count = 0;
         for operation in operations(&mut self.source) {
@@ -235,29 +236,6 @@ impl registry::Visitor for Run<'_> {
             count += 1;
         }
         count
-    }
-}
-
-/// A preset with some settings changed, within their ranges; `None` when they contradict each other or the port.
-fn settings<A: ReactionPoint>(source: &mut Unstructured<'_>, port: &Port) -> Option<A::Settings> {
-    let (preset, changes) = source.arbitrary::<(u8, u8)>().ok()?;
-    let mut settings = A::PRESETS[usize::from(preset) % A::PRESETS.len()].values;
-    for _ in 0..(changes % 8).min(A::Settings::FIELDS.len() as u8) {
-        let (index, value, shift) = source.arbitrary::<(u8, u32, u8)>().ok()?;
-        let index = usize::from(index) % A::Settings::FIELDS.len();
-        let field = &A::Settings::FIELDS[index];
-        let span = u64::from(field.max - field.min) + 1;
-        // Small values are as frequent as large ones.
-        let value = field.min + (u64::from(value >> (shift % 32)) % span) as u32;
-        settings.set(index, value).expect("in range");
-    }
-    match A::check(&settings, port) {
-        Ok(_) => Some(settings),
-        Err(ParamError::Conflict { field, expected }) => {
-            assert!(A::Settings::index_of(field).is_some() && !expected.is_empty(), "{field}: {expected}");
-            None
-        }
-        Err(error) => panic!("{}: {error}", A::NAME),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The conditions that every algorithm must survive, as one property of all of them.
 //!
-//! Random operations meet two engines of each algorithm, see [`fuzz::rp_of`] and [`fuzz::np_of`]: sequence numbers and clocks that wrap,
-//! packets and acknowledgements of no bytes, feedback that is repeated, reordered, late or missing, telemetry that is
-//! stale or of a port that is down, other paths, clocks that jump either way, tables that overflow, slots and queue pair
-//! numbers used again, and go-back-N. What must hold after every operation is written there.
+//! Random operations meet two or three engines of each algorithm, see [`fuzz::rp_of`], [`fuzz::np_of`] and [`fuzz::cp_of`]:
+//! sequence numbers and clocks that wrap, packets and acknowledgements of no bytes, feedback that is repeated, reordered, late
+//! or missing, telemetry that is stale or of a port that is down, other paths, clocks that jump either way, tables that
+//! overflow, slots and queue pair numbers used again, go-back-N, storms of pauses, and new settings under traffic. What must
+//! hold after every operation is written there.
 
 /// Runs an algorithm on the bytes of so many seeds, and answers how many operations they held.
 fn operations(name: &str, seeds: u64, run: impl Fn(&str, &[u8]) -> usize) -> usize {
@@ -38,6 +39,14 @@ fn no_sequence_of_events_breaks_an_invariant_of_any_reaction_point() {
 fn no_sequence_of_packets_breaks_an_invariant_of_any_notification_point() {
     for entry in cc_np::registry::ALL {
         let operations = operations(entry.name, 10_000, fuzz::np_of);
+        assert!(operations >= 300_000, "{}: {operations} operations only", entry.name);
+    }
+}
+
+#[test]
+fn no_sequence_of_packets_and_pauses_breaks_an_invariant_of_any_congestion_point() {
+    for entry in cc_cp::registry::ALL {
+        let operations = operations(entry.name, 10_000, fuzz::cp_of);
         assert!(operations >= 300_000, "{}: {operations} operations only", entry.name);
     }
 }

@@ -1,5 +1,6 @@
 //! `hil replay` from the outside: facts of real captures, malformed frames, bad input.
 
+use cc_core::wire::{Mac, pfc::Pfc};
 use hil::capture::{Reader, Writer};
 use serde_json::Value;
 use std::fs;
@@ -124,6 +125,45 @@ fn an_incast_makes_the_cnps_that_were_captured_and_the_rates_fall() {
         .output()
         .unwrap();
     assert_eq!(once, piped.stdout);
+}
+
+#[test]
+fn e10_the_time_paused_and_its_share_of_the_run_are_told_by_priority() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, path) = (synth(folder.path()), folder.path().join("paused.pcapng"));
+    let mut writer = Writer::create(&path, &["tap"]).unwrap();
+    let mut reader = Reader::open(&trace).unwrap();
+    let (mut first, mut last) = (None, 0);
+    while let Some(record) = reader.next().unwrap() {
+        writer.write(0, record.timestamp_ns, record.bytes, record.original_len).unwrap();
+        (first, last) = (first.or(Some(record.timestamp_ns)), record.timestamp_ns);
+        // At 100 Gb/s a quantum is 5.12 ns: 5.12 us, twice on priority 3 and once on priority 5.
+        let frame = match record.number {
+            100 | 1_100 => Pfc { enabled: 1 << 3, quanta: [1_000; 8] },
+            600 => Pfc { enabled: 1 << 5, quanta: [1_000; 8] },
+            _ => continue,
+        };
+        let mut bytes = [0; 60];
+        frame.emit(Mac::new([2; 6]), &mut bytes).unwrap();
+        writer.write(0, record.timestamp_ns, &bytes, 60).unwrap();
+    }
+    writer.finish().unwrap();
+    let length = (last - first.unwrap()) as f64;
+    let report = json(&path, &["--nic", "10.0.0.1"]);
+    assert_eq!(report["frames"]["pfc_unattributed"], 0);
+    let told: Vec<_> = report["pauses"].as_array().unwrap().iter().map(|pause| pause["priority"].clone()).collect();
+    assert_eq!(told, [3, 5]);
+    for (pause, us) in report["pauses"].as_array().unwrap().iter().zip([10.24, 5.12]) {
+        assert_eq!((&pause["nic"], &pause["paused_us"]), (&"10.0.0.1".into(), &us.into()));
+        assert!((pause["percent"].as_f64().unwrap() - us * 1e5 / length).abs() < 1e-9);
+    }
+    let text = hil(&["replay", path.to_str().unwrap(), "--nic", "10.0.0.1"]).stdout;
+    let share = 10.24e5 / length;
+    let line = format!("paused       10.0.0.1, priority 3: 10.240 us, {share:.2} % of the run\n");
+    assert!(String::from_utf8(text).unwrap().contains(&line), "{line}");
+    // Nobody is paused where nobody knows whom the frames are for.
+    let all = json(&path, &[]);
+    assert_eq!((&all["frames"]["pfc_unattributed"], &all["pauses"]), (&3.into(), &serde_json::json!([])));
 }
 
 #[test]

@@ -190,6 +190,33 @@ fn a_pause_holds_the_flows_of_its_priority_alone() {
     }
 }
 
+/// Every set of priorities that a PFC frame may pause, with no flow, one, and two: only those of a paused one are held.
+#[test]
+fn e1_a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are() {
+    for enabled in 0..=255_u8 {
+        for (first, second) in [(None, None), (Some(3), None), (Some(3), Some(6)), (Some(0), Some(7))] {
+            let (mut engine, mut told) = (engine(PAPER), Told::default());
+            let flows: Vec<_> = [first, second]
+                .into_iter()
+                .flatten()
+                .map(|priority| (priority, engine.open(at(0), priority, &mut told).unwrap()))
+                .collect();
+            for priority in (0..8).filter(|&priority| enabled >> priority & 1 == 1) {
+                engine.pause(at(US), priority, Nanos::new(336_000));
+            }
+            // There is no such priority.
+            engine.pause(at(US), 8, Nanos::new(336_000));
+            engine.pause(at(US), 255, Nanos::new(336_000));
+            for &(priority, handle) in &flows {
+                let step = engine.step(at(2 * US), handle, &sent(1_024), &mut told).unwrap();
+                let held = if enabled >> priority & 1 == 1 { 335_000 } else { 0 };
+                assert_eq!(step.decision.hold, Nanos::new(held), "{enabled:#010b}, priority {priority}");
+            }
+            assert_eq!(engine.len(), flows.len());
+        }
+    }
+}
+
 #[test]
 fn a_stepped_clock_is_no_lateness() {
     for jump in [10 * SECOND, 5_000_000 * SECOND, (u64::MAX - SECOND) / 2] {

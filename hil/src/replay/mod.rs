@@ -8,6 +8,7 @@ pub mod flows;
 pub mod lockstep;
 pub mod native;
 pub mod paced;
+pub mod pauses;
 pub mod player;
 pub mod report;
 pub mod series;

@@ -10,6 +10,7 @@ use super::device::{Acts, Arrival, Counters, Device, Difference};
 use super::distribution::Distribution;
 use super::fast::FastMap;
 use super::flows::{Acknowledged, Address, Flow, Flows, Order, Slot};
+use super::pauses::Pauses;
 use super::series::Series;
 use crate::board::{Act, PacerStore};
 use crate::capture::Record;
@@ -18,6 +19,7 @@ use anyhow::{Result, bail};
 use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
+use cc_core::wire::pfc::Pfc;
 use cc_core::wire::{self, Icrc, Packet, Roce, Shims, Syndrome, Version, shim};
 use cc_core::{CnpHint, Mark, Rate};
 use cc_rp::Signals;
@@ -89,6 +91,8 @@ pub struct Outcome {
     pub addresses: Vec<IpAddr>,
     /// The NICs replayed, with what they counted.
     pub nics: Vec<(Address, Counters)>,
+    /// Nanoseconds that PFC paused each priority of each NIC.
+    pub pauses: Vec<(Address, [u64; 8])>,
     /// Addresses that were not replayed because there were too many.
     pub refused_nics: u64,
     /// The flows.
@@ -122,6 +126,7 @@ struct Station<D> {
     slots: Vec<usize>,
     /// The interface of the capture and the Ethernet address that its frames were last sent to.
     next_hop: Option<(u32, [u8; 6])>,
+    pauses: Pauses,
 }
 
 /// Plays a capture to devices.
@@ -212,7 +217,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 self.readdress(record, roce, now)
             }
             Packet::Roce(roce) => self.roce(record, &packet, roce, now),
-            Packet::Pfc(_) => self.pfc(record, &packet, now),
+            Packet::Pfc(pfc) => self.pfc(record, &packet, pfc, now),
             Packet::Other(other) => {
                 *self.frames.other.entry(other.name()).or_default() += 1;
                 Ok(())
@@ -239,9 +244,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     /// What came of it, and the NICs.
     pub fn into_outcome(self) -> (Outcome, Vec<D>) {
         let nics = self.stations.iter().map(|station| (station.address, station.device.counters())).collect();
+        let pauses = self.stations.iter().map(|station| (station.address, station.pauses.totals(self.now))).collect();
         let outcome = Outcome {
             addresses: self.addresses,
             nics,
+            pauses,
             refused_nics: self.refused,
             flows: self.flows,
             refused_flows: self.refused_flows,
@@ -485,7 +492,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 
     /// A PFC frame stops whoever sends to the port that it comes from: the one NIC whose frames go to its Ethernet
     /// address, as behind a router or back to back, or the only NIC that is replayed. Otherwise nobody can tell.
-    fn pfc(&mut self, record: &Record<'_>, packet: &Packet<'_>, now: u64) -> Result<()> {
+    fn pfc(&mut self, record: &Record<'_>, packet: &Packet<'_>, pfc: &Pfc, now: u64) -> Result<()> {
         self.frames.pfc += 1;
         let from = record.bytes.get(6..12).and_then(|bytes| bytes.try_into().ok());
         let hop = from.map(|from: [u8; 6]| (record.interface, from));
@@ -498,6 +505,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 return Ok(());
             }
         };
+        self.stations[station].pauses.obey(now, pfc, Rate::from_bits(self.line_rate));
         self.deliver(station, &arrived(record, now), Some(Arrival { bytes: record.bytes, packet }))
     }
 
@@ -580,7 +588,13 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         let station = match (wanted, self.stations.len() < self.choice.limit) {
             (true, true) => {
                 let device = (self.make)(address)?;
-                self.stations.push(Station { address: number, device, slots: Vec::new(), next_hop: None });
+                self.stations.push(Station {
+                    address: number,
+                    device,
+                    slots: Vec::new(),
+                    next_hop: None,
+                    pauses: Pauses::default(),
+                });
                 Some(self.stations.len() as u16 - 1)
             }
             (true, false) if self.choice.strict => {

@@ -52,6 +52,8 @@ pub struct Report {
     pub nics: Vec<Nic>,
     /// Addresses that were not replayed, there being too many.
     pub nics_refused: u64,
+    /// How long PFC paused the priorities of the NICs, where it did.
+    pub pauses: Vec<Pause>,
     /// What the reaction point lives on, and what of it the capture has.
     pub signals: Signals,
     /// What of the machines the replay exercised.
@@ -208,6 +210,19 @@ pub struct Nic {
     pub np: BTreeMap<&'static str, u64>,
     /// Counters of its reaction point.
     pub rp: BTreeMap<&'static str, u64>,
+}
+
+/// How long PFC kept one priority of a NIC from sending.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Pause {
+    /// The NIC.
+    pub nic: IpAddr,
+    /// Priority.
+    pub priority: u8,
+    /// All its pauses together.
+    pub paused_us: f64,
+    /// The share of the run.
+    pub percent: f64,
 }
 
 /// What a reaction point lives on, and what of it a capture has.
@@ -475,6 +490,7 @@ impl Report {
                 })
                 .collect(),
             nics_refused: outcome.refused_nics,
+            pauses: pauses(&outcome.pauses, outcome.duration, address),
             signals,
             coverage: Coverage {
                 rp: Rows::new(tables[0], outcome.nics.iter().map(|(_, counters)| counters.rows.rp.as_slice())),
@@ -488,6 +504,20 @@ impl Report {
 
 fn rtt(samples: &Distribution) -> Option<Rtt> {
     samples.summary().map(|summary| Rtt { count: samples.count(), summary })
+}
+
+fn pauses(all: &[(Address, [u64; 8])], duration: u64, address: impl Fn(Address) -> IpAddr) -> Vec<Pause> {
+    let of_each =
+        all.iter().flat_map(|&(nic, paused)| (0..).zip(paused).map(move |(priority, ns)| (nic, priority, ns)));
+    of_each
+        .filter(|&(.., ns)| ns > 0)
+        .map(|(nic, priority, ns)| Pause {
+            nic: address(nic),
+            priority,
+            paused_us: ns as f64 / 1e3,
+            percent: 100.0 * ns as f64 / duration as f64,
+        })
+        .collect()
 }
 
 fn rates(flow: &Flow, address: impl Fn(Address) -> IpAddr) -> Option<Rates> {
@@ -614,6 +644,10 @@ impl Report {
             }
             more(f, self.nics.len(), SHOWN, "NICs")?;
         }
+        for Pause { nic, priority, paused_us, percent } in self.pauses.iter().take(SHOWN) {
+            writeln!(f, "paused       {nic}, priority {priority}: {paused_us:.3} us, {percent:.2} % of the run")?;
+        }
+        more(f, self.pauses.len(), SHOWN, "paused priorities")?;
         let Comparison { captured, equal, shifted, only_ours, only_captured } = self.cnps.comparison;
         write!(f, "CNPs         {} would be sent", self.cnps.sent)?;
         match captured {

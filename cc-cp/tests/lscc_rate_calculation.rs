@@ -1,0 +1,226 @@
+//! LSCC's rate calculation against Algorithm 1 in double precision: each period from the machine's own rates, and free runs.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+
+use agreement::{Agreement, Dice};
+use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
+use cc_cp::lscc::rate_calculation::{Crossing, Feedback, FeedbackSettings, PRESETS, Params, RateCalculation};
+use std::collections::VecDeque;
+
+/// LSCC, III-C, Eq. 2 and Algorithm 1, in bytes, nanoseconds and bits per second.
+mod oracle {
+    use std::collections::VecDeque;
+
+    pub(super) struct Port {
+        pub(super) t: f64,
+        pub(super) q_ref: f64,
+        pub(super) up: f64,
+        pub(super) down: f64,
+        pub(super) r_min: f64,
+        pub(super) r_max: f64,
+        pub(super) delta_f: f64,
+        /// R of the last period.
+        pub(super) last: f64,
+        /// Ra of the last N periods, the newest first.
+        pub(super) ra: VecDeque<f64>,
+    }
+
+    impl Port {
+        pub(super) fn per_second(&self, bytes: f64) -> f64 {
+            bytes * 8e9 / self.t
+        }
+
+        /// Lines 1 to 12: R as it is sent, and whether it is as low or as high as it may be; `off` bit/s beside the exact value
+        /// before it is limited.
+        pub(super) fn rate(&self, left: f64, queued: f64, off: f64) -> (f64, bool, bool) {
+            let br = self.per_second(left);
+            let ra = self.per_second(queued - self.q_ref) - self.ra.iter().sum::<f64>();
+            let slewed = (br - ra + off).max(self.last - self.down).min(self.last + self.up);
+            let r = slewed.max(self.r_min).min(self.r_max);
+            ((r / self.delta_f).floor() * self.delta_f, r == self.r_min, r == self.r_max)
+        }
+
+        /// Lines 13 to 16: R was sent, and is an adjustment under way.
+        pub(super) fn sent(&mut self, left: f64, r: f64) {
+            self.last = r;
+            self.ra.push_front(self.per_second(left) - r);
+            self.ra.pop_back();
+        }
+    }
+}
+
+const LINE: u32 = 200;
+
+/// Random settings whose rates are whole multiples of Delta_F or not, and what they mean.
+fn settings(dice: &mut Dice, units: std::ops::RangeInclusive<u32>) -> (FeedbackSettings, oracle::Port) {
+    let period = dice.within(20_000..=1_000_000);
+    let n = dice.within(1..=16);
+    let unit = dice.within(units);
+    let rate_min = if dice.within(0..=1) == 0 { 0 } else { dice.within(unit..=5_000) };
+    let rate_max = if dice.within(0..=1) == 0 { 0 } else { dice.within(20_000..=LINE * 1_200) };
+    let slew_down = if dice.within(0..=1) == 0 { 0 } else { dice.within(1..=200_000) };
+    let set = FeedbackSettings {
+        period,
+        // 2 D / T, less or more than a whole number by less than a half.
+        delay: n * (period / 2) + dice.within(0..=period / 8) - dice.within(0..=period / 8),
+        reference: dice.within(0..=5_000_000),
+        slew: dice.within(1..=200_000),
+        slew_down,
+        rate_min,
+        rate_max,
+        unit,
+    };
+    let mega = |mbps: u32| f64::from(mbps) * 1e6;
+    let line = mega(LINE * 1_000);
+    let r_min = if rate_min == 0 { (line / 200.0).max(mega(unit)) } else { mega(rate_min) };
+    let oracle = oracle::Port {
+        t: period.into(),
+        q_ref: set.reference.into(),
+        up: mega(set.slew),
+        down: mega(if slew_down == 0 { set.slew } else { slew_down }),
+        r_min,
+        r_max: if rate_max == 0 { line } else { mega(rate_max).min(line) },
+        delta_f: mega(unit),
+        last: r_min,
+        ra: std::iter::repeat_n(0.0, n as usize).collect(),
+    };
+    (set, oracle)
+}
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(LINE), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+
+/// One period of a port: packets come and go at any time of it, and its end is met to the nanosecond, or by the next packet.
+fn period(
+    (p, machine): (&Params, &mut RateCalculation<16>),
+    now: &mut u64,
+    dice: &mut Dice,
+    (left, queued): (u32, u32),
+) -> Option<Feedback> {
+    let start = *now;
+    let mut sent = 0;
+    for packet in 1..=3 {
+        let length = u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get());
+        *now += (length.saturating_sub(1)).min(u64::from(dice.within(0..=10_000)));
+        let bytes = if packet == 3 { left - sent } else { dice.within(0..=left - sent) };
+        sent += bytes;
+        let queued = Bytes::new(queued);
+        let crossings = [Crossing::Arrived { queued }, Crossing::Left { bytes: Bytes::new(bytes), queued }];
+        for crossing in crossings {
+            assert_eq!(
+                machine.on(p, Stamp::from_bits(*now as u32), &crossing),
+                None,
+                "{start}: the period is not over"
+            );
+        }
+    }
+    *now += u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get());
+    let queued = Bytes::new(queued);
+    let end = if dice.within(0..=1) == 0 { Crossing::Wake { queued } } else { Crossing::Arrived { queued } };
+    machine.on(p, Stamp::from_bits(*now as u32), &end)
+}
+
+#[test]
+fn each_period_is_calculated_as_algorithm_1_has_it() {
+    let (mut agreement, mut dice) = (Agreement::default(), Dice::new(8));
+    for _ in 0..200 {
+        let (set, mut oracle) = settings(&mut dice, 300..=1_000);
+        if oracle.r_min > oracle.r_max {
+            continue;
+        }
+        let p = Params::new(&set, &PORT, 16).unwrap();
+        let mut now = dice.draw() >> 2;
+        let mut machine = RateCalculation::<16>::open(&p, Stamp::from_bits(now as u32));
+        // What the line carries in a period, at most.
+        let carries = set.period * (LINE / 8);
+        let mut queued = 0;
+        // Bytes of the periods in the list, and of the present one.
+        let mut recent: VecDeque<f64> = std::iter::repeat_n(0.0, oracle.ra.len()).collect();
+        let mut bytes = 0.0;
+        for number in 1..=700_u16 {
+            let left = [0, carries, dice.within(0..=carries)][dice.within(0..=2) as usize];
+            queued = match dice.within(0..=9) {
+                0 => 0,
+                1 => set.reference,
+                2 => dice.within(0..=50_000_000),
+                _ => (queued + dice.within(0..=carries / 4)).saturating_sub(carries / 8),
+            };
+            let told = period((&p, &mut machine), &mut now, &mut dice, (left, queued)).unwrap();
+            // Rates are whole kb/s in the machine, those of the list too, of bytes each of which counts as a whole number of 2^-17
+            // kb/s.
+            bytes += f64::from(left) - recent.pop_front().unwrap_or(0.0);
+            let scale = set.period as f64 / (8e6 * 2_f64.powi(17));
+            let off = 1_000.0 * (oracle.ra.len() as f64 + 2.0) + scale * oracle.per_second(bytes + f64::from(queued));
+            recent.push_back(left.into());
+            let allowed: Vec<_> = [-off, off]
+                .map(|off| oracle.rate(left.into(), queued.into(), off))
+                .map(|(r, low, high)| vec![r, f64::from(u8::from(low)), f64::from(u8::from(high))])
+                .into();
+            let allowed = if allowed[0] == allowed[1] { &allowed[..1] } else { &allowed[..] };
+            let rate = f64::from(told.units) * oracle.delta_f;
+            let outcome = [
+                ("R", rate, 0.0),
+                ("at the least", f64::from(u8::from(told.at_minimum)), 0.0),
+                ("at the most", f64::from(u8::from(told.at_maximum)), 0.0),
+            ];
+            agreement.assert(&(set, left, queued), &outcome, allowed);
+            // To the unit, not to a thousandth.
+            assert!(allowed.iter().any(|values| values[0] == rate), "{set:?}: {rate} for {allowed:?}");
+            assert_eq!(told.seq, number);
+            let bytes_a_nano = f64::from(told.rate.to_bits()) / 2_f64.powi(24);
+            assert!((bytes_a_nano * 8e9 - rate).abs() <= 1e3 + rate * 1e-6, "{told:?}");
+            assert_eq!(machine.rate(), told.rate);
+            oracle.sent(left.into(), rate);
+        }
+    }
+    agreement.finish(100_000);
+}
+
+/// A source that obeys after 2 D, in the paper's setting and others with limits: the machine and the equations, each left to
+/// itself, keep the queue together.
+#[test]
+fn a_free_run_keeps_the_queue_that_the_equations_keep() {
+    for preset in PRESETS {
+        let set = preset.values;
+        let p = Params::new(&set, &PORT, 16).unwrap();
+        let mega = |mbps: u32| f64::from(mbps) * 1e6;
+        let n = (2 * set.delay / set.period) as usize;
+        let mut oracle = oracle::Port {
+            t: set.period.into(),
+            q_ref: set.reference.into(),
+            up: mega(set.slew),
+            down: mega(set.slew),
+            r_min: 1e9,
+            r_max: 2e11,
+            delta_f: 1e6,
+            last: 1e9,
+            ra: std::iter::repeat_n(0.0, n).collect(),
+        };
+        let (mut now, mut dice) = (0, Dice::new(9));
+        let mut machine = RateCalculation::<16>::open(&p, Stamp::from_bits(0));
+        // Bytes under way, bytes waiting, of the machine and of the equations; 40 Gb/s leave.
+        let bottleneck = set.period as f64 * 5.0;
+        let mut under_way = [vec![0.0; n + 1], vec![0.0; n + 1]];
+        let mut queues = [0.0_f64; 2];
+        for period_number in 0..2_000 {
+            let mut left = [0.0; 2];
+            for side in 0..2 {
+                queues[side] += under_way[side].remove(0);
+                left[side] = queues[side].min(bottleneck).round();
+                queues[side] -= left[side];
+            }
+            let told = period((&p, &mut machine), &mut now, &mut dice, (left[0] as u32, queues[0] as u32)).unwrap();
+            let (r, ..) = oracle.rate(left[1], queues[1], 0.0);
+            oracle.sent(left[1], r);
+            for (under_way, r) in under_way.iter_mut().zip([f64::from(told.units) * 1e6, r]) {
+                under_way.push(r / 8e9 * oracle.t);
+            }
+            // A unit of 1 Mb/s in each of the N periods.
+            let band = 0.001 * queues[1] + 1e6 / 8e9 * oracle.t * (n as f64 + 2.0);
+            assert!((queues[0] - queues[1]).abs() <= band, "{}, period {period_number}: {queues:?}", preset.name);
+        }
+        let off = (queues[0] - oracle.q_ref).abs() / oracle.q_ref;
+        assert!(off < 0.01, "{}: {} bytes at the end", preset.name, queues[0]);
+    }
+}

@@ -1,0 +1,240 @@
+//! LSCC's rate limiting against Eq. 10 and Algorithm 2 in double precision, event by event from the machine's own queue and rate.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+
+use agreement::{Agreement, Dice};
+use cc_core::{Bytes, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
+use cc_cp::lscc::rate_calculation::{self, Crossing, Feedback, RateCalculation};
+use cc_cp::lscc::rate_limiting::{LimitingSettings, PRESETS, Params, RateLimiting};
+use cc_cp::segment::{Endpoint, FlowKey, Transit};
+
+/// LSCC, III-C, Eq. 10 and Algorithm 2, in bytes and nanoseconds on a clock that never wraps.
+mod oracle {
+    use std::collections::BTreeMap;
+
+    #[derive(Default)]
+    struct Flow {
+        sent: f64,
+        marked: bool,
+        notified: bool,
+    }
+
+    pub(super) struct Limits {
+        pub(super) reference: f64,
+        pub(super) t_dcnp: u64,
+        pub(super) t_reset: u64,
+        pub(super) threshold: f64,
+        /// T of the far end.
+        pub(super) t: u64,
+        /// Bytes per nanosecond.
+        pub(super) slew: f64,
+        pub(super) line: f64,
+    }
+
+    pub(super) struct Port {
+        pub(super) limits: Limits,
+        opened: u64,
+        now: u64,
+        /// When R rises next, if nothing is heard.
+        rises: Option<u64>,
+        /// q* was at the reference at the last tick; `None` where it is too near to tell.
+        notifying: Option<bool>,
+        flows: BTreeMap<u32, Flow>,
+    }
+
+    /// Bytes within which q* can't be told from the reference.
+    const NEAR: f64 = 16.0;
+
+    impl Port {
+        pub(super) fn new(limits: Limits, now: u64) -> Self {
+            Self { limits, opened: now, now, rises: None, notifying: Some(false), flows: BTreeMap::new() }
+        }
+
+        /// Time goes on to `now`, from these q* and R; answers them.
+        pub(super) fn pass(&mut self, now: u64, (mut q, mut r): (f64, f64)) -> (f64, f64) {
+            let tick = |length: u64| self.opened + (now - self.opened) / length * length;
+            let (dcnp, reset) = (tick(self.limits.t_dcnp), tick(self.limits.t_reset));
+            if reset > self.now {
+                self.flows.values_mut().for_each(|flow| flow.marked = false);
+            }
+            if dcnp > self.now {
+                (q, r) = self.drain(dcnp, (q, r));
+                self.notifying = ((q - self.limits.reference).abs() > NEAR).then_some(q > self.limits.reference);
+                self.flows.values_mut().for_each(|flow| flow.notified = false);
+            }
+            self.drain(now, (q, r))
+        }
+
+        /// (10) without arrivals.
+        fn drain(&mut self, until: u64, (mut q, mut r): (f64, f64)) -> (f64, f64) {
+            while let Some(rises) = self.rises.filter(|&at| at <= until && r < self.limits.line) {
+                q = (q - r * (rises - self.now) as f64).max(0.0);
+                (self.now, self.rises) = (rises, Some(rises + self.limits.t));
+                r = (r + self.limits.slew).min(self.limits.line);
+            }
+            q = (q - r * (until - self.now) as f64).max(0.0);
+            self.now = until;
+            (q, r)
+        }
+
+        pub(super) fn heard(&mut self) {
+            // Four periods of patience behind the one in which the next is due.
+            self.rises = Some(self.now + 5 * self.limits.t);
+        }
+
+        /// Nothing has been heard for so long that R rises.
+        pub(super) fn is_silent(&self, now: u64) -> bool {
+            self.rises.is_none_or(|rises| rises <= now + self.limits.t)
+        }
+
+        pub(super) fn marks(&mut self, flow: u32) {
+            self.flows.entry(flow).or_default().marked = true;
+        }
+
+        /// A data packet of a flow: whether a direct CNP is due to it; `None` where q* was too near.
+        pub(super) fn data(&mut self, flow: u32, bytes: f64, ce: bool) -> Option<bool> {
+            let flow = self.flows.entry(flow).or_default();
+            flow.marked |= ce;
+            let may = !flow.notified && (flow.marked || flow.sent < self.limits.threshold);
+            flow.sent += bytes;
+            if may { self.notifying } else { Some(false) }
+        }
+
+        /// The flow got a direct CNP, or it could have and did not.
+        pub(super) fn notified(&mut self, flow: u32, sent: bool) {
+            self.notifying = self.notifying.or(Some(sent));
+            if let Some(flow) = self.flows.get_mut(&flow) {
+                flow.notified |= sent;
+            }
+        }
+    }
+}
+
+const GBPS: u32 = 100;
+const PORT: Port = Port { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_000), base_rtt: Nanos::new(20_000) };
+
+/// What a far end says first.
+fn first_feedback() -> Feedback {
+    let p = rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &PORT, 16).unwrap();
+    let mut far_end = RateCalculation::<16>::open(&p, Stamp::from_bits(0));
+    far_end.on(&p, Stamp::from_bits(200_000), &Crossing::Wake { queued: Bytes::ZERO }).unwrap()
+}
+
+/// Random settings with thresholds that are met, and what they mean.
+fn settings(dice: &mut Dice) -> (LimitingSettings, oracle::Limits) {
+    let delay = dice.within(0..=8_000);
+    let round_trip = 2 * delay * GBPS / 8;
+    let threshold = if dice.within(0..=1) == 0 { 0 } else { round_trip + dice.within(1..=200_000) };
+    let set = LimitingSettings {
+        reference: dice.within(1..=400_000),
+        notify_period: dice.within(1_000..=60_000),
+        reset_period: dice.within(1_000..=300_000),
+        threshold,
+        delay,
+        period: dice.within(1_000..=50_000),
+        slew: dice.within(1..=5_000),
+        ..PRESETS[0].values
+    };
+    let limits = oracle::Limits {
+        reference: set.reference.into(),
+        t_dcnp: set.notify_period.into(),
+        t_reset: set.reset_period.into(),
+        threshold: if threshold == 0 { f64::from(round_trip) * 1.25 } else { threshold.into() },
+        t: set.period.into(),
+        slew: f64::from(set.slew) / 8e3,
+        line: f64::from(GBPS) / 8.0,
+    };
+    (set, limits)
+}
+
+fn key(flow: u32) -> FlowKey {
+    FlowKey { peers: flow % 3, data_qpn: Qpn::new(flow) }
+}
+
+#[test]
+fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
+    let (mut agreement, mut dice, template) = (Agreement::default(), Dice::new(10), first_feedback());
+    let (mut notified, mut silent) = (0, 0);
+    for _ in 0..60 {
+        let (set, limits) = settings(&mut dice);
+        let p = Params::new(&set, &PORT).unwrap();
+        let mut now = dice.draw() >> 2;
+        let mut machine = RateLimiting::<16, 4>::open(&p, Stamp::from_bits(now as u32));
+        let mut oracle = oracle::Port::new(limits, now);
+        let mut seq = dice.within(0..=0xffff) as u16;
+        let mut is_heard = false;
+        for event in 0..2_000 {
+            let shown = |machine: &RateLimiting<16, 4>| {
+                (f64::from(machine.pseudo_queue().get()), f64::from(machine.rate().to_bits()) / 2_f64.powi(24))
+            };
+            let before = shown(&machine);
+            now += match dice.within(0..=400) {
+                0 => u64::from(dice.within(0..=1_000_000)),
+                _ => u64::from(dice.within(0..=2_000)),
+            };
+            let stamp = Stamp::from_bits(now as u32);
+            // Between the whole bytes that the machine shows.
+            let (mut q, mut r) = oracle.pass(now, (before.0 + 0.5, before.1));
+            let flow = dice.within(1..=12);
+            let bytes = dice.within(64..=9_216);
+            let is_silent = is_heard && oracle.is_silent(now);
+            silent += u32::from(is_silent);
+            let mut allowed = vec![0.0];
+            let mut sent = false;
+            match dice.within(0..=19) {
+                0 => machine.wake(&p, stamp),
+                1 => {
+                    machine.notified(&p, stamp, key(flow));
+                    oracle.marks(flow);
+                }
+                2 => {
+                    // Overtaken or repeated, or new, with some lost in between.
+                    let is_old = is_heard && !is_silent && dice.within(0..=2) == 0;
+                    let by = dice.within(0..=32_766) >> dice.within(0..=14);
+                    let number = if is_old { seq.wrapping_sub(by as u16) } else { seq.wrapping_add(1 + by as u16) };
+                    let rate = Rate::from_mbps(dice.within(10_000..=60_000) * dice.within(0..=2));
+                    machine.told(&p, stamp, &Feedback { rate, seq: number, ..template });
+                    if !is_old {
+                        (seq, is_heard) = (number, true);
+                        r = (f64::from(rate.to_bits()) / 2_f64.powi(24)).min(oracle.limits.line);
+                        oracle.heard();
+                    }
+                }
+                kind => {
+                    let (ecn, data) = (Ecn::from_bits(dice.within(0..=3) as u8), kind > 4);
+                    let packet = Transit { flow: key(flow), data, bytes: Bytes::new(bytes), ecn };
+                    let rewrite = machine.forward(&p, Instant::from_nanos(now), &packet);
+                    q += f64::from(bytes);
+                    // A data packet's CE is answered here.
+                    let leaves = if data && ecn == Ecn::Ce { Ecn::Ect0 } else { ecn };
+                    assert_eq!(rewrite.ecn, leaves);
+                    sent = rewrite.notify.is_some();
+                    if let Some(cnp) = rewrite.notify {
+                        assert_eq!((cnp.kind, cnp.by_remote, cnp.remote_qpn), (CnpKind::Direct, true, Qpn::new(flow)));
+                        notified += 1;
+                    }
+                    if data {
+                        allowed = match oracle.data(flow, bytes.into(), ecn == Ecn::Ce) {
+                            Some(due) => vec![f64::from(u8::from(due))],
+                            None => vec![0.0, 1.0],
+                        };
+                        if allowed != [0.0] {
+                            oracle.notified(flow, sent);
+                        }
+                    }
+                }
+            }
+            let after = shown(&machine);
+            let outcome =
+                [("q*", after.0, 1.0), ("R", after.1, 2_f64.powi(-24)), ("CNP", f64::from(u8::from(sent)), 0.0)];
+            let allowed: Vec<_> = allowed.into_iter().map(|cnp| vec![q, r, cnp]).collect();
+            agreement.assert(&(set, event), &outcome, &allowed);
+            // To the byte, where a thousandth would hide packets.
+            assert!((after.0 - q).abs() <= 4.0 + 1e-6 * q, "{set:?}, event {event}: {after:?} for {q}");
+        }
+    }
+    agreement.finish(100_000);
+    assert!(notified > 3_000 && silent > 1_000, "{notified}, {silent}");
+}

@@ -1,0 +1,69 @@
+//! How long PFC kept a NIC from sending, by priority.
+
+use cc_core::Rate;
+use cc_core::wire::pfc::{Pfc, Quantum};
+
+/// The pauses of one NIC's eight priorities.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Pauses([Priority; 8]);
+
+/// Times in nanoseconds.
+#[derive(Clone, Copy, Default, Debug)]
+struct Priority {
+    /// Paused in pauses that are over.
+    before: u64,
+    /// When the last pause began, and when it ends or ended: by itself, renewed, or resumed.
+    last: (u64, u64),
+}
+
+impl Priority {
+    fn set(&mut self, now: u64, time: u64) {
+        let (began, until) = self.last;
+        self.last = if until >= now {
+            (began, now + time)
+        } else {
+            self.before += until - began;
+            (now, now + time)
+        };
+    }
+}
+
+impl Pauses {
+    /// A frame reaches the NIC, whose link is of this speed.
+    pub fn obey(&mut self, now: u64, pfc: &Pfc, line_rate: Rate) {
+        for (number, priority) in (0..).zip(&mut self.0) {
+            if let Some(quanta) = pfc.time(number) {
+                priority.set(now, Quantum::at(line_rate).pause(quanta).get().into());
+            }
+        }
+    }
+
+    /// Nanoseconds that each priority was paused, until `end`.
+    pub fn totals(&self, end: u64) -> [u64; 8] {
+        self.0.map(|Priority { before, last: (began, until) }| before + until.min(end).saturating_sub(began))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e10_renewals_overlap_resumes_cut_short_and_the_end_of_the_run_ends_all() {
+        let mut pauses = Pauses::default();
+        let line_rate = Rate::from_gbps(100);
+        // 5.12 ns each: 100 quanta are 512 ns.
+        let mut frame = |now: u64, priority: u8, quanta: u16| {
+            let mut pfc = Pfc { enabled: 1 << priority, quanta: [9; 8] };
+            pfc.quanta[usize::from(priority)] = quanta;
+            pauses.obey(now, &pfc, line_rate);
+            pauses.totals(100_000)
+        };
+        assert_eq!(frame(1_000, 3, 100), [0, 0, 0, 512, 0, 0, 0, 0]);
+        assert_eq!(frame(1_500, 3, 100)[3], 1_012, "renewed before it ran out");
+        assert_eq!(frame(1_600, 3, 0)[3], 600, "resumed");
+        assert_eq!(frame(1_700, 3, 0)[3], 600, "resumed again");
+        assert_eq!(frame(5_000, 3, 100)[3], 1_112);
+        assert_eq!(frame(9_000, 0, 65_535), [91_000, 0, 0, 1_112, 0, 0, 0, 0], "the run ends at 100 us");
+    }
+}
