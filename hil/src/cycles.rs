@@ -79,6 +79,7 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
                 name: "ibex".to_owned(),
                 pace: Pace::Lockstep,
                 firmware: Some(Images { image: image.clone(), calling: Some(calling.clone()) }),
+                interrupts: false,
             }),
             ..Options::default()
         };
