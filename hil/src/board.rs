@@ -104,7 +104,7 @@ pub struct Board<C> {
     at: Addresses,
     /// Bytes of RAM up to the end of what the image holds in it; what is above is stack.
     held: usize,
-    /// When the timer interrupt's handler last began.
+    /// When the timer interrupt's handler began for the first time since [`Board::begin`].
     timer_entered: Option<u64>,
     pace: Pace,
     /// Nanoseconds of the clock at `anchor_cycle`; in lockstep, now.
@@ -214,7 +214,7 @@ impl<C: Core> Board<C> {
         bytes
     }
 
-    /// When the handler of the timer interrupt last began, in cycles.
+    /// The cycle on which the timer interrupt's handler began for the first time since [`Board::begin`].
     pub fn timer_entered(&self) -> Option<u64> {
         self.timer_entered
     }
@@ -227,6 +227,7 @@ impl<C: Core> Board<C> {
     /// Lockstep: puts one descriptor and its frame into the ring and sets the clock, without letting the firmware work.
     pub fn begin(&mut self, descriptor: &Descriptor, frame: &[u8], now: u64) {
         self.anchor_ns = now;
+        self.timer_entered = None;
         self.push(descriptor, frame);
     }
 
@@ -393,7 +394,9 @@ impl<C: Core> Board<C> {
                 self.probes.paced(cycle);
                 self.acts.push((cycle, Act::Pace(PacerStore { index: value, rate, window, hold })));
             }
-            register::TIMER_PIN if value != 0 => self.timer_entered = Some(cycle),
+            register::TIMER_PIN if value != 0 => {
+                self.timer_entered.get_or_insert(cycle);
+            }
             register::BUSY_PIN | register::TIMER_PIN => {}
             register::EXIT => bail!("the image ended with code {value}"),
             register::RX_TAIL => {

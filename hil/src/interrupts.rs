@@ -89,7 +89,8 @@ impl Interrupter {
         let before = front.core().instructions();
         while front.go_on()? {
             let mut interrupted = front.clone();
-            let raised = interrupted.core().cycles();
+            // While the timer is being set it is not due.
+            let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
             interrupted.pass_to(wake)?;
             let entered = interrupted.timer_entered();
             self.found.moments += 1;
@@ -99,9 +100,9 @@ impl Interrupter {
                 let torn = || format!("{kind} {seen} at {} ns, after {instructions} instructions", descriptor.now());
                 self.found.first_torn.get_or_insert_with(torn);
             }
-            if let Some(entered) = entered.filter(|&entered| entered >= raised) {
+            if let (Some(raised), Some(entered)) = (raised, entered) {
                 let longest = self.found.longest_wait.entry(kind).or_default();
-                *longest = (entered - raised).max(*longest);
+                *longest = entered.saturating_sub(raised).max(*longest);
             }
         }
         Ok(())
