@@ -9,13 +9,16 @@ use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
 use nic::descriptor::Descriptor;
 use nic::layout::{
-    DEVICE_BASE, RAM_BASE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS,
-    TxSlot, register,
+    DEVICE_BASE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES,
+    TX_SLOTS, TxSlot, register,
 };
 use std::mem::{offset_of, size_of};
 
 /// Cycles that the image may take for one event before it counts as hung.
 const PATIENCE: u64 = 50_000_000;
+
+/// What the stack is filled with before the image starts.
+const PAINT: u8 = 0xa5;
 
 /// A store to the pacer's index register, with what the other three held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +136,7 @@ impl<C: Core> Board<C> {
         let at = Addresses { shared };
         let end = image.symbols.get("__bss_end").context("the image has no symbol __bss_end")?;
         let held = end.saturating_sub(RAM_BASE) as usize;
+        ensure!(held <= RAM_SIZE as usize, "the image holds more than its RAM: __bss_end is {end:#x}");
         for (offset, settings) in
             [(offset_of!(Shared, rp_settings), &boot.rp_settings), (offset_of!(Shared, np_settings), &boot.np_settings)]
         {
@@ -145,6 +149,8 @@ impl<C: Core> Board<C> {
         for (index, value) in port.iter().enumerate() {
             core.poke(at.field(offset_of!(Shared, port) + 4 * index), &value.to_le_bytes());
         }
+        let paint = vec![PAINT; RAM_SIZE as usize - held];
+        core.poke(RAM_BASE + held as u32, &paint);
         let probes = Probes::new(image);
         let mut board = Self {
             core,
@@ -212,6 +218,14 @@ impl<C: Core> Board<C> {
         let mut bytes = vec![0; self.held];
         self.core.peek(RAM_BASE, &mut bytes);
         bytes
+    }
+
+    /// Bytes of the stack that the image has used so far: down to the deepest that it has written.
+    pub fn stack_used(&self) -> u32 {
+        let mut stack = vec![0; RAM_SIZE as usize - self.held];
+        self.core.peek(RAM_BASE + self.held as u32, &mut stack);
+        let untouched = stack.iter().take_while(|&&byte| byte == PAINT).count();
+        (stack.len() - untouched) as u32
     }
 
     /// The cycle on which the timer interrupt's handler began for the first time since [`Board::begin`].

@@ -8,7 +8,7 @@ const NOWHERE: u8 = 32;
 
 /// What an operation does. Operands are in [`Op`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Not decoded yet, or watched: see to it before going on.
     Unknown,
     Illegal,
@@ -75,26 +75,26 @@ pub(super) enum Kind {
 
 /// A decoded instruction at a known address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Op {
+pub(crate) struct Op {
     /// A constant, an offset, or, for jumps and branches relative to pc, the target itself.
-    pub(super) immediate: u32,
-    pub(super) kind: Kind,
+    pub(crate) immediate: u32,
+    pub(crate) kind: Kind,
     /// Destination, 0 to 31; 32 in place of x0.
-    pub(super) rd: u8,
-    pub(super) rs1: u8,
-    pub(super) rs2: u8,
+    pub(crate) rd: u8,
+    pub(crate) rs1: u8,
+    pub(crate) rs2: u8,
     /// Bytes of the encoding: 2 or 4.
-    pub(super) size: u8,
+    pub(crate) size: u8,
 }
 
 impl Op {
     /// The place holder of addresses that have not been decoded.
-    pub(super) const UNKNOWN: Self = Self { immediate: 0, kind: Kind::Unknown, rd: NOWHERE, rs1: 0, rs2: 0, size: 0 };
+    pub(crate) const UNKNOWN: Self = Self { immediate: 0, kind: Kind::Unknown, rd: NOWHERE, rs1: 0, rs2: 0, size: 0 };
 }
 
 /// Decodes the instruction at `pc` whose first two bytes are the low half of `word`; the high half matters only for
 /// 32-bit instructions.
-pub(super) fn decode(pc: u32, word: u32) -> Op {
+pub(crate) fn decode(pc: u32, word: u32) -> Op {
     if is_compressed(word) {
         let expanded = expand(word as u16);
         Op { size: 2, ..expanded.map_or(Op { kind: Kind::Illegal, ..Op::UNKNOWN }, |word| decode_word(pc, word)) }
@@ -104,7 +104,7 @@ pub(super) fn decode(pc: u32, word: u32) -> Op {
 }
 
 /// Whether the instruction that begins with these bits is a 16-bit one.
-pub(super) fn is_compressed(word: u32) -> bool {
+pub(crate) fn is_compressed(word: u32) -> bool {
     word & 3 != 3
 }
 

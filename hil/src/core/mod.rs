@@ -5,7 +5,7 @@
 
 pub mod assemble;
 mod csr;
-mod decode;
+pub(crate) mod decode;
 mod execute;
 mod ibex;
 mod memory;
