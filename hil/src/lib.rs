@@ -15,5 +15,4 @@ pub mod probe;
 pub mod random;
 pub mod replay;
 pub mod rtl;
-pub mod stack;
 pub mod storm;

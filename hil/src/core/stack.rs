@@ -5,7 +5,7 @@
 //! the deepest chain of calls from the entry comes the deepest from the timer interrupt's handler, which interrupts nothing
 //! but the main program.
 
-use crate::core::decode::{Kind, Op, decode};
+use super::decode::{Kind, Op, decode};
 use anyhow::{Context, Result, bail, ensure};
 use object::LittleEndian;
 use object::elf::{FileHeader32, PT_LOAD, STT_FUNC};
