@@ -104,7 +104,7 @@ impl RpCounters {
     }
 
     #[cold]
-    fn ignore(&mut self, reason: fn(&mut Self) -> &mut u64) {
+    fn ignore(&mut self, reason: impl FnOnce(&mut Self) -> &mut u64) {
         count(&mut self.rp_cnp_ignored);
         count(reason(self));
     }
@@ -263,10 +263,10 @@ impl<A: ReactionPoint> Shared<A> {
     #[inline(always)]
     fn ignores(&mut self, flow: &Flow<A>, hint: &CnpHint) -> bool {
         let Some(reason) = flow.state.ignores(hint) else { return false };
-        self.counters.ignore(match reason {
-            Ignored::Stale => |counters| &mut counters.rp_cnp_stale,
-            Ignored::Kind => |counters| &mut counters.rp_cnp_unsupported,
-        });
+        match reason {
+            Ignored::Stale => self.counters.ignore(|counters| &mut counters.rp_cnp_stale),
+            Ignored::Kind => self.counters.ignore(|counters| &mut counters.rp_cnp_unsupported),
+        }
         true
     }
 }

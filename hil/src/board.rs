@@ -9,12 +9,16 @@ use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
 use nic::descriptor::Descriptor;
 use nic::layout::{
-    DEVICE_BASE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
+    DEVICE_BASE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES,
+    TX_SLOTS, TxSlot, register,
 };
 use std::mem::{offset_of, size_of};
 
 /// Cycles that the image may take for one event before it counts as hung.
 const PATIENCE: u64 = 50_000_000;
+
+/// What the stack is filled with before the image starts.
+const PAINT: u8 = 0xa5;
 
 /// A store to the pacer's index register, with what the other three held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,10 +101,14 @@ pub enum Pace {
 }
 
 /// A core with its devices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Board<C> {
     core: C,
     at: Addresses,
+    /// Bytes of RAM up to the end of what the image holds in it; what is above is stack.
+    held: usize,
+    /// When the timer interrupt's handler began for the first time since [`Board::begin`].
+    timer_entered: Option<u64>,
     pace: Pace,
     /// Nanoseconds of the clock at `anchor_cycle`; in lockstep, now.
     anchor_ns: u64,
@@ -126,6 +134,9 @@ impl<C: Core> Board<C> {
             .get("SHARED")
             .context("the image has no symbol SHARED: expected a firmware image of this project")?;
         let at = Addresses { shared };
+        let end = image.symbols.get("__bss_end").context("the image has no symbol __bss_end")?;
+        let held = end.saturating_sub(RAM_BASE) as usize;
+        ensure!(held <= RAM_SIZE as usize, "the image holds more than its RAM: __bss_end is {end:#x}");
         for (offset, settings) in
             [(offset_of!(Shared, rp_settings), &boot.rp_settings), (offset_of!(Shared, np_settings), &boot.np_settings)]
         {
@@ -138,10 +149,14 @@ impl<C: Core> Board<C> {
         for (index, value) in port.iter().enumerate() {
             core.poke(at.field(offset_of!(Shared, port) + 4 * index), &value.to_le_bytes());
         }
+        let paint = vec![PAINT; RAM_SIZE as usize - held];
+        core.poke(RAM_BASE + held as u32, &paint);
         let probes = Probes::new(image);
         let mut board = Self {
             core,
             at,
+            held,
+            timer_entered: None,
             pace,
             anchor_ns: 0,
             // In real time the clock stands until it is started.
@@ -198,6 +213,64 @@ impl<C: Core> Board<C> {
         self.rx_head.wrapping_sub(self.rx_tail)
     }
 
+    /// What the image holds in RAM: its code, its data, and the rings, but not the stack.
+    pub fn memory(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.held];
+        self.core.peek(RAM_BASE, &mut bytes);
+        bytes
+    }
+
+    /// Bytes of the stack that the image has used so far: down to the deepest that it has written.
+    pub fn stack_used(&self) -> u32 {
+        let mut stack = vec![0; RAM_SIZE as usize - self.held];
+        self.core.peek(RAM_BASE + self.held as u32, &mut stack);
+        let untouched = stack.iter().take_while(|&&byte| byte == PAINT).count();
+        (stack.len() - untouched) as u32
+    }
+
+    /// The cycle on which the timer interrupt's handler began for the first time since [`Board::begin`].
+    pub fn timer_entered(&self) -> Option<u64> {
+        self.timer_entered
+    }
+
+    /// What the image did since it was last asked.
+    pub fn take_acts(&mut self) -> Vec<(u64, Act)> {
+        std::mem::take(&mut self.acts)
+    }
+
+    /// Lockstep: puts one descriptor and its frame into the ring and sets the clock, without letting the firmware work.
+    pub fn begin(&mut self, descriptor: &Descriptor, frame: &[u8], now: u64) {
+        self.anchor_ns = now;
+        self.timer_entered = None;
+        self.push(descriptor, frame);
+    }
+
+    /// Lockstep: lets the firmware execute one instruction, undisturbed by the timer. Answers `false` if it idles.
+    ///
+    /// # Errors
+    /// The image misbehaved, or idles with descriptors left.
+    pub fn go_on(&mut self) -> Result<bool> {
+        self.core.set_timer_line(false);
+        let before = self.core.instructions();
+        while self.core.instructions() == before {
+            match self.core.run(self.core.cycles() + 1) {
+                Stop::Idle if self.backlog() == 0 => return Ok(false),
+                Stop::Idle => bail!("the image idles with {} descriptors left", self.backlog()),
+                stop => self.serve(stop)?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lockstep: sets the clock and lets the firmware work until it idles.
+    ///
+    /// # Errors
+    /// The image misbehaved.
+    pub fn pass_to(&mut self, now: u64) -> Result<()> {
+        self.anchor_ns = now;
+        self.work()
+    }
+
     /// Lockstep: hands one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it
     /// idles. Answers what it did, each act with its cycle.
     pub fn deliver(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Act)>> {
@@ -249,7 +322,7 @@ impl<C: Core> Board<C> {
                 stop => self.serve(stop)?,
             }
         }
-        Ok(std::mem::take(&mut self.acts))
+        Ok(self.take_acts())
     }
 
     /// Puts a descriptor and its frame into the receive ring from the present cycle on. Answers `false` when it is full.
@@ -282,12 +355,17 @@ impl<C: Core> Board<C> {
 
     /// Lockstep: runs until the firmware idles with nothing left to do.
     fn settle(&mut self) -> Result<Vec<(u64, Act)>> {
+        self.work()?;
+        Ok(self.take_acts())
+    }
+
+    fn work(&mut self) -> Result<()> {
         let limit = self.core.cycles().saturating_add(PATIENCE);
         loop {
             let due = self.mtimecmp <= self.anchor_ns;
             self.core.set_timer_line(due);
             match self.core.run(limit) {
-                Stop::Idle if !due && self.backlog() == 0 => return Ok(std::mem::take(&mut self.acts)),
+                Stop::Idle if !due && self.backlog() == 0 => return Ok(()),
                 Stop::Idle => bail!("the image idles with work left: {} descriptors, timer {due}", self.backlog()),
                 Stop::Cycle => bail!("the image did not idle within {PATIENCE} cycles"),
                 stop => self.serve(stop)?,
@@ -329,6 +407,9 @@ impl<C: Core> Board<C> {
                 let [rate, window, hold] = self.pacer;
                 self.probes.paced(cycle);
                 self.acts.push((cycle, Act::Pace(PacerStore { index: value, rate, window, hold })));
+            }
+            register::TIMER_PIN if value != 0 => {
+                self.timer_entered.get_or_insert(cycle);
             }
             register::BUSY_PIN | register::TIMER_PIN => {}
             register::EXIT => bail!("the image ended with code {value}"),

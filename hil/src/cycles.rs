@@ -88,6 +88,7 @@ pub fn measure_on(core: Design, algorithm: &str) -> Result<Vec<Run>> {
                 name: core.name().to_owned(),
                 pace: Pace::Lockstep,
                 firmware: Some(Images { image: image.clone(), calling: Some(calling.clone()) }),
+                interrupts: false,
             }),
             ..Options::default()
         };

@@ -43,7 +43,7 @@ struct Open {
 }
 
 /// The watched functions of an image and the calls under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Probes {
     entries: BTreeMap<u32, Place>,
     open: Vec<Open>,

@@ -21,7 +21,7 @@ fn request(preset: &str) -> Request {
 }
 
 fn play<R: std::io::Read>(preset: &str, mut capture: Reader<R>) -> Report {
-    let core = Some(OnCore { name: "ibex".into(), pace: Pace::Lockstep, firmware: None });
+    let core = Some(OnCore { name: "ibex".into(), pace: Pace::Lockstep, firmware: None, interrupts: false });
     let options = Options { algorithm: "dcqcn".into(), request: request(preset), core, ..Options::default() };
     replay(&options, &mut capture, |_| {}).unwrap()
 }

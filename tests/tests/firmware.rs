@@ -12,7 +12,7 @@ fn on_ibex(preset: &str, pace: Pace) -> Options {
     Options {
         algorithm: "dcqcn".into(),
         request: Request { preset: Some(preset.into()), ..Request::default() },
-        core: Some(OnCore { name: "ibex".into(), pace, firmware: None }),
+        core: Some(OnCore { name: "ibex".into(), pace, firmware: None, interrupts: false }),
         ..Options::default()
     }
 }
@@ -37,6 +37,20 @@ fn the_sample_is_decided_alike_and_its_cnps_are_those_that_were_captured() {
     assert_eq!((comparison.captured, comparison.equal), (report.cnps.sent, report.cnps.sent));
     assert_eq!(report.rp["rp_cnp_handled"], report.cnps.sent);
     assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&run()).unwrap());
+}
+
+#[test]
+fn a_timer_interrupt_at_any_moment_comes_to_one_order_of_event_and_wake() {
+    let mut options = on_ibex("paper", Pace::Lockstep);
+    options.only = vec!["10.0.0.1".parse().unwrap(), "10.0.0.9".parse().unwrap()];
+    options.core.as_mut().unwrap().interrupts = true;
+    let report = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
+    let interrupts = report.core.unwrap().interrupts.unwrap();
+    assert_eq!((interrupts.torn, &interrupts.first_torn), (0, &None));
+    assert!(interrupts.moments > 10_000, "{} moments", interrupts.moments);
+    for kind in ["data", "sent", "cnp", "ack", "open", "bind"] {
+        assert!(interrupts.longest_wait.contains_key(kind), "no {kind} was interrupted");
+    }
 }
 
 #[test]

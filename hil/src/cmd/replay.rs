@@ -67,6 +67,10 @@ pub(crate) struct Args {
     /// The firmware image; built from the source tree if not given.
     #[arg(long, value_name = "ELF", requires = "core")]
     firmware: Option<PathBuf>,
+    /// Interrupts the first event of each kind, the fourth, the sixteenth and so on after each of its instructions, and says
+    /// whether what came of it is always what comes of the event and the wake one after the other.
+    #[arg(long, requires = "core")]
+    interrupts: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -87,6 +91,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.clock.is_none() || matches!(args.pace, Pace::Real),
         "--clock: expected --pace real beside it, a lockstep clock stands while the firmware works"
     );
+    ensure!(
+        !args.interrupts || matches!(args.pace, Pace::Lockstep),
+        "--interrupts: expected --pace lockstep beside it, in real time interrupts come when they are due"
+    );
     let options = Options {
         algorithm: args.algorithm.clone(),
         request: Request {
@@ -106,6 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 Pace::Real => board::Pace::Real { hz: args.clock.unwrap_or(CLOCK) },
             },
             firmware: args.firmware.clone().map(|image| Images { image, calling: None }),
+            interrupts: args.interrupts,
         }),
     };
     let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {

@@ -15,6 +15,7 @@ mod picorv32;
 mod prefetch;
 #[cfg(test)]
 mod tests;
+pub mod stack;
 mod timing;
 mod watch;
 

@@ -4,6 +4,7 @@ use super::device::{Acts, Arrival, Counters, Device, Difference};
 use super::native::Native;
 use crate::board::{Act, Board};
 use crate::core::Core;
+use crate::interrupts::{Interrupter, Interrupts};
 use crate::probe::Span;
 use anyhow::Result;
 use cc_core::table::Handle;
@@ -20,13 +21,24 @@ pub struct Lockstep<C> {
     events: u64,
     difference: Option<Difference>,
     identical: bool,
+    interrupter: Option<Interrupter>,
 }
 
 impl<C: Core> Lockstep<C> {
     /// All at the start: a NIC that has done nothing, a board whose image waits for its first event, and perhaps another
     /// one, whose image calls the machine's `on`, to be compared as well and to measure `on`.
     pub fn new(native: Box<dyn Native>, board: Board<C>, calling: Option<Board<C>>) -> Self {
-        Self { native, board, calling, events: 0, difference: None, identical: true }
+        Self { native, board, calling, events: 0, difference: None, identical: true, interrupter: None }
+    }
+
+    /// With events interrupted at every moment, see [`Interrupter`].
+    pub fn interrupted(self) -> Self {
+        Self { interrupter: Some(Interrupter::default()), ..self }
+    }
+
+    /// What came of the interrupts, if there were any.
+    pub fn interrupts(&self) -> Option<&Interrupts> {
+        self.interrupter.as_ref().map(Interrupter::found)
     }
 
     /// The board.
@@ -79,7 +91,7 @@ impl<C: Core> Lockstep<C> {
     }
 }
 
-impl<C: Core> Device for Lockstep<C> {
+impl<C: Core + Clone> Device for Lockstep<C> {
     fn next_wake(&self) -> u64 {
         self.native.next_wake()
     }
@@ -94,6 +106,10 @@ impl<C: Core> Device for Lockstep<C> {
         let before = acts.len();
         self.native.deliver(descriptor, arrival, acts)?;
         let bytes: &[u8] = arrival.map_or(&[], |arrival| arrival.bytes);
+        if let (Some(interrupter), Some(kind)) = (&mut self.interrupter, logged(acts.get(before..).unwrap_or_default()))
+        {
+            interrupter.event(&self.board, kind, descriptor, bytes)?;
+        }
         self.compare(descriptor.now(), acts.get(before..).unwrap_or_default(), |board| board.deliver(descriptor, bytes))
     }
 
@@ -123,12 +139,18 @@ pub(super) fn first_difference(
         _ => return None,
     };
     let log = ours.iter().find_map(|(_, act)| if let Act::Log(record) = act { Some(*record) } else { None });
-    let kind = log.and_then(|record| EventKind::from_number(record.kind)).unwrap_or(EventKind::Nothing);
+    let kind = logged(ours).unwrap_or(EventKind::Nothing);
     let slot = log.map(|record| record.index).filter(|&index| index != NO_FLOW).map(|index| match kind {
         EventKind::Open => Handle::from_bits(index).index(),
         _ => index as u16,
     });
     Some(Difference { event, now, kind: kind.name(), slot, native, core })
+}
+
+/// The kind of event that was logged.
+fn logged(acts: &[(u64, Act)]) -> Option<EventKind> {
+    let kind = acts.iter().find_map(|(_, act)| if let Act::Log(record) = act { Some(record.kind) } else { None });
+    kind.and_then(EventKind::from_number)
 }
 
 fn act((_, act): &(u64, Act)) -> &Act {

@@ -21,6 +21,7 @@ use crate::board::{Board, Boot, Pace};
 use crate::capture::Reader;
 use crate::core::{Core, Design, Ibex, Ram, Timing};
 use crate::elf::Image;
+use crate::interrupts::Interrupts;
 use crate::{firmware, pairs};
 use anyhow::{Context, Result, bail};
 use cc_core::Rate;
@@ -79,6 +80,8 @@ pub struct OnCore {
     pub pace: Pace,
     /// The images; built from this tree if not given.
     pub firmware: Option<Images>,
+    /// Whether, in lockstep, events are interrupted at every moment, see [`crate::interrupts`].
+    pub interrupts: bool,
 }
 
 /// Files of images of one algorithm.
@@ -163,7 +166,8 @@ fn run<R: Read>(
         Pace::Lockstep => {
             let make = |_| {
                 let calling = calling.as_ref().map(board).transpose()?;
-                Ok(Lockstep::new(make()?, board(&image)?, calling))
+                let nic = Lockstep::new(make()?, board(&image)?, calling);
+                Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
             let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             let core = report::Core {
@@ -177,6 +181,11 @@ fn run<R: Read>(
                 ring_overflows: 0,
                 cnps_lost: 0,
                 cnps_coalesced: 0,
+                interrupts: nics.iter().filter_map(Lockstep::interrupts).fold(None, |sum: Option<Interrupts>, one| {
+                    let mut sum = sum.unwrap_or_default();
+                    sum.add(one);
+                    Some(sum)
+                }),
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
             Ok((outcome, Some(core), size))
@@ -195,6 +204,7 @@ fn run<R: Read>(
                 ring_overflows: nics.iter().map(Paced::overflows).sum(),
                 cnps_lost: nics.iter().map(Paced::lost_cnps).sum(),
                 cnps_coalesced: nics.iter().map(Paced::coalesced).sum(),
+                interrupts: None,
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
             Ok((outcome, Some(core), size))

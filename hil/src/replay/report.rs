@@ -6,6 +6,7 @@ use super::distribution::{Distribution, Summary};
 use super::flows::{Address, Flow};
 use super::player::Outcome;
 use super::settings::Shown;
+use crate::interrupts::Interrupts;
 use crate::probe::Span;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -346,6 +347,8 @@ pub struct Core {
     pub cnps_lost: u64,
     /// CNPs that joined one waiting in the receive ring, in real time.
     pub cnps_coalesced: u64,
+    /// What came of interrupting events at every moment, where that was asked for.
+    pub interrupts: Option<Interrupts>,
 }
 
 /// Cycles of one kind of event: those of `step`, and of the other spans.
@@ -739,6 +742,15 @@ impl Core {
                 "  {} descriptors found the ring full, {} of them CNPs; {} CNPs coalesced",
                 self.ring_overflows, self.cnps_lost, self.cnps_coalesced
             )?;
+        }
+        if let Some(Interrupts { events, moments, torn, first_torn, longest_wait }) = &self.interrupts {
+            writeln!(
+                f,
+                "  {events} events interrupted after each of their instructions, {moments} times: {torn} outcomes of no order of \
+                 event and wake; cycles to the handler at most: {}",
+                pairs(longest_wait)
+            )?;
+            first_torn.iter().try_for_each(|torn| writeln!(f, "    first      {torn}"))?;
         }
         if !self.cycles.is_empty() {
             writeln!(f, "  cycles     span        min  median     p99     max")?;

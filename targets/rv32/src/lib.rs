@@ -168,8 +168,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
             while !ring.is_empty() {
                 let Ok(()) = busy.set_high();
                 let (descriptor, frame) = ring.oldest();
-                let now = Instant::from_nanos(board::now());
-                self.with(|firmware| firmware.program.handle(now, descriptor, frame, &mut firmware.device));
+                self.with(|now, firmware| firmware.program.handle(now, descriptor, frame, &mut firmware.device));
                 let Ok(()) = busy.set_low();
                 ring.release();
             }
@@ -181,17 +180,17 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
     pub fn tick(&self) {
         let mut pin = TIMER;
         let Ok(()) = pin.set_high();
-        let now = Instant::from_nanos(board::now());
-        self.with(|firmware| firmware.program.timer(now, &mut firmware.device));
+        self.with(|now, firmware| firmware.program.timer(now, &mut firmware.device));
         let Ok(()) = pin.set_low();
     }
 
     /// One turn at the engines, and the timer set by what they then want.
-    fn with(&self, work: impl FnOnce(&mut Firmware<A, N>)) {
+    fn with(&self, work: impl FnOnce(Instant, &mut Firmware<A, N>)) {
         critical_section::with(|cs| {
             self.0.with(cs, |slot| {
                 if let Some(firmware) = slot {
-                    work(firmware);
+                    // Read inside, so that no wake comes between the reading and the work.
+                    work(Instant::from_nanos(board::now()), firmware);
                     firmware.set_timer();
                 }
             });

@@ -1,7 +1,9 @@
-# Reset and vectors. Interrupts are vectored; every one but the machine timer, and every exception, ends the run.
+# Reset and vectors. Types and sizes are there for whoever reads the image to know how much stack it needs.
+# Interrupts are vectored; every one but the machine timer, and every exception, ends the run.
 
 .section .init, "ax"
 .global _start
+.type _start, @function
 _start:
     .option push
     .option norelax
@@ -19,6 +21,7 @@ _start:
     csrw mtvec, t0
     call start
     j unexpected
+.size _start, . - _start
 
 .section .vectors, "ax"
 .balign 256
@@ -36,6 +39,7 @@ vectors:
 
 # Saves what a function may change, no more.
 .section .text.timer_entry, "ax"
+.type timer_entry, @function
 timer_entry:
     addi sp, sp, -64
     sw ra, 0(sp)
@@ -73,12 +77,15 @@ timer_entry:
     lw a7, 60(sp)
     addi sp, sp, 64
     mret
+.size timer_entry, . - timer_entry
 
 # mcause tells the harness what happened: exit codes from 0x100 are causes.
 .section .text.unexpected, "ax"
 .global unexpected
+.type unexpected, @function
 unexpected:
     csrr a0, mcause
     ori a0, a0, 0x100
     call halt
     j unexpected
+.size unexpected, . - unexpected

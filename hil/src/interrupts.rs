@@ -1,0 +1,131 @@
+//! The timer interrupt at every moment of an event: whatever it finds half done, what comes of it is what comes of the event
+//! and the wake one after the other.
+//!
+//! An event is played again and again, each time to a board of its own. After one instruction, after two and so on to the
+//! end, the clock jumps to what the timer is set to. Then memory, decisions and frames are those of one of these orders:
+//! the event and then the wake, where the event sees the clock as it was or as it became; the wake and then the event.
+
+use crate::board::{Act, Board};
+use crate::core::Core;
+use anyhow::Result;
+use nic::EventKind;
+use nic::descriptor::Descriptor;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What came of interrupting events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Interrupts {
+    /// Events that were interrupted.
+    pub events: u64,
+    /// Interrupts: one at each boundary between two instructions of each of these events.
+    pub moments: u64,
+    /// Of these, those after which memory, decisions or frames were of no order of event and wake.
+    pub torn: u64,
+    /// The first of them.
+    pub first_torn: Option<String>,
+    /// By kind of event the most cycles from an interrupt to its handler: as long as interrupts are off, and entry takes.
+    pub longest_wait: BTreeMap<&'static str, u64>,
+}
+
+impl Interrupts {
+    /// Adds what came of interrupting another NIC.
+    pub fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.moments += other.moments;
+        self.torn += other.torn;
+        self.first_torn = self.first_torn.take().or_else(|| other.first_torn.clone());
+        for (&kind, &wait) in &other.longest_wait {
+            let longest = self.longest_wait.entry(kind).or_default();
+            *longest = wait.max(*longest);
+        }
+    }
+}
+
+/// Interrupts the first event of each kind, the fourth, the sixteenth and so on.
+#[derive(Debug, Default)]
+pub struct Interrupter {
+    seen: BTreeMap<&'static str, u64>,
+    found: Interrupts,
+}
+
+/// What an event, and the wake that came beside it, left behind.
+#[derive(PartialEq, Eq)]
+struct Outcome {
+    memory: Vec<u8>,
+    acts: Vec<Act>,
+}
+
+impl Interrupter {
+    /// What was found so far.
+    pub fn found(&self) -> &Interrupts {
+        &self.found
+    }
+
+    /// Interrupts an event that `board` is about to be given, if it is its turn.
+    ///
+    /// # Errors
+    /// The image misbehaved.
+    pub fn event<C: Core + Clone>(
+        &mut self,
+        board: &Board<C>,
+        kind: EventKind,
+        descriptor: &Descriptor,
+        frame: &[u8],
+    ) -> Result<()> {
+        let kind = kind.name();
+        let seen = self.seen.entry(kind).or_default();
+        *seen += 1;
+        let its_turn = seen.is_power_of_two() && seen.trailing_zeros().is_multiple_of(2);
+        let wake = board.next_wake();
+        if !its_turn || wake <= descriptor.now() {
+            return Ok(());
+        }
+        let orders = orders(board, descriptor, frame, wake)?;
+        self.found.events += 1;
+        // One board goes on, instruction by instruction, and at each a copy of it is interrupted.
+        let mut front = board.clone();
+        front.begin(descriptor, frame, descriptor.now());
+        let before = front.core().instructions();
+        while front.go_on()? {
+            let mut interrupted = front.clone();
+            // While the timer is being set it is not due.
+            let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
+            interrupted.pass_to(wake)?;
+            let entered = interrupted.timer_entered();
+            self.found.moments += 1;
+            if !orders.contains(&outcome(interrupted, wake)?) {
+                self.found.torn += 1;
+                let instructions = front.core().instructions() - before;
+                let torn = || format!("{kind} {seen} at {} ns, after {instructions} instructions", descriptor.now());
+                self.found.first_torn.get_or_insert_with(torn);
+            }
+            if let (Some(raised), Some(entered)) = (raised, entered) {
+                let longest = self.found.longest_wait.entry(kind).or_default();
+                *longest = entered.saturating_sub(raised).max(*longest);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What comes of the orders that are right.
+fn orders<C: Core + Clone>(board: &Board<C>, descriptor: &Descriptor, frame: &[u8], wake: u64) -> Result<[Outcome; 3]> {
+    let event_first_at = |now| {
+        let mut board = board.clone();
+        board.begin(descriptor, frame, now);
+        while board.go_on()? {}
+        outcome(board, wake)
+    };
+    let mut woken = board.clone();
+    woken.pass_to(wake)?;
+    woken.begin(descriptor, frame, wake);
+    Ok([event_first_at(descriptor.now())?, event_first_at(wake)?, outcome(woken, wake)?])
+}
+
+/// Lets the clock pass to `wake` and the image do what there is to do.
+fn outcome<C: Core>(mut board: Board<C>, wake: u64) -> Result<Outcome> {
+    board.pass_to(wake)?;
+    let acts = board.take_acts().into_iter().map(|(_, act)| act).collect();
+    Ok(Outcome { memory: board.memory(), acts })
+}
