@@ -4,7 +4,7 @@ use crate::event::{Event, Kind, Queue};
 use crate::grid::{Grid, REST, sooner};
 use crate::{Answer, Hardware, Program};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Instant, Port, Stamp};
+use cc_core::{Instant, Nanos, Port, Stamp};
 use cc_cp::swing::{FarRelay, NearRelay, PRESETS, Params, Relayed, SwingSettings};
 
 /// The relays of one end of a long link.
@@ -34,7 +34,8 @@ impl Pair {
     fn next_wake(&self, now: Instant, due: Instant) -> Instant {
         let stamp = now.stamp();
         let due = sooner(due, now, self.far.next_wake(stamp).min(self.near.next_wake(stamp)));
-        if self.far.may_drain() { due } else { sooner(due, now, self.until.since(stamp)) }
+        let left = if self.until.is_due(stamp) { Nanos::ZERO } else { self.until.since(stamp) };
+        if self.far.may_drain() { due } else { sooner(due, now, left) }
     }
 }
 
