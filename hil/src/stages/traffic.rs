@@ -20,7 +20,7 @@ const BUSY: [Queue; 4] = [
     Queue { port: 3, priority: 0 },
 ];
 /// Events of a spell.
-const SPELL: u32 = 512;
+const SPELL: u32 = 2_048;
 
 /// Events of a switch, which repeat with their seed.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Traffic {
     /// [`Traffic::take`] says so.
     pub fn next(&mut self) -> (u64, Queue, Event, Vec<u8>) {
         if self.count % SPELL == 0 {
-            self.filling = self.chance.pick(&[20, 50, 80, 95]);
+            self.filling = self.chance.pick(&[10, 50, 95, 95]);
             self.marked = self.chance.pick(&[0, 10, 60]);
             self.rates = self.chance.pick(&[1_000, 20_000, 100_000]);
         }
@@ -66,7 +66,7 @@ impl Traffic {
         };
         let queue = match self.chance.below(100) {
             0 => Queue { port: self.chance.below(PORTS as u32 + 1) as u8, priority: self.chance.below(8) as u8 },
-            1..70 => BUSY[0],
+            1..90 => BUSY[0],
             _ => self.chance.pick(&BUSY),
         };
         let (event, frame) = match kind {
@@ -142,11 +142,11 @@ impl Traffic {
 
     fn arrived(&mut self, queue: Queue) -> (Event, Vec<u8>) {
         let mut frame = match self.chance.below(100) {
-            0..60 => {
+            0..85 => {
                 let ecn = self.ecn();
                 self.data(ecn)
             }
-            60..80 => self.cnp(),
+            85..93 => self.cnp(),
             _ => self.rate(queue),
         };
         if self.once_in(50) {

@@ -75,6 +75,20 @@ pub enum Kind {
     Wake = 5,
 }
 
+impl Kind {
+    /// Its name in reports: that of the function that handles it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Arrived => "arrived",
+            Self::Left => "left",
+            Self::Paused => "paused",
+            Self::Told => "told",
+            Self::Wake => "wake",
+        }
+    }
+}
+
 impl Event {
     /// Its kind.
     pub const fn kind(&self) -> Kind {

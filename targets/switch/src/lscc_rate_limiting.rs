@@ -38,9 +38,9 @@ impl Program for Limiting {
     const NAME: &'static str = "lscc_rate_limiting";
     const PRESETS: &'static [Preset<LimitingSettings>] = PRESETS;
     const TAKES: &'static [Kind] = &[Kind::Arrived, Kind::Left];
-    const STATE_BYTES: usize = size_of::<RateLimiting<1, 1>>() - Self::FLOW_BYTES;
+    const STATE_BYTES: usize = size_of::<RateLimiting<2, 1>>() - 2 * Self::FLOW_BYTES;
     const QUEUE_BYTES: usize = size_of::<Option<Machine>>() - Self::FLOWS * Self::FLOW_BYTES;
-    const FLOW_BYTES: usize = size_of::<RateLimiting<2, 1>>() - size_of::<RateLimiting<1, 1>>();
+    const FLOW_BYTES: usize = (size_of::<RateLimiting<4, 1>>() - size_of::<RateLimiting<2, 1>>()) / 2;
     const FLOWS: usize = SETS * WAYS;
 
     fn new(start: Instant, port: &Port, settings: &LimitingSettings) -> Result<Self, ParamError> {

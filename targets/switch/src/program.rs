@@ -3,7 +3,9 @@
 use crate::{Answer, Event, Kind, Queue};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::Crc32;
-use cc_core::{Bytes, Instant, Port};
+use cc_core::{Bytes, Instant, Nanos, Port};
+use cc_cp::Packet;
+use cc_cp::swing::Relayed;
 use cc_np::Transmit;
 use nic::descriptor::Descriptor;
 
@@ -80,10 +82,10 @@ impl<P: Program> Switch<P> {
             return;
         };
         match event {
-            Event::Arrived { .. } => self.arrived(now, queue, &event, frame, hw),
-            Event::Left(_) => self.left(now, queue, &event, frame, hw),
-            Event::Paused { .. } => self.paused(now, queue, &event, hw),
-            Event::Told(_) => self.told(now, queue, &event, hw),
+            Event::Arrived { bytes, queued } => self.arrived(now, queue, (bytes, queued), frame, hw),
+            Event::Left(packet) => self.left(now, queue, &packet, frame, hw),
+            Event::Paused { time, queued } => self.paused(now, queue, (time, queued), hw),
+            Event::Told(message) => self.told(now, queue, message, hw),
         }
         hw.log(event.kind(), now, queue.index());
     }
@@ -91,23 +93,30 @@ impl<P: Program> Switch<P> {
     // Functions of their own, so that a harness can tell how long each kind of event takes.
 
     #[inline(never)]
-    fn arrived<H: Hardware>(&mut self, now: Instant, queue: Queue, event: &Event, frame: &[u8], hw: &mut H) {
-        self.0.on(now, queue, event, frame, hw);
+    fn arrived<H: Hardware>(
+        &mut self,
+        now: Instant,
+        queue: Queue,
+        (bytes, queued): (Bytes, Bytes),
+        frame: &[u8],
+        hw: &mut H,
+    ) {
+        self.0.on(now, queue, &Event::Arrived { bytes, queued }, frame, hw);
     }
 
     #[inline(never)]
-    fn left<H: Hardware>(&mut self, now: Instant, queue: Queue, event: &Event, frame: &[u8], hw: &mut H) {
-        self.0.on(now, queue, event, frame, hw);
+    fn left<H: Hardware>(&mut self, now: Instant, queue: Queue, packet: &Packet, frame: &[u8], hw: &mut H) {
+        self.0.on(now, queue, &Event::Left(*packet), frame, hw);
     }
 
     #[inline(never)]
-    fn paused<H: Hardware>(&mut self, now: Instant, queue: Queue, event: &Event, hw: &mut H) {
-        self.0.on(now, queue, event, &[], hw);
+    fn paused<H: Hardware>(&mut self, now: Instant, queue: Queue, (time, queued): (Nanos, Bytes), hw: &mut H) {
+        self.0.on(now, queue, &Event::Paused { time, queued }, &[], hw);
     }
 
     #[inline(never)]
-    fn told<H: Hardware>(&mut self, now: Instant, queue: Queue, event: &Event, hw: &mut H) {
-        self.0.on(now, queue, event, &[], hw);
+    fn told<H: Hardware>(&mut self, now: Instant, queue: Queue, message: Relayed, hw: &mut H) {
+        self.0.on(now, queue, &Event::Told(message), &[], hw);
     }
 
     #[inline(never)]
