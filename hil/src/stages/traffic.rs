@@ -108,9 +108,9 @@ impl Traffic {
     fn pass_time(&mut self) {
         self.now += u64::from(match self.chance.below(5_000) {
             0 => 600_000_000,
-            1..10 => self.chance.below(10_000_000),
-            10..100 => self.chance.below(200_000),
-            _ => self.chance.below(400),
+            1..3 => self.chance.below(10_000_000),
+            3..30 => self.chance.below(200_000),
+            _ => self.chance.below(200),
         });
     }
 
