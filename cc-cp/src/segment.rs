@@ -14,8 +14,9 @@
 use crate::{Cx, Event, Stage, Verdict};
 pub use cc_core::wire::FlowKey;
 
+use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{CnpMarking, Frame, Roce};
-use cc_core::{Bytes, CnpBody, Ecn, Instant, Port};
+use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Port};
 
 /// A packet of the local datacentre that passes the end of its segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,16 +40,58 @@ pub struct Rewrite {
     pub ecn: Ecn,
     /// Send its sender a CNP that says this.
     pub notify: Option<CnpBody>,
+    /// To the telemetry that goes back with that CNP, add this record.
+    pub record: Option<Hop>,
+    /// Send it on with its telemetry taken off: with no record in the room that it has for them.
+    pub clear_int: bool,
 }
 
 impl Rewrite {
     /// The CNP to the packet's sender, if one is to be sent.
     ///
-    /// `packet` is the one that the answer is about, as it came in.
-    pub fn cnp<'a>(&self, packet: &Roce<'a>, marking: CnpMarking) -> Option<Frame<'a>> {
-        self.notify.map(|body| Frame::from_switch(packet, body, &[], marking))
+    /// `packet` is the one that the answer is about, as it came in, and `room` is where telemetry is put. There is no CNP
+    /// that was to bring telemetry where the packet carries none, or has met more hops than it had room for, or where the
+    /// record is to go into the compact layout.
+    pub fn cnp<'a>(&self, packet: &Roce<'a>, marking: CnpMarking, room: &'a mut Room) -> Option<Frame<'a>> {
+        let body = self.notify?;
+        let int = match body.kind {
+            CnpKind::SwitchInt | CnpKind::DirectInt => self.telemetry(packet, room)?,
+            _ => &[],
+        };
+        Some(Frame::from_switch(packet, body, int, marking))
+    }
+
+    /// The packet's records, and the one to be added.
+    fn telemetry<'a>(&self, packet: &Roce<'_>, room: &'a mut Room) -> Option<&'a [u8]> {
+        let carried = packet.int_shim()?;
+        let (layout, mut hops) = (carried.layout(), carried.hops());
+        let mut area = [0; IntShim::LONGEST];
+        // One that has overflowed is said to have more than it has room for.
+        let records = carried.area().get(..usize::from(hops).wrapping_mul(layout.record_len()))?;
+        area.iter_mut().zip(records).for_each(|(to, from)| *to = *from);
+        if let Some(record) = &self.record {
+            // The compact layout has codes for the speeds of links, and no flags.
+            if layout == IntLayout::Compact {
+                return None;
+            }
+            hops = shim::push(layout, hops, &mut area, record);
+        }
+        let area = area.get(..usize::from(hops).wrapping_mul(layout.record_len()))?;
+        IntShim::new(layout, carried.path(), hops, area)?.write(room).ok()
+    }
+
+    /// Does to the frame what is to be done to its bytes, beside the ECN bits. Neither length nor ICRC changes.
+    ///
+    /// `wire_len` and `shim_port` are those of [`parse_on`](cc_core::wire::parse_on).
+    pub fn apply(&self, frame: &mut [u8], wire_len: usize, shim_port: u16) {
+        if self.clear_int {
+            shim::clear_int(frame, wire_len, shim_port);
+        }
     }
 }
+
+/// Room for the telemetry of a CNP.
+pub type Room = [u8; IntShim::LONGEST];
 
 /// The end of a control segment.
 pub trait Endpoint {

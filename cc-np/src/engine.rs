@@ -150,15 +150,17 @@ pub type ConnectionsOf<A, const SETS: usize, const WAYS: usize> =
 ///
 /// The engine must be called at least once a second, by [`NpEngine::frame`] or [`NpEngine::wake`]: it keeps 32-bit
 /// stamps, and visits each of them once a second, in proportion to the time since the last call.
+// The small fields come first, where short offsets reach them.
+#[repr(C)]
 pub struct NpEngine<A: NotificationPoint, const SETS: usize, const WAYS: usize> {
-    flows: A::Flows<SETS, WAYS>,
-    /// One record, that ages as those of flows do.
-    rest: PeerTable<A, 1, 1>,
+    common: Common<A>,
     /// When the next set of the table is to be visited.
     next_visit: Stamp,
     /// When the next flow has its turn.
     next_turn: Stamp,
-    common: Common<A>,
+    /// One record, that ages as those of flows do.
+    rest: PeerTable<A, 1, 1>,
+    flows: A::Flows<SETS, WAYS>,
 }
 
 /// What is not the table's, so that it can be lent together with a record.

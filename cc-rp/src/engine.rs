@@ -6,8 +6,8 @@ use cc_core::pacer::Pacer;
 use cc_core::table::{BindError, Handle, SlotTable};
 use cc_core::wheel::Wheel;
 use cc_core::wire::opcode::Class;
-use cc_core::wire::shim::Time;
-use cc_core::wire::{Nak, Roce, Shims, Syndrome};
+use cc_core::wire::shim::{Rcc, Time};
+use cc_core::wire::{Nak, Roce, Syndrome};
 use cc_core::{Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 
 /// The part of the hardware that spaces packets.
@@ -442,7 +442,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
     /// pair number; whom it means is for the caller to find. `None`, counted, when it is ignored.
-    #[cold]
+    #[inline]
     pub fn switch_cnp(
         &mut self,
         now: Instant,
@@ -455,7 +455,8 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
             return None;
         }
-        self.step(now, handle, event, limiter)
+        let now = self.shared.clock.advance(now);
+        self.act(now, handle, event, limiter)
     }
 
     /// Data that the flow put on the wire; `psn` is that of the last packet.
@@ -482,37 +483,66 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         progress: Progress,
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
-        let class = roce.info.class();
-        if class == Class::Ack && !A::WANTS.meets(EventMask::ACK.with(EventMask::NACK)) {
-            self.shared.clock.advance(now);
+        match roce.info.class() {
+            Class::Cnp => self.cnp_frame(now, roce, limiter),
+            Class::Ack => match roce.aeth()?.syndrome {
+                Syndrome::Ack { .. } => self.ack(now, roce, progress, limiter),
+                Syndrome::Nak(Nak::PsnSequence) => self.nack(now, roce.bth.dest_qp, roce.bth.psn, limiter),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A CNP, whose flow it may not name by the far end.
+    #[inline(always)]
+    fn cnp_frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<Step> {
+        let (qpn, hint) = (roce.bth.dest_qp, roce.cnp()?);
+        if A::WANTS.contains(EventMask::NEAR_INT)
+            && let CnpHint::Body(CnpBody { by_remote: false, .. }) = hint
+            && let (Some(int), Some(handle)) = (roce.near_int(), self.flows.find(qpn))
+        {
+            return self.switch_cnp(now, handle, &Event::NearInt { int: int.stack() }, limiter);
+        }
+        self.cnp(now, qpn, hint, limiter)
+    }
+
+    /// A positive acknowledgement, for the flow that its destination queue pair is bound to.
+    #[inline(always)]
+    pub fn ack(
+        &mut self,
+        now: Instant,
+        roce: &Roce<'_>,
+        progress: Progress,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<Step> {
+        let arrived = now.stamp();
+        let now = self.shared.clock.advance(now);
+        if !A::WANTS.contains(EventMask::ACK) {
             return None;
         }
-        let qpn = roce.bth.dest_qp;
-        if class == Class::Cnp {
-            let hint = roce.cnp()?;
-            if A::WANTS.contains(EventMask::NEAR_INT)
-                && let CnpHint::Body(CnpBody { by_remote: false, .. }) = hint
-                && let (Some(int), Some(handle)) = (roce.near_int(), self.flows.find(qpn))
-            {
-                return self.switch_cnp(now, handle, &Event::NearInt { int: int.stack() }, limiter);
-            }
-            return self.cnp(now, qpn, hint, limiter);
-        }
-        if class != Class::Ack {
-            return None;
-        }
-        let Some(handle) = self.flows.find(qpn) else {
+        let Some((handle, flow)) = self.flows.find_mut(roce.bth.dest_qp) else {
             count(&mut self.shared.counters.rp_ack_unknown_qp);
             return None;
         };
-        let event = match roce.aeth()?.syndrome {
-            Syndrome::Ack { .. } => {
-                Event::Ack(acknowledgement::<A>(now.stamp(), roce, progress, &mut self.shared.counters))
-            }
-            Syndrome::Nak(Nak::PsnSequence) => Event::Nack { psn: roce.bth.psn },
-            _ => return None,
+        let event = Event::Ack(acknowledgement::<A>(arrived, roce, progress, &mut self.shared.counters));
+        let decision = self.shared.decide(now, handle, flow, &event, limiter);
+        Some(self.follow(now, handle, decision, limiter))
+    }
+
+    /// A negative acknowledgement for a local queue pair number: the receiver expects `psn`.
+    #[inline(always)]
+    pub fn nack(&mut self, now: Instant, qpn: Qpn, psn: Psn, limiter: &mut impl RateLimiter) -> Option<Step> {
+        let now = self.shared.clock.advance(now);
+        if !A::WANTS.contains(EventMask::NACK) {
+            return None;
+        }
+        let Some((handle, flow)) = self.flows.find_mut(qpn) else {
+            count(&mut self.shared.counters.rp_ack_unknown_qp);
+            return None;
         };
-        self.step(now, handle, &event, limiter)
+        let decision = self.shared.decide(now, handle, flow, &Event::Nack { psn }, limiter);
+        Some(self.follow(now, handle, decision, limiter))
     }
 
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
@@ -656,7 +686,7 @@ const LONGEST_RTT: Nanos = Nanos::new(1 << 30);
 
 /// What an acknowledgement says of that which the algorithm lives on. `now` is the time at which it arrived, by the clock
 /// that the NIC stamps its packets with.
-#[inline]
+#[inline(always)]
 fn acknowledgement<'a, A: ReactionPoint>(
     now: Stamp,
     roce: &Roce<'a>,
@@ -664,27 +694,32 @@ fn acknowledgement<'a, A: ReactionPoint>(
     counters: &mut RpCounters,
 ) -> Ack<'a> {
     let wants = |signal| A::SIGNALS.contains(signal);
-    let shims = if A::SIGNALS == Signals::NONE { Shims::NONE } else { roce.shims() };
+    let rcc = if wants(Signals::GRANT) { roce.rcc_shim() } else { None };
     Ack {
         psn: roce.bth.psn,
         acked: progress.acked,
-        mark: if wants(Signals::MARK) { roce.echo().max(shims.echo.unwrap_or_default()) } else { Mark::None },
-        delay: if wants(Signals::DELAY) { delay(now, &shims, progress, counters) } else { None },
-        int: match shims.int {
-            Some(int) if wants(Signals::INT) => int.stack(),
-            _ => IntStack::NONE,
+        mark: if wants(Signals::MARK) { roce.echo().max(roce.echo_shim().unwrap_or_default()) } else { Mark::None },
+        delay: if wants(Signals::DELAY) { delay(now, roce, rcc, progress, counters) } else { None },
+        int: if wants(Signals::INT) {
+            roce.int_shim().map_or(IntStack::NONE, |int| int.stack())
+        } else {
+            IntStack::NONE
         },
-        grant: match shims.rcc {
-            Some(rcc) if wants(Signals::GRANT) => rcc.grant(),
-            _ => Grant::None,
-        },
+        grant: rcc.map_or(Grant::None, |rcc| rcc.grant()),
     }
 }
 
-/// How long the packet acknowledged was under way: by the time stamp that came back, or else by what the transport knows.
-#[inline]
-fn delay(now: Stamp, shims: &Shims<'_>, progress: Progress, counters: &mut RpCounters) -> Option<Delay> {
-    let returned = match (shims.time, shims.rcc) {
+/// How long the packet acknowledged was under way: by the time stamp that came back, beside RCC's grant if not in a shim
+/// of its own, or else by what the transport knows.
+#[inline(always)]
+fn delay(
+    now: Stamp,
+    roce: &Roce<'_>,
+    rcc: Option<Rcc>,
+    progress: Progress,
+    counters: &mut RpCounters,
+) -> Option<Delay> {
+    let returned = match (roce.time_shim(), rcc) {
         (Some(Time { echo, held, hops, rx_level, .. }), _) => {
             Some((echo, Delay { held, hops, rx_level, ..Delay::default() }))
         }

@@ -136,6 +136,8 @@ impl Signals {
     pub const GRANT: Self = Self(1 << 4);
     /// TCD's "undetermined" among the marks that CNPs or acknowledgements bring.
     pub const UNDETERMINED: Self = Self(1 << 5);
+    /// In-band telemetry that switches send back by themselves.
+    pub const NEAR_INT: Self = Self(1 << 6);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {

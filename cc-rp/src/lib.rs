@@ -48,6 +48,7 @@ macro_rules! for_each_rp {
             11, 28, timely_tcd::TimelyTcd;
             12, 40, acc::Acc;
             13, 0, pfc::Pfc;
+            14, 192, hpcc_star::HpccStar5;
         }
     };
 }
@@ -69,7 +70,6 @@ for_each_rp!(declare);
 pub mod decision;
 pub mod engine;
 pub mod event;
-pub mod hops;
 pub mod machine;
 pub mod registry;
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What happened, as `core.cycles` names it.
-pub const KINDS: [&str; 8] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause"];
+pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "near_int"];
 
 /// What happens at the queues of a switch.
 const STAGE_KINDS: [&str; 5] = ["arrived", "left", "paused", "told", "wake"];

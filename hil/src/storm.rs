@@ -99,6 +99,8 @@ struct Flow {
     /// Round-trip time that the next sample is near, nanoseconds.
     rtt: u64,
     path: Path,
+    /// The way to the interconnect switch, whose model of a port is its last hop.
+    near: Path,
 }
 
 /// A packet sent.
@@ -126,7 +128,8 @@ impl Flow {
     fn new(number: usize, chance: &mut SplitMix) -> Self {
         let layout = if number == 5 { IntLayout::Compact } else { IntLayout::Wide };
         let path = Path { layout, number: number as u16, hops: 1 + number as u8, at: START, sent: chance.draw() };
-        Self { number, connection: 0, psn: Psn::new(chance.draw() as u32), sent: VecDeque::new(), rtt: 10_000, path }
+        let psn = Psn::new(chance.draw() as u32);
+        Self { number, connection: 0, psn, sent: VecDeque::new(), rtt: 10_000, path, near: path }
     }
 
     fn to_sender(&self) -> Bth {
@@ -199,7 +202,8 @@ impl Making {
         let payload = [0, 64, 1_024, 1_024, 4_096, 4_096][self.below(6) as usize];
         let payload = vec![0; payload + self.below(3) as usize];
         let go_back = self.once_in(100);
-        let (area, hops) = if self.has(Signals::INT) { self.telemetry(flow) } else { (Vec::new(), 0) };
+        let (area, hops) =
+            if self.has(Signals::INT) { self.telemetry(flow, |flow| &mut flow.path) } else { (Vec::new(), 0) };
         let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
         let time = sent.then(|| Time { sent: stamp(self.now), ..Time::default() });
         let from = &mut self.flows[flow];
@@ -218,6 +222,26 @@ impl Making {
         }
         let bth = Bth { opcode, psn: from.psn, ..from.to_receiver() };
         self.emit(&Frame { shims, bth, payload: &payload, ..between(flow, true, ecn) });
+        if self.has(Signals::NEAR_INT) && self.once_in(2) {
+            self.near_int(flow);
+        }
+    }
+
+    /// What the interconnect switch sends back of a packet that passes.
+    fn near_int(&mut self, flow: usize) {
+        let (area, hops) = self.telemetry(flow, |flow| &mut flow.near);
+        let Flow { near: Path { layout, number, .. }, .. } = self.flows[flow];
+        let int = IntShim::new(layout, number, hops, &area).expect("the area holds what was written");
+        let mut room = [0; IntShim::LONGEST];
+        let int = int.write(&mut room).expect("there is room for the longest");
+        let (named, stranger) = (self.once_in(16), self.once_in(32));
+        let remote_qpn = if stranger { Qpn::new(0x7f) } else { self.flows[flow].to_receiver().dest_qp };
+        let kind = self.chance.pick(&[CnpKind::SwitchInt, CnpKind::DirectInt]);
+        let cnp = CnpHint::Body(CnpBody { kind, by_remote: !named, remote_qpn, ..CnpBody::default() });
+        let dest_qp = if named { sender_qpn(flow) } else { Qpn::new(0) };
+        let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..self.flows[flow].to_sender() };
+        let extensions = Extensions { cnp, ..Extensions::default() };
+        self.emit(&Frame { bth, extensions, payload: int, ..between(flow, false, Ecn::Ect0) });
     }
 
     /// An acknowledgement of one of the newest packets, after a round-trip time as the weather has it.
@@ -285,11 +309,12 @@ impl Making {
         }
     }
 
-    /// What the switches of a flow's path write into a packet that leaves now: the area, and how many wrote.
-    fn telemetry(&mut self, flow: usize) -> (Vec<u8>, u8) {
+    /// What the switches of one of a flow's paths write into a packet that leaves now: the area, and how many wrote.
+    fn telemetry(&mut self, flow: usize, path: fn(&mut Flow) -> &mut Path) -> (Vec<u8>, u8) {
         if self.once_in(150) {
-            self.flows[flow].path.number = self.below(8) as u16;
-            self.flows[flow].path.hops = 1 + self.below(IntShim::ROOM.into()) as u8;
+            let (number, hops) = (self.below(8) as u16, 1 + self.below(IntShim::ROOM.into()) as u8);
+            let path = path(&mut self.flows[flow]);
+            (path.number, path.hops) = (number, hops);
         }
         // Per cent of the link's speed, and bytes.
         let (load, queue) = match self.weather {
@@ -302,7 +327,7 @@ impl Making {
         };
         let strange = self.once_in(60);
         let mbps = if strange { [0, 40_000, 800_000][self.below(3) as usize] } else { 100_000 };
-        let path = &mut self.flows[flow].path;
+        let path = path(&mut self.flows[flow]);
         let elapsed = self.now.saturating_sub(path.at);
         path.at = path.at.max(self.now);
         // 12.5 bytes a nanosecond.

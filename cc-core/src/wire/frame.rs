@@ -129,7 +129,7 @@ impl<'a> Frame<'a> {
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
         let AckFields { msn, mark, held, rx_level, grant, marking } = *fields;
-        let Shims { time, int, .. } = cause.shims();
+        let (time, int) = (cause.time_shim(), cause.int_shim());
         let echo = time.map_or(Stamp::from_bits(0), |time| time.sent);
         let hops = hops(cause.hop_limit());
         let rcc = match grant {

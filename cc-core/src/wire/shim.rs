@@ -23,7 +23,7 @@
 //! Switches rewrite the INT area, and none of them computes an ICRC. So the ICRC is that of the packet as it would be
 //! without the chain: with its IP and UDP lengths, and to RoCE's own port. Nothing protects the chain itself.
 
-use super::cursor::{Input, Output};
+use super::cursor::{Input, Output, two};
 use super::{EmitError, Malformed, Packet, parse_on};
 use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Stamp};
 use bitfield::bitfield;
@@ -140,6 +140,14 @@ impl<'a> IntShim<'a> {
         }
     }
 
+    /// Reads a head of one of the two versions, and the area behind it.
+    #[inline]
+    fn read(&[first, _, own0, own1]: &[u8; HEAD_LEN], area: &'a [u8]) -> Option<Self> {
+        let layout = if TypeVersion(first).version() == 2 { IntLayout::Compact } else { IntLayout::Wide };
+        let own = HopsPath(two([own0, own1]));
+        Self::new(layout, own.path(), own.hops(), area)
+    }
+
     /// Room for so many records, at most fourteen, and none written yet.
     pub fn empty(layout: IntLayout, path: u16, room: u8) -> Self {
         static ZEROS: [u8; MOST_RECORDS * IntLayout::Wide.record_len()] = [0; _];
@@ -179,13 +187,12 @@ impl<'a> IntShim<'a> {
         IntStack::new(self.layout, self.path, self.hops, self.area).unwrap_or(IntStack::NONE)
     }
 
-    /// Reads bytes that are one INT shim and nothing else, of which there were `wire_len`.
-    pub(super) fn read(bytes: &'a [u8], wire_len: usize) -> Option<Self> {
-        let mut input = Input::new(bytes, wire_len);
-        match next(&mut input) {
-            Ok(Shim::Int(int)) if input.left() == 0 => Some(int),
-            _ => None,
-        }
+    /// Reads bytes that are one INT shim and nothing else.
+    pub(super) fn alone(bytes: &'a [u8]) -> Option<Self> {
+        let (head @ &[first, words, ..], area) = bytes.split_first_chunk::<HEAD_LEN>()?;
+        let first = TypeVersion(first);
+        let is_int = first.kind() == INT && matches!(first.version(), 1 | 2);
+        if is_int && usize::from(words) << 2 == bytes.len() { Self::read(head, area) } else { None }
     }
 
     /// Writes the shim alone, without an end, as it follows the reserved bytes of a CNP that a switch sends by itself, and
@@ -242,24 +249,6 @@ impl<'a> Shims<'a> {
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.time.is_none() && self.int.is_none() && self.rcc.is_none() && self.echo.is_none()
-    }
-
-    /// The shims of a chain that [`measure`] found to be one.
-    #[inline]
-    pub(super) fn read(chain: &'a [u8]) -> Self {
-        let mut shims = Self::NONE;
-        let mut input = Input::new(chain, chain.len());
-        while let Ok(shim) = next(&mut input) {
-            match shim {
-                Shim::End => break,
-                Shim::Time(time) => shims.time = shims.time.or(Some(time)),
-                Shim::Int(int) => shims.int = shims.int.or(Some(int)),
-                Shim::Rcc(rcc) => shims.rcc = shims.rcc.or(Some(rcc)),
-                Shim::Echo(mark) => shims.echo = shims.echo.or(Some(mark)),
-                Shim::Unknown => {}
-            }
-        }
-        shims
     }
 
     /// Bytes on the wire; zero for none.
@@ -323,82 +312,123 @@ fn head(kind: u8, version: u8, len: usize, [own0, own1]: [u8; 2]) -> [u8; HEAD_L
     [first.0, words, own0, own1]
 }
 
-/// One shim.
-enum Shim<'a> {
-    End,
-    Time(Time),
-    Int(IntShim<'a>),
-    Rcc(Rcc),
-    Echo(Mark),
-    Unknown,
+/// Where the shims of a datagram are, as they were found when it was parsed: an acknowledgement is read for one or two of
+/// them, and by a core that has no time to look for them twice.
+#[derive(Clone, Copy, Default, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct Places {
+    /// Bytes of the chain, its end included; zero for none.
+    len: u16,
+    /// For the first shim of each type the word of the chain behind its head; zero where there is none.
+    time: u8,
+    int: u8,
+    rcc: u8,
+    echo: u8,
 }
 
-/// Reads one shim.
-#[inline]
-fn next<'a>(input: &mut Input<'a>) -> Result<Shim<'a>, Malformed> {
-    let &[first, words, own0, own1] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
-    let first = TypeVersion(first);
-    let words = usize::from(words).checked_sub(1).ok_or(Malformed::ShimLength)?;
-    let body = input.take_slice(words.wrapping_mul(4), Malformed::ShimShort)?;
-    Ok(match (first.kind(), first.version()) {
-        (END, _) if body.is_empty() => Shim::End,
-        (TIME, 1) => {
-            let &[s0, s1, s2, s3, e0, e1, e2, e3, h0, h1, h2, h3] = exactly(body)?;
-            Shim::Time(Time {
-                sent: Stamp::from_bits(u32::from_be_bytes([s0, s1, s2, s3])),
-                echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
-                held: Nanos::new(u32::from_be_bytes([h0, h1, h2, h3])),
-                hops: own0,
-                rx_level: own1 & 0x1f,
-            })
-        }
-        (INT, version @ (1 | 2)) => {
-            let layout = if version == 1 { IntLayout::Wide } else { IntLayout::Compact };
-            let own = HopsPath(u16::from_be_bytes([own0, own1]));
-            Shim::Int(IntShim::new(layout, own.path(), own.hops(), body).ok_or(Malformed::ShimBody)?)
-        }
-        (RCC, 1) => {
-            let &[w0, w1, w2, w3, f0, f1, u0, u1, e0, e1, e2, e3] = exactly(body)?;
-            Shim::Rcc(Rcc {
-                window: Bytes::new(u32::from_be_bytes([w0, w1, w2, w3])),
-                flows: u16::from_be_bytes([f0, f1]),
-                utilisation: u16::from_be_bytes([u0, u1]),
-                echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
-            })
-        }
-        (ECHO, 1) => {
-            let [] = exactly(body)?;
-            Shim::Echo(match own1 & 3 {
-                0 => Mark::None,
-                1 => Mark::Undetermined,
-                // 3 is not sent, and taken for the worse.
-                _ => Mark::Congested,
-            })
-        }
-        (END, _) => return Err(Malformed::ShimBody),
-        _ => Shim::Unknown,
-    })
-}
+impl Places {
+    /// No chain.
+    pub(super) const NONE: Self = Self { len: 0, time: 0, int: 0, rcc: 0, echo: 0 };
 
-#[inline]
-fn exactly<const N: usize>(body: &[u8]) -> Result<&[u8; N], Malformed> {
-    <&[u8; N]>::try_from(body).map_err(|_| Malformed::ShimBody)
-}
-
-/// The bytes of the chain of shims that the input begins with.
-#[inline]
-pub(super) fn measure(mut input: Input<'_>) -> Result<u16, Malformed> {
-    let start = input.left();
-    loop {
-        let shim = next(&mut input)?;
-        let read = start.wrapping_sub(input.left());
-        if read > LONGEST {
-            return Err(Malformed::ShimsLong);
-        }
-        if matches!(shim, Shim::End) {
-            return u16::try_from(read).map_err(|_| Malformed::ShimsLong);
+    /// Checks the chain of shims that the input begins with, and finds them.
+    #[inline]
+    pub(super) fn find(mut input: Input<'_>) -> Result<Self, Malformed> {
+        let start = input.left();
+        let mut places = Self::NONE;
+        loop {
+            let head @ &[first, words, ..] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
+            let first = TypeVersion(first);
+            let behind = start.wrapping_sub(input.left());
+            let words = usize::from(words).checked_sub(1).ok_or(Malformed::ShimLength)?;
+            let body = input.take_slice(words.wrapping_mul(4), Malformed::ShimShort)?;
+            let read = start.wrapping_sub(input.left());
+            if read > LONGEST {
+                return Err(Malformed::ShimsLong);
+            }
+            let (place, fits) = match (first.kind(), first.version()) {
+                (END, _) if body.is_empty() => {
+                    places.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
+                    return Ok(places);
+                }
+                (END, _) => return Err(Malformed::ShimBody),
+                (TIME, 1) => (&mut places.time, body.len() == TIME_LEN - HEAD_LEN),
+                (INT, 1 | 2) => (&mut places.int, IntShim::read(head, body).is_some()),
+                (RCC, 1) => (&mut places.rcc, body.len() == RCC_LEN - HEAD_LEN),
+                (ECHO, 1) => (&mut places.echo, body.is_empty()),
+                _ => continue,
+            };
+            if !fits {
+                return Err(Malformed::ShimBody);
+            }
+            if *place == 0 {
+                *place = u8::try_from(behind >> 2).map_err(|_| Malformed::ShimsLong)?;
+            }
         }
     }
+
+    /// Bytes of the chain, its end included; zero for none.
+    #[inline]
+    pub(super) const fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// The time stamps in this datagram, in which the places were found.
+    #[inline]
+    pub(super) fn time(&self, datagram: &[u8]) -> Option<Time> {
+        let (&[_, _, hops, rx_level], body) = at(self.time, datagram)?;
+        let &[s0, s1, s2, s3, e0, e1, e2, e3, h0, h1, h2, h3] = body.first_chunk()?;
+        Some(Time {
+            sent: Stamp::from_bits(u32::from_be_bytes([s0, s1, s2, s3])),
+            echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
+            held: Nanos::new(u32::from_be_bytes([h0, h1, h2, h3])),
+            hops,
+            rx_level: rx_level & 0x1f,
+        })
+    }
+
+    /// The telemetry in this datagram.
+    #[inline]
+    pub(super) fn int<'a>(&self, datagram: &'a [u8]) -> Option<IntShim<'a>> {
+        let (head @ &[_, words, ..], body) = at(self.int, datagram)?;
+        IntShim::read(head, body.get(..(usize::from(words) << 2).checked_sub(HEAD_LEN)?)?)
+    }
+
+    /// Bytes of the chain in front of the telemetry.
+    #[inline]
+    fn int_at(&self) -> Option<usize> {
+        Some(usize::from(self.int.checked_sub(1)?) << 2)
+    }
+
+    /// What RCC's receiver returns in this datagram.
+    #[inline]
+    pub(super) fn rcc(&self, datagram: &[u8]) -> Option<Rcc> {
+        let (_, body) = at(self.rcc, datagram)?;
+        let &[w0, w1, w2, w3, f0, f1, u0, u1, e0, e1, e2, e3] = body.first_chunk()?;
+        Some(Rcc {
+            window: Bytes::new(u32::from_be_bytes([w0, w1, w2, w3])),
+            flows: two([f0, f1]),
+            utilisation: two([u0, u1]),
+            echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
+        })
+    }
+
+    /// The mark that this datagram returns in a shim.
+    #[inline]
+    pub(super) fn echo(&self, datagram: &[u8]) -> Option<Mark> {
+        let (&[.., mark], _) = at(self.echo, datagram)?;
+        Some(match mark & 3 {
+            0 => Mark::None,
+            1 => Mark::Undetermined,
+            // 3 is not sent, and taken for the worse.
+            _ => Mark::Congested,
+        })
+    }
+}
+
+/// The head in front of a place, and what is behind it.
+#[inline(always)]
+fn at(place: u8, datagram: &[u8]) -> Option<(&[u8; HEAD_LEN], &[u8])> {
+    datagram.get(usize::from(place.checked_sub(1)?) << 2..)?.split_first_chunk()
 }
 
 /// Appends a switch's record to an area in which `hops` have written theirs, and returns how many have then:
@@ -426,22 +456,27 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
     }
 }
 
+/// Takes the records off the INT shim of a frame, and leaves their room to the switches that follow. Answers whether there is
+/// such a shim. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Some(at) = roce.places().int_at() else { return false };
+    let at = roce.chain_at().wrapping_add(at);
+    let Some([_, _, own, ..]) = frame.get_mut(at..) else { return false };
+    *own &= 0x0f;
+    true
+}
+
 /// Appends a switch's record to the INT shim of a frame as [`push`] does, and returns what that does; `None` when the
 /// frame carries no INT shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {
     let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
-    let chain = roce.chain();
-    let mut input = Input::new(chain, chain.len());
-    let (at, layout, hops, room) = loop {
-        let at = chain.len().saturating_sub(input.bytes().len());
-        match next(&mut input).ok()? {
-            Shim::End => return None,
-            Shim::Int(int) => break (roce.chain_at().wrapping_add(at), int.layout, int.hops, int.area.len()),
-            _ => {}
-        }
-    };
+    let IntShim { layout, hops, area, .. } = roce.int_shim()?;
+    let (at, room) = (roce.chain_at().wrapping_add(roce.places().int_at()?), area.len());
     let ([_, _, own, _], area) = frame.get_mut(at..)?.split_first_chunk_mut::<HEAD_LEN>()?;
     let hops = push(layout, hops, area.get_mut(..room)?, hop);
     *own = *own & 0x0f | hops << 4;

@@ -21,14 +21,14 @@
 //! - a CNP from afar marks the flow that its body names; the standard's names none that a switch could know, and marks all
 //!   flows between its two addresses;
 //! - bytes count as they leave the real queue, which R below the port's speed keeps short;
-//! - no feedback for 4 T: R holds that long, and then rises by dR each T to its maximum;
-//! - feedback counts in the order of its numbers: what was overtaken on the way, or comes twice, is dropped. After those 4 T
-//!   any number counts, for a switch that was restarted begins anew.
+//! - what becomes of R without feedback, and of feedback out of order, the paper does not say: see
+//!   [`FeedbackCounters`].
 //!
 //! The settings t_dcnp, T_reset and the threshold are not in the paper: see [`PRESETS`].
 //!
 //! If forgotten: a flow counts as new, and gets direct CNPs until it has sent the threshold again.
 
+use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, count};
 use super::rate_calculation::Feedback;
 use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
 use cc_core::math::Divider;
@@ -104,15 +104,12 @@ impl LimitingSettings {
 /// What the machine computes with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// In 1/256 of a byte, as the queue.
-    reference: u64,
+    reference: Bytes,
     notify: Ticks,
     reset: Ticks,
     threshold: u32,
-    period: Nanos,
-    slew: Rate,
     unit: u32,
-    line: Rate,
+    queue: pseudo_queue::Params,
 }
 
 /// Something that happens again and again.
@@ -162,24 +159,22 @@ impl Params {
             });
         }
         Ok(Self {
-            reference: u64::from(settings.reference) << FINE,
+            reference: Bytes::new(settings.reference),
             notify,
             reset,
             threshold: threshold.get(),
-            period: Nanos::new(settings.period),
-            slew: Rate::from_mbps(settings.slew),
             unit: settings.unit,
-            line: port.line_rate,
+            queue: pseudo_queue::Params {
+                period: Nanos::new(settings.period),
+                slew: Rate::from_mbps(settings.slew),
+                line: port.line_rate,
+            },
         })
     }
 }
 
 /// In place of a queue pair: all between two addresses. The multicast queue pair's number, no flow's.
 const ALL: Qpn = Qpn::new(0x00ff_ffff);
-/// Fraction bits of the pseudo queue, so that no rate is lost to rounding over short times.
-const FINE: u32 = 8;
-/// Periods without feedback in which R holds.
-const PATIENCE: u32 = 4;
 /// A flow that sends nothing for longer is forgotten.
 const MEMORY: Nanos = Nanos::new(2_000_000_000);
 
@@ -204,29 +199,19 @@ const _: () = assert!(
 
 /// The state of one long link's port and priority, with entries of at most `SETS * WAYS` flows.
 pub struct RateLimiting<const SETS: usize, const WAYS: usize> {
-    /// q*, in 1/256 of a byte.
-    queue: u64,
-    /// R.
-    rate: Rate,
-    /// What q* is of.
-    as_of: Stamp,
-    /// When R rises without feedback.
-    rises_at: Stamp,
+    queue: PseudoQueue,
     notify_at: Stamp,
     reset_at: Stamp,
-    /// Number of the last feedback.
-    seq: u16,
     /// The period between resets, never zero.
     reset: u16,
     /// The period between notifications, never zero.
     notify: u16,
     /// The reset period in which all flows between two addresses were marked last.
     pairs: u16,
-    /// R is what feedback said, and not so old that it rises by itself.
-    heard: bool,
     /// Direct CNPs are sent in this period.
     notifying: bool,
-    counters: LimitingCounters,
+    /// Direct CNPs so far.
+    notified: u32,
     flows: PeerTable<Flow, SETS, WAYS>,
 }
 
@@ -234,64 +219,44 @@ pub struct RateLimiting<const SETS: usize, const WAYS: usize> {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LimitingCounters {
-    /// Rates taken from the far end.
-    pub feedback_taken: u32,
-    /// Rates dropped: overtaken on the way, or sent twice.
-    pub feedback_old: u32,
-    /// Times that the far end fell silent for so long that R rose by itself.
-    pub feedback_lost: u32,
+    /// What came of the far end's feedback.
+    pub feedback: FeedbackCounters,
     /// Direct CNPs.
     pub notified: u32,
     /// Flows whose entry went to another while it still meant something: they count as new again.
     pub flows_evicted: u32,
 }
 
-#[inline]
-fn count(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
-}
-
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
     pub const fn open(p: &Params, now: Stamp) -> Self {
         Self {
-            queue: 0,
-            rate: p.line,
-            as_of: now,
-            rises_at: now,
+            queue: PseudoQueue::open(&p.queue, now),
             notify_at: now.after(Nanos::new(p.notify.length)),
             reset_at: now.after(Nanos::new(p.reset.length)),
-            seq: 0,
             reset: 1,
             notify: 1,
             pairs: 0,
-            heard: false,
             notifying: false,
-            counters: LimitingCounters {
-                feedback_taken: 0,
-                feedback_old: 0,
-                feedback_lost: 0,
-                notified: 0,
-                flows_evicted: 0,
-            },
+            notified: 0,
             flows: PeerTable::new(Flow { check: 0, sent: 0, marked: 0, notified: 0 }),
         }
     }
 
     /// q*.
-    #[expect(clippy::cast_possible_truncation, reason = "saturated")]
     pub fn pseudo_queue(&self) -> Bytes {
-        Bytes::new((self.queue >> FINE).min(u64::from(u32::MAX)) as u32)
+        self.queue.len()
     }
 
     /// R as of the last event.
     pub const fn rate(&self) -> Rate {
-        self.rate
+        self.queue.rate()
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> LimitingCounters {
-        LimitingCounters { flows_evicted: self.flows.evicted(), ..self.counters }
+        let (feedback, notified) = (self.queue.counters(), self.notified);
+        LimitingCounters { feedback, notified, flows_evicted: self.flows.evicted() }
     }
 
     /// A message of the far end has come.
@@ -302,14 +267,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// The far end has sent a rate. One that is older than the last is dropped.
     pub fn told(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         self.pass_time(p, now);
-        let ahead = feedback.seq.wrapping_sub(self.seq);
-        if self.heard && (ahead == 0 || ahead >= 1 << 15) {
-            count(&mut self.counters.feedback_old);
-            return;
-        }
-        count(&mut self.counters.feedback_taken);
-        (self.seq, self.heard, self.rate) = (feedback.seq, true, feedback.rate.min(p.line));
-        self.rises_at = now.after(Nanos::new(p.period.get().saturating_mul(PATIENCE.saturating_add(1))));
+        self.queue.told(&p.queue, now, feedback);
     }
 
     /// A CNP of the far datacentre passes, for a flow of ours; any other packet is ignored.
@@ -344,8 +302,8 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// Everything that takes time and no packet: the queue drains, R rises, periods begin.
     fn pass_time(&mut self, p: &Params, now: Stamp) {
         if let Some(tick) = p.notify.last(self.notify_at, now) {
-            self.drain_until(p, tick);
-            self.notifying = self.queue >= p.reference;
+            self.queue.pass_time(&p.queue, tick);
+            self.notifying = self.queue.len() >= p.reference;
             self.notify = self.notify.wrapping_add(1).max(1);
             self.notify_at = tick.after(Nanos::new(p.notify.length));
         }
@@ -353,34 +311,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
             self.reset = self.reset.wrapping_add(1).max(1);
             self.reset_at = tick.after(Nanos::new(p.reset.length));
         }
-        self.drain_until(p, now);
-    }
-
-    /// (10) without arrivals, with R as it rises on the way: at most as many steps as there are from nothing to the port's
-    /// speed.
-    fn drain_until(&mut self, p: &Params, until: Stamp) {
-        if self.heard && self.rises_at.is_due(until) {
-            self.heard = false;
-            count(&mut self.counters.feedback_lost);
-        }
-        while self.rate < p.line && self.rises_at.is_due(until) {
-            self.drain(self.rises_at);
-            self.rate = self.rate.saturating_add(p.slew).min(p.line);
-            self.rises_at = self.rises_at.after(p.period);
-        }
-        if self.rises_at.is_due(until) {
-            // R has nothing left to rise to; the stamp must not go stale.
-            self.rises_at = until;
-        }
-        self.drain(until);
-    }
-
-    fn drain(&mut self, until: Stamp) {
-        if self.as_of.is_due(until) {
-            let drained = u64::from(self.rate.to_bits()).wrapping_mul(u64::from(until.since(self.as_of).get()));
-            self.queue = self.queue.saturating_sub(drained >> 24u32.wrapping_sub(FINE));
-            self.as_of = until;
-        }
+        self.queue.pass_time(&p.queue, now);
     }
 
     /// Whether there is an entry, and it was marked since the last reset.
@@ -406,8 +337,8 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS>
     fn forward(&mut self, p: &Params, now: Instant, packet: &Transit) -> Rewrite {
         let now = now.stamp();
         self.pass_time(p, now);
-        self.queue = self.queue.saturating_add(u64::from(packet.bytes.get()) << FINE); // (10)
-        let asis = Rewrite { ecn: packet.ecn, notify: None };
+        self.queue.arrive(packet.bytes);
+        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
         if !packet.data {
             return asis;
         }
@@ -430,9 +361,9 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS>
         let due = notifying && flow.notified != notify && (is_new || flow.marked == reset);
         if due {
             flow.notified = notify;
-            count(&mut self.counters.notified);
+            count(&mut self.notified);
         }
-        Rewrite { ecn, notify: due.then(|| direct(data_qpn)) }
+        Rewrite { ecn, notify: due.then(|| direct(data_qpn)), ..Rewrite::default() }
     }
 }
 
@@ -444,6 +375,7 @@ fn direct(data_qpn: Qpn) -> CnpBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cc_core::wire::shim::IntShim;
     use cc_core::wire::{
         self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, RateFrame, Shims, TableCrc, Tags,
         opcode,
@@ -585,7 +517,7 @@ mod tests {
         assert_eq!(heard(last + 1_400_001, said(7, 20_000, false)), 20_000, "a switch that was restarted begins anew");
         assert_eq!(heard(last + 1_400_002, said(6, 50_000, false)), 20_000);
         let counters = bench.machine.counters();
-        assert_eq!((counters.feedback_taken, counters.feedback_old, counters.feedback_lost), (42, 3, 1));
+        assert_eq!(counters.feedback, FeedbackCounters { taken: 42, old: 3, lost: 1 });
     }
 
     #[test]
@@ -598,7 +530,7 @@ mod tests {
                 bench.machine.wake(&bench.params, Stamp::from_bits(start + wake * 1_000_000));
             }
             assert_eq!(bench.machine.rate(), PORT.line_rate);
-            assert_eq!(bench.machine.counters().feedback_lost, silence);
+            assert_eq!(bench.machine.counters().feedback.lost, silence);
         }
     }
 
@@ -650,14 +582,18 @@ mod tests {
             let packet = roce(&packet);
             let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
             let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(60_000), &transit);
-            let cnp = emit(&rewrite.cnp(&packet, CnpMarking::default()).unwrap());
+            let mut room = [0; IntShim::LONGEST];
+            let cnp = emit(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
             let cnp = roce(&cnp);
             assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
             assert_eq!(cnp.addresses(), packet.addresses().reversed());
             let Some(CnpHint::Body(body)) = cnp.cnp() else { panic!("a body") };
             assert_eq!((body.kind, body.by_remote, body.remote_qpn.get()), (CnpKind::Direct, true, 0x0012_3456));
-            assert!(bench.sends(60_001, 9, 0, Ecn::NotEct).cnp(&packet, CnpMarking::default()).is_some());
-            assert_eq!(bench.sends(60_002, 9, 0, Ecn::NotEct).cnp(&packet, CnpMarking::default()), None);
+            let mut sends_one = |now| {
+                let rewrite = bench.sends(now, 9, 0, Ecn::NotEct);
+                rewrite.cnp(&packet, CnpMarking::default(), &mut [0; IntShim::LONGEST]).is_some()
+            };
+            assert_eq!([60_001, 60_002].map(&mut sends_one), [true, false]);
         }
     }
 
@@ -706,7 +642,7 @@ mod tests {
             let packet = Transit { flow, data: true, bytes: Bytes::new(200_000), ecn: Ecn::Ect0 };
             let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(now), &packet);
             assert!(rewrite.notify.is_none(), "{now}");
-            bench.machine.rate = Rate::from_mbps(1);
+            bench.told(now as u32, (now / 500_000) as u16, 0);
         }
     }
 
@@ -730,11 +666,11 @@ mod tests {
     fn marks_of_other_kinds_and_packets_that_carry_no_data_pass() {
         let mut bench = Bench::new();
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-            assert_eq!(bench.sends(1, 1, 100, ecn), Rewrite { ecn, notify: None });
+            assert_eq!(bench.sends(1, 1, 100, ecn), Rewrite { ecn, ..Rewrite::default() });
         }
         let ack = Transit { flow: key(1), data: false, bytes: Bytes::new(60), ecn: Ecn::Ce };
         let now = Instant::from_nanos(2);
-        assert_eq!(bench.machine.forward(&bench.params, now, &ack), Rewrite { ecn: Ecn::Ce, notify: None });
+        assert_eq!(bench.machine.forward(&bench.params, now, &ack), Rewrite { ecn: Ecn::Ce, ..Rewrite::default() });
     }
 
     proptest! {
@@ -759,8 +695,8 @@ mod tests {
                 prop_assert_eq!(said[0], said[1]);
                 prop_assert_eq!(woken.machine.rate(), left.machine.rate());
                 // Rounded down at each wake, by less than a 256th of a byte.
-                let gap = left.machine.queue.abs_diff(woken.machine.queue);
-                prop_assert!(gap <= 8 * (step as u64 + 1), "{}", gap);
+                let queues = [&left, &woken].map(|bench| bench.machine.pseudo_queue().get());
+                prop_assert!(queues[0].abs_diff(queues[1]) <= step as u32 / 32 + 1, "{:?}", queues);
             }
         }
     }

@@ -610,6 +610,7 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
     let mut signals = Signals::NONE;
     let mut tell = |told: bool, signal| signals = if told { signals.with(signal) } else { signals };
     match roce.info.class() {
+        Class::Cnp if roce.near_int().is_some() => tell(true, Signals::NEAR_INT),
         Class::Cnp => tell(true, Signals::CNP),
         Class::Ack => {
             let Shims { time, int, rcc, echo } = roce.shims();

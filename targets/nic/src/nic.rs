@@ -8,8 +8,8 @@ use cc_core::params::ParamError;
 use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Crc32, FlowKey, Icrc, Packet, Pfc, Roce, Syndrome};
-use cc_core::{Bytes, CnpBody, CnpHint, Instant, Nanos, Port, Psn, Qpn};
+use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
+use cc_core::{Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
 
@@ -111,6 +111,8 @@ const END_WAYS: usize = 4;
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
 
 /// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
+// The reaction point begins it, whose small fields short offsets reach then.
+#[repr(C)]
 pub struct Nic<
     A: ReactionPoint,
     N: NotificationPoint,
@@ -210,7 +212,9 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                 }
                 Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
                     Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, descriptor, roce, hw)),
-                    Some(Syndrome::Nak(_)) => (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw)),
+                    Some(Syndrome::Nak(Nak::PsnSequence)) => {
+                        (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw))
+                    }
                     _ => (EventKind::Nothing, None),
                 },
                 _ => {
@@ -295,8 +299,18 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             // The engine counts it.
             return self.cnp(now, roce.bth.dest_qp, &hint, hw);
         };
-        let event = roce.near_int().map_or(Event::Cnp { hint }, |int| Event::NearInt { int: int.stack() });
-        let step = self.rp.switch_cnp(now, flow, &event, hw);
+        let Some(int) = roce.near_int() else {
+            let step = self.rp.switch_cnp(now, flow, &Event::Cnp { hint }, hw);
+            self.rp_called = now;
+            return step.map(|step| step.handle);
+        };
+        self.near_int(now, flow, int.stack(), hw)
+    }
+
+    /// Telemetry that a switch sent back by itself.
+    #[inline(never)]
+    fn near_int<H: Hardware>(&mut self, now: Instant, flow: Handle, int: IntStack<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.switch_cnp(now, flow, &Event::NearInt { int }, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
@@ -311,15 +325,14 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     ) -> Option<Handle> {
         let rtt = (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt));
         let progress = Progress { acked: Bytes::new(descriptor.acked), rtt };
-        let step = self.rp.frame(now, roce, progress, hw);
+        let step = self.rp.ack(now, roce, progress, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
 
     #[inline(never)]
     fn nack<H: Hardware>(&mut self, now: Instant, qpn: Qpn, psn: Psn, hw: &mut H) -> Option<Handle> {
-        let handle = self.rp.find(qpn)?;
-        let step = self.rp.step(now, handle, &Event::Nack { psn }, hw);
+        let step = self.rp.nack(now, qpn, psn, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }

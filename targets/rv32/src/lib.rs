@@ -239,6 +239,8 @@ impl<S: switch::Program> Program for Switch<S> {
 }
 
 /// The program and its device.
+// The program comes first, where short offsets reach into it.
+#[repr(C)]
 struct Firmware<P> {
     program: P,
     device: Device,

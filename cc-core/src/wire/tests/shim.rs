@@ -467,6 +467,23 @@ proptest! {
     }
 }
 
+#[test]
+fn a_switch_takes_the_records_off_and_leaves_their_room() {
+    let area = [HOP.to_wide(), HOP.to_wide(), [0; 16]].concat();
+    let mut frame = emit(&shimmed(V6, Shims { int: IntShim::new(IntLayout::Wide, PATH, 2, &area), ..all(&area) }));
+    let len = frame.len();
+    assert!(shim::clear_int(&mut frame, len, shim::PORT));
+    let cleared = roce(&frame);
+    let int = cleared.int_shim().unwrap();
+    assert_eq!((int.hops(), int.path(), int.area().len()), (0, PATH, 48));
+    assert_eq!((cleared.icrc::<TableCrc>(), restarted.time_shim()), (Icrc::Valid, Some(time())));
+    assert_eq!(shim::push_into(&mut frame, len, shim::PORT, &HOP), Some(1));
+    let mut plain = emit(&super::frame(0x04, V4, b"data"));
+    let (len, before) = (plain.len(), plain.clone());
+    assert!(!shim::clear_int(&mut plain, len, shim::PORT));
+    assert_eq!(plain, before);
+}
+
 /// A shim of one record, on path 1.
 const NEAR: &str = "21051001 0186a001 01020304 11223344 0000abcd";
 
