@@ -202,7 +202,7 @@ impl<P: Program> Pair<P> {
 }
 
 /// Bytes of a frame that the pipeline shows a stage.
-const HEAD: usize = 192;
+const HEAD: usize = 256;
 
 /// The words of an answer, as the board sees them.
 fn answer(queue: Queue, answer: &Answer) -> Vec<u32> {

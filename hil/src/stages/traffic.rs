@@ -3,8 +3,9 @@
 
 use crate::crc::HostCrc;
 use crate::random::SplitMix;
+use cc_core::wire::shim::{IntShim, MlccAck, MlccData};
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, Tags, opcode};
-use cc_core::{Bytes, CnpBody, CnpHint, Ecn, Nanos, Psn, Qpn, Stamp};
+use cc_core::{Bytes, CnpBody, CnpHint, Ecn, IntLayout, IntStack, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_cp::Packet;
 use cc_cp::swing::Relayed;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -146,7 +147,8 @@ impl Traffic {
                 let ecn = self.ecn();
                 self.data(ecn)
             }
-            85..93 => self.cnp(),
+            85..90 => self.cnp(),
+            90..95 => self.acknowledgement(),
             _ => self.rate(queue),
         };
         if self.once_in(50) {
@@ -180,7 +182,31 @@ impl Traffic {
         let opcode = if self.once_in(20) { opcode::ACKNOWLEDGE } else { opcode::SEND_MIDDLE };
         let bth = Bth { opcode, dest_qp: data_qpn(flow), psn: Psn::new(self.count), ..Bth::default() };
         let payload = vec![0; if opcode == opcode::ACKNOWLEDGE { 0 } else { payload }];
-        self.emit(&Frame { bth, ecn, payload: &payload, ..between(six, flow, true) })
+        let layout = self.chance.pick(&[IntLayout::Wide, IntLayout::Wide, IntLayout::Compact]);
+        let mut area = vec![0; 6 * layout.record_len()];
+        for byte in &mut area {
+            *byte = self.chance.draw() as u8;
+        }
+        let hops = self.chance.pick(&[0, 1, 3, 5, 6, IntStack::OVERFLOW]);
+        let int = IntShim::new(layout, flow as u16, hops, &area).filter(|_| !self.once_in(4));
+        let mlcc_data = (!self.once_in(4)).then(MlccData::default);
+        let shims = Shims { int, mlcc_data, ..Shims::NONE };
+        self.emit(&Frame { bth, ecn, shims, payload: &payload, ..between(six, flow, true) })
+    }
+
+    /// An acknowledgement that comes back, with what MLCC's receiver grants.
+    fn acknowledgement(&mut self) -> Vec<u8> {
+        let (six, flow) = self.flow();
+        self.seq = self.seq.wrapping_add(self.chance.pick(&[1, 1, 1, 0, u16::MAX]));
+        let mlcc_ack = MlccAck {
+            credit: self.seq.max(1),
+            data_qpn: data_qpn(flow),
+            release: Rate::from_mbps(self.chance.below(self.rates)),
+            advised: Rate::from_mbps(self.chance.below(self.rates)),
+        };
+        let shims = Shims { mlcc_ack: Some(mlcc_ack), ..Shims::NONE };
+        let bth = Bth { opcode: opcode::ACKNOWLEDGE, dest_qp: Qpn::new(flow), ..Bth::default() };
+        self.emit(&Frame { bth, shims, ..between(six, flow, false) })
     }
 
     /// A CNP that comes back: one that names its flow, one that does not, or one of a flow that nobody knows.

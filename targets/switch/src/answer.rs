@@ -1,8 +1,11 @@
 //! What a stage answers, and how the device is told.
 
 use crate::Queue;
-use cc_core::Ecn;
+use cc_core::wire::FlowKey;
+use cc_core::wire::shim::MlccData;
+use cc_core::{Ecn, Nanos};
 use cc_cp::mmu::Admission;
+use cc_cp::segment::Rewrite;
 use cc_cp::swing::Relayed;
 use cc_cp::verdict::{Upstream, Verdict};
 
@@ -14,7 +17,16 @@ pub enum Answer {
     /// Whether there is room for the packet that comes in.
     Admission(Admission),
     /// Send the packet on with these ECN bits.
-    Rewrite(Ecn),
+    Rewrite {
+        /// The ECN bits.
+        ecn: Ecn,
+        /// Take its telemetry off.
+        clear_int: bool,
+        /// Write this into the room that it has for it.
+        mlcc: Option<MlccData>,
+    },
+    /// Keep the next packet of the flow for so long.
+    Hold(FlowKey, Nanos),
     /// Send a PFC frame by the port, for the priority: the quanta, where zero resumes.
     Pause(u16),
     /// Tell the relay at the other end of the long link.
@@ -22,6 +34,12 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// What is to be done to a packet's bytes.
+    pub const fn rewrite(rewrite: &Rewrite) -> Self {
+        let Rewrite { ecn, clear_int, mlcc, .. } = *rewrite;
+        Self::Rewrite { ecn, clear_int, mlcc }
+    }
+
     /// Hands the words that go with the answer to `operand`, and returns the command that completes it: the queue in bits 31
     /// to 24, the kind of answer in 23 to 16, and the rest of what it says below.
     #[inline]
@@ -42,11 +60,23 @@ impl Answer {
             }
             Self::Admission(Admission::Dropped) => (2, 0),
             Self::Admission(Admission::Taken) => (2, 1),
-            Self::Rewrite(ecn) => (3, u32::from(ecn.to_bits())),
+            Self::Rewrite { ecn, clear_int, mlcc } => {
+                if let Some(MlccData { credit, queue }) = mlcc {
+                    operand(u32::from(credit));
+                    operand(queue.get());
+                }
+                (3, u32::from(ecn.to_bits()) | u32::from(clear_int) << 2 | u32::from(mlcc.is_some()) << 3)
+            }
             Self::Pause(quanta) => (4, u32::from(quanta)),
             Self::Relay(Relayed { paused, seq }) => {
                 operand(u32::from(paused));
                 (5, u32::from(seq))
+            }
+            Self::Hold(flow, wait) => {
+                for word in [flow.peers, flow.data_qpn.get(), wait.get()] {
+                    operand(word);
+                }
+                (6, 0)
             }
         };
         queue.index() << 24 | kind << 16 | says

@@ -17,17 +17,24 @@ macro_rules! for_each_stage {
             mmu => mmu::Buffer;
             lscc_rate_calculation => lscc_rate_calculation::Calculation;
             lscc_rate_limiting => lscc_rate_limiting::Limiting;
+            lscc_direct_int => lscc_direct_int::DirectInt;
+            mlcc_near_source => mlcc_near_source::NearSource;
+            mlcc_per_flow_queues => mlcc_per_flow_queues::PerFlowQueues;
             swing => swing::Relays;
         }
     };
 }
 
 pub mod answer;
+pub mod ending;
 pub mod event;
 pub mod grid;
+pub mod lscc_direct_int;
 pub mod lscc_rate_calculation;
 pub mod lscc_rate_limiting;
 pub mod marking;
+pub mod mlcc_near_source;
+pub mod mlcc_per_flow_queues;
 pub mod mmu;
 pub mod program;
 pub mod registry;
