@@ -1,17 +1,18 @@
-//! The stages of a switch: firmware beside library, on traffic made by chance, and what they cost on Ibex small.
+//! The stages of a switch: firmware beside library, on traffic made by chance, and what they cost on a core.
 
 mod traffic;
 
-pub use traffic::Traffic;
+use traffic::Traffic;
 
 use crate::board::{Act, Board, Boot, LogRecord, Pace};
-use crate::core::Ibex;
+use crate::core::{Core, Design};
 use crate::crc::HostCrc;
 use crate::firmware;
 use crate::replay::report::{KindCycles, cycles};
 use crate::replay::settings::{expected, words};
-use crate::replay::{Summary, board};
+use crate::replay::{DEVICES, RAM, Summary, board_with};
 use anyhow::{Context, Result, anyhow};
+use cc_core::params::Preset;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_cp::mmu::Admission;
 use cc_np::Transmit;
@@ -59,27 +60,36 @@ pub struct Run {
 /// The names of all stages.
 pub const NAMES: &[&str] = registry::NAMES;
 
-/// Sends traffic through a stage with each of its presets, on Ibex and beside the library.
+/// As [`measure_on`], on Ibex small.
+///
+/// # Errors
+/// As for [`measure_on`].
+pub fn measure(stage: &str) -> Result<Vec<Run>> {
+    measure_on(Design::Ibex, stage)
+}
+
+/// Sends traffic through a stage with each of its presets, on a core and beside the library.
 ///
 /// # Errors
 /// There is no such stage, no image of it, or an image that misbehaves.
-pub fn measure(stage: &str) -> Result<Vec<Run>> {
-    registry::with(stage, Measure)
+pub fn measure_on(core: Design, stage: &str) -> Result<Vec<Run>> {
+    registry::with(stage, Measure(core))
         .unwrap_or_else(|| Err(anyhow!("unknown stage {stage}: {}", expected(stage, NAMES.iter().copied()))))
 }
 
-struct Measure;
+struct Measure(Design);
 
 impl Visitor for Measure {
     type Output = Result<Vec<Run>>;
 
     fn visit<P: Program>(self) -> Self::Output {
         let image = firmware::image(None, P::NAME)?;
-        let run = |(seed, preset): (u64, &cc_core::params::Preset<P::Settings>)| {
+        let run = |(seed, preset): (u64, &Preset<P::Settings>)| {
             let context = || format!("{}, preset {}", P::NAME, preset.name);
             let boot = Boot { rp_settings: words(&preset.values), np_settings: Vec::new(), port: LINK };
-            let board = board(&image, &boot, Pace::Lockstep).with_context(context)?;
-            let mut pair = Pair::<P>::new(&preset.values, board).with_context(context)?;
+            let core = self.0.model(&RAM, DEVICES, 0, image.entry);
+            let board = board_with(core, &image, &boot, Pace::Lockstep).with_context(context)?;
+            let mut pair = Pair::<P, _>::new(&preset.values, board).with_context(context)?;
             pair.carry(&mut Traffic::new(seed, P::TAKES), EVENTS).with_context(context)?;
             pair.finish(preset.name)
         };
@@ -88,22 +98,22 @@ impl Visitor for Measure {
 }
 
 /// A stage that runs twice: natively and on the core.
-pub struct Pair<P> {
+struct Pair<P, C> {
     native: Switch<P>,
     recorder: Recorder,
-    board: Board<Ibex>,
+    board: Board<C>,
     events: u64,
     answers: u64,
     frames: u64,
     difference: Option<String>,
 }
 
-impl<P: Program> Pair<P> {
+impl<P: Program, C: Core> Pair<P, C> {
     /// A switch whose queues are empty, and a board whose image waits for the first event.
     ///
     /// # Errors
     /// Settings that are wrong on the link.
-    pub fn new(settings: &P::Settings, board: Board<Ibex>) -> Result<Self> {
+    fn new(settings: &P::Settings, board: Board<C>) -> Result<Self> {
         let native = Switch::new(Instant::from_nanos(0), &LINK, settings).map_err(|error| anyhow!("{error}"))?;
         let recorder = Recorder { queued: [0; PORTS * PRIORITIES], acts: Vec::new(), transmit: [0; TX_FRAME_BYTES] };
         Ok(Self { native, recorder, board, events: 0, answers: 0, frames: 0, difference: None })
@@ -128,7 +138,7 @@ impl<P: Program> Pair<P> {
     ///
     /// # Errors
     /// The image misbehaved.
-    pub fn deliver(&mut self, now: u64, queue: Queue, event: &Event, frame: &[u8]) -> Result<Vec<Act>> {
+    fn deliver(&mut self, now: u64, queue: Queue, event: &Event, frame: &[u8]) -> Result<Vec<Act>> {
         while self.native.next_wake().nanos() <= now {
             let due = self.native.next_wake().nanos();
             self.settle(due);

@@ -25,7 +25,7 @@ const SPELL: u32 = 2_048;
 
 /// Events of a switch, which repeat with their seed.
 #[derive(Debug)]
-pub struct Traffic {
+pub(super) struct Traffic {
     chance: SplitMix,
     takes: &'static [Kind],
     now: u64,
@@ -42,7 +42,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Traffic for a stage that takes these kinds of events.
-    pub fn new(seed: u64, takes: &'static [Kind]) -> Self {
+    pub(super) fn new(seed: u64, takes: &'static [Kind]) -> Self {
         let chance = SplitMix::new(seed);
         let (filling, marked, rates) = (50, 10, 100_000);
         let (queued, buffer) = ([0; PORTS * PRIORITIES], vec![0; 8_192]);
@@ -51,7 +51,7 @@ impl Traffic {
 
     /// The next event: when, where, what, and the frame that it is about. A packet that comes in is queued once
     /// [`Traffic::take`] says so.
-    pub fn next(&mut self) -> (u64, Queue, Event, Vec<u8>) {
+    pub(super) fn next(&mut self) -> (u64, Queue, Event, Vec<u8>) {
         if self.count % SPELL == 0 {
             self.filling = self.chance.pick(&[10, 50, 95, 95]);
             self.marked = self.chance.pick(&[0, 10, 60]);
@@ -80,7 +80,7 @@ impl Traffic {
     }
 
     /// A packet that came in was taken.
-    pub fn take(&mut self, queue: Queue, bytes: Bytes) {
+    pub(super) fn take(&mut self, queue: Queue, bytes: Bytes) {
         if let Some(queued) = self.queued.get_mut(queue.index() as usize) {
             *queued = queued.saturating_add(bytes.get());
         }
