@@ -140,6 +140,11 @@ impl FarRelay {
         if self.speak_at.is_due(now) { Some(self.speak(p, now)) } else { None }
     }
 
+    /// How long after `now` it speaks next at the latest.
+    pub fn next_wake(&self, now: Stamp) -> Nanos {
+        wait(now, self.speak_at)
+    }
+
     fn change(&mut self, p: &Params, now: Stamp, change: impl FnOnce(&mut Self)) -> Option<Relayed> {
         let before = self.held || self.full;
         change(self);
@@ -203,6 +208,12 @@ impl NearRelay {
         self.obey(p, now, self.paused)
     }
 
+    /// How long after `now` [`NearRelay::wake`] is to be called next.
+    pub fn next_wake(&self, now: Stamp) -> Nanos {
+        let deaf = wait(now, self.deaf_at);
+        if self.paused { deaf.min(wait(now, self.renew_at)) } else { deaf }
+    }
+
     fn obey(&mut self, p: &Params, now: Stamp, pause: bool) -> Option<u16> {
         let was = core::mem::replace(&mut self.paused, pause);
         match (was, pause) {
@@ -215,6 +226,10 @@ impl NearRelay {
             }
         }
     }
+}
+
+fn wait(now: Stamp, due: Stamp) -> Nanos {
+    if due.is_due(now) { Nanos::ZERO } else { due.since(now) }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use nic::layout::{
     DEVICE_BASE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES,
     TX_SLOTS, TxSlot, register,
 };
+use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
 /// Cycles that the image may take for one event before it counts as hung.
@@ -53,6 +54,8 @@ pub enum Act {
     Log(LogRecord),
     /// It sent a frame.
     Frame(Vec<u8>),
+    /// A switch: what a stage answered, the operands and the command.
+    Answer(Vec<u32>),
 }
 
 /// Where an image keeps what board and firmware share.
@@ -80,7 +83,7 @@ impl Addresses {
 /// What the image is told before it starts.
 #[derive(Clone, Debug)]
 pub struct Boot {
-    /// Settings of the reaction point, in the order of its fields.
+    /// Settings of the reaction point, or of a switch's stage, in the order of its fields.
     pub rp_settings: Vec<u32>,
     /// Settings of the notification point.
     pub np_settings: Vec<u32>,
@@ -116,6 +119,10 @@ pub struct Board<C> {
     mtimecmp: u64,
     pacer: [u32; 3],
     log: [u32; 3],
+    /// Bytes in the queues of a switch, the queue that was asked for, and the operands of the next answer.
+    queued: BTreeMap<u32, u32>,
+    selected: u32,
+    operands: Vec<u32>,
     rx_head: u32,
     rx_tail: u32,
     tx_head: u32,
@@ -164,6 +171,9 @@ impl<C: Core> Board<C> {
             mtimecmp: u64::MAX,
             pacer: [0; 3],
             log: [0; 3],
+            queued: BTreeMap::new(),
+            selected: 0,
+            operands: Vec::new(),
             rx_head: 0,
             rx_tail: 0,
             tx_head: 0,
@@ -206,6 +216,11 @@ impl<C: Core> Board<C> {
     /// When the firmware next wants the timer, in nanoseconds of the clock; `u64::MAX` for never.
     pub fn next_wake(&self) -> u64 {
         self.mtimecmp
+    }
+
+    /// A switch: what a queue holds from now on.
+    pub fn set_queued(&mut self, queue: u32, bytes: u32) {
+        self.queued.insert(queue, bytes);
     }
 
     /// Receive descriptors that the firmware has not finished with.
@@ -381,6 +396,7 @@ impl<C: Core> Board<C> {
                 let value = match address.wrapping_sub(DEVICE_BASE) {
                     register::MTIME_LO => now as u32,
                     register::MTIME_HI => (now >> 32) as u32,
+                    register::QUEUE_BYTES => self.queued.get(&self.selected).copied().unwrap_or(0),
                     _ => bail!("the image read {address:#x}, where the board has no register"),
                 };
                 self.core.answer(value);
@@ -424,6 +440,13 @@ impl<C: Core> Board<C> {
                     self.tx_head = self.tx_head.wrapping_add(1);
                 }
                 self.core.poke(self.at.field(offset_of!(Shared, tx_head)), &value.to_le_bytes());
+            }
+            register::QUEUE_SELECT => self.selected = value,
+            register::ANSWER_OPERAND => self.operands.push(value),
+            register::ANSWER => {
+                let mut words = std::mem::take(&mut self.operands);
+                words.push(value);
+                self.acts.push((cycle, Act::Answer(words)));
             }
             register::REPORT => self.report_words.push(value),
             register::LOG_KIND => self.log[0] = value,

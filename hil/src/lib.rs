@@ -15,4 +15,5 @@ pub mod probe;
 pub mod random;
 pub mod replay;
 pub mod rtl;
+pub mod stages;
 pub mod storm;

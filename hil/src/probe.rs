@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// What happened, as `core.cycles` names it.
 pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "near_int"];
 
+/// What happens at the queues of a switch.
+const STAGE_KINDS: [&str; 5] = ["arrived", "left", "paused", "told", "wake"];
+
 /// Which span of an event was measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,17 +126,20 @@ impl Probes {
     }
 }
 
-/// Which watched place a demangled symbol names, if any: the NIC program has one function for each kind of event.
+/// Which watched place a demangled symbol names, if any: the programs of NIC and switch have one function for each kind of
+/// event.
 fn place(symbol: &str) -> Option<Place> {
     let last = symbol.rsplit("::").next()?;
     if symbol.contains("ReactionPoint>") && last == "on" {
         return Some(Place::Machine);
     }
-    if !symbol.contains("Nic<") {
-        return None;
-    }
+    let kinds: &[&str] = match symbol {
+        _ if symbol.contains("Nic<") => &KINDS,
+        _ if symbol.contains("Switch<") => &STAGE_KINDS,
+        _ => return None,
+    };
     match last {
         "handle" | "timer" => Some(Place::Program),
-        _ => KINDS.into_iter().find(|&kind| kind == last).map(Place::Engine),
+        _ => kinds.iter().find(|&&kind| kind == last).map(|&kind| Place::Engine(kind)),
     }
 }

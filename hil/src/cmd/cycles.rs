@@ -1,17 +1,17 @@
-//! `hil cycles`: what the events of every algorithm cost on a core.
+//! `hil cycles`: what the events of every algorithm and stage cost on a core.
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use hil::core::Design;
 use hil::cycles::{self, Run};
-use hil::firmware;
+use hil::{firmware, stages};
 use std::fs;
 use std::io::{Write, stdout};
 
 /// What `hil cycles` is told.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// This algorithm only; may be given several times. All of them by default.
+    /// This algorithm, or this stage of a switch, only; may be given several times. All of them by default.
     #[arg(long, value_name = "NAME", conflicts_with = "write")]
     algorithm: Vec<String>,
     /// The core, see `hil list`.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 enum Format {
     /// A line for each kind of event.
     Text,
-    /// A table.
+    /// A table of the algorithms, and one of the stages.
     Markdown,
     /// One array for scripts, and nothing else.
     Json,
@@ -38,23 +38,39 @@ enum Format {
 
 /// Measures, and prints or writes down.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let all: Vec<&str> = firmware::algorithms().collect();
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
-    let mut runs = Vec::new();
-    for name in if chosen.is_empty() { all } else { chosen } {
-        runs.extend(cycles::measure_on(args.core, name)?);
+    let all = || firmware::algorithms().chain(stages::NAMES.iter().copied()).collect();
+    let (mut runs, mut stages) = (Vec::new(), Vec::new());
+    for name in if chosen.is_empty() { all() } else { chosen } {
+        if stages::NAMES.contains(&name) {
+            stages.extend(stages::measure_on(args.core, name)?);
+        } else {
+            runs.extend(cycles::measure_on(args.core, name)?);
+        }
     }
     if args.write {
         let path = cycles::golden();
-        let text: String = runs.iter().map(Run::to_string).collect();
+        let text = runs.iter().map(Run::to_string).chain(stages.iter().map(stages::Run::to_string));
+        let text: String = text.collect();
         fs::write(&path, cycles::HEAD.to_owned() + &text).with_context(|| path.display().to_string())?;
     }
     let mut output = stdout().lock();
     match args.format {
-        Format::Text => runs.iter().try_for_each(|run| write!(output, "{run}")),
-        Format::Markdown => write!(output, "{}", cycles::MARKDOWN)
-            .and_then(|()| runs.iter().try_for_each(|run| write!(output, "{}", run.markdown()))),
-        Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&runs)?),
+        Format::Text => runs
+            .iter()
+            .try_for_each(|run| write!(output, "{run}"))
+            .and_then(|()| stages.iter().try_for_each(|run| write!(output, "{run}"))),
+        Format::Markdown => {
+            let rows = |head, rows: String| if rows.is_empty() { String::new() } else { format!("{head}{rows}\n") };
+            let runs = rows(cycles::MARKDOWN, runs.iter().map(Run::markdown).collect());
+            let stages = rows(stages::MARKDOWN, stages.iter().map(stages::Run::markdown).collect());
+            write!(output, "{runs}{stages}")
+        }
+        Format::Json => {
+            let runs = runs.iter().map(serde_json::to_value).chain(stages.iter().map(serde_json::to_value));
+            let runs = runs.collect::<Result<Vec<_>, _>>()?;
+            writeln!(output, "{}", serde_json::to_string_pretty(&runs)?)
+        }
     }
     .context("cannot write to standard output")?;
     for run in &runs {
@@ -67,6 +83,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for (kind, worst, budget) in budgets {
             eprintln!("over budget: {algorithm}, preset {preset}, {trace}: {kind} takes {worst} cycles of {budget}");
         }
+    }
+    for stages::Run { stage, preset, difference, .. } in &stages {
+        ensure!(difference.is_none(), "{stage}, {preset}: not identical: {difference:?}");
     }
     Ok(())
 }

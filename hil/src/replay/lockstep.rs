@@ -173,5 +173,6 @@ fn told(act: Option<&(u64, Act)>) -> String {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("sends {hex}")
         }
+        Some((_, Act::Answer(words))) => format!("answers {words:x?}"),
     }
 }

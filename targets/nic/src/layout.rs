@@ -44,6 +44,14 @@ pub mod register {
     pub const TIMER_PIN: u32 = 0x34;
     /// One store for each word of the start-up report, see [`Report`](super::Report); the last makes the image ready.
     pub const REPORT: u32 = 0x30;
+    /// A switch: the number of the queue that [`QUEUE_BYTES`] tells of.
+    pub const QUEUE_SELECT: u32 = 0x50;
+    /// Bytes in that queue.
+    pub const QUEUE_BYTES: u32 = 0x54;
+    /// A switch: one store for each word that belongs to an answer.
+    pub const ANSWER_OPERAND: u32 = 0x58;
+    /// What a stage answers; this store makes the answer take effect.
+    pub const ANSWER: u32 = 0x5c;
     /// Event log: its kind, a [`Kind`](crate::descriptor::Kind).
     pub const LOG_KIND: u32 = 0x40;
     /// Event log: the time that the engines were given, low half.
@@ -94,7 +102,7 @@ pub struct TxSlot {
 #[derive(Debug)]
 #[repr(C, align(4))]
 pub struct Shared {
-    /// Settings of the reaction point in user units, written before the image starts.
+    /// Settings of the reaction point, or of a switch's stage, in user units, written before the image starts.
     pub rp_settings: [u32; SETTINGS],
     /// Settings of the notification point, likewise.
     pub np_settings: [u32; SETTINGS],
@@ -110,7 +118,8 @@ pub struct Shared {
     pub tx: [TxSlot; TX_SLOTS],
 }
 
-/// What the image says of itself at start-up, one word after the other.
+/// What the image says of itself at start-up, one word after the other. A switch counts its queues in place of QPs, and the
+/// flows of one queue in place of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Report {

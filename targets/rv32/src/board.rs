@@ -1,5 +1,6 @@
 //! The board under the firmware: device registers, rings in RAM, interrupts. The only file with `unsafe` blocks.
 
+use cc_core::Bytes;
 use core::cell::{Cell, UnsafeCell};
 use core::convert::Infallible;
 use core::mem::{MaybeUninit, offset_of};
@@ -91,13 +92,33 @@ impl OutputPin for Pin {
     }
 }
 
-/// The settings that the driver wrote before the image started: reaction point, notification point, port.
-pub(crate) fn settings() -> ([u32; SETTINGS], [u32; SETTINGS], [u32; 3]) {
+/// Bytes in a queue of the switch, by its number.
+pub(crate) fn queued(index: u32) -> Bytes {
+    store(register::QUEUE_SELECT, index);
+    Bytes::new(load(register::QUEUE_BYTES))
+}
+
+/// The settings that the driver wrote before the image started, in the order of their fields.
+#[derive(Debug)]
+pub struct Settings {
+    /// Of the reaction point, or of a stage.
+    pub first: [u32; SETTINGS],
+    /// Of the notification point.
+    pub second: [u32; SETTINGS],
+    /// Of the port, see [`Shared::port`].
+    pub port: [u32; 3],
+}
+
+/// Reads the settings.
+pub(crate) fn settings() -> Settings {
     // SAFETY: plain words in RAM; volatile, since it is the device that wrote them.
     unsafe {
         let shared = shared();
-        let settings = ptr::read_volatile(&raw const (*shared).rp_settings);
-        (settings, ptr::read_volatile(&raw const (*shared).np_settings), ptr::read_volatile(&raw const (*shared).port))
+        Settings {
+            first: ptr::read_volatile(&raw const (*shared).rp_settings),
+            second: ptr::read_volatile(&raw const (*shared).np_settings),
+            port: ptr::read_volatile(&raw const (*shared).port),
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! Bare-metal firmware for RV32IMC cores: the NIC program on what arrives in a ring in RAM.
+//! Bare-metal firmware for RV32IMC cores: the NIC program, or a stage of a switch, on what arrives in a ring in RAM.
 //!
-//! The main loop takes one descriptor after the other; the timer interrupt lets the engines do what has fallen due. The
-//! two take turns inside critical sections. Decisions go to the pacer's registers, frames into the transmit ring.
+//! The main loop takes one descriptor after the other; the timer interrupt lets the program do what has fallen due. The
+//! two take turns inside critical sections. Decisions go to the device's registers, frames into the transmit ring.
 //!
 //! This is all of it but the algorithm. Each file of `src/bin` is the image of one, which it names by its types, see
-//! [`image!`].
+//! [`image!`] and [`stage!`].
 #![no_std]
 
 #[expect(unsafe_code, reason = "registers, rings and interrupts")]
@@ -12,16 +12,21 @@ mod board;
 #[cfg(feature = "calling")]
 mod calling;
 
-use board::{BUSY, Owned, RxRing, TIMER, TxRing, store};
-use cc_core::params::{ParamError, Settings};
+use board::{BUSY, Owned, RxRing, Settings, TIMER, TxRing, store};
+use cc_core::params::ParamError;
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
-use nic::layout::register;
-use nic::{EventKind, FullNic, Hardware, QPS};
+use nic::descriptor::Descriptor;
+use nic::layout::{Report, register};
+use nic::{EventKind, FullNic, QPS};
+use switch::{Answer, Queue, Switch};
+
+#[doc(hidden)]
+pub use {nic, switch};
 
 /// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
 #[cfg(not(feature = "calling"))]
@@ -34,9 +39,28 @@ pub type Machine<A> = calling::Calling<A>;
 #[macro_export]
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
-        static IMAGE: $crate::Image<$crate::Machine<$reaction_point>, $notification_point> = $crate::Image::new();
+        $crate::entries!($crate::nic::FullNic<$crate::Machine<$reaction_point>, $notification_point>);
 
-        const _: () = $crate::Image::<$reaction_point, $notification_point>::assert_named(env!("CARGO_BIN_NAME"));
+        const _: () = $crate::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
+    };
+}
+
+/// Makes a file of `src/bin`, which is named after its stage, the firmware image of this stage of a switch.
+#[macro_export]
+macro_rules! stage {
+    ($stage:ty) => {
+        $crate::entries!($crate::switch::Switch<$stage>);
+
+        const _: () = $crate::assert_stage::<$stage>(env!("CARGO_BIN_NAME"));
+    };
+}
+
+/// An image of this program, and where it is entered.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! entries {
+    ($program:ty) => {
+        static IMAGE: $crate::Image<$program> = $crate::Image::new();
 
         /// Where the reset code goes once there is a stack.
         #[expect(unsafe_code, reason = "the reset code knows it by this name")]
@@ -54,8 +78,25 @@ macro_rules! image {
     };
 }
 
-/// The pacer, the transmit ring and the event log of the board.
-struct Device {
+/// Stops the build of an image that is not named after its reaction point, or whose machines do not belong together.
+///
+/// # Panics
+/// In that case, while compiling.
+pub const fn assert_pair<A: ReactionPoint, N: NotificationPoint>(name: &str) {
+    assert!(nic::same_name(name, A::NAME), "the file is not named after the reaction point");
+    assert!(nic::is_pair::<A, N>(), "this notification point does not answer this reaction point");
+}
+
+/// Stops the build of an image that is not named after its stage.
+///
+/// # Panics
+/// In that case, while compiling.
+pub const fn assert_stage<S: switch::Program>(name: &str) {
+    assert!(nic::same_name(name, S::NAME), "the file is not named after the stage");
+}
+
+/// The pacer, the registers of queues, the transmit ring and the event log of the board.
+pub struct Device {
     tx: TxRing,
 }
 
@@ -79,37 +120,141 @@ impl Transmit for Device {
     }
 }
 
-impl Hardware for Device {
+impl nic::Hardware for Device {
     type Crc = TableCrc;
 
     #[inline(always)]
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
-        let now = now.nanos();
-        store(register::LOG_KIND, kind as u32);
-        store(register::LOG_NOW_LO, now as u32);
-        store(register::LOG_NOW_HI, (now >> 32) as u32);
-        store(register::LOG_INDEX, index);
+        self::log(kind as u32, now, index);
+    }
+}
+
+impl switch::Hardware for Device {
+    type Crc = TableCrc;
+
+    fn queued(&mut self, queue: Queue) -> Bytes {
+        board::queued(queue.index())
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, queue: Queue, answer: &Answer) {
+        let command = answer.tell(queue, |word| store(register::ANSWER_OPERAND, word));
+        store(register::ANSWER, command);
+    }
+
+    #[inline(always)]
+    fn log(&mut self, kind: switch::Kind, now: Instant, index: u32) {
+        log(kind as u32, now, index);
+    }
+}
+
+#[inline(always)]
+fn log(kind: u32, now: Instant, index: u32) {
+    let now = now.nanos();
+    store(register::LOG_KIND, kind);
+    store(register::LOG_NOW_LO, now as u32);
+    store(register::LOG_NOW_HI, (now >> 32) as u32);
+    store(register::LOG_INDEX, index);
+}
+
+/// What an image runs.
+pub trait Program: Sized {
+    /// What it says of itself at start-up.
+    const REPORT: Report;
+
+    /// The program with the settings that the driver left in RAM.
+    ///
+    /// # Errors
+    /// A setting out of range, or wrong on this port.
+    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError>;
+
+    /// Handles one descriptor and the frame that came with it.
+    fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device);
+
+    /// Does what has fallen due.
+    fn timer(&mut self, now: Instant, device: &mut Device);
+
+    /// When it wants the timer.
+    fn next_wake(&self) -> Instant;
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
+    const REPORT: Report = Report {
+        qps: QPS as u32,
+        state_bytes: size_of::<A>() as u32,
+        qp_bytes: Self::QP_BYTES as u32,
+        peers: Self::PEERS as u32,
+        peer_bytes: Self::PEER_BYTES as u32,
+    };
+
+    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
+        let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
+        let np = from_words(const { N::PRESETS[0].values }, &settings.second);
+        Self::new(start, port, &rp, &np)
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device) {
+        self.handle(now, descriptor, frame, device);
+    }
+
+    #[inline(always)]
+    fn timer(&mut self, now: Instant, device: &mut Device) {
+        self.timer(now, device);
+    }
+
+    #[inline(always)]
+    fn next_wake(&self) -> Instant {
+        self.next_wake()
+    }
+}
+
+impl<S: switch::Program> Program for Switch<S> {
+    const REPORT: Report = Report {
+        qps: (switch::PORTS * switch::PRIORITIES) as u32,
+        state_bytes: S::STATE_BYTES as u32,
+        qp_bytes: S::QUEUE_BYTES as u32,
+        peers: S::FLOWS as u32,
+        peer_bytes: S::FLOW_BYTES as u32,
+    };
+
+    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
+        Self::new(start, &port, &from_words(const { S::PRESETS[0].values }, &settings.first))
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device) {
+        self.handle(now, descriptor, frame, device);
+    }
+
+    #[inline(always)]
+    fn timer(&mut self, now: Instant, device: &mut Device) {
+        self.timer(now, device);
+    }
+
+    #[inline(always)]
+    fn next_wake(&self) -> Instant {
+        self.next_wake()
     }
 }
 
 /// The program and its device.
 // The program comes first, where short offsets reach into it.
 #[repr(C)]
-struct Firmware<A: ReactionPoint, N: NotificationPoint> {
-    program: FullNic<A, N>,
+struct Firmware<P> {
+    program: P,
     device: Device,
     /// What the timer is set to.
     timer: u64,
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> Firmware<A, N> {
+impl<P: Program> Firmware<P> {
     /// The program with the settings that the driver left in RAM.
     fn new() -> Result<Self, ParamError> {
-        let (rp, np, [line_rate, mtu, base_rtt]) = board::settings();
+        let settings = board::settings();
+        let [line_rate, mtu, base_rtt] = settings.port;
         let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
-        let rp = from_words(const { A::PRESETS[0].values }, &rp);
-        let np = from_words(const { N::PRESETS[0].values }, &np);
-        let program = FullNic::new(Instant::from_nanos(board::now()), port, &rp, &np)?;
+        let program = P::new(Instant::from_nanos(board::now()), port, &settings)?;
         Ok(Self { program, device: Device { tx: TxRing::new() }, timer: u64::MAX })
     }
 
@@ -125,7 +270,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Firmware<A, N> {
 }
 
 /// Settings from words in the order of their fields.
-fn from_words<S: Settings>(mut settings: S, words: &[u32]) -> S {
+fn from_words<S: cc_core::params::Settings>(mut settings: S, words: &[u32]) -> S {
     for (index, &word) in words.iter().enumerate().take(S::FIELDS.len()) {
         settings.put(index, word);
     }
@@ -133,22 +278,13 @@ fn from_words<S: Settings>(mut settings: S, words: &[u32]) -> S {
 }
 
 /// An image: what its main loop and its timer interrupt share, and these two.
-pub struct Image<A: ReactionPoint, N: NotificationPoint>(Owned<Option<Firmware<A, N>>>);
+pub struct Image<P>(Owned<Option<Firmware<P>>>);
 
-impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
+impl<P: Program> Image<P> {
     /// An image that has not started.
     #[expect(clippy::new_without_default, reason = "there is one, in a static")]
     pub const fn new() -> Self {
         Self(Owned::new(None))
-    }
-
-    /// Stops the build of an image that is not named after its reaction point, or whose machines do not belong together.
-    ///
-    /// # Panics
-    /// In that case, while compiling.
-    pub const fn assert_named(name: &str) {
-        assert!(nic::same_name(name, A::NAME), "the file is not named after the reaction point");
-        assert!(nic::is_pair::<A, N>(), "this notification point does not answer this reaction point");
     }
 
     /// The main loop.
@@ -185,7 +321,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
     }
 
     /// One turn at the engines, and the timer set by what they then want.
-    fn with(&self, work: impl FnOnce(Instant, &mut Firmware<A, N>)) {
+    fn with(&self, work: impl FnOnce(Instant, &mut Firmware<P>)) {
         critical_section::with(|cs| {
             self.0.with(cs, |slot| {
                 if let Some(firmware) = slot {
@@ -199,10 +335,9 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
 
     /// Sizes of the tables, for whoever watches: see `nic::layout::Report`.
     fn report() {
-        for word in
-            [QPS, size_of::<A>(), FullNic::<A, N>::QP_BYTES, FullNic::<A, N>::PEERS, FullNic::<A, N>::PEER_BYTES]
-        {
-            store(register::REPORT, word as u32);
+        let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = P::REPORT;
+        for word in [qps, state_bytes, qp_bytes, peers, peer_bytes] {
+            store(register::REPORT, word);
         }
     }
 }

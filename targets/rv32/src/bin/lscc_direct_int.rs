@@ -1,0 +1,5 @@
+//! The firmware image of HPCC*'s direct INT.
+#![no_std]
+#![no_main]
+
+rv32::stage!(rv32::switch::lscc_direct_int::DirectInt);

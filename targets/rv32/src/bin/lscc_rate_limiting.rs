@@ -1,0 +1,5 @@
+//! The firmware image of LSCC's rate limiting.
+#![no_std]
+#![no_main]
+
+rv32::stage!(rv32::switch::lscc_rate_limiting::Limiting);

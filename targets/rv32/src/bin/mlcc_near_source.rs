@@ -1,0 +1,5 @@
+//! The firmware image of MLCC's near-source loop.
+#![no_std]
+#![no_main]
+
+rv32::stage!(rv32::switch::mlcc_near_source::NearSource);

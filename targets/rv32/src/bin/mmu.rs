@@ -1,0 +1,5 @@
+//! The firmware image of the shared buffer.
+#![no_std]
+#![no_main]
+
+rv32::stage!(rv32::switch::mmu::Buffer);

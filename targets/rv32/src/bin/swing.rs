@@ -1,0 +1,5 @@
+//! The firmware image of Swing's relays.
+#![no_std]
+#![no_main]
+
+rv32::stage!(rv32::switch::swing::Relays);

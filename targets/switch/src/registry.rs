@@ -1,0 +1,36 @@
+//! All stages by name, for programs that choose at run time.
+
+use crate::Program;
+
+/// Something to be done with a stage that is known only at run time.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<P: Program>(self) -> Self::Output;
+}
+
+macro_rules! list {
+    ($($name:ident => $module:ident :: $program:ident;)+) => {
+        /// The names of all stages.
+        pub const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+        /// Does something with the stage of this name; `None` when there is none.
+        pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(
+                if name == stringify!($name) {
+                    return Some(visitor.visit::<crate::$module::$program>());
+                }
+            )+
+            None
+        }
+
+        $(const _: () = assert!(
+            nic::same_name(stringify!($name), <crate::$module::$program as Program>::NAME),
+            concat!(stringify!($name), ": the program has another name"),
+        );)+
+    };
+}
+
+for_each_stage!(list);

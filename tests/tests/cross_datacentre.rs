@@ -1,0 +1,184 @@
+//! Across a long link: what the firmware of an interconnect switch sends to a source is taken by the firmware of its NIC, and
+//! concerns the queue pair that it means, and no other.
+
+use cc_core::table::Handle;
+use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, TableCrc, Tags, opcode};
+use cc_core::{Bytes, Ecn, Hop, IntLayout, Qpn, Rate};
+use cc_cp::Packet;
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use hil::board::{Act, Board, Boot, Pace, PacerStore};
+use hil::core::Ibex;
+use hil::firmware;
+use hil::replay::board;
+use hil::replay::settings::{Chosen, Request, words};
+use hil::stages::LINK;
+use nic::descriptor::{Descriptor, Kind};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use switch::{Event, Program, Queue};
+
+/// The queue towards the long link.
+const QUEUE: Queue = Queue { port: 1, priority: 3 };
+
+/// Flows of one sender, by receiver and queue pair there: one number at two receivers, two at one, and one over IPv6.
+const FLOWS: [(bool, u8, u32); 4] = [(false, 1, 0x11), (false, 2, 0x11), (false, 1, 0x12), (true, 1, 0x11)];
+
+/// Packets of a flow, one after the other.
+const PACKETS: u64 = 800;
+/// From one to the next, in nanoseconds: about the speed of the link.
+const GAP: u64 = 340;
+
+/// The head of a packet from the sender to a receiver.
+fn to(six: bool, receiver: u8) -> Frame<'static> {
+    let addresses = if six {
+        let host = |site, host: u8| Ipv6Addr::new(0xfd00, site, 0, 0, 0, 0, 0, host.into());
+        Addresses::V6 { source: host(1, 9), destination: host(2, receiver) }
+    } else {
+        let host = |site, host| Ipv4Addr::new(10, site, 0, host);
+        Addresses::V4 { source: host(1, 9), destination: host(2, receiver) }
+    };
+    Frame {
+        destination: Mac::new([2, 0, 0, 0, 2, receiver]),
+        source: Mac::new([2, 0, 0, 0, 1, 9]),
+        tags: Tags::NONE,
+        addresses,
+        dscp: 26,
+        ecn: Ecn::Ect0,
+        hop_limit: 64,
+        udp_source: 0xc000,
+        shims: Shims::NONE,
+        bth: Bth::default(),
+        extensions: Extensions::default(),
+        payload: &[],
+    }
+}
+
+/// A data packet that leaves at this time, with the telemetry of a port that has been busy and of one with a long queue.
+fn data((six, receiver, qpn): (bool, u8, u32), now: u64, telemetry: bool) -> Vec<u8> {
+    let mut area = [0; IntShim::LONGEST];
+    let mut hops = 0;
+    for queue in [0, 1_000_000] {
+        // 100 Gb/s are 12.5 bytes in a nanosecond.
+        let sent = (now * 25 / 128) as u32;
+        let hop = Hop { mbps: 100_000, clock: now as u32, sent, queue, ..Hop::default() };
+        hops = shim::push(IntLayout::Wide, hops, &mut area, &hop);
+    }
+    let area = &area[..2 * IntLayout::Wide.record_len()];
+    let shims = Shims { int: IntShim::new(IntLayout::Wide, 7, hops, area).filter(|_| telemetry), ..Shims::NONE };
+    let bth = Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() };
+    let mut buffer = vec![0; 8_192];
+    let frame = Frame { shims, bth, payload: &[0; 4_096], ..to(six, receiver) };
+    let length = frame.emit::<TableCrc>(&mut buffer).unwrap();
+    buffer.truncate(length);
+    buffer
+}
+
+/// The first bytes of a frame, which are all that an image is shown.
+fn head(frame: &[u8]) -> &[u8] {
+    &frame[..frame.len().min(256)]
+}
+
+/// The far end of the long link asks for 1 Gb/s.
+fn slowly() -> Vec<u8> {
+    let Frame { destination, source, tags, addresses, dscp, .. } = to(false, 1);
+    let message = RateMessage { seq: 1, units: 1_000, ..RateMessage::default() };
+    let mut buffer = vec![0; RateFrame::LONGEST];
+    let length = RateFrame { destination, source, tags, addresses, dscp, message }.emit(&mut buffer).unwrap();
+    buffer.truncate(length);
+    buffer
+}
+
+struct Bench {
+    switch: Board<Ibex>,
+    nic: Board<Ibex>,
+    slots: Vec<u32>,
+}
+
+impl Bench {
+    /// An interconnect switch that runs `P`, and a NIC with flows whose far ends it has learnt, not their own numbers.
+    fn new<A: ReactionPoint, N: NotificationPoint, P: Program>(telemetry: bool) -> Self {
+        let chosen = Chosen::of::<A, N>(&Request::default()).unwrap();
+        let mut nic = board(&firmware::image(None, A::NAME).unwrap(), &Boot::of(&chosen), Pace::Lockstep).unwrap();
+        let boot = Boot { rp_settings: words(&P::PRESETS[0].values), np_settings: Vec::new(), port: LINK };
+        let switch = board(&firmware::image(None, P::NAME).unwrap(), &boot, Pace::Lockstep).unwrap();
+        let mut slots = Vec::new();
+        for flow in FLOWS {
+            let opened = nic.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, 1) }, &[]).unwrap();
+            let handle =
+                opened.iter().find_map(|(_, act)| if let Act::Log(log) = act { Some(log.index) } else { None });
+            let handle = handle.unwrap();
+            let frame = data(flow, 1, telemetry);
+            let shown = Descriptor { handle, wire_bytes: frame.len() as u32, ..Descriptor::at(Kind::Destination, 1) };
+            nic.deliver(&shown, head(&frame)).unwrap();
+            slots.push(Handle::from_bits(handle).index().into());
+        }
+        Self { switch, nic, slots }
+    }
+
+    /// A frame of the far end comes in by the long link.
+    fn arrives(&mut self, now: u64, frame: &[u8]) {
+        let event = Event::Arrived { bytes: Bytes::new(frame.len() as u32), queued: Bytes::ZERO };
+        let acts = self.switch.deliver(&event.at(now, QUEUE), frame).unwrap();
+        assert!(!acts.iter().any(|(_, act)| matches!(act, Act::Frame(_))));
+    }
+
+    /// A packet leaves for the long link: what the switch sends.
+    fn leaves(&mut self, now: u64, frame: &[u8]) -> Vec<Vec<u8>> {
+        let bytes = Bytes::new(frame.len() as u32);
+        let packet = Packet { bytes, queued: bytes, port_queued: bytes, ecn: Ecn::Ect0 };
+        let acts = self.switch.deliver(&Event::Left(packet).at(now, QUEUE), head(frame)).unwrap();
+        acts.into_iter().filter_map(|(_, act)| if let Act::Frame(frame) = act { Some(frame) } else { None }).collect()
+    }
+
+    /// A frame arrives at the NIC, whose firmware checks its ICRC: what it tells the pacer because of it.
+    fn notified(&mut self, now: u64, frame: &[u8]) -> Vec<PacerStore> {
+        while self.nic.next_wake() <= now {
+            self.nic.wake().unwrap();
+        }
+        let arrival = Descriptor { wire_bytes: frame.len() as u32, ..Descriptor::at(Kind::Frame, now) };
+        let acts = self.nic.deliver(&arrival, frame).unwrap();
+        acts.into_iter().filter_map(|(_, act)| if let Act::Pace(store) = act { Some(store) } else { None }).collect()
+    }
+
+    /// Lets one flow send after the other: each is slowed down by what the switch sends, and no other is meanwhile.
+    fn each_is_slowed_down_alone(mut self, telemetry: bool) {
+        let mut now = 1_000;
+        for (flow, slot) in FLOWS.into_iter().zip(self.slots.clone()) {
+            let mut told = Vec::new();
+            for _ in 0..PACKETS {
+                now += GAP;
+                for frame in self.leaves(now, &data(flow, now, telemetry)) {
+                    told.extend(self.notified(now, &frame));
+                }
+            }
+            assert!(!told.is_empty(), "{flow:?} is not told of anything");
+            assert!(told.iter().all(|store| store.index == slot), "{flow:?}, slot {slot}: {told:?}");
+            let slowest = told.iter().map(|store| store.rate).min().unwrap();
+            assert!(slowest <= Rate::from_gbps(50).to_bits(), "{flow:?}: {slowest}");
+        }
+    }
+}
+
+#[test]
+fn a_direct_cnp_of_lscc_cuts_the_queue_pair_of_dcqcn_that_it_means() {
+    type Limiting = switch::lscc_rate_limiting::Limiting;
+    let mut bench = Bench::new::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Limiting>(false);
+    bench.arrives(500, &slowly());
+    bench.each_is_slowed_down_alone(false);
+}
+
+#[test]
+fn a_direct_int_of_lscc_slows_the_queue_pair_of_hpcc_star_that_it_means() {
+    type DirectInt = switch::lscc_direct_int::DirectInt;
+    let mut bench = Bench::new::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo, DirectInt>(true);
+    bench.arrives(500, &slowly());
+    bench.each_is_slowed_down_alone(true);
+}
+
+#[test]
+fn a_switch_int_of_mlcc_slows_the_queue_pair_that_it_means() {
+    type NearSource = switch::mlcc_near_source::NearSource;
+    let bench = Bench::new::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16, NearSource>(true);
+    bench.each_is_slowed_down_alone(true);
+}
