@@ -8,6 +8,7 @@ use cc_rp::ReactionPoint;
 use hil::board::{Boot, Pace};
 use hil::capture::Reader;
 use hil::core::Design;
+use hil::firmware;
 use hil::replay;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
@@ -63,7 +64,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
     type Rp = cc_rp::dcqcn::Dcqcn;
     type Np = cc_np::dcqcn::Dcqcn;
-    let image = hil::firmware::image(None, Rp::NAME)?;
+    let image = firmware::build(Rp::NAME, firmware::Kind::Inlining, args.core.dialect())?;
+    let image = firmware::read(&image)?;
     for preset in ["paper", "vendor"] {
         let request = Request { preset: Some(preset.to_owned()), ..Request::default() };
         let boot = Boot::of(&Chosen::of::<Rp, Np>(&request)?);
@@ -104,7 +106,7 @@ fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut text = String::new();
     record::lines(
         rtl,
-        design.into(),
+        design.dialect(),
         |wait| wait,
         |line| {
             text.push_str(line);
@@ -124,7 +126,7 @@ fn compare(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for offset in 0..args.programs {
         let seed = args.seed.wrapping_add(offset);
-        let program = program::generate(args.core.into(), seed);
+        let program = program::generate(args.core.dialect(), seed);
         names.extend(program.names());
         for &wait in &args.wait {
             let expected = record::run(rtl, wait, &program, seed)?;

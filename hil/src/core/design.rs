@@ -17,6 +17,15 @@ pub enum Design {
     Picorv32Min,
 }
 
+/// How programs for a core deal with interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// Machine mode as RISC-V defines it.
+    Machine,
+    /// PicoRV32's own instructions, and no misaligned accesses.
+    Picorv32,
+}
+
 impl Design {
     /// All of them, the default first.
     pub const ALL: [Self; 4] = [Self::Ibex, Self::IbexMaxperf, Self::Picorv32, Self::Picorv32Min];
@@ -46,6 +55,15 @@ impl Design {
                 "PicoRV32: RV32IMC, barrel shifter, fast multiplier, its own interrupt instructions; exact to the cycle"
             }
             Self::Picorv32Min => "PicoRV32 with serial multiplier and two-stage shifts; exact to the cycle",
+        }
+    }
+
+    /// What its programs are written in.
+    #[must_use]
+    pub const fn dialect(self) -> Dialect {
+        match self {
+            Self::Ibex | Self::IbexMaxperf => Dialect::Machine,
+            Self::Picorv32 | Self::Picorv32Min => Dialect::Picorv32,
         }
     }
 

@@ -150,8 +150,9 @@ fn run<R: Read>(
     let (image, calling) = match &on_core.firmware {
         Some(Images { image, calling }) => (image.clone(), calling.clone()),
         None => {
-            let calling = lockstep.then(|| firmware::build(algorithm, firmware::Kind::Calling)).transpose()?;
-            (firmware::build(algorithm, firmware::Kind::Inlining)?, calling)
+            let build = |kind| firmware::build(algorithm, kind, design.dialect());
+            let calling = lockstep.then(|| build(firmware::Kind::Calling)).transpose()?;
+            (build(firmware::Kind::Inlining)?, calling)
         }
     };
     let image = firmware::read(&image)?;
