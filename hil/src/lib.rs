@@ -11,6 +11,7 @@ pub mod fabric;
 pub mod firmware;
 pub mod pairs;
 pub mod probe;
+pub mod processor;
 pub mod random;
 pub mod replay;
 pub mod rtl;

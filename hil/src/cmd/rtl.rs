@@ -9,6 +9,7 @@ use hil::board::{Boot, Pace};
 use hil::capture::Reader;
 use hil::core::Design;
 use hil::firmware;
+use hil::processor::Processor;
 use hil::replay;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
@@ -21,7 +22,7 @@ use hil::rtl::{Rtl, record, simulator};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The core, see `hil list`.
-    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = replay::core)]
+    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = design)]
     core: Design,
     /// Random programs to run.
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -51,7 +52,7 @@ const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded");
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(args.programs > 0, "--programs 0: expected at least 1");
     Reader::open(&args.capture)?;
-    let simulator = simulator::build(&target_folder(), args.core)?;
+    let simulator = simulator::build(&simulator::folder(), args.core)?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
     if args.record {
         return write_record(args.core, &mut rtl);
@@ -96,10 +97,11 @@ fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cargo's target folder.
-fn target_folder() -> PathBuf {
-    let here = || concat!(env!("CARGO_MANIFEST_DIR"), "/../target").into();
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(here, PathBuf::from)
+/// The design of a name.
+fn design(name: &str) -> anyhow::Result<Design> {
+    let processor = Processor::named(name)?;
+    anyhow::ensure!(!processor.rtl, "{name}: expected the name of a model, whose RTL is compared with it");
+    Ok(processor.design)
 }
 
 fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {

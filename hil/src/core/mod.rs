@@ -18,7 +18,7 @@ mod tests;
 mod timing;
 mod watch;
 
-pub use design::{Design, Dialect, Model};
+pub use design::{AnyCore, Design, Dialect};
 pub use ibex::Ibex;
 pub use picorv32::{PicoTiming, Picorv32};
 pub use timing::Timing;
