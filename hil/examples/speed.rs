@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use hil::core::assemble::*;
-use hil::core::{Core, Design, Ram, Stop};
+use hil::core::{Core, Design, Dialect, Ram, Stop};
 use rrs_lib::instruction_executor::InstructionExecutor;
 use rrs_lib::memories::VecMemory;
 use rrs_lib::{HartState, MemAccessSize, Memory};
@@ -98,9 +98,9 @@ fn pico_start() -> Program {
 
 /// The model: start-up code, handler, and the kernel; instructions per second.
 fn model(design: Design, kernel: &Program) -> f64 {
-    let start = match design {
-        Design::Ibex | Design::IbexMaxperf => start(),
-        Design::Picorv32 | Design::Picorv32Min => pico_start(),
+    let start = match design.dialect() {
+        Dialect::Machine => start(),
+        Dialect::Picorv32 => pico_start(),
     };
     let mut core = design.model(&[RAM], DEVICE..DEVICE + 16, 0, 0);
     core.poke(0, start.bytes());

@@ -6,6 +6,7 @@ use crate::capture::{Reader, Writer};
 use crate::core::Design;
 use crate::fabric::incast::Incast;
 use crate::fabric::marking::stress;
+use crate::processor::Processor;
 use crate::replay::report::{KindCycles, Report};
 use crate::replay::settings::{self, Request};
 use crate::replay::{Images, OnCore, Options, Summary, replay};
@@ -67,17 +68,17 @@ pub struct Run {
 /// # Errors
 /// As for [`measure_on`].
 pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
-    measure_on(Design::Ibex, algorithm)
+    measure_on(Design::Ibex.into(), algorithm)
 }
 
 /// Plays the algorithm's sample with its first preset and a storm with each, on a core and beside the library.
 ///
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
-pub fn measure_on(core: Design, algorithm: &str) -> Result<Vec<Run>> {
+pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
     let Plan { algorithm, presets, signals, sample } = pairs::with(algorithm, Planner)??;
-    let image = firmware::build(algorithm, firmware::Kind::Inlining)?;
-    let calling = firmware::build(algorithm, firmware::Kind::Calling)?;
+    let image = firmware::build(algorithm, firmware::Kind::Inlining, core.design.dialect())?;
+    let calling = firmware::build(algorithm, firmware::Kind::Calling, core.design.dialect())?;
     let play = |preset: &'static str, trace: &'static str, seed: u64| -> Result<Run> {
         let quick = QUICK.iter().filter(|(name, _)| *name == algorithm && trace == "quick");
         let sets = quick.map(|(_, set)| (*set).to_owned()).collect();

@@ -1,5 +1,6 @@
 //! The firmware images, one for each algorithm: built from this tree, or given.
 
+use crate::core::Dialect;
 use crate::elf::Image;
 use crate::pairs;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,14 +12,14 @@ use std::process::{Command, Output};
 /// What the image is compiled for.
 const TARGET: &str = "riscv32imc-unknown-none-elf";
 
-/// The image in this file, or, without one, that of this algorithm, which this tree builds.
+/// The image in this file, or, without one, that of this algorithm for cores with machine mode, which this tree builds.
 ///
 /// # Errors
 /// There is none for the algorithm, it cannot be built or read, or the file is no image.
 pub fn image(given: Option<&Path>, algorithm: &str) -> Result<Image> {
     match given {
         Some(path) => read(path),
-        None => read(&build(algorithm, Kind::Inlining)?),
+        None => read(&build(algorithm, Kind::Inlining, Dialect::Machine)?),
     }
 }
 
@@ -60,11 +61,11 @@ fn source(root: &Path, algorithm: &str) -> PathBuf {
     root.join("targets/rv32/src/bin").join(algorithm).with_extension("rs")
 }
 
-/// Builds an algorithm's image, and says where it lies.
+/// Builds an algorithm's image for cores of a dialect, and says where it lies.
 ///
 /// # Errors
 /// There is none for the algorithm, or it cannot be built.
-pub fn build(algorithm: &str, kind: Kind) -> Result<PathBuf> {
+pub fn build(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<PathBuf> {
     let root = root();
     ensure!(
         root.join("targets/rv32/Cargo.toml").is_file(),
@@ -78,16 +79,28 @@ pub fn build(algorithm: &str, kind: Kind) -> Result<PathBuf> {
     );
     add_target(root, TARGET)?;
     // In folders of their own, so that the build does not wait for one that waits for it.
-    let (folder, features) = match kind {
-        Kind::Inlining => ("firmware", ""),
-        Kind::Calling => ("firmware-calling", "calling"),
+    let (folder, features) = match (dialect, kind) {
+        (Dialect::Machine, Kind::Inlining) => ("firmware", "machine"),
+        (Dialect::Machine, Kind::Calling) => ("firmware-calling", "machine,calling"),
+        (Dialect::Picorv32, Kind::Inlining) => ("firmware-picorv32", "picorv32"),
+        (Dialect::Picorv32, Kind::Calling) => ("firmware-picorv32-calling", "picorv32,calling"),
     };
     let directory = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
     let directory = directory.join(folder);
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let build = Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--quiet", "--package", "rv32", "--bin", algorithm, "--features", features])
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "rv32",
+            "--bin",
+            algorithm,
+            "--no-default-features",
+            "--features",
+            features,
+        ])
         .args(["--profile", "firmware", "--target", TARGET, "--target-dir"])
         .arg(&directory)
         .output()

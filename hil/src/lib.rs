@@ -12,6 +12,7 @@ pub mod firmware;
 pub mod interrupts;
 pub mod pairs;
 pub mod probe;
+pub mod processor;
 pub mod random;
 pub mod replay;
 pub mod rtl;

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Missing>() => {
-            eprintln!("skipped: {error}");
+            eprintln!("skipped: {}", error.root_cause());
             ExitCode::from(SKIPPED)
         }
         // Whoever reads our output has seen enough.

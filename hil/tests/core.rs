@@ -31,10 +31,14 @@ fn synth(folder: &Path) -> PathBuf {
 }
 
 fn replay(trace: &Path, arguments: &[&str]) -> Value {
+    replay_on("ibex", trace, arguments)
+}
+
+fn replay_on(core: &str, trace: &Path, arguments: &[&str]) -> Value {
     let replay = Command::new(env!("CARGO_BIN_EXE_hil"))
         .arg("replay")
         .arg(trace)
-        .args(["--core", "ibex", "--format", "json"])
+        .args(["--core", core, "--format", "json"])
         .args(arguments)
         .output()
         .unwrap();
@@ -65,6 +69,22 @@ fn the_image_decides_as_the_library_does_in_lockstep_and_in_real_time() {
     assert_eq!(report["core"]["difference"], Value::Null);
     assert_eq!(report["core"]["identical"], true);
     assert!(report["core"]["ring_overflows"].as_u64().unwrap() > 0);
+}
+
+/// Whatever the core, the decisions are the library's; only the cycles differ, and in the order that the designs promise.
+#[test]
+fn every_core_decides_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = synth(folder.path());
+    let medians = ["ibex-maxperf", "ibex", "picorv32", "picorv32-min"].map(|core| {
+        let report = replay_on(core, &trace, &[]);
+        let found = &report["core"];
+        assert_eq!((&found["name"], &found["identical"]), (&Value::from(core), &Value::from(true)), "{core}");
+        found["cycles"]["cnp"]["median"].as_u64().unwrap()
+    });
+    assert!(medians.is_sorted() && medians[0] > 0, "{medians:?}");
+    let report = replay_on("picorv32", &trace, &["--pace", "real", "--clock", "1000000000"]);
+    assert_eq!(report["core"]["identical"], true);
 }
 
 /// The capture with every frame cut to so many bytes, and these frames after the given number of others.

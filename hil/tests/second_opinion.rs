@@ -1,8 +1,8 @@
-//! The core model against a second model of the instruction set, `rrs-lib`, on random RV32IM programs: same registers and
+//! The core models against a second model of the instruction set, `rrs-lib`, on random RV32IM programs: same registers and
 //! memory at the end.
 
 use hil::core::assemble::*;
-use hil::core::{Core, Ibex, Ram, Stop, Timing};
+use hil::core::{Core, Design, Ram, Stop};
 use proptest::prelude::*;
 use rrs_lib::instruction_executor::InstructionExecutor;
 use rrs_lib::{HartState, MemAccessSize, Memory};
@@ -136,8 +136,8 @@ fn opinion(program: &Program) -> ([u32; 32], Vec<u8>) {
 }
 
 /// The same by the core model, which executes up to a store to the exit behind the program.
-fn ours(program: &Program, timing: Timing) -> ([u32; 32], Vec<u8>) {
-    let mut core = Ibex::new(&[RAM], EXIT..EXIT + 4, timing, program.base());
+fn ours(program: &Program, design: Design, wait: u64) -> ([u32; 32], Vec<u8>) {
+    let mut core = design.model(&[RAM], EXIT..EXIT + 4, wait, program.base());
     core.poke(program.base(), program.bytes());
     core.watch(program.here());
     assert_eq!(core.run(1_000_000), Stop::Watch { pc: program.here() });
@@ -156,8 +156,8 @@ proptest! {
     ) {
         let program = assemble(&values, &choices);
         let (registers, memory) = opinion(&program);
-        for timing in [Timing::IBEX_SMALL, Timing::IBEX_SMALL.with_wait(2), Timing::IBEX_MAXPERF] {
-            let (our_registers, our_memory) = ours(&program, timing);
+        for (design, wait) in Design::ALL.into_iter().flat_map(|design| [(design, 0), (design, 2)]) {
+            let (our_registers, our_memory) = ours(&program, design, wait);
             prop_assert_eq!(registers, our_registers);
             prop_assert!(memory == our_memory, "memories differ");
         }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use hil::core::Design;
 use hil::cycles::{self, Run};
+use hil::processor::Processor;
 use hil::{firmware, stages};
 use std::fs;
 use std::io::{Write, stdout};
@@ -15,8 +16,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "write")]
     algorithm: Vec<String>,
     /// The core, see `hil list`.
-    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = hil::replay::core)]
-    core: Design,
+    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = Processor::named)]
+    core: Processor,
     /// Writes the cycles on Ibex small down anew, for the test that compares them.
     #[arg(long, conflicts_with = "core")]
     write: bool,
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             run.report.core.as_ref().is_some_and(|core| core.identical),
             "{algorithm}, {preset}, {trace}: not identical"
         );
-        let budgets = run.over_budget().filter(|_| args.core == Design::Ibex);
+        let budgets = run.over_budget().filter(|_| args.core == Design::Ibex.into());
         for (kind, worst, budget) in budgets {
             eprintln!("over budget: {algorithm}, preset {preset}, {trace}: {kind} takes {worst} cycles of {budget}");
         }

@@ -6,7 +6,7 @@ use cc_core::params::{Preset, Settings, Unit};
 use cc_cp::CongestionPoint;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::core::Design;
+use hil::processor::Processor;
 use hil::replay::settings::{Shown, table};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -94,11 +94,8 @@ impl List {
         cc_rp::for_each_rp!(rp);
         cc_np::for_each_np!(np);
         cc_cp::for_each_cp!(cp);
-        Self {
-            schema: 1,
-            algorithms,
-            cores: Design::ALL.map(|design| Core { name: design.name(), doc: design.description() }).into(),
-        }
+        let cores = Processor::all().map(|core| Core { name: core.name(), doc: core.description() }).collect();
+        Self { schema: 1, algorithms, cores }
     }
 }
 

@@ -8,6 +8,8 @@ use cc_rp::ReactionPoint;
 use hil::board::{Boot, Pace};
 use hil::capture::Reader;
 use hil::core::Design;
+use hil::firmware;
+use hil::processor::Processor;
 use hil::replay;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
@@ -20,7 +22,7 @@ use hil::rtl::{Rtl, record, simulator};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The core, see `hil list`.
-    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = replay::core)]
+    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = design)]
     core: Design,
     /// Random programs to run.
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -50,7 +52,7 @@ const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded");
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(args.programs > 0, "--programs 0: expected at least 1");
     Reader::open(&args.capture)?;
-    let simulator = simulator::build(&target_folder(), args.core)?;
+    let simulator = simulator::build(&simulator::folder(), args.core)?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
     if args.record {
         return write_record(args.core, &mut rtl);
@@ -63,7 +65,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
     type Rp = cc_rp::dcqcn::Dcqcn;
     type Np = cc_np::dcqcn::Dcqcn;
-    let image = hil::firmware::image(None, Rp::NAME)?;
+    let image = firmware::build(Rp::NAME, firmware::Kind::Inlining, args.core.dialect())?;
+    let image = firmware::read(&image)?;
     for preset in ["paper", "vendor"] {
         let request = Request { preset: Some(preset.to_owned()), ..Request::default() };
         let boot = Boot::of(&Chosen::of::<Rp, Np>(&request)?);
@@ -94,17 +97,18 @@ fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cargo's target folder.
-fn target_folder() -> PathBuf {
-    let here = || concat!(env!("CARGO_MANIFEST_DIR"), "/../target").into();
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(here, PathBuf::from)
+/// The design of a name.
+fn design(name: &str) -> anyhow::Result<Design> {
+    let processor = Processor::named(name)?;
+    anyhow::ensure!(!processor.rtl, "{name}: expected the name of a model, whose RTL is compared with it");
+    Ok(processor.design)
 }
 
 fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut text = String::new();
     record::lines(
         rtl,
-        design.into(),
+        design.dialect(),
         |wait| wait,
         |line| {
             text.push_str(line);
@@ -124,7 +128,7 @@ fn compare(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for offset in 0..args.programs {
         let seed = args.seed.wrapping_add(offset);
-        let program = program::generate(args.core.into(), seed);
+        let program = program::generate(args.core.dialect(), seed);
         names.extend(program.names());
         for &wait in &args.wait {
             let expected = record::run(rtl, wait, &program, seed)?;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
-use hil::core::{Core, Design, Ram, Stop};
+use hil::core::{Core, Ram, Stop};
 use hil::elf::Image;
+use hil::processor::Processor;
 use serde::Serialize;
 
 /// Arguments of `hil run`.
@@ -15,8 +16,8 @@ pub(crate) struct Args {
     /// The image: a 32-bit little-endian RISC-V ELF executable.
     elf: PathBuf,
     /// The core, see `hil list`.
-    #[arg(long, value_name = "NAME", value_parser = hil::replay::core)]
-    core: Design,
+    #[arg(long, value_name = "NAME", value_parser = Processor::named)]
+    core: Processor,
     /// RAM, zeroed before the image is loaded; decimal or 0x numbers, sizes with K or M. May be given several times.
     #[arg(long, value_name = "BASE:SIZE", required = true, value_parser = ram)]
     ram: Vec<Ram>,
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::parse(&file).with_context(|| path.to_string())?;
     let end = args.marker.max(args.exit).checked_add(4).context("--marker, --exit: expected at most 0xfffffff8")?;
     let devices = args.marker.min(args.exit)..end;
-    let mut core = args.core.model(&args.ram, devices, args.wait, image.entry);
+    let mut core = args.core.start(&args.ram, devices, args.wait, image.entry)?;
     image.load(&mut core, &args.ram).with_context(|| path.to_string())?;
 
     let mut output = std::io::stdout().lock();

@@ -1,6 +1,8 @@
-//! The cores that the harness has a model of, by name, and a core of any of them.
+//! The designs that the harness has a model of, by name, and a core of any of them.
 
 use std::ops::Range;
+
+use crate::rtl::Rtl;
 
 use super::{Core, Ibex, PicoTiming, Picorv32, Ram, Stop, Timing};
 
@@ -15,6 +17,15 @@ pub enum Design {
     Picorv32,
     /// PicoRV32 with serial multiplication and shifts.
     Picorv32Min,
+}
+
+/// How programs for a core deal with interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// Machine mode as RISC-V defines it.
+    Machine,
+    /// PicoRV32's own instructions, and no misaligned accesses.
+    Picorv32,
 }
 
 impl Design {
@@ -49,6 +60,15 @@ impl Design {
         }
     }
 
+    /// What its programs are written in.
+    #[must_use]
+    pub const fn dialect(self) -> Dialect {
+        match self {
+            Self::Ibex | Self::IbexMaxperf => Dialect::Machine,
+            Self::Picorv32 | Self::Picorv32Min => Dialect::Picorv32,
+        }
+    }
+
     /// The design of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -58,36 +78,39 @@ impl Design {
     /// A model with zeroed RAM about to execute at `entry`; loads and stores in `devices`, as far as it is not RAM, surface
     /// as stops. Every fetch, load and store takes `wait` cycles more than it must.
     #[must_use]
-    pub fn model(self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Model {
+    pub fn model(self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> AnyCore {
         match self {
-            Self::Ibex => Model::Ibex(Ibex::new(ram, devices, Timing::IBEX_SMALL.with_wait(wait), entry)),
-            Self::IbexMaxperf => Model::Ibex(Ibex::new(ram, devices, Timing::IBEX_MAXPERF.with_wait(wait), entry)),
-            Self::Picorv32 => Model::Picorv32(Picorv32::new(ram, devices, PicoTiming::FAST.with_wait(wait), entry)),
-            Self::Picorv32Min => Model::Picorv32(Picorv32::new(ram, devices, PicoTiming::MIN.with_wait(wait), entry)),
+            Self::Ibex => AnyCore::Ibex(Ibex::new(ram, devices, Timing::IBEX_SMALL.with_wait(wait), entry)),
+            Self::IbexMaxperf => AnyCore::Ibex(Ibex::new(ram, devices, Timing::IBEX_MAXPERF.with_wait(wait), entry)),
+            Self::Picorv32 => AnyCore::Picorv32(Picorv32::new(ram, devices, PicoTiming::FAST.with_wait(wait), entry)),
+            Self::Picorv32Min => AnyCore::Picorv32(Picorv32::new(ram, devices, PicoTiming::MIN.with_wait(wait), entry)),
         }
     }
 }
 
-/// A model of any design.
-#[derive(Clone, Debug)]
-pub enum Model {
-    /// An Ibex.
+/// A core of any design.
+#[derive(Debug)]
+pub enum AnyCore {
+    /// The model of an Ibex.
     Ibex(Ibex),
-    /// A PicoRV32.
+    /// The model of a PicoRV32.
     Picorv32(Picorv32),
+    /// The RTL of either.
+    Rtl(Rtl),
 }
 
 /// Calls the same function of whichever core it is.
 macro_rules! of_each {
-    ($model:expr, $core:ident => $call:expr) => {
-        match $model {
-            Model::Ibex($core) => $call,
-            Model::Picorv32($core) => $call,
+    ($any:expr, $core:ident => $call:expr) => {
+        match $any {
+            AnyCore::Ibex($core) => $call,
+            AnyCore::Picorv32($core) => $call,
+            AnyCore::Rtl($core) => $call,
         }
     };
 }
 
-impl Core for Model {
+impl Core for AnyCore {
     fn cycles(&self) -> u64 {
         of_each!(self, core => core.cycles())
     }

@@ -19,7 +19,7 @@ pub mod stack;
 mod timing;
 mod watch;
 
-pub use design::{Design, Model};
+pub use design::{AnyCore, Design, Dialect};
 pub use ibex::Ibex;
 pub use picorv32::{PicoTiming, Picorv32};
 pub use timing::Timing;

@@ -19,9 +19,10 @@ pub use report::Report;
 
 use crate::board::{Board, Boot, Pace};
 use crate::capture::Reader;
-use crate::core::{Core, Design, Ibex, Ram, Timing};
+use crate::core::{Core, Ibex, Ram, Timing};
 use crate::elf::Image;
 use crate::interrupts::Interrupts;
+use crate::processor::Processor;
 use crate::{firmware, pairs};
 use anyhow::{Context, Result, bail};
 use cc_core::Rate;
@@ -37,7 +38,7 @@ use nic::{FullNic, QPS};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
-use settings::{Chosen, Request, expected};
+use settings::{Chosen, Request};
 use std::io::Read;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -94,15 +95,6 @@ pub struct Images {
     pub calling: Option<PathBuf>,
 }
 
-/// The core of a name, as the command line gives it.
-///
-/// # Errors
-/// There is none of that name.
-pub fn core(name: &str) -> Result<Design> {
-    let expected = || expected(name, Design::ALL.into_iter().map(Design::name));
-    Design::named(name).with_context(|| format!("unknown core {name}: {}", expected()))
-}
-
 /// Replays a capture. `progress` is told the position in the file from time to time.
 ///
 /// # Errors
@@ -148,20 +140,21 @@ fn run<R: Read>(
         return Ok((outcome, None, None));
     };
 
-    let design = core(&on_core.name)?;
-    let name = design.name();
+    let processor = Processor::named(&on_core.name)?;
+    let name = processor.name();
     let lockstep = on_core.pace == Pace::Lockstep;
     let (image, calling) = match &on_core.firmware {
         Some(Images { image, calling }) => (image.clone(), calling.clone()),
         None => {
-            let calling = lockstep.then(|| firmware::build(algorithm, firmware::Kind::Calling)).transpose()?;
-            (firmware::build(algorithm, firmware::Kind::Inlining)?, calling)
+            let build = |kind| firmware::build(algorithm, kind, processor.design.dialect());
+            let calling = lockstep.then(|| build(firmware::Kind::Calling)).transpose()?;
+            (build(firmware::Kind::Inlining)?, calling)
         }
     };
     let image = firmware::read(&image)?;
     let calling = calling.as_deref().map(firmware::read).transpose()?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
-    let board = |image: &Image| board_with(design.model(&RAM, DEVICES, 0, image.entry), image, boot, on_core.pace);
+    let board = |image: &Image| board_with(processor.start(&RAM, DEVICES, 0, image.entry)?, image, boot, on_core.pace);
     match on_core.pace {
         Pace::Lockstep => {
             let make = |_| {

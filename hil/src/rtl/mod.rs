@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::core::{Core, Ibex, Model, PicoTiming, Picorv32, Ram, Stop, Timing};
+use crate::core::{AnyCore, Core, Ibex, PicoTiming, Picorv32, Ram, Stop, Timing};
 
 pub mod phase;
 pub mod play;
@@ -51,7 +51,7 @@ impl Restart for Picorv32 {
     }
 }
 
-impl Restart for Model {
+impl Restart for AnyCore {
     /// Wait states of every fetch, load and store.
     type Timing = u64;
 
@@ -59,6 +59,7 @@ impl Restart for Model {
         match self {
             Self::Ibex(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
             Self::Picorv32(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
+            Self::Rtl(core) => core.restart(ram, devices, wait, entry),
         }
     }
 }

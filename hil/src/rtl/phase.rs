@@ -5,9 +5,9 @@ use std::fmt;
 use anyhow::Result;
 
 use super::Restart;
-use super::program::{DEVICE, Dialect, RAM};
-use crate::core::Stop;
+use super::program::{DEVICE, RAM};
 use crate::core::assemble::{self as asm, Encoded, csr};
+use crate::core::{Dialect, Stop};
 
 /// Code between two marker stores, during which the timer line rises.
 #[derive(Clone, Copy, Debug)]

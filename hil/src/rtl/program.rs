@@ -8,7 +8,7 @@ use crate::random::SplitMix;
 use std::fmt;
 
 use crate::core::assemble::{self as asm, Encoded, csr};
-use crate::core::{Design, Ram};
+use crate::core::{Dialect, Ram};
 
 /// The RAM: 64 KiB.
 pub const RAM: Ram = Ram { base: 0x0010_0000, size: 0x0001_0000 };
@@ -194,24 +194,6 @@ const EXTERNAL: u32 = 1 << 11;
 
 /// Interrupts that PicoRV32 raises itself: its timer, and `ebreak` and its like.
 const OWN: u32 = 0b11;
-
-/// How a program deals with interrupts, and what it must not do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dialect {
-    /// Machine mode as RISC-V defines it.
-    Machine,
-    /// PicoRV32's instructions; accesses are aligned.
-    Picorv32,
-}
-
-impl From<Design> for Dialect {
-    fn from(design: Design) -> Self {
-        match design {
-            Design::Ibex | Design::IbexMaxperf => Self::Machine,
-            Design::Picorv32 | Design::Picorv32Min => Self::Picorv32,
-        }
-    }
-}
 
 /// The program that belongs to `seed`.
 #[must_use]

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 
 use super::{Restart, phase, play, program};
-use crate::core::Design;
+use crate::core::{Design, Dialect};
 
 /// The record of a design.
 #[must_use]
@@ -42,7 +42,7 @@ pub fn run<C: Restart>(core: &mut C, timing: C::Timing, program: &program::Progr
 /// The core cannot be restarted.
 pub fn lines<C: Restart>(
     core: &mut C,
-    dialect: program::Dialect,
+    dialect: Dialect,
     timing: impl Fn(u64) -> C::Timing,
     mut each: impl FnMut(&str) -> ControlFlow<()>,
 ) -> Result<()> {
@@ -84,7 +84,7 @@ mod tests {
     ) -> Option<(String, String)> {
         let mut recorded = recorded(design).lines();
         let mut found = None;
-        let done = lines(&mut model, design.into(), timing, |line| {
+        let done = lines(&mut model, design.dialect(), timing, |line| {
             let expected = recorded.next().unwrap_or("the record ends here");
             if line == expected {
                 return ControlFlow::Continue(());

@@ -92,6 +92,13 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
+/// Where simulators are kept: Cargo's target folder.
+#[must_use]
+pub fn folder() -> PathBuf {
+    let here = || concat!(env!("CARGO_MANIFEST_DIR"), "/../target").into();
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(here, PathBuf::from)
+}
+
 /// Path of the design's simulator, which is built below `target` unless it is there already.
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! The board under the firmware: device registers, rings in RAM, interrupts. The only file with `unsafe` blocks.
+//! The board under the firmware: device registers and rings in RAM. With the layer of the core, its interrupts, the only file
+//! with `unsafe` blocks.
 
 use cc_core::Bytes;
 use core::cell::{Cell, UnsafeCell};
@@ -13,7 +14,6 @@ use nic::layout::{
     DEVICE_BASE, DEVICE_SIZE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot,
     register,
 };
-use riscv::register::{mie, mstatus};
 
 /// What the device reads and writes in RAM.
 #[unsafe(no_mangle)]
@@ -234,28 +234,6 @@ impl<T> Owned<T> {
     }
 }
 
-/// Lets the timer interrupt in.
-pub(crate) fn enable_interrupts() {
-    // SAFETY: the vectors are in place and every handler saves what it changes.
-    unsafe {
-        mie::set_mtimer();
-        mstatus::set_mie();
-    }
-}
-
-/// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts off, so that nothing can
-/// arrive between the look and the sleep: a pending line ends `wfi` all the same.
-pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
-    if busy {
-        return;
-    }
-    // SAFETY: with interrupts off globally, enabling the external line lets it wake the core but never trap.
-    unsafe { mie::set_mext() };
-    riscv::asm::wfi();
-    // SAFETY: closes it again before interrupts come back on.
-    unsafe { mie::clear_mext() };
-}
-
 /// Ends the run.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn halt(code: u32) -> ! {
@@ -263,8 +241,6 @@ pub(crate) extern "C" fn halt(code: u32) -> ! {
         store(register::EXIT, code);
     }
 }
-
-core::arch::global_asm!(include_str!("start.s"));
 
 unsafe extern "C" {
     /// Is nowhere defined: an image with a panic left in it does not link.

@@ -11,6 +11,14 @@
 mod board;
 #[cfg(feature = "calling")]
 mod calling;
+#[cfg(not(feature = "picorv32"))]
+#[expect(unsafe_code, reason = "interrupts")]
+#[path = "machine.rs"]
+mod interrupts;
+#[cfg(feature = "picorv32")]
+#[expect(unsafe_code, reason = "interrupts")]
+#[path = "picorv32.rs"]
+mod interrupts;
 
 use board::{BUSY, Owned, RxRing, Settings, TIMER, TxRing, store};
 use cc_core::params::ParamError;
@@ -297,7 +305,7 @@ impl<P: Program> Image<P> {
             })
         });
         Self::report();
-        board::enable_interrupts();
+        interrupts::enable_interrupts();
         let mut ring = RxRing::new();
         let mut busy = BUSY;
         loop {
@@ -308,7 +316,7 @@ impl<P: Program> Image<P> {
                 let Ok(()) = busy.set_low();
                 ring.release();
             }
-            critical_section::with(|cs| board::sleep_unless(cs, !ring.is_empty()));
+            critical_section::with(|cs| interrupts::sleep_unless(cs, !ring.is_empty()));
         }
     }
 

@@ -1,10 +1,7 @@
-# Reset and vectors. Types and sizes are there for whoever reads the image to know how much stack it needs.
-# Interrupts are vectored; every one but the machine timer, and every exception, ends the run.
+# What every core's start code and timer interrupt consist of.
 
-.section .init, "ax"
-.global _start
-.type _start, @function
-_start:
+# Stack, pointers and zeroed variables.
+.macro set_up
     .option push
     .option norelax
     la gp, __global_pointer$
@@ -16,31 +13,11 @@ _start:
     sw zero, 0(t0)
     addi t0, t0, 4
     j 1b
-2:  la t0, vectors
-    ori t0, t0, 1
-    csrw mtvec, t0
-    call start
-    j unexpected
-.size _start, . - _start
+2:
+.endm
 
-.section .vectors, "ax"
-.balign 256
-.option push
-.option norvc
-vectors:
-    .rept 7
-    j unexpected
-    .endr
-    j timer_entry
-    .rept 24
-    j unexpected
-    .endr
-.option pop
-
-# Saves what a function may change, no more.
-.section .text.timer_entry, "ax"
-.type timer_entry, @function
-timer_entry:
+# Calls the timer's handler; saves what a function may change, no more.
+.macro call_timer
     addi sp, sp, -64
     sw ra, 0(sp)
     sw t0, 4(sp)
@@ -76,16 +53,4 @@ timer_entry:
     lw a6, 56(sp)
     lw a7, 60(sp)
     addi sp, sp, 64
-    mret
-.size timer_entry, . - timer_entry
-
-# mcause tells the harness what happened: exit codes from 0x100 are causes.
-.section .text.unexpected, "ax"
-.global unexpected
-.type unexpected, @function
-unexpected:
-    csrr a0, mcause
-    ori a0, a0, 0x100
-    call halt
-    j unexpected
-.size unexpected, . - unexpected
+.endm

@@ -1,0 +1,28 @@
+//! Interrupts of cores with machine mode: vectors, mstatus and mie, `wfi`.
+
+use critical_section::CriticalSection;
+use riscv::register::{mie, mstatus};
+
+/// Lets the timer interrupt in.
+pub(crate) fn enable_interrupts() {
+    // SAFETY: the vectors are in place and every handler saves what it changes.
+    unsafe {
+        mie::set_mtimer();
+        mstatus::set_mie();
+    }
+}
+
+/// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts off, so that nothing can
+/// arrive between the look and the sleep: a pending line ends `wfi` all the same.
+pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
+    if busy {
+        return;
+    }
+    // SAFETY: with interrupts off globally, enabling the external line lets it wake the core but never trap.
+    unsafe { mie::set_mext() };
+    riscv::asm::wfi();
+    // SAFETY: closes it again before interrupts come back on.
+    unsafe { mie::clear_mext() };
+}
+
+core::arch::global_asm!(include_str!("start.s"), include_str!("machine.s"));
