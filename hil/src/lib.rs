@@ -9,6 +9,7 @@ pub mod cycles;
 pub mod elf;
 pub mod fabric;
 pub mod firmware;
+pub mod header;
 pub mod pairs;
 pub mod probe;
 pub mod random;

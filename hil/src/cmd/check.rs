@@ -1,6 +1,6 @@
 //! `hil check`: everything that CI runs, one step after the other.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ enum Step {
     Build,
     /// Documentation, with warnings as errors.
     Docs,
+    /// The C header: whether it is what the algorithms make it. If not, it is written anew.
+    Header,
     /// The firmware images: what they may not contain.
     Symbols,
     /// All tests.
@@ -80,6 +82,7 @@ impl Step {
                 Ok(())
             }
             Self::Docs => cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
+            Self::Header => header(),
             Self::Symbols => symbols(),
             Self::Test => cargo(&["test"], &[]),
         }
@@ -120,6 +123,17 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Compares the C header with the algorithms, and writes it anew where it is stale.
+fn header() -> Result<()> {
+    let (path, text) = (hil::header::path(), hil::header::text());
+    if std::fs::read_to_string(&path).is_ok_and(|kept| kept == text) {
+        println!("{}: as the algorithms are", path.display());
+        return Ok(());
+    }
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    bail!("{} was stale and has been written anew: look at it and commit it", path.display());
 }
 
 /// Looks for what no image may contain: a panic, formatting, floats, or a division in software.
