@@ -1,15 +1,16 @@
 //! The C header of `rnic_cc`, written from the registries of algorithms.
 
+use crate::firmware;
 use cc_core::params::{Field, Preset, Settings, Unit};
 use cc_np::NotificationPoint;
 use cc_rp::{EventMask, ReactionPoint};
 use rnic_cc::np::NpPort;
 use rnic_cc::rp::RpPort;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What does not depend on the algorithms.
-const HEAD: &str = include_str!("../../targets/c-abi/src/head.h");
+pub(crate) const HEAD: &str = include_str!("../../targets/c-abi/src/head.h");
 
 const FOOT: &str = "
 #ifdef __cplusplus
@@ -21,8 +22,7 @@ const FOOT: &str = "
 
 /// Where the header is kept.
 pub fn path() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    root.join("targets/c-abi/include/rnic_cc.h")
+    firmware::root().join("targets/c-abi/include/rnic_cc.h")
 }
 
 /// The header as it should be.
@@ -74,7 +74,10 @@ fn block<P, F, S: Settings>(role: &str, name: &str, what: &str, presets: &[Prese
         [("port", size_of::<P>(), align_of::<P>()), ("flow", size_of::<F>().max(1), align_of::<F>())]
     {
         let upper = part.to_uppercase();
-        put(&mut text, format_args!("#define {capital}_{upper}_BYTES {size}u\n#define {capital}_{upper}_ALIGN {align}u\n"));
+        put(
+            &mut text,
+            format_args!("#define {capital}_{upper}_BYTES {size}u\n#define {capital}_{upper}_ALIGN {align}u\n"),
+        );
         let (bits, words) = (8 * align, size / align);
         put(&mut text, format_args!("typedef struct {{ uint{bits}_t opaque[{words}]; }} rnic_{role}_{name}_{part};\n"));
     }

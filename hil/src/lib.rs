@@ -10,6 +10,7 @@ pub mod elf;
 pub mod fabric;
 pub mod firmware;
 pub mod header;
+pub mod library;
 pub mod pairs;
 pub mod probe;
 pub mod random;

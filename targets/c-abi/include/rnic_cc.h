@@ -8,7 +8,7 @@
  *
  *     static rnic_rp_dcqcn_port port;                      // one for each network port: parameters, counters
  *     static rnic_rp_dcqcn_flow flows[1024];               // one for each queue pair that sends
- *     rnic_rp_dcqcn_init(&port, sizeof port, &link, RNIC_RP_DCQCN_PAPER, clock_ns());
+ *     rnic_rp_dcqcn_init(&port, sizeof port, &link, RNIC_RP_DCQCN_PRESET_PAPER, clock_ns());
  *     rnic_rp_dcqcn_open(&port, &event.at, &flows[n], &decision);
  *     rnic_rp_dcqcn_on(&port, &flows[n], &event, &decision);  // event in, decision out
  *
@@ -247,11 +247,11 @@ typedef struct { uint64_t opaque[195]; } rnic_rp_dcqcn_port;
 #define RNIC_RP_DCQCN_FLOW_BYTES 32u
 #define RNIC_RP_DCQCN_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
-#define RNIC_RP_DCQCN_PAPER 0u /* preset */
-#define RNIC_RP_DCQCN_VENDOR 1u /* preset */
-#define RNIC_RP_DCQCN_CX4 2u /* preset */
-#define RNIC_RP_DCQCN_HPCC_SIM 3u /* preset */
-#define RNIC_RP_DCQCN_NS3_RDMA 4u /* preset */
+#define RNIC_RP_DCQCN_PRESET_PAPER 0u
+#define RNIC_RP_DCQCN_PRESET_VENDOR 1u
+#define RNIC_RP_DCQCN_PRESET_CX4 2u
+#define RNIC_RP_DCQCN_PRESET_HPCC_SIM 3u
+#define RNIC_RP_DCQCN_PRESET_NS3_RDMA 4u
 #define RNIC_RP_DCQCN_CLAMP_TGT_RATE 0u /* 0 to 1 */
 #define RNIC_RP_DCQCN_CLAMP_TGT_RATE_AFTER_TIME_INC 1u /* 0 to 1 */
 #define RNIC_RP_DCQCN_RPG_TIME_RESET 2u /* 1 to 131071 us */
@@ -285,8 +285,8 @@ typedef struct { uint64_t opaque[24]; } rnic_rp_dcqcn_plus_port;
 #define RNIC_RP_DCQCN_PLUS_FLOW_BYTES 32u
 #define RNIC_RP_DCQCN_PLUS_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_plus_flow;
-#define RNIC_RP_DCQCN_PLUS_PAPER 0u /* preset */
-#define RNIC_RP_DCQCN_PLUS_LITERAL 1u /* preset */
+#define RNIC_RP_DCQCN_PLUS_PRESET_PAPER 0u
+#define RNIC_RP_DCQCN_PLUS_PRESET_LITERAL 1u
 #define RNIC_RP_DCQCN_PLUS_RPG_TIME_RESET 0u /* 1 to 131071 us */
 #define RNIC_RP_DCQCN_PLUS_DCE_TCP_RTT 1u /* 1 to 131071 us */
 #define RNIC_RP_DCQCN_PLUS_ADAPTS_ABOVE 2u /* 0 to 131071 us */
@@ -310,10 +310,10 @@ typedef struct { uint64_t opaque[27]; } rnic_rp_timely_port;
 #define RNIC_RP_TIMELY_FLOW_BYTES 24u
 #define RNIC_RP_TIMELY_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[6]; } rnic_rp_timely_flow;
-#define RNIC_RP_TIMELY_NS3_RDMA 0u /* preset */
-#define RNIC_RP_TIMELY_PAPER 1u /* preset */
-#define RNIC_RP_TIMELY_ERPC 2u /* preset */
-#define RNIC_RP_TIMELY_PATCHED 3u /* preset */
+#define RNIC_RP_TIMELY_PRESET_NS3_RDMA 0u
+#define RNIC_RP_TIMELY_PRESET_PAPER 1u
+#define RNIC_RP_TIMELY_PRESET_ERPC 2u
+#define RNIC_RP_TIMELY_PRESET_PATCHED 3u
 #define RNIC_RP_TIMELY_ALPHA 0u /* 1000 to 1000000 ppm */
 #define RNIC_RP_TIMELY_BETA 1u /* 1000 to 1000000 ppm */
 #define RNIC_RP_TIMELY_T_LOW 2u /* 1 to 10000 us */
@@ -340,9 +340,9 @@ typedef struct { uint64_t opaque[18]; } rnic_rp_hpcc_port;
 #define RNIC_RP_HPCC_FLOW_BYTES 96u
 #define RNIC_RP_HPCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[24]; } rnic_rp_hpcc_flow;
-#define RNIC_RP_HPCC_DRAFT 0u /* preset */
-#define RNIC_RP_HPCC_HPCC_SIM 1u /* preset */
-#define RNIC_RP_HPCC_LSCC 2u /* preset */
+#define RNIC_RP_HPCC_PRESET_DRAFT 0u
+#define RNIC_RP_HPCC_PRESET_HPCC_SIM 1u
+#define RNIC_RP_HPCC_PRESET_LSCC 2u
 #define RNIC_RP_HPCC_ETA 0u /* 500000 to 1000000 ppm */
 #define RNIC_RP_HPCC_MAX_STAGE 1u /* 0 to 255 */
 #define RNIC_RP_HPCC_BASE_RTT 2u /* 0 to 16000000 ns */
@@ -358,8 +358,8 @@ typedef struct { uint64_t opaque[17]; } rnic_rp_powertcp_port;
 #define RNIC_RP_POWERTCP_FLOW_BYTES 96u
 #define RNIC_RP_POWERTCP_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[24]; } rnic_rp_powertcp_flow;
-#define RNIC_RP_POWERTCP_PAPER 0u /* preset */
-#define RNIC_RP_POWERTCP_LINUX 1u /* preset */
+#define RNIC_RP_POWERTCP_PRESET_PAPER 0u
+#define RNIC_RP_POWERTCP_PRESET_LINUX 1u
 #define RNIC_RP_POWERTCP_GAMMA 0u /* 1000 to 1000000 ppm */
 #define RNIC_RP_POWERTCP_EXPECTED_FLOWS 1u /* 1 to 1000000 */
 #define RNIC_RP_POWERTCP_BASE_RTT 2u /* 0 to 16000000 ns */
@@ -374,8 +374,8 @@ typedef struct { uint64_t opaque[17]; } rnic_rp_theta_powertcp_port;
 #define RNIC_RP_THETA_POWERTCP_FLOW_BYTES 32u
 #define RNIC_RP_THETA_POWERTCP_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_theta_powertcp_flow;
-#define RNIC_RP_THETA_POWERTCP_PAPER 0u /* preset */
-#define RNIC_RP_THETA_POWERTCP_LINUX 1u /* preset */
+#define RNIC_RP_THETA_POWERTCP_PRESET_PAPER 0u
+#define RNIC_RP_THETA_POWERTCP_PRESET_LINUX 1u
 #define RNIC_RP_THETA_POWERTCP_GAMMA 0u /* 1000 to 1000000 ppm */
 #define RNIC_RP_THETA_POWERTCP_EXPECTED_FLOWS 1u /* 1 to 1000000 */
 #define RNIC_RP_THETA_POWERTCP_BASE_RTT 2u /* 0 to 16000000 ns */
@@ -390,8 +390,8 @@ typedef struct { uint64_t opaque[28]; } rnic_rp_swift_port;
 #define RNIC_RP_SWIFT_FLOW_BYTES 24u
 #define RNIC_RP_SWIFT_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[6]; } rnic_rp_swift_flow;
-#define RNIC_RP_SWIFT_FALCON 0u /* preset */
-#define RNIC_RP_SWIFT_HTSIM 1u /* preset */
+#define RNIC_RP_SWIFT_PRESET_FALCON 0u
+#define RNIC_RP_SWIFT_PRESET_HTSIM 1u
 #define RNIC_RP_SWIFT_ADDITIVE_INCREMENT 0u /* 1000 to 16000000 ppm */
 #define RNIC_RP_SWIFT_BETA 1u /* 1000 to 1000000 ppm */
 #define RNIC_RP_SWIFT_MAX_MDF 2u /* 1000 to 999000 ppm */
@@ -418,7 +418,7 @@ typedef struct { uint64_t opaque[14]; } rnic_rp_rcc_port;
 #define RNIC_RP_RCC_FLOW_BYTES 16u
 #define RNIC_RP_RCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[4]; } rnic_rp_rcc_flow;
-#define RNIC_RP_RCC_PAPER 0u /* preset */
+#define RNIC_RP_RCC_PRESET_PAPER 0u
 #define RNIC_RP_RCC_BASE_RTT 0u /* 0 to 10000000 ns */
 #define RNIC_RP_RCC_MIN_RATE 1u /* 1 to 1600000 Mb/s */
 RNIC_RP_FUNCTIONS(rcc);
@@ -430,8 +430,8 @@ typedef struct { uint64_t opaque[22]; } rnic_rp_rcc_sender_port;
 #define RNIC_RP_RCC_SENDER_FLOW_BYTES 40u
 #define RNIC_RP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
-#define RNIC_RP_RCC_SENDER_RCC_IV 0u /* preset */
-#define RNIC_RP_RCC_SENDER_RCC_VA 1u /* preset */
+#define RNIC_RP_RCC_SENDER_PRESET_RCC_IV 0u
+#define RNIC_RP_RCC_SENDER_PRESET_RCC_VA 1u
 #define RNIC_RP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
 #define RNIC_RP_RCC_SENDER_K_D 1u /* 0 to 1000000 */
 #define RNIC_RP_RCC_SENDER_DELTA 2u /* 1000 to 10000000 ppm */
@@ -450,8 +450,8 @@ typedef struct { uint64_t opaque[196]; } rnic_rp_dcqcn_tcd_port;
 #define RNIC_RP_DCQCN_TCD_FLOW_BYTES 32u
 #define RNIC_RP_DCQCN_TCD_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;
-#define RNIC_RP_DCQCN_TCD_PAPER 0u /* preset */
-#define RNIC_RP_DCQCN_TCD_TCD_SIM 1u /* preset */
+#define RNIC_RP_DCQCN_TCD_PRESET_PAPER 0u
+#define RNIC_RP_DCQCN_TCD_PRESET_TCD_SIM 1u
 #define RNIC_RP_DCQCN_TCD_CLAMP_TGT_RATE 0u /* 0 to 1 */
 #define RNIC_RP_DCQCN_TCD_CLAMP_TGT_RATE_AFTER_TIME_INC 1u /* 0 to 1 */
 #define RNIC_RP_DCQCN_TCD_RPG_TIME_RESET 2u /* 1 to 131071 us */
@@ -486,10 +486,10 @@ typedef struct { uint64_t opaque[27]; } rnic_rp_timely_tcd_port;
 #define RNIC_RP_TIMELY_TCD_FLOW_BYTES 28u
 #define RNIC_RP_TIMELY_TCD_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[7]; } rnic_rp_timely_tcd_flow;
-#define RNIC_RP_TIMELY_TCD_NS3_RDMA 0u /* preset */
-#define RNIC_RP_TIMELY_TCD_PAPER 1u /* preset */
-#define RNIC_RP_TIMELY_TCD_ERPC 2u /* preset */
-#define RNIC_RP_TIMELY_TCD_PATCHED 3u /* preset */
+#define RNIC_RP_TIMELY_TCD_PRESET_NS3_RDMA 0u
+#define RNIC_RP_TIMELY_TCD_PRESET_PAPER 1u
+#define RNIC_RP_TIMELY_TCD_PRESET_ERPC 2u
+#define RNIC_RP_TIMELY_TCD_PRESET_PATCHED 3u
 #define RNIC_RP_TIMELY_TCD_ALPHA 0u /* 1000 to 1000000 ppm */
 #define RNIC_RP_TIMELY_TCD_BETA 1u /* 1000 to 1000000 ppm */
 #define RNIC_RP_TIMELY_TCD_T_LOW 2u /* 1 to 10000 us */
@@ -516,8 +516,8 @@ typedef struct { uint64_t opaque[19]; } rnic_rp_acc_port;
 #define RNIC_RP_ACC_FLOW_BYTES 40u
 #define RNIC_RP_ACC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[10]; } rnic_rp_acc_flow;
-#define RNIC_RP_ACC_RECONSTRUCTION 0u /* preset */
-#define RNIC_RP_ACC_SLIDES 1u /* preset */
+#define RNIC_RP_ACC_PRESET_RECONSTRUCTION 0u
+#define RNIC_RP_ACC_PRESET_SLIDES 1u
 #define RNIC_RP_ACC_PERIOD 0u /* 100 to 400 % */
 #define RNIC_RP_ACC_PERIOD_PACKETS 1u /* 0 to 64 */
 #define RNIC_RP_ACC_LONGEST_PERIOD 2u /* 4 to 16 */
@@ -537,7 +537,7 @@ typedef struct { uint64_t opaque[9]; } rnic_rp_pfc_port;
 #define RNIC_RP_PFC_FLOW_BYTES 1u
 #define RNIC_RP_PFC_FLOW_ALIGN 1u
 typedef struct { uint8_t opaque[1]; } rnic_rp_pfc_flow;
-#define RNIC_RP_PFC_STANDARD 0u /* preset */
+#define RNIC_RP_PFC_PRESET_STANDARD 0u
 RNIC_RP_FUNCTIONS(pfc);
 
 /* dcqcn */
@@ -547,9 +547,9 @@ typedef struct { uint64_t opaque[13]; } rnic_np_dcqcn_port;
 #define RNIC_NP_DCQCN_FLOW_BYTES 8u
 #define RNIC_NP_DCQCN_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_flow;
-#define RNIC_NP_DCQCN_PAPER 0u /* preset */
-#define RNIC_NP_DCQCN_VENDOR 1u /* preset */
-#define RNIC_NP_DCQCN_CX4 2u /* preset */
+#define RNIC_NP_DCQCN_PRESET_PAPER 0u
+#define RNIC_NP_DCQCN_PRESET_VENDOR 1u
+#define RNIC_NP_DCQCN_PRESET_CX4 2u
 #define RNIC_NP_DCQCN_MIN_TIME_BETWEEN_CNPS 0u /* 0 to 131071 us */
 #define RNIC_NP_DCQCN_CNP_DSCP 1u /* 0 to 63 */
 #define RNIC_NP_DCQCN_CNP_802P_PRIO 2u /* 0 to 7 */
@@ -565,7 +565,7 @@ typedef struct { uint64_t opaque[19]; } rnic_np_dcqcn_plus_port;
 #define RNIC_NP_DCQCN_PLUS_FLOW_BYTES 8u
 #define RNIC_NP_DCQCN_PLUS_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_plus_flow;
-#define RNIC_NP_DCQCN_PLUS_PAPER 0u /* preset */
+#define RNIC_NP_DCQCN_PLUS_PRESET_PAPER 0u
 #define RNIC_NP_DCQCN_PLUS_CNP_GENERATION_INTERVAL 0u /* 100 to 100000 ns */
 #define RNIC_NP_DCQCN_PLUS_MIN_TIME_BETWEEN_CNPS 1u /* 0 to 100000 us */
 #define RNIC_NP_DCQCN_PLUS_UNLISTED_INTERVAL 2u /* 1 to 100000 us */
@@ -582,8 +582,8 @@ typedef struct { uint64_t opaque[11]; } rnic_np_echo_port;
 #define RNIC_NP_ECHO_FLOW_BYTES 1u
 #define RNIC_NP_ECHO_FLOW_ALIGN 1u
 typedef struct { uint8_t opaque[1]; } rnic_np_echo_flow;
-#define RNIC_NP_ECHO_BINARY 0u /* preset */
-#define RNIC_NP_ECHO_TERNARY 1u /* preset */
+#define RNIC_NP_ECHO_PRESET_BINARY 0u
+#define RNIC_NP_ECHO_PRESET_TERNARY 1u
 #define RNIC_NP_ECHO_TERNARY_MARKS 0u /* 0 to 1 */
 #define RNIC_NP_ECHO_ACK_DSCP 1u /* 0 to 63 */
 #define RNIC_NP_ECHO_ACK_802P_PRIO 2u /* 0 to 7 */
@@ -596,8 +596,8 @@ typedef struct { uint64_t opaque[24]; } rnic_np_rcc_port;
 #define RNIC_NP_RCC_FLOW_BYTES 24u
 #define RNIC_NP_RCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[6]; } rnic_np_rcc_flow;
-#define RNIC_NP_RCC_RCC_IV 0u /* preset */
-#define RNIC_NP_RCC_RCC_VA 1u /* preset */
+#define RNIC_NP_RCC_PRESET_RCC_IV 0u
+#define RNIC_NP_RCC_PRESET_RCC_VA 1u
 #define RNIC_NP_RCC_K_P 0u /* 0 to 1000000 */
 #define RNIC_NP_RCC_K_D 1u /* 0 to 1000000 */
 #define RNIC_NP_RCC_DELTA 2u /* 1000 to 10000000 ppm */
@@ -618,8 +618,8 @@ typedef struct { uint64_t opaque[24]; } rnic_np_rcc_sender_port;
 #define RNIC_NP_RCC_SENDER_FLOW_BYTES 8u
 #define RNIC_NP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[2]; } rnic_np_rcc_sender_flow;
-#define RNIC_NP_RCC_SENDER_RCC_IV 0u /* preset */
-#define RNIC_NP_RCC_SENDER_RCC_VA 1u /* preset */
+#define RNIC_NP_RCC_SENDER_PRESET_RCC_IV 0u
+#define RNIC_NP_RCC_SENDER_PRESET_RCC_VA 1u
 #define RNIC_NP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
 #define RNIC_NP_RCC_SENDER_K_D 1u /* 0 to 1000000 */
 #define RNIC_NP_RCC_SENDER_DELTA 2u /* 1000 to 10000000 ppm */
@@ -640,7 +640,7 @@ typedef struct { uint64_t opaque[12]; } rnic_np_dcqcn_tcd_port;
 #define RNIC_NP_DCQCN_TCD_FLOW_BYTES 8u
 #define RNIC_NP_DCQCN_TCD_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_tcd_flow;
-#define RNIC_NP_DCQCN_TCD_TCD_SIM 0u /* preset */
+#define RNIC_NP_DCQCN_TCD_PRESET_TCD_SIM 0u
 #define RNIC_NP_DCQCN_TCD_MIN_TIME_BETWEEN_CNPS 0u /* 0 to 131071 us */
 #define RNIC_NP_DCQCN_TCD_CNP_DSCP 1u /* 0 to 63 */
 #define RNIC_NP_DCQCN_TCD_CNP_802P_PRIO 2u /* 0 to 7 */

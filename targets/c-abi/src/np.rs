@@ -4,7 +4,9 @@
 //! on CNPs of the whole port; the engine in `cc_np` has all of that for programs in Rust.
 
 use crate::settings::{self, Param};
-use crate::types::{Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, status, usable};
+use crate::types::{
+    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, status, usable,
+};
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Port, Psn, Qpn, Stamp};
 use cc_np::{Cx, NotificationPoint};

@@ -2,7 +2,8 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, status, usable,
+    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, status,
+    usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn};
@@ -57,13 +58,7 @@ impl<A: ReactionPoint> RpPort<A> {
     ///
     /// # Safety
     /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
-    unsafe fn init(
-        port: *mut Self,
-        size: usize,
-        link: *const Link,
-        preset: u32,
-        now: u64,
-    ) -> Result<(), Status> {
+    unsafe fn init(port: *mut Self, size: usize, link: *const Link, preset: u32, now: u64) -> Result<(), Status> {
         // SAFETY: the caller vouches for it.
         let link: Port = (*unsafe { shared(link) }?).into();
         if size < size_of::<Self>() {
@@ -133,12 +128,7 @@ impl<A: ReactionPoint> RpPort<A> {
         let pause = Nanos::new(at.pause);
         let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused: at.unpaused(now) };
         let cc_rp::Decision { rate, window, hold, wake_in } = flow.on(&cx, event);
-        Decision {
-            rate: rate.to_bits(),
-            window: window.get(),
-            hold: hold.max(pause).get(),
-            wake_in: wake_in.get(),
-        }
+        Decision { rate: rate.to_bits(), window: window.get(), hold: hold.max(pause).get(), wake_in: wake_in.get() }
     }
 
     /// Begins a flow.
@@ -227,17 +217,9 @@ unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>,
         2 => Mark::Congested,
         _ => return Err(Status::BadEvent),
     };
-    let delay = Delay {
-        rtt: Nanos::new(ack.rtt),
-        held: Nanos::new(ack.held),
-        hops: ack.hops,
-        rx_level: ack.rx_level,
-    };
-    let grant = Grant::Rcc {
-        window: Bytes::new(ack.grant_window),
-        flows: ack.grant_flows,
-        utilisation: ack.grant_utilisation,
-    };
+    let delay = Delay { rtt: Nanos::new(ack.rtt), held: Nanos::new(ack.held), hops: ack.hops, rx_level: ack.rx_level };
+    let grant =
+        Grant::Rcc { window: Bytes::new(ack.grant_window), flows: ack.grant_flows, utilisation: ack.grant_utilisation };
     let mut int = IntStack::NONE;
     if A::SIGNALS.contains(Signals::INT) && !ack.int_records.is_null() {
         let layout = match ack.int_layout {
