@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod board;
+pub mod c_firmware;
 pub mod capture;
 pub mod core;
 pub mod crc;
