@@ -14,6 +14,7 @@ use cc_core::{
 };
 use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE, register};
+use object::{Object, ObjectSection, SectionKind};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -428,6 +429,29 @@ impl Program<'_> {
         Ok(elf)
     }
 
+    /// Bytes of code and constants of these functions and all that they call.
+    ///
+    /// # Errors
+    /// The compiler is missing or refuses.
+    pub fn bytes(&self, folder: &Path, functions: &[String]) -> Result<u64> {
+        let elf = folder.join("functions.elf");
+        let mut gcc = Command::new(self.place.compiler());
+        gcc.args(["-march=rv32imc", "-mabi=ilp32", "-std=c11", "-ffreestanding", "-nostdlib", "-ffunction-sections"])
+            .args(["-fdata-sections", "-Wl,--gc-sections", "-Wl,-e0", self.optimise])
+            .arg(format!("-I{}", root().join("targets/c-abi/include").display()))
+            .args(functions.iter().map(|name| format!("-Wl,--undefined={name}")));
+        match self.by {
+            By::Library(path) | By::Source(path) => gcc.arg(path),
+        };
+        let built = gcc.args(["-lgcc", "-o"]).arg(&elf).output();
+        let built = built.with_context(|| format!("cannot run {}: install it", self.place.compiler()))?;
+        ensure!(built.status.success(), "{} failed: {}", self.place.compiler(), fault(&built));
+        let file = fs::read(&elf).with_context(|| elf.display().to_string())?;
+        let sections = object::File::parse(&*file)?;
+        let loaded = [SectionKind::Text, SectionKind::ReadOnlyData, SectionKind::ReadOnlyString];
+        Ok(sections.sections().filter(|one| loaded.contains(&one.kind())).map(|section| section.size()).sum())
+    }
+
     /// Runs the image in a file over a trace of so many records.
     ///
     /// # Errors
@@ -458,7 +482,7 @@ fn on_ibex(elf: &Path) -> Result<Vec<u32>> {
     image.load(&mut core, &ram)?;
     let mut words = Vec::new();
     loop {
-        match core.run(1_000_000_000) {
+        match core.run(4_000_000_000) {
             Stop::Store { address, value, .. } if address == DEVICE_BASE + register::REPORT => words.push(value),
             Stop::Store { address, value: 0, .. } if address == DEVICE_BASE + register::EXIT => return Ok(words),
             Stop::Store { address, value, .. } if address == DEVICE_BASE + register::EXIT => {

@@ -1,6 +1,7 @@
 //! The host harness of rnic-cc, as a library: see the program of the same name.
 #![forbid(unsafe_code)]
 
+pub mod against;
 pub mod board;
 pub mod c_firmware;
 pub mod capture;

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use hil::against;
 use hil::cycles::{self, Run};
 use hil::firmware;
 use std::fs;
@@ -16,6 +17,9 @@ pub(crate) struct Args {
     /// Writes the cycles down anew, for the test that compares them.
     #[arg(long)]
     write: bool,
+    /// Compares the library with the same DCQCN written in C instead: needs riscv64-unknown-elf-gcc.
+    #[arg(long, conflicts_with_all = ["algorithm", "write"])]
+    against_c: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -34,6 +38,9 @@ enum Format {
 
 /// Measures, and prints or writes down.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.against_c {
+        return against_c(args.format);
+    }
     let all: Vec<&str> = firmware::algorithms().collect();
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
     let mut runs = Vec::new();
@@ -64,4 +71,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Measures the library and its opponents, and prints cycles, bytes and ratios.
+fn against_c(format: Format) -> Result<()> {
+    let contestants = against::measure()?;
+    let mut output = stdout().lock();
+    if matches!(format, Format::Json) {
+        return writeln!(output, "{}", serde_json::to_string_pretty(&contestants)?)
+            .context("cannot write to standard output");
+    }
+    contestants.iter().try_for_each(|contestant| write!(output, "{contestant}")).context("cannot write")?;
+    let (cycles, bytes) = against::ratios(&contestants).context("there is nothing to compare with")?;
+    write!(output, "library over the better fixed-point C: {bytes:.2} in bytes for events; in cycles")
+        .and_then(|()| cycles.iter().try_for_each(|(preset, ratio)| write!(output, " {ratio:.2} ({preset})")))
+        .and_then(|()| writeln!(output))
+        .context("cannot write to standard output")
 }
