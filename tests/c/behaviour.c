@@ -59,9 +59,7 @@ int main(void)
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, (void *)((char *)&decision + 1)) == RNIC_MISALIGNED);
     event.kind = 6;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_BAD_EVENT);
-    event.kind = RNIC_ACK;
-    memset(&event.of.ack, 0, sizeof event.of.ack);
-    event.of.ack.mark = 3;
+    event.kind = 0;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_BAD_EVENT);
     EXPECT(memcmp(&flow, &before, sizeof flow) == 0);
     EXPECT(rnic_rp_dcqcn_count(&port, 0, &counter) == RNIC_OK && counter == 1);
@@ -116,6 +114,18 @@ int main(void)
     event.at.now += 5000000000;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_OK);
     EXPECT(rnic_rp_dcqcn_count(&port, 4, &counter) == RNIC_OK && counter == 1);
+
+    /* An algorithm that lives on acknowledgements refuses what is none. */
+    static rnic_rp_timely_tcd_port timely;
+    rnic_rp_timely_tcd_flow delayed;
+    EXPECT(rnic_rp_timely_tcd_init(&timely, sizeof timely, &link, 0, event.at.now) == RNIC_OK);
+    EXPECT(rnic_rp_timely_tcd_open(&timely, &event.at, &delayed, &decision) == RNIC_OK);
+    event.kind = RNIC_ACK;
+    memset(&event.of.ack, 0, sizeof event.of.ack);
+    event.of.ack.rtt = 10000;
+    EXPECT(rnic_rp_timely_tcd_on(&timely, &delayed, &event, &decision) == RNIC_OK);
+    event.of.ack.mark = 3;
+    EXPECT(rnic_rp_timely_tcd_on(&timely, &delayed, &event, &decision) == RNIC_BAD_EVENT);
 
     /* The receiver: one CNP for a marked packet, the next when 50 us have passed. */
     static rnic_np_dcqcn_port np;

@@ -7,7 +7,7 @@ use crate::types::{
 };
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn};
-use cc_rp::{Cx, Ignored, ReactionPoint, Signals};
+use cc_rp::{Cx, EventMask, Ignored, ReactionPoint, Signals};
 
 /// What the flows of a port share. C keeps it as bytes.
 #[repr(C)]
@@ -161,21 +161,23 @@ impl<A: ReactionPoint> RpPort<A> {
         // SAFETY: the caller vouches for all of them.
         let (port, flow, event) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(event)?) };
         usable(decision)?;
+        // What the algorithm does not take comes to the same as a wake.
+        let takes = |kind| A::WANTS.contains(kind);
         // SAFETY: the kind says which part of the union was written; all of them are numbers, or vouched for.
         let read = unsafe {
             match event.kind {
-                kind::SENT => {
+                kind::SENT if takes(EventMask::SENT) => {
                     let sent = event.of.sent;
                     cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }
                 }
-                kind::ACK => cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?),
-                kind::NACK => cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) },
-                kind::CNP => {
+                kind::ACK if takes(EventMask::ACK) => cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?),
+                kind::NACK if takes(EventMask::NACK) => cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) },
+                kind::CNP if takes(EventMask::CNP) => {
                     let body = event.of.cnp_body;
                     let hint = if body.is_null() { CnpHint::Plain } else { CnpHint::from_bytes(&*body) };
                     cc_rp::Event::Cnp { hint }
                 }
-                kind::WAKE => cc_rp::Event::Wake,
+                kind::SENT..=kind::WAKE => cc_rp::Event::Wake,
                 _ => return Err(Status::BadEvent),
             }
         };
