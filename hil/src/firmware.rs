@@ -5,6 +5,7 @@ use crate::elf::Image;
 use crate::pairs;
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -52,7 +53,7 @@ pub fn algorithms() -> impl Iterator<Item = &'static str> {
 }
 
 /// The source tree.
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
@@ -85,10 +86,8 @@ pub fn build(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<PathBuf> {
         (Dialect::Picorv32, Kind::Inlining) => ("firmware-picorv32", "picorv32"),
         (Dialect::Picorv32, Kind::Calling) => ("firmware-picorv32-calling", "picorv32,calling"),
     };
-    let directory = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
-    let directory = directory.join(folder);
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let build = Command::new(cargo)
+    let directory = target_directory(folder);
+    let build = Command::new(cargo())
         .current_dir(root)
         .args([
             "build",
@@ -129,8 +128,19 @@ pub fn add_target(root: &Path, target: &str) -> Result<()> {
     }
 }
 
+/// Where cargo puts what it builds for this purpose.
+pub(crate) fn target_directory(folder: &str) -> PathBuf {
+    let root = root();
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path)).join(folder)
+}
+
+/// The cargo that runs us, or the first in the path.
+pub(crate) fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
 /// The first line of a tool's complaint.
-fn fault(output: &Output) -> String {
+pub(crate) fn fault(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| line.starts_with("error")).or_else(|| text.lines().next());
     line.unwrap_or("it gave no reason").to_owned()

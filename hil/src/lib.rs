@@ -1,7 +1,9 @@
 //! The host harness of rnic-cc, as a library: see the program of the same name.
 #![forbid(unsafe_code)]
 
+pub mod against;
 pub mod board;
+pub mod c_firmware;
 pub mod capture;
 pub mod core;
 pub mod crc;
@@ -9,7 +11,9 @@ pub mod cycles;
 pub mod elf;
 pub mod fabric;
 pub mod firmware;
+pub mod header;
 pub mod interrupts;
+pub mod library;
 pub mod pairs;
 pub mod probe;
 pub mod processor;

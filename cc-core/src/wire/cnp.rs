@@ -30,6 +30,21 @@ bitfield! {
 const VERSION: u8 = 1;
 const CHECK: u8 = 0xa5;
 
+impl CnpHint {
+    /// Reads the sixteen bytes behind a CNP's BTH, for callers that parse frames themselves. A body with a wrong check
+    /// byte, an unknown version or an unknown kind says no more than a standard CNP.
+    #[inline]
+    pub fn from_bytes(bytes: &[u8; 16]) -> Self {
+        parse(bytes)
+    }
+
+    /// The sixteen bytes.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; 16] {
+        emit(self)
+    }
+}
+
 /// Reads the sixteen bytes. A body with a wrong check byte, an unknown version or an unknown kind says no
 /// more than a standard CNP; sixteen zeros are of version 0.
 #[inline]

@@ -1,7 +1,8 @@
 //! `hil check`: everything that CI runs, one step after the other.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +26,8 @@ enum Step {
     Build,
     /// Documentation, with warnings as errors.
     Docs,
+    /// The C header: whether it is what the algorithms make it. If not, it is written anew.
+    Header,
     /// The firmware images: what they may not contain.
     Symbols,
     /// All tests.
@@ -80,6 +83,7 @@ impl Step {
                 Ok(())
             }
             Self::Docs => cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
+            Self::Header => header(),
             Self::Symbols => symbols(),
             Self::Test => cargo(&["test"], &[]),
         }
@@ -122,28 +126,60 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Looks for what no image may contain: a panic, formatting, floats, or a division in software.
+/// Compares the C header with the algorithms, and writes it anew where it is stale.
+fn header() -> Result<()> {
+    let (path, text) = (hil::header::path(), hil::header::text());
+    if std::fs::read_to_string(&path).is_ok_and(|kept| kept == text) {
+        println!("{}: as the algorithms are", path.display());
+        return Ok(());
+    }
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    bail!("{} was stale and has been written anew: look at it and commit it", path.display());
+}
+
+/// Looks for what no image may contain: a panic, formatting, floats, or a division in software. The C library is
+/// searched whole and on every target, with all of its functions linked.
 fn symbols() -> Result<()> {
-    let banned = |name: &str| {
-        ["core::panicking", "core::fmt", "__udiv", "__umod", "__div", "__mod"].iter().any(|part| name.contains(part))
-            || is_float_routine(name)
-    };
     for algorithm in hil::firmware::algorithms() {
         let image = hil::firmware::image(None, algorithm)?;
-        let names: Vec<String> =
+        let names: BTreeSet<String> =
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
-        let found: Vec<&str> = names.iter().map(String::as_str).filter(|name| banned(name)).collect();
-        ensure!(found.is_empty(), "the image of {algorithm} contains {}", found.join(", "));
-        println!(
-            "{algorithm}: {} symbols, none of a panic, of formatting, of floats or of a division in software",
-            names.len()
-        );
+        ensure_pure(&format!("the image of {algorithm}"), &names, true)?;
+    }
+    let functions = hil::library::functions();
+    for target in TARGETS {
+        let library = hil::library::build(target)?;
+        let names = hil::library::linked(&library, &functions)?;
+        ensure_pure(&format!("the C library for {target}"), &names, !WITHOUT_DIVIDER.contains(&target))?;
     }
     Ok(())
 }
 
-/// Whether a symbol is a floating-point routine of the compiler's runtime, such as `__adddf3` or `__floatunsisf`.
+/// Targets whose cores do not divide: the one division of 32 bits that an event may come to is a routine there.
+const WITHOUT_DIVIDER: [&str; 2] = ["riscv32i-unknown-none-elf", "thumbv6m-none-eabi"];
+
+/// Fails on the first symbols that should not be there.
+fn ensure_pure(what: &str, names: &BTreeSet<String>, divides: bool) -> Result<()> {
+    let parts = ["core::panicking", "core::fmt", "div", "mod"];
+    let divides_32_bits = |name: &str| ["__udivsi3", "__aeabi_uidiv"].contains(&name) || name.contains("u32_div_rem");
+    let banned = |name: &&str| {
+        let of_runtime =
+            name.starts_with("__") || name.starts_with("core::") || name.starts_with("compiler_builtins::");
+        of_runtime && parts.iter().any(|part| name.contains(part)) && (divides || !divides_32_bits(name))
+            || is_float_routine(name)
+    };
+    let found: Vec<&str> = names.iter().map(String::as_str).filter(banned).collect();
+    ensure!(found.is_empty(), "{what} contains {}", found.join(", "));
+    let division = if divides { "a division in software" } else { "a division of more than 32 bits" };
+    println!("{what}: {} symbols, none of a panic, of formatting, of floats or of {division}", names.len());
+    Ok(())
+}
+
+/// Whether a symbol is a floating-point routine of the compiler's runtime, such as `__adddf3`, `__floatunsisf` or
+/// `__aeabi_dmul`.
 fn is_float_routine(name: &str) -> bool {
-    name.starts_with("__") && ["sf", "df", "sf2", "df2", "sf3", "df3"].iter().any(|end| name.ends_with(end))
+    let arm = ["__aeabi_d", "__aeabi_f", "__aeabi_i2", "__aeabi_ui2", "__aeabi_l2", "__aeabi_ul2", "__aeabi_cd"];
+    arm.iter().any(|start| name.starts_with(start))
+        || name.starts_with("__") && ["sf", "df", "sf2", "df2", "sf3", "df3"].iter().any(|end| name.ends_with(end))
         || name.starts_with("__fix") && (name.contains("sf") || name.contains("df"))
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use hil::against;
 use hil::core::Design;
 use hil::cycles::{self, Run};
 use hil::processor::Processor;
@@ -21,6 +22,9 @@ pub(crate) struct Args {
     /// Writes the cycles on Ibex small down anew, for the test that compares them.
     #[arg(long, conflicts_with = "core")]
     write: bool,
+    /// Compares the library with the same DCQCN written in C instead: needs riscv64-unknown-elf-gcc.
+    #[arg(long, conflicts_with_all = ["algorithm", "write"])]
+    against_c: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -39,6 +43,9 @@ enum Format {
 
 /// Measures, and prints or writes down.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.against_c {
+        return against_c(args.format);
+    }
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
     let all = || firmware::algorithms().chain(stages::NAMES.iter().copied()).collect();
     let (mut runs, mut stages) = (Vec::new(), Vec::new());
@@ -89,4 +96,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(difference.is_none(), "{stage}, {preset}: not identical: {difference:?}");
     }
     Ok(())
+}
+
+/// Measures the library and its opponents, and prints cycles, bytes and ratios.
+fn against_c(format: Format) -> Result<()> {
+    let contestants = against::measure()?;
+    let mut output = stdout().lock();
+    if matches!(format, Format::Json) {
+        return writeln!(output, "{}", serde_json::to_string_pretty(&contestants)?)
+            .context("cannot write to standard output");
+    }
+    contestants.iter().try_for_each(|contestant| write!(output, "{contestant}")).context("cannot write")?;
+    let (cycles, bytes) = against::ratios(&contestants).context("there is nothing to compare with")?;
+    write!(output, "library over the better fixed-point C: {bytes:.2} in bytes for events; in cycles")
+        .and_then(|()| cycles.iter().try_for_each(|(preset, ratio)| write!(output, " {ratio:.2} ({preset})")))
+        .and_then(|()| writeln!(output))
+        .context("cannot write to standard output")
 }

@@ -1,0 +1,655 @@
+/*
+ * rnic-cc: RDMA congestion control that runs inside the NIC. Link librnic_cc.a.
+ *
+ * Written by `hil check header` from targets/c-abi: change it there.
+ *
+ * Each algorithm has functions of its own, declared at the end: rnic_rp_NAME_... at the sender (reaction point) and
+ * rnic_np_NAME_... at the receiver (notification point). What a program does not call is not linked.
+ *
+ *     static rnic_rp_dcqcn_port port;                      // one for each network port: parameters, counters
+ *     static rnic_rp_dcqcn_flow flows[1024];               // one for each queue pair that sends
+ *     rnic_rp_dcqcn_init(&port, sizeof port, &link, RNIC_RP_DCQCN_PRESET_PAPER, clock_ns());
+ *     rnic_rp_dcqcn_open(&port, &event.at, &flows[n], &decision);
+ *     rnic_rp_dcqcn_on(&port, &flows[n], &event, &decision);  // event in, decision out
+ *
+ * Memory is the caller's. Ports and flows are opaque, keep nothing but numbers, and may be moved and copied. A port and
+ * its flows belong to one thread at a time. Arguments must not overlap, and what they point to must be what its type
+ * says: a port that `init` filled (or zeros, which are refused), a flow that `open` filled with this very port. Null and
+ * misaligned pointers are refused.
+ *
+ * Units: times are nanoseconds, rates 2^-24 bytes per nanosecond (477 b/s; 1 Gb/s is 1 << 21), sizes bytes.
+ *
+ * Time: each port is called at least once a second, and each of its flows is given a WAKE at least once a second. That
+ * keeps 32-bit stamps unambiguous. A wake too many, too late or too early changes no decision. A clock that leaps by
+ * more than a second, or runs back, is counted, and no time passes for the flows.
+ */
+#ifndef RNIC_CC_H
+#define RNIC_CC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The interface that this header describes: major in the upper half. rnic_version() is the library's. */
+#define RNIC_VERSION 0x00010000u
+uint32_t rnic_version(void);
+
+/* How a call ended. Where it is not RNIC_OK, nothing was changed, and nothing written but `fault`. */
+typedef int32_t rnic_status;
+#define RNIC_OK 0
+#define RNIC_NULL (-1)         /* a pointer is null */
+#define RNIC_MISALIGNED (-2)   /* a pointer is not aligned as its type asks */
+#define RNIC_NOT_READY (-3)    /* a port that was not initialised by this algorithm's `init` */
+#define RNIC_TOO_SMALL (-4)    /* the library's port is larger than this header's */
+#define RNIC_UNKNOWN_ID (-5)   /* no parameter, preset or counter of this number */
+#define RNIC_OUT_OF_RANGE (-6) /* a value outside the parameter's bounds */
+#define RNIC_CONFLICT (-7)     /* values that do not go together, or not with this link */
+#define RNIC_BAD_EVENT (-8)    /* an event of no known kind, or a member outside its values */
+
+#define RNIC_NEVER 0xffffffffu     /* of rnic_decision.wake_in */
+#define RNIC_NO_WINDOW 0xffffffffu /* of rnic_decision.window */
+
+/* UTF-8, not terminated: printf("%.*s", (int)text.length, text.data). */
+typedef struct rnic_text {
+    const char *data;
+    uint32_t length;
+} rnic_text;
+
+/* The link of a port. */
+typedef struct rnic_link {
+    uint32_t line_rate;
+    uint32_t mtu;      /* largest packet on the wire */
+    uint32_t base_rtt; /* round-trip time of the empty network */
+} rnic_link;
+
+/* A parameter. Ids count from 0; those of each algorithm are named below. */
+typedef struct rnic_param {
+    rnic_text name; /* as operators type it */
+    rnic_text unit; /* empty for a plain number */
+    rnic_text text; /* what it does */
+    uint32_t min;
+    uint32_t max;
+    uint32_t value; /* in the first preset */
+} rnic_param;
+
+/* A parameter is to have a value. */
+typedef struct rnic_setting {
+    uint32_t id;
+    uint32_t value;
+} rnic_setting;
+
+/* A counter. Ids count from 0. */
+typedef struct rnic_counter {
+    rnic_text name;
+    rnic_text text; /* what it counts */
+} rnic_counter;
+
+rnic_status rnic_rp_counter(uint32_t id, rnic_counter *info); /* RNIC_UNKNOWN_ID behind the last */
+rnic_status rnic_np_counter(uint32_t id, rnic_counter *info);
+
+/* ---- At the sender ---- */
+
+/* When something happened, and what PFC was doing to the flow's priority. Without PFC both are 0. */
+typedef struct rnic_moment {
+    uint64_t now;    /* the caller's clock */
+    uint32_t pause;  /* how much longer it is paused */
+    uint32_t paused; /* how long it has been paused so far, modulo 2^32, the present pause included */
+} rnic_moment;
+
+#define RNIC_SENT 1u /* packets left: of.sent */
+#define RNIC_ACK 2u  /* an acknowledgement arrived: of.ack */
+#define RNIC_NACK 3u /* the receiver expects of.nack_psn, and all from there on are sent again */
+#define RNIC_CNP 4u  /* a congestion notification packet arrived: of.cnp_body */
+#define RNIC_WAKE 5u /* the time that a decision asked for has come, or the caller just looks in */
+
+typedef struct rnic_sent {
+    uint32_t psn;   /* of the last packet */
+    uint32_t bytes; /* on the wire, of all of them */
+} rnic_sent;
+
+/* What is not known is 0. */
+typedef struct rnic_ack {
+    const uint8_t *int_records; /* in-band telemetry of the newest packet acknowledged, `int_hops` records */
+    uint32_t psn;               /* everything up to here has arrived */
+    uint32_t acked;             /* bytes newly acknowledged, as sent on the wire */
+    uint32_t rtt;               /* from when the newest packet acknowledged left to now */
+    uint32_t held;              /* how much of that the receiver held it */
+    uint32_t grant_window;      /* bytes that the receiver grants, if grant_flows is not 0 */
+    uint16_t grant_flows;       /* flows that send to the receiver's port */
+    uint16_t grant_utilisation; /* what that port received of what its link carries, in 2^-16 */
+    uint16_t int_path;          /* a number that changes with the path, 12 bits */
+    uint8_t int_hops;           /* 0 to 14; 15: more hops than room */
+    uint8_t int_layout;         /* 0: 16 bytes a hop; 1: 8 */
+    uint8_t mark;               /* the strongest of the packets acknowledged: 0 none, 1 undetermined, 2 congested */
+    uint8_t hops;               /* switches on the path */
+    uint8_t rx_level;           /* how full the receiver's buffers were, 0 to 31 */
+} rnic_ack;
+
+/* Something that happened to one flow. */
+typedef struct rnic_event {
+    rnic_moment at;
+    uint32_t kind;
+    union {
+        rnic_sent sent;
+        rnic_ack ack;
+        uint32_t nack_psn;
+        const uint8_t *cnp_body; /* the 16 bytes behind the BTH; null for a standard CNP */
+    } of;
+} rnic_event;
+
+/* How a flow is to be paced from now on: all of it, not a change. */
+typedef struct rnic_decision {
+    uint32_t rate;    /* send at most this fast */
+    uint32_t window;  /* keep at most so much in flight */
+    uint32_t hold;    /* send nothing for so long */
+    uint32_t wake_in; /* give the flow a WAKE after so long */
+} rnic_decision;
+
+/*
+ * init   makes `port` a port with a preset; `size` is sizeof *port
+ * param  describes a parameter
+ * get    reads a parameter
+ * set    sets `count` parameters, or none of them; `fault`, if not null, is told the id of the one at fault.
+ *        Flows go on from where they are
+ * open   begins a flow that has sent nothing yet
+ * on     takes one event of one flow; one that the algorithm does not take changes nothing
+ * count  reads a counter
+ */
+#define RNIC_RP_FUNCTIONS(NAME)                                                                                   \
+    rnic_status rnic_rp_##NAME##_init(rnic_rp_##NAME##_port *port, size_t size, const rnic_link *link,            \
+                                      uint32_t preset, uint64_t now);                                             \
+    rnic_status rnic_rp_##NAME##_param(uint32_t id, rnic_param *info);                                            \
+    rnic_status rnic_rp_##NAME##_get(rnic_rp_##NAME##_port *port, uint32_t id, uint32_t *value);                  \
+    rnic_status rnic_rp_##NAME##_set(rnic_rp_##NAME##_port *port, const rnic_setting *list, size_t count,         \
+                                     uint32_t *fault);                                                            \
+    rnic_status rnic_rp_##NAME##_open(rnic_rp_##NAME##_port *port, const rnic_moment *at,                         \
+                                      rnic_rp_##NAME##_flow *flow, rnic_decision *decision);                      \
+    rnic_status rnic_rp_##NAME##_on(rnic_rp_##NAME##_port *port, rnic_rp_##NAME##_flow *flow,                     \
+                                    const rnic_event *event, rnic_decision *decision);                            \
+    rnic_status rnic_rp_##NAME##_count(rnic_rp_##NAME##_port *port, uint32_t id, uint64_t *value)
+
+/* ---- At the receiver ---- */
+
+/* A data packet of one flow arrived. */
+typedef struct rnic_arrival {
+    uint64_t now;       /* the caller's clock */
+    uint32_t local_qpn; /* the queue pair that it is for */
+    uint32_t psn;
+    uint32_t bytes;   /* on the wire */
+    uint32_t payload; /* of that, without headers, pad and checks */
+    uint32_t sent;    /* the sender's clock when it left, if has_sent */
+    uint8_t has_sent; /* 0 or 1 */
+    uint8_t ecn;      /* the two ECN bits of the IP header */
+    uint8_t first;    /* 1: it begins a message */
+    uint8_t last;     /* 1: it ends one */
+} rnic_arrival;
+
+/* What to answer. A CNP that is due stays due until `notified`, what an acknowledgement says until `acknowledged`. */
+typedef struct rnic_reply {
+    uint32_t grant_window; /* what the next acknowledgement grants, if grant_flows is not 0 */
+    uint16_t grant_flows;
+    uint16_t grant_utilisation;
+    uint8_t echo;         /* the mark that it echoes: 0 none, 1 undetermined, 2 congested */
+    uint8_t cnp;          /* 1: send a CNP */
+    uint8_t cnp_body[16]; /* behind its BTH */
+} rnic_reply;
+
+#define RNIC_PASS 0u   /* nothing to do */
+#define RNIC_LEAVE 1u  /* the record says nothing more: `close` it and use it anew */
+#define RNIC_NOTIFY 2u /* send a CNP */
+
+/* What a flow does in its turn. */
+typedef struct rnic_turn {
+    uint32_t action;
+    uint32_t local_qpn;
+    uint8_t cnp_body[16];
+} rnic_turn;
+
+/*
+ * init to set, count   as at the sender
+ * open          begins the record of a flow
+ * on            takes one packet of the flow
+ * notified      its CNP went out
+ * acknowledged  an acknowledgement with what the last reply said went out
+ * turn          for algorithms that send CNPs with no packet in hand: one flow after the other is given a turn
+ * close         the record is given up, for another flow's or with its queue pair
+ *
+ * Which flows have a record, and the bound on CNPs of a whole port, are the caller's.
+ */
+#define RNIC_NP_FUNCTIONS(NAME)                                                                                   \
+    rnic_status rnic_np_##NAME##_init(rnic_np_##NAME##_port *port, size_t size, const rnic_link *link,            \
+                                      uint32_t preset, uint64_t now);                                             \
+    rnic_status rnic_np_##NAME##_param(uint32_t id, rnic_param *info);                                            \
+    rnic_status rnic_np_##NAME##_get(rnic_np_##NAME##_port *port, uint32_t id, uint32_t *value);                  \
+    rnic_status rnic_np_##NAME##_set(rnic_np_##NAME##_port *port, const rnic_setting *list, size_t count,         \
+                                     uint32_t *fault);                                                            \
+    rnic_status rnic_np_##NAME##_open(rnic_np_##NAME##_port *port, uint64_t now, uint32_t local_qpn,              \
+                                      rnic_np_##NAME##_flow *flow);                                               \
+    rnic_status rnic_np_##NAME##_on(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow,                     \
+                                    const rnic_arrival *arrival, rnic_reply *reply);                              \
+    rnic_status rnic_np_##NAME##_notified(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now); \
+    rnic_status rnic_np_##NAME##_acknowledged(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow,           \
+                                              uint64_t now);                                                      \
+    rnic_status rnic_np_##NAME##_turn(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now,     \
+                                      rnic_turn *turn);                                                           \
+    rnic_status rnic_np_##NAME##_close(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now);   \
+    rnic_status rnic_np_##NAME##_count(rnic_np_##NAME##_port *port, uint32_t id, uint64_t *value)
+
+/* ---- The algorithms: sizes and alignments in bytes, presets, parameters ---- */
+
+/* dcqcn: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn */
+#define RNIC_RP_DCQCN_PORT_BYTES 1560u
+#define RNIC_RP_DCQCN_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[195]; } rnic_rp_dcqcn_port;
+#define RNIC_RP_DCQCN_FLOW_BYTES 32u
+#define RNIC_RP_DCQCN_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
+#define RNIC_RP_DCQCN_PRESET_PAPER 0u
+#define RNIC_RP_DCQCN_PRESET_VENDOR 1u
+#define RNIC_RP_DCQCN_PRESET_CX4 2u
+#define RNIC_RP_DCQCN_PRESET_HPCC_SIM 3u
+#define RNIC_RP_DCQCN_PRESET_NS3_RDMA 4u
+#define RNIC_RP_DCQCN_CLAMP_TGT_RATE 0u /* 0 to 1 */
+#define RNIC_RP_DCQCN_CLAMP_TGT_RATE_AFTER_TIME_INC 1u /* 0 to 1 */
+#define RNIC_RP_DCQCN_RPG_TIME_RESET 2u /* 1 to 131071 us */
+#define RNIC_RP_DCQCN_RPG_BYTE_RESET 3u /* 0 to 262143 */
+#define RNIC_RP_DCQCN_RPG_THRESHOLD 4u /* 1 to 31 */
+#define RNIC_RP_DCQCN_RPG_AI_RATE 5u /* 1 to 131071 Mb/s */
+#define RNIC_RP_DCQCN_RPG_HAI_RATE 6u /* 1 to 32000 Mb/s */
+#define RNIC_RP_DCQCN_RPG_MAX_RATE 7u /* 0 to 2000000 Mb/s */
+#define RNIC_RP_DCQCN_RPG_MIN_RATE 8u /* 1 to 2000000 Mb/s */
+#define RNIC_RP_DCQCN_RPG_GD 9u /* 10 to 11 log2 */
+#define RNIC_RP_DCQCN_RPG_MIN_DEC_FAC 10u /* 0 to 100 % */
+#define RNIC_RP_DCQCN_RATE_TO_SET_ON_FIRST_CNP 11u /* 0 to 2000000 Mb/s */
+#define RNIC_RP_DCQCN_DCE_TCP_G 12u /* 0 to 1023 1/1024 */
+#define RNIC_RP_DCQCN_DCE_TCP_RTT 13u /* 1 to 131071 us */
+#define RNIC_RP_DCQCN_INITIAL_ALPHA_VALUE 14u /* 1 to 1024 1/1024 */
+#define RNIC_RP_DCQCN_RATE_REDUCE_MONITOR_PERIOD 15u /* 0 to 131071 us */
+#define RNIC_RP_DCQCN_ALPHA_UPDATE 16u /* 0 to 1: restarted, sampled */
+#define RNIC_RP_DCQCN_CUT_ORDER 17u /* 0 to 1: cut_first, alpha_first */
+#define RNIC_RP_DCQCN_FAST_RECOVERY 18u /* 0 to 1: through_threshold, below_threshold */
+#define RNIC_RP_DCQCN_HYPER_START 19u /* 0 to 1: both_clocks, second_step */
+#define RNIC_RP_DCQCN_HYPER_STEP 20u /* 0 to 1: growing, constant */
+#define RNIC_RP_DCQCN_FAR_TARGET 21u /* 0 to 1: kept, eighth */
+#define RNIC_RP_DCQCN_LIMITER 22u /* 0 to 1: released, kept */
+#define RNIC_RP_DCQCN_FIRST_CNP 23u /* 0 to 1: raises_alpha, sets_alpha */
+RNIC_RP_FUNCTIONS(dcqcn);
+
+/* dcqcn_plus: takes CNP, WAKE; answered by rnic_np_dcqcn_plus */
+#define RNIC_RP_DCQCN_PLUS_PORT_BYTES 192u
+#define RNIC_RP_DCQCN_PLUS_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[24]; } rnic_rp_dcqcn_plus_port;
+#define RNIC_RP_DCQCN_PLUS_FLOW_BYTES 32u
+#define RNIC_RP_DCQCN_PLUS_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_plus_flow;
+#define RNIC_RP_DCQCN_PLUS_PRESET_PAPER 0u
+#define RNIC_RP_DCQCN_PLUS_PRESET_LITERAL 1u
+#define RNIC_RP_DCQCN_PLUS_RPG_TIME_RESET 0u /* 1 to 131071 us */
+#define RNIC_RP_DCQCN_PLUS_DCE_TCP_RTT 1u /* 1 to 131071 us */
+#define RNIC_RP_DCQCN_PLUS_ADAPTS_ABOVE 2u /* 0 to 131071 us */
+#define RNIC_RP_DCQCN_PLUS_LAMBDA 3u /* 1024 to 16384 1/1024 */
+#define RNIC_RP_DCQCN_PLUS_LAMBDA_ALPHA 4u /* 1024 to 16384 1/1024 */
+#define RNIC_RP_DCQCN_PLUS_PACKET 5u /* 64 to 16384 B */
+#define RNIC_RP_DCQCN_PLUS_RPG_THRESHOLD 6u /* 1 to 10 */
+#define RNIC_RP_DCQCN_PLUS_HYPER_STEP 7u /* 1 to 1000000 ppm */
+#define RNIC_RP_DCQCN_PLUS_LARGEST_CUT 8u /* 1 to 100 % */
+#define RNIC_RP_DCQCN_PLUS_RPG_MIN_RATE 9u /* 0 to 2000000 Mb/s */
+#define RNIC_RP_DCQCN_PLUS_DCE_TCP_G 10u /* 0 to 1023 1/1024 */
+#define RNIC_RP_DCQCN_PLUS_INITIAL_ALPHA_VALUE 11u /* 1 to 1024 1/1024 */
+#define RNIC_RP_DCQCN_PLUS_TIMERS 12u /* 0 to 1: recomputed, cut_only */
+#define RNIC_RP_DCQCN_PLUS_ALPHA_IN_PAUSE 13u /* 0 to 1: fades, stands */
+RNIC_RP_FUNCTIONS(dcqcn_plus);
+
+/* timely: takes ACK, WAKE; answered by rnic_np_echo */
+#define RNIC_RP_TIMELY_PORT_BYTES 216u
+#define RNIC_RP_TIMELY_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[27]; } rnic_rp_timely_port;
+#define RNIC_RP_TIMELY_FLOW_BYTES 24u
+#define RNIC_RP_TIMELY_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[6]; } rnic_rp_timely_flow;
+#define RNIC_RP_TIMELY_PRESET_NS3_RDMA 0u
+#define RNIC_RP_TIMELY_PRESET_PAPER 1u
+#define RNIC_RP_TIMELY_PRESET_ERPC 2u
+#define RNIC_RP_TIMELY_PRESET_PATCHED 3u
+#define RNIC_RP_TIMELY_ALPHA 0u /* 1000 to 1000000 ppm */
+#define RNIC_RP_TIMELY_BETA 1u /* 1000 to 1000000 ppm */
+#define RNIC_RP_TIMELY_T_LOW 2u /* 1 to 10000 us */
+#define RNIC_RP_TIMELY_T_HIGH 3u /* 1 to 60000 us */
+#define RNIC_RP_TIMELY_MIN_RTT 4u /* 1 to 1000 us */
+#define RNIC_RP_TIMELY_DELTA 5u /* 1 to 100000 Mb/s */
+#define RNIC_RP_TIMELY_HAI_THRESHOLD 6u /* 1 to 15 */
+#define RNIC_RP_TIMELY_HAI_STEPS 7u /* 1 to 16 */
+#define RNIC_RP_TIMELY_SEGMENT 8u /* 0 to 16777215 B */
+#define RNIC_RP_TIMELY_MIN_RATE 9u /* 0 to 2000000 Mb/s */
+#define RNIC_RP_TIMELY_MIN_RATE_SHARE 10u /* 0 to 1000000 ppm */
+#define RNIC_RP_TIMELY_MAX_RATE_SHARE 11u /* 1 to 1000000 ppm */
+#define RNIC_RP_TIMELY_ELAPSED 12u /* 0 to 1: unscaled, scaled */
+#define RNIC_RP_TIMELY_LARGEST_CUT 13u /* 0 to 1: unbounded, half */
+#define RNIC_RP_TIMELY_HAI_COUNTS 14u /* 0 to 1: shorter_rtts, gradients */
+#define RNIC_RP_TIMELY_GRADIENT_RULE 15u /* 0 to 1: sign, blend */
+#define RNIC_RP_TIMELY_SERIALISATION 16u /* 0 to 2: packet, segment, none */
+RNIC_RP_FUNCTIONS(timely);
+
+/* hpcc: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+#define RNIC_RP_HPCC_PORT_BYTES 144u
+#define RNIC_RP_HPCC_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[18]; } rnic_rp_hpcc_port;
+#define RNIC_RP_HPCC_FLOW_BYTES 96u
+#define RNIC_RP_HPCC_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[24]; } rnic_rp_hpcc_flow;
+#define RNIC_RP_HPCC_PRESET_DRAFT 0u
+#define RNIC_RP_HPCC_PRESET_HPCC_SIM 1u
+#define RNIC_RP_HPCC_PRESET_LSCC 2u
+#define RNIC_RP_HPCC_ETA 0u /* 500000 to 1000000 ppm */
+#define RNIC_RP_HPCC_MAX_STAGE 1u /* 0 to 255 */
+#define RNIC_RP_HPCC_BASE_RTT 2u /* 0 to 16000000 ns */
+#define RNIC_RP_HPCC_RATE_AI 3u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_HPCC_MIN_RATE 4u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_HPCC_INT_MULTI 5u /* 1 to 64 */
+RNIC_RP_FUNCTIONS(hpcc);
+
+/* powertcp: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+#define RNIC_RP_POWERTCP_PORT_BYTES 136u
+#define RNIC_RP_POWERTCP_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[17]; } rnic_rp_powertcp_port;
+#define RNIC_RP_POWERTCP_FLOW_BYTES 96u
+#define RNIC_RP_POWERTCP_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[24]; } rnic_rp_powertcp_flow;
+#define RNIC_RP_POWERTCP_PRESET_PAPER 0u
+#define RNIC_RP_POWERTCP_PRESET_LINUX 1u
+#define RNIC_RP_POWERTCP_GAMMA 0u /* 1000 to 1000000 ppm */
+#define RNIC_RP_POWERTCP_EXPECTED_FLOWS 1u /* 1 to 1000000 */
+#define RNIC_RP_POWERTCP_BASE_RTT 2u /* 0 to 16000000 ns */
+#define RNIC_RP_POWERTCP_MIN_RATE 3u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_POWERTCP_INT_MULTI 4u /* 1 to 64 */
+RNIC_RP_FUNCTIONS(powertcp);
+
+/* theta_powertcp: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+#define RNIC_RP_THETA_POWERTCP_PORT_BYTES 136u
+#define RNIC_RP_THETA_POWERTCP_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[17]; } rnic_rp_theta_powertcp_port;
+#define RNIC_RP_THETA_POWERTCP_FLOW_BYTES 32u
+#define RNIC_RP_THETA_POWERTCP_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[8]; } rnic_rp_theta_powertcp_flow;
+#define RNIC_RP_THETA_POWERTCP_PRESET_PAPER 0u
+#define RNIC_RP_THETA_POWERTCP_PRESET_LINUX 1u
+#define RNIC_RP_THETA_POWERTCP_GAMMA 0u /* 1000 to 1000000 ppm */
+#define RNIC_RP_THETA_POWERTCP_EXPECTED_FLOWS 1u /* 1 to 1000000 */
+#define RNIC_RP_THETA_POWERTCP_BASE_RTT 2u /* 0 to 16000000 ns */
+#define RNIC_RP_THETA_POWERTCP_MIN_RATE 3u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_THETA_POWERTCP_INT_MULTI 4u /* 1 to 64 */
+RNIC_RP_FUNCTIONS(theta_powertcp);
+
+/* swift: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+#define RNIC_RP_SWIFT_PORT_BYTES 224u
+#define RNIC_RP_SWIFT_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[28]; } rnic_rp_swift_port;
+#define RNIC_RP_SWIFT_FLOW_BYTES 24u
+#define RNIC_RP_SWIFT_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[6]; } rnic_rp_swift_flow;
+#define RNIC_RP_SWIFT_PRESET_FALCON 0u
+#define RNIC_RP_SWIFT_PRESET_HTSIM 1u
+#define RNIC_RP_SWIFT_ADDITIVE_INCREMENT 0u /* 1000 to 16000000 ppm */
+#define RNIC_RP_SWIFT_BETA 1u /* 1000 to 1000000 ppm */
+#define RNIC_RP_SWIFT_MAX_MDF 2u /* 1000 to 999000 ppm */
+#define RNIC_RP_SWIFT_BASE_TARGET 3u /* 1 to 100000 us */
+#define RNIC_RP_SWIFT_HOP_SCALING 4u /* 0 to 1000000 ns */
+#define RNIC_RP_SWIFT_FS_RANGE 5u /* 0 to 10000 us */
+#define RNIC_RP_SWIFT_FS_MIN_WINDOW 6u /* 1000 to 1000000 ppm */
+#define RNIC_RP_SWIFT_FS_MAX_WINDOW 7u /* 1 to 4095 */
+#define RNIC_RP_SWIFT_MIN_WINDOW 8u /* 1000 to 1000000 ppm */
+#define RNIC_RP_SWIFT_MAX_WINDOW 9u /* 1 to 4095 */
+#define RNIC_RP_SWIFT_RTT_SMOOTHING 10u /* 0 to 999000 ppm */
+#define RNIC_RP_SWIFT_RETRANSMIT_LIMIT 11u /* 1 to 15 */
+#define RNIC_RP_SWIFT_LONGEST_GAP 12u /* 1 to 1000000 us */
+#define RNIC_RP_SWIFT_ENDPOINT_TARGET 13u /* 0 to 31 */
+#define RNIC_RP_SWIFT_ENDPOINT_INCREMENT 14u /* 1000 to 16000000 ppm */
+#define RNIC_RP_SWIFT_ENDPOINT_BETA 15u /* 1000 to 1000000 ppm */
+#define RNIC_RP_SWIFT_ENDPOINT_MAX_MDF 16u /* 1000 to 999000 ppm */
+RNIC_RP_FUNCTIONS(swift);
+
+/* rcc: takes SENT, ACK, NACK, WAKE; answered by rnic_np_rcc */
+#define RNIC_RP_RCC_PORT_BYTES 112u
+#define RNIC_RP_RCC_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[14]; } rnic_rp_rcc_port;
+#define RNIC_RP_RCC_FLOW_BYTES 16u
+#define RNIC_RP_RCC_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[4]; } rnic_rp_rcc_flow;
+#define RNIC_RP_RCC_PRESET_PAPER 0u
+#define RNIC_RP_RCC_BASE_RTT 0u /* 0 to 10000000 ns */
+#define RNIC_RP_RCC_MIN_RATE 1u /* 1 to 1600000 Mb/s */
+RNIC_RP_FUNCTIONS(rcc);
+
+/* rcc_sender: takes SENT, ACK, NACK, WAKE; answered by rnic_np_rcc_sender */
+#define RNIC_RP_RCC_SENDER_PORT_BYTES 176u
+#define RNIC_RP_RCC_SENDER_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[22]; } rnic_rp_rcc_sender_port;
+#define RNIC_RP_RCC_SENDER_FLOW_BYTES 40u
+#define RNIC_RP_RCC_SENDER_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
+#define RNIC_RP_RCC_SENDER_PRESET_RCC_IV 0u
+#define RNIC_RP_RCC_SENDER_PRESET_RCC_VA 1u
+#define RNIC_RP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
+#define RNIC_RP_RCC_SENDER_K_D 1u /* 0 to 1000000 */
+#define RNIC_RP_RCC_SENDER_DELTA 2u /* 1000 to 10000000 ppm */
+#define RNIC_RP_RCC_SENDER_ETA 3u /* 1000 to 1000000 ppm */
+#define RNIC_RP_RCC_SENDER_SAMPLES 4u /* 1 to 15 */
+#define RNIC_RP_RCC_SENDER_SHARE 5u /* 10000 to 1000000 ppm */
+#define RNIC_RP_RCC_SENDER_BASE_RTT 6u /* 0 to 10000000 ns */
+#define RNIC_RP_RCC_SENDER_MIN_RATE 7u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_RCC_SENDER_UNWIND 8u /* 0 to 1 */
+RNIC_RP_FUNCTIONS(rcc_sender);
+
+/* dcqcn_tcd: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn_tcd */
+#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1568u
+#define RNIC_RP_DCQCN_TCD_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[196]; } rnic_rp_dcqcn_tcd_port;
+#define RNIC_RP_DCQCN_TCD_FLOW_BYTES 32u
+#define RNIC_RP_DCQCN_TCD_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;
+#define RNIC_RP_DCQCN_TCD_PRESET_PAPER 0u
+#define RNIC_RP_DCQCN_TCD_PRESET_TCD_SIM 1u
+#define RNIC_RP_DCQCN_TCD_CLAMP_TGT_RATE 0u /* 0 to 1 */
+#define RNIC_RP_DCQCN_TCD_CLAMP_TGT_RATE_AFTER_TIME_INC 1u /* 0 to 1 */
+#define RNIC_RP_DCQCN_TCD_RPG_TIME_RESET 2u /* 1 to 131071 us */
+#define RNIC_RP_DCQCN_TCD_RPG_BYTE_RESET 3u /* 0 to 262143 */
+#define RNIC_RP_DCQCN_TCD_RPG_THRESHOLD 4u /* 1 to 31 */
+#define RNIC_RP_DCQCN_TCD_RPG_AI_RATE 5u /* 1 to 131071 Mb/s */
+#define RNIC_RP_DCQCN_TCD_RPG_HAI_RATE 6u /* 1 to 32000 Mb/s */
+#define RNIC_RP_DCQCN_TCD_RPG_MAX_RATE 7u /* 0 to 2000000 Mb/s */
+#define RNIC_RP_DCQCN_TCD_RPG_MIN_RATE 8u /* 1 to 2000000 Mb/s */
+#define RNIC_RP_DCQCN_TCD_RPG_GD 9u /* 10 to 11 log2 */
+#define RNIC_RP_DCQCN_TCD_RPG_MIN_DEC_FAC 10u /* 0 to 100 % */
+#define RNIC_RP_DCQCN_TCD_RATE_TO_SET_ON_FIRST_CNP 11u /* 0 to 2000000 Mb/s */
+#define RNIC_RP_DCQCN_TCD_DCE_TCP_G 12u /* 0 to 1023 1/1024 */
+#define RNIC_RP_DCQCN_TCD_DCE_TCP_RTT 13u /* 1 to 131071 us */
+#define RNIC_RP_DCQCN_TCD_INITIAL_ALPHA_VALUE 14u /* 1 to 1024 1/1024 */
+#define RNIC_RP_DCQCN_TCD_RATE_REDUCE_MONITOR_PERIOD 15u /* 0 to 131071 us */
+#define RNIC_RP_DCQCN_TCD_ALPHA_UPDATE 16u /* 0 to 1: restarted, sampled */
+#define RNIC_RP_DCQCN_TCD_CUT_ORDER 17u /* 0 to 1: cut_first, alpha_first */
+#define RNIC_RP_DCQCN_TCD_FAST_RECOVERY 18u /* 0 to 1: through_threshold, below_threshold */
+#define RNIC_RP_DCQCN_TCD_HYPER_START 19u /* 0 to 1: both_clocks, second_step */
+#define RNIC_RP_DCQCN_TCD_HYPER_STEP 20u /* 0 to 1: growing, constant */
+#define RNIC_RP_DCQCN_TCD_FAR_TARGET 21u /* 0 to 1: kept, eighth */
+#define RNIC_RP_DCQCN_TCD_LIMITER 22u /* 0 to 1: released, kept */
+#define RNIC_RP_DCQCN_TCD_FIRST_CNP 23u /* 0 to 1: raises_alpha, sets_alpha */
+#define RNIC_RP_DCQCN_TCD_UE_RAISES_ALPHA 24u /* 0 to 1 */
+RNIC_RP_FUNCTIONS(dcqcn_tcd);
+
+/* timely_tcd: takes ACK, WAKE; answered by rnic_np_echo */
+#define RNIC_RP_TIMELY_TCD_PORT_BYTES 216u
+#define RNIC_RP_TIMELY_TCD_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[27]; } rnic_rp_timely_tcd_port;
+#define RNIC_RP_TIMELY_TCD_FLOW_BYTES 28u
+#define RNIC_RP_TIMELY_TCD_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[7]; } rnic_rp_timely_tcd_flow;
+#define RNIC_RP_TIMELY_TCD_PRESET_NS3_RDMA 0u
+#define RNIC_RP_TIMELY_TCD_PRESET_PAPER 1u
+#define RNIC_RP_TIMELY_TCD_PRESET_ERPC 2u
+#define RNIC_RP_TIMELY_TCD_PRESET_PATCHED 3u
+#define RNIC_RP_TIMELY_TCD_ALPHA 0u /* 1000 to 1000000 ppm */
+#define RNIC_RP_TIMELY_TCD_BETA 1u /* 1000 to 1000000 ppm */
+#define RNIC_RP_TIMELY_TCD_T_LOW 2u /* 1 to 10000 us */
+#define RNIC_RP_TIMELY_TCD_T_HIGH 3u /* 1 to 60000 us */
+#define RNIC_RP_TIMELY_TCD_MIN_RTT 4u /* 1 to 1000 us */
+#define RNIC_RP_TIMELY_TCD_DELTA 5u /* 1 to 100000 Mb/s */
+#define RNIC_RP_TIMELY_TCD_HAI_THRESHOLD 6u /* 1 to 15 */
+#define RNIC_RP_TIMELY_TCD_HAI_STEPS 7u /* 1 to 16 */
+#define RNIC_RP_TIMELY_TCD_SEGMENT 8u /* 0 to 16777215 B */
+#define RNIC_RP_TIMELY_TCD_MIN_RATE 9u /* 0 to 2000000 Mb/s */
+#define RNIC_RP_TIMELY_TCD_MIN_RATE_SHARE 10u /* 0 to 1000000 ppm */
+#define RNIC_RP_TIMELY_TCD_MAX_RATE_SHARE 11u /* 1 to 1000000 ppm */
+#define RNIC_RP_TIMELY_TCD_ELAPSED 12u /* 0 to 1: unscaled, scaled */
+#define RNIC_RP_TIMELY_TCD_LARGEST_CUT 13u /* 0 to 1: unbounded, half */
+#define RNIC_RP_TIMELY_TCD_HAI_COUNTS 14u /* 0 to 1: shorter_rtts, gradients */
+#define RNIC_RP_TIMELY_TCD_GRADIENT_RULE 15u /* 0 to 1: sign, blend */
+#define RNIC_RP_TIMELY_TCD_SERIALISATION 16u /* 0 to 2: packet, segment, none */
+RNIC_RP_FUNCTIONS(timely_tcd);
+
+/* acc: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+#define RNIC_RP_ACC_PORT_BYTES 152u
+#define RNIC_RP_ACC_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[19]; } rnic_rp_acc_port;
+#define RNIC_RP_ACC_FLOW_BYTES 40u
+#define RNIC_RP_ACC_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[10]; } rnic_rp_acc_flow;
+#define RNIC_RP_ACC_PRESET_RECONSTRUCTION 0u
+#define RNIC_RP_ACC_PRESET_SLIDES 1u
+#define RNIC_RP_ACC_PERIOD 0u /* 100 to 400 % */
+#define RNIC_RP_ACC_PERIOD_PACKETS 1u /* 0 to 64 */
+#define RNIC_RP_ACC_LONGEST_PERIOD 2u /* 4 to 16 */
+#define RNIC_RP_ACC_UE_PERIODS 3u /* 1 to 15 */
+#define RNIC_RP_ACC_GRADUAL_PERIODS 4u /* 0 to 15 */
+#define RNIC_RP_ACC_GRADUAL_STEP 5u /* 1 to 1024 1/1024 */
+#define RNIC_RP_ACC_AGGRESSIVE_BOUND 6u /* 1 to 1024 1/1024 */
+#define RNIC_RP_ACC_LONGEST_HALT 7u /* 1 to 255 */
+#define RNIC_RP_ACC_MIN_RATE 8u /* 1 to 1000000 ppm */
+#define RNIC_RP_ACC_ACC_LITERAL 9u /* 0 to 1 */
+RNIC_RP_FUNCTIONS(acc);
+
+/* pfc: takes WAKE */
+#define RNIC_RP_PFC_PORT_BYTES 72u
+#define RNIC_RP_PFC_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[9]; } rnic_rp_pfc_port;
+#define RNIC_RP_PFC_FLOW_BYTES 1u
+#define RNIC_RP_PFC_FLOW_ALIGN 1u
+typedef struct { uint8_t opaque[1]; } rnic_rp_pfc_flow;
+#define RNIC_RP_PFC_PRESET_STANDARD 0u
+RNIC_RP_FUNCTIONS(pfc);
+
+/* dcqcn */
+#define RNIC_NP_DCQCN_PORT_BYTES 104u
+#define RNIC_NP_DCQCN_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[13]; } rnic_np_dcqcn_port;
+#define RNIC_NP_DCQCN_FLOW_BYTES 8u
+#define RNIC_NP_DCQCN_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_flow;
+#define RNIC_NP_DCQCN_PRESET_PAPER 0u
+#define RNIC_NP_DCQCN_PRESET_VENDOR 1u
+#define RNIC_NP_DCQCN_PRESET_CX4 2u
+#define RNIC_NP_DCQCN_MIN_TIME_BETWEEN_CNPS 0u /* 0 to 131071 us */
+#define RNIC_NP_DCQCN_CNP_DSCP 1u /* 0 to 63 */
+#define RNIC_NP_DCQCN_CNP_802P_PRIO 2u /* 0 to 7 */
+#define RNIC_NP_DCQCN_CNP_PORT_INTERVAL 3u /* 0 to 100000 ns */
+#define RNIC_NP_DCQCN_CNP_PORT_BURST 4u /* 1 to 10000 */
+#define RNIC_NP_DCQCN_CNP_SEQUENCE 5u /* 0 to 1 */
+RNIC_NP_FUNCTIONS(dcqcn);
+
+/* dcqcn_plus */
+#define RNIC_NP_DCQCN_PLUS_PORT_BYTES 152u
+#define RNIC_NP_DCQCN_PLUS_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[19]; } rnic_np_dcqcn_plus_port;
+#define RNIC_NP_DCQCN_PLUS_FLOW_BYTES 8u
+#define RNIC_NP_DCQCN_PLUS_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_plus_flow;
+#define RNIC_NP_DCQCN_PLUS_PRESET_PAPER 0u
+#define RNIC_NP_DCQCN_PLUS_CNP_GENERATION_INTERVAL 0u /* 100 to 100000 ns */
+#define RNIC_NP_DCQCN_PLUS_MIN_TIME_BETWEEN_CNPS 1u /* 0 to 100000 us */
+#define RNIC_NP_DCQCN_PLUS_UNLISTED_INTERVAL 2u /* 1 to 100000 us */
+#define RNIC_NP_DCQCN_PLUS_IDLE_TURNS 3u /* 1 to 3 */
+#define RNIC_NP_DCQCN_PLUS_IDLE_TIME 4u /* 0 to 100000 us */
+#define RNIC_NP_DCQCN_PLUS_CNP_DSCP 5u /* 0 to 63 */
+#define RNIC_NP_DCQCN_PLUS_CNP_802P_PRIO 6u /* 0 to 7 */
+RNIC_NP_FUNCTIONS(dcqcn_plus);
+
+/* echo */
+#define RNIC_NP_ECHO_PORT_BYTES 88u
+#define RNIC_NP_ECHO_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[11]; } rnic_np_echo_port;
+#define RNIC_NP_ECHO_FLOW_BYTES 1u
+#define RNIC_NP_ECHO_FLOW_ALIGN 1u
+typedef struct { uint8_t opaque[1]; } rnic_np_echo_flow;
+#define RNIC_NP_ECHO_PRESET_BINARY 0u
+#define RNIC_NP_ECHO_PRESET_TERNARY 1u
+#define RNIC_NP_ECHO_TERNARY_MARKS 0u /* 0 to 1 */
+#define RNIC_NP_ECHO_ACK_DSCP 1u /* 0 to 63 */
+#define RNIC_NP_ECHO_ACK_802P_PRIO 2u /* 0 to 7 */
+RNIC_NP_FUNCTIONS(echo);
+
+/* rcc */
+#define RNIC_NP_RCC_PORT_BYTES 192u
+#define RNIC_NP_RCC_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[24]; } rnic_np_rcc_port;
+#define RNIC_NP_RCC_FLOW_BYTES 24u
+#define RNIC_NP_RCC_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[6]; } rnic_np_rcc_flow;
+#define RNIC_NP_RCC_PRESET_RCC_IV 0u
+#define RNIC_NP_RCC_PRESET_RCC_VA 1u
+#define RNIC_NP_RCC_K_P 0u /* 0 to 1000000 */
+#define RNIC_NP_RCC_K_D 1u /* 0 to 1000000 */
+#define RNIC_NP_RCC_DELTA 2u /* 1000 to 10000000 ppm */
+#define RNIC_NP_RCC_ETA 3u /* 1000 to 1000000 ppm */
+#define RNIC_NP_RCC_SAMPLES 4u /* 1 to 15 */
+#define RNIC_NP_RCC_SHARE 5u /* 10000 to 1000000 ppm */
+#define RNIC_NP_RCC_BASE_RTT 6u /* 0 to 10000000 ns */
+#define RNIC_NP_RCC_MIN_WINDOW 7u /* 0 to 1000000 B */
+#define RNIC_NP_RCC_UNWIND 8u /* 0 to 1 */
+#define RNIC_NP_RCC_ACK_DSCP 9u /* 0 to 63 */
+#define RNIC_NP_RCC_ACK_802P_PRIO 10u /* 0 to 7 */
+RNIC_NP_FUNCTIONS(rcc);
+
+/* rcc_sender */
+#define RNIC_NP_RCC_SENDER_PORT_BYTES 192u
+#define RNIC_NP_RCC_SENDER_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[24]; } rnic_np_rcc_sender_port;
+#define RNIC_NP_RCC_SENDER_FLOW_BYTES 8u
+#define RNIC_NP_RCC_SENDER_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[2]; } rnic_np_rcc_sender_flow;
+#define RNIC_NP_RCC_SENDER_PRESET_RCC_IV 0u
+#define RNIC_NP_RCC_SENDER_PRESET_RCC_VA 1u
+#define RNIC_NP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
+#define RNIC_NP_RCC_SENDER_K_D 1u /* 0 to 1000000 */
+#define RNIC_NP_RCC_SENDER_DELTA 2u /* 1000 to 10000000 ppm */
+#define RNIC_NP_RCC_SENDER_ETA 3u /* 1000 to 1000000 ppm */
+#define RNIC_NP_RCC_SENDER_SAMPLES 4u /* 1 to 15 */
+#define RNIC_NP_RCC_SENDER_SHARE 5u /* 10000 to 1000000 ppm */
+#define RNIC_NP_RCC_SENDER_BASE_RTT 6u /* 0 to 10000000 ns */
+#define RNIC_NP_RCC_SENDER_MIN_WINDOW 7u /* 0 to 1000000 B */
+#define RNIC_NP_RCC_SENDER_UNWIND 8u /* 0 to 1 */
+#define RNIC_NP_RCC_SENDER_ACK_DSCP 9u /* 0 to 63 */
+#define RNIC_NP_RCC_SENDER_ACK_802P_PRIO 10u /* 0 to 7 */
+RNIC_NP_FUNCTIONS(rcc_sender);
+
+/* dcqcn_tcd */
+#define RNIC_NP_DCQCN_TCD_PORT_BYTES 96u
+#define RNIC_NP_DCQCN_TCD_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[12]; } rnic_np_dcqcn_tcd_port;
+#define RNIC_NP_DCQCN_TCD_FLOW_BYTES 8u
+#define RNIC_NP_DCQCN_TCD_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_tcd_flow;
+#define RNIC_NP_DCQCN_TCD_PRESET_TCD_SIM 0u
+#define RNIC_NP_DCQCN_TCD_MIN_TIME_BETWEEN_CNPS 0u /* 0 to 131071 us */
+#define RNIC_NP_DCQCN_TCD_CNP_DSCP 1u /* 0 to 63 */
+#define RNIC_NP_DCQCN_TCD_CNP_802P_PRIO 2u /* 0 to 7 */
+#define RNIC_NP_DCQCN_TCD_CNP_PORT_INTERVAL 3u /* 0 to 100000 ns */
+#define RNIC_NP_DCQCN_TCD_CNP_PORT_BURST 4u /* 1 to 10000 */
+RNIC_NP_FUNCTIONS(dcqcn_tcd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,364 @@
+//! Notification points, at the receiver.
+//!
+//! Which flow a packet belongs to, how many records there are and when one is given up, is the caller's, as is the bound
+//! on CNPs of the whole port; the engine in `cc_np` has all of that for programs in Rust.
+
+use crate::settings::{self, Param};
+use crate::types::{
+    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, status, usable,
+};
+use cc_core::clock::LocalClock;
+use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Port, Psn, Qpn, Stamp};
+use cc_np::{Cx, NotificationPoint};
+
+/// What the flows of a port share. C keeps it as bytes.
+#[repr(C)]
+pub struct NpPort<A: NotificationPoint> {
+    /// [`NpPort::READY`], once the rest means something.
+    ready: u32,
+    counters: Counters,
+    clock: LocalClock,
+    port: Port,
+    shared: A::Shared,
+    params: A::Params,
+    settings: A::Settings,
+}
+
+/// What a port counts, in the order of [`COUNTERS`]. Those of the clock are kept by the clock.
+#[derive(Clone, Copy, Default)]
+struct Counters {
+    marked: u64,
+    notified: u64,
+}
+
+/// The counters of a port: name and meaning, by number.
+pub const COUNTERS: [(&str, &str); 4] = [
+    ("np_ecn_marked_roce_packets", "packets that arrived with a mark"),
+    ("np_cnp_sent", "CNPs that went out"),
+    ("np_clock_leaps", "steps of the caller's clock forward by more than a second"),
+    ("np_clock_reversals", "steps of the caller's clock back"),
+];
+
+/// Name and meaning of the counter `id` of all notification points, for C.
+///
+/// # Safety
+/// Unless it is null or misaligned, `info` points to room for a `rnic_counter`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rnic_np_counter(id: u32, info: *mut CounterInfo) -> Status {
+    let Some((name, text)) = COUNTERS.get(id as usize) else { return Status::UnknownId };
+    // SAFETY: the caller vouches for the room.
+    status(unsafe { put(info, CounterInfo { name: Text::new(name), text: Text::new(text) }) })
+}
+
+impl<A: NotificationPoint> NpPort<A> {
+    /// Tells a port of this algorithm from one of another, and from memory that is none: letters of the name.
+    const READY: u32 = crate::rp::letters(0x4e50, A::NAME);
+
+    /// Makes `port` a port with the settings of a preset.
+    ///
+    /// # Safety
+    /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
+    unsafe fn init(port: *mut Self, size: usize, link: *const Link, preset: u32, now: u64) -> Result<(), Status> {
+        // SAFETY: the caller vouches for it.
+        let link: Port = (*unsafe { shared(link) }?).into();
+        if size < size_of::<Self>() {
+            return Err(Status::TooSmall);
+        }
+        let preset = A::PRESETS.get(preset as usize).ok_or(Status::UnknownId)?;
+        let params = A::check(&preset.values, &link).map_err(|error| settings::status_of(&error))?;
+        let made = Self {
+            ready: Self::READY,
+            counters: Counters::default(),
+            clock: LocalClock::new(Instant::from_nanos(now)),
+            port: link,
+            shared: A::SHARED,
+            params,
+            settings: preset.values,
+        };
+        // SAFETY: there is room, as was just seen.
+        unsafe { put(port, made) }
+    }
+
+    /// A port that `init` has made.
+    ///
+    /// # Safety
+    /// Unless null or misaligned, `port` points to as many bytes as a port has, which nobody else looks at for `'a`. If
+    /// they begin with [`NpPort::READY`], they are what `init` made of them.
+    #[inline(always)]
+    unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
+        usable(port)?;
+        // SAFETY: the first word of memory that C has filled with bytes; any pattern is a number.
+        if unsafe { port.cast::<u32>().read() } != Self::READY {
+            return Err(Status::NotReady);
+        }
+        // SAFETY: made by `init`, and the caller vouches for nobody else having it.
+        unsafe { exclusive(port) }
+    }
+
+    /// Sets some parameters, or none.
+    ///
+    /// # Safety
+    /// That of [`NpPort::ready`] and [`settings::changed`].
+    unsafe fn set(port: *mut Self, list: *const Setting, count: usize, fault: *mut u32) -> Result<(), Status> {
+        // SAFETY: the caller vouches for it.
+        let port = unsafe { Self::ready(port) }?;
+        let link = port.port;
+        // SAFETY: the caller vouches for it.
+        let changed = unsafe { settings::changed(port.settings, list, count, fault, |values| A::check(values, &link)) };
+        (port.settings, port.params) = changed?;
+        Ok(())
+    }
+
+    /// Reads a counter.
+    fn count(&self, id: u32) -> Result<u64, Status> {
+        Ok(match id {
+            0 => self.counters.marked,
+            1 => self.counters.notified,
+            2 => self.clock.leaps().into(),
+            3 => self.clock.reversals().into(),
+            _ => return Err(Status::UnknownId),
+        })
+    }
+
+    /// What the machine sees at this time, and what its flows share.
+    #[inline(always)]
+    fn at(&mut self, now: u64) -> (Cx<'_, A::Params>, &mut A::Shared, &mut Counters) {
+        let now = self.clock.advance(Instant::from_nanos(now));
+        (Cx { now, port: &self.port, params: &self.params }, &mut self.shared, &mut self.counters)
+    }
+
+    /// Begins the record of a flow.
+    ///
+    /// # Safety
+    /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to room.
+    unsafe fn open(port: *mut Self, now: u64, local: u32, flow: *mut A) -> Result<(), Status> {
+        usable(flow)?;
+        // SAFETY: the caller vouches for it.
+        let (cx, shared, _) = unsafe { Self::ready(port) }?.at(now);
+        let record = A::open(&cx, shared, Some(Qpn::new(local)));
+        // SAFETY: the caller vouches for the room.
+        unsafe { put(flow, record) }
+    }
+
+    /// Takes one packet of one flow.
+    ///
+    /// # Safety
+    /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at,
+    /// `arrival` to an arrival, and `reply` to room.
+    unsafe fn on(port: *mut Self, flow: *mut A, arrival: *const Arrival, reply: *mut Reply) -> Result<(), Status> {
+        // SAFETY: the caller vouches for all of them.
+        let (port, flow, arrival) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(arrival)?) };
+        usable(reply)?;
+        let (cx, shared, counters) = port.at(arrival.now);
+        let ecn = Ecn::from_bits(arrival.ecn);
+        let mark = match ecn {
+            Ecn::Ce => Mark::Congested,
+            Ecn::Ect1 if A::is_ternary(cx.params) => Mark::Undetermined,
+            _ => Mark::None,
+        };
+        counters.marked = counters.marked.wrapping_add((mark != Mark::None).into());
+        let answered = if A::wants(mark) || A::REPLIES {
+            let arrival = cc_np::Arrival {
+                local: Qpn::new(arrival.local_qpn),
+                psn: Psn::new(arrival.psn),
+                bytes: Bytes::new(arrival.bytes),
+                payload: Bytes::new(arrival.payload),
+                ecn,
+                mark,
+                first: arrival.first != 0,
+                last: arrival.last != 0,
+                sent: (arrival.has_sent != 0).then_some(Stamp::from_bits(arrival.sent)),
+                arrived: Instant::from_nanos(arrival.now).stamp(),
+            };
+            flow.on(&cx, shared, &arrival)
+        } else {
+            cc_np::Reply::default()
+        };
+        let mut written = Reply { echo: answered.echo as u8, ..Reply::default() };
+        if let Grant::Rcc { window, flows, utilisation } = answered.grant {
+            (written.grant_window, written.grant_flows) = (window.get(), flows);
+            written.grant_utilisation = utilisation;
+        }
+        if let Some(hint) = answered.cnp {
+            (written.cnp, written.cnp_body) = (1, hint.to_bytes());
+        }
+        // SAFETY: the caller vouches for the room.
+        unsafe { put(reply, written) }
+    }
+
+    /// What [`cc_np`] is told of a flow, and counts nothing of.
+    ///
+    /// # Safety
+    /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at.
+    unsafe fn tell(
+        port: *mut Self,
+        flow: *mut A,
+        now: u64,
+        what: impl FnOnce(&mut A, &Cx<'_, A::Params>, &mut A::Shared),
+    ) -> Result<(), Status> {
+        // SAFETY: the caller vouches for both.
+        let (port, flow) = unsafe { (Self::ready(port)?, exclusive(flow)?) };
+        let (cx, shared, _) = port.at(now);
+        what(flow, &cx, shared);
+        Ok(())
+    }
+
+    /// The CNP of the flow went out.
+    ///
+    /// # Safety
+    /// That of [`NpPort::tell`].
+    unsafe fn notified(port: *mut Self, flow: *mut A, now: u64) -> Result<(), Status> {
+        // SAFETY: the caller vouches for both, which are checked one after the other.
+        unsafe {
+            Self::tell(port, flow, now, |flow, cx, shared| flow.notified(cx, shared))?;
+            let counters = &mut Self::ready(port)?.counters;
+            counters.notified = counters.notified.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Gives the flow its turn.
+    ///
+    /// # Safety
+    /// That of [`NpPort::tell`]; unless null or misaligned, `turn` points to room.
+    unsafe fn turn(port: *mut Self, flow: *mut A, now: u64, turn: *mut Turn) -> Result<(), Status> {
+        usable(turn)?;
+        let mut taken = Turn::default();
+        // SAFETY: the caller vouches for all of them.
+        unsafe {
+            Self::tell(port, flow, now, |flow, cx, shared| match flow.turn(cx, shared) {
+                cc_np::Turn::Pass => {}
+                cc_np::Turn::Leave => taken.action = 1,
+                cc_np::Turn::Notify { local, hint } => {
+                    taken = Turn { action: 2, local_qpn: local.get(), cnp_body: hint.to_bytes() };
+                }
+            })?;
+            put(turn, taken)
+        }
+    }
+}
+
+macro_rules! functions {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+        $(
+            #[doc = concat!("The functions of `", stringify!($module), "`, with the header's contract.")]
+            #[expect(clippy::missing_safety_doc, reason = "pointers are as the header says, for all functions alike")]
+            pub mod $module {
+                use super::*;
+
+                type Machine = cc_np::$module::$machine;
+
+                /// `init`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_init"))]
+                pub unsafe extern "C" fn init(
+                    port: *mut NpPort<Machine>,
+                    size: usize,
+                    link: *const Link,
+                    preset: u32,
+                    now: u64,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::init(port, size, link, preset, now) })
+                }
+
+                /// `param`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_param"))]
+                pub unsafe extern "C" fn param(id: u32, info: *mut Param) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { settings::describe(Machine::PRESETS, id, info) })
+                }
+
+                /// `get`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_get"))]
+                pub unsafe extern "C" fn get(port: *mut NpPort<Machine>, id: u32, value: *mut u32) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::ready(port).and_then(|port| settings::get(&port.settings, id, value)) })
+                }
+
+                /// `set`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_set"))]
+                pub unsafe extern "C" fn set(
+                    port: *mut NpPort<Machine>,
+                    list: *const Setting,
+                    count: usize,
+                    fault: *mut u32,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::set(port, list, count, fault) })
+                }
+
+                /// `open`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_open"))]
+                pub unsafe extern "C" fn open(
+                    port: *mut NpPort<Machine>,
+                    now: u64,
+                    local_qpn: u32,
+                    flow: *mut Machine,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::open(port, now, local_qpn, flow) })
+                }
+
+                /// `on`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_on"))]
+                pub unsafe extern "C" fn on(
+                    port: *mut NpPort<Machine>,
+                    flow: *mut Machine,
+                    arrival: *const Arrival,
+                    reply: *mut Reply,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::on(port, flow, arrival, reply) })
+                }
+
+                /// `notified`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_notified"))]
+                pub unsafe extern "C" fn notified(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::notified(port, flow, now) })
+                }
+
+                /// `acknowledged`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_acknowledged"))]
+                pub unsafe extern "C" fn acknowledged(
+                    port: *mut NpPort<Machine>,
+                    flow: *mut Machine,
+                    now: u64,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe {
+                        NpPort::tell(port, flow, now, |flow, cx, shared| flow.acknowledged(cx, shared))
+                    })
+                }
+
+                /// `turn`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_turn"))]
+                pub unsafe extern "C" fn turn(
+                    port: *mut NpPort<Machine>,
+                    flow: *mut Machine,
+                    now: u64,
+                    turn: *mut Turn,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::turn(port, flow, now, turn) })
+                }
+
+                /// `close`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_close"))]
+                pub unsafe extern "C" fn close(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::tell(port, flow, now, |flow, cx, shared| flow.forgotten(cx, shared)) })
+                }
+
+                /// `count`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_count"))]
+                pub unsafe extern "C" fn count(port: *mut NpPort<Machine>, id: u32, value: *mut u64) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { NpPort::ready(port).and_then(|port| put(value, port.count(id)?)) })
+                }
+            }
+        )+
+    };
+}
+
+cc_np::for_each_np!(functions);

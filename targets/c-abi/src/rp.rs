@@ -1,0 +1,331 @@
+//! Reaction points, at the sender.
+
+use crate::settings::{self, Param};
+use crate::types::{
+    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, status,
+    usable,
+};
+use cc_core::clock::LocalClock;
+use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn};
+use cc_rp::{Cx, EventMask, Ignored, ReactionPoint, Signals};
+
+/// What the flows of a port share. C keeps it as bytes.
+#[repr(C)]
+pub struct RpPort<A: ReactionPoint> {
+    /// [`RpPort::READY`], once the rest means something.
+    ready: u32,
+    counters: Counters,
+    clock: LocalClock,
+    port: Port,
+    params: A::Params,
+    settings: A::Settings,
+}
+
+/// What a port counts, in the order of [`COUNTERS`]. Those of the clock are kept by the clock.
+#[derive(Clone, Copy, Default)]
+struct Counters {
+    handled: u64,
+    stale: u64,
+    unsupported: u64,
+}
+
+/// The counters of a port: name and meaning, by number.
+pub const COUNTERS: [(&str, &str); 6] = [
+    ("rp_cnp_handled", "CNPs that acted on a flow"),
+    ("rp_cnp_ignored", "CNPs that did not: the sum of the next two"),
+    ("rp_cnp_stale", "CNPs repeated, or overtaken by a later one, going by their number"),
+    ("rp_cnp_unsupported", "CNPs of a kind that tells this algorithm nothing"),
+    ("rp_clock_leaps", "steps of the caller's clock forward by more than a second"),
+    ("rp_clock_reversals", "steps of the caller's clock back"),
+];
+
+/// Name and meaning of the counter `id` of all reaction points, for C.
+///
+/// # Safety
+/// Unless it is null or misaligned, `info` points to room for a `rnic_counter`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rnic_rp_counter(id: u32, info: *mut CounterInfo) -> Status {
+    let Some((name, text)) = COUNTERS.get(id as usize) else { return Status::UnknownId };
+    // SAFETY: the caller vouches for the room.
+    status(unsafe { put(info, CounterInfo { name: Text::new(name), text: Text::new(text) }) })
+}
+
+impl<A: ReactionPoint> RpPort<A> {
+    /// Tells a port of this algorithm from one of another, and from memory that is none: letters of the name.
+    const READY: u32 = letters(0x5250, A::NAME);
+
+    /// Makes `port` a port with the settings of a preset.
+    ///
+    /// # Safety
+    /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
+    unsafe fn init(port: *mut Self, size: usize, link: *const Link, preset: u32, now: u64) -> Result<(), Status> {
+        // SAFETY: the caller vouches for it.
+        let link: Port = (*unsafe { shared(link) }?).into();
+        if size < size_of::<Self>() {
+            return Err(Status::TooSmall);
+        }
+        usable(port)?;
+        let preset = A::PRESETS.get(preset as usize).ok_or(Status::UnknownId)?;
+        let params = A::check(&preset.values, &link).map_err(|error| settings::status_of(&error))?;
+        let made = Self {
+            ready: Self::READY,
+            counters: Counters::default(),
+            clock: LocalClock::new(Instant::from_nanos(now)),
+            port: link,
+            params,
+            settings: preset.values,
+        };
+        // SAFETY: there is room, as was just seen.
+        unsafe { put(port, made) }
+    }
+
+    /// A port that `init` has made.
+    ///
+    /// # Safety
+    /// Unless null or misaligned, `port` points to as many bytes as a port has, which nobody else looks at for `'a`. If
+    /// they begin with [`RpPort::READY`], they are what `init` made of them.
+    #[inline(always)]
+    unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
+        usable(port)?;
+        // SAFETY: the first word of memory that C has filled with bytes; any pattern is a number.
+        if unsafe { port.cast::<u32>().read() } != Self::READY {
+            return Err(Status::NotReady);
+        }
+        // SAFETY: made by `init`, and the caller vouches for nobody else having it.
+        unsafe { exclusive(port) }
+    }
+
+    /// Sets some parameters, or none.
+    ///
+    /// # Safety
+    /// That of [`RpPort::ready`] and [`settings::changed`].
+    unsafe fn set(port: *mut Self, list: *const Setting, count: usize, fault: *mut u32) -> Result<(), Status> {
+        // SAFETY: the caller vouches for it.
+        let port = unsafe { Self::ready(port) }?;
+        let link = port.port;
+        // SAFETY: the caller vouches for it.
+        let changed = unsafe { settings::changed(port.settings, list, count, fault, |values| A::check(values, &link)) };
+        (port.settings, port.params) = changed?;
+        Ok(())
+    }
+
+    /// Reads a counter.
+    fn count(&self, id: u32) -> Result<u64, Status> {
+        let Counters { handled, stale, unsupported } = self.counters;
+        Ok(match id {
+            0 => handled,
+            1 => stale.wrapping_add(unsupported),
+            2 => stale,
+            3 => unsupported,
+            4 => self.clock.leaps().into(),
+            5 => self.clock.reversals().into(),
+            _ => return Err(Status::UnknownId),
+        })
+    }
+
+    #[inline(always)]
+    fn decide(&self, now: Instant, at: &Moment, flow: &mut A, event: &cc_rp::Event<'_>) -> Decision {
+        let pause = Nanos::new(at.pause);
+        let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused: at.unpaused(now) };
+        let cc_rp::Decision { rate, window, hold, wake_in } = flow.on(&cx, event);
+        Decision { rate: rate.to_bits(), window: window.get(), hold: hold.max(pause).get(), wake_in: wake_in.get() }
+    }
+
+    /// Begins a flow.
+    ///
+    /// # Safety
+    /// That of [`RpPort::ready`]; unless null or misaligned, `at` points to a moment, `flow` and `decision` to room.
+    unsafe fn open(port: *mut Self, at: *const Moment, flow: *mut A, decision: *mut Decision) -> Result<(), Status> {
+        // SAFETY: the caller vouches for all of them.
+        let (port, at) = unsafe { (Self::ready(port)?, shared(at)?) };
+        usable(flow)?;
+        usable(decision)?;
+        let now = port.clock.advance(Instant::from_nanos(at.now));
+        let (pause, unpaused) = (Nanos::new(at.pause), at.unpaused(now));
+        let mut state = A::open(&Cx { now, port: &port.port, params: &port.params, pause, unpaused });
+        let decided = port.decide(now, at, &mut state, &cc_rp::Event::Wake);
+        // SAFETY: the caller vouches for the room.
+        unsafe {
+            put(flow, state)?;
+            put(decision, decided)
+        }
+    }
+
+    /// Takes one event of one flow.
+    ///
+    /// # Safety
+    /// That of [`RpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at,
+    /// `event` to an event with pointers that are null or good, and `decision` to room.
+    #[inline(always)]
+    unsafe fn on(port: *mut Self, flow: *mut A, event: *const Event, decision: *mut Decision) -> Result<(), Status> {
+        // SAFETY: the caller vouches for all of them.
+        let (port, flow, event) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(event)?) };
+        usable(decision)?;
+        // What the algorithm does not take comes to the same as a wake.
+        let takes = |kind| A::WANTS.contains(kind);
+        // SAFETY: the kind says which part of the union was written; all of them are numbers, or vouched for.
+        let read = unsafe {
+            match event.kind {
+                kind::SENT if takes(EventMask::SENT) => {
+                    let sent = event.of.sent;
+                    cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }
+                }
+                kind::ACK if takes(EventMask::ACK) => cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?),
+                kind::NACK if takes(EventMask::NACK) => cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) },
+                kind::CNP if takes(EventMask::CNP) => {
+                    let body = event.of.cnp_body;
+                    let hint = if body.is_null() { CnpHint::Plain } else { CnpHint::from_bytes(&*body) };
+                    cc_rp::Event::Cnp { hint }
+                }
+                kind::SENT..=kind::WAKE => cc_rp::Event::Wake,
+                _ => return Err(Status::BadEvent),
+            }
+        };
+        let now = port.clock.advance(Instant::from_nanos(event.at.now));
+        if let cc_rp::Event::Cnp { hint } = &read {
+            let Counters { handled, stale, unsupported } = &mut port.counters;
+            let counter = match flow.ignores(hint) {
+                None => handled,
+                Some(Ignored::Stale) => stale,
+                Some(Ignored::Kind) => unsupported,
+            };
+            *counter = counter.wrapping_add(1);
+        }
+        let decided = port.decide(now, &event.at, flow, &read);
+        // SAFETY: the caller vouches for the room.
+        unsafe { put(decision, decided) }
+    }
+}
+
+/// The first letters of a name, mixed with who asks.
+pub(crate) const fn letters(seed: u32, name: &str) -> u32 {
+    let (mut mixed, mut rest) = (seed, name.as_bytes());
+    while let [letter, others @ ..] = rest {
+        mixed = mixed.wrapping_mul(0x0100_0193) ^ *letter as u32;
+        rest = others;
+    }
+    mixed
+}
+
+/// What an acknowledgement says, as far as the algorithm lives on it.
+///
+/// # Safety
+/// Its pointer is null or good for the records that it tells of.
+#[inline(always)]
+unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>, Status> {
+    let mark = match ack.mark {
+        0 => Mark::None,
+        1 => Mark::Undetermined,
+        2 => Mark::Congested,
+        _ => return Err(Status::BadEvent),
+    };
+    let delay = Delay { rtt: Nanos::new(ack.rtt), held: Nanos::new(ack.held), hops: ack.hops, rx_level: ack.rx_level };
+    let grant =
+        Grant::Rcc { window: Bytes::new(ack.grant_window), flows: ack.grant_flows, utilisation: ack.grant_utilisation };
+    let mut int = IntStack::NONE;
+    if A::SIGNALS.contains(Signals::INT) && !ack.int_records.is_null() {
+        let layout = match ack.int_layout {
+            0 => IntLayout::Wide,
+            1 => IntLayout::Compact,
+            _ => return Err(Status::BadEvent),
+        };
+        let hops = if ack.int_hops == IntStack::OVERFLOW { 0 } else { usize::from(ack.int_hops) };
+        // SAFETY: the caller vouches for that many records.
+        let area = unsafe { settings::bytes(ack.int_records, hops.wrapping_mul(layout.record_len())) };
+        int = IntStack::new(layout, ack.int_path, ack.int_hops, area).ok_or(Status::BadEvent)?;
+    }
+    Ok(cc_rp::Ack {
+        psn: Psn::new(ack.psn),
+        acked: Bytes::new(ack.acked),
+        mark,
+        delay: (ack.rtt != 0).then_some(delay),
+        int,
+        grant: if ack.grant_flows == 0 { Grant::None } else { grant },
+    })
+}
+
+macro_rules! functions {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+        $(
+            #[doc = concat!("The functions of `", stringify!($module), "`, with the header's contract.")]
+            #[expect(clippy::missing_safety_doc, reason = "pointers are as the header says, for all functions alike")]
+            pub mod $module {
+                use super::*;
+
+                type Machine = cc_rp::$module::$machine;
+
+                /// `init`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_init"))]
+                pub unsafe extern "C" fn init(
+                    port: *mut RpPort<Machine>,
+                    size: usize,
+                    link: *const Link,
+                    preset: u32,
+                    now: u64,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { RpPort::init(port, size, link, preset, now) })
+                }
+
+                /// `param`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_param"))]
+                pub unsafe extern "C" fn param(id: u32, info: *mut Param) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { settings::describe(Machine::PRESETS, id, info) })
+                }
+
+                /// `get`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_get"))]
+                pub unsafe extern "C" fn get(port: *mut RpPort<Machine>, id: u32, value: *mut u32) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { RpPort::ready(port).and_then(|port| settings::get(&port.settings, id, value)) })
+                }
+
+                /// `set`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_set"))]
+                pub unsafe extern "C" fn set(
+                    port: *mut RpPort<Machine>,
+                    list: *const Setting,
+                    count: usize,
+                    fault: *mut u32,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { RpPort::set(port, list, count, fault) })
+                }
+
+                /// `open`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_open"))]
+                pub unsafe extern "C" fn open(
+                    port: *mut RpPort<Machine>,
+                    at: *const Moment,
+                    flow: *mut Machine,
+                    decision: *mut Decision,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { RpPort::open(port, at, flow, decision) })
+                }
+
+                /// `on`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_on"))]
+                pub unsafe extern "C" fn on(
+                    port: *mut RpPort<Machine>,
+                    flow: *mut Machine,
+                    event: *const Event,
+                    decision: *mut Decision,
+                ) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { RpPort::on(port, flow, event, decision) })
+                }
+
+                /// `count`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_count"))]
+                pub unsafe extern "C" fn count(port: *mut RpPort<Machine>, id: u32, value: *mut u64) -> Status {
+                    // SAFETY: the header asks the same of the caller.
+                    status(unsafe { RpPort::ready(port).and_then(|port| put(value, port.count(id)?)) })
+                }
+            }
+        )+
+    };
+}
+
+cc_rp::for_each_rp!(functions);

@@ -1,0 +1,109 @@
+//! Parameters by number, for either end alike.
+
+use crate::types::{Setting, Status, Text, put, shared, usable};
+use cc_core::params::{Field, ParamError, Preset, Settings};
+use core::slice;
+
+/// What there is to know of a parameter.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Param {
+    /// Its name, as operators type it.
+    pub name: Text,
+    /// Its unit; empty for a plain number.
+    pub unit: Text,
+    /// What it does.
+    pub text: Text,
+    /// The smallest value.
+    pub min: u32,
+    /// The largest.
+    pub max: u32,
+    /// Its value in the first preset.
+    pub default: u32,
+}
+
+/// Writes what there is to know of a parameter.
+///
+/// # Safety
+/// Unless it is null or misaligned, `info` points to room for one.
+pub(crate) unsafe fn describe<S: Settings>(presets: &[Preset<S>], id: u32, info: *mut Param) -> Result<(), Status> {
+    let (field, preset) = S::FIELDS.get(id as usize).zip(presets.first()).ok_or(Status::UnknownId)?;
+    let Field { name, unit, doc, min, max, .. } = field;
+    let (name, unit, text) = (Text::new(name), Text::new(unit.symbol()), Text::new(doc));
+    let info_of = Param { name, unit, text, min: *min, max: *max, default: preset.values.get(id as usize) };
+    // SAFETY: the caller vouches for the room.
+    unsafe { put(info, info_of) }
+}
+
+/// Writes a parameter's value.
+///
+/// # Safety
+/// Unless it is null or misaligned, `value` points to room for one.
+pub(crate) unsafe fn get<S: Settings>(settings: &S, id: u32, value: *mut u32) -> Result<(), Status> {
+    if id as usize >= S::FIELDS.len() {
+        return Err(Status::UnknownId);
+    }
+    // SAFETY: the caller vouches for the room.
+    unsafe { put(value, settings.get(id as usize)) }
+}
+
+/// Settings changed by a list of values, and what `check` makes of them; `fault` is told which parameter is wrong.
+///
+/// # Safety
+/// Unless null or misaligned, `list` points to `count` settings and `fault` to room for a number.
+pub(crate) unsafe fn changed<S: Settings, P>(
+    mut settings: S,
+    list: *const Setting,
+    count: usize,
+    fault: *mut u32,
+    check: impl FnOnce(&S) -> Result<P, ParamError>,
+) -> Result<(S, P), Status> {
+    let blame = |id: usize, status: Status| {
+        if !fault.is_null() {
+            // SAFETY: the caller vouches for the room, which `put` finds aligned or leaves alone.
+            let _ = unsafe { put(fault, id as u32) };
+        }
+        status
+    };
+    if count > 0 {
+        usable(list)?;
+    }
+    for nth in 0..count {
+        // SAFETY: the list is `count` long, and aligned.
+        let Setting { id, value } = *unsafe { shared(list.wrapping_add(nth)) }?;
+        settings.set(id as usize, value).map_err(|error| blame(id as usize, status_of(&error)))?;
+    }
+    match check(&settings) {
+        Ok(params) => Ok((settings, params)),
+        Err(error) => {
+            let name = match error {
+                ParamError::Conflict { field, .. } => field,
+                ParamError::OutOfRange(field) => field.name,
+                ParamError::Unknown => "",
+            };
+            let id = S::FIELDS.iter().position(|field| field.name == name).unwrap_or(S::FIELDS.len());
+            Err(blame(id, status_of(&error)))
+        }
+    }
+}
+
+/// The status of a parameter's fault.
+pub(crate) fn status_of(error: &ParamError) -> Status {
+    match error {
+        ParamError::Unknown => Status::UnknownId,
+        ParamError::OutOfRange(_) => Status::OutOfRange,
+        ParamError::Conflict { .. } => Status::Conflict,
+    }
+}
+
+/// The bytes behind a pointer that the caller says is good for `length`, none for null.
+///
+/// # Safety
+/// Unless it is null, `data` points to `length` bytes that nobody changes for `'a`.
+pub(crate) unsafe fn bytes<'a>(data: *const u8, length: usize) -> &'a [u8] {
+    if data.is_null() {
+        return &[];
+    }
+    // SAFETY: not null, bytes need no alignment, and the caller vouches for the length.
+    unsafe { slice::from_raw_parts(data, length) }
+}

@@ -1,0 +1,312 @@
+//! What the interface passes: plain structures, laid out as in C, with the header's names less the prefix.
+
+use cc_core::{Bytes, Instant, Nanos, Port, Rate, Stamp};
+use core::ffi::c_char;
+use core::ptr;
+
+/// How a call ended. Negative: nothing was changed, and nothing written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Status {
+    /// Well.
+    Ok = 0,
+    /// A pointer is null.
+    Null = -1,
+    /// A pointer is not aligned as its type asks.
+    Misaligned = -2,
+    /// A port that was not initialised by this algorithm's `init`.
+    NotReady = -3,
+    /// The library was built with a larger port than the caller's header has.
+    TooSmall = -4,
+    /// No parameter, preset or counter of this number.
+    UnknownId = -5,
+    /// A value outside the parameter's bounds.
+    OutOfRange = -6,
+    /// Values that do not go together, or not with this link.
+    Conflict = -7,
+    /// An event of no known kind, or with an enumeration outside its values.
+    BadEvent = -8,
+}
+
+/// A text: UTF-8, not terminated.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Text {
+    /// Its first byte.
+    pub data: *const c_char,
+    /// Bytes.
+    pub length: u32,
+}
+
+impl Text {
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self { data: text.as_ptr().cast(), length: text.len() as u32 }
+    }
+}
+
+/// The link that a port is on.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Link {
+    /// Its speed, in 2^-24 bytes per nanosecond.
+    pub line_rate: u32,
+    /// Largest packet on the wire, in bytes.
+    pub mtu: u32,
+    /// Round-trip time of the empty network, in nanoseconds.
+    pub base_rtt: u32,
+}
+
+impl From<Link> for Port {
+    fn from(link: Link) -> Self {
+        Self {
+            line_rate: Rate::from_bits(link.line_rate),
+            mtu: Bytes::new(link.mtu),
+            base_rtt: Nanos::new(link.base_rtt),
+        }
+    }
+}
+
+/// When something happened at a sender, and what PFC was doing.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Moment {
+    /// Nanoseconds of the caller's clock.
+    pub now: u64,
+    /// How much longer PFC pauses the flow's priority, in nanoseconds; 0 when it does not.
+    pub pause: u32,
+    /// How long it has paused it so far, in nanoseconds modulo 2^32, the present pause included.
+    pub paused: u32,
+}
+
+impl Moment {
+    /// The clock that stands still during pauses.
+    pub(crate) const fn unpaused(&self, now: Instant) -> Stamp {
+        Stamp::from_bits(now.stamp().to_bits().wrapping_sub(self.paused))
+    }
+}
+
+/// Kinds of [`Event`].
+pub mod kind {
+    /// Packets left.
+    pub const SENT: u32 = 1;
+    /// An acknowledgement arrived.
+    pub const ACK: u32 = 2;
+    /// A negative acknowledgement arrived.
+    pub const NACK: u32 = 3;
+    /// A CNP arrived.
+    pub const CNP: u32 = 4;
+    /// The time that a decision asked for has come, or the caller just looks in.
+    pub const WAKE: u32 = 5;
+}
+
+/// Something that happened to one flow at its sender.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Event {
+    /// When.
+    pub at: Moment,
+    /// One of [`kind`].
+    pub kind: u32,
+    /// What else there is to say of it.
+    pub of: Details,
+}
+
+/// What there is to say of an event, by its kind.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub union Details {
+    /// Of [`kind::SENT`].
+    pub sent: Sent,
+    /// Of [`kind::ACK`].
+    pub ack: Ack,
+    /// Of [`kind::NACK`]: the sequence number that the receiver expects.
+    pub nack_psn: u32,
+    /// Of [`kind::CNP`]: the sixteen bytes behind the BTH, or null for a standard CNP.
+    pub cnp_body: *const [u8; 16],
+}
+
+/// Packets left.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Sent {
+    /// Sequence number of the last.
+    pub psn: u32,
+    /// Bytes on the wire, of all of them.
+    pub bytes: u32,
+}
+
+/// An acknowledgement arrived.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Ack {
+    /// In-band telemetry of the newest packet acknowledged: `int_hops` records, each of 16 bytes (`int_layout` 0) or 8
+    /// (1). Null where there is none.
+    pub int_records: *const u8,
+    /// Everything up to this sequence number has arrived.
+    pub psn: u32,
+    /// Bytes newly acknowledged, as sent on the wire.
+    pub acked: u32,
+    /// Nanoseconds from when the newest packet acknowledged left to now; 0 where nobody measured it.
+    pub rtt: u32,
+    /// How much of that the receiver held it.
+    pub held: u32,
+    /// The window that the receiver grants, in bytes; read if `grant_flows` is not 0.
+    pub grant_window: u32,
+    /// Flows that send to the receiver's port; 0 where it grants nothing.
+    pub grant_flows: u16,
+    /// What the port received of what its link carries, in 2^-16.
+    pub grant_utilisation: u16,
+    /// A number that changes with the path, 12 bits.
+    pub int_path: u16,
+    /// 0 to 14; 15 where there were more hops than room.
+    pub int_hops: u8,
+    /// 0: sixteen bytes a hop; 1: eight.
+    pub int_layout: u8,
+    /// The strongest mark of the packets acknowledged: 0 none, 1 undetermined, 2 congested.
+    pub mark: u8,
+    /// Switches on the path; 0 where it is not known.
+    pub hops: u8,
+    /// How full the receiver's buffers were, 0 to 31.
+    pub rx_level: u8,
+}
+
+/// How a flow is to be paced from now on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Decision {
+    /// Send at most this fast, in 2^-24 bytes per nanosecond.
+    pub rate: u32,
+    /// Keep at most so many bytes in flight; 2^32 - 1 for any number.
+    pub window: u32,
+    /// Send nothing for so many nanoseconds.
+    pub hold: u32,
+    /// Give the flow a wake after so many nanoseconds; 2^32 - 1 for never.
+    pub wake_in: u32,
+}
+
+/// A parameter is to have a value.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Setting {
+    /// The parameter.
+    pub id: u32,
+    /// The value, in the parameter's unit.
+    pub value: u32,
+}
+
+/// A counter's name and meaning.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CounterInfo {
+    /// Its name.
+    pub name: Text,
+    /// What it counts.
+    pub text: Text,
+}
+
+/// A data packet that arrived.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Arrival {
+    /// Nanoseconds of the caller's clock.
+    pub now: u64,
+    /// The queue pair that the packet is for, 24 bits.
+    pub local_qpn: u32,
+    /// Its sequence number, 24 bits.
+    pub psn: u32,
+    /// Bytes on the wire.
+    pub bytes: u32,
+    /// Bytes of payload.
+    pub payload: u32,
+    /// The sender's clock when it left, if `has_sent`.
+    pub sent: u32,
+    /// Whether the packet says when it was sent: 0 or 1.
+    pub has_sent: u8,
+    /// The two ECN bits of the IP header, in the low bits.
+    pub ecn: u8,
+    /// Whether it begins a message: 0 or 1.
+    pub first: u8,
+    /// Whether it ends one.
+    pub last: u8,
+}
+
+/// What to answer to an arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Reply {
+    /// The window that the next acknowledgement grants, in bytes.
+    pub grant_window: u32,
+    /// Flows that send to this port; 0 for no grant.
+    pub grant_flows: u16,
+    /// What the port received of what its link carries, in 2^-16.
+    pub grant_utilisation: u16,
+    /// The mark that the next acknowledgement echoes: 0 none, 1 undetermined, 2 congested.
+    pub echo: u8,
+    /// 1: send a CNP with this body, and say so by `notified` once it is out.
+    pub cnp: u8,
+    /// The sixteen bytes behind its BTH.
+    pub cnp_body: [u8; 16],
+}
+
+/// What a flow does in its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Turn {
+    /// 0: nothing; 1: its record can be reused; 2: it is to be sent a CNP.
+    pub action: u32,
+    /// Its local queue pair, for a CNP.
+    pub local_qpn: u32,
+    /// The sixteen bytes behind the BTH of the CNP.
+    pub cnp_body: [u8; 16],
+}
+
+/// What `pointer` points to, to be read.
+///
+/// # Safety
+/// Unless it is null or misaligned, it points to a value that nobody changes for `'a`.
+pub(crate) unsafe fn shared<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
+    usable(pointer)?;
+    // SAFETY: neither null nor misaligned, and the caller vouches for the value.
+    Ok(unsafe { &*pointer })
+}
+
+/// What `pointer` points to, to be changed.
+///
+/// # Safety
+/// Unless it is null or misaligned, it points to a value that nobody else looks at for `'a`.
+pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Status> {
+    usable(pointer)?;
+    // SAFETY: neither null nor misaligned, and the caller vouches for the value.
+    Ok(unsafe { &mut *pointer })
+}
+
+/// Writes to where `pointer` points.
+///
+/// # Safety
+/// Unless it is null or misaligned, it points to room for a `T`.
+pub(crate) unsafe fn put<T>(pointer: *mut T, value: T) -> Result<(), Status> {
+    usable(pointer)?;
+    // SAFETY: neither null nor misaligned, and the caller vouches for the room.
+    unsafe { ptr::write(pointer, value) };
+    Ok(())
+}
+
+/// Whether a value can be behind the pointer.
+#[inline(always)]
+pub(crate) fn usable<T>(pointer: *const T) -> Result<(), Status> {
+    if pointer.is_null() {
+        Err(Status::Null)
+    } else if !pointer.is_aligned() {
+        Err(Status::Misaligned)
+    } else {
+        Ok(())
+    }
+}
+
+/// What a call comes to.
+pub(crate) fn status(outcome: Result<(), Status>) -> Status {
+    match outcome {
+        Ok(()) => Status::Ok,
+        Err(status) => status,
+    }
+}

@@ -1,0 +1,22 @@
+/* What a board gives the program. It calls main once, and ends the run with what that returns. */
+#ifndef BOARD_H
+#define BOARD_H
+
+#include <stdint.h>
+
+/* Reports a word to whoever watches. */
+void board_put(uint32_t word);
+
+/* The low half of a counter of cycles; 0 where the board has none. */
+static inline uint32_t board_cycles(void)
+{
+#ifdef __riscv
+    uint32_t cycles;
+    __asm__ volatile(".option push\n.option arch, +zicsr\ncsrr %0, mcycle\n.option pop" : "=r"(cycles) : : "memory");
+    return cycles;
+#else
+    return 0;
+#endif
+}
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * Firmware in C: takes events from a trace, gives each to its flow, and reports every decision.
+ *
+ * The algorithm is chosen when this is compiled, by -DNAME=dcqcn; nothing of another is linked. -DTIMED reports how many
+ * cycles each event took as well. -DPREFIX=... names another library of the same interface, to be compared with.
+ */
+#include "board.h"
+#include "rnic_cc.h"
+
+#ifndef PREFIX
+#define PREFIX rnic_rp
+#endif
+#define JOIN(prefix, name, what) prefix##_##name##_##what
+#define EXPAND(prefix, name, what) JOIN(prefix, name, what)
+#define CC(what) EXPAND(PREFIX, NAME, what)
+
+#ifdef HEADER
+#include HEADER
+#endif
+
+enum { FLOWS = 16, OPEN = 0, SETTINGS = 8 };
+
+/* What happened, as the trace has it: little-endian, 152 bytes. */
+struct record {
+    uint32_t flow;
+    uint32_t kind; /* RNIC_SENT and so on, or OPEN */
+    uint64_t now;
+    uint32_t pause;
+    uint32_t paused;
+    uint32_t psn;
+    uint32_t bytes;
+    uint32_t rtt;
+    uint32_t held;
+    uint32_t grant_window;
+    uint16_t grant_flows;
+    uint16_t grant_utilisation;
+    uint16_t int_path;
+    uint8_t int_hops;
+    uint8_t int_layout;
+    uint8_t mark;
+    uint8_t hops;
+    uint8_t rx_level;
+    uint8_t has_body;
+    uint8_t body[16];
+    uint8_t area[80];
+};
+
+/* The trace: assembled into the image, see trace.S. */
+extern const struct {
+    uint32_t records;
+    uint32_t preset;
+    rnic_link link;
+    uint32_t settings;
+    rnic_setting setting[SETTINGS];
+    struct record record[];
+} trace;
+
+static CC(port) port;
+static CC(flow) flows[FLOWS];
+
+static void read(const struct record *record, rnic_event *event)
+{
+    event->at.now = record->now;
+    event->at.pause = record->pause;
+    event->at.paused = record->paused;
+    event->kind = record->kind;
+    switch (record->kind) {
+    case RNIC_SENT:
+        event->of.sent.psn = record->psn;
+        event->of.sent.bytes = record->bytes;
+        break;
+    case RNIC_ACK:
+        event->of.ack.int_records = record->int_hops ? record->area : NULL;
+        event->of.ack.psn = record->psn;
+        event->of.ack.acked = record->bytes;
+        event->of.ack.rtt = record->rtt;
+        event->of.ack.held = record->held;
+        event->of.ack.grant_window = record->grant_window;
+        event->of.ack.grant_flows = record->grant_flows;
+        event->of.ack.grant_utilisation = record->grant_utilisation;
+        event->of.ack.int_path = record->int_path;
+        event->of.ack.int_hops = record->int_hops;
+        event->of.ack.int_layout = record->int_layout;
+        event->of.ack.mark = record->mark;
+        event->of.ack.hops = record->hops;
+        event->of.ack.rx_level = record->rx_level;
+        break;
+    case RNIC_NACK:
+        event->of.nack_psn = record->psn;
+        break;
+    case RNIC_CNP:
+        event->of.cnp_body = record->has_body ? record->body : NULL;
+        break;
+    }
+}
+
+int main(void)
+{
+    rnic_status status = CC(init)(&port, sizeof port, &trace.link, trace.preset, trace.record[0].now);
+    if (status != RNIC_OK)
+        return 1;
+    status = CC(set)(&port, trace.setting, trace.settings, NULL);
+    if (status != RNIC_OK)
+        return 2;
+    for (const struct record *record = trace.record; record < trace.record + trace.records; record++) {
+        rnic_event event;
+        rnic_decision decision;
+        uint32_t cycles = 0;
+        read(record, &event);
+        CC(flow) *flow = &flows[record->flow % FLOWS];
+        if (record->kind == OPEN) {
+            status = CC(open)(&port, &event.at, flow, &decision);
+        } else {
+            uint32_t start = board_cycles();
+            status = CC(on)(&port, flow, &event, &decision);
+            cycles = board_cycles() - start;
+        }
+        if (status != RNIC_OK)
+            return 3;
+        board_put(decision.rate);
+        board_put(decision.window);
+        board_put(decision.hold);
+        board_put(decision.wake_in);
+#ifdef TIMED
+        board_put(cycles);
+#else
+        (void)cycles;
+#endif
+    }
+    uint64_t counter;
+    for (uint32_t id = 0; CC(count)(&port, id, &counter) == RNIC_OK; id++)
+        board_put((uint32_t)counter);
+    return 0;
+}

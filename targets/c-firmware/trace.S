@@ -1,0 +1,6 @@
+/* The trace, from the file that -DTRACE names. */
+    .section .rodata.trace, "a"
+    .balign 8
+    .global trace
+trace:
+    .incbin TRACE

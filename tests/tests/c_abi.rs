@@ -1,0 +1,116 @@
+//! The C header and the library behind it: layouts, behaviour, and what is linked of it.
+
+use rnic_cc::types::{Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Text, Turn};
+use std::fmt::Write as _;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Compiles with every warning an error, and returns what to run, or nothing where there is no compiler.
+fn compile(source: &Path, folder: &Path, more: &[&Path]) -> Option<PathBuf> {
+    let program = folder.join("program");
+    let compiler = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
+        .arg(root().join("targets/c-abi/include"))
+        .arg(source)
+        .args(more)
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .output();
+    let Ok(output) = compiler else {
+        eprintln!("skipped: cc is not installed");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+macro_rules! layout {
+    ($text:ident, $($name:literal = $type:ty { $($field:ident),* })+) => {
+        $(
+            writeln!($text, "_Static_assert(sizeof({}) == {}, \"{0}\");", $name, size_of::<$type>()).unwrap();
+            writeln!($text, "_Static_assert(_Alignof({}) == {}, \"{0}\");", $name, align_of::<$type>()).unwrap();
+            $(
+                let (field, offset) = (stringify!($field).replace("default", "value"), offset_of!($type, $field));
+                writeln!($text, "_Static_assert(offsetof({}, {field}) == {offset}, \"{0}.{field}\");", $name).unwrap();
+            )*
+        )+
+    };
+}
+
+#[test]
+fn structures_lie_in_c_as_they_do_in_rust() {
+    let mut text = String::from("#include \"rnic_cc.h\"\nint main(void) { return 0; }\n");
+    layout! { text,
+        "rnic_text" = Text { data, length }
+        "rnic_link" = Link { line_rate, mtu, base_rtt }
+        "rnic_param" = rnic_cc::Param { name, unit, text, min, max, default }
+        "rnic_setting" = Setting { id, value }
+        "rnic_counter" = CounterInfo { name, text }
+        "rnic_moment" = Moment { now, pause, paused }
+        "rnic_sent" = Sent { psn, bytes }
+        "rnic_ack" = Ack {
+            int_records, psn, acked, rtt, held, grant_window, grant_flows, grant_utilisation, int_path, int_hops,
+            int_layout, mark, hops, rx_level
+        }
+        "rnic_event" = Event { at, kind, of }
+        "rnic_decision" = Decision { rate, window, hold, wake_in }
+        "rnic_arrival" = Arrival { now, local_qpn, psn, bytes, payload, sent, has_sent, ecn, first, last }
+        "rnic_reply" = Reply { grant_window, grant_flows, grant_utilisation, echo, cnp, cnp_body }
+        "rnic_turn" = Turn { action, local_qpn, cnp_body }
+    }
+    for (role, entries) in [
+        ("rp", cc_rp::registry::ALL.iter().map(|entry| (entry.name, entry.state_bytes)).collect::<Vec<_>>()),
+        ("np", cc_np::registry::ALL.iter().map(|entry| (entry.name, entry.state_bytes)).collect()),
+    ] {
+        for (name, bytes) in entries {
+            let (constant, bytes) = (format!("RNIC_{role}_{name}").to_uppercase(), bytes.max(1));
+            for part in ["port", "flow"] {
+                let upper = part.to_uppercase();
+                for (operator, what) in [("sizeof", "BYTES"), ("_Alignof", "ALIGN")] {
+                    let types = format!("{operator}(rnic_{role}_{name}_{part}) == {constant}_{upper}_{what}");
+                    writeln!(text, "_Static_assert({types}, \"{name}\");").unwrap();
+                }
+            }
+            writeln!(text, "_Static_assert({constant}_FLOW_BYTES == {bytes}, \"{name}\");").unwrap();
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("layout.c");
+    std::fs::write(&source, text).unwrap();
+    compile(&source, folder.path(), &[]);
+}
+
+#[test]
+fn the_header_is_what_the_algorithms_make_it() {
+    let kept = std::fs::read_to_string(hil::header::path()).unwrap();
+    assert!(kept == hil::header::text(), "run hil check header, and commit what it writes");
+}
+
+#[test]
+fn a_c_program_gets_what_the_header_promises() {
+    let library = hil::library::build("x86_64-unknown-linux-gnu").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/c/behaviour.c");
+    let Some(program) = compile(&source, folder.path(), &[&library]) else { return };
+    let run = Command::new(program).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+}
+
+#[test]
+fn algorithms_that_nobody_calls_are_not_linked() {
+    let library = hil::library::build("riscv32imc-unknown-none-elf").unwrap();
+    let functions = hil::library::functions();
+    let chosen =
+        |start: &str| -> Vec<String> { functions.iter().filter(|name| name.starts_with(start)).cloned().collect() };
+    let timely = hil::library::linked(&library, &chosen("rnic_rp_timely_")).unwrap();
+    assert!(timely.iter().any(|name| name.contains("cc_rp::timely")));
+    for other in ["dcqcn", "hpcc", "powertcp", "swift", "rcc", "acc", "pfc", "timely_tcd", "cc_np"] {
+        let strangers: Vec<_> = timely.iter().filter(|name| name.contains(other)).collect();
+        assert!(strangers.is_empty(), "{other}: {strangers:?}");
+    }
+}
