@@ -108,6 +108,7 @@ const fn kind(event: &Event<'_>) -> &'static str {
         Event::Ack(_) => "ack",
         Event::Nack { .. } => "nack",
         Event::Cnp { .. } => "cnp",
+        Event::NearInt { .. } => "near_int",
         Event::Wake => "wake",
     }
 }

@@ -104,7 +104,7 @@ pub enum Pace {
 }
 
 /// A core with its devices.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Board<C> {
     core: C,
     at: Addresses,
@@ -226,6 +226,22 @@ impl<C: Core> Board<C> {
     /// Receive descriptors that the firmware has not finished with.
     pub fn backlog(&self) -> u32 {
         self.rx_head.wrapping_sub(self.rx_tail)
+    }
+
+    /// A board in the same state that goes its own way from here.
+    ///
+    /// # Errors
+    /// The core has no double.
+    pub fn fork(&self) -> Result<Self> {
+        Ok(Self {
+            core: self.core.fork().context("this core cannot be copied: expected a model, not RTL")?,
+            probes: self.probes.clone(),
+            acts: self.acts.clone(),
+            report_words: self.report_words.clone(),
+            queued: self.queued.clone(),
+            operands: self.operands.clone(),
+            ..*self
+        })
     }
 
     /// What the image holds in RAM: its code, its data, and the rings, but not the stack.

@@ -144,6 +144,10 @@ impl Trace {
                     let int = IntStack::new(IntLayout::Wide, record.path, record.hops.len() as u8, &area);
                     Event::Ack(Ack { int: int.unwrap_or_default(), ..ack })
                 }
+                What::Event(Event::NearInt { .. }) => {
+                    let int = IntStack::new(IntLayout::Wide, record.path, record.hops.len() as u8, &area);
+                    Event::NearInt { int: int.unwrap_or_default() }
+                }
                 What::Event(event) => event,
             };
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
@@ -168,9 +172,9 @@ impl Record {
         self.hops.iter().flat_map(Hop::to_wide).collect()
     }
 
-    /// The 152 bytes of `struct record` in `targets/c-firmware/main.c`.
+    /// The 160 bytes of `struct record` in `targets/c-firmware/main.c`.
     fn append(&self, bytes: &mut Vec<u8>) {
-        let end = bytes.len() + 152;
+        let end = bytes.len() + 160;
         let (mut kind, mut psn, mut size, mut ack, mut body) = (0, Psn::default(), Bytes::ZERO, Ack::default(), None);
         if let What::Event(event) = self.what {
             kind = match event {
@@ -191,16 +195,19 @@ impl Record {
                     4
                 }
                 Event::Wake => 5,
+                // Its records are those of `area`.
+                Event::NearInt { .. } => 6,
             };
         }
         let delay = ack.delay.unwrap_or_default();
-        let (window, flows, utilisation) = match ack.grant {
-            Grant::Rcc { window, flows, utilisation } => (window.get(), flows, utilisation),
-            Grant::None => (0, 0, 0),
+        let (window, advised, flows, utilisation) = match ack.grant {
+            Grant::Rcc { window, flows, utilisation } => (window.get(), 0, flows, utilisation),
+            Grant::Mlcc { advised, .. } => (0, advised.to_bits(), 0, 0),
+            Grant::None => (0, 0, 0, 0),
         };
         let (low, high) = (self.now as u32, (self.now >> 32) as u32);
         let words = [self.flow, kind, low, high, self.pause, self.paused, psn.get(), size.get()];
-        let delays = [delay.rtt.get(), delay.held.get(), window];
+        let delays = [delay.rtt.get(), delay.held.get(), window, advised];
         bytes.extend(words.into_iter().chain(delays).flat_map(u32::to_le_bytes));
         bytes.extend([flows, utilisation, self.path].into_iter().flat_map(u16::to_le_bytes));
         let mark = ack.mark as u8;
@@ -264,13 +271,14 @@ impl Making {
             6..10 => Event::Ack(self.acknowledgement(psn)),
             10 => Event::Nack { psn },
             11..16 => Event::Cnp { hint: self.hint() },
+            16 => Event::NearInt { int: IntStack::NONE },
             _ => Event::Wake,
         };
         let (pause, path) = (self.chance.below(40).saturating_sub(38) * 3_000, 1 + self.chance.below(8) as u16 / 7);
         self.paused = self.paused.wrapping_add(pause / 2);
         let mut record = self.record(flow, What::Event(event));
         (record.pause, record.path) = (pause, path);
-        if matches!(event, Event::Ack(_)) && self.chance.below(4) != 0 {
+        if matches!(event, Event::Ack(_) | Event::NearInt { .. }) && self.chance.below(4) != 0 {
             self.sent = self.sent.wrapping_add(self.chance.below(600));
             let (clock, sent) = (self.now as u32, self.sent);
             let count = if flow == 0 { 5 } else { 1 + flow % 5 };
@@ -285,10 +293,17 @@ impl Making {
         let chance = &mut self.chance;
         let rtt = Nanos::new(8_000 + chance.below(1 + 80_000));
         let delay = Delay { rtt, held: Nanos::new(chance.below(500)), hops: 3, rx_level: chance.below(8) as u8 };
-        let grant = Grant::Rcc {
-            window: Bytes::new(chance.below(200_000)),
-            flows: 1 + chance.below(20) as u16,
-            utilisation: chance.draw() as u16,
+        let grant = match chance.below(8) {
+            0 => Grant::None,
+            1 | 2 => {
+                let advised = Rate::from_bits(1 + chance.below(PORT.line_rate.to_bits()));
+                Grant::Mlcc { credit: 0, release: Rate::ZERO, advised }
+            }
+            _ => Grant::Rcc {
+                window: Bytes::new(chance.below(200_000)),
+                flows: 1 + chance.below(20) as u16,
+                utilisation: chance.draw() as u16,
+            },
         };
         Ack {
             psn,
@@ -296,7 +311,7 @@ impl Making {
             mark: chance.pick(&[Mark::None, Mark::None, Mark::Undetermined, Mark::Congested]),
             delay: (chance.below(8) != 0).then_some(delay),
             int: IntStack::NONE,
-            grant: if chance.below(8) == 0 { Grant::None } else { grant },
+            grant,
         }
     }
 

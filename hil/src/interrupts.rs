@@ -66,7 +66,7 @@ impl Interrupter {
     ///
     /// # Errors
     /// The image misbehaved.
-    pub fn event<C: Core + Clone>(
+    pub fn event<C: Core>(
         &mut self,
         board: &Board<C>,
         kind: EventKind,
@@ -84,11 +84,11 @@ impl Interrupter {
         let orders = orders(board, descriptor, frame, wake)?;
         self.found.events += 1;
         // One board goes on, instruction by instruction, and at each a copy of it is interrupted.
-        let mut front = board.clone();
+        let mut front = board.fork()?;
         front.begin(descriptor, frame, descriptor.now());
         let before = front.core().instructions();
         while front.go_on()? {
-            let mut interrupted = front.clone();
+            let mut interrupted = front.fork()?;
             // While the timer is being set it is not due.
             let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
             interrupted.pass_to(wake)?;
@@ -110,14 +110,14 @@ impl Interrupter {
 }
 
 /// What comes of the orders that are right.
-fn orders<C: Core + Clone>(board: &Board<C>, descriptor: &Descriptor, frame: &[u8], wake: u64) -> Result<[Outcome; 3]> {
+fn orders<C: Core>(board: &Board<C>, descriptor: &Descriptor, frame: &[u8], wake: u64) -> Result<[Outcome; 3]> {
     let event_first_at = |now| {
-        let mut board = board.clone();
+        let mut board = board.fork()?;
         board.begin(descriptor, frame, now);
         while board.go_on()? {}
         outcome(board, wake)
     };
-    let mut woken = board.clone();
+    let mut woken = board.fork()?;
     woken.pass_to(wake)?;
     woken.begin(descriptor, frame, wake);
     Ok([event_first_at(descriptor.now())?, event_first_at(wake)?, outcome(woken, wake)?])

@@ -54,13 +54,18 @@ fn structures_lie_in_c_as_they_do_in_rust() {
         "rnic_moment" = Moment { now, pause, paused }
         "rnic_sent" = Sent { psn, bytes }
         "rnic_ack" = Ack {
-            int_records, psn, acked, rtt, held, grant_window, grant_flows, grant_utilisation, int_path, int_hops,
-            int_layout, mark, hops, rx_level
+            telemetry, psn, acked, rtt, held, grant_window, grant_flows, grant_utilisation, advised, mark, hops, rx_level
         }
+        "rnic_telemetry" = Telemetry { records, path, hops, layout }
         "rnic_event" = Event { at, kind, of }
         "rnic_decision" = Decision { rate, window, hold, wake_in }
-        "rnic_arrival" = Arrival { now, local_qpn, psn, bytes, payload, sent, has_sent, ecn, first, last }
-        "rnic_reply" = Reply { grant_window, grant_flows, grant_utilisation, echo, cnp, cnp_body }
+        "rnic_arrival" = Arrival {
+            now, telemetry, local_qpn, psn, bytes, payload, sent, has_sent, ecn, first, last, mlcc_queue, mlcc_credit,
+            has_mlcc
+        }
+        "rnic_reply" = Reply {
+            grant_window, grant_flows, grant_utilisation, mlcc_release, mlcc_advised, mlcc_credit, echo, cnp, cnp_body
+        }
         "rnic_turn" = Turn { action, local_qpn, cnp_body }
     }
     for (role, entries) in [

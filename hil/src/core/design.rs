@@ -158,4 +158,12 @@ impl Core for AnyCore {
     fn unwatch(&mut self, pc: u32) {
         of_each!(self, core => core.unwatch(pc));
     }
+
+    fn fork(&self) -> Option<Self> {
+        match self {
+            Self::Ibex(core) => core.fork().map(Self::Ibex),
+            Self::Picorv32(core) => core.fork().map(Self::Picorv32),
+            Self::Rtl(core) => core.fork().map(Self::Rtl),
+        }
+    }
 }

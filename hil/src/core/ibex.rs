@@ -330,6 +330,10 @@ impl Core for Ibex {
     fn unwatch(&mut self, pc: u32) {
         self.watches.remove(pc);
     }
+
+    fn fork(&self) -> Option<Self> {
+        Some(self.clone())
+    }
 }
 
 impl Ibex {

@@ -107,4 +107,11 @@ pub trait Core {
     fn watch(&mut self, pc: u32);
     /// No longer stops there.
     fn unwatch(&mut self, pc: u32);
+    /// A core in the same state that goes its own way from here; `None` for RTL in a simulator, which has no double.
+    fn fork(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }

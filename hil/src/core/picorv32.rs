@@ -674,4 +674,8 @@ impl Core for Picorv32 {
     fn unwatch(&mut self, pc: u32) {
         self.watches.remove(pc);
     }
+
+    fn fork(&self) -> Option<Self> {
+        Some(self.clone())
+    }
 }

@@ -91,7 +91,7 @@ impl<C: Core> Lockstep<C> {
     }
 }
 
-impl<C: Core + Clone> Device for Lockstep<C> {
+impl<C: Core> Device for Lockstep<C> {
     fn next_wake(&self) -> u64 {
         self.native.next_wake()
     }

@@ -5,10 +5,11 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, status, usable,
+    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, stack, status, usable,
 };
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Port, Psn, Qpn, Stamp};
+use cc_core::wire::shim::MlccData;
+use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Port, Psn, Qpn, Stamp};
 use cc_np::{Cx, NotificationPoint};
 
 /// What the flows of a port share. C keeps it as bytes.
@@ -144,7 +145,7 @@ impl<A: NotificationPoint> NpPort<A> {
     ///
     /// # Safety
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at,
-    /// `arrival` to an arrival, and `reply` to room.
+    /// `arrival` to an arrival whose pointer is null or good, and `reply` to room.
     unsafe fn on(port: *mut Self, flow: *mut A, arrival: *const Arrival, reply: *mut Reply) -> Result<(), Status> {
         // SAFETY: the caller vouches for all of them.
         let (port, flow, arrival) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(arrival)?) };
@@ -157,6 +158,9 @@ impl<A: NotificationPoint> NpPort<A> {
             _ => Mark::None,
         };
         counters.marked = counters.marked.wrapping_add((mark != Mark::None).into());
+        // SAFETY: the caller vouches for the records.
+        let int = if A::TELEMETRY { unsafe { stack(&arrival.telemetry) }? } else { IntStack::NONE };
+        let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };
         let answered = if A::wants(mark) || A::REPLIES {
             let arrival = cc_np::Arrival {
                 local: Qpn::new(arrival.local_qpn),
@@ -169,15 +173,24 @@ impl<A: NotificationPoint> NpPort<A> {
                 last: arrival.last != 0,
                 sent: (arrival.has_sent != 0).then_some(Stamp::from_bits(arrival.sent)),
                 arrived: Instant::from_nanos(arrival.now).stamp(),
+                int,
+                mlcc: (arrival.has_mlcc != 0).then_some(mlcc),
             };
             flow.on(&cx, shared, &arrival)
         } else {
             cc_np::Reply::default()
         };
         let mut written = Reply { echo: answered.echo as u8, ..Reply::default() };
-        if let Grant::Rcc { window, flows, utilisation } = answered.grant {
-            (written.grant_window, written.grant_flows) = (window.get(), flows);
-            written.grant_utilisation = utilisation;
+        match answered.grant {
+            Grant::None => {}
+            Grant::Rcc { window, flows, utilisation } => {
+                (written.grant_window, written.grant_flows) = (window.get(), flows);
+                written.grant_utilisation = utilisation;
+            }
+            Grant::Mlcc { credit, release, advised } => {
+                (written.mlcc_credit, written.mlcc_release) = (credit, release.to_bits());
+                written.mlcc_advised = advised.to_bits();
+            }
         }
         if let Some(hint) = answered.cnp {
             (written.cnp, written.cnp_body) = (1, hint.to_bytes());

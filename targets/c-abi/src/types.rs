@@ -1,6 +1,7 @@
 //! What the interface passes: plain structures, laid out as in C, with the header's names less the prefix.
 
-use cc_core::{Bytes, Instant, Nanos, Port, Rate, Stamp};
+use crate::settings;
+use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Port, Rate, Stamp};
 use core::ffi::c_char;
 use core::ptr;
 
@@ -97,6 +98,8 @@ pub mod kind {
     pub const CNP: u32 = 4;
     /// The time that a decision asked for has come, or the caller just looks in.
     pub const WAKE: u32 = 5;
+    /// Telemetry arrived that a switch near the sender sent by itself.
+    pub const NEAR_INT: u32 = 6;
 }
 
 /// Something that happened to one flow at its sender.
@@ -123,6 +126,22 @@ pub union Details {
     pub nack_psn: u32,
     /// Of [`kind::CNP`]: the sixteen bytes behind the BTH, or null for a standard CNP.
     pub cnp_body: *const [u8; 16],
+    /// Of [`kind::NEAR_INT`].
+    pub near_int: Telemetry,
+}
+
+/// In-band telemetry. What is null or zero was not there.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Telemetry {
+    /// `hops` records, each of 16 bytes (`layout` 0) or 8 (1), the hop nearest to the sender first.
+    pub records: *const u8,
+    /// A number that changes with the path, 12 bits.
+    pub path: u16,
+    /// 0 to 14; 15 where there were more hops than room.
+    pub hops: u8,
+    /// 0: sixteen bytes a hop; 1: eight.
+    pub layout: u8,
 }
 
 /// Packets left.
@@ -139,9 +158,8 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Ack {
-    /// In-band telemetry of the newest packet acknowledged: `int_hops` records, each of 16 bytes (`int_layout` 0) or 8
-    /// (1). Null where there is none.
-    pub int_records: *const u8,
+    /// In-band telemetry of the newest packet acknowledged.
+    pub telemetry: Telemetry,
     /// Everything up to this sequence number has arrived.
     pub psn: u32,
     /// Bytes newly acknowledged, as sent on the wire.
@@ -156,12 +174,8 @@ pub struct Ack {
     pub grant_flows: u16,
     /// What the port received of what its link carries, in 2^-16.
     pub grant_utilisation: u16,
-    /// A number that changes with the path, 12 bits.
-    pub int_path: u16,
-    /// 0 to 14; 15 where there were more hops than room.
-    pub int_hops: u8,
-    /// 0: sixteen bytes a hop; 1: eight.
-    pub int_layout: u8,
+    /// The rate that MLCC's receiver advises; 0 where it advises none.
+    pub advised: u32,
     /// The strongest mark of the packets acknowledged: 0 none, 1 undetermined, 2 congested.
     pub mark: u8,
     /// Switches on the path; 0 where it is not known.
@@ -210,6 +224,8 @@ pub struct CounterInfo {
 pub struct Arrival {
     /// Nanoseconds of the caller's clock.
     pub now: u64,
+    /// What the switches wrote into it.
+    pub telemetry: Telemetry,
     /// The queue pair that the packet is for, 24 bits.
     pub local_qpn: u32,
     /// Its sequence number, 24 bits.
@@ -228,6 +244,12 @@ pub struct Arrival {
     pub first: u8,
     /// Whether it ends one.
     pub last: u8,
+    /// What MLCC's interconnect switch wrote: the bytes in the flow's queue behind this packet, if `has_mlcc`.
+    pub mlcc_queue: u32,
+    /// The credit that it last read in an acknowledgement of the flow.
+    pub mlcc_credit: u16,
+    /// Whether there is such a shim: 0 or 1.
+    pub has_mlcc: u8,
 }
 
 /// What to answer to an arrival.
@@ -240,6 +262,12 @@ pub struct Reply {
     pub grant_flows: u16,
     /// What the port received of what its link carries, in 2^-16.
     pub grant_utilisation: u16,
+    /// How fast MLCC's interconnect switch is to release the flow's queue, if `mlcc_credit` is not 0.
+    pub mlcc_release: u32,
+    /// How fast the sender may send for that queue's sake.
+    pub mlcc_advised: u32,
+    /// The credit that the switch is to write from now on; 0 for none.
+    pub mlcc_credit: u16,
     /// The mark that the next acknowledgement echoes: 0 none, 1 undetermined, 2 congested.
     pub echo: u8,
     /// 1: send a CNP with this body, and say so by `notified` once it is out.
@@ -258,6 +286,26 @@ pub struct Turn {
     pub local_qpn: u32,
     /// The sixteen bytes behind the BTH of the CNP.
     pub cnp_body: [u8; 16],
+}
+
+/// The telemetry that C tells of.
+///
+/// # Safety
+/// Its pointer is null or good for the records that it tells of.
+#[inline(always)]
+pub(crate) unsafe fn stack(told: &Telemetry) -> Result<IntStack<'_>, Status> {
+    if told.records.is_null() {
+        return Ok(IntStack::NONE);
+    }
+    let layout = match told.layout {
+        0 => IntLayout::Wide,
+        1 => IntLayout::Compact,
+        _ => return Err(Status::BadEvent),
+    };
+    let hops = if told.hops == IntStack::OVERFLOW { 0 } else { usize::from(told.hops) };
+    // SAFETY: the caller vouches for that many records.
+    let area = unsafe { settings::bytes(told.records, hops.wrapping_mul(layout.record_len())) };
+    IntStack::new(layout, told.path, told.hops, area).ok_or(Status::BadEvent)
 }
 
 /// What `pointer` points to, to be read.
