@@ -1,6 +1,6 @@
 //! The C header and the library behind it: layouts, behaviour, and what is linked of it.
 
-use rnic_cc::types::{Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Text, Turn};
+use rnic_cc::types::{Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Telemetry, Text, Turn};
 use std::fmt::Write as _;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -112,10 +112,12 @@ fn algorithms_that_nobody_calls_are_not_linked() {
     let functions = hil::library::functions();
     let chosen =
         |start: &str| -> Vec<String> { functions.iter().filter(|name| name.starts_with(start)).cloned().collect() };
-    let timely = hil::library::linked(&library, &chosen("rnic_rp_timely_")).unwrap();
-    assert!(timely.iter().any(|name| name.contains("cc_rp::timely")));
-    for other in ["dcqcn", "hpcc", "powertcp", "swift", "rcc", "acc", "pfc", "timely_tcd", "cc_np"] {
-        let strangers: Vec<_> = timely.iter().filter(|name| name.contains(other)).collect();
+    let swift = hil::library::linked(&library, &chosen("rnic_rp_swift_")).unwrap();
+    assert!(swift.iter().any(|name| name.contains("cc_rp::swift")));
+    for other in ["dcqcn", "hpcc", "powertcp", "timely", "rcc", "acc", "pfc", "cc_np"] {
+        // Where two algorithms have the same number of settings, the compiler keeps one of two equal accessors.
+        let shared = |name: &str| name.contains("core::params::Settings");
+        let strangers: Vec<_> = swift.iter().filter(|name| name.contains(other) && !shared(name)).collect();
         assert!(strangers.is_empty(), "{other}: {strangers:?}");
     }
 }
