@@ -8,6 +8,7 @@ use crate::board::{Act, Board, Boot, LogRecord, Pace};
 use crate::core::{Core, Design};
 use crate::crc::HostCrc;
 use crate::firmware;
+use crate::processor::Processor;
 use crate::replay::report::{KindCycles, cycles};
 use crate::replay::settings::{expected, words};
 use crate::replay::{DEVICES, RAM, Summary, board_with};
@@ -65,29 +66,30 @@ pub const NAMES: &[&str] = registry::NAMES;
 /// # Errors
 /// As for [`measure_on`].
 pub fn measure(stage: &str) -> Result<Vec<Run>> {
-    measure_on(Design::Ibex, stage)
+    measure_on(Design::Ibex.into(), stage)
 }
 
 /// Sends traffic through a stage with each of its presets, on a core and beside the library.
 ///
 /// # Errors
 /// There is no such stage, no image of it, or an image that misbehaves.
-pub fn measure_on(core: Design, stage: &str) -> Result<Vec<Run>> {
+pub fn measure_on(core: Processor, stage: &str) -> Result<Vec<Run>> {
     registry::with(stage, Measure(core))
         .unwrap_or_else(|| Err(anyhow!("unknown stage {stage}: {}", expected(stage, NAMES.iter().copied()))))
 }
 
-struct Measure(Design);
+struct Measure(Processor);
 
 impl Visitor for Measure {
     type Output = Result<Vec<Run>>;
 
     fn visit<P: Program>(self) -> Self::Output {
-        let image = firmware::image(None, P::NAME)?;
+        let image = firmware::build(P::NAME, firmware::Kind::Inlining, self.0.design.dialect())?;
+        let image = firmware::read(&image)?;
         let run = |(seed, preset): (u64, &Preset<P::Settings>)| {
             let context = || format!("{}, preset {}", P::NAME, preset.name);
             let boot = Boot { rp_settings: words(&preset.values), np_settings: Vec::new(), port: LINK };
-            let core = self.0.model(&RAM, DEVICES, 0, image.entry);
+            let core = self.0.start(&RAM, DEVICES, 0, image.entry)?;
             let board = board_with(core, &image, &boot, Pace::Lockstep).with_context(context)?;
             let mut pair = Pair::<P, _>::new(&preset.values, board).with_context(context)?;
             pair.carry(&mut Traffic::new(seed, P::TAKES), EVENTS).with_context(context)?;
