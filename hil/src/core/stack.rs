@@ -102,9 +102,9 @@ fn read<'a>(address: u32, size: u32, code: impl Fn(u32) -> Option<&'a [u8]>) -> 
     let mut pc = address;
     while inside(pc) {
         let bytes = code(pc).context("its code is not in the file")?;
-        let word = match bytes {
-            &[b0, b1, b2, b3, ..] => u32::from_le_bytes([b0, b1, b2, b3]),
-            &[b0, b1] => u32::from_le_bytes([b0, b1, 0, 0]),
+        let word = match *bytes {
+            [b0, b1, b2, b3, ..] => u32::from_le_bytes([b0, b1, b2, b3]),
+            [b0, b1] => u32::from_le_bytes([b0, b1, 0, 0]),
             _ => bail!("its code is not in the file"),
         };
         let Op { kind, immediate, rd, rs1, size: length, .. } = decode(pc, word);
