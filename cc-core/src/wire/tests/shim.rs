@@ -476,7 +476,7 @@ fn a_switch_takes_the_records_off_and_leaves_their_room() {
     let cleared = roce(&frame);
     let int = cleared.int_shim().unwrap();
     assert_eq!((int.hops(), int.path(), int.area().len()), (0, PATH, 48));
-    assert_eq!((cleared.icrc::<TableCrc>(), restarted.time_shim()), (Icrc::Valid, Some(time())));
+    assert_eq!((cleared.icrc::<TableCrc>(), cleared.time_shim()), (Icrc::Valid, Some(time())));
     assert_eq!(shim::push_into(&mut frame, len, shim::PORT, &HOP), Some(1));
     let mut plain = emit(&super::frame(0x04, V4, b"data"));
     let (len, before) = (plain.len(), plain.clone());
