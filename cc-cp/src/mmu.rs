@@ -14,6 +14,7 @@
 //! Fixed thresholds may add up to more than the shared part, and a packet that it has no room for goes into the headroom.
 
 use crate::Upstream;
+use cc_core::clock::LocalClock;
 use cc_core::params::{ParamError, Settings};
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Bytes, Instant, Nanos, Port, Stamp};
@@ -152,8 +153,11 @@ pub struct MmuCounters {
     pub most_bytes: u64,
 }
 
-/// The buffer of a switch with `PORTS` ports of `PRIORITIES` classes each.
+/// The buffer of a switch with `PORTS` ports of `PRIORITIES` classes each. The time passed to its calls may jump: see
+/// [`LocalClock`].
 pub struct Mmu<const PORTS: usize, const PRIORITIES: usize> {
+    /// Since the first call.
+    clock: Option<LocalClock>,
     params: Params,
     ingress: [[Ingress; PRIORITIES]; PORTS],
     /// Bytes in the shared part.
@@ -171,7 +175,7 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
     pub const fn new(params: Params) -> Self {
         let ingress = Ingress { bytes: 0, headroom: 0, renew_at: None };
         let counters = MmuCounters { dropped: 0, pauses: 0, most_bytes: 0 };
-        Self { params, ingress: [[ingress; PRIORITIES]; PORTS], shared_used: 0, bytes: 0, counters }
+        Self { clock: None, params, ingress: [[ingress; PRIORITIES]; PORTS], shared_used: 0, bytes: 0, counters }
     }
 
     /// Goes on with new thresholds. What is in the buffer stays in it, and fills the reserves as they are now.
@@ -200,6 +204,7 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
         priority: usize,
         bytes: Bytes,
     ) -> (Admission, Option<PauseFrame>) {
+        let now = self.local(now);
         let threshold = self.threshold();
         let Params { reserve, headroom, .. } = self.params;
         let free = self.params.shared.saturating_sub(self.shared_used);
@@ -228,6 +233,7 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
 
     /// A packet that came in by this port, in this priority, has left: what to ask of the node upstream.
     pub fn release(&mut self, now: Instant, port: usize, priority: usize, bytes: Bytes) -> Option<PauseFrame> {
+        let now = self.local(now);
         let reserve = self.params.reserve;
         let ingress = self.ingress.get_mut(port)?.get_mut(priority)?;
         let bytes = bytes.get().min(ingress.bytes.saturating_add(ingress.headroom));
@@ -244,6 +250,7 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
     /// Renews the pauses that would run out otherwise, each with a frame. To be called at least as often as
     /// [`Mmu::next_wake`] says.
     pub fn wake(&mut self, now: Instant, mut send: impl FnMut(PauseFrame)) {
+        let now = self.local(now);
         let Params { quanta, refresh, .. } = self.params;
         for (port, priorities) in self.ingress.iter_mut().enumerate() {
             for (priority, ingress) in priorities.iter_mut().enumerate() {
@@ -257,9 +264,14 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
 
     /// How long after `now` a pause has to be renewed; `None` while there is none.
     pub fn next_wake(&self, now: Instant) -> Option<Nanos> {
-        let now = now.stamp();
+        let now = self.clock.map_or(now, |mut clock| clock.advance(now)).stamp();
         let left = |at: Stamp| if at.is_due(now) { Nanos::ZERO } else { at.since(now) };
         self.ingress.iter().flatten().filter_map(|ingress| ingress.renew_at.map(left)).min()
+    }
+
+    /// Local time at a call made at `now`.
+    fn local(&mut self, now: Instant) -> Instant {
+        self.clock.get_or_insert(LocalClock::new(now)).advance(now)
     }
 
     /// The threshold of the shared part as things stand.
@@ -389,6 +401,25 @@ mod tests {
         assert_eq!(mmu.release(at(200_000), 2, 5, PACKET), None);
         assert_eq!(mmu.release(at(200_000), 2, 5, PACKET), Some((2, 5, 0)));
         assert_eq!(mmu.next_wake(at(200_000)), None);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_puts_no_renewal_off() {
+        for jump in [-5_000_000_000_i64, -1, 1_000_000_001, 3_000_000_000] {
+            let mut mmu = buffer(&MmuSettings { xoff: 2_000, xon: 0, reserve: 0, ..MmuSettings::HPCC });
+            let start = 1 << 40;
+            mmu.admit(at(start), 2, 5, PACKET);
+            assert!(mmu.admit(at(start), 2, 5, PACKET).1.is_some());
+            let after = (start + 100).wrapping_add_signed(jump);
+            let mut renewed = |now| {
+                let mut frames = 0;
+                mmu.wake(at(now), |_| frames += 1);
+                (frames, mmu.next_wake(at(now)))
+            };
+            // No time passes in the jump: the whole of half a pause is left.
+            assert_eq!(renewed(after), (0, Some(Nanos::new(167_770))), "{jump}");
+            assert_eq!(renewed(after + 167_770), (1, Some(Nanos::new(167_770))), "{jump}");
+        }
     }
 
     #[test]

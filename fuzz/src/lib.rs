@@ -8,6 +8,7 @@
 
 mod capture;
 mod cp;
+mod ends;
 mod isa;
 mod np;
 mod receiver;
@@ -18,6 +19,7 @@ mod wire;
 
 pub use capture::capture;
 pub use cp::cp;
+pub use ends::ends;
 pub use isa::isa;
 pub use np::np;
 pub use receiver::np_of;
