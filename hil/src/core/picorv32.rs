@@ -384,7 +384,7 @@ impl Picorv32 {
         // The cycle of an access, which must lie before the end of the run.
         macro_rules! access {
             ($address:ident, $width:literal, $op:ident) => {{
-                if $address & ($width - 1) != 0 {
+                if !$address.is_multiple_of($width) {
                     self.now = start;
                     break Some(Stop::Fault { pc, address: $address, reason: "misaligned access" });
                 }
