@@ -113,6 +113,19 @@ fn markers_come_with_cycles_and_instructions() {
     );
 }
 
+/// Between the markers: what a store, `mul` and `div` take.
+#[test]
+fn every_core_takes_its_own_time() {
+    let times =
+        [("ibex", 2 + 3 + 37), ("ibex-maxperf", 1 + 1 + 37), ("picorv32", 5 + 6 + 40), ("picorv32-min", 5 + 40 + 40)];
+    for (core, expected) in times {
+        let json = Run::of(&elf(&program(), |_| {})).replacing("ibex", core).with(&["--format", "json"]).success();
+        let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let [first, second] = [0, 1].map(|index| report["markers"][index]["cycles"].as_u64().expect("cycles"));
+        assert_eq!(second - first, expected, "{core}");
+    }
+}
+
 /// Words come two in three cycles, and the store's answer one later.
 #[test]
 fn wait_states_cost_cycles() {

@@ -68,7 +68,7 @@ pub enum Stop {
         /// The value, in the low bits.
         value: u32,
     },
-    /// `wfi` with no interrupt pending: time passes, instructions do not, until the line rises.
+    /// `wfi`, or PicoRV32's `waitirq`, with no interrupt pending: time passes, instructions do not, until a line rises.
     Idle,
     /// An access outside RAM and the device region, or an instruction that the core does not have.
     Fault {

@@ -384,7 +384,7 @@ impl Picorv32 {
         // The cycle of an access, which must lie before the end of the run.
         macro_rules! access {
             ($address:ident, $width:literal, $op:ident) => {{
-                if $address & ($width - 1) != 0 {
+                if !$address.is_multiple_of($width) {
                     self.now = start;
                     break Some(Stop::Fault { pc, address: $address, reason: "misaligned access" });
                 }
@@ -677,5 +677,157 @@ impl Core for Picorv32 {
 
     fn fork(&self) -> Option<Self> {
         Some(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assemble::*;
+    use super::*;
+
+    const RAM: Ram = Ram { base: 0x0010_0000, size: 0x1000 };
+    const DEVICE: u32 = 0x8000_0000;
+    const DATA: u32 = 0x0010_0800;
+    /// Where the code between two stores to the device begins.
+    const CODE: u32 = 0x0010_0200;
+
+    /// A program around `body`: the first store stamps its beginning, the second its end. x28 is the device, x29 the data,
+    /// x30 is 77 and x31 is 5; all interrupts but the core's own stay out, whose handler returns at once.
+    fn measured(body: fn(&mut Program)) -> Program {
+        let mut program = Program::at(RAM.base);
+        program.put(jal(0, 0x40));
+        program.pad_to(RAM.base + 0x10);
+        program.put(retirq());
+        program.pad_to(RAM.base + 0x40);
+        program.load_immediate(28, DEVICE);
+        program.load_immediate(29, DATA);
+        program.put(addi(30, 0, 77));
+        program.put(addi(31, 0, 5));
+        program.put(addi(5, 0, -4));
+        program.put(maskirq(0, 5));
+        program.pad_to(CODE - 4);
+        program.put(sw(0, 28, 0));
+        body(&mut program);
+        program.put(sw(0, 28, 4));
+        program.put(jal(0, 0));
+        program
+    }
+
+    fn core_with(program: &Program, timing: PicoTiming) -> Picorv32 {
+        let mut core = Picorv32::new(&[RAM], DEVICE..DEVICE + 8, timing, program.base());
+        core.poke(program.base(), program.bytes());
+        core
+    }
+
+    /// Cycles from one store to the other, less those of a store.
+    fn cost(timing: PicoTiming, program: &Program) -> u64 {
+        let mut core = core_with(program, timing);
+        let mut stamp = || {
+            assert!(matches!(core.run(10_000), Stop::Store { .. }));
+            core.cycles()
+        };
+        let begun = stamp();
+        stamp() - begun - timing.memory
+    }
+
+    fn put(program: &mut Program, instructions: &[u32]) {
+        for &instruction in instructions {
+            program.put(instruction);
+        }
+    }
+
+    /// A named piece of code, and its cycles: fast, minimal.
+    type Fact = (&'static str, fn(&mut Program), u64, u64);
+
+    /// Measured on the RTL by stores to a device around the instruction.
+    const FACTS: &[Fact] = &[
+        ("nothing", |_| {}, 0, 0),
+        ("addi", |p| put(p, &[addi(1, 2, 3)]), 3, 3),
+        ("lui", |p| put(p, &[lui(1, 0x1000)]), 3, 3),
+        ("slli by 1", |p| put(p, &[slli(1, 2, 1)]), 3, 5),
+        ("srai by 5", |p| put(p, &[srai(1, 2, 5)]), 3, 6),
+        ("sll by 13", |p| put(p, &[addi(1, 0, 13), sll(1, 2, 1)]), 6, 11),
+        ("srli by 31", |p| put(p, &[srli(1, 2, 31)]), 3, 14),
+        ("lw", |p| put(p, &[lw(1, 29, 0)]), 5, 5),
+        ("sb", |p| put(p, &[sb(1, 29, 3)]), 5, 5),
+        ("mul", |p| put(p, &[mul(1, 30, 31)]), 6, 40),
+        ("mulhu", |p| put(p, &[mulhu(1, 30, 31)]), 6, 72),
+        ("div", |p| put(p, &[div(1, 30, 31)]), 40, 40),
+        ("remu by zero", |p| put(p, &[remu(1, 30, 0)]), 40, 40),
+        ("jal", |p| put(p, &[jal(1, 4)]), 3, 3),
+        ("jalr", |p| put(p, &[auipc(1, 0), jalr(1, 1, 8)]), 9, 9),
+        ("beq, taken", |p| put(p, &[beq(0, 0, 4)]), 5, 5),
+        ("beq, not taken", |p| put(p, &[beq(30, 0, 4)]), 3, 3),
+        ("rdcycle", |p| put(p, &[csrrs(1, CYCLE, 0)]), 4, 4),
+        ("getq", |p| put(p, &[getq(1, 0)]), 4, 4),
+        // The handler's one instruction is launched 4 cycles after the place of the one behind ebreak.
+        ("ebreak and retirq", |p| put(p, &[ebreak()]), 4 + 4 + 5, 4 + 4 + 5),
+    ];
+
+    #[test]
+    fn instructions_take_what_the_rtl_takes() {
+        for &(name, body, fast, min) in FACTS {
+            let program = measured(body);
+            assert_eq!(cost(PicoTiming::FAST, &program), fast, "{name}");
+            assert_eq!(cost(PicoTiming::MIN, &program), min, "{name}, minimal");
+        }
+    }
+
+    /// A run may be cut anywhere: the sum is the same, and time never goes back.
+    #[test]
+    fn runs_can_be_cut_in_any_cycle() {
+        for wait in [0, 1, 3] {
+            let timing = PicoTiming::MIN.with_wait(wait);
+            let program = measured(|p| {
+                put(p, &[div(7, 30, 31), lw(1, 29, 4), beq(1, 0, 4), ebreak(), timer(1, 30), beq(0, 0, 6)]);
+                p.put(c_nop());
+                put(p, &[slli(1, 7, 9), waitirq(1), sw(1, 29, 0)]);
+            });
+            let whole = cost(timing, &program);
+            let mut core = core_with(&program, timing);
+            let mut stamps = Vec::new();
+            for cycle in 1.. {
+                let stop = core.run(cycle);
+                if matches!(stop, Stop::Store { .. }) {
+                    stamps.push(core.cycles());
+                    if stamps.len() == 2 {
+                        break;
+                    }
+                } else {
+                    assert_eq!((stop, core.cycles()), (Stop::Cycle, cycle));
+                }
+            }
+            assert_eq!(stamps[1] - stamps[0], whole + timing.memory);
+        }
+    }
+
+    /// What a core with machine mode forgives stops this one for good, in the cycle and at the place where it happens.
+    #[test]
+    fn what_it_does_not_have_is_a_fault() {
+        let cases = [
+            (lw(1, 29, 1), DATA + 1),
+            (sh(1, 29, 3), DATA + 3),
+            (lw(1, 0, 0), 0),
+            (sw(1, 28, 8), DEVICE + 8),
+            (jalr(0, 0, 0x20), 0x20),
+        ];
+        for (instruction, address) in cases {
+            let mut program = Program::at(RAM.base);
+            program.load_immediate(28, DEVICE);
+            program.load_immediate(29, DATA);
+            let pc = program.put(instruction);
+            let mut core = core_with(&program, PicoTiming::FAST);
+            for _ in 0..2 {
+                let Stop::Fault { pc: at, address: found, .. } = core.run(100) else { panic!("no fault") };
+                assert_eq!(found, address);
+                assert_eq!(at, if address == 0x20 { 0x20 } else { pc });
+            }
+        }
+        for instruction in [ebreak(), ecall(), mret(), wfi(), csrrw(0, csr::MTVEC, 1), 0xffff_ffff] {
+            let mut program = Program::at(RAM.base);
+            program.put(instruction);
+            let mut core = core_with(&program, PicoTiming::FAST);
+            assert!(matches!(core.run(100), Stop::Fault { pc: 0x0010_0000, .. }), "{instruction:08x}");
+        }
     }
 }

@@ -58,7 +58,7 @@ pub const fn pieces(dialect: Dialect) -> &'static [Piece] {
     }
 }
 
-/// x5 is 7, x6 is 3, x7 is all but the timer line's bit, x28 is no bits at all but the line's, x30 points to data.
+/// x5 is 7, x6 is 3, x7 masks all but the core's own interrupts, x28 lets the timer line's in as well, x30 points to data.
 const PICO_PIECES: &[Piece] = &[
     pico("nothing", 0, |_| {}),
     pico("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
@@ -199,9 +199,8 @@ impl Piece {
         program.load_immediate(2, DATA);
         program.load_immediate(30, DATA);
         program.load_immediate(31, DEVICE.start);
-        program.load_immediate(7, 1 << 7);
         program.load_immediate(28, !(1 << 7 | 0b11));
-        put(&mut program, &[asm::addi(5, 0, 7), asm::addi(6, 0, 3), asm::xori(7, 7, -1), asm::maskirq(0, 28)]);
+        put(&mut program, &[asm::addi(5, 0, 7), asm::addi(6, 0, 3), asm::addi(7, 0, !0b11), asm::maskirq(0, 28)]);
         put(&mut program, &[asm::c_nop()].repeat((self.shift & 1) as usize));
         program.put(asm::sw(0, 31, 0));
         (self.body)(&mut program);

@@ -1,4 +1,5 @@
-//! Bare-metal firmware for RV32IMC cores: the NIC program, or a stage of a switch, on what arrives in a ring in RAM.
+//! Bare-metal firmware for RV32IMC cores: the NIC program, or a stage of a switch, on what arrives in a ring in RAM. The core
+//! has machine mode, or, with the feature `picorv32` in place of `machine`, is a PicoRV32.
 //!
 //! The main loop takes one descriptor after the other; the timer interrupt lets the program do what has fallen due. The
 //! two take turns inside critical sections. Decisions go to the device's registers, frames into the transmit ring.
