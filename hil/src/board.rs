@@ -138,6 +138,10 @@ impl<C: Core> Board<C> {
         for (index, value) in port.iter().enumerate() {
             core.poke(at.field(offset_of!(Shared, port) + 4 * index), &value.to_le_bytes());
         }
+        // Both rings are empty: RAM need not be zero.
+        for offset in [offset_of!(Shared, rx_head), offset_of!(Shared, tx_head)] {
+            core.poke(at.field(offset), &[0; 4]);
+        }
         let probes = Probes::new(image);
         let mut board = Self {
             core,

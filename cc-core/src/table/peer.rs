@@ -226,7 +226,7 @@ mod tests {
     /// A million touches of four times more flows than fit, over ten wraps of the stamps, against a map that
     /// remembers everything with full-width times.
     #[test]
-    fn it_behaves_as_a_map_with_a_bounded_memory() {
+    fn f12_it_behaves_as_a_map_with_a_bounded_memory() {
         const SETS: usize = 8;
         const WAYS: usize = 4;
         let mut table = PeerTable::<u32, SETS, WAYS>::new(0);
