@@ -13,16 +13,20 @@ use cc_np::rcc::{RCC_IV, RCC_VA, Rcc, RccSettings};
 use cc_np::rcc_sender::RccSender;
 use cc_np::{Arrival, Cx, NotificationPoint};
 use oracle::{Constants, Delays, Flow};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 const ROUND: f64 = 12_000.0;
 const BDP: f64 = 150_000.0;
 
+/// Messages are given up by spells: of the powers of two, in nanoseconds, the first of which fifteen are 16 round trips.
+const SPELL: u64 = 16_384;
+
 /// N and B_R of a port, as III-C and III-D have them: who has a message under way, and what came in the last round.
 #[derive(Debug, Default)]
 struct Census {
-    active: BTreeSet<usize>,
+    /// With the time of the last packet.
+    active: BTreeMap<usize, u64>,
     began: f64,
     bytes: f64,
     share: f64,
@@ -36,6 +40,12 @@ impl Census {
             (self.share, self.began, self.bytes) = (self.bytes / BDP, self.began + ROUND, 0.0);
         }
         self.bytes += bytes + 24.0; // preamble, check sequence and gap of IEEE 802.3
+    }
+
+    /// A packet of this flow comes: whether it begins a message. Others may have given theirs up.
+    fn hears(&mut self, flow: usize, now: u64) -> bool {
+        self.active.retain(|_, last| now / SPELL - *last / SPELL < 16);
+        self.active.insert(flow, now).is_none()
     }
 
     fn n(&self) -> f64 {
@@ -150,6 +160,7 @@ fn every_packet_gets_the_window_that_the_equations_give() {
         let none = Flow { window: 0.0, u: 0.0, error: None, over: 0, controlled: false, began: 0.0, due: 0.0 };
         let (mut machines, mut flows) = ([Rcc::BLANK; FLOWS], [none; FLOWS]);
         let (mut delays, mut updates) = (vec![Delays::default(); FLOWS], 0);
+        let mut heard = [0; FLOWS];
         for step in 0..150_000 {
             let (index, arrival) = traffic.next(step);
             let now = traffic.now as f64;
@@ -164,8 +175,11 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             }
             let mut before = decoded(&machines[index], &flows[index]);
             census.receives(now, arrival.bytes.get().into());
-            if census.active.insert(index) {
+            if census.hears(index, traffic.now) {
                 before.begins(now);
+            }
+            if traffic.now - std::mem::replace(&mut heard[index], traffic.now) > 1_000_000_000 {
+                delays[index] = Delays::default();
             }
             let (delays, machine) = (&mut delays[index], &mut machines[index]);
             let waited = arrival.one_way().and_then(|delay| {
@@ -226,7 +240,7 @@ fn the_sender_is_told_n_and_b_r() {
         let (index, arrival) = traffic.next(step);
         let cx = Cx { now: traffic.instant(), port: &PORT, params: &params };
         census.receives(traffic.now as f64, arrival.bytes.get().into());
-        census.active.insert(index);
+        census.hears(index, traffic.now);
         let local = Some(Qpn::new(index as u32));
         let machine = machines[index].get_or_insert_with(|| RccSender::open(&cx, &mut shared, local));
         let (_, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
