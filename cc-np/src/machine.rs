@@ -50,7 +50,7 @@ pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
     /// How frames leave the port.
     fn outlet(params: &Self::Params) -> &CnpOutlet;
 
-    /// A record untouched for longer than this says nothing more: forgetting it changes no reply. At most a second.
+    /// A record untouched for longer than this is forgotten, whether or not a visit has found it. At most a second.
     fn memory(params: &Self::Params) -> Nanos;
 
     /// Whether ECT(1) is TCD's "undetermined" in this network. Otherwise it is no mark at all.

@@ -301,7 +301,7 @@ pub struct Rcc {
     seen: Stamp,
 }
 
-/// A flow that has been silent for longer begins as new.
+/// The least delay is remembered for so long.
 const MEMORY: Nanos = Nanos::new(1_000_000_000);
 
 // With its key and the time it was last touched; Table I counts 52 bytes, of which N is the port's here.
@@ -382,7 +382,9 @@ impl NotificationPoint for Rcc {
         if self.is_counted(cx) {
             shared.stay(p, now, self.seen);
         } else {
-            self.begin(cx);
+            // A message that was given up has ended.
+            self.law.end();
+            self.law.begin(&p.law, now);
             shared.join(p);
         }
         self.seen = now.stamp();
@@ -415,15 +417,6 @@ impl Rcc {
     #[inline]
     fn is_counted(&self, cx: &Cx<'_, Params>) -> bool {
         self.law.is_active() && cx.params.lasts(cx.now, self.seen)
-    }
-
-    /// A message begins; one that was given up has ended.
-    fn begin(&mut self, cx: &Cx<'_, Params>) {
-        if cx.now.stamp().since(self.seen) > MEMORY {
-            *self = Self::BLANK;
-        }
-        self.law.end();
-        self.law.begin(&cx.params.law, cx.now);
     }
 }
 

@@ -160,7 +160,6 @@ fn every_packet_gets_the_window_that_the_equations_give() {
         let none = Flow { window: 0.0, u: 0.0, error: None, over: 0, controlled: false, began: 0.0, due: 0.0 };
         let (mut machines, mut flows) = ([Rcc::BLANK; FLOWS], [none; FLOWS]);
         let (mut delays, mut updates) = (vec![Delays::default(); FLOWS], 0);
-        let mut heard = [0; FLOWS];
         for step in 0..150_000 {
             let (index, arrival) = traffic.next(step);
             let now = traffic.now as f64;
@@ -177,9 +176,6 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             census.receives(now, arrival.bytes.get().into());
             if census.hears(index, traffic.now) {
                 before.begins(now);
-            }
-            if traffic.now - std::mem::replace(&mut heard[index], traffic.now) > 1_000_000_000 {
-                delays[index] = Delays::default();
             }
             let (delays, machine) = (&mut delays[index], &mut machines[index]);
             let waited = arrival.one_way().and_then(|delay| {
