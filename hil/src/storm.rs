@@ -201,7 +201,8 @@ impl Making {
         let go_back = self.once_in(100);
         let (area, hops) = if self.has(Signals::INT) { self.telemetry(flow) } else { (Vec::new(), 0) };
         let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
-        let time = sent.then(|| Time { sent: stamp(self.now), ..Time::default() });
+        let delay = if self.has(Signals::GRANT) { self.one_way() } else { 0 };
+        let time = sent.then(|| Time { sent: stamp(self.now.saturating_sub(delay)), ..Time::default() });
         let from = &mut self.flows[flow];
         match from.sent.front() {
             Some(oldest) if go_back => {
@@ -218,6 +219,12 @@ impl Making {
         }
         let bth = Bth { opcode, psn: from.psn, ..from.to_receiver() };
         self.emit(&Frame { shims, bth, payload: &payload, ..between(flow, true, ecn) });
+    }
+
+    /// How long a packet that arrives now was under way: for receivers that measure it.
+    fn one_way(&mut self) -> u64 {
+        let longest = if self.weather == Weather::Calm { 1_000 } else { 50_000 };
+        u64::from(2_000 + self.below(longest))
     }
 
     /// An acknowledgement of one of the newest packets, after a round-trip time as the weather has it.

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 /// What `hil cycles` prints.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
-    /// A line for each kind of event.
+    /// A line for each kind of event, and what was met of each machine's table of states and events.
     Text,
     /// A table.
     Markdown,
@@ -47,7 +47,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut output = stdout().lock();
     match args.format {
-        Format::Text => runs.iter().try_for_each(|run| write!(output, "{run}")),
+        Format::Text => runs
+            .iter()
+            .try_for_each(|run| write!(output, "{run}"))
+            .and_then(|()| cycles::coverage(&runs).iter().try_for_each(|met| write!(output, "{met}"))),
         Format::Markdown => write!(output, "{}", cycles::MARKDOWN)
             .and_then(|()| runs.iter().try_for_each(|run| write!(output, "{}", run.markdown()))),
         Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&runs)?),
