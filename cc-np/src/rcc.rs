@@ -8,9 +8,9 @@
 //! Choices where the paper is silent:
 //! - N counts queue pairs with a message under way: any packet of a flow without one begins it, whatever its position, so that a
 //!   first packet that was lost, or sent twice, counts once; the last packet ends it. A message is given up when nothing of it
-//!   has come for 16 base round-trip times and at most 34: N is counted by the time of each flow's last packet, in sixteen
-//!   spells of equal length, and the oldest spell's flows go when the next begins. So N is that of the packets that came, and
-//!   no visit or wake has a say in it. Several messages of one queue pair count as one;
+//!   has come for 16 base round-trip times and at most 38: flows are counted by the spell of their last packet, sixteen spells
+//!   of equal length, and at the end of a round those of older spells go. So N is that of the packets that came, and no visit
+//!   or wake has a say in it. Several messages of one queue pair count as one;
 //! - B_R is what came in the last whole base round-trip time, as the line counts it: preambles, check sequences and gaps
 //!   included, or a line full of small packets would not read as full. Where that time has no packet of its own it is zero;
 //! - the base round-trip time is the port's, or set; the least delay of each flow is learnt, and kept until it has been silent
@@ -25,7 +25,7 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::rcc::{Gains, Law, LawParams};
 use cc_core::table::PeerTable;
 use cc_core::wire::CnpMarking;
-use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn};
 
 cc_core::settings! {
     /// What the user sets.
@@ -92,7 +92,7 @@ pub struct Params {
     /// What a byte is of what the link carries in a round, in 31 bits, and how far below 2^-16 the last of them is.
     per_round: u32,
     below: u8,
-    /// The binary logarithm of a spell's nanoseconds: fifteen spells are at least sixteen rounds.
+    /// The binary logarithm of a spell's nanoseconds: fourteen spells are at least sixteen rounds.
     spell: u8,
     outlet: CnpOutlet,
 }
@@ -121,7 +121,7 @@ impl Params {
             shared: divide(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
             per_round: divide(1_u64.wrapping_shl(bits), carried) as u32,
             below: bits.wrapping_sub(16) as u8,
-            spell: (10..25).find(|&bits| (15 << bits) >= round.get().saturating_mul(16)).unwrap_or(25),
+            spell: (10..25).find(|&bits| (14 << bits) >= round.get().saturating_mul(16)).unwrap_or(25),
             outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
         })
     }
@@ -129,21 +129,6 @@ impl Params {
     /// How acknowledgements leave.
     pub(crate) const fn outlet(&self) -> &CnpOutlet {
         &self.outlet
-    }
-
-    /// Spells from that of a stamp of the last four seconds to that of `now`.
-    #[inline]
-    fn spells(&self, now: Instant, seen: Stamp) -> u32 {
-        let spell = u32::from(self.spell);
-        let modulus = u32::MAX.wrapping_shr(spell);
-        let (now, seen) = (now.stamp().to_bits().wrapping_shr(spell), seen.to_bits().wrapping_shr(spell));
-        now.wrapping_sub(seen) & modulus
-    }
-
-    /// Whether a flow that had a message under way at its last packet, at `seen`, still has it.
-    #[inline]
-    pub(crate) fn lasts(&self, now: Instant, seen: Stamp) -> bool {
-        self.spells(now, seen) < SPELLS
     }
 }
 
@@ -207,31 +192,25 @@ impl Census {
             self.in_use = if whole { share(self.bytes, p) } else { 0 };
             self.began = if whole { self.began.after(p.law.round) } else { now };
             self.bytes = 0;
+            self.give_up(p, now);
         }
         self.bytes = self.bytes.saturating_add(bytes.get().saturating_add(BETWEEN));
-        self.pass(p, now);
     }
 
-    /// Time passes: a spell may be over.
-    #[inline]
+    /// A round is over, and a spell may be: the flows of spells that are too long ago have given up.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
-    fn pass(&mut self, p: &Params, now: Instant) {
+    fn give_up(&mut self, p: &Params, now: Instant) {
         let spell = now.nanos().wrapping_shr(p.spell.into()) as u32;
-        if spell != self.spell {
-            self.give_up(p, spell);
-        }
-    }
-
-    /// The flows of spells that are too long ago have given up.
-    #[cold]
-    fn give_up(&mut self, p: &Params, spell: u32) {
-        for ago in 0..spell.wrapping_sub(self.spell).min(SPELLS) {
-            let place = (spell.wrapping_sub(ago) & (SPELLS - 1)) as usize;
-            let gone = self.spells.get_mut(place).map_or(0, core::mem::take);
-            self.flows = self.flows.saturating_sub(gone);
-        }
+        let passed = spell.wrapping_sub(self.spell).min(SPELLS);
         self.spell = spell;
-        self.divide(p);
+        let mut gone = 0;
+        for ago in 0..passed {
+            gone = self.of(ago).map_or(0, core::mem::take).saturating_add(gone);
+        }
+        if gone > 0 {
+            self.flows = self.flows.saturating_sub(gone);
+            self.divide(p);
+        }
     }
 
     /// How many flows had their last packet so many spells ago, less than [`SPELLS`].
@@ -240,39 +219,51 @@ impl Census {
         self.spells.get_mut((self.spell.wrapping_sub(ago) & (SPELLS - 1)) as usize)
     }
 
+    /// Which spell this is.
+    #[inline]
+    pub(crate) const fn spell(&self) -> u32 {
+        self.spell
+    }
+
+    /// Whether a flow that had a message under way in this spell still has it.
+    #[inline]
+    pub(crate) const fn counts(&self, spell: u32) -> bool {
+        self.spell.wrapping_sub(spell) < SPELLS
+    }
+
     /// A flow begins a message.
     #[inline]
     pub(crate) fn join(&mut self, p: &Params) {
         if let Some(flows) = self.of(0) {
             *flows = flows.saturating_add(1);
-            self.flows = self.flows.saturating_add(1);
         }
+        self.flows = self.flows.saturating_add(1);
         self.divide(p);
     }
 
-    /// A packet of a flow with a message under way comes, the last of which came at `seen`.
+    /// A flow that [counts](Self::counts) since this spell goes on.
     #[inline]
-    pub(crate) fn stay(&mut self, p: &Params, now: Instant, seen: Stamp) {
-        let ago = p.spells(now, seen);
-        if ago == 0 {
-            return;
-        }
-        let last = self.of(ago).filter(|flows| **flows > 0);
-        if last.map(|flows| *flows = flows.wrapping_sub(1)).is_some()
-            && let Some(flows) = self.of(0)
-        {
-            *flows = flows.saturating_add(1);
+    pub(crate) fn stay(&mut self, spell: u32) {
+        if spell != self.spell {
+            self.take(spell);
+            if let Some(flows) = self.of(0) {
+                *flows = flows.saturating_add(1);
+            }
         }
     }
 
-    /// The message of a flow whose last packet came at `seen` is over.
+    /// The message of a flow that [counts](Self::counts) since this spell is over.
     #[inline]
-    pub(crate) fn leave(&mut self, p: &Params, now: Instant, seen: Stamp) {
-        self.pass(p, now);
-        let last = self.of(p.spells(now, seen)).filter(|flows| **flows > 0);
-        if last.map(|flows| *flows = flows.wrapping_sub(1)).is_some() {
-            self.flows = self.flows.saturating_sub(1);
-            self.divide(p);
+    pub(crate) fn leave(&mut self, p: &Params, spell: u32) {
+        self.take(spell);
+        self.flows = self.flows.saturating_sub(1);
+        self.divide(p);
+    }
+
+    #[inline]
+    fn take(&mut self, spell: u32) {
+        if let Some(flows) = self.of(self.spell.wrapping_sub(spell)) {
+            *flows = flows.saturating_sub(1);
         }
     }
 
@@ -297,8 +288,8 @@ fn share(bytes: u32, p: &Params) -> u16 {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rcc {
     law: Law,
-    /// When its last packet came.
-    seen: Stamp,
+    /// The spell of its last packet.
+    spell: u32,
 }
 
 /// The least delay is remembered for so long.
@@ -315,7 +306,7 @@ impl NotificationPoint for Rcc {
 
     const NAME: &'static str = "rcc";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const BLANK: Self = Self { law: Law::new(Bytes::ZERO), seen: Stamp::from_bits(0) };
+    const BLANK: Self = Self { law: Law::new(Bytes::ZERO), spell: 0 };
     const SHARED: Census = Census::NONE;
     const REPLIES: bool = true;
 
@@ -355,10 +346,10 @@ impl NotificationPoint for Rcc {
     fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event) -> usize {
         let Event::Arrival(arrival) = event else { return 0 };
         let (p, mut census, mut law) = (&cx.params.law, *shared, self.law);
-        if !self.is_counted(cx) {
+        census.receive(cx.params, cx.now, arrival.bytes);
+        if !self.is_counted(&census) {
             return 0;
         }
-        census.receive(cx.params, cx.now, arrival.bytes);
         if law.is_controlled() {
             law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);
             return if law.has_moved(&self.law, cx.now) { 6 } else { 5 };
@@ -379,20 +370,20 @@ impl NotificationPoint for Rcc {
     fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival) -> Reply {
         let (p, now) = (cx.params, cx.now);
         shared.receive(p, now, arrival.bytes);
-        if self.is_counted(cx) {
-            shared.stay(p, now, self.seen);
+        if self.is_counted(shared) {
+            shared.stay(self.spell);
         } else {
             // A message that was given up has ended.
             self.law.end();
             self.law.begin(&p.law, now);
             shared.join(p);
         }
-        self.seen = now.stamp();
+        self.spell = shared.spell();
         let window = self.law.assign(&p.law, now, arrival.one_way(), shared.in_use, shared.fair);
         let grant = Grant::Rcc { window, flows: shared.flows(), utilisation: shared.in_use };
         if arrival.last {
             self.law.end();
-            shared.leave(p, now, self.seen);
+            shared.leave(p, self.spell);
         }
         Reply { grant, ..Reply::default() }
     }
@@ -401,8 +392,8 @@ impl NotificationPoint for Rcc {
     fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut Census) {}
 
     fn forgotten(&self, cx: &Cx<'_, Params>, shared: &mut Census) {
-        if self.is_counted(cx) {
-            shared.leave(cx.params, cx.now, self.seen);
+        if self.is_counted(shared) {
+            shared.leave(cx.params, self.spell);
         }
     }
 }
@@ -415,8 +406,8 @@ impl Rcc {
 
     /// Whether it counts in N.
     #[inline]
-    fn is_counted(&self, cx: &Cx<'_, Params>) -> bool {
-        self.law.is_active() && cx.params.lasts(cx.now, self.seen)
+    const fn is_counted(&self, census: &Census) -> bool {
+        self.law.is_active() && census.counts(self.spell)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::rcc::{Census, PRESETS, Params, RccSettings};
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
 use cc_core::params::{ParamError, Preset};
 use cc_core::table::{Keyed, RingTable};
-use cc_core::{Bytes, Grant, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Bytes, Grant, Mark, Nanos, Port, Qpn};
 
 /// The record of one flow, key included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +21,8 @@ use cc_core::{Bytes, Grant, Mark, Nanos, Port, Qpn, Stamp};
 pub struct RccSender {
     /// Local queue pair (24 bits), and [`ACTIVE`].
     flow: u32,
-    /// When a packet came last.
-    seen: Stamp,
+    /// The spell of its last packet.
+    spell: u32,
 }
 
 /// A message is under way.
@@ -43,7 +43,7 @@ impl NotificationPoint for RccSender {
 
     const NAME: &'static str = "rcc_sender";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const BLANK: Self = Self { flow: 0, seen: Stamp::from_bits(0) };
+    const BLANK: Self = Self { flow: 0, spell: 0 };
     const SHARED: Census = Census::NONE;
     const REPLIES: bool = true;
 
@@ -73,32 +73,36 @@ impl NotificationPoint for RccSender {
     }
 
     #[inline]
-    fn open(cx: &Cx<'_, Params>, _shared: &mut Census, local: Option<Qpn>) -> Self {
-        Self { flow: local.map_or(0, Qpn::get), seen: cx.now.stamp() }
+    fn open(_cx: &Cx<'_, Params>, _shared: &mut Census, local: Option<Qpn>) -> Self {
+        Self { flow: local.map_or(0, Qpn::get), spell: 0 }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &Census, event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event) -> usize {
+        let mut census = *shared;
         match event {
-            Event::Arrival(_) => usize::from(self.is_counted(cx)),
-            Event::Turn => 3_usize.wrapping_sub(self.is_counted(cx).into()),
+            Event::Arrival(arrival) => {
+                census.receive(cx.params, cx.now, arrival.bytes);
+                usize::from(self.is_counted(&census))
+            }
+            Event::Turn => 3_usize.wrapping_sub(self.is_counted(shared).into()),
         }
     }
 
     #[inline]
     fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival) -> Reply {
-        let (p, now) = (cx.params, cx.now);
-        shared.receive(p, now, arrival.bytes);
-        if self.is_counted(cx) {
-            shared.stay(p, now, self.seen);
+        let p = cx.params;
+        shared.receive(p, cx.now, arrival.bytes);
+        if self.is_counted(shared) {
+            shared.stay(self.spell);
         } else {
             self.flow |= ACTIVE;
             shared.join(p);
         }
-        self.seen = now.stamp();
+        self.spell = shared.spell();
         let grant = Grant::Rcc { window: Bytes::ZERO, flows: shared.flows(), utilisation: shared.in_use() };
         if arrival.last {
             self.flow &= !ACTIVE;
-            shared.leave(p, now, self.seen);
+            shared.leave(p, self.spell);
         }
         Reply { grant, ..Reply::default() }
     }
@@ -107,19 +111,19 @@ impl NotificationPoint for RccSender {
     fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut Census) {}
 
     fn forgotten(&self, cx: &Cx<'_, Params>, shared: &mut Census) {
-        if self.is_counted(cx) {
-            shared.leave(cx.params, cx.now, self.seen);
+        if self.is_counted(shared) {
+            shared.leave(cx.params, self.spell);
         }
     }
 
-    /// Four thousand records have their turn in a second, long before their stamps grow old.
+    /// Four thousand records have their turn in a second; a turn is no hurry.
     fn slot(_params: &Params) -> Option<Nanos> {
         Some(Nanos::new(250_000))
     }
 
     #[inline]
-    fn turn(&mut self, cx: &Cx<'_, Params>, _shared: &mut Census) -> Turn {
-        if self.is_counted(cx) { Turn::Pass } else { Turn::Leave }
+    fn turn(&mut self, _cx: &Cx<'_, Params>, shared: &mut Census) -> Turn {
+        if self.is_counted(shared) { Turn::Pass } else { Turn::Leave }
     }
 }
 
@@ -131,8 +135,8 @@ impl RccSender {
 
     /// Whether it counts in N.
     #[inline]
-    fn is_counted(&self, cx: &Cx<'_, Params>) -> bool {
-        self.is_active() && cx.params.lasts(cx.now, self.seen)
+    const fn is_counted(&self, census: &Census) -> bool {
+        self.is_active() && census.counts(self.spell)
     }
 }
 
@@ -142,7 +146,7 @@ mod tests {
     use crate::rcc::RCC_IV;
     use crate::{Connections, Directory, NpEngine, Receipt, Transmit};
     use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode, parse};
-    use cc_core::{Ecn, Instant, Psn, Rate};
+    use cc_core::{Ecn, Instant, Psn, Rate, Stamp};
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
@@ -181,11 +185,12 @@ mod tests {
         assert_eq!(n, 2);
         assert!((f64::from(in_use) / 65_536.0 - 0.870).abs() < 0.02, "{in_use}");
         assert_eq!(flows[0].turn(&cx(30_200), &mut census), Turn::Leave);
-        // Its last packet came in the first of the spells, of 16 384 ns.
-        assert_eq!(flows[1].turn(&cx(192_010), &mut census), Turn::Pass);
-        assert_eq!(flows[1].turn(&cx(16 * 16_384 - 1), &mut census), Turn::Pass);
-        assert_eq!(flows[1].turn(&cx(16 * 16_384), &mut census), Turn::Leave);
-        flows[1].forgotten(&cx(16 * 16_384), &mut census);
+        // Its last packet came in the first of the spells, of 16 384 ns; the other's packets say how late it is.
+        for (now, turn) in [(16 * 16_384 - 1, Turn::Pass), (16 * 16_384 + 12_000, Turn::Leave)] {
+            flows[0].on(&cx(now), &mut census, &arrival(true, false));
+            assert_eq!(flows[1].turn(&cx(now), &mut census), turn);
+        }
+        flows[1].forgotten(&cx(16 * 16_384 + 12_001), &mut census);
         assert_eq!(census.flows(), 1);
         assert_eq!(flows[1].qpn(), Qpn::new(6));
     }

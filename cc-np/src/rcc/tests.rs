@@ -80,7 +80,7 @@ fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
     bench.arrives(1, 1, true, false, None);
     // Sixteen round trips later both are still waited for; one goes on.
     assert_eq!(bench.arrives(192_000, 1, false, false, None), (CARRIED / 2, 2));
-    let end = 34 * 12_000;
+    let end = 38 * 12_000;
     assert_eq!(bench.arrives(end, 1, false, false, None), (CARRIED, 1));
     // The other resumes, and counts once more; and what is forgotten goes once.
     assert_eq!(bench.arrives(end + 1, 0, false, false, None), (CARRIED / 2, 2));
@@ -88,9 +88,9 @@ fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
     gone.forgotten(&bench.cx(end + 2), &mut census);
     assert_eq!((census.flows(), census.fair().get()), (1, CARRIED));
     let mut census = bench.census;
-    gone.forgotten(&bench.cx(end + 34 * 12_000), &mut census);
+    gone.forgotten(&bench.cx(end + 38 * 12_000), &mut census);
     bench.census = census;
-    assert_eq!(bench.arrives(end + 35 * 12_000, 2, true, false, None), (CARRIED, 1));
+    assert_eq!(bench.arrives(end + 39 * 12_000, 2, true, false, None), (CARRIED, 1));
 }
 
 /// A pause of many round trips is no reason to take the next delay for that of an empty network.
