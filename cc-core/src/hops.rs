@@ -5,12 +5,18 @@
 //!
 //! What no conclusion is drawn from:
 //! - the first telemetry of a flow, of another path, of another number of hops, or after a silence of four base round
-//!   trips: it is remembered, and nothing more;
+//!   trips, in the compact layout of 4.2 ms at most: it is remembered, and nothing more;
 //! - a hop that shows less than 16 ns since its last record keeps the older one, so that the next acknowledgement spans both:
 //!   at 800 Gb/s packets come every 10 ns;
-//! - a hop whose clock shows more than twice the base round-trip time, or whose link would have carried a tenth more than
-//!   it can, is remembered anew. A record from before the one remembered is dropped;
+//! - a hop whose clock shows more than twice the base round-trip time, or runs backwards, or whose link would have carried a
+//!   tenth more than it can, or could have carried more than the record can count, is remembered anew;
 //! - a hop whose port says no speed, which is down, and telemetry that ran out of room.
+//!
+//! The compact layout's clock wraps after 16.8 ms, and its counter of bytes, times the multiplier, when a link of 400 Gb/s has
+//! been busy for 2.7 ms, one of 100 Gb/s for 10.7 ms. That a clock has not wrapped, the sender's own clock says: two records lie
+//! as far apart as their acknowledgements, but for what delays differ, for which three quarters of the clock's range are left.
+//! That a counter has not wrapped, the record's clock says. So a flow whose acknowledgements come further apart than 4.2 ms
+//! is not controlled by compact telemetry, however long its round trip.
 //!
 //! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds; links slower than 8 Gb/s count
 //! as ones of 8 Gb/s. One `divu` for each hop.
@@ -184,6 +190,11 @@ pub struct Hops<const N: usize> {
 
 /// In [`Hops::path`]: the layout is the compact one.
 const COMPACT: u16 = 1 << 15;
+/// After so many nanoseconds the clock of a compact record may have wrapped: a quarter of its range, the rest of which is left
+/// for delays that differ.
+const LONGEST_SILENCE: u32 = 1 << 22;
+/// The clock of a compact record that seems to have gone further runs backwards: half of its range.
+const LONGEST_COMPACT: u32 = 1 << 23;
 
 /// One hop between two records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -218,16 +229,19 @@ impl<const N: usize> Hops<N> {
 
     /// Whether telemetry can be measured against what is remembered.
     pub fn matches(&self, base: &Base, now: Stamp, int: &IntStack<'_>) -> bool {
-        self.count > 0
-            && self.count == int.len()
-            && self.path == key(int)
-            && now.since(self.heard).get() <= base.time.saturating_mul(4)
+        self.count > 0 && self.count == int.len() && self.path == key(int) && !self.is_stale(base, now)
     }
 
-    /// Forgets what is older than four round trips: the next telemetry is then as a flow's first, which it would be
-    /// taken for anyway.
+    /// Whether so much time has passed that nothing can be measured against what is remembered.
+    #[inline(always)]
+    fn is_stale(&self, base: &Base, now: Stamp) -> bool {
+        let silence = now.since(self.heard).get();
+        silence > base.time << 2 || (silence > LONGEST_SILENCE && self.path & COMPACT != 0)
+    }
+
+    /// Forgets what has grown stale: the next telemetry is then as a flow's first, which it would be taken for anyway.
     pub fn age(&mut self, base: &Base, now: Stamp) {
-        if now.since(self.heard).get() > base.time.saturating_mul(4) {
+        if self.is_stale(base, now) {
             *self = Self::none(self.heard);
             self.heard = now;
         }
@@ -252,13 +266,17 @@ impl<const N: usize> Hops<N> {
     pub fn compare(&mut self, base: &Base, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&Interval)) {
         self.heard = now;
         let layout = int.layout();
+        let longest = match layout {
+            IntLayout::Wide => base.time << 1,
+            IntLayout::Compact => (base.time << 1).min(LONGEST_COMPACT),
+        };
         for (record, hop) in self.records.iter_mut().zip(int) {
             let elapsed = layout.elapsed(record.clock, hop.clock);
-            if elapsed < SHORTEST || is_past(layout, elapsed) {
+            if elapsed < SHORTEST {
                 continue;
             }
             let last = core::mem::replace(record, Record { clock: hop.clock, sent: hop.sent, queue: hop.queue });
-            if elapsed > base.time << 1 || hop.mbps == 0 {
+            if elapsed > longest || hop.mbps == 0 {
                 continue;
             }
             if let Some(interval) = interval(base, layout, elapsed, &last, &hop) {
@@ -268,28 +286,26 @@ impl<const N: usize> Hops<N> {
     }
 }
 
-/// What happened in between; `None` where the link would have carried more than it can.
+/// What happened in between; `None` where the link would have carried more than it can, or could have carried more than the
+/// record counts.
 #[inline(always)]
 fn interval(base: &Base, layout: IntLayout, elapsed: u32, last: &Record, hop: &Hop) -> Option<Interval> {
     let per_byte = per_byte(hop.mbps);
     let bytes = layout.bytes_sent(last.sent, hop.sent, base.multi);
     let received = hop.flags & Hop::RECEIVED != 0;
     let time = (u64::from(bytes).wrapping_mul(u64::from(per_byte)) >> 32) as u32;
-    if time > most(elapsed) && !received {
+    let countable = match layout {
+        // 2^32 bytes, where the difference saturates.
+        IntLayout::Wide => per_byte,
+        // 2^27 bytes for each unit of the multiplier, and 2^32 again.
+        IntLayout::Compact => (per_byte >> 5).saturating_mul(base.multi).min(per_byte),
+    };
+    if (time > most(elapsed) && !received) || most(elapsed) > countable {
         return None;
     }
     let before = layout.bytes_queued(last.queue, base.multi);
     let after = layout.bytes_queued(hop.queue, base.multi);
     Some(Interval { elapsed, per_byte, bytes, received, before, after })
-}
-
-/// Whether a difference of clocks is that of an earlier record from a later one: more than half of the clock's range.
-#[inline(always)]
-const fn is_past(layout: IntLayout, elapsed: u32) -> bool {
-    match layout {
-        IntLayout::Wide => elapsed > u32::MAX >> 1,
-        IntLayout::Compact => elapsed > 0x00ff_ffff >> 1,
-    }
 }
 
 #[inline(always)]
@@ -326,21 +342,69 @@ mod tests {
         }
     }
 
-    /// B1: the compact layout's clock wraps after 16.8 ms, so that 20 ms look like 3.2, and 16.78 like 3 us.
+    /// B1: the compact layout's clock wraps after 16.8 ms, so that 20 ms look like 3.2, and 16.78 like 3 us; its counter wraps
+    /// after 2.7 ms at 400 Gb/s, so that a busy link seems idle. Whatever is measured is what happened.
     #[test]
     fn b1_records_far_apart_are_not_taken_for_near_ones() {
-        let base = Base::new(Nanos::new(12_000), 1).unwrap();
-        for gap in [16_780_000_u32, 20_000_000, 49_000] {
-            let record =
-                |at: u32| Hop { mbps: 100_000, flags: 0, clock: at & 0x00ff_ffff, sent: at >> 4 & 0xf_ffff, queue: 1 };
-            let (first, second) = (record(1_000).to_compact().unwrap(), record(1_000 + gap).to_compact().unwrap());
-            fn stack(bytes: &[u8; 8]) -> IntStack<'_> {
-                IntStack::new(IntLayout::Compact, 1, 1, bytes).unwrap()
+        fn stack(bytes: &[u8; 8]) -> IntStack<'_> {
+            IntStack::new(IntLayout::Compact, 1, 1, bytes).unwrap()
+        }
+        // Nanoseconds for which a counter of 2^20 units of 128 bytes lasts at 25, 100 and 400 Gb/s, a tenth more than the
+        // link carries included.
+        for (gbps, lasts) in [(25, 38_900_000_u32), (100, 9_730_000), (400, 2_430_000)] {
+            for (multi, time) in [(1, 12_000), (1, 1_000_000), (1, 16_000_000), (4, 16_000_000)] {
+                let base = Base::new(Nanos::new(time), multi).unwrap();
+                let mut measured = 0;
+                for gap in (1..=4_000_u64).map(|step| step * 10_001) {
+                    for load in [0, 50, 100] {
+                        let bytes = gap * gbps / 8 * load / 100;
+                        let sent = |bytes: u64| (bytes / (128 * u64::from(multi))) as u32 & 0xf_ffff;
+                        let record = |at: u64, bytes: u64| {
+                            let clock = (at & 0x00ff_ffff) as u32;
+                            Hop { mbps: gbps as u32 * 1_000, flags: 0, clock, sent: sent(bytes), queue: 1 }.to_compact()
+                        };
+                        let begun = 123_456_789;
+                        let (first, second) =
+                            (record(1_000, begun).unwrap(), record(1_000 + gap, begun + bytes).unwrap());
+                        let mut hops = Hops::<5>::none(Stamp::from_bits(0));
+                        hops.remember(Stamp::from_bits(1_000), &stack(&first));
+                        // The second acknowledgement may come through a queue that the first did not meet.
+                        for wait in [0, 500_000] {
+                            let now = Stamp::from_bits(1_000 + gap as u32 + wait);
+                            let mut hops = hops;
+                            if !hops.matches(&base, now, &stack(&second)) {
+                                continue;
+                            }
+                            hops.compare(&base, now, &stack(&second), |interval| {
+                                measured += 1;
+                                assert_eq!(u64::from(interval.elapsed), gap, "{gbps} Gb/s");
+                                assert!(u64::from(interval.bytes).abs_diff(bytes) < 128 * u64::from(multi) * 2);
+                            });
+                        }
+                    }
+                }
+                // Up to 2 T, 4.2 ms of silence, and the counter's range: three loads, and the two waits of nearly all.
+                let longest = (2 * time).min(4_194_304).min(lasts.saturating_mul(multi)) / 10_001;
+                let (least, most) = (6 * longest.saturating_sub(52), 6 * longest + 6);
+                assert!((least..=most).contains(&measured), "{gbps} Gb/s, T {time}, {measured} of {longest}");
+                assert!(measured > 0 || time < 100_000);
             }
-            let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-            hops.remember(Stamp::from_bits(1_000), &stack(&first));
-            let now = Stamp::from_bits(1_000 + gap);
-            assert!(!hops.matches(&base, now, &stack(&second)), "{gap}");
+        }
+    }
+
+    /// Whoever hears nothing for long and never wakes is no better off than whoever does.
+    #[test]
+    fn b1_silences_are_judged_by_the_senders_own_clock() {
+        let base = Base::new(Nanos::new(16_000_000), 1).unwrap();
+        let record = Hop { mbps: 100_000, flags: 0, clock: 7, sent: 9, queue: 1 }.to_compact().unwrap();
+        let int = IntStack::new(IntLayout::Compact, 1, 1, &record).unwrap();
+        let mut hops = Hops::<5>::none(Stamp::from_bits(0));
+        hops.remember(Stamp::from_bits(0), &int);
+        for (now, matches) in [(4_194_304, true), (4_194_305, false), (16_777_216, false), (1 << 31, false)] {
+            assert_eq!(hops.matches(&base, Stamp::from_bits(now), &int), matches, "{now}");
+            let mut aged = hops;
+            aged.age(&base, Stamp::from_bits(now));
+            assert_eq!(aged.matches(&base, Stamp::from_bits(now), &int), matches, "{now}");
         }
     }
 
@@ -360,7 +424,7 @@ mod tests {
         };
         assert_eq!(measured(hop(108_000, 64_000, 100_000)), (std::vec![8_000], 108_000));
         assert_eq!(measured(hop(100_015, 64, 100_000)), (std::vec![], 100_000), "15 ns");
-        assert_eq!(measured(hop(99_000, 0, 100_000)), (std::vec![], 100_000), "older");
+        assert_eq!(measured(hop(99_000, 0, 100_000)), (std::vec![], 99_000), "backwards");
         assert_eq!(measured(hop(124_001, 64_000, 100_000)), (std::vec![], 124_001), "more than 2 T");
         assert_eq!(measured(hop(108_000, 115_200, 100_000)), (std::vec![], 108_000), "more than the link carries");
         assert_eq!(measured(hop(108_000, 64_000, 0)), (std::vec![], 108_000), "down");

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn never_up_to_kmin_and_always_above_kmax() {
+    fn a3_never_up_to_kmin_and_always_above_kmax() {
         let mut bench = Bench::new(&preset("paper"), 2);
         for queued in [0, 1, 4_999, 5_000] {
             assert_eq!(bench.share(queued), 0, "{queued} B");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_ect_is_never_marked_and_above_kmax_is_reported() {
+    fn a3_a_packet_without_ect_is_never_marked_and_above_kmax_is_reported() {
         let mut bench = Bench::new(&preset("paper"), 6);
         for (queued, unmarkable) in [(0, false), (100_000, false), (200_000, false), (200_001, true), (u32::MAX, true)]
         {

@@ -175,6 +175,9 @@ struct Common<A: NotificationPoint> {
 }
 
 impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SETS, WAYS> {
+    /// In this time every set of the table is visited, if the engine is called often enough; in a second in any case.
+    const ROUND: Nanos = Nanos::new(250_000_000);
+
     /// How long the engine may be left alone where nothing has its turn.
     const REST: Nanos = Nanos::new(400_000_000);
 
@@ -440,14 +443,13 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         }
     }
 
-    /// A visit that has fallen due, and more as far as every stamp needs one in a second: in machines whose rounds are
-    /// shorter, no packet pays for a pause before it.
+    /// A visit that has fallen due, and more as far as every stamp needs one in a second: no packet pays for a short pause
+    /// before it.
     #[cold]
     #[inline(never)]
     fn visit_sets(&mut self, now: Instant) {
         let Common { port, params, shared, .. } = &mut self.common;
         let cx = Cx { now, port, params };
-        let rest = A::round(cx.params).get() >> SETS.trailing_zeros();
         let mut owed = self.next_visit;
         for visits in 0..SETS {
             let is_owed = visits == 0 || owed.is_due(now.stamp());
@@ -455,7 +457,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
                 break;
             }
             owed = owed.after(Nanos::new(1_000_000_000 >> SETS.trailing_zeros()));
-            self.next_visit = self.next_visit.after(Nanos::new(rest.max(1)));
+            self.next_visit = self.next_visit.after(Nanos::new(Self::ROUND.get() >> SETS.trailing_zeros()));
             self.flows.sweep(&cx, shared);
             self.rest.sweep(now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(&cx, shared));
         }

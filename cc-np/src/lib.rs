@@ -38,7 +38,7 @@ macro_rules! for_each_np {
             1, 8, dcqcn::Dcqcn;
             2, 8, dcqcn_plus::DcqcnPlus;
             3, 1, echo::Echo;
-            4, 24, rcc::Rcc;
+            4, 28, rcc::Rcc;
             5, 8, rcc_sender::RccSender;
             6, 8, dcqcn_tcd::DcqcnTcd;
             7, 272, mlcc::Mlcc16;

@@ -53,16 +53,8 @@ pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
     /// How frames leave the port.
     fn outlet(params: &Self::Params) -> &CnpOutlet;
 
-    /// A record untouched for longer than this says nothing more: forgetting it changes no reply. At most a second.
+    /// A record untouched for longer than this is forgotten, whether or not a visit has found it. At most a second.
     fn memory(params: &Self::Params) -> Nanos;
-
-    /// Every record is visited once in this time, or as often as the engine is called, and goes if it says nothing more.
-    /// At most a second.
-    #[inline]
-    fn round(params: &Self::Params) -> Nanos {
-        let _ = params;
-        Nanos::new(1_000_000_000)
-    }
 
     /// Whether ECT(1) is TCD's "undetermined" in this network. Otherwise it is no mark at all.
     #[inline]

@@ -7,11 +7,14 @@
 //!
 //! Choices where the paper is silent:
 //! - N counts queue pairs with a message under way: any packet of a flow without one begins it, whatever its position, so that a
-//!   first packet that was lost, or sent twice, counts once; the last packet ends it. A message that is given up is reclaimed
-//!   when nothing has come for 16 base round-trip times. Several messages of one queue pair count as one;
+//!   first packet that was lost, or sent twice, counts once; the last packet ends it. A message is given up when nothing of it
+//!   has come for 16 base round-trip times and at most 38: flows are counted by the spell of their last packet, sixteen spells
+//!   of equal length, and at the end of a round those of older spells go. So N is that of the packets that came, and no visit
+//!   or wake has a say in it. Several messages of one queue pair count as one;
 //! - B_R is what came in the last whole base round-trip time, as the line counts it: preambles, check sequences and gaps
 //!   included, or a line full of small packets would not read as full. Where that time has no packet of its own it is zero;
-//! - the base round-trip time is the port's, or set; the least delay of each flow is learnt;
+//! - the base round-trip time is the port's, or set; the least delay of each flow is learnt, and kept until it has been silent
+//!   for a second;
 //! - a packet without a time stamp is no sample: its flow gets its fair share.
 //!
 //! If forgotten: the flow begins anew with its fair share, without PID control.
@@ -89,8 +92,8 @@ pub struct Params {
     /// What a byte is of what the link carries in a round, in 31 bits, and how far below 2^-16 the last of them is.
     per_round: u32,
     below: u8,
-    /// Messages without a packet for so long are given up.
-    pub(crate) patience: Nanos,
+    /// The binary logarithm of a spell's nanoseconds: fourteen spells are at least sixteen rounds.
+    spell: u8,
     outlet: CnpOutlet,
 }
 
@@ -118,7 +121,7 @@ impl Params {
             shared: divide(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
             per_round: divide(1_u64.wrapping_shl(bits), carried) as u32,
             below: bits.wrapping_sub(16) as u8,
-            patience: Nanos::new(round.get().saturating_mul(16)),
+            spell: (10..25).find(|&bits| (14 << bits) >= round.get().saturating_mul(16)).unwrap_or(25),
             outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
         })
     }
@@ -139,16 +142,30 @@ pub struct Census {
     bytes: u32,
     /// C RTT / N; zero before the first flow.
     fair: Bytes,
-    /// N.
+    /// N: the sum of `spells`.
     flows: u16,
     /// B_R of the last whole round, of C RTT, in 2^-16.
     in_use: u16,
+    /// Which spell this is, modulo 2^32.
+    spell: u32,
+    /// Flows with a message under way, by the spell of their last packet, modulo [`SPELLS`].
+    spells: [u16; SPELLS as usize],
 }
+
+/// Spells that flows are counted in.
+const SPELLS: u32 = 16;
 
 impl Census {
     /// A port by which nothing has come.
-    pub(crate) const NONE: Self =
-        Self { began: Instant::from_nanos(0), bytes: 0, fair: Bytes::ZERO, flows: 0, in_use: 0 };
+    pub(crate) const NONE: Self = Self {
+        began: Instant::from_nanos(0),
+        bytes: 0,
+        fair: Bytes::ZERO,
+        flows: 0,
+        in_use: 0,
+        spell: 0,
+        spells: [0; 16],
+    };
 
     /// N, at least one.
     pub fn flows(&self) -> u16 {
@@ -175,22 +192,79 @@ impl Census {
             self.in_use = if whole { share(self.bytes, p) } else { 0 };
             self.began = if whole { self.began.after(p.law.round) } else { now };
             self.bytes = 0;
+            self.give_up(p, now);
         }
         self.bytes = self.bytes.saturating_add(bytes.get().saturating_add(BETWEEN));
+    }
+
+    /// A round is over, and a spell may be: the flows of spells that are too long ago have given up.
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+    fn give_up(&mut self, p: &Params, now: Instant) {
+        let spell = now.nanos().wrapping_shr(p.spell.into()) as u32;
+        let passed = spell.wrapping_sub(self.spell).min(SPELLS);
+        self.spell = spell;
+        let mut gone = 0;
+        for ago in 0..passed {
+            gone = self.of(ago).map_or(0, core::mem::take).saturating_add(gone);
+        }
+        if gone > 0 {
+            self.flows = self.flows.saturating_sub(gone);
+            self.divide(p);
+        }
+    }
+
+    /// How many flows had their last packet so many spells ago, less than [`SPELLS`].
+    #[inline]
+    fn of(&mut self, ago: u32) -> Option<&mut u16> {
+        self.spells.get_mut((self.spell.wrapping_sub(ago) & (SPELLS - 1)) as usize)
+    }
+
+    /// Which spell this is.
+    #[inline]
+    pub(crate) const fn spell(&self) -> u32 {
+        self.spell
+    }
+
+    /// Whether a flow that had a message under way in this spell still has it.
+    #[inline]
+    pub(crate) const fn counts(&self, spell: u32) -> bool {
+        self.spell.wrapping_sub(spell) < SPELLS
     }
 
     /// A flow begins a message.
     #[inline]
     pub(crate) fn join(&mut self, p: &Params) {
+        if let Some(flows) = self.of(0) {
+            *flows = flows.saturating_add(1);
+        }
         self.flows = self.flows.saturating_add(1);
         self.divide(p);
     }
 
-    /// A flow's message is over, or given up.
+    /// A flow that [counts](Self::counts) since this spell goes on.
     #[inline]
-    pub(crate) fn leave(&mut self, p: &Params) {
+    pub(crate) fn stay(&mut self, spell: u32) {
+        if spell != self.spell {
+            self.take(spell);
+            if let Some(flows) = self.of(0) {
+                *flows = flows.saturating_add(1);
+            }
+        }
+    }
+
+    /// The message of a flow that [counts](Self::counts) since this spell is over.
+    #[inline]
+    pub(crate) fn leave(&mut self, p: &Params, spell: u32) {
+        self.take(spell);
         self.flows = self.flows.saturating_sub(1);
         self.divide(p);
+    }
+
+    #[inline]
+    fn take(&mut self, spell: u32) {
+        if let Some(flows) = self.of(self.spell.wrapping_sub(spell)) {
+            *flows = flows.saturating_sub(1);
+        }
     }
 
     #[inline]
@@ -212,13 +286,17 @@ fn share(bytes: u32, p: &Params) -> u16 {
 /// The record of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Rcc(Law);
+pub struct Rcc {
+    law: Law,
+    /// The spell of its last packet.
+    spell: u32,
+}
+
+/// The least delay is remembered for so long.
+const MEMORY: Nanos = Nanos::new(1_000_000_000);
 
 // With its key and the time it was last touched; Table I counts 52 bytes, of which N is the port's here.
-const _: () = assert!(
-    size_of::<PeerTable<Rcc, 2, 1>>() == size_of::<PeerTable<Rcc, 1, 1>>() + 32,
-    "a flow's record and key fill 32 bytes"
-);
+const _: () = assert!(PeerTable::<Rcc, 1, 1>::ENTRY_BYTES == 36, "a flow's record and key fill 36 bytes");
 
 impl NotificationPoint for Rcc {
     type Settings = RccSettings;
@@ -228,7 +306,7 @@ impl NotificationPoint for Rcc {
 
     const NAME: &'static str = "rcc";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const BLANK: Self = Self(Law::new(Bytes::ZERO));
+    const BLANK: Self = Self { law: Law::new(Bytes::ZERO), spell: 0 };
     const SHARED: Census = Census::NONE;
     const REPLIES: bool = true;
 
@@ -251,12 +329,8 @@ impl NotificationPoint for Rcc {
         params.outlet()
     }
 
-    fn memory(params: &Params) -> Nanos {
-        params.patience
-    }
-
-    fn round(params: &Params) -> Nanos {
-        params.patience
+    fn memory(_params: &Params) -> Nanos {
+        MEMORY
     }
 
     #[inline]
@@ -271,15 +345,15 @@ impl NotificationPoint for Rcc {
 
     fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {
         let Event::Arrival(arrival) = event else { return 0 };
-        let (p, mut census, mut law) = (&cx.params.law, *shared, self.0);
-        if !law.is_active() {
+        let (p, mut census, mut law) = (&cx.params.law, *shared, self.law);
+        census.receive(cx.params, cx.now, arrival.bytes);
+        if !self.is_counted(&census) {
             return 0;
         }
         if law.is_controlled() {
             law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);
-            return if law.has_moved(&self.0, cx.now) { 6 } else { 5 };
+            return if law.has_moved(&self.law, cx.now) { 6 } else { 5 };
         }
-        census.receive(cx.params, cx.now, arrival.bytes);
         law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);
         if law.is_controlled() {
             4
@@ -294,15 +368,22 @@ impl NotificationPoint for Rcc {
 
     #[inline]
     fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
-        shared.receive(cx.params, cx.now, arrival.bytes);
-        if self.0.begin(&cx.params.law, cx.now) {
-            shared.join(cx.params);
+        let (p, now) = (cx.params, cx.now);
+        shared.receive(p, now, arrival.bytes);
+        if self.is_counted(shared) {
+            shared.stay(self.spell);
+        } else {
+            // A message that was given up has ended.
+            self.law.end();
+            self.law.begin(&p.law, now);
+            shared.join(p);
         }
-        let window = self.0.assign(&cx.params.law, cx.now, arrival.one_way(), shared.in_use, shared.fair);
+        self.spell = shared.spell();
+        let window = self.law.assign(&p.law, now, arrival.one_way(), shared.in_use, shared.fair);
         let grant = Grant::Rcc { window, flows: shared.flows(), utilisation: shared.in_use };
         if arrival.last {
-            self.0.end();
-            shared.leave(cx.params);
+            self.law.end();
+            shared.leave(p, self.spell);
         }
         Reply { grant, ..Reply::default() }
     }
@@ -311,8 +392,8 @@ impl NotificationPoint for Rcc {
     fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut Census) {}
 
     fn forgotten(&self, cx: &Cx<'_, Params>, shared: &mut Census) {
-        if self.0.is_active() {
-            shared.leave(cx.params);
+        if self.is_counted(shared) {
+            shared.leave(cx.params, self.spell);
         }
     }
 }
@@ -320,7 +401,13 @@ impl NotificationPoint for Rcc {
 impl Rcc {
     /// The state of the law.
     pub const fn law(&self) -> &Law {
-        &self.0
+        &self.law
+    }
+
+    /// Whether it counts in N.
+    #[inline]
+    const fn is_counted(&self, census: &Census) -> bool {
+        self.law.is_active() && census.counts(self.spell)
     }
 }
 

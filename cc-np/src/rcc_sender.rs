@@ -4,8 +4,8 @@
 //! Networks", ToN 2023, section III-G. Every acknowledgement takes N and B_R along, and the time stamp of its packet; what the
 //! sender makes of them is at its reaction point of this name. The census is [`rcc`](crate::rcc)'s.
 //!
-//! A flow's record is one word and a half beside its key: 8 bytes together. Messages that are given up are found by turns: one
-//! record is looked at each [`slot`](NotificationPoint::slot), and goes when nothing has come for 16 base round-trip times.
+//! A flow's record is one word and a half beside its key: 8 bytes together. Records are of use while a message is under way
+//! only. In turns, which are no hurry, those go whose message is over or was given up, and make room: N knows without them.
 //!
 //! If there is no room: a flow shares one record with all others of its kind, and is counted with them as one.
 
@@ -13,7 +13,7 @@ use crate::rcc::{Census, PRESETS, Params, RccSettings};
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
 use cc_core::params::{ParamError, Preset};
 use cc_core::table::{Keyed, RingTable};
-use cc_core::{Bytes, Grant, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Bytes, Grant, Mark, Nanos, Port, Qpn};
 
 /// The record of one flow, key included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +21,8 @@ use cc_core::{Bytes, Grant, Mark, Nanos, Port, Qpn, Stamp};
 pub struct RccSender {
     /// Local queue pair (24 bits), and [`ACTIVE`].
     flow: u32,
-    /// When a packet came last.
-    seen: Stamp,
+    /// The spell of its last packet.
+    spell: u32,
 }
 
 /// A message is under way.
@@ -43,15 +43,15 @@ impl NotificationPoint for RccSender {
 
     const NAME: &'static str = "rcc_sender";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const BLANK: Self = Self { flow: 0, seen: Stamp::from_bits(0) };
+    const BLANK: Self = Self { flow: 0, spell: 0 };
     const SHARED: Census = Census::NONE;
     const REPLIES: bool = true;
 
     const TABLE: &'static [&'static str] = &[
         "no message under way, data: the flow counts in N",
         "a message under way, data: N and B_R are told",
-        "a packet not long ago, turn: nothing",
-        "no packet for 16 round trips, turn: it is given up",
+        "a message under way, turn: nothing",
+        "no message under way, or one that was given up, turn: the record goes",
     ];
 
     fn check(settings: &RccSettings, port: &Port) -> Result<Params, ParamError> {
@@ -62,8 +62,9 @@ impl NotificationPoint for RccSender {
         params.outlet()
     }
 
-    fn memory(params: &Params) -> Nanos {
-        params.patience
+    /// That of the one record of those that have no room.
+    fn memory(_params: &Params) -> Nanos {
+        Nanos::new(1_000_000_000)
     }
 
     #[inline]
@@ -72,30 +73,36 @@ impl NotificationPoint for RccSender {
     }
 
     #[inline]
-    fn open(cx: &Cx<'_, Params>, _shared: &mut Census, local: Option<Qpn>) -> Self {
-        Self { flow: local.map_or(0, Qpn::get), seen: cx.now.stamp() }
+    fn open(_cx: &Cx<'_, Params>, _shared: &mut Census, local: Option<Qpn>) -> Self {
+        Self { flow: local.map_or(0, Qpn::get), spell: 0 }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &Census, event: &Event<'_>) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {
+        let mut census = *shared;
         match event {
-            Event::Arrival(_) => usize::from(self.is_active()),
-            Event::Turn if self.is_idle(cx) => 3,
-            Event::Turn => 2,
+            Event::Arrival(arrival) => {
+                census.receive(cx.params, cx.now, arrival.bytes);
+                usize::from(self.is_counted(&census))
+            }
+            Event::Turn => 3_usize.wrapping_sub(self.is_counted(shared).into()),
         }
     }
 
     #[inline]
     fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
-        shared.receive(cx.params, cx.now, arrival.bytes);
-        self.seen = cx.now.stamp();
-        if !self.is_active() {
+        let p = cx.params;
+        shared.receive(p, cx.now, arrival.bytes);
+        if self.is_counted(shared) {
+            shared.stay(self.spell);
+        } else {
             self.flow |= ACTIVE;
-            shared.join(cx.params);
+            shared.join(p);
         }
+        self.spell = shared.spell();
         let grant = Grant::Rcc { window: Bytes::ZERO, flows: shared.flows(), utilisation: shared.in_use() };
         if arrival.last {
             self.flow &= !ACTIVE;
-            shared.leave(cx.params);
+            shared.leave(p, self.spell);
         }
         Reply { grant, ..Reply::default() }
     }
@@ -104,19 +111,19 @@ impl NotificationPoint for RccSender {
     fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut Census) {}
 
     fn forgotten(&self, cx: &Cx<'_, Params>, shared: &mut Census) {
-        if self.is_active() {
-            shared.leave(cx.params);
+        if self.is_counted(shared) {
+            shared.leave(cx.params, self.spell);
         }
     }
 
-    /// A record is looked at each quarter of a base round-trip time, so that a few dozen are by the time that one is old.
-    fn slot(params: &Params) -> Option<Nanos> {
-        Some(Nanos::new((params.law.round.get() >> 2).max(1)))
+    /// Four thousand records have their turn in a second; a turn is no hurry.
+    fn slot(_params: &Params) -> Option<Nanos> {
+        Some(Nanos::new(250_000))
     }
 
     #[inline]
-    fn turn(&mut self, cx: &Cx<'_, Params>, _shared: &mut Census) -> Turn {
-        if self.is_idle(cx) { Turn::Leave } else { Turn::Pass }
+    fn turn(&mut self, _cx: &Cx<'_, Params>, shared: &mut Census) -> Turn {
+        if self.is_counted(shared) { Turn::Pass } else { Turn::Leave }
     }
 }
 
@@ -126,9 +133,10 @@ impl RccSender {
         self.flow & ACTIVE != 0
     }
 
+    /// Whether it counts in N.
     #[inline]
-    fn is_idle(&self, cx: &Cx<'_, Params>) -> bool {
-        cx.now.stamp().since(self.seen) > cx.params.patience
+    const fn is_counted(&self, census: &Census) -> bool {
+        self.is_active() && census.counts(self.spell)
     }
 }
 
@@ -136,7 +144,9 @@ impl RccSender {
 mod tests {
     use super::*;
     use crate::rcc::RCC_IV;
-    use cc_core::{Ecn, Instant, IntStack, Psn, Rate};
+    use crate::{Connections, Directory, NpEngine, Receipt, Transmit};
+    use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode, parse};
+    use cc_core::{Ecn, Instant, IntStack, Psn, Rate, Stamp};
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
@@ -176,10 +186,80 @@ mod tests {
         let (n, in_use) = told(flows[0].on(&cx(30_100), &mut census, &arrival(false, true)));
         assert_eq!(n, 2);
         assert!((f64::from(in_use) / 65_536.0 - 0.870).abs() < 0.02, "{in_use}");
-        assert_eq!(flows[1].turn(&cx(192_010), &mut census), Turn::Pass);
-        assert_eq!(flows[1].turn(&cx(192_011), &mut census), Turn::Leave);
-        flows[1].forgotten(&cx(192_011), &mut census);
+        assert_eq!(flows[0].turn(&cx(30_200), &mut census), Turn::Leave);
+        // Its last packet came in the first of the spells, of 16 384 ns; the other's packets say how late it is.
+        for (now, turn) in [(16 * 16_384 - 1, Turn::Pass), (16 * 16_384 + 12_000, Turn::Leave)] {
+            flows[0].on(&cx(now), &mut census, &arrival(true, false));
+            assert_eq!(flows[1].turn(&cx(now), &mut census), turn);
+        }
+        flows[1].forgotten(&cx(16 * 16_384 + 12_001), &mut census);
         assert_eq!(census.flows(), 1);
         assert_eq!(flows[1].qpn(), Qpn::new(6));
+    }
+
+    /// Turns make room, and nothing else: who has room for all hears the same whether they are served, or late, or never.
+    #[test]
+    fn turns_decide_nothing() {
+        type Engine = NpEngine<RccSender, 8, 4>;
+        let engine = || Engine::new(Instant::from_nanos(0), PORT, RccSender::check(&RCC_IV, &PORT).unwrap());
+        let (mut punctual, mut forgotten) = (engine(), engine());
+        let nobody = Directory::<8, 4>::new();
+        let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring([0; 512]));
+        let (mut told, mut room) = ([0; 12], false);
+        for _ in 0..20_000 {
+            // Knuth's generator of 64 bits.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let draw = random >> 33;
+            let wait = [100, 100, 20_000, 300_000][draw as usize % 4];
+            for part in 1..=4 {
+                punctual.wake::<TableCrc>(Instant::from_nanos(now + wait * part / 4), &nobody, &mut ring);
+            }
+            now += wait;
+            let opcode = [opcode::SEND_FIRST, opcode::SEND_MIDDLE, opcode::SEND_MIDDLE, opcode::SEND_LAST]
+                [(draw >> 3) as usize % 4];
+            let (frame, length) = data(opcode, Qpn::new(5 * ((draw >> 6) as u32 % 11)));
+            let Ok(Packet::Roce(roce)) = parse(&frame[..length], length) else { panic!("a data packet") };
+            let at = Instant::from_nanos(now);
+            let receipt = Receipt { msn: Some(1), ..Receipt::new(at.stamp(), Some(Qpn::new(9))) };
+            let answer = punctual.frame::<TableCrc>(at, &roce, receipt, &mut ring);
+            assert_eq!(answer, forgotten.frame::<TableCrc>(at, &roce, receipt, &mut ring));
+            room |= punctual.live_flows() < forgotten.live_flows();
+            if let Grant::Rcc { flows, .. } = answer.reply.grant {
+                told[usize::from(flows)] += 1;
+            }
+        }
+        assert!(room, "turns make room");
+        assert!(told[1] > 100 && told[5] > 100, "{told:?}");
+        assert_eq!(forgotten.counters().np_flows_untracked, 0);
+    }
+
+    struct Ring([u8; 512]);
+
+    impl Transmit for Ring {
+        fn transmit_buffer(&mut self) -> &mut [u8] {
+            &mut self.0
+        }
+
+        fn transmit(&mut self, _length: usize) {}
+    }
+
+    fn data(opcode: u8, dest_qp: Qpn) -> ([u8; 256], usize) {
+        let mut buffer = [0; 256];
+        let frame = Frame {
+            destination: Mac::new([2; 6]),
+            source: Mac::new([4; 6]),
+            tags: Tags::NONE,
+            addresses: Addresses::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() },
+            dscp: 26,
+            ecn: Ecn::Ect0,
+            hop_limit: 64,
+            udp_source: 0xc000,
+            shims: Shims::NONE,
+            bth: Bth { opcode, dest_qp, ..Bth::default() },
+            extensions: Extensions::default(),
+            payload: &[0; 64],
+        };
+        let length = frame.emit::<TableCrc>(&mut buffer).unwrap();
+        (buffer, length)
     }
 }

@@ -136,6 +136,9 @@ fn each_packet_is_that_of_the_equations() {
             w_ai: f64::from(settings.rate_ai) / 8_000.0 * f64::from(T),
             w_init: f64::from(gbps) / 8.0 * f64::from(T),
             w_min: f64::from(gbps) / 8e3 * f64::from(T),
+            longest: 2.0 * f64::from(T),
+            silence: 4.0 * f64::from(T),
+            counts: 4_294_967_296.0,
         };
         let dqm = dqm(&port);
         let mut now = 1_000_u64;

@@ -13,16 +13,21 @@ use cc_np::rcc::{RCC_IV, RCC_VA, Rcc, RccSettings};
 use cc_np::rcc_sender::RccSender;
 use cc_np::{Arrival, Cx, NotificationPoint};
 use oracle::{Constants, Delays, Flow};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 const ROUND: f64 = 12_000.0;
 const BDP: f64 = 150_000.0;
 
+/// Messages are given up by spells: of the powers of two, in nanoseconds, the first of which fourteen are 16 round trips.
+const SPELL: u64 = 16_384;
+
 /// N and B_R of a port, as III-C and III-D have them: who has a message under way, and what came in the last round.
 #[derive(Debug, Default)]
 struct Census {
-    active: BTreeSet<usize>,
+    /// With the spell of the last packet, as of the end of the last round.
+    active: BTreeMap<usize, u64>,
+    spell: u64,
     began: f64,
     bytes: f64,
     share: f64,
@@ -35,7 +40,17 @@ impl Census {
         } else if now >= self.began + ROUND {
             (self.share, self.began, self.bytes) = (self.bytes / BDP, self.began + ROUND, 0.0);
         }
+        if self.bytes == 0.0 {
+            self.spell = now as u64 / SPELL;
+        }
         self.bytes += bytes + 24.0; // preamble, check sequence and gap of IEEE 802.3
+    }
+
+    /// A packet of this flow comes: whether it begins a message. Others may have given theirs up.
+    fn hears(&mut self, flow: usize) -> bool {
+        let spell = self.spell;
+        self.active.retain(|_, last| spell - *last < 16);
+        self.active.insert(flow, spell).is_none()
     }
 
     fn n(&self) -> f64 {
@@ -166,7 +181,7 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             }
             let mut before = decoded(&machines[index], &flows[index]);
             census.receives(now, arrival.bytes.get().into());
-            if census.active.insert(index) {
+            if census.hears(index) {
                 before.begins(now);
             }
             let (delays, machine) = (&mut delays[index], &mut machines[index]);
@@ -228,7 +243,7 @@ fn the_sender_is_told_n_and_b_r() {
         let (index, arrival) = traffic.next(step);
         let cx = Cx { now: traffic.instant(), port: &PORT, params: &params };
         census.receives(traffic.now as f64, arrival.bytes.get().into());
-        census.active.insert(index);
+        census.hears(index);
         let local = Some(Qpn::new(index as u32));
         let machine = machines[index].get_or_insert_with(|| RccSender::open(&cx, &mut shared, local));
         let (_, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);

@@ -25,8 +25,8 @@
 //!   see it.
 //!
 //! If late: nothing changes. Steps are taken one by one, since each has its own length; from the lowest rate to the
-//! line rate, where the flow is released, it takes at most 100 of them for F = 5, each with up to two of alpha. No
-//! `divu`, but one at a notification after a pause.
+//! line rate, where the flow is released, it takes at most 100 of them for F = 5; alpha's, up to two with each, are left
+//! out once nothing hangs on them. No `divu`, but one at a notification after a pause.
 
 mod parameters;
 #[cfg(test)]
@@ -295,24 +295,37 @@ impl DcqcnPlus {
 
     #[inline(never)]
     fn recover(&mut self, p: &Params, now: Stamp) {
+        let mut packet_time = self.packet_time(p);
         while self.has(LIMITED) && self.rate_due.is_due(now) {
-            self.fade_until(p, self.rate_due);
+            if self.stage >= p.last_additive && packet_time == Nanos::ZERO {
+                // The rate has no more say in how long timers run, nor alpha in the steps: alpha can wait.
+                let length = self.length(p, &p.increase, packet_time);
+                while self.has(LIMITED) && self.rate_due.is_due(now) {
+                    self.increase(p);
+                    self.rate_due = self.rate_due.after(length);
+                }
+                break;
+            }
+            self.fade_until(p, self.rate_due, packet_time);
             self.increase(p);
-            let length = self.length(p, &p.increase, self.packet_time(p)); // (17)
-            self.rate_due = self.rate_due.after(length);
+            packet_time = self.packet_time(p);
+            self.rate_due = self.rate_due.after(self.length(p, &p.increase, packet_time)); // (17)
         }
         if self.has(LIMITED) {
-            self.fade_until(p, now);
+            self.fade_until(p, now, packet_time);
+        } else {
+            // Says nothing until the next notification: the same after every wake.
+            (self.alpha, self.alpha_due) = (Frac::ZERO, self.rate_due);
         }
     }
 
-    /// The timer of alpha, up to and including `until`.
+    /// The timer of alpha, up to and including `until`; `packet_time` is that of the present rate.
     #[inline]
-    fn fade_until(&mut self, p: &Params, until: Stamp) {
+    fn fade_until(&mut self, p: &Params, until: Stamp, packet_time: Nanos) {
         if !self.alpha_due.is_due(until) {
             return;
         }
-        let length = self.length(p, &p.fading, self.packet_time(p)); // (16)
+        let length = self.length(p, &p.fading, packet_time); // (16)
         while self.alpha_due.is_due(until) && self.alpha != Frac::ZERO {
             self.alpha = self.alpha.times(p.kept); // (23)
             self.alpha_due = self.alpha_due.after(length);

@@ -12,10 +12,38 @@ use cc_rp::hpcc::{DRAFT, Hpcc5, HpccSettings};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
 
 const T: u32 = 12_000;
-const GBPS: [u32; 5] = [25, 100, 400, 200, 800];
+
+/// What the switches write, and how often acknowledgements come.
+#[derive(Clone, Copy)]
+struct Telemetry {
+    layout: IntLayout,
+    /// Bytes for each unit of a record's counter and of its queue.
+    units: [f64; 2],
+    /// The speeds of the five links.
+    gbps: [u32; 5],
+    /// Nanoseconds from one acknowledgement to the next.
+    gaps: [u32; 5],
+    t: u32,
+}
+
+const WIDE: Telemetry = Telemetry {
+    layout: IntLayout::Wide,
+    units: [64.0, 1.0],
+    gbps: [25, 100, 400, 200, 800],
+    gaps: [40, 300, 3_000, 11_000, 22_000],
+    t: T,
+};
+/// The layout of the paper's simulator, at its speeds, with this multiplier of the units.
+const fn compact(multi: u32) -> Telemetry {
+    let units = [128.0 * multi as f64, 80.0 * multi as f64];
+    Telemetry { layout: IntLayout::Compact, units, gbps: [25, 100, 400, 200, 50], ..WIDE }
+}
+/// The same on a long path: 2.6 ms are more than the counter of a link of 400 Gb/s can count, 4.3 ms a silence.
+const FAR: Telemetry = Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_300_000], t: 4_000_000, ..compact(1) };
 
 /// One flow over five hops, whose links carry what the dice say.
 struct Run {
+    telemetry: Telemetry,
     dice: Dice,
     port: Port,
     constants: oracle::Constants,
@@ -30,12 +58,18 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64, settings: HpccSettings, gbps: u32) -> Self {
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };
+    fn new(seed: u64, settings: HpccSettings, gbps: u32, telemetry: Telemetry) -> Self {
+        let base_rtt = Nanos::new(telemetry.t);
+        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt };
         let params = Hpcc5::check(&settings, &port).unwrap();
         let now = Instant::from_nanos(1_000);
         let flow = Hpcc5::open(&Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() });
-        let (t, b) = (f64::from(T), f64::from(gbps) / 8.0);
+        let (t, b) = (f64::from(telemetry.t), f64::from(gbps) / 8.0);
+        // 24 bits of nanoseconds and 20 of units; or 32 of nanoseconds, and as many of bytes between two records.
+        let (clock, counts) = match telemetry.layout {
+            IntLayout::Compact => (16_777_216.0, 1_048_576.0 * telemetry.units[0]),
+            IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
+        };
         let constants = oracle::Constants {
             t,
             eta: f64::from(settings.eta) / 1e6,
@@ -43,9 +77,12 @@ impl Run {
             w_ai: f64::from(settings.rate_ai) / 8_000.0 * t,
             w_init: b * t,
             w_min: f64::from(settings.min_rate) / 8_000.0 * t,
+            longest: (2.0 * t).min(clock / 2.0),
+            silence: (4.0 * t).min(clock / 4.0),
+            counts,
         };
         let mut dice = Dice::new(seed);
-        let records = GBPS.map(|gbps| oracle::Record {
+        let records = telemetry.gbps.map(|gbps| oracle::Record {
             b: f64::from(gbps) / 8.0,
             ts: f64::from(dice.within(0..=u32::MAX)),
             tx_bytes: 0.0,
@@ -53,6 +90,7 @@ impl Run {
         });
         let first = dice.within(0..=0x00ff_ffff);
         Self {
+            telemetry,
             dice,
             port,
             constants,
@@ -77,29 +115,33 @@ impl Run {
     fn step(&mut self, agreement: &mut Agreement) {
         self.sent += 1;
         self.on(&Event::Sent { psn: Psn::new(self.sent), bytes: Bytes::new(1_064) });
-        let gap = [40, 300, 3_000, 11_000, 22_000][self.dice.within(0..=4) as usize] + self.dice.within(0..=200);
+        let Telemetry { layout, units: [counted, queued], gbps, gaps, .. } = self.telemetry;
+        let gap = gaps[self.dice.within(0..=4) as usize] + self.dice.within(0..=200);
         self.now += u64::from(gap);
         self.acked += 1 + self.dice.within(0..=(self.sent - self.acked - 1).min(60));
         for record in &mut self.records {
             // Whole units of the telemetry's, so that both sides read the same.
             record.ts += f64::from(gap);
             let share = f64::from(self.dice.within(0..=1_050)) / 1e3;
-            record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
-            record.qlen = f64::from(self.dice.within(0..=250_000));
+            record.tx_bytes += (share * record.b * f64::from(gap) / counted).floor() * counted;
+            record.qlen = (f64::from(self.dice.within(0..=250_000)) / queued).floor() * queued;
         }
         let bytes: Vec<u8> = self
             .records
             .iter()
-            .zip(GBPS)
+            .zip(gbps)
             .flat_map(|(record, gbps)| {
                 let hop = Hop {
                     mbps: gbps * 1_000,
                     flags: 0,
                     clock: (record.ts % 4_294_967_296.0) as u32,
-                    sent: ((record.tx_bytes / 64.0) % 4_294_967_296.0) as u32,
-                    queue: record.qlen as u32,
+                    sent: ((record.tx_bytes / counted) % 4_294_967_296.0) as u32,
+                    queue: (record.qlen / queued) as u32,
                 };
-                hop.to_wide()
+                match layout {
+                    IntLayout::Wide => hop.to_wide().to_vec(),
+                    IntLayout::Compact => hop.to_compact().unwrap().to_vec(),
+                }
             })
             .collect();
 
@@ -109,13 +151,15 @@ impl Run {
             u: f64::from(self.flow.utilisation()) / f64::from(1 << 24),
             inc_stage: self.flow.stage().into(),
         };
-        let int = IntStack::new(IntLayout::Wide, 9, 5, &bytes).unwrap();
+        let int = IntStack::new(layout, 9, 5, &bytes).unwrap();
         self.on(&Event::Ack(Ack { psn: Psn::new(self.acked), int, ..Ack::default() }));
 
         let c = self.constants;
         let mut allowed = Vec::new();
         if self.last.is_empty() {
             self.updated = self.sent;
+            allowed.push(before);
+        } else if f64::from(gap) > c.silence {
             allowed.push(before);
         } else {
             let over = self.acked > self.updated;
@@ -153,7 +197,21 @@ fn each_step_is_that_of_algorithm_1() {
     let mut agreement = Agreement::default();
     for seed in 0..60 {
         let settings = HpccSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, ..DRAFT };
-        let mut run = Run::new(seed, settings, [25, 100, 400, 800][seed as usize % 4]);
+        let mut run = Run::new(seed, settings, [25, 100, 400, 800][seed as usize % 4], WIDE);
+        for _ in 0..2_000 {
+            run.step(&mut agreement);
+        }
+    }
+    agreement.finish(100_000);
+}
+
+#[test]
+fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
+    let mut agreement = Agreement::default();
+    for seed in 0..60 {
+        let (multi, telemetry) = [(1, compact(1)), (4, compact(4)), (1, FAR)][seed as usize % 3];
+        let settings = HpccSettings { max_stage: if seed % 5 == 0 { 0 } else { 5 }, int_multi: multi, ..DRAFT };
+        let mut run = Run::new(seed, settings, [25, 100, 200, 400][seed as usize % 4], telemetry);
         for _ in 0..2_000 {
             run.step(&mut agreement);
         }
@@ -164,7 +222,7 @@ fn each_step_is_that_of_algorithm_1() {
 /// Two round trips of telemetry from one link: from an overload by half, W settles where the link is at eta.
 #[test]
 fn a_free_run_settles_at_eta() {
-    let mut run = Run::new(1, DRAFT, 100);
+    let mut run = Run::new(1, DRAFT, 100, WIDE);
     let (b, t) = (12.5, f64::from(T));
     let (mut queue, mut clock, mut carried) = (75_000.0_f64, 0.0, 0.0);
     let mut oracle = oracle::Sender { w: run.constants.w_init, wc: run.constants.w_init, u: 0.95, inc_stage: 0 };

@@ -83,6 +83,9 @@ fn each_step_is_that_of_the_equations() {
             w_ai: f64::from(settings.rate_ai) / 8_000.0 * t,
             w_init: b * t,
             w_min: f64::from(settings.min_rate) / 8_000.0 * t,
+            longest: 2.0 * t,
+            silence: 4.0 * t,
+            counts: 4_294_967_296.0,
         };
         let mut now = 1_000_u64;
         let cx = |now: u64| {

@@ -5,7 +5,7 @@ mod agreement;
 
 use agreement::{Agreement, Dice, Value};
 use cc_core::{Bytes, Delay, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
-use cc_rp::powertcp::{PAPER, PowerTcp5, Window};
+use cc_rp::powertcp::{PAPER, PowerTcp5, PowerTcpSettings, Window};
 use cc_rp::theta_powertcp::ThetaPowerTcp;
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
 
@@ -28,6 +28,11 @@ mod oracle {
         pub(super) beta: f64,
         pub(super) most: f64,
         pub(super) least: f64,
+        /// The longest dt and silence that say anything: 2 tau and 4 tau, or less by what a record's clock can show.
+        pub(super) longest: f64,
+        pub(super) silence: f64,
+        /// Bytes that a record's counter can count.
+        pub(super) counts: f64,
     }
 
     /// NORMPOWER of Algorithm 1: the largest normalised power and its dt; `None` where no hop says anything.
@@ -36,7 +41,8 @@ mod oracle {
         for (p, a) in prev.iter().zip(ack) {
             let dt = a.ts - p.ts;
             let sent = a.tx_bytes - p.tx_bytes;
-            if !(16.0..=2.0 * c.tau).contains(&dt) || sent / dt > 1.1 * a.b {
+            // What could have passed must fit the counter.
+            if !(16.0..=c.longest).contains(&dt) || sent / dt > 1.1 * a.b || 1.1 * a.b * dt > c.counts {
                 continue;
             }
             // lambda nu / (B^2 tau) as two shares, each cut at 16 as the machine says.
@@ -66,17 +72,57 @@ mod oracle {
     }
 }
 
-const T: u32 = 12_000;
-const GBPS: [u32; 5] = [25, 100, 400, 200, 800];
-
-fn port(gbps: u32) -> Port {
-    Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) }
+/// What the switches write, and how often acknowledgements come.
+#[derive(Clone, Copy)]
+struct Telemetry {
+    layout: IntLayout,
+    /// Bytes for each unit of a record's counter and of its queue.
+    units: [f64; 2],
+    /// The speeds of the five links.
+    gbps: [u32; 5],
+    /// Nanoseconds from one acknowledgement to the next.
+    gaps: [u32; 5],
+    tau: u32,
 }
 
-fn constants(gbps: u32) -> oracle::Constants {
-    let (tau, b) = (f64::from(T), f64::from(gbps) / 8.0);
+const WIDE: Telemetry = Telemetry {
+    layout: IntLayout::Wide,
+    units: [64.0, 1.0],
+    gbps: [25, 100, 400, 200, 800],
+    gaps: [40, 300, 3_000, 11_000, 22_000],
+    tau: 12_000,
+};
+/// The layout of HPCC's simulator, at its speeds, with this multiplier of the units.
+const fn compact(multi: u32) -> Telemetry {
+    let units = [128.0 * multi as f64, 80.0 * multi as f64];
+    Telemetry { layout: IntLayout::Compact, units, gbps: [25, 100, 400, 200, 50], ..WIDE }
+}
+/// The same on a long path: 2.6 ms are more than the counter of a link of 400 Gb/s can count, 4.3 ms a silence.
+const FAR: Telemetry =
+    Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_300_000], tau: 4_000_000, ..compact(1) };
+
+fn port(gbps: u32, tau: u32) -> Port {
+    Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(tau) }
+}
+
+fn constants(gbps: u32, telemetry: &Telemetry) -> oracle::Constants {
+    let (tau, b) = (f64::from(telemetry.tau), f64::from(gbps) / 8.0);
     let floor = f64::from(PAPER.min_rate) / 8_000.0 * tau;
-    oracle::Constants { tau, gamma: 0.9, beta: b * tau / 10.0, most: b * tau, least: floor }
+    // 24 bits of nanoseconds and 20 of units; or 32 of nanoseconds, and as many of bytes between two records.
+    let (clock, counts) = match telemetry.layout {
+        IntLayout::Compact => (16_777_216.0, 1_048_576.0 * telemetry.units[0]),
+        IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
+    };
+    oracle::Constants {
+        tau,
+        gamma: 0.9,
+        beta: b * tau / 10.0,
+        most: b * tau,
+        least: floor,
+        longest: (2.0 * tau).min(clock / 2.0),
+        silence: (4.0 * tau).min(clock / 4.0),
+        counts,
+    }
 }
 
 fn one(value: u32) -> f64 {
@@ -99,48 +145,65 @@ fn cx<'a, P>(now: u64, port: &'a Port, params: &'a P) -> Cx<'a, P> {
 
 #[test]
 fn each_step_is_that_of_algorithm_1() {
+    assert_algorithm_1([(1, WIDE); 3], [25, 100, 400, 800]);
+}
+
+#[test]
+fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
+    assert_algorithm_1([(1, compact(1)), (4, compact(4)), (1, FAR)], [25, 100, 200, 400]);
+}
+
+/// Runs with each kind of telemetry, and its multiplier, and ports of these speeds.
+fn assert_algorithm_1(kinds: [(u32, Telemetry); 3], speeds: [u32; 4]) {
     let mut agreement = Agreement::default();
     for seed in 0..60 {
-        let gbps = [25, 100, 400, 800][seed as usize % 4];
-        let (port, c, mut dice) = (port(gbps), constants(gbps), Dice::new(seed));
-        let params = PowerTcp5::check(&PAPER, &port).unwrap();
+        let (gbps, (int_multi, telemetry)) = (speeds[seed as usize % 4], kinds[seed as usize % 3]);
+        let Telemetry { layout, units: [counted, queued], gbps: links, gaps, tau } = telemetry;
+        let (port, c, mut dice) = (port(gbps, tau), constants(gbps, &telemetry), Dice::new(seed));
+        let params = PowerTcp5::check(&PowerTcpSettings { int_multi, ..PAPER }, &port).unwrap();
         let mut now = 1_000;
         let mut flow = PowerTcp5::open(&cx(now, &port, &params));
         let first = dice.within(0..=0x00ff_0000);
         let (mut sent, mut acked, mut mark) = (first + 50, first, first + 50);
         flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
         let mut records =
-            GBPS.map(|gbps| oracle::Record { b: f64::from(gbps) / 8.0, ts: 0.0, tx_bytes: 0.0, qlen: 0.0 });
+            links.map(|gbps| oracle::Record { b: f64::from(gbps) / 8.0, ts: 0.0, tx_bytes: 0.0, qlen: 0.0 });
         let mut last: Option<[oracle::Record; 5]> = None;
         for _ in 0..2_000 {
             sent += 1;
             flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
-            let gap = [40, 300, 3_000, 11_000, 22_000][dice.within(0..=4) as usize] + dice.within(0..=200);
+            let gap = gaps[dice.within(0..=4) as usize] + dice.within(0..=200);
             now += u64::from(gap);
             acked += 1 + dice.within(0..=(sent - acked - 1).min(60));
             for record in &mut records {
                 record.ts += f64::from(gap);
                 let share = f64::from(dice.within(0..=1_050)) / 1e3;
-                record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
+                record.tx_bytes += (share * record.b * f64::from(gap) / counted).floor() * counted;
                 let step = f64::from(dice.within(0..=40_000)) - 20_000.0;
-                record.qlen = (record.qlen + step * f64::from(gap) / 12_000.0).max(0.0).floor();
+                let grown = (record.qlen + step * f64::from(gap) / 12_000.0).clamp(0.0, 1e7);
+                record.qlen = (grown / queued).floor() * queued;
             }
             let bytes: Vec<u8> = records
                 .iter()
-                .zip(GBPS)
+                .zip(links)
                 .flat_map(|(record, gbps)| {
-                    let sent = ((record.tx_bytes / 64.0) % 4_294_967_296.0) as u32;
-                    let (clock, queue) = (record.ts as u32, record.qlen as u32);
-                    Hop { mbps: gbps * 1_000, flags: 0, clock, sent, queue }.to_wide()
+                    let sent = ((record.tx_bytes / counted) % 4_294_967_296.0) as u32;
+                    let (clock, queue) = ((record.ts % 4_294_967_296.0) as u32, (record.qlen / queued) as u32);
+                    let hop = Hop { mbps: gbps * 1_000, flags: 0, clock, sent, queue };
+                    match layout {
+                        IntLayout::Wide => hop.to_wide().to_vec(),
+                        IntLayout::Compact => hop.to_compact().unwrap().to_vec(),
+                    }
                 })
                 .collect();
             let before = *flow.window();
-            let int = IntStack::new(IntLayout::Wide, 9, 5, &bytes).unwrap();
+            let int = IntStack::new(layout, 9, 5, &bytes).unwrap();
             flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(acked), int, ..Ack::default() }));
 
             let (mut cwnd, mut old) = (f64::from(before.bytes().get()), f64::from(before.old().get()));
             let mut power = before.power().map(one);
             if let Some(last) = &last
+                && f64::from(gap) <= c.silence
                 && let Some((measured, dt)) = oracle::norm_power(&c, last, &records)
             {
                 let (smoothed, window) = oracle::update(&c, power, measured, dt, cwnd, old);
@@ -161,7 +224,7 @@ fn each_step_is_that_of_algorithm_2() {
     let mut agreement = Agreement::default();
     for seed in 0..60 {
         let gbps = [25, 100, 400, 800][seed as usize % 4];
-        let (port, c, mut dice) = (port(gbps), constants(gbps), Dice::new(seed));
+        let (port, c, mut dice) = (port(gbps, WIDE.tau), constants(gbps, &WIDE), Dice::new(seed));
         let params = ThetaPowerTcp::check(&PAPER, &port).unwrap();
         let mut now = 1_000;
         let mut flow = ThetaPowerTcp::open(&cx(now, &port, &params));
@@ -206,7 +269,7 @@ fn each_step_is_that_of_algorithm_2() {
 /// A free run on one link with a fixed competitor: the window settles where the power is one, but for beta.
 #[test]
 fn a_free_run_settles_with_a_short_queue() {
-    let (port, c) = (port(100), constants(100));
+    let (port, c) = (port(100, WIDE.tau), constants(100, &WIDE));
     let params = PowerTcp5::check(&PAPER, &port).unwrap();
     let mut now = 1_000;
     let mut flow = PowerTcp5::open(&cx(now, &port, &params));

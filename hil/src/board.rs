@@ -158,6 +158,10 @@ impl<C: Core> Board<C> {
         }
         let paint = vec![PAINT; RAM_SIZE as usize - held];
         core.poke(RAM_BASE + held as u32, &paint);
+        // Both rings are empty: RAM need not be zero.
+        for offset in [offset_of!(Shared, rx_head), offset_of!(Shared, tx_head)] {
+            core.poke(at.field(offset), &[0; 4]);
+        }
         let probes = Probes::new(image);
         let mut board = Self {
             core,

@@ -18,7 +18,7 @@ use cc_cp::red::Red;
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -43,14 +43,20 @@ pub const BUDGETS: &[(&str, &str, u64)] = &[
 ];
 
 /// Settings that bring a storm into states which take far more traffic than it has with any preset.
-const QUICK: &[(&str, &str)] =
-    &[("dcqcn", "rpg_byte_reset=32"), ("dcqcn_tcd", "rpg_byte_reset=32"), ("dcqcn_tcd", "rpg_threshold=1")];
+const QUICK: &[(&str, &str)] = &[
+    ("dcqcn", "rpg_byte_reset=32"),
+    ("dcqcn_tcd", "rpg_byte_reset=32"),
+    ("dcqcn_tcd", "rpg_threshold=1"),
+    ("rcc", "np.samples=1"),
+];
 
 /// One trace played with one preset of an algorithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// The algorithm.
     pub algorithm: &'static str,
+    /// The notification point that answers it.
+    pub receiver: &'static str,
     /// The preset of its reaction point.
     pub preset: &'static str,
     /// The trace: `sample`, what the fabric makes of this very algorithm; `storm`; or `quick`, a storm with settings that
@@ -76,7 +82,7 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
-    let Plan { algorithm, presets, signals, sample } = pairs::with(algorithm, Planner)??;
+    let Plan { algorithm, receiver, presets, signals, sample } = pairs::with(algorithm, Planner)??;
     let image = firmware::build(algorithm, firmware::Kind::Inlining, core.design.dialect())?;
     let calling = firmware::build(algorithm, firmware::Kind::Calling, core.design.dialect())?;
     let play = |preset: &'static str, trace: &'static str, seed: u64| -> Result<Run> {
@@ -98,7 +104,7 @@ pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
         let report = replay(&options, &mut Reader::new(&capture[..], trace)?, |_| {})
             .with_context(|| format!("{algorithm}, preset {preset}, {trace} {seed}"))?;
         let cycles = report.core.as_ref().map(|core| core.cycles.clone()).unwrap_or_default();
-        Ok(Run { algorithm, preset, trace, cycles, report })
+        Ok(Run { algorithm, receiver, preset, trace, cycles, report })
     };
     let first = presets.first().context("an algorithm has a preset")?;
     let mut runs = vec![play(first, SAMPLE, 0)?];
@@ -125,6 +131,7 @@ fn root() -> &'static Path {
 /// What there is to be measured of an algorithm.
 struct Plan {
     algorithm: &'static str,
+    receiver: &'static str,
     presets: Vec<&'static str>,
     signals: Signals,
     sample: Vec<u8>,
@@ -144,7 +151,44 @@ impl pairs::Visitor for Planner {
         scenario.run::<A, N>(&rp.values, &np.values, &marks, &mut |time, frame| {
             Ok(writer.write(0, time, frame, frame.len() as u32)?)
         })?;
-        Ok(Plan { algorithm: A::NAME, presets, signals: A::SIGNALS, sample: writer.into_sink()? })
+        let sample = writer.into_sink()?;
+        Ok(Plan { algorithm: A::NAME, receiver: N::NAME, presets, signals: A::SIGNALS, sample })
+    }
+}
+
+/// What some runs have met on the core of the table of states and events of one machine.
+#[derive(Clone, Debug)]
+pub struct Met {
+    /// The machine's role.
+    pub role: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Rows of its table.
+    pub rows: usize,
+    /// Those that no run met.
+    pub missing: BTreeSet<&'static str>,
+}
+
+/// What the runs have met, machine by machine: reaction points first, in the order of the runs.
+pub fn coverage(runs: &[Run]) -> Vec<Met> {
+    let rp = runs.iter().map(|run| ("reaction point", run.algorithm, &run.report.coverage.rp));
+    let np = runs.iter().map(|run| ("notification point", run.receiver, &run.report.coverage.np));
+    let mut all: Vec<Met> = Vec::new();
+    for (role, name, rows) in rp.chain(np) {
+        let missing = rows.missing.iter().copied().collect();
+        match all.iter_mut().find(|met| (met.role, met.name) == (role, name)) {
+            Some(met) => met.missing = &met.missing & &missing,
+            None => all.push(Met { role, name, rows: rows.rows, missing }),
+        }
+    }
+    all
+}
+
+impl fmt::Display for Met {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { role, name, rows, missing } = self;
+        writeln!(f, "coverage of {role} {name}: {} of {rows} rows met on the core", rows - missing.len())?;
+        missing.iter().try_for_each(|row| writeln!(f, "  not met: {row}"))
     }
 }
 

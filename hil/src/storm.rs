@@ -211,7 +211,8 @@ impl Making {
         };
         let mlcc_data = self.has(Signals::ADVICE).then(|| self.credit(flow));
         let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
-        let time = sent.then(|| Time { sent: stamp(self.now), ..Time::default() });
+        let delay = if self.has(Signals::GRANT) { self.one_way() } else { 0 };
+        let time = sent.then(|| Time { sent: stamp(self.now.saturating_sub(delay)), ..Time::default() });
         let from = &mut self.flows[flow];
         match from.sent.front() {
             Some(oldest) if go_back => {
@@ -248,6 +249,12 @@ impl Making {
         let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..self.flows[flow].to_sender() };
         let extensions = Extensions { cnp, ..Extensions::default() };
         self.emit(&Frame { bth, extensions, payload: int, ..between(flow, false, Ecn::Ect0) });
+    }
+
+    /// How long a packet that arrives now was under way: for receivers that measure it.
+    fn one_way(&mut self) -> u64 {
+        let longest = if self.weather == Weather::Calm { 1_000 } else { 50_000 };
+        u64::from(2_000 + self.below(longest))
     }
 
     /// An acknowledgement of one of the newest packets, after a round-trip time as the weather has it.

@@ -1,7 +1,10 @@
 //! `hil replay` from the outside: facts of real captures, malformed frames, bad input.
 
+use cc_core::params::{Settings, Unit};
 use cc_core::wire::{Mac, pfc::Pfc};
+use cc_rp::ReactionPoint;
 use hil::capture::{Reader, Writer};
+use hil::replay::settings::table;
 use serde_json::Value;
 use std::fs;
 use std::io::Write as _;
@@ -47,7 +50,7 @@ fn synth(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn soft_roce_hosts_without_congestion() {
+fn a8_soft_roce_hosts_that_use_ect0_and_see_no_congestion() {
     let Some(path) = shared("rocev2-rc-send-ect0-sport69-72.pcap") else { return };
     let report = json(&path, &[]);
     assert_eq!(report["frames"]["total"], 123);
@@ -274,20 +277,147 @@ fn bad_arguments_are_refused_in_one_line() {
     }
 }
 
+/// ECN marking is on, the reaction points are off: whoever looks at the capture is told.
 #[test]
-fn the_list_gives_every_value_of_every_preset() {
-    let output = hil(&["list", "--format", "json"]);
-    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rp =
-        list["algorithms"].as_array().unwrap().iter().find(|algorithm| algorithm["role"] == "reaction point").unwrap();
-    let names: Vec<_> =
-        rp["presets"].as_array().unwrap().iter().map(|preset| preset["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma"]);
-    let parameters = rp["parameters"].as_array().unwrap();
-    for preset in rp["presets"].as_array().unwrap() {
-        assert!(!preset["source"].as_str().unwrap().is_empty());
-        assert_eq!(preset["values"].as_object().unwrap().len(), parameters.len());
+fn a24_marks_that_nobody_heeds_are_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = synth(folder.path());
+    let heeded = json(&path, &[]);
+    assert!(heeded["np"]["np_ecn_marked_roce_packets"].as_u64() > Some(0));
+    assert_eq!(heeded["findings"], serde_json::json!([]));
+
+    let unheeded = json(&path, &["--algorithm", "pfc"]);
+    let findings = unheeded["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1);
+    let marked = &unheeded["np"]["np_ecn_marked_roce_packets"];
+    let finding = format!("CE in {marked} packets of 8 flows, and no reaction: no flow was slowed down");
+    assert_eq!(findings[0], finding.as_str());
+    let text = hil(&["replay", path.to_str().unwrap(), "--algorithm", "pfc"]).stdout;
+    assert!(String::from_utf8(text).unwrap().contains(&format!("\nfinding      {finding}\n")));
+    // Of the receiver alone nobody can say whether its senders react.
+    assert_eq!(json(&path, &["--algorithm", "pfc", "--nic", "10.0.0.9"])["findings"], serde_json::json!([]));
+
+    // The same network without notifications: nothing that DCQCN could react to.
+    let silent = folder.path().join("silent.pcapng");
+    copy(&path, &silent, |frame| frame.get(42) != Some(&CNP));
+    assert_eq!(json(&silent, &[])["findings"].as_array().unwrap().len(), 1);
+}
+
+/// The opcode of CNPs, and that of acknowledgements.
+const CNP: u8 = 0x81;
+const ACK: u8 = 0x11;
+
+/// Copies those frames of a capture that are to stay.
+fn copy(from: &Path, to: &Path, mut stays: impl FnMut(&[u8]) -> bool) {
+    let mut reader = Reader::open(from).unwrap();
+    let mut writer = Writer::create(to, &["tap"]).unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        if stays(record.bytes) {
+            writer.write(0, record.timestamp_ns, record.bytes, record.original_len).unwrap();
+        }
     }
+    writer.finish().unwrap();
+}
+
+/// No machine waits for an answer: what is lost is missed once, and the replay goes on to its end.
+#[test]
+fn c27_a_replay_whose_cnps_and_acknowledgements_get_lost_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in cc_rp::registry::ALL {
+        let (whole, lossy) = (folder.path().join("whole.pcapng"), folder.path().join("lossy.pcapng"));
+        let arguments = ["synth", whole.to_str().unwrap(), "--algorithm", entry.name, "--duration", "150"];
+        assert!(hil(&arguments).status.success(), "{}", entry.name);
+        let (mut answers, mut lost) = (0, 0_u64);
+        copy(&whole, &lossy, |frame| {
+            // The BTH's opcode; shimmed acknowledgements are known by their size.
+            let answer =
+                matches!(frame.get(42), Some(&CNP | &ACK)) || (frame.len() < 200 && frame.get(37) == Some(&0xb8));
+            answers += u64::from(answer);
+            let goes = answer && answers % 100 == 50;
+            lost += u64::from(goes);
+            !goes
+        });
+        let [whole, lossy] = [&whole, &lossy].map(|path| json(path, &["--algorithm", entry.name]));
+        assert!(lost > 0 || entry.name == "pfc", "{}: {answers} answers", entry.name);
+        let total = |report: &Value| report["frames"]["total"].as_u64().unwrap();
+        assert_eq!(total(&lossy) + lost, total(&whole), "{}", entry.name);
+        assert_eq!(lossy["duration_ns"], whole["duration_ns"], "{}", entry.name);
+        // Every flow is paced to the end.
+        assert_eq!(lossy["flows"], whole["flows"], "{}", entry.name);
+    }
+}
+
+/// What the list prints comes from the constants that the machines use, and so do the sizes in the README.
+#[test]
+fn d8_numbers_in_lists_and_documents_are_those_of_the_code() {
+    let list: Value = serde_json::from_slice(&hil(&["list", "--format", "json"]).stdout).unwrap();
     let text = String::from_utf8(hil(&["list"]).stdout).unwrap();
-    assert!(text.contains("DSCP 26 is TOS 104"));
+    for entry in cc_rp::registry::ALL {
+        cc_rp::registry::with(entry.name, Listed { list: &list, text: &text }).unwrap();
+        assert!(text.contains(&format!("{} (reaction point, {} B of state)", entry.name, entry.state_bytes)));
+    }
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let words = |cell: &str| -> Vec<String> { cell.split([',', ';']).map(|word| word.trim().to_owned()).collect() };
+    let number = |word: &str| word.split(' ').next().and_then(|number| number.parse::<usize>().ok());
+    let mut compared = 0;
+    for row in readme.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').skip(1).collect();
+        let names = words(cells[0]).into_iter().map(|name| name.trim_matches('`').to_owned());
+        let sizes: Vec<_> = words(cells[2]).iter().filter_map(|word| number(word)).collect();
+        for (nth, name) in names.enumerate() {
+            let Some(entry) = cc_rp::registry::ALL.iter().find(|entry| entry.name == name) else { continue };
+            assert_eq!(sizes.get(nth).or(sizes.first()), Some(&entry.state_bytes), "README.md: {row}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 13, "README.md: {compared} algorithms with their sizes");
+}
+
+struct Listed<'a> {
+    list: &'a Value,
+    text: &'a str,
+}
+
+impl cc_rp::registry::Visitor for Listed<'_> {
+    type Output = ();
+
+    fn visit<A: ReactionPoint>(self) {
+        let algorithms = self.list["algorithms"].as_array().unwrap();
+        let listed = algorithms.iter().find(|one| one["name"] == A::NAME && one["role"] == "reaction point").unwrap();
+        assert_eq!(listed["state_bytes"], size_of::<A>());
+        let presets = listed["presets"].as_array().unwrap();
+        assert_eq!(presets.len(), A::PRESETS.len());
+        for (shown, preset) in presets.iter().zip(A::PRESETS) {
+            assert_eq!((&shown["name"], &shown["source"]), (&preset.name.into(), &preset.source.into()));
+            assert!(!preset.source.is_empty() && self.text.contains(preset.source));
+            let values = shown["values"].as_object().unwrap();
+            assert_eq!(values.len(), A::Settings::FIELDS.len());
+            for (index, field) in A::Settings::FIELDS.iter().enumerate() {
+                let value = match field.unit {
+                    Unit::Choice(words) => Value::from(words[preset.values.get(index) as usize]),
+                    _ => Value::from(preset.values.get(index)),
+                };
+                assert_eq!(values[field.name], value, "{}, {}: {}", A::NAME, preset.name, field.name);
+            }
+        }
+        for field in A::Settings::FIELDS.iter().filter(|field| !matches!(field.unit, Unit::Choice(_))) {
+            let values: Vec<_> =
+                A::PRESETS.iter().map(|preset| table(&preset.values)[field.name].to_string()).collect();
+            let range = format!("{} to {} {}", field.min, field.max, field.unit.symbol());
+            let line = format!("    {}: {}; {}\n", field.name, range.trim(), values.join(", "));
+            assert!(self.text.contains(&line), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a19_a_tos_byte_typed_as_dscp_is_refused_and_the_list_tells_them_apart() {
+    let text = String::from_utf8(hil(&["list"]).stdout).unwrap();
+    assert!(text.contains("DSCP 26 is TOS 104, and 106 with ECT(0)"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = synth(folder.path());
+    for tos in [104, 106] {
+        let text = refusal(&["replay", path.to_str().unwrap(), "--set", &format!("cnp_dscp={tos}")]);
+        assert!(text.contains(&format!("a TOS byte of {tos} is DSCP 26")), "{text}");
+    }
 }

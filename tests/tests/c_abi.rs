@@ -1,6 +1,8 @@
 //! The C header and the library behind it: layouts, behaviour, and what is linked of it.
 
-use rnic_cc::types::{Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Telemetry, Text, Turn};
+use rnic_cc::types::{
+    Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Telemetry, Text, Turn,
+};
 use std::fmt::Write as _;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,22 @@
 //! The firmware image on the core model and the library: equal to the bit, whatever arrives.
 
 use cc_rp::Signals;
-use hil::board::Pace;
+use hil::board::{Boot, Pace};
 use hil::capture::Reader;
-use hil::replay::settings::Request;
-use hil::replay::{OnCore, Options, Report, replay};
+use hil::core::{Core, Ibex, Timing};
+use hil::firmware;
+use hil::probe::Span;
+use hil::replay::lockstep::Lockstep;
+use hil::replay::native::native;
+use hil::replay::player::{Choice, Player};
+use hil::replay::settings::{Chosen, Request};
+use hil::replay::{DEVICES, OnCore, Options, RAM, Report, board_with, replay};
 use hil::storm::Storm;
+use std::collections::BTreeMap;
 use tests::sample;
+
+type Rp = cc_rp::dcqcn::Dcqcn;
+type Np = cc_np::dcqcn::Dcqcn;
 
 fn on_ibex(preset: &str, pace: Pace) -> Options {
     Options {
@@ -72,4 +82,35 @@ fn in_real_time_the_library_repeats_what_the_image_logged() {
     let core = report.core.as_ref().unwrap();
     assert!(core.identical, "{:?}", core.difference);
     assert!(core.events > 1_000, "{} events", core.events);
+}
+
+/// What RAM holds before the image starts must not matter: 0xa5 everywhere, in place of zeros. On the host there is no
+/// such memory to be had: the language refuses to read what was not written.
+#[test]
+fn c17_memory_that_is_not_zero_at_the_start_changes_nothing() {
+    let image = firmware::image(None, "dcqcn").unwrap();
+    let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
+    let run = |fill: u8| {
+        let make = |_| {
+            let mut core = Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry);
+            core.poke(RAM[0].base, &vec![fill; RAM[0].size as usize]);
+            let board = board_with(core, &image, &Boot::of(&chosen), Pace::Lockstep)?;
+            Ok(Lockstep::new(native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?, board, None))
+        };
+        let choice = Choice { only: Vec::new(), limit: 16, strict: true };
+        let mut player = Player::new(choice, chosen.port.line_rate, make);
+        let mut capture = Reader::open(&sample()).unwrap();
+        while let Some(record) = capture.next().unwrap() {
+            player.frame(&record).unwrap();
+        }
+        player.finish().unwrap();
+        let (outcome, nics) = player.into_outcome();
+        assert!(nics.iter().all(Lockstep::is_identical), "{:?}", outcome.difference);
+        let cycles: Vec<_> =
+            nics.iter().map(|nic| nic.cycles().map(|(&key, all)| (key, all.clone())).collect()).collect();
+        (cycles, outcome.rtt.count(), outcome.duration)
+    };
+    type Cycles = Vec<BTreeMap<(&'static str, Span), Vec<u32>>>;
+    let (zeros, patterned): ((Cycles, _, _), _) = (run(0), run(0xa5));
+    assert!(zeros == patterned, "cycles or decisions differ");
 }

@@ -62,7 +62,8 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     /// The record of the flow that a packet belongs to, made by `open` when there is none, from the record of the flow
     /// that gives its place for it, if one does.
     ///
-    /// An entry last seen longer than `horizon` ago means nothing, and gives its place without being counted.
+    /// An entry last seen longer than `horizon` ago means nothing, whether or not the sweep has found it: it gives its place
+    /// without being counted, to its own flow as to any other.
     #[inline]
     pub fn touch(
         &mut self,
@@ -73,9 +74,10 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     ) -> Option<(&mut S, Seen)> {
         let key = qpn.get() | LIVE;
         let set = self.sets.get_mut(place(qpn, Self::BITS))?;
-        let known = set.iter().position(|entry| entry.key == key);
+        let known = set.iter().enumerate().find(|(_, entry)| entry.key == key);
         let (way, seen) = match known {
-            Some(way) => (way, Seen::Known),
+            Some((way, entry)) if now.since(entry.seen) > horizon => (way, Seen::New),
+            Some((way, _)) => (way, Seen::Known),
             None => {
                 let (way, victim) = set.iter().enumerate().max_by_key(|(_, entry)| entry.staleness(now))?;
                 let seen = if victim.key == 0 {
@@ -273,17 +275,23 @@ mod tests {
     /// A million touches of four times more flows than fit, over ten wraps of the stamps, against a map that
     /// remembers everything with full-width times.
     #[test]
-    fn it_behaves_as_a_map_with_a_bounded_memory() {
+    fn f12_it_behaves_as_a_map_with_a_bounded_memory() {
         const SETS: usize = 8;
         const WAYS: usize = 4;
         let mut table = PeerTable::<u32, SETS, WAYS>::new(0);
         let mut known: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
         let mut random = Random(3);
-        let (mut now, mut evicted, mut swept) = (u64::from(u32::MAX - 1_000_000), 0, 0);
+        let (mut now, mut evicted, mut swept, mut expired) = (u64::from(u32::MAX - 1_000_000), 0, 0, 0);
         for step in 0..1_000_000 {
             now += u64::from(1 + random.below(2_000) + 80_000 * u32::from(random.below(4) == 0));
             let qpn = Qpn::new(random.below(SETS as u32 * WAYS as u32 * 4) * 0x1003);
             let (set, stamp) = (place(qpn, 3), Stamp::from_bits(now as u32));
+            if let Some((seen, _)) = known.get(&qpn.get())
+                && now - seen > u64::from(HORIZON.get())
+            {
+                known.remove(&qpn.get());
+                expired += 1;
+            }
             let neighbours: Vec<_> =
                 known.iter().filter(|&(&other, _)| place(Qpn::new(other), 3) == set).map(|(&q, &v)| (q, v)).collect();
             let expected = if known.contains_key(&qpn.get()) {
@@ -313,5 +321,6 @@ mod tests {
             }
             assert_eq!((table.live() as usize, table.evicted()), (known.len(), evicted));
         }
+        assert!(evicted > 1_000 && expired > 1_000, "{evicted} evicted, {expired} expired");
     }
 }

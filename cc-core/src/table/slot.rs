@@ -438,7 +438,7 @@ mod tests {
 
     /// A million steps at full load against maps, with numbers that crowd the end of the map and run over it.
     #[test]
-    fn it_behaves_as_two_maps_do() {
+    fn f12_it_behaves_as_two_maps_do() {
         const N: usize = 64;
         let mut table = SlotTable::<u32, N, 128>::new();
         let crowd = (0..1 << 22).map(Qpn::new).filter(|&qpn| place(qpn, 7) >= 120).take(40);

@@ -76,14 +76,38 @@ fn messages_are_counted_by_their_ends_once_for_each_queue_pair() {
 }
 
 #[test]
-fn a_message_that_is_given_up_is_reclaimed() {
-    let mut bench = Bench::new(2);
+fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
+    let mut bench = Bench::new(3);
     bench.arrives(0, 0, true, false, None);
     bench.arrives(1, 1, true, false, None);
+    // Sixteen round trips later both are still waited for; one goes on.
+    assert_eq!(bench.arrives(192_000, 1, false, false, None), (CARRIED / 2, 2));
+    let end = 38 * 12_000;
+    assert_eq!(bench.arrives(end, 1, false, false, None), (CARRIED, 1));
+    // The other resumes, and counts once more; and what is forgotten goes once.
+    assert_eq!(bench.arrives(end + 1, 0, false, false, None), (CARRIED / 2, 2));
     let (gone, mut census) = (bench.flows[0], bench.census);
-    gone.forgotten(&bench.cx(192_000), &mut census);
+    gone.forgotten(&bench.cx(end + 2), &mut census);
     assert_eq!((census.flows(), census.fair().get()), (1, CARRIED));
-    assert_eq!(Rcc::memory(&bench.params), Nanos::new(192_000), "16 round trips");
+    let mut census = bench.census;
+    gone.forgotten(&bench.cx(end + 38 * 12_000), &mut census);
+    bench.census = census;
+    assert_eq!(bench.arrives(end + 39 * 12_000, 2, true, false, None), (CARRIED, 1));
+}
+
+/// A pause of many round trips is no reason to take the next delay for that of an empty network.
+#[test]
+fn the_least_delay_outlives_pauses_of_less_than_a_second() {
+    let mut bench = Bench::new(1);
+    assert_eq!(Rcc::memory(&bench.params), Nanos::new(1_000_000_000));
+    let mut now = 1_000;
+    for pause in [300_000, 900_000_000, 999_000_000] {
+        bench.arrives(now, 0, true, false, Some(5_000));
+        bench.arrives(now + 1_000, 0, false, true, Some(5_000));
+        now += pause;
+        bench.arrives(now, 0, true, false, Some(65_000));
+        assert_eq!(bench.flows[0].law().least_delay(), Some(5_000), "{pause} ns");
+    }
 }
 
 #[test]

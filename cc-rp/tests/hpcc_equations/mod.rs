@@ -22,6 +22,12 @@ pub struct Constants {
     pub w_ai: f64,
     pub w_init: f64,
     pub w_min: f64,
+    /// The longest dt and silence that say anything: 2 T and 4 T, or less by what a record's clock can show.
+    pub longest: f64,
+    #[allow(dead_code, reason = "read by those whose silences are long")]
+    pub silence: f64,
+    /// Bytes that a record's counter can count.
+    pub counts: f64,
 }
 
 /// A sender's variables.
@@ -39,7 +45,9 @@ pub fn measure_inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Re
     for (l, a) in last.iter().zip(ack) {
         let dt = a.ts - l.ts;
         let tx = (a.tx_bytes - l.tx_bytes) / dt;
-        let known = a.b > 0.0 && (16.0..=2.0 * c.t).contains(&dt) && tx <= 1.1 * a.b;
+        let known = a.b > 0.0 && (16.0..=c.longest).contains(&dt) && tx <= 1.1 * a.b;
+        // What could have passed must fit the counter.
+        let known = known && 1.1 * a.b * dt <= c.counts;
         if !known {
             continue;
         }

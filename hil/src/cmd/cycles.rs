@@ -33,7 +33,7 @@ pub(crate) struct Args {
 /// What `hil cycles` prints.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
-    /// A line for each kind of event.
+    /// A line for each kind of event, and what was met of each machine's table of states and events.
     Text,
     /// A table of the algorithms, and one of the stages.
     Markdown,
@@ -67,6 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Text => runs
             .iter()
             .try_for_each(|run| write!(output, "{run}"))
+            .and_then(|()| cycles::coverage(&runs).iter().try_for_each(|met| write!(output, "{met}")))
             .and_then(|()| stages.iter().try_for_each(|run| write!(output, "{run}"))),
         Format::Markdown => {
             let rows = |head, rows: String| if rows.is_empty() { String::new() } else { format!("{head}{rows}\n") };

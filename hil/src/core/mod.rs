@@ -13,9 +13,9 @@ mod ibex;
 mod memory;
 mod picorv32;
 mod prefetch;
+pub mod stack;
 #[cfg(test)]
 mod tests;
-pub mod stack;
 mod timing;
 mod watch;
 

@@ -252,3 +252,55 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         Ok((packet, self.free))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_np::NotificationPoint;
+    use cc_rp::ReactionPoint;
+    use cc_rp::hpcc::{DRAFT, Hpcc5};
+
+    type Echo = cc_np::echo::Echo;
+
+    /// C18: 24 Gb/s for 1 us are two packets of 1,500 bytes, and a packet less one byte of room is none.
+    #[test]
+    fn c18_no_more_is_in_flight_than_the_window_allows() {
+        for (gbps, packets) in [(24, 2), (25, 2), (35, 2), (36, 3), (12, 1)] {
+            let link = Link { gbps, delay: 0 };
+            let (line_rate, mtu) = (Rate::from_gbps(gbps), Bytes::new(1_500));
+            let port = Port { line_rate, mtu, base_rtt: Nanos::new(1_000) };
+            let messages = Messages { frame_bytes: 1_500, packets: 100 };
+            let np = Echo::PRESETS[0].values;
+            let mut host = Host::<Hpcc5, Echo>::new(link, port, messages, &DRAFT, &np).unwrap();
+            let number = Qpn::new(7);
+            let flow = Flow {
+                sender: 0,
+                receiver: 1,
+                sender_qpn: number,
+                receiver_qpn: number,
+                first_psn: Psn::new(0x00ff_ffff),
+            };
+            assert!(host.open(0, 0, &flow));
+            let window = Hpcc5::check(&DRAFT, &port).map(|_| line_rate.bytes_in(Nanos::new(1_000)).get()).unwrap();
+            let mut now = 0;
+            let mut send = |host: &mut Host<Hpcc5, Echo>| {
+                let mut sent = 0;
+                for _ in 0..50 {
+                    now += 1_000_000;
+                    match host.transmit(now, &[flow]) {
+                        Ok(_) => sent += 1,
+                        Err(Some(later)) => now = now.max(later),
+                        Err(None) => {}
+                    }
+                    assert!(host.sending[0].unacknowledged.len() as u32 * 1_500 <= window);
+                }
+                sent
+            };
+            assert_eq!(send(&mut host), packets, "{gbps} Gb/s");
+            // Nothing more for as long as nothing is acknowledged; one for each that is.
+            assert_eq!(send(&mut host), 0);
+            host.sending[0].unacknowledged.pop_front();
+            assert_eq!(send(&mut host), 1);
+        }
+    }
+}

@@ -38,6 +38,10 @@ pub struct Flow {
     pub connected: Option<u32>,
     /// Messages that have arrived whole.
     pub messages: u32,
+    /// Packets that arrived with CE.
+    pub marked: u64,
+    /// Its sender was told a lower rate than the port's, or a smaller window than before.
+    pub slowed: bool,
     /// Its rates; `None` while it is not open, or when enough other flows have theirs.
     pub series: Option<Series>,
     outstanding: VecDeque<Outstanding>,
@@ -191,6 +195,8 @@ impl Flows {
             slot: Slot::Unopened,
             connected: None,
             messages: 0,
+            marked: 0,
+            slowed: false,
             series: None,
             outstanding: VecDeque::new(),
             newest: None,

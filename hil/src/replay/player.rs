@@ -21,7 +21,7 @@ use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::pfc::Pfc;
 use cc_core::wire::{self, Icrc, Packet, Roce, Shims, Syndrome, Version, shim};
-use cc_core::{CnpHint, Mark, Rate};
+use cc_core::{CnpHint, Ecn, Mark, Rate};
 use cc_rp::Signals;
 use nic::descriptor::{Descriptor, Kind};
 use nic::{EventKind, NO_FLOW};
@@ -397,6 +397,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         arrival: Arrival<'_>,
     ) -> Result<()> {
         let Some(flow) = self.flows.get_mut(number) else { return Ok(()) };
+        flow.marked += u64::from(roce.ecn == Ecn::Ce && roce.version() == Version::V2);
         if is_acknowledged(roce) {
             flow.messages += u32::from(roce.info.last());
             descriptor.msn = flow.messages & 0x00ff_ffff;
@@ -537,7 +538,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                     if let Some(series) = &mut flow.series {
                         series.push(now, rate);
                     }
+                    flow.slowed |= rate < self.line_rate;
                     if let Slot::Open { window: current, .. } = &mut flow.slot {
+                        flow.slowed |= window < *current && *current != u32::MAX;
                         *current = window;
                     }
                 }

@@ -3,7 +3,7 @@
 use super::cnps::Comparison;
 use super::device::Counters;
 use super::distribution::{Distribution, Summary};
-use super::flows::{Address, Flow};
+use super::flows::{Address, Flow, Slot};
 use super::player::Outcome;
 use super::settings::Shown;
 use crate::interrupts::Interrupts;
@@ -57,6 +57,8 @@ pub struct Report {
     pub pauses: Vec<Pause>,
     /// What the reaction point lives on, and what of it the capture has.
     pub signals: Signals,
+    /// What is amiss in the network, or in how its ends are set up; empty where nothing is.
+    pub findings: Vec<String>,
     /// What of the machines the replay exercised.
     pub coverage: Coverage,
     /// Memory.
@@ -495,6 +497,7 @@ impl Report {
             nics_refused: outcome.refused_nics,
             pauses: pauses(&outcome.pauses, outcome.duration, address),
             signals,
+            findings: findings(flows.all()),
             coverage: Coverage {
                 rp: Rows::new(tables[0], outcome.nics.iter().map(|(_, counters)| counters.rows.rp.as_slice())),
                 np: Rows::new(tables[1], outcome.nics.iter().map(|(_, counters)| counters.rows.np.as_slice())),
@@ -503,6 +506,15 @@ impl Report {
             core,
         }
     }
+}
+
+/// What the flows show to be amiss. A flow counts here if its sender is replayed.
+fn findings(flows: &[Flow]) -> Vec<String> {
+    let marked = || flows.iter().filter(|flow| flow.marked > 0 && matches!(flow.slot, Slot::Open { .. }));
+    let (count, packets) = (marked().count(), marked().map(|flow| flow.marked).sum::<u64>());
+    let heedless = count > 0 && marked().all(|flow| !flow.slowed);
+    let finding = || format!("CE in {packets} packets of {count} flows, and no reaction: no flow was slowed down");
+    heedless.then(finding).into_iter().collect()
 }
 
 fn rtt(samples: &Distribution) -> Option<Rtt> {
@@ -586,6 +598,7 @@ impl fmt::Display for Report {
         if let Some(reason) = &self.signals.no_decisions {
             writeln!(f, "no decisions: {reason}")?;
         }
+        self.findings.iter().try_for_each(|finding| writeln!(f, "finding      {finding}"))?;
         self.write_rates(f)?;
         self.write_coverage(f)?;
         self.write_sizes(f)?;

@@ -2,8 +2,8 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, stack, status,
-    usable,
+    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, stack,
+    status, usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Rate};
@@ -229,9 +229,7 @@ unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>,
         (0, 0) => Grant::None,
         // Credit and release are the switch's.
         (0, advised) => Grant::Mlcc { credit: 0, release: Rate::ZERO, advised: Rate::from_bits(advised) },
-        (flows, _) => {
-            Grant::Rcc { window: Bytes::new(ack.grant_window), flows, utilisation: ack.grant_utilisation }
-        }
+        (flows, _) => Grant::Rcc { window: Bytes::new(ack.grant_window), flows, utilisation: ack.grant_utilisation },
     };
     Ok(cc_rp::Ack {
         psn: Psn::new(ack.psn),
