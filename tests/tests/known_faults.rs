@@ -263,7 +263,7 @@ fn a23_a_port_that_comes_up_again_leaves_a_configured_one_as_it_is() {
     };
     let mut port = NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50));
     port.set_params(checked(0));
-    drop(NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50)));
+    let _other = NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50));
     let marked = frame(Shims::NONE, opcode::SEND_ONLY, Psn::new(1), Qpn::new(9), Ecn::Ce, Extensions::default());
     for nanos in [0, 1, 2] {
         let receipt = Receipt::new(at(nanos).stamp(), Some(Qpn::new(8)));
