@@ -13,8 +13,7 @@
 
 use crate::{Cx, Event, Stage, Verdict};
 pub use cc_core::wire::FlowKey;
-
-use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{CnpMarking, Frame, Roce};
 use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Port};
 
@@ -38,12 +37,14 @@ pub struct Transit {
 pub struct Rewrite {
     /// Send it on with these ECN bits.
     pub ecn: Ecn,
-    /// Send its sender a CNP that says this.
+    /// Send its sender a CNP that says this, and brings the packet's telemetry where its kind calls for that.
     pub notify: Option<CnpBody>,
     /// To the telemetry that goes back with that CNP, add this record.
     pub record: Option<Hop>,
     /// Send it on with its telemetry taken off: with no record in the room that it has for them.
     pub clear_int: bool,
+    /// Send it on with this in the room that it has for it.
+    pub mlcc: Option<MlccData>,
 }
 
 impl Rewrite {
@@ -86,6 +87,9 @@ impl Rewrite {
     pub fn apply(&self, frame: &mut [u8], wire_len: usize, shim_port: u16) {
         if self.clear_int {
             shim::clear_int(frame, wire_len, shim_port);
+        }
+        if let Some(data) = &self.mlcc {
+            shim::write_mlcc(frame, wire_len, shim_port, data);
         }
     }
 }

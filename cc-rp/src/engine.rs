@@ -707,7 +707,11 @@ fn acknowledgement<'a, A: ReactionPoint>(
         } else {
             IntStack::NONE
         },
-        grant: rcc.map_or(Grant::None, |rcc| rcc.grant()),
+        grant: match rcc {
+            Some(rcc) => rcc.grant(),
+            None if wants(Signals::ADVICE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
+            None => Grant::None,
+        },
     }
 }
 

@@ -132,12 +132,14 @@ impl Signals {
     pub const DELAY: Self = Self(1 << 2);
     /// In-band telemetry.
     pub const INT: Self = Self(1 << 3);
-    /// What receivers grant.
+    /// What RCC's receivers grant.
     pub const GRANT: Self = Self(1 << 4);
     /// TCD's "undetermined" among the marks that CNPs or acknowledgements bring.
     pub const UNDETERMINED: Self = Self(1 << 5);
     /// In-band telemetry that switches send back by themselves.
     pub const NEAR_INT: Self = Self(1 << 6);
+    /// The rate that MLCC's receivers advise.
+    pub const ADVICE: Self = Self(1 << 7);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {

@@ -167,10 +167,13 @@ impl Acked {
             hops,
             rx_level: rx_level % 32,
         };
-        let grant = |(window, by, flows, utilisation): (u32, u8, u16, u16)| Grant::Rcc {
-            window: Bytes::new(shifted((window, by))),
-            flows,
-            utilisation,
+        let grant = |(value, by, flows, utilisation): (u32, u8, u16, u16)| {
+            let shifted = shifted((value, by));
+            if by < 128 {
+                Grant::Rcc { window: Bytes::new(shifted), flows, utilisation }
+            } else {
+                Grant::Mlcc { credit: flows, release: Rate::from_bits(value), advised: Rate::from_bits(shifted) }
+            }
         };
         Ack {
             psn: self.psn.get(last),

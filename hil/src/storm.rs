@@ -8,11 +8,11 @@
 use crate::capture::Writer;
 use crate::crc::HostCrc;
 use crate::random::SplitMix;
-use cc_core::wire::shim::{self, IntShim, Rcc, Time};
+use cc_core::wire::shim::{self, IntShim, MlccAck, MlccData, Rcc, Time};
 use cc_core::wire::{
     Addresses, Aeth, Bth, CnpMarking, Deth, Extensions, Frame, Mac, Pfc, Shims, Syndrome, Tags, cm, opcode,
 };
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
+use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStack, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_rp::Signals;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -101,6 +101,8 @@ struct Flow {
     path: Path,
     /// The way to the interconnect switch, whose model of a port is its last hop.
     near: Path,
+    /// What the interconnect switch at the receiver's end has read last.
+    credit: u16,
 }
 
 /// A packet sent.
@@ -129,7 +131,7 @@ impl Flow {
         let layout = if number == 5 { IntLayout::Compact } else { IntLayout::Wide };
         let path = Path { layout, number: number as u16, hops: 1 + number as u8, at: START, sent: chance.draw() };
         let psn = Psn::new(chance.draw() as u32);
-        Self { number, connection: 0, psn, sent: VecDeque::new(), rtt: 10_000, path, near: path }
+        Self { number, connection: 0, psn, sent: VecDeque::new(), rtt: 10_000, path, near: path, credit: 1 }
     }
 
     fn to_sender(&self) -> Bth {
@@ -202,8 +204,12 @@ impl Making {
         let payload = [0, 64, 1_024, 1_024, 4_096, 4_096][self.below(6) as usize];
         let payload = vec![0; payload + self.below(3) as usize];
         let go_back = self.once_in(100);
-        let (area, hops) =
-            if self.has(Signals::INT) { self.telemetry(flow, |flow| &mut flow.path) } else { (Vec::new(), 0) };
+        let (area, hops) = if self.has(Signals::INT) || self.has(Signals::ADVICE) {
+            self.telemetry(flow, |flow| &mut flow.path)
+        } else {
+            (Vec::new(), 0)
+        };
+        let mlcc_data = self.has(Signals::ADVICE).then(|| self.credit(flow));
         let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
         let time = sent.then(|| Time { sent: stamp(self.now), ..Time::default() });
         let from = &mut self.flows[flow];
@@ -215,7 +221,7 @@ impl Making {
             _ => from.psn = from.psn.plus(step),
         }
         let int = IntShim::new(from.path.layout, from.path.number, hops, &area).filter(|_| !area.is_empty());
-        let shims = Shims { time, int, ..Shims::NONE };
+        let shims = Shims { time, int, mlcc_data, ..Shims::NONE };
         from.sent.push_back(Sent { psn: from.psn, at: self.now, area: area.clone(), hops });
         if from.sent.len() > IN_FLIGHT {
             from.sent.pop_front();
@@ -253,6 +259,7 @@ impl Making {
         let mark = self.mark();
         let time = self.has(Signals::DELAY).then(|| self.times());
         let rcc = self.has(Signals::GRANT).then(|| self.grant());
+        let mlcc_ack = (self.has(Signals::ADVICE) && !self.once_in(20)).then(|| self.advice(flow));
         let echo = (self.has(Signals::MARK) && self.once_in(10)).then(|| self.mark());
         let to = &mut self.flows[flow];
         let newest = to.sent.len().saturating_sub(1 + back);
@@ -278,7 +285,7 @@ impl Making {
         let stamp = if wild && near % 2 == 0 { Stamp::from_bits(near) } else { stamp(sent_at) };
         let time = time.map(|time| Time { echo: stamp, ..time });
         let rcc = rcc.map(|rcc| Rcc { echo: stamp, ..rcc });
-        let shims = Shims { time, int, rcc, echo };
+        let shims = Shims { time, int, rcc, mlcc_ack, echo, ..Shims::NONE };
         let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, becn, fecn, ..to.to_sender() };
         let extensions = Extensions { aeth, ..Extensions::default() };
         self.emit(&Frame { shims, bth, extensions, ..between(flow, false, Ecn::Ect0) });
@@ -289,6 +296,37 @@ impl Making {
         let held = if self.once_in(10) { self.below(2_000_000) } else { self.below(3_000) };
         let hops = self.below(8) as u8;
         Time { held: Nanos::new(held), hops, rx_level: self.below(32) as u8, ..Time::default() }
+    }
+
+    /// What MLCC's interconnect switch tells the receiver: now and then that a round is over.
+    fn credit(&mut self, flow: usize) -> MlccData {
+        let queue = match self.weather {
+            Weather::Calm => 0,
+            Weather::Filling | Weather::Draining => 2_000_000,
+            Weather::Congested | Weather::HeldUp => 20_000_000,
+            Weather::Wild => 1_000_000_000,
+        };
+        let queue = Bytes::new(self.below(1_000_000) + queue);
+        let (is_over, forgotten) = (self.once_in(6), self.once_in(40));
+        let credit = &mut self.flows[flow].credit;
+        *credit = credit.wrapping_add(is_over.into());
+        MlccData { credit: if forgotten { 0 } else { *credit }, queue }
+    }
+
+    /// What a receiver of MLCC says.
+    fn advice(&mut self, flow: usize) -> MlccAck {
+        let mbps = match self.weather {
+            Weather::Calm => 100_000,
+            Weather::Filling => 60_000,
+            Weather::Draining => 20_000,
+            Weather::Congested => 5_000,
+            Weather::HeldUp => 1_000,
+            Weather::Wild => 0,
+        };
+        let advised = Rate::from_mbps(mbps + self.below(10_000));
+        let Flow { credit, .. } = self.flows[flow];
+        let data_qpn = self.flows[flow].to_receiver().dest_qp;
+        MlccAck { credit, data_qpn, release: Rate::from_gbps(25), advised }
     }
 
     /// What a receiver of RCC grants.

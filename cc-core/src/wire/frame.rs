@@ -3,7 +3,7 @@
 use super::cursor::Output;
 use super::extension::Extensions;
 use super::icrc::{self, Crc32};
-use super::shim::{self, Rcc, Shims, Time};
+use super::shim::{self, MlccAck, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
 use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
 use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
@@ -125,16 +125,20 @@ impl<'a> Frame<'a> {
     /// Addresses are exchanged; VLAN tags (with every priority replaced), UDP source port and partition key are kept; IP
     /// options and extension headers are not. The time to live is 64. Credits are not in use, and the mark goes into the
     /// BTH, see [`Roce::echo`]. Shims answer those of `cause`: its time stamp comes back, with the hops that its time to
-    /// live tells, and so does its INT, whole. RCC's grant takes the stamp along.
+    /// live tells, and so does its INT, whole. RCC's grant takes the stamp
+    /// along, and MLCC's the receiver's queue pair.
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
         let AckFields { msn, mark, held, rx_level, grant, marking } = *fields;
         let (time, int) = (cause.time_shim(), cause.int_shim());
         let echo = time.map_or(Stamp::from_bits(0), |time| time.sent);
         let hops = hops(cause.hop_limit());
-        let rcc = match grant {
-            Grant::None => None,
-            Grant::Rcc { window, flows, utilisation } => Some(Rcc { window, flows, utilisation, echo }),
+        let (rcc, mlcc_ack) = match grant {
+            Grant::None => (None, None),
+            Grant::Rcc { window, flows, utilisation } => (Some(Rcc { window, flows, utilisation, echo }), None),
+            Grant::Mlcc { credit, release, advised } => {
+                (None, Some(MlccAck { credit, data_qpn: cause.bth.dest_qp, release, advised }))
+            }
         };
         let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
         Self {
@@ -146,7 +150,7 @@ impl<'a> Frame<'a> {
             ecn: marking.ecn,
             hop_limit: 64,
             udp_source: cause.udp_source().unwrap_or(0),
-            shims: Shims { time, int, rcc, echo: None },
+            shims: Shims { time, int, rcc, mlcc_ack, ..Shims::NONE },
             bth: Bth {
                 opcode: opcode::ACKNOWLEDGE,
                 fecn: mark == Mark::Undetermined,

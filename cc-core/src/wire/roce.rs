@@ -5,7 +5,7 @@ use super::ethernet::{Ethernet, Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
-use super::shim::{IntShim, Places, Rcc, Shims, Time};
+use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -178,7 +178,14 @@ impl<'a> Roce<'a> {
     /// The shims, read from the packet anew at each call.
     #[inline]
     pub fn shims(&self) -> Shims<'a> {
-        Shims { time: self.time_shim(), int: self.int_shim(), rcc: self.rcc_shim(), echo: self.echo_shim() }
+        Shims {
+            time: self.time_shim(),
+            int: self.int_shim(),
+            rcc: self.rcc_shim(),
+            mlcc_data: self.mlcc_data_shim(),
+            mlcc_ack: self.mlcc_ack_shim(),
+            echo: self.echo_shim(),
+        }
     }
 
     /// The time stamps.
@@ -197,6 +204,18 @@ impl<'a> Roce<'a> {
     #[inline]
     pub fn rcc_shim(&self) -> Option<Rcc> {
         self.places.rcc(self.datagram)
+    }
+
+    /// What MLCC's switch tells the receiver.
+    #[inline]
+    pub fn mlcc_data_shim(&self) -> Option<MlccData> {
+        self.places.mlcc_data(self.datagram)
+    }
+
+    /// What MLCC's receiver returns.
+    #[inline]
+    pub fn mlcc_ack_shim(&self) -> Option<MlccAck> {
+        self.places.mlcc_ack(self.datagram)
     }
 
     /// The mark that is returned in a shim.

@@ -9,6 +9,8 @@ use cc_core::Hop;
 pub struct Links {
     gbps: Vec<u32>,
     pub records: Vec<Record>,
+    /// How busy they are: at one, each carries anything up to a little more than it can.
+    pub load: f64,
 }
 
 impl Links {
@@ -20,7 +22,7 @@ impl Links {
             tx_bytes: 0.0,
             qlen: 0.0,
         };
-        Self { records: gbps.iter().map(record).collect(), gbps: gbps.to_vec() }
+        Self { records: gbps.iter().map(record).collect(), gbps: gbps.to_vec(), load: 1.0 }
     }
 
     /// Time passes: each link carries some share of what it can, and its queue is anything.
@@ -28,9 +30,9 @@ impl Links {
         for record in &mut self.records {
             // Whole units of the telemetry's, so that both sides read the same.
             record.ts += f64::from(gap);
-            let share = f64::from(dice.within(0..=1_050)) / 1e3;
+            let share = f64::from(dice.within(0..=1_050)) / 1e3 * self.load;
             record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
-            record.qlen = f64::from(dice.within(0..=250_000));
+            record.qlen = (f64::from(dice.within(0..=250_000)) * self.load).floor();
         }
     }
 

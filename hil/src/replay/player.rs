@@ -612,13 +612,14 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
         Class::Cnp if roce.near_int().is_some() => tell(true, Signals::NEAR_INT),
         Class::Cnp => tell(true, Signals::CNP),
         Class::Ack => {
-            let Shims { time, int, rcc, echo } = roce.shims();
+            let Shims { time, int, rcc, mlcc_ack, echo, .. } = roce.shims();
             let marked = |mark| roce.echo() == mark || echo == Some(mark);
             tell(marked(Mark::Congested) || marked(Mark::Undetermined), Signals::MARK);
             tell(marked(Mark::Undetermined), Signals::UNDETERMINED);
             tell(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
             tell(int.is_some_and(|int| int.hops() > 0), Signals::INT);
             tell(rcc.is_some(), Signals::GRANT);
+            tell(mlcc_ack.is_some(), Signals::ADVICE);
         }
         _ => {}
     }
