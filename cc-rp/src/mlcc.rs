@@ -66,6 +66,8 @@ pub struct Params {
 pub struct Mlcc {
     /// That of R_NS.
     law: Law<5>,
+    /// R_NS, which is W / T.
+    near: Rate,
     /// R_DQM.
     advised: Rate,
     /// When W became Wc.
@@ -154,6 +156,7 @@ impl ReactionPoint for Mlcc {
         let (p, now) = (cx.params, cx.now.stamp());
         Self {
             law: Law::open(&p.law, now),
+            near: p.line,
             advised: p.line,
             updated: now,
             progress: Progress::NONE,
@@ -183,7 +186,7 @@ impl ReactionPoint for Mlcc {
             _ => {}
         }
         // (10)
-        let rate = p.law.rate(self.law.window()).min(self.advised).max(p.floor).min(p.line);
+        let rate = self.near.min(self.advised).max(p.floor);
         Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
 }
@@ -219,6 +222,7 @@ impl Mlcc {
         if is_over || heard == Heard::Remembered {
             self.updated = now;
         }
+        self.near = p.law.rate(self.law.window());
         heard
     }
 
