@@ -1,6 +1,5 @@
 //! `hil replay` from the outside: facts of real captures, malformed frames, bad input.
 
-use cc_core::wire::{Mac, pfc::Pfc};
 use hil::capture::{Reader, Writer};
 use serde_json::Value;
 use std::fs;
@@ -129,6 +128,7 @@ fn an_incast_makes_the_cnps_that_were_captured_and_the_rates_fall() {
 
 #[test]
 fn e10_the_time_paused_and_its_share_of_the_run_are_told_by_priority() {
+    use cc_core::wire::{Mac, pfc::Pfc};
     let folder = tempfile::tempdir().unwrap();
     let (trace, path) = (synth(folder.path()), folder.path().join("paused.pcapng"));
     let mut writer = Writer::create(&path, &["tap"]).unwrap();
