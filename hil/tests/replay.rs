@@ -1,7 +1,6 @@
 //! `hil replay` from the outside: facts of real captures, malformed frames, bad input.
 
 use cc_core::params::{Settings, Unit};
-use cc_core::wire::{Mac, pfc::Pfc};
 use cc_rp::ReactionPoint;
 use hil::capture::{Reader, Writer};
 use hil::replay::settings::table;
@@ -132,6 +131,7 @@ fn an_incast_makes_the_cnps_that_were_captured_and_the_rates_fall() {
 
 #[test]
 fn e10_the_time_paused_and_its_share_of_the_run_are_told_by_priority() {
+    use cc_core::wire::{Mac, pfc::Pfc};
     let folder = tempfile::tempdir().unwrap();
     let (trace, path) = (synth(folder.path()), folder.path().join("paused.pcapng"));
     let mut writer = Writer::create(&path, &["tap"]).unwrap();
