@@ -235,7 +235,7 @@ impl registry::Visitor for Neighbour {
             for nth in 1..6 {
                 if disturbed {
                     // Another port comes up, and again, with the first preset.
-                    drop(RpEngine::<A, 4, 8>::new(at(0), PORT, params::<A>()));
+                    assert!(RpEngine::<A, 4, 8>::new(at(0), PORT, params::<A>()).is_empty());
                 }
                 let elapsed = 10_000 * nth;
                 configured.cnp(at(elapsed.into()), Qpn::new(5), CnpHint::Plain, &mut pacer);
@@ -263,7 +263,7 @@ fn a23_a_port_that_comes_up_again_leaves_a_configured_one_as_it_is() {
     };
     let mut port = NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50));
     port.set_params(checked(0));
-    let _other = NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50));
+    assert!(NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50)).is_enabled());
     let marked = frame(Shims::NONE, opcode::SEND_ONLY, Psn::new(1), Qpn::new(9), Ecn::Ce, Extensions::default());
     for nanos in [0, 1, 2] {
         let receipt = Receipt::new(at(nanos).stamp(), Some(Qpn::new(8)));
