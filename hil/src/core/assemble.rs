@@ -315,6 +315,10 @@ pub mod csr {
     pub const MCYCLE: u32 = 0xb00;
     /// Instructions retired, low word.
     pub const MINSTRET: u32 = 0xb02;
+    /// The same, high word.
+    pub const MINSTRETH: u32 = 0xb82;
+    /// Which of the counters stand still.
+    pub const MCOUNTINHIBIT: u32 = 0x320;
     /// Cycles, for a program without privilege.
     pub const CYCLE: u32 = 0xc00;
     /// The same, high word.

@@ -57,6 +57,8 @@ pub(super) struct Moment {
     pub(super) cycle: u64,
     /// Instructions retired before, as a reader sees it.
     pub(super) retired: u64,
+    /// Instructions retired before, as the register has them: a writeback stage holds one back.
+    pub(super) held: u64,
     /// Instructions retired before what is written counts: with or without the writing one.
     pub(super) counted: u64,
     /// Interrupt lines, at their places in mip.
@@ -158,11 +160,11 @@ impl Csr {
                 self.cycles.set(self.cycles.at(moment.cycle) & 0xffff_ffff | u64::from(value) << 32, cycle);
             }
             0xb02 => {
-                let kept = self.instructions.at(moment.retired) & !0xffff_ffff;
+                let kept = self.instructions.at(moment.held) & !0xffff_ffff;
                 self.instructions.set(kept | u64::from(value), retired);
             }
             0xb82 => {
-                let kept = self.instructions.at(moment.retired) & 0xffff_ffff;
+                let kept = self.instructions.at(moment.held) & 0xffff_ffff;
                 self.instructions.set(kept | u64::from(value) << 32, retired);
             }
             _ => return number & 0xc00 != 0xc00,
@@ -259,7 +261,7 @@ impl Counter {
 mod tests {
     use super::*;
 
-    const START: Moment = Moment { cycle: 100, retired: 40, counted: 41, pending: 0 };
+    const START: Moment = Moment { cycle: 100, retired: 40, held: 40, counted: 41, pending: 0 };
 
     fn written(csr: &mut Csr, number: u32, value: u32) -> Option<u32> {
         assert!(csr.write(number, value, START));
@@ -324,7 +326,7 @@ mod tests {
         assert_eq!(csr.read(0xb00, START), Some(100));
         csr.write(0xb00, 7, START);
         csr.write(0xb80, 1, START);
-        let later = Moment { cycle: 111, retired: 45, counted: 46, pending: 0 };
+        let later = Moment { cycle: 111, retired: 45, held: 45, counted: 46, pending: 0 };
         assert_eq!(csr.read(0xb80, later), Some(1));
         assert_eq!(csr.read(0xb02, later), Some(45));
         csr.write(0x320, 1, START);

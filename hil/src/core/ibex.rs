@@ -115,9 +115,11 @@ impl Ibex {
     /// stage may be empty (ibex_wb_stage: `perf_instr_ret_wb_spec_o` does not ask).
     pub(super) fn moment(&self) -> Moment {
         let behind = self.timing.writeback && self.free < self.start;
+        let retired = self.retired + u64::from(behind);
         Moment {
             cycle: self.start,
-            retired: self.retired + u64::from(behind),
+            retired,
+            held: retired.wrapping_sub(u64::from(self.timing.writeback)),
             counted: self.retired + u64::from(!self.timing.writeback),
             pending: self.lines.at(self.start),
         }

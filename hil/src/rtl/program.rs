@@ -179,7 +179,8 @@ const READABLE: [u32; 12] = [
     csr::MEPC,
 ];
 /// Registers that a program may fill with anything.
-const WRITABLE: [u32; 3] = [csr::MSCRATCH, csr::MEPC, csr::MTVAL];
+const WRITABLE: [u32; 7] =
+    [csr::MSCRATCH, csr::MEPC, csr::MTVAL, csr::MCYCLE, csr::MINSTRET, csr::MINSTRETH, csr::MCOUNTINHIBIT];
 
 /// `mstatus.MIE`.
 const INTERRUPTS: u32 = 1 << 3;
