@@ -17,6 +17,9 @@ use std::mem::{offset_of, size_of};
 /// Cycles that the image may take for one event before it counts as hung.
 const PATIENCE: u64 = 50_000_000;
 
+/// What lies between an image's data and its stack, for it to be seen when they meet.
+const GUARD: [u8; 256] = [0xa5; 256];
+
 /// A store to the pacer's index register, with what the other three held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacerStore {
@@ -145,6 +148,10 @@ impl<C: Core> Board<C> {
         for (index, value) in port.iter().enumerate() {
             core.poke(at.field(offset_of!(Shared, port) + 4 * index), &value.to_le_bytes());
         }
+        let guard = image.symbols.get("__bss_end").copied();
+        if let Some(guard) = guard {
+            core.poke(guard, &GUARD);
+        }
         let probes = Probes::new(image);
         let mut board = Self {
             core,
@@ -168,6 +175,11 @@ impl<C: Core> Board<C> {
         };
         board.settle().context("while the image started")?;
         board.report().context("while the image started")?;
+        if let Some(guard) = guard {
+            let mut found = [0; GUARD.len()];
+            board.core.peek(guard, &mut found);
+            ensure!(found == GUARD, "the image's stack has grown into its data while it started");
+        }
         board.probes.arm(&mut board.core);
         Ok(board)
     }

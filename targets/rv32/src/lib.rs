@@ -162,7 +162,7 @@ pub trait Program: Sized {
     /// What it says of itself at start-up.
     const REPORT: Report;
 
-    /// The program with the settings that the driver left in RAM.
+    /// The program with the settings that the driver left in RAM. Inlined, so that its tables are copied less often.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
@@ -187,6 +187,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
         peer_bytes: Self::PEER_BYTES as u32,
     };
 
+    #[inline(always)]
     fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
         let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
         let np = from_words(const { N::PRESETS[0].values }, &settings.second);
@@ -218,6 +219,7 @@ impl<S: switch::Program> Program for Switch<S> {
         peer_bytes: S::FLOW_BYTES as u32,
     };
 
+    #[inline(always)]
     fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
         Self::new(start, &port, &from_words(const { S::PRESETS[0].values }, &settings.first))
     }
@@ -250,6 +252,7 @@ struct Firmware<P> {
 
 impl<P: Program> Firmware<P> {
     /// The program with the settings that the driver left in RAM.
+    #[inline(always)]
     fn new() -> Result<Self, ParamError> {
         let settings = board::settings();
         let [line_rate, mtu, base_rtt] = settings.port;
@@ -287,8 +290,10 @@ impl<P: Program> Image<P> {
         Self(Owned::new(None))
     }
 
-    /// The main loop.
-    pub fn run(&self) -> ! {
+    /// Makes the program. Apart from the main loop, so that the stack that this takes is given back.
+    #[cold]
+    #[inline(never)]
+    fn begin(&self) {
         let Ok(firmware) = Firmware::new() else { board::halt(1) };
         critical_section::with(|cs| {
             self.0.with(cs, |slot| {
@@ -296,6 +301,11 @@ impl<P: Program> Image<P> {
                 slot.as_mut().map(Firmware::set_timer)
             })
         });
+    }
+
+    /// The main loop.
+    pub fn run(&self) -> ! {
+        self.begin();
         Self::report();
         board::enable_interrupts();
         let mut ring = RxRing::new();
