@@ -20,6 +20,8 @@ const PATIENCE: u64 = 50_000_000;
 
 /// What the stack is filled with before the image starts.
 const PAINT: u8 = 0xa5;
+/// Bytes between an image's data and its stack that stay as they are painted, or the two have met.
+const GUARD: usize = 256;
 
 /// A store to the pacer's index register, with what the other three held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -187,6 +189,9 @@ impl<C: Core> Board<C> {
         };
         board.settle().context("while the image started")?;
         board.report().context("while the image started")?;
+        let mut guard = [0; GUARD];
+        board.core.peek(RAM_BASE + held as u32, &mut guard);
+        ensure!(guard == [PAINT; GUARD], "the image's stack has grown into its data while it started");
         board.probes.arm(&mut board.core);
         Ok(board)
     }

@@ -14,6 +14,7 @@ use hil::firmware;
 use hil::replay::board;
 use hil::replay::settings::{Chosen, Request, words};
 use hil::stages::LINK;
+use nic::EventKind;
 use nic::descriptor::{Descriptor, Kind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use switch::{Event, Program, Queue};
@@ -105,8 +106,10 @@ impl Bench {
         let mut slots = Vec::new();
         for flow in FLOWS {
             let opened = nic.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, 1) }, &[]).unwrap();
-            let handle =
-                opened.iter().find_map(|(_, act)| if let Act::Log(log) = act { Some(log.index) } else { None });
+            let handle = opened.iter().find_map(|(_, act)| match act {
+                Act::Log(log) if log.kind == EventKind::Open as u32 => Some(log.index),
+                _ => None,
+            });
             let handle = handle.unwrap();
             let frame = data(flow, 1, telemetry);
             let shown = Descriptor { handle, wire_bytes: frame.len() as u32, ..Descriptor::at(Kind::Destination, 1) };
@@ -145,14 +148,15 @@ impl Bench {
     fn each_is_slowed_down_alone(mut self, telemetry: bool) {
         let mut now = 1_000;
         for (flow, slot) in FLOWS.into_iter().zip(self.slots.clone()) {
-            let mut told = Vec::new();
+            let (mut sent, mut told) = (0, Vec::new());
             for _ in 0..PACKETS {
                 now += GAP;
                 for frame in self.leaves(now, &data(flow, now, telemetry)) {
+                    sent += 1;
                     told.extend(self.notified(now, &frame));
                 }
             }
-            assert!(!told.is_empty(), "{flow:?} is not told of anything");
+            assert!(!told.is_empty(), "{flow:?}: {sent} frames change nothing");
             assert!(told.iter().all(|store| store.index == slot), "{flow:?}, slot {slot}: {told:?}");
             let slowest = told.iter().map(|store| store.rate).min().unwrap();
             assert!(slowest <= Rate::from_gbps(50).to_bits(), "{flow:?}: {slowest}");

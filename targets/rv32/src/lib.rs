@@ -171,7 +171,7 @@ pub trait Program: Sized {
     /// What it says of itself at start-up.
     const REPORT: Report;
 
-    /// The program with the settings that the driver left in RAM.
+    /// The program with the settings that the driver left in RAM. Inlined, so that its tables are copied less often.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
@@ -196,6 +196,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
         peer_bytes: Self::PEER_BYTES as u32,
     };
 
+    #[inline(always)]
     fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
         let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
         let np = from_words(const { N::PRESETS[0].values }, &settings.second);
@@ -227,6 +228,7 @@ impl<S: switch::Program> Program for Switch<S> {
         peer_bytes: S::FLOW_BYTES as u32,
     };
 
+    #[inline(always)]
     fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
         Self::new(start, &port, &from_words(const { S::PRESETS[0].values }, &settings.first))
     }
@@ -259,6 +261,7 @@ struct Firmware<P> {
 
 impl<P: Program> Firmware<P> {
     /// The program with the settings that the driver left in RAM.
+    #[inline(always)]
     fn new() -> Result<Self, ParamError> {
         let settings = board::settings();
         let [line_rate, mtu, base_rtt] = settings.port;
@@ -296,8 +299,10 @@ impl<P: Program> Image<P> {
         Self(Owned::new(None))
     }
 
-    /// The main loop.
-    pub fn run(&self) -> ! {
+    /// Makes the program. Apart from the main loop, so that the stack that this takes is given back.
+    #[cold]
+    #[inline(never)]
+    fn begin(&self) {
         let Ok(firmware) = Firmware::new() else { board::halt(1) };
         critical_section::with(|cs| {
             self.0.with(cs, |slot| {
@@ -305,6 +310,11 @@ impl<P: Program> Image<P> {
                 slot.as_mut().map(Firmware::set_timer)
             })
         });
+    }
+
+    /// The main loop.
+    pub fn run(&self) -> ! {
+        self.begin();
         Self::report();
         interrupts::enable_interrupts();
         let mut ring = RxRing::new();
