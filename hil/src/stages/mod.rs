@@ -301,3 +301,27 @@ impl fmt::Display for Run {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::params::Settings;
+    use switch::marking::Red;
+
+    #[test]
+    fn a_library_that_marks_otherwise_than_the_image_is_noticed() {
+        let image = firmware::image(None, "red").unwrap();
+        let ours = Red::PRESETS[0].values;
+        let mut theirs = ours;
+        // Kmax, as the image has it.
+        theirs.put(1, ours.get(1) + 1_000);
+        for (settings, differs) in [(ours, false), (theirs, true)] {
+            let boot = Boot { rp_settings: words(&settings), np_settings: Vec::new(), port: LINK };
+            let core = Design::Ibex.model(&RAM, DEVICES, 0, image.entry);
+            let board = board_with(core, &image, &boot, Pace::Lockstep).unwrap();
+            let mut pair = Pair::<Red, _>::new(&ours, board).unwrap();
+            pair.carry(&mut Traffic::new(1, Red::TAKES), 5_000).unwrap();
+            assert_eq!(pair.difference.is_some(), differs, "{:?}", pair.difference);
+        }
+    }
+}

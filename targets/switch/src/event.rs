@@ -143,3 +143,42 @@ impl Event {
         Some((Queue::of(descriptor.handle)?, event))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_say_what_happened_and_where() {
+        let (bytes, queued, port_queued) = (Bytes::new(1_064), Bytes::new(300_000), Bytes::new(400_000));
+        let events = [
+            Event::Arrived { bytes, queued },
+            Event::Left(Packet { bytes, queued, port_queued, ecn: Ecn::Ect0 }),
+            Event::Left(Packet { bytes, queued, port_queued, ecn: Ecn::Ce }),
+            Event::Paused { time: Nanos::new(65_535), queued },
+            Event::Paused { time: Nanos::ZERO, queued },
+            Event::Told(Relayed { paused: true, seq: 0xffff }),
+            Event::Told(Relayed { paused: false, seq: 1 }),
+        ];
+        for index in 0..(PORTS * PRIORITIES) as u32 {
+            let queue = Queue::of(index).unwrap();
+            for event in events {
+                let descriptor = event.at(7_000_000_000, queue);
+                assert_eq!((descriptor.now(), Event::of(&descriptor)), (7_000_000_000, Some((queue, event))));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_queue_or_of_no_kind_says_nothing() {
+        let event = Event::Told(Relayed { paused: true, seq: 1 });
+        for handle in [(PORTS * PRIORITIES) as u32, u32::MAX] {
+            let descriptor = Descriptor { handle, ..event.at(0, Queue { port: 0, priority: 0 }) };
+            assert_eq!(Event::of(&descriptor), None);
+        }
+        for kind in [0, 5, 255] {
+            let descriptor = Descriptor { kind, ..event.at(0, Queue { port: 0, priority: 0 }) };
+            assert_eq!(Event::of(&descriptor), None);
+        }
+    }
+}
