@@ -6,8 +6,8 @@ use crate::{Arrival, CnpOutlet, Cx, Event, Flows, NotificationPoint, Receipt, Re
 use cc_core::clock::LocalClock;
 use cc_core::table::PeerTable;
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{AckFields, Crc32, Frame, Roce, Version};
-use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::wire::{AckFields, Crc32, Frame, Roce, Shims, Version};
+use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
 
 /// The one key of the record of all that are not told apart.
 const THE_REST: Qpn = Qpn::new(0);
@@ -150,15 +150,17 @@ pub type ConnectionsOf<A, const SETS: usize, const WAYS: usize> =
 ///
 /// The engine must be called at least once a second, by [`NpEngine::frame`] or [`NpEngine::wake`]: it keeps 32-bit
 /// stamps, and visits each of them once a second, in proportion to the time since the last call.
+// The small fields come first, where short offsets reach them.
+#[repr(C)]
 pub struct NpEngine<A: NotificationPoint, const SETS: usize, const WAYS: usize> {
-    flows: A::Flows<SETS, WAYS>,
-    /// One record, that ages as those of flows do.
-    rest: PeerTable<A, 1, 1>,
+    common: Common<A>,
     /// When the next set of the table is to be visited.
     next_visit: Stamp,
     /// When the next flow has its turn.
     next_turn: Stamp,
-    common: Common<A>,
+    /// One record, that ages as those of flows do.
+    rest: PeerTable<A, 1, 1>,
+    flows: A::Flows<SETS, WAYS>,
 }
 
 /// What is not the table's, so that it can be lent together with a record.
@@ -299,6 +301,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
                 record
             }
         };
+        let shims = if A::REPLIES { roce.shims() } else { Shims::NONE };
         let arrival = Arrival {
             local,
             psn: roce.bth.psn,
@@ -308,8 +311,13 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
             mark,
             first: roce.info.first(),
             last: roce.info.last(),
-            sent: if A::REPLIES { roce.shims().time.map(|time| time.sent) } else { None },
+            sent: shims.time.map(|time| time.sent),
             arrived: receipt.arrived,
+            int: match shims.int {
+                Some(int) if A::TELEMETRY => int.stack(),
+                _ => IntStack::NONE,
+            },
+            mlcc: if A::TELEMETRY { shims.mlcc_data } else { None },
         };
         tx.observe(|| record.row(&cx, shared, &Event::Arrival(arrival)));
         let reply = record.on(&cx, shared, &arrival);

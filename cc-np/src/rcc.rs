@@ -269,7 +269,7 @@ impl NotificationPoint for Rcc {
         Self::BLANK
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {
         let Event::Arrival(arrival) = event else { return 0 };
         let (p, mut census, mut law) = (&cx.params.law, *shared, self.0);
         if !law.is_active() {
@@ -293,7 +293,7 @@ impl NotificationPoint for Rcc {
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
         shared.receive(cx.params, cx.now, arrival.bytes);
         if self.0.begin(&cx.params.law, cx.now) {
             shared.join(cx.params);

@@ -76,7 +76,7 @@ impl NotificationPoint for RccSender {
         Self { flow: local.map_or(0, Qpn::get), seen: cx.now.stamp() }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &Census, event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &Census, event: &Event<'_>) -> usize {
         match event {
             Event::Arrival(_) => usize::from(self.is_active()),
             Event::Turn if self.is_idle(cx) => 3,
@@ -85,7 +85,7 @@ impl NotificationPoint for RccSender {
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
         shared.receive(cx.params, cx.now, arrival.bytes);
         self.seen = cx.now.stamp();
         if !self.is_active() {
@@ -136,11 +136,11 @@ impl RccSender {
 mod tests {
     use super::*;
     use crate::rcc::RCC_IV;
-    use cc_core::{Ecn, Instant, Psn, Rate};
+    use cc_core::{Ecn, Instant, IntStack, Psn, Rate};
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
-    fn arrival(first: bool, last: bool) -> Arrival {
+    fn arrival(first: bool, last: bool) -> Arrival<'static> {
         Arrival {
             local: Qpn::new(7),
             psn: Psn::new(0),
@@ -152,6 +152,8 @@ mod tests {
             last,
             sent: None,
             arrived: Stamp::from_bits(0),
+            int: IntStack::NONE,
+            mlcc: None,
         }
     }
 
@@ -164,7 +166,7 @@ mod tests {
         let mut flows = [5, 6].map(|qpn| RccSender::open(&cx(0), &mut census, Some(Qpn::new(qpn))));
         let told = |reply: Reply| match reply.grant {
             Grant::Rcc { flows, utilisation, .. } => (flows, utilisation),
-            Grant::None => (0, 0),
+            _ => (0, 0),
         };
         assert_eq!(told(flows[0].on(&cx(0), &mut census, &arrival(true, false))), (1, 0));
         assert_eq!(told(flows[1].on(&cx(10), &mut census, &arrival(true, false))), (2, 0));

@@ -177,7 +177,7 @@ impl ReactionPoint for Acc {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
         self.catch_up(p, now);

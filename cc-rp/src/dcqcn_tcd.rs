@@ -151,7 +151,7 @@ impl ReactionPoint for DcqcnTcd {
         Self(Dcqcn::open(&inner(cx)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let inner = inner(cx);
         match undetermined(event) {

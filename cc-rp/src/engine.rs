@@ -6,9 +6,9 @@ use cc_core::pacer::Pacer;
 use cc_core::table::{BindError, Handle, SlotTable};
 use cc_core::wheel::Wheel;
 use cc_core::wire::opcode::Class;
-use cc_core::wire::shim::Time;
-use cc_core::wire::{Nak, Roce, Shims, Syndrome};
-use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::wire::shim::{Rcc, Time};
+use cc_core::wire::{Nak, Roce, Syndrome};
+use cc_core::{Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 
 /// The part of the hardware that spaces packets.
 pub trait RateLimiter {
@@ -49,7 +49,7 @@ pub struct RpCounters {
     pub rp_cnp_ignored: u64,
     /// Of these: for a queue pair number that no flow is bound to.
     pub rp_cnp_unknown_qp: u64,
-    /// Of these: for a flow named by its remote queue pair number, which this engine does not know.
+    /// Of these: for a flow named by its remote queue pair number, which the engine does not know and its caller did not.
     pub rp_cnp_by_remote_qp: u64,
     /// Of these: repeated, or overtaken by a later one, going by their number.
     pub rp_cnp_stale: u64,
@@ -405,11 +405,10 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             count(&mut self.shared.counters.rp_handles_stale);
             return None;
         };
-        if let Event::Cnp { hint } = event {
-            if self.shared.ignores(flow, hint) {
-                return None;
-            }
-            count(&mut self.shared.counters.rp_cnp_handled);
+        match event {
+            Event::Cnp { hint } if self.shared.ignores(flow, hint) => return None,
+            Event::Cnp { .. } | Event::NearInt { .. } => count(&mut self.shared.counters.rp_cnp_handled),
+            _ => {}
         }
         let decision = self.shared.decide(now, handle, flow, event, limiter);
         Some(self.follow(now, handle, decision, limiter))
@@ -441,6 +440,25 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         Some(self.follow(now, handle, decision, limiter))
     }
 
+    /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
+    /// pair number; whom it means is for the caller to find. `None`, counted, when it is ignored.
+    #[inline]
+    pub fn switch_cnp(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        event: &Event<'_>,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<Step> {
+        if !A::WANTS.contains(event.kind()) {
+            self.shared.clock.advance(now);
+            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
+            return None;
+        }
+        let now = self.shared.clock.advance(now);
+        self.act(now, handle, event, limiter)
+    }
+
     /// Data that the flow put on the wire; `psn` is that of the last packet.
     #[inline]
     pub fn sent(
@@ -465,30 +483,66 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         progress: Progress,
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
-        let class = roce.info.class();
-        if class == Class::Ack && !A::WANTS.meets(EventMask::ACK.with(EventMask::NACK)) {
-            self.shared.clock.advance(now);
+        match roce.info.class() {
+            Class::Cnp => self.cnp_frame(now, roce, limiter),
+            Class::Ack => match roce.aeth()?.syndrome {
+                Syndrome::Ack { .. } => self.ack(now, roce, progress, limiter),
+                Syndrome::Nak(Nak::PsnSequence) => self.nack(now, roce.bth.dest_qp, roce.bth.psn, limiter),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A CNP, whose flow it may not name by the far end.
+    #[inline(always)]
+    fn cnp_frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<Step> {
+        let (qpn, hint) = (roce.bth.dest_qp, roce.cnp()?);
+        if A::WANTS.contains(EventMask::NEAR_INT)
+            && let CnpHint::Body(CnpBody { by_remote: false, .. }) = hint
+            && let (Some(int), Some(handle)) = (roce.near_int(), self.flows.find(qpn))
+        {
+            return self.switch_cnp(now, handle, &Event::NearInt { int: int.stack() }, limiter);
+        }
+        self.cnp(now, qpn, hint, limiter)
+    }
+
+    /// A positive acknowledgement, for the flow that its destination queue pair is bound to.
+    #[inline(always)]
+    pub fn ack(
+        &mut self,
+        now: Instant,
+        roce: &Roce<'_>,
+        progress: Progress,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<Step> {
+        let arrived = now.stamp();
+        let now = self.shared.clock.advance(now);
+        if !A::WANTS.contains(EventMask::ACK) {
             return None;
         }
-        let qpn = roce.bth.dest_qp;
-        if class == Class::Cnp {
-            return self.cnp(now, qpn, roce.cnp()?, limiter);
-        }
-        if class != Class::Ack {
-            return None;
-        }
-        let Some(handle) = self.flows.find(qpn) else {
+        let Some((handle, flow)) = self.flows.find_mut(roce.bth.dest_qp) else {
             count(&mut self.shared.counters.rp_ack_unknown_qp);
             return None;
         };
-        let event = match roce.aeth()?.syndrome {
-            Syndrome::Ack { .. } => {
-                Event::Ack(acknowledgement::<A>(now.stamp(), roce, progress, &mut self.shared.counters))
-            }
-            Syndrome::Nak(Nak::PsnSequence) => Event::Nack { psn: roce.bth.psn },
-            _ => return None,
+        let event = Event::Ack(acknowledgement::<A>(arrived, roce, progress, &mut self.shared.counters));
+        let decision = self.shared.decide(now, handle, flow, &event, limiter);
+        Some(self.follow(now, handle, decision, limiter))
+    }
+
+    /// A negative acknowledgement for a local queue pair number: the receiver expects `psn`.
+    #[inline(always)]
+    pub fn nack(&mut self, now: Instant, qpn: Qpn, psn: Psn, limiter: &mut impl RateLimiter) -> Option<Step> {
+        let now = self.shared.clock.advance(now);
+        if !A::WANTS.contains(EventMask::NACK) {
+            return None;
+        }
+        let Some((handle, flow)) = self.flows.find_mut(qpn) else {
+            count(&mut self.shared.counters.rp_ack_unknown_qp);
+            return None;
         };
-        self.step(now, handle, &event, limiter)
+        let decision = self.shared.decide(now, handle, flow, &Event::Nack { psn }, limiter);
+        Some(self.follow(now, handle, decision, limiter))
     }
 
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
@@ -632,7 +686,7 @@ const LONGEST_RTT: Nanos = Nanos::new(1 << 30);
 
 /// What an acknowledgement says of that which the algorithm lives on. `now` is the time at which it arrived, by the clock
 /// that the NIC stamps its packets with.
-#[inline]
+#[inline(always)]
 fn acknowledgement<'a, A: ReactionPoint>(
     now: Stamp,
     roce: &Roce<'a>,
@@ -640,27 +694,36 @@ fn acknowledgement<'a, A: ReactionPoint>(
     counters: &mut RpCounters,
 ) -> Ack<'a> {
     let wants = |signal| A::SIGNALS.contains(signal);
-    let shims = if A::SIGNALS == Signals::NONE { Shims::NONE } else { roce.shims() };
+    let rcc = if wants(Signals::GRANT) { roce.rcc_shim() } else { None };
     Ack {
         psn: roce.bth.psn,
         acked: progress.acked,
-        mark: if wants(Signals::MARK) { roce.echo().max(shims.echo.unwrap_or_default()) } else { Mark::None },
-        delay: if wants(Signals::DELAY) { delay(now, &shims, progress, counters) } else { None },
-        int: match shims.int {
-            Some(int) if wants(Signals::INT) => int.stack(),
-            _ => IntStack::NONE,
+        mark: if wants(Signals::MARK) { roce.echo().max(roce.echo_shim().unwrap_or_default()) } else { Mark::None },
+        delay: if wants(Signals::DELAY) { delay(now, roce, rcc, progress, counters) } else { None },
+        int: if wants(Signals::INT) {
+            roce.int_shim().map_or(IntStack::NONE, |int| int.stack())
+        } else {
+            IntStack::NONE
         },
-        grant: match shims.rcc {
-            Some(rcc) if wants(Signals::GRANT) => rcc.grant(),
-            _ => Grant::None,
+        grant: match rcc {
+            Some(rcc) => rcc.grant(),
+            None if wants(Signals::ADVICE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
+            None => Grant::None,
         },
     }
 }
 
-/// How long the packet acknowledged was under way: by the time stamp that came back, or else by what the transport knows.
-#[inline]
-fn delay(now: Stamp, shims: &Shims<'_>, progress: Progress, counters: &mut RpCounters) -> Option<Delay> {
-    let returned = match (shims.time, shims.rcc) {
+/// How long the packet acknowledged was under way: by the time stamp that came back, beside RCC's grant if not in a shim
+/// of its own, or else by what the transport knows.
+#[inline(always)]
+fn delay(
+    now: Stamp,
+    roce: &Roce<'_>,
+    rcc: Option<Rcc>,
+    progress: Progress,
+    counters: &mut RpCounters,
+) -> Option<Delay> {
+    let returned = match (roce.time_shim(), rcc) {
         (Some(Time { echo, held, hops, rx_level, .. }), _) => {
             Some((echo, Delay { held, hops, rx_level, ..Delay::default() }))
         }

@@ -58,7 +58,7 @@ impl ReactionPoint for Pfc {
         Self
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, ()>, _event: &Event<'_>) -> Decision {
         Decision { rate: cx.port.line_rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }

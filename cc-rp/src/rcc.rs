@@ -11,8 +11,8 @@
 //!
 //! If late: nothing changes. There are no timers.
 
-use crate::hops::Base;
 use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hops::Base;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Grant, Nanos, Port, Psn, Rate};
 
@@ -168,7 +168,7 @@ impl ReactionPoint for Rcc {
         Self { window: cx.params.most, progress: Progress::NONE, has_sent: false, has_acked: false }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let p = cx.params;
         match event {

@@ -163,7 +163,7 @@ impl ReactionPoint for RccSender {
         Self { law, progress: Progress::NONE, heard: cx.now.stamp(), has_sent: false, has_acked: false }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         self.rest(cx);
         match event {

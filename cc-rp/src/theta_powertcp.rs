@@ -21,9 +21,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::hops::FINE;
 use crate::powertcp::{PRESETS, Params, PowerTcpSettings, Window};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hops::FINE;
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Nanos, Port, Stamp};
 
@@ -89,7 +89,7 @@ impl ReactionPoint for ThetaPowerTcp {
         Self { window, previous: Nanos::ZERO, updated: cx.now.stamp(), has_sent: false }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         match event {
             Event::Sent { psn, .. } => {

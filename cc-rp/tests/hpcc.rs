@@ -2,79 +2,14 @@
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 mod agreement;
+#[path = "hpcc_equations/mod.rs"]
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod oracle;
 
 use agreement::{Agreement, Dice, Value};
 use cc_core::{Bytes, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
 use cc_rp::hpcc::{DRAFT, Hpcc5, HpccSettings};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
-
-/// Algorithm 1 of the paper, line by line.
-mod oracle {
-    /// What one switch port wrote.
-    #[derive(Clone, Copy)]
-    pub(super) struct Record {
-        /// Bytes per nanosecond.
-        pub(super) b: f64,
-        /// Nanoseconds.
-        pub(super) ts: f64,
-        /// Bytes.
-        pub(super) tx_bytes: f64,
-        /// Bytes.
-        pub(super) qlen: f64,
-    }
-
-    /// A sender's constants.
-    #[derive(Clone, Copy)]
-    pub(super) struct Constants {
-        pub(super) t: f64,
-        pub(super) eta: f64,
-        pub(super) max_stage: u32,
-        pub(super) w_ai: f64,
-        pub(super) w_init: f64,
-        pub(super) w_min: f64,
-    }
-
-    /// A sender's variables.
-    #[derive(Clone, Copy)]
-    pub(super) struct Sender {
-        pub(super) w: f64,
-        pub(super) wc: f64,
-        pub(super) u: f64,
-        pub(super) inc_stage: u32,
-    }
-
-    /// Lines 1 to 12; `None` when no hop says anything.
-    pub(super) fn measure_inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -> Option<f64> {
-        let mut most: Option<(f64, f64)> = None;
-        for (l, a) in last.iter().zip(ack) {
-            let dt = a.ts - l.ts;
-            let tx = (a.tx_bytes - l.tx_bytes) / dt;
-            let known = a.b > 0.0 && (16.0..=2.0 * c.t).contains(&dt) && tx <= 1.1 * a.b;
-            if !known {
-                continue;
-            }
-            let u = a.qlen.min(l.qlen) / (a.b * c.t) + tx / a.b;
-            if most.is_none_or(|(most, _)| u > most) {
-                most = Some((u, dt));
-            }
-        }
-        let (u, tau) = most?;
-        let tau = tau.min(c.t);
-        Some(((1.0 - tau / c.t) * u_before + tau / c.t * u.min(16.0)).max(1.0 / 256.0))
-    }
-
-    /// Lines 13 to 26.
-    pub(super) fn compute_wind(c: &Constants, sender: Sender, cut: bool, update: bool) -> Sender {
-        let w = if cut { sender.wc / (sender.u / c.eta) + c.w_ai } else { sender.wc + c.w_ai };
-        let w = w.clamp(c.w_min, c.w_init);
-        let inc_stage = match (update, cut) {
-            (false, _) => sender.inc_stage,
-            (true, true) => 0,
-            (true, false) => sender.inc_stage + 1,
-        };
-        Sender { w, wc: if update { w } else { sender.wc }, inc_stage, ..sender }
-    }
-}
 
 const T: u32 = 12_000;
 const GBPS: [u32; 5] = [25, 100, 400, 200, 800];

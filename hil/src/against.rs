@@ -109,6 +109,7 @@ const fn kind(event: &Event<'_>) -> &'static str {
         Event::Nack { .. } => "nack",
         Event::Cnp { .. } => "cnp",
         Event::Wake => "wake",
+        Event::NearInt { .. } => "near_int",
     }
 }
 

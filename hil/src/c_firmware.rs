@@ -12,7 +12,7 @@ use cc_core::{
     Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
     Stamp,
 };
-use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
+use cc_rp::{Ack, Cx, Event, EventMask, Ignored, ReactionPoint};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE, register};
 use object::{Object, ObjectSection, SectionKind};
 use std::fs;
@@ -144,15 +144,21 @@ impl Trace {
                     let int = IntStack::new(IntLayout::Wide, record.path, record.hops.len() as u8, &area);
                     Event::Ack(Ack { int: int.unwrap_or_default(), ..ack })
                 }
+                What::Event(Event::NearInt { .. }) => {
+                    let int = IntStack::new(IntLayout::Wide, record.path, record.hops.len() as u8, &area);
+                    Event::NearInt { int: int.unwrap_or_default() }
+                }
                 What::Event(event) => event,
             };
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
-            if let Event::Cnp { hint } = &event {
-                match flow.ignores(hint) {
+            match &event {
+                Event::Cnp { hint } => match flow.ignores(hint) {
                     None => handled += 1,
                     Some(Ignored::Stale) => stale += 1,
                     Some(Ignored::Kind) => unsupported += 1,
-                }
+                },
+                Event::NearInt { .. } if A::WANTS.contains(EventMask::NEAR_INT) => handled += 1,
+                _ => {}
             }
             let decision = flow.on(&cx, &event);
             let hold = decision.hold.max(cx.pause);
@@ -168,9 +174,9 @@ impl Record {
         self.hops.iter().flat_map(Hop::to_wide).collect()
     }
 
-    /// The 152 bytes of `struct record` in `targets/c-firmware/main.c`.
+    /// The 168 bytes of `struct record` in `targets/c-firmware/main.c`.
     fn append(&self, bytes: &mut Vec<u8>) {
-        let end = bytes.len() + 152;
+        let end = bytes.len() + 168;
         let (mut kind, mut psn, mut size, mut ack, mut body) = (0, Psn::default(), Bytes::ZERO, Ack::default(), None);
         if let What::Event(event) = self.what {
             kind = match event {
@@ -191,18 +197,22 @@ impl Record {
                     4
                 }
                 Event::Wake => 5,
+                Event::NearInt { .. } => 6,
             };
         }
         let delay = ack.delay.unwrap_or_default();
-        let (window, flows, utilisation) = match ack.grant {
-            Grant::Rcc { window, flows, utilisation } => (window.get(), flows, utilisation),
-            Grant::None => (0, 0, 0),
-        };
+        let (mut rcc, mut mlcc) = ((0, 0, 0), (0, 0, 0));
+        match ack.grant {
+            Grant::None => {}
+            Grant::Rcc { window, flows, utilisation } => rcc = (window.get(), flows, utilisation),
+            Grant::Mlcc { credit, release, advised } => mlcc = (credit, release.to_bits(), advised.to_bits()),
+        }
+        let ((window, flows, utilisation), (credit, release, advised)) = (rcc, mlcc);
         let (low, high) = (self.now as u32, (self.now >> 32) as u32);
         let words = [self.flow, kind, low, high, self.pause, self.paused, psn.get(), size.get()];
-        let delays = [delay.rtt.get(), delay.held.get(), window];
+        let delays = [delay.rtt.get(), delay.held.get(), window, advised, release];
         bytes.extend(words.into_iter().chain(delays).flat_map(u32::to_le_bytes));
-        bytes.extend([flows, utilisation, self.path].into_iter().flat_map(u16::to_le_bytes));
+        bytes.extend([credit, flows, utilisation, self.path].into_iter().flat_map(u16::to_le_bytes));
         let mark = ack.mark as u8;
         bytes.extend([self.hops.len() as u8, 0, mark, delay.hops, delay.rx_level, body.is_some().into()]);
         bytes.extend(body.unwrap_or_default());
@@ -264,13 +274,14 @@ impl Making {
             6..10 => Event::Ack(self.acknowledgement(psn)),
             10 => Event::Nack { psn },
             11..16 => Event::Cnp { hint: self.hint() },
+            16 => Event::NearInt { int: IntStack::NONE },
             _ => Event::Wake,
         };
         let (pause, path) = (self.chance.below(40).saturating_sub(38) * 3_000, 1 + self.chance.below(8) as u16 / 7);
         self.paused = self.paused.wrapping_add(pause / 2);
         let mut record = self.record(flow, What::Event(event));
         (record.pause, record.path) = (pause, path);
-        if matches!(event, Event::Ack(_)) && self.chance.below(4) != 0 {
+        if matches!(event, Event::Ack(_) | Event::NearInt { .. }) && self.chance.below(4) != 0 {
             self.sent = self.sent.wrapping_add(self.chance.below(600));
             let (clock, sent) = (self.now as u32, self.sent);
             let count = if flow == 0 { 5 } else { 1 + flow % 5 };
@@ -290,13 +301,18 @@ impl Making {
             flows: 1 + chance.below(20) as u16,
             utilisation: chance.draw() as u16,
         };
+        let mlcc = Grant::Mlcc {
+            credit: 1 + chance.below(1_000) as u16,
+            release: Rate::from_mbps(chance.below(100_000)),
+            advised: Rate::from_mbps(chance.below(100_000)),
+        };
         Ack {
             psn,
             acked: Bytes::new(chance.below(10_000)),
             mark: chance.pick(&[Mark::None, Mark::None, Mark::Undetermined, Mark::Congested]),
             delay: (chance.below(8) != 0).then_some(delay),
             int: IntStack::NONE,
-            grant: if chance.below(8) == 0 { Grant::None } else { grant },
+            grant: chance.pick(&[grant, grant, mlcc, Grant::None]),
         }
     }
 

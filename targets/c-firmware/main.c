@@ -20,7 +20,7 @@
 
 enum { FLOWS = 16, OPEN = 0, SETTINGS = 8 };
 
-/* What happened, as the trace has it: little-endian, 152 bytes. */
+/* What happened, as the trace has it: little-endian, 168 bytes. */
 struct record {
     uint32_t flow;
     uint32_t kind; /* RNIC_SENT and so on, or OPEN */
@@ -32,6 +32,9 @@ struct record {
     uint32_t rtt;
     uint32_t held;
     uint32_t grant_window;
+    uint32_t mlcc_advised;
+    uint32_t mlcc_release;
+    uint16_t mlcc_credit;
     uint16_t grant_flows;
     uint16_t grant_utilisation;
     uint16_t int_path;
@@ -43,6 +46,7 @@ struct record {
     uint8_t has_body;
     uint8_t body[16];
     uint8_t area[80];
+    uint8_t pad[4];
 };
 
 /* The trace: assembled into the image, see trace.S. */
@@ -58,6 +62,12 @@ extern const struct {
 static CC(port) port;
 static CC(flow) flows[FLOWS];
 
+static rnic_telemetry telemetry(const struct record *record)
+{
+    const uint8_t *records = record->int_hops ? record->area : NULL;
+    return (rnic_telemetry){records, record->int_path, record->int_hops, record->int_layout};
+}
+
 static void read(const struct record *record, rnic_event *event)
 {
     event->at.now = record->now;
@@ -70,17 +80,17 @@ static void read(const struct record *record, rnic_event *event)
         event->of.sent.bytes = record->bytes;
         break;
     case RNIC_ACK:
-        event->of.ack.int_records = record->int_hops ? record->area : NULL;
+        event->of.ack.telemetry = telemetry(record);
         event->of.ack.psn = record->psn;
         event->of.ack.acked = record->bytes;
         event->of.ack.rtt = record->rtt;
         event->of.ack.held = record->held;
         event->of.ack.grant_window = record->grant_window;
+        event->of.ack.mlcc_advised = record->mlcc_advised;
+        event->of.ack.mlcc_release = record->mlcc_release;
+        event->of.ack.mlcc_credit = record->mlcc_credit;
         event->of.ack.grant_flows = record->grant_flows;
         event->of.ack.grant_utilisation = record->grant_utilisation;
-        event->of.ack.int_path = record->int_path;
-        event->of.ack.int_hops = record->int_hops;
-        event->of.ack.int_layout = record->int_layout;
         event->of.ack.mark = record->mark;
         event->of.ack.hops = record->hops;
         event->of.ack.rx_level = record->rx_level;
@@ -90,6 +100,9 @@ static void read(const struct record *record, rnic_event *event)
         break;
     case RNIC_CNP:
         event->of.cnp_body = record->has_body ? record->body : NULL;
+        break;
+    case RNIC_NEAR_INT:
+        event->of.near = telemetry(record);
         break;
     }
 }

@@ -1,6 +1,8 @@
 //! The C header and the library behind it: layouts, behaviour, and what is linked of it.
 
-use rnic_cc::types::{Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Text, Turn};
+use rnic_cc::types::{
+    Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Telemetry, Text, Turn,
+};
 use std::fmt::Write as _;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -52,15 +54,21 @@ fn structures_lie_in_c_as_they_do_in_rust() {
         "rnic_setting" = Setting { id, value }
         "rnic_counter" = CounterInfo { name, text }
         "rnic_moment" = Moment { now, pause, paused }
+        "rnic_telemetry" = Telemetry { records, path, hops, layout }
         "rnic_sent" = Sent { psn, bytes }
         "rnic_ack" = Ack {
-            int_records, psn, acked, rtt, held, grant_window, grant_flows, grant_utilisation, int_path, int_hops,
-            int_layout, mark, hops, rx_level
+            telemetry, psn, acked, rtt, held, grant_window, mlcc_advised, mlcc_release, mlcc_credit, grant_flows,
+            grant_utilisation, mark, hops, rx_level
         }
         "rnic_event" = Event { at, kind, of }
         "rnic_decision" = Decision { rate, window, hold, wake_in }
-        "rnic_arrival" = Arrival { now, local_qpn, psn, bytes, payload, sent, has_sent, ecn, first, last }
-        "rnic_reply" = Reply { grant_window, grant_flows, grant_utilisation, echo, cnp, cnp_body }
+        "rnic_arrival" = Arrival {
+            now, local_qpn, psn, bytes, payload, sent, mlcc_queue, mlcc_credit, has_mlcc, has_sent, ecn, first, last,
+            telemetry
+        }
+        "rnic_reply" = Reply {
+            grant_window, mlcc_advised, mlcc_release, mlcc_credit, grant_flows, grant_utilisation, echo, cnp, cnp_body
+        }
         "rnic_turn" = Turn { action, local_qpn, cnp_body }
     }
     for (role, entries) in [

@@ -7,7 +7,7 @@
 //! - A3: cc-cp/src/red.rs; A19 (a TOS byte is refused as DSCP): cc-np/src/dcqcn.rs
 //! - A8: cc-np/src/dcqcn.rs, cc-np/src/dcqcn_plus/tests.rs, cc-np/src/engine/tests.rs
 //! - A14, A16, F5 of the receiver: cc-np/src/engine/tests.rs
-//! - B1: cc-rp/src/hops.rs; B2, B5, B8, B14, F2: cc-rp/src/hpcc/tests.rs
+//! - B1: cc-core/src/hops.rs; B2, B5, B8, B14, F2: cc-rp/src/hpcc/tests.rs
 //! - B7: cc-core/src/wire/tests/shim.rs (sizes), cc-rp/src/engine/tests.rs (telemetry for nobody)
 //! - B11, B12, B19, C8, C10, C14: cc-rp/src/powertcp/tests.rs
 //! - C1, D1: cc-rp/src/engine/tests.rs; C2, C6, C12, C17: cc-rp/src/timely/tests.rs

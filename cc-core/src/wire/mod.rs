@@ -12,6 +12,8 @@
 //!   0x8808 pfc                                                  aeth, cnp               cm
 //! ```
 //!
+//! Switches have one more kind of frame, which hosts never see: a [`RateMessage`].
+//!
 //! A frame of which the capture kept only a part is read as far as its headers allow. If they are all there it
 //! is a packet like another, with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other
 //! [`Malformed`] says that the frame contradicts itself, however much of it was captured.
@@ -23,6 +25,7 @@ mod cnp;
 mod cursor;
 mod ethernet;
 mod extension;
+mod flow_key;
 mod frame;
 mod grh;
 pub mod icrc;
@@ -30,6 +33,7 @@ mod ipv4;
 mod ipv6;
 pub mod opcode;
 pub mod pfc;
+pub mod rate_message;
 mod roce;
 pub mod shim;
 mod udp;
@@ -41,10 +45,12 @@ pub use aeth::{Aeth, Nak, Syndrome};
 pub use bth::Bth;
 pub use ethernet::{Mac, Tag, TagProtocol, Tags};
 pub use extension::{Deth, Extensions, Reth};
+pub use flow_key::FlowKey;
 pub use frame::{AckFields, CnpMarking, Frame};
 pub use icrc::{Crc32, Icrc, TableCrc};
 pub use opcode::{Class, Info, Transport};
 pub use pfc::Pfc;
+pub use rate_message::{RateFrame, RateMessage};
 pub use roce::Roce;
 pub use shim::Shims;
 pub use udp::ROCE_PORT;
@@ -56,6 +62,7 @@ use cursor::Input;
 use ethernet::Ethernet;
 use ipv4::Ipv4;
 use ipv6::Ipv6;
+use shim::Places;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -377,24 +384,24 @@ pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
 pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<'_>, Malformed> {
     let mut input = Input::new(frame, wire_len);
     let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
-    let (network, chain_len, traffic_class) = match ethertype {
+    let (network, places, traffic_class) = match ethertype {
         IPV4 => {
             let Ipv4 { head, options, traffic_class, protocol } = Ipv4::parse(&mut input)?;
             match datagram(&mut input, protocol, shim_port, Other::Ipv4)? {
-                Ok((udp, chain_len)) => (Network::V4 { head, options, udp }, chain_len, traffic_class),
+                Ok((udp, places)) => (Network::V4 { head, options, udp }, places, traffic_class),
                 Err(other) => return Ok(Packet::Other(other)),
             }
         }
         IPV6 => {
             let Ipv6 { head, extensions, traffic_class, protocol } = Ipv6::parse(&mut input)?;
             match datagram(&mut input, protocol, shim_port, Other::Ipv6)? {
-                Ok((udp, chain_len)) => (Network::V6 { head, extensions, udp }, chain_len, traffic_class),
+                Ok((udp, places)) => (Network::V6 { head, extensions, udp }, places, traffic_class),
                 Err(other) => return Ok(Packet::Other(other)),
             }
         }
         ROCE_V1 => {
             let (head, traffic_class) = grh::parse(&mut input)?;
-            (Network::Grh { head }, 0, traffic_class)
+            (Network::Grh { head }, Places::NONE, traffic_class)
         }
         pfc::ETHERTYPE => {
             return Ok(Pfc::parse(&mut input)?.map_or(Packet::Other(Other::MacControl), Packet::Pfc));
@@ -406,7 +413,7 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         0x88cc => return Ok(Packet::Other(Other::Lldp)),
         _ => return Ok(Packet::Other(Other::EtherType)),
     };
-    Roce::parse(ethernet, network, chain_len, traffic_class, input, wire_len.max(frame.len())).map(Packet::Roce)
+    Roce::parse(ethernet, network, places, traffic_class, input, wire_len.max(frame.len())).map(Packet::Roce)
 }
 
 /// The UDP header of a RoCEv2 datagram and the length of its chain of shims, or what the IP packet carries instead.
@@ -416,7 +423,7 @@ fn datagram<'a>(
     protocol: u8,
     shim_port: u16,
     neither: Other,
-) -> Result<Result<(&'a [u8; 8], u16), Other>, Malformed> {
+) -> Result<Result<(&'a [u8; 8], Places), Other>, Malformed> {
     const TCP: u8 = 6;
     match protocol {
         udp::PROTOCOL => Ok(udp::parse(input, shim_port)?.ok_or(Other::Udp)),

@@ -5,9 +5,9 @@ use super::ethernet::{Ethernet, Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
-use super::shim::Shims;
+use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
-use crate::{Bytes, CnpHint, Ecn, Mark};
+use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
@@ -32,8 +32,8 @@ pub struct Roce<'a> {
     traffic_class: TrafficClass,
     ethernet: Ethernet<'a>,
     network: Network<'a>,
-    /// Bytes of the chain of shims, zero unless the packet came on their port.
-    chain_len: u16,
+    /// Where the shims are; nowhere unless the packet came on their port.
+    places: Places,
     /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
     datagram: &'a [u8],
     truncated: bool,
@@ -45,14 +45,14 @@ impl<'a> Roce<'a> {
     pub(super) fn parse(
         ethernet: Ethernet<'a>,
         network: Network<'a>,
-        chain_len: u16,
+        places: Places,
         traffic_class: TrafficClass,
         mut input: Input<'a>,
         wire_len: usize,
     ) -> Result<Self, Malformed> {
         let datagram = input.bytes();
-        if chain_len != 0 {
-            input.take_slice(usize::from(chain_len), Malformed::ShimShort)?;
+        if places.len() != 0 {
+            input.take_slice(usize::from(places.len()), Malformed::ShimShort)?;
         }
         let bth_bytes = input.take::<12>(Malformed::BthShort)?;
         let pad = Bth::pad(bth_bytes)?;
@@ -75,7 +75,7 @@ impl<'a> Roce<'a> {
             traffic_class,
             ethernet,
             network,
-            chain_len,
+            places,
             datagram,
             truncated: input.bytes().len() < input.left(),
         })
@@ -172,19 +172,67 @@ impl<'a> Roce<'a> {
     /// Whether the packet came on the shims' port.
     #[inline]
     pub fn is_shimmed(&self) -> bool {
-        self.chain_len != 0
+        self.places.len() != 0
     }
 
     /// The shims, read from the packet anew at each call.
     #[inline]
     pub fn shims(&self) -> Shims<'a> {
-        if self.is_shimmed() { Shims::read(self.chain()) } else { Shims::NONE }
+        Shims {
+            time: self.time_shim(),
+            int: self.int_shim(),
+            rcc: self.rcc_shim(),
+            mlcc_data: self.mlcc_data_shim(),
+            mlcc_ack: self.mlcc_ack_shim(),
+            echo: self.echo_shim(),
+        }
+    }
+
+    /// The time stamps.
+    #[inline]
+    pub fn time_shim(&self) -> Option<Time> {
+        self.places.time(self.datagram)
+    }
+
+    /// The in-band telemetry.
+    #[inline]
+    pub fn int_shim(&self) -> Option<IntShim<'a>> {
+        self.places.int(self.datagram)
+    }
+
+    /// What RCC's receiver returns.
+    #[inline]
+    pub fn rcc_shim(&self) -> Option<Rcc> {
+        self.places.rcc(self.datagram)
+    }
+
+    /// What MLCC's switch tells the receiver.
+    #[inline]
+    pub fn mlcc_data_shim(&self) -> Option<MlccData> {
+        self.places.mlcc_data(self.datagram)
+    }
+
+    /// What MLCC's receiver returns.
+    #[inline]
+    pub fn mlcc_ack_shim(&self) -> Option<MlccAck> {
+        self.places.mlcc_ack(self.datagram)
+    }
+
+    /// The mark that is returned in a shim.
+    #[inline]
+    pub fn echo_shim(&self) -> Option<Mark> {
+        self.places.echo(self.datagram)
+    }
+
+    #[inline]
+    pub(super) const fn places(&self) -> Places {
+        self.places
     }
 
     /// The chain of shims, its end included.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn chain(&self) -> &'a [u8] {
-        self.datagram.get(..usize::from(self.chain_len)).unwrap_or(&[])
+        self.datagram.get(..usize::from(self.places.len())).unwrap_or(&[])
     }
 
     /// Bytes of the frame in front of the shims, or of the BTH where there are none.
@@ -233,6 +281,17 @@ impl<'a> Roce<'a> {
         self.extension(Header::Cnp).map(cnp::parse)
     }
 
+    /// What a switch tells of the way to it, in a CNP of kind 4 or 5; `None` for any other packet, and where anything but
+    /// one whole INT shim follows the reserved bytes.
+    pub fn near_int(&self) -> Option<IntShim<'a>> {
+        match self.cnp()? {
+            CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt | CnpKind::DirectInt, .. }) => {
+                IntShim::alone(self.payload()).filter(|_| !self.truncated)
+            }
+            _ => None,
+        }
+    }
+
     /// The mark that an acknowledgement echoes, of those that its BTH has room for: BECN says that a packet it
     /// acknowledges arrived with CE, FECN alone that one was marked as undetermined.
     #[inline]
@@ -257,7 +316,7 @@ impl<'a> Roce<'a> {
         if self.truncated {
             return Icrc::Unchecked;
         }
-        let chain_len = usize::from(self.chain_len);
+        let chain_len = usize::from(self.places.len());
         let behind = self.datagram.get(chain_len..).unwrap_or(&[]);
         match behind.split_first_chunk().and_then(|(bth, body)| Some((bth, body.split_last_chunk()?))) {
             Some((bth, (body, &stored)))
@@ -280,7 +339,7 @@ impl<'a> Roce<'a> {
     /// Where in the datagram the extension headers begin.
     #[inline]
     fn extensions_at(&self) -> usize {
-        usize::from(self.chain_len).wrapping_add(12)
+        usize::from(self.places.len()).wrapping_add(12)
     }
 }
 

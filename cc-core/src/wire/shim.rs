@@ -16,6 +16,8 @@
 //! | 1 time | 1 | 4 | hops; level of the receiver's buffers (5 bits) | sent, echo, held: nanoseconds, 32 bits each |
 //! | 2 INT | 1 wide, 2 compact | 1 + area | hops written (4 bits), path (12 bits) | area: room for whole records, see [`IntLayout`] |
 //! | 3 RCC | 1 | 4 | zero | window in bytes (32), flows (16), utilisation in 2^-16 (16), echo in nanoseconds (32) |
+//! | 4 MLCC, data | 1 | 2 | credit (16) | bytes queued (32) |
+//! | 5 MLCC, acknowledgement | 1 | 4 | credit (16) | queue pair of the data (24 of 32), rate of release, rate advised: in 2^-24 bytes per nanosecond (32) |
 //! | 6 echo | 1 | 1 | zero; mark (2 bits): 0 none, 1 undetermined, 2 congested | nothing |
 //!
 //! Types and versions that are not in the table are skipped by their length. Where a type occurs twice, the first counts.
@@ -23,9 +25,9 @@
 //! Switches rewrite the INT area, and none of them computes an ICRC. So the ICRC is that of the packet as it would be
 //! without the chain: with its IP and UDP lengths, and to RoCE's own port. Nothing protects the chain itself.
 
-use super::cursor::{Input, Output};
+use super::cursor::{Input, Output, two};
 use super::{EmitError, Malformed, Packet, parse_on};
-use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Stamp};
+use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Qpn, Rate, Stamp};
 use bitfield::bitfield;
 
 /// The UDP destination port of shimmed packets, unless another is agreed on.
@@ -38,11 +40,15 @@ const END: u8 = 0;
 const TIME: u8 = 1;
 const INT: u8 = 2;
 const RCC: u8 = 3;
+const MLCC_DATA: u8 = 4;
+const MLCC_ACK: u8 = 5;
 const ECHO: u8 = 6;
 
 const HEAD_LEN: usize = 4;
 const TIME_LEN: usize = 16;
 const RCC_LEN: usize = 16;
+const MLCC_DATA_LEN: usize = 8;
+const MLCC_ACK_LEN: usize = 16;
 
 /// The most records that an area has: the count that would come next means overflow.
 const MOST_RECORDS: usize = 14;
@@ -105,6 +111,39 @@ impl Rcc {
     }
 }
 
+/// What the interconnect switch at the receiver's end writes into a data packet of MLCC, for which the sender leaves room.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct MlccData {
+    /// C_D: the credit that the switch has last read in an acknowledgement of the flow; zero where it knows none, or the
+    /// flow has no queue of its own.
+    pub credit: u16,
+    /// What the flow's own queue holds behind this packet.
+    pub queue: Bytes,
+}
+
+/// What MLCC's receiver returns with an acknowledgement.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct MlccAck {
+    /// C_R: the credit that the switch is to write from now on; never zero.
+    pub credit: u16,
+    /// The receiver's queue pair, by which the switch knows the flow: an acknowledgement's own is the sender's.
+    pub data_qpn: Qpn,
+    /// R_credit: how fast the switch is to release the flow's queue.
+    pub release: Rate,
+    /// R_DQM: how fast the sender may send for the queue's sake.
+    pub advised: Rate,
+}
+
+impl MlccAck {
+    /// What the receiver grants.
+    #[inline]
+    pub const fn grant(&self) -> Grant {
+        Grant::Mlcc { credit: self.credit, release: self.release, advised: self.advised }
+    }
+}
+
 /// In-band telemetry: records, and the room that the sender reserved for more. Switches fill it and never make it larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -118,6 +157,9 @@ pub struct IntShim<'a> {
 impl<'a> IntShim<'a> {
     /// The records that a sender reserves room for unless it knows better: five switches and a model of one.
     pub const ROOM: u8 = 6;
+
+    /// Bytes of the longest INT shim, its head included.
+    pub const LONGEST: usize = HEAD_LEN + MOST_RECORDS * IntLayout::Wide.record_len();
 
     /// An area in which so many hops have written records, [`IntStack::OVERFLOW`] for more than there was room for, on
     /// path `path`, of which 12 bits count. `None` when the area is not whole records, holds more than fourteen, or
@@ -135,6 +177,14 @@ impl<'a> IntShim<'a> {
         } else {
             None
         }
+    }
+
+    /// Reads a head of one of the two versions, and the area behind it.
+    #[inline]
+    fn read(&[first, _, own0, own1]: &[u8; HEAD_LEN], area: &'a [u8]) -> Option<Self> {
+        let layout = if TypeVersion(first).version() == 2 { IntLayout::Compact } else { IntLayout::Wide };
+        let own = HopsPath(two([own0, own1]));
+        Self::new(layout, own.path(), own.hops(), area)
     }
 
     /// Room for so many records, at most fourteen, and none written yet.
@@ -176,6 +226,34 @@ impl<'a> IntShim<'a> {
         IntStack::new(self.layout, self.path, self.hops, self.area).unwrap_or(IntStack::NONE)
     }
 
+    /// Reads bytes that are one INT shim and nothing else.
+    pub(super) fn alone(bytes: &'a [u8]) -> Option<Self> {
+        let (head @ &[first, words, ..], area) = bytes.split_first_chunk::<HEAD_LEN>()?;
+        let first = TypeVersion(first);
+        let is_int = first.kind() == INT && matches!(first.version(), 1 | 2);
+        if is_int && usize::from(words) << 2 == bytes.len() { Self::read(head, area) } else { None }
+    }
+
+    /// Writes the shim alone, without an end, as it follows the reserved bytes of a CNP that a switch sends by itself, and
+    /// returns what was written: the payload of that CNP.
+    ///
+    /// # Errors
+    /// [`EmitError::BufferTooSmall`]; [`IntShim::LONGEST`] bytes are always enough.
+    pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], EmitError> {
+        let buffer = buffer.get_mut(..self.len()).ok_or(EmitError::BufferTooSmall)?;
+        self.emit(&mut Output::new(buffer))?;
+        Ok(buffer)
+    }
+
+    #[inline]
+    fn emit(&self, output: &mut Output<'_>) -> Result<(), EmitError> {
+        let mut own = HopsPath(0);
+        own.set_hops(self.hops);
+        own.set_path(self.path);
+        output.put(head(INT, Self::version(self.layout), self.len(), own.0.to_be_bytes()))?;
+        output.put_slice(self.area)
+    }
+
     const fn version(layout: IntLayout) -> u8 {
         match layout {
             IntLayout::Wide => 1,
@@ -198,36 +276,27 @@ pub struct Shims<'a> {
     pub int: Option<IntShim<'a>>,
     /// What RCC's receiver returns.
     pub rcc: Option<Rcc>,
+    /// What MLCC's switch tells the receiver.
+    pub mlcc_data: Option<MlccData>,
+    /// What MLCC's receiver returns.
+    pub mlcc_ack: Option<MlccAck>,
     /// The mark that an acknowledgement returns where the BTH's bits are not to be used.
     pub echo: Option<Mark>,
 }
 
 impl<'a> Shims<'a> {
     /// No shim.
-    pub const NONE: Self = Self { time: None, int: None, rcc: None, echo: None };
+    pub const NONE: Self = Self { time: None, int: None, rcc: None, mlcc_data: None, mlcc_ack: None, echo: None };
 
     /// Whether there is no shim.
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.time.is_none() && self.int.is_none() && self.rcc.is_none() && self.echo.is_none()
-    }
-
-    /// The shims of a chain that [`measure`] found to be one.
-    #[inline]
-    pub(super) fn read(chain: &'a [u8]) -> Self {
-        let mut shims = Self::NONE;
-        let mut input = Input::new(chain, chain.len());
-        while let Ok(shim) = next(&mut input) {
-            match shim {
-                Shim::End => break,
-                Shim::Time(time) => shims.time = shims.time.or(Some(time)),
-                Shim::Int(int) => shims.int = shims.int.or(Some(int)),
-                Shim::Rcc(rcc) => shims.rcc = shims.rcc.or(Some(rcc)),
-                Shim::Echo(mark) => shims.echo = shims.echo.or(Some(mark)),
-                Shim::Unknown => {}
-            }
-        }
-        shims
+        self.time.is_none()
+            && self.int.is_none()
+            && self.rcc.is_none()
+            && self.mlcc_data.is_none()
+            && self.mlcc_ack.is_none()
+            && self.echo.is_none()
     }
 
     /// Bytes on the wire; zero for none.
@@ -242,8 +311,16 @@ impl<'a> Shims<'a> {
             None => 0,
         };
         let rcc = if self.rcc.is_some() { RCC_LEN } else { 0 };
+        let data = if self.mlcc_data.is_some() { MLCC_DATA_LEN } else { 0 };
+        let ack = if self.mlcc_ack.is_some() { MLCC_ACK_LEN } else { 0 };
         let echo = if self.echo.is_some() { HEAD_LEN } else { 0 };
-        HEAD_LEN.wrapping_add(time).wrapping_add(int).wrapping_add(rcc).wrapping_add(echo)
+        HEAD_LEN
+            .wrapping_add(time)
+            .wrapping_add(int)
+            .wrapping_add(rcc)
+            .wrapping_add(data)
+            .wrapping_add(ack)
+            .wrapping_add(echo)
     }
 
     /// Writes the chain, of [`Shims::len`] bytes, in the order of the types.
@@ -260,11 +337,7 @@ impl<'a> Shims<'a> {
             output.put(time.held.get().to_be_bytes())?;
         }
         if let Some(int) = &self.int {
-            let mut own = HopsPath(0);
-            own.set_hops(int.hops);
-            own.set_path(int.path);
-            output.put(head(INT, IntShim::version(int.layout), int.len(), own.0.to_be_bytes()))?;
-            output.put_slice(int.area)?;
+            int.emit(output)?;
         }
         if let Some(rcc) = &self.rcc {
             output.put(head(RCC, 1, RCC_LEN, [0; 2]))?;
@@ -272,6 +345,16 @@ impl<'a> Shims<'a> {
             output.put(rcc.flows.to_be_bytes())?;
             output.put(rcc.utilisation.to_be_bytes())?;
             output.put(rcc.echo.to_bits().to_be_bytes())?;
+        }
+        if let Some(data) = &self.mlcc_data {
+            output.put(head(MLCC_DATA, 1, MLCC_DATA_LEN, data.credit.to_be_bytes()))?;
+            output.put(data.queue.get().to_be_bytes())?;
+        }
+        if let Some(ack) = &self.mlcc_ack {
+            output.put(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit.to_be_bytes()))?;
+            output.put(ack.data_qpn.get().to_be_bytes())?;
+            output.put(ack.release.to_bits().to_be_bytes())?;
+            output.put(ack.advised.to_bits().to_be_bytes())?;
         }
         if let Some(mark) = self.echo {
             let mark = match mark {
@@ -295,82 +378,153 @@ fn head(kind: u8, version: u8, len: usize, [own0, own1]: [u8; 2]) -> [u8; HEAD_L
     [first.0, words, own0, own1]
 }
 
-/// One shim.
-enum Shim<'a> {
-    End,
-    Time(Time),
-    Int(IntShim<'a>),
-    Rcc(Rcc),
-    Echo(Mark),
-    Unknown,
+/// Where the shims of a datagram are, as they were found when it was parsed: an acknowledgement is read for one or two of
+/// them, and by a core that has no time to look for them twice.
+#[derive(Clone, Copy, Default, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct Places {
+    /// Bytes of the chain, its end included; zero for none.
+    len: u16,
+    /// For the first shim of each type the word of the chain behind its head; zero where there is none.
+    time: u8,
+    int: u8,
+    rcc: u8,
+    mlcc_data: u8,
+    mlcc_ack: u8,
+    echo: u8,
 }
 
-/// Reads one shim.
-#[inline]
-fn next<'a>(input: &mut Input<'a>) -> Result<Shim<'a>, Malformed> {
-    let &[first, words, own0, own1] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
-    let first = TypeVersion(first);
-    let words = usize::from(words).checked_sub(1).ok_or(Malformed::ShimLength)?;
-    let body = input.take_slice(words.wrapping_mul(4), Malformed::ShimShort)?;
-    Ok(match (first.kind(), first.version()) {
-        (END, _) if body.is_empty() => Shim::End,
-        (TIME, 1) => {
-            let &[s0, s1, s2, s3, e0, e1, e2, e3, h0, h1, h2, h3] = exactly(body)?;
-            Shim::Time(Time {
-                sent: Stamp::from_bits(u32::from_be_bytes([s0, s1, s2, s3])),
-                echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
-                held: Nanos::new(u32::from_be_bytes([h0, h1, h2, h3])),
-                hops: own0,
-                rx_level: own1 & 0x1f,
-            })
-        }
-        (INT, version @ (1 | 2)) => {
-            let layout = if version == 1 { IntLayout::Wide } else { IntLayout::Compact };
-            let own = HopsPath(u16::from_be_bytes([own0, own1]));
-            Shim::Int(IntShim::new(layout, own.path(), own.hops(), body).ok_or(Malformed::ShimBody)?)
-        }
-        (RCC, 1) => {
-            let &[w0, w1, w2, w3, f0, f1, u0, u1, e0, e1, e2, e3] = exactly(body)?;
-            Shim::Rcc(Rcc {
-                window: Bytes::new(u32::from_be_bytes([w0, w1, w2, w3])),
-                flows: u16::from_be_bytes([f0, f1]),
-                utilisation: u16::from_be_bytes([u0, u1]),
-                echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
-            })
-        }
-        (ECHO, 1) => {
-            let [] = exactly(body)?;
-            Shim::Echo(match own1 & 3 {
-                0 => Mark::None,
-                1 => Mark::Undetermined,
-                // 3 is not sent, and taken for the worse.
-                _ => Mark::Congested,
-            })
-        }
-        (END, _) => return Err(Malformed::ShimBody),
-        _ => Shim::Unknown,
-    })
-}
+impl Places {
+    /// No chain.
+    pub(super) const NONE: Self = Self { len: 0, time: 0, int: 0, rcc: 0, mlcc_data: 0, mlcc_ack: 0, echo: 0 };
 
-#[inline]
-fn exactly<const N: usize>(body: &[u8]) -> Result<&[u8; N], Malformed> {
-    <&[u8; N]>::try_from(body).map_err(|_| Malformed::ShimBody)
-}
-
-/// The bytes of the chain of shims that the input begins with.
-#[inline]
-pub(super) fn measure(mut input: Input<'_>) -> Result<u16, Malformed> {
-    let start = input.left();
-    loop {
-        let shim = next(&mut input)?;
-        let read = start.wrapping_sub(input.left());
-        if read > LONGEST {
-            return Err(Malformed::ShimsLong);
-        }
-        if matches!(shim, Shim::End) {
-            return u16::try_from(read).map_err(|_| Malformed::ShimsLong);
+    /// Checks the chain of shims that the input begins with, and finds them.
+    #[inline]
+    pub(super) fn find(mut input: Input<'_>) -> Result<Self, Malformed> {
+        let start = input.left();
+        let mut places = Self::NONE;
+        loop {
+            let head @ &[first, words, ..] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
+            let first = TypeVersion(first);
+            let behind = start.wrapping_sub(input.left());
+            let words = usize::from(words).checked_sub(1).ok_or(Malformed::ShimLength)?;
+            let body = input.take_slice(words.wrapping_mul(4), Malformed::ShimShort)?;
+            let read = start.wrapping_sub(input.left());
+            if read > LONGEST {
+                return Err(Malformed::ShimsLong);
+            }
+            let (place, fits) = match (first.kind(), first.version()) {
+                (END, _) if body.is_empty() => {
+                    places.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
+                    return Ok(places);
+                }
+                (END, _) => return Err(Malformed::ShimBody),
+                (TIME, 1) => (&mut places.time, body.len() == TIME_LEN - HEAD_LEN),
+                (INT, 1 | 2) => (&mut places.int, IntShim::read(head, body).is_some()),
+                (RCC, 1) => (&mut places.rcc, body.len() == RCC_LEN - HEAD_LEN),
+                (MLCC_DATA, 1) => (&mut places.mlcc_data, body.len() == MLCC_DATA_LEN - HEAD_LEN),
+                (MLCC_ACK, 1) => (&mut places.mlcc_ack, body.len() == MLCC_ACK_LEN - HEAD_LEN),
+                (ECHO, 1) => (&mut places.echo, body.is_empty()),
+                _ => continue,
+            };
+            if !fits {
+                return Err(Malformed::ShimBody);
+            }
+            if *place == 0 {
+                *place = u8::try_from(behind >> 2).map_err(|_| Malformed::ShimsLong)?;
+            }
         }
     }
+
+    /// Bytes of the chain, its end included; zero for none.
+    #[inline]
+    pub(super) const fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// The time stamps in this datagram, in which the places were found.
+    #[inline]
+    pub(super) fn time(&self, datagram: &[u8]) -> Option<Time> {
+        let (&[_, _, hops, rx_level], body) = at(self.time, datagram)?;
+        let &[s0, s1, s2, s3, e0, e1, e2, e3, h0, h1, h2, h3] = body.first_chunk()?;
+        Some(Time {
+            sent: Stamp::from_bits(u32::from_be_bytes([s0, s1, s2, s3])),
+            echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
+            held: Nanos::new(u32::from_be_bytes([h0, h1, h2, h3])),
+            hops,
+            rx_level: rx_level & 0x1f,
+        })
+    }
+
+    /// The telemetry in this datagram.
+    #[inline]
+    pub(super) fn int<'a>(&self, datagram: &'a [u8]) -> Option<IntShim<'a>> {
+        let (head @ &[_, words, ..], body) = at(self.int, datagram)?;
+        IntShim::read(head, body.get(..(usize::from(words) << 2).checked_sub(HEAD_LEN)?)?)
+    }
+
+    /// Bytes of the chain in front of the telemetry.
+    #[inline]
+    fn int_at(&self) -> Option<usize> {
+        Some(usize::from(self.int.checked_sub(1)?) << 2)
+    }
+
+    /// What RCC's receiver returns in this datagram.
+    #[inline]
+    pub(super) fn rcc(&self, datagram: &[u8]) -> Option<Rcc> {
+        let (_, body) = at(self.rcc, datagram)?;
+        let &[w0, w1, w2, w3, f0, f1, u0, u1, e0, e1, e2, e3] = body.first_chunk()?;
+        Some(Rcc {
+            window: Bytes::new(u32::from_be_bytes([w0, w1, w2, w3])),
+            flows: two([f0, f1]),
+            utilisation: two([u0, u1]),
+            echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
+        })
+    }
+
+    /// What MLCC's switch tells the receiver in this datagram.
+    #[inline]
+    pub(super) fn mlcc_data(&self, datagram: &[u8]) -> Option<MlccData> {
+        let (&[_, _, c0, c1], body) = at(self.mlcc_data, datagram)?;
+        let &queue = body.first_chunk()?;
+        Some(MlccData { credit: two([c0, c1]), queue: Bytes::new(u32::from_be_bytes(queue)) })
+    }
+
+    /// Bytes of the chain in front of that.
+    fn mlcc_data_at(&self) -> Option<usize> {
+        Some(usize::from(self.mlcc_data.checked_sub(1)?) << 2)
+    }
+
+    /// What MLCC's receiver returns in this datagram.
+    #[inline]
+    pub(super) fn mlcc_ack(&self, datagram: &[u8]) -> Option<MlccAck> {
+        let (&[_, _, c0, c1], body) = at(self.mlcc_ack, datagram)?;
+        let &[_, q0, q1, q2, r0, r1, r2, r3, a0, a1, a2, a3] = body.first_chunk()?;
+        Some(MlccAck {
+            credit: two([c0, c1]),
+            data_qpn: Qpn::new(u32::from_be_bytes([0, q0, q1, q2])),
+            release: Rate::from_bits(u32::from_be_bytes([r0, r1, r2, r3])),
+            advised: Rate::from_bits(u32::from_be_bytes([a0, a1, a2, a3])),
+        })
+    }
+
+    /// The mark that this datagram returns in a shim.
+    #[inline]
+    pub(super) fn echo(&self, datagram: &[u8]) -> Option<Mark> {
+        let (&[.., mark], _) = at(self.echo, datagram)?;
+        Some(match mark & 3 {
+            0 => Mark::None,
+            1 => Mark::Undetermined,
+            // 3 is not sent, and taken for the worse.
+            _ => Mark::Congested,
+        })
+    }
+}
+
+/// The head in front of a place, and what is behind it.
+#[inline(always)]
+fn at(place: u8, datagram: &[u8]) -> Option<(&[u8; HEAD_LEN], &[u8])> {
+    datagram.get(usize::from(place.checked_sub(1)?) << 2..)?.split_first_chunk()
 }
 
 /// Appends a switch's record to an area in which `hops` have written theirs, and returns how many have then:
@@ -398,22 +552,41 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
     }
 }
 
+/// Takes the records off the INT shim of a frame, and leaves their room to the switches that follow. Answers whether there is
+/// such a shim. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Some(at) = roce.places().int_at() else { return false };
+    let at = roce.chain_at().wrapping_add(at);
+    let Some([_, _, own, ..]) = frame.get_mut(at..) else { return false };
+    *own &= 0x0f;
+    true
+}
+
+/// Writes what MLCC's receiver is to be told into the room that the sender has left for it. Answers whether the frame has
+/// such room. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &MlccData) -> bool {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Some(at) = roce.places().mlcc_data_at() else { return false };
+    let at = roce.chain_at().wrapping_add(at);
+    let Some([_, _, c0, c1, q0, q1, q2, q3, ..]) = frame.get_mut(at..) else { return false };
+    [*c0, *c1] = data.credit.to_be_bytes();
+    [*q0, *q1, *q2, *q3] = data.queue.get().to_be_bytes();
+    true
+}
+
 /// Appends a switch's record to the INT shim of a frame as [`push`] does, and returns what that does; `None` when the
 /// frame carries no INT shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {
     let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
-    let chain = roce.chain();
-    let mut input = Input::new(chain, chain.len());
-    let (at, layout, hops, room) = loop {
-        let at = chain.len().saturating_sub(input.bytes().len());
-        match next(&mut input).ok()? {
-            Shim::End => return None,
-            Shim::Int(int) => break (roce.chain_at().wrapping_add(at), int.layout, int.hops, int.area.len()),
-            _ => {}
-        }
-    };
+    let IntShim { layout, hops, area, .. } = roce.int_shim()?;
+    let (at, room) = (roce.chain_at().wrapping_add(roce.places().int_at()?), area.len());
     let ([_, _, own, _], area) = frame.get_mut(at..)?.split_first_chunk_mut::<HEAD_LEN>()?;
     let hops = push(layout, hops, area.get_mut(..room)?, hop);
     *own = *own & 0x0f | hops << 4;

@@ -1,8 +1,9 @@
 //! UDP (RFC 768). The destination port alone makes a datagram RoCEv2, with shims or without: source ports are entropy for
 //! ECMP and take any value, those of other protocols included.
 
+use super::Malformed;
 use super::cursor::{Input, two};
-use super::{Malformed, shim};
+use super::shim::Places;
 
 /// IP protocol number.
 pub(super) const PROTOCOL: u8 = 17;
@@ -10,21 +11,21 @@ pub(super) const PROTOCOL: u8 = 17;
 /// The UDP destination port of RoCEv2 (IBTA volume 1, annex A17).
 pub const ROCE_PORT: u16 = 4791;
 
-/// Reads the header of a RoCEv2 datagram, and tells how long the chain of shims behind it is: zero on RoCE's own port.
+/// Reads the header of a RoCEv2 datagram, and tells where the shims behind it are: nowhere on RoCE's own port.
 /// `None` if the datagram goes neither there nor to the shims' port. The input is left at the first byte behind the header
 /// and ends where the datagram does.
 #[inline]
-pub(super) fn parse<'a>(input: &mut Input<'a>, shim_port: u16) -> Result<Option<(&'a [u8; 8], u16)>, Malformed> {
+pub(super) fn parse<'a>(input: &mut Input<'a>, shim_port: u16) -> Result<Option<(&'a [u8; 8], Places)>, Malformed> {
     let head = input.take::<8>(Malformed::UdpShort)?;
     let &[_, _, port0, port1, len0, len1, ..] = head;
     let port = two([port0, port1]);
     let len = usize::from(two([len0, len1]));
-    let chain_len = if port == ROCE_PORT { 0 } else { elsewhere(*input, len, port == shim_port)? };
-    if port != ROCE_PORT && chain_len == 0 {
+    let places = if port == ROCE_PORT { Places::NONE } else { elsewhere(*input, len, port == shim_port)? };
+    if port != ROCE_PORT && places.len() == 0 {
         return Ok(None);
     }
     end(input, len)?;
-    Ok(Some((head, chain_len)))
+    Ok(Some((head, places)))
 }
 
 /// Ends the input behind the header where the datagram ends.
@@ -33,15 +34,15 @@ fn end(input: &mut Input<'_>, len: usize) -> Result<(), Malformed> {
     input.limit(len.checked_sub(8).ok_or(Malformed::UdpLength)?, Malformed::UdpLength)
 }
 
-/// The length of the chain of shims in a datagram that does not go to RoCE's own port; zero if there is none.
+/// The shims of a datagram that does not go to RoCE's own port, if it goes to theirs.
 // A function of its own, so that packets without shims pay for one comparison.
 #[inline(never)]
-fn elsewhere(mut input: Input<'_>, len: usize, shimmed: bool) -> Result<u16, Malformed> {
+fn elsewhere(mut input: Input<'_>, len: usize, shimmed: bool) -> Result<Places, Malformed> {
     if !shimmed {
-        return Ok(0);
+        return Ok(Places::NONE);
     }
     end(&mut input, len)?;
-    shim::measure(input)
+    Places::find(input)
 }
 
 /// A header with checksum zero, as RoCE NICs send it: the ICRC protects more than it would.

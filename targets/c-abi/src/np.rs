@@ -8,7 +8,8 @@ use crate::types::{
     Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, status, usable,
 };
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Port, Psn, Qpn, Stamp};
+use cc_core::wire::shim::MlccData;
+use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Port, Psn, Qpn, Stamp};
 use cc_np::{Cx, NotificationPoint};
 
 /// What the flows of a port share. C keeps it as bytes.
@@ -158,6 +159,7 @@ impl<A: NotificationPoint> NpPort<A> {
         };
         counters.marked = counters.marked.wrapping_add((mark != Mark::None).into());
         let answered = if A::wants(mark) || A::REPLIES {
+            let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };
             let arrival = cc_np::Arrival {
                 local: Qpn::new(arrival.local_qpn),
                 psn: Psn::new(arrival.psn),
@@ -169,15 +171,25 @@ impl<A: NotificationPoint> NpPort<A> {
                 last: arrival.last != 0,
                 sent: (arrival.has_sent != 0).then_some(Stamp::from_bits(arrival.sent)),
                 arrived: Instant::from_nanos(arrival.now).stamp(),
+                // SAFETY: the caller vouches for the records.
+                int: if A::TELEMETRY { unsafe { arrival.telemetry.stack() }? } else { IntStack::NONE },
+                mlcc: (arrival.has_mlcc != 0).then_some(mlcc),
             };
             flow.on(&cx, shared, &arrival)
         } else {
             cc_np::Reply::default()
         };
         let mut written = Reply { echo: answered.echo as u8, ..Reply::default() };
-        if let Grant::Rcc { window, flows, utilisation } = answered.grant {
-            (written.grant_window, written.grant_flows) = (window.get(), flows);
-            written.grant_utilisation = utilisation;
+        match answered.grant {
+            Grant::None => {}
+            Grant::Rcc { window, flows, utilisation } => {
+                (written.grant_window, written.grant_flows) = (window.get(), flows);
+                written.grant_utilisation = utilisation;
+            }
+            Grant::Mlcc { credit, release, advised } => {
+                (written.mlcc_release, written.mlcc_advised) = (release.to_bits(), advised.to_bits());
+                written.mlcc_credit = credit;
+            }
         }
         if let Some(hint) = answered.cnp {
             (written.cnp, written.cnp_body) = (1, hint.to_bytes());

@@ -6,7 +6,7 @@ use crate::types::{
     usable,
 };
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn};
+use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Rate};
 use cc_rp::{Cx, EventMask, Ignored, ReactionPoint, Signals};
 
 /// What the flows of a port share. C keeps it as bytes.
@@ -177,18 +177,23 @@ impl<A: ReactionPoint> RpPort<A> {
                     let hint = if body.is_null() { CnpHint::Plain } else { CnpHint::from_bytes(&*body) };
                     cc_rp::Event::Cnp { hint }
                 }
-                kind::SENT..=kind::WAKE => cc_rp::Event::Wake,
+                kind::NEAR_INT if takes(EventMask::NEAR_INT) => cc_rp::Event::NearInt { int: event.of.near.stack()? },
+                kind::SENT..=kind::NEAR_INT => cc_rp::Event::Wake,
                 _ => return Err(Status::BadEvent),
             }
         };
         let now = port.clock.advance(Instant::from_nanos(event.at.now));
-        if let cc_rp::Event::Cnp { hint } = &read {
-            let Counters { handled, stale, unsupported } = &mut port.counters;
-            let counter = match flow.ignores(hint) {
-                None => handled,
-                Some(Ignored::Stale) => stale,
-                Some(Ignored::Kind) => unsupported,
-            };
+        let Counters { handled, stale, unsupported } = &mut port.counters;
+        let counter = match &read {
+            cc_rp::Event::Cnp { hint } => match flow.ignores(hint) {
+                None => Some(handled),
+                Some(Ignored::Stale) => Some(stale),
+                Some(Ignored::Kind) => Some(unsupported),
+            },
+            cc_rp::Event::NearInt { .. } => Some(handled),
+            _ => None,
+        };
+        if let Some(counter) = counter {
             *counter = counter.wrapping_add(1);
         }
         let decided = port.decide(now, &event.at, flow, &read);
@@ -220,27 +225,24 @@ unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>,
         _ => return Err(Status::BadEvent),
     };
     let delay = Delay { rtt: Nanos::new(ack.rtt), held: Nanos::new(ack.held), hops: ack.hops, rx_level: ack.rx_level };
-    let grant =
-        Grant::Rcc { window: Bytes::new(ack.grant_window), flows: ack.grant_flows, utilisation: ack.grant_utilisation };
-    let mut int = IntStack::NONE;
-    if A::SIGNALS.contains(Signals::INT) && !ack.int_records.is_null() {
-        let layout = match ack.int_layout {
-            0 => IntLayout::Wide,
-            1 => IntLayout::Compact,
-            _ => return Err(Status::BadEvent),
-        };
-        let hops = if ack.int_hops == IntStack::OVERFLOW { 0 } else { usize::from(ack.int_hops) };
-        // SAFETY: the caller vouches for that many records.
-        let area = unsafe { settings::bytes(ack.int_records, hops.wrapping_mul(layout.record_len())) };
-        int = IntStack::new(layout, ack.int_path, ack.int_hops, area).ok_or(Status::BadEvent)?;
-    }
+    let grant = match (ack.mlcc_credit, ack.grant_flows) {
+        (0, 0) => Grant::None,
+        (0, flows) => Grant::Rcc { window: Bytes::new(ack.grant_window), flows, utilisation: ack.grant_utilisation },
+        (credit, _) => Grant::Mlcc {
+            credit,
+            release: Rate::from_bits(ack.mlcc_release),
+            advised: Rate::from_bits(ack.mlcc_advised),
+        },
+    };
+    // SAFETY: the caller vouches for the records.
+    let int = if A::SIGNALS.contains(Signals::INT) { unsafe { ack.telemetry.stack() }? } else { IntStack::NONE };
     Ok(cc_rp::Ack {
         psn: Psn::new(ack.psn),
         acked: Bytes::new(ack.acked),
         mark,
         delay: (ack.rtt != 0).then_some(delay),
         int,
-        grant: if ack.grant_flows == 0 { Grant::None } else { grant },
+        grant,
     })
 }
 

@@ -1,8 +1,8 @@
 //! What the interface passes: plain structures, laid out as in C, with the header's names less the prefix.
 
-use cc_core::{Bytes, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Port, Rate, Stamp};
 use core::ffi::c_char;
-use core::ptr;
+use core::{ptr, slice};
 
 /// How a call ended. Negative: nothing was changed, and nothing written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +97,8 @@ pub mod kind {
     pub const CNP: u32 = 4;
     /// The time that a decision asked for has come, or the caller just looks in.
     pub const WAKE: u32 = 5;
+    /// A switch sent back by itself what the ports on the way to it say.
+    pub const NEAR_INT: u32 = 6;
 }
 
 /// Something that happened to one flow at its sender.
@@ -123,6 +125,43 @@ pub union Details {
     pub nack_psn: u32,
     /// Of [`kind::CNP`]: the sixteen bytes behind the BTH, or null for a standard CNP.
     pub cnp_body: *const [u8; 16],
+    /// Of [`kind::NEAR_INT`].
+    pub near: Telemetry,
+}
+
+/// In-band telemetry that a packet collected: `hops` records, each of 16 bytes (`layout` 0) or 8 (1).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Telemetry {
+    /// The first record; null where there is none.
+    pub records: *const u8,
+    /// A number that changes with the path, 12 bits.
+    pub path: u16,
+    /// 0 to 14; 15 where there were more hops than room.
+    pub hops: u8,
+    /// 0: sixteen bytes a hop; 1: eight.
+    pub layout: u8,
+}
+
+impl Telemetry {
+    /// The records.
+    ///
+    /// # Safety
+    /// The pointer is null or good for the records that it tells of, for `'a`.
+    pub(crate) unsafe fn stack<'a>(&self) -> Result<IntStack<'a>, Status> {
+        let layout = match self.layout {
+            0 => IntLayout::Wide,
+            1 => IntLayout::Compact,
+            _ => return Err(Status::BadEvent),
+        };
+        if self.records.is_null() {
+            return Ok(IntStack::NONE);
+        }
+        let hops = if self.hops == IntStack::OVERFLOW { 0 } else { usize::from(self.hops) };
+        // SAFETY: not null, bytes need no alignment, and the caller vouches for that many.
+        let area = unsafe { slice::from_raw_parts(self.records, hops.wrapping_mul(layout.record_len())) };
+        IntStack::new(layout, self.path, self.hops, area).ok_or(Status::BadEvent)
+    }
 }
 
 /// Packets left.
@@ -139,9 +178,8 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Ack {
-    /// In-band telemetry of the newest packet acknowledged: `int_hops` records, each of 16 bytes (`int_layout` 0) or 8
-    /// (1). Null where there is none.
-    pub int_records: *const u8,
+    /// What the newest packet acknowledged collected.
+    pub telemetry: Telemetry,
     /// Everything up to this sequence number has arrived.
     pub psn: u32,
     /// Bytes newly acknowledged, as sent on the wire.
@@ -152,16 +190,16 @@ pub struct Ack {
     pub held: u32,
     /// The window that the receiver grants, in bytes; read if `grant_flows` is not 0.
     pub grant_window: u32,
+    /// The rate that an MLCC receiver advises, in 2^-24 bytes per nanosecond; read if `mlcc_credit` is not 0.
+    pub mlcc_advised: u32,
+    /// How fast it lets the interconnect switch release the flow's queue, in the same unit.
+    pub mlcc_release: u32,
+    /// The credit that it wants to see in data; 0 where it is no MLCC receiver.
+    pub mlcc_credit: u16,
     /// Flows that send to the receiver's port; 0 where it grants nothing.
     pub grant_flows: u16,
     /// What the port received of what its link carries, in 2^-16.
     pub grant_utilisation: u16,
-    /// A number that changes with the path, 12 bits.
-    pub int_path: u16,
-    /// 0 to 14; 15 where there were more hops than room.
-    pub int_hops: u8,
-    /// 0: sixteen bytes a hop; 1: eight.
-    pub int_layout: u8,
     /// The strongest mark of the packets acknowledged: 0 none, 1 undetermined, 2 congested.
     pub mark: u8,
     /// Switches on the path; 0 where it is not known.
@@ -220,6 +258,12 @@ pub struct Arrival {
     pub payload: u32,
     /// The sender's clock when it left, if `has_sent`.
     pub sent: u32,
+    /// What the flow's own queue at MLCC's interconnect switch holds, in bytes; read if `has_mlcc`.
+    pub mlcc_queue: u32,
+    /// The credit that the switch wrote.
+    pub mlcc_credit: u16,
+    /// Whether MLCC's interconnect switch wrote into the packet: 0 or 1.
+    pub has_mlcc: u8,
     /// Whether the packet says when it was sent: 0 or 1.
     pub has_sent: u8,
     /// The two ECN bits of the IP header, in the low bits.
@@ -228,6 +272,8 @@ pub struct Arrival {
     pub first: u8,
     /// Whether it ends one.
     pub last: u8,
+    /// What the packet collected.
+    pub telemetry: Telemetry,
 }
 
 /// What to answer to an arrival.
@@ -236,6 +282,12 @@ pub struct Arrival {
 pub struct Reply {
     /// The window that the next acknowledgement grants, in bytes.
     pub grant_window: u32,
+    /// The rate that MLCC's acknowledgement advises, in 2^-24 bytes per nanosecond.
+    pub mlcc_advised: u32,
+    /// How fast the interconnect switch may release the flow's queue, in the same unit.
+    pub mlcc_release: u32,
+    /// The credit that the switch is to write; 0 where nothing of the three is said.
+    pub mlcc_credit: u16,
     /// Flows that send to this port; 0 for no grant.
     pub grant_flows: u16,
     /// What the port received of what its link carries, in 2^-16.

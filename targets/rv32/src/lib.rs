@@ -93,6 +93,8 @@ impl Hardware for Device {
 }
 
 /// The program and its device.
+// The program comes first, where short offsets reach into it.
+#[repr(C)]
 struct Firmware<A: ReactionPoint, N: NotificationPoint> {
     program: FullNic<A, N>,
     device: Device,
