@@ -12,7 +12,7 @@ use cc_core::{
     Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
     Stamp,
 };
-use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
+use cc_rp::{Ack, Cx, Event, EventMask, Ignored, ReactionPoint};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE, register};
 use object::{Object, ObjectSection, SectionKind};
 use std::fs;
@@ -151,12 +151,14 @@ impl Trace {
                 What::Event(event) => event,
             };
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
-            if let Event::Cnp { hint } = &event {
-                match flow.ignores(hint) {
+            match &event {
+                Event::Cnp { hint } => match flow.ignores(hint) {
                     None => handled += 1,
                     Some(Ignored::Stale) => stale += 1,
                     Some(Ignored::Kind) => unsupported += 1,
-                }
+                },
+                Event::NearInt { .. } if A::WANTS.contains(EventMask::NEAR_INT) => handled += 1,
+                _ => {}
             }
             let decision = flow.on(&cx, &event);
             let hold = decision.hold.max(cx.pause);
@@ -172,9 +174,9 @@ impl Record {
         self.hops.iter().flat_map(Hop::to_wide).collect()
     }
 
-    /// The 160 bytes of `struct record` in `targets/c-firmware/main.c`.
+    /// The 168 bytes of `struct record` in `targets/c-firmware/main.c`.
     fn append(&self, bytes: &mut Vec<u8>) {
-        let end = bytes.len() + 160;
+        let end = bytes.len() + 168;
         let (mut kind, mut psn, mut size, mut ack, mut body) = (0, Psn::default(), Bytes::ZERO, Ack::default(), None);
         if let What::Event(event) = self.what {
             kind = match event {
@@ -195,21 +197,22 @@ impl Record {
                     4
                 }
                 Event::Wake => 5,
-                // Its records are those of `area`.
                 Event::NearInt { .. } => 6,
             };
         }
         let delay = ack.delay.unwrap_or_default();
-        let (window, advised, flows, utilisation) = match ack.grant {
-            Grant::Rcc { window, flows, utilisation } => (window.get(), 0, flows, utilisation),
-            Grant::Mlcc { advised, .. } => (0, advised.to_bits(), 0, 0),
-            Grant::None => (0, 0, 0, 0),
-        };
+        let (mut rcc, mut mlcc) = ((0, 0, 0), (0, 0, 0));
+        match ack.grant {
+            Grant::None => {}
+            Grant::Rcc { window, flows, utilisation } => rcc = (window.get(), flows, utilisation),
+            Grant::Mlcc { credit, release, advised } => mlcc = (credit, release.to_bits(), advised.to_bits()),
+        }
+        let ((window, flows, utilisation), (credit, release, advised)) = (rcc, mlcc);
         let (low, high) = (self.now as u32, (self.now >> 32) as u32);
         let words = [self.flow, kind, low, high, self.pause, self.paused, psn.get(), size.get()];
-        let delays = [delay.rtt.get(), delay.held.get(), window, advised];
+        let delays = [delay.rtt.get(), delay.held.get(), window, advised, release];
         bytes.extend(words.into_iter().chain(delays).flat_map(u32::to_le_bytes));
-        bytes.extend([flows, utilisation, self.path].into_iter().flat_map(u16::to_le_bytes));
+        bytes.extend([credit, flows, utilisation, self.path].into_iter().flat_map(u16::to_le_bytes));
         let mark = ack.mark as u8;
         bytes.extend([self.hops.len() as u8, 0, mark, delay.hops, delay.rx_level, body.is_some().into()]);
         bytes.extend(body.unwrap_or_default());
@@ -293,17 +296,15 @@ impl Making {
         let chance = &mut self.chance;
         let rtt = Nanos::new(8_000 + chance.below(1 + 80_000));
         let delay = Delay { rtt, held: Nanos::new(chance.below(500)), hops: 3, rx_level: chance.below(8) as u8 };
-        let grant = match chance.below(8) {
-            0 => Grant::None,
-            1 | 2 => {
-                let advised = Rate::from_bits(1 + chance.below(PORT.line_rate.to_bits()));
-                Grant::Mlcc { credit: 0, release: Rate::ZERO, advised }
-            }
-            _ => Grant::Rcc {
-                window: Bytes::new(chance.below(200_000)),
-                flows: 1 + chance.below(20) as u16,
-                utilisation: chance.draw() as u16,
-            },
+        let grant = Grant::Rcc {
+            window: Bytes::new(chance.below(200_000)),
+            flows: 1 + chance.below(20) as u16,
+            utilisation: chance.draw() as u16,
+        };
+        let mlcc = Grant::Mlcc {
+            credit: 1 + chance.below(1_000) as u16,
+            release: Rate::from_mbps(chance.below(100_000)),
+            advised: Rate::from_mbps(chance.below(100_000)),
         };
         Ack {
             psn,
@@ -311,7 +312,7 @@ impl Making {
             mark: chance.pick(&[Mark::None, Mark::None, Mark::Undetermined, Mark::Congested]),
             delay: (chance.below(8) != 0).then_some(delay),
             int: IntStack::NONE,
-            grant,
+            grant: chance.pick(&[grant, grant, mlcc, Grant::None]),
         }
     }
 

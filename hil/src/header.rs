@@ -49,6 +49,7 @@ impl cc_rp::registry::Visitor for Describe {
             ("NACK", EventMask::NACK),
             ("CNP", EventMask::CNP),
             ("WAKE", EventMask::WAKE),
+            ("NEAR_INT", EventMask::NEAR_INT),
         ];
         let takes: Vec<&str> =
             kinds.iter().filter(|(_, kind)| A::WANTS.contains(*kind)).map(|(name, _)| *name).collect();

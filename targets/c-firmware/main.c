@@ -20,7 +20,7 @@
 
 enum { FLOWS = 16, OPEN = 0, SETTINGS = 8 };
 
-/* What happened, as the trace has it: little-endian, 160 bytes. */
+/* What happened, as the trace has it: little-endian, 168 bytes. */
 struct record {
     uint32_t flow;
     uint32_t kind; /* RNIC_SENT and so on, or OPEN */
@@ -32,7 +32,9 @@ struct record {
     uint32_t rtt;
     uint32_t held;
     uint32_t grant_window;
-    uint32_t advised;
+    uint32_t mlcc_advised;
+    uint32_t mlcc_release;
+    uint16_t mlcc_credit;
     uint16_t grant_flows;
     uint16_t grant_utilisation;
     uint16_t int_path;
@@ -44,6 +46,7 @@ struct record {
     uint8_t has_body;
     uint8_t body[16];
     uint8_t area[80];
+    uint8_t pad[4];
 };
 
 /* The trace: assembled into the image, see trace.S. */
@@ -61,7 +64,8 @@ static CC(flow) flows[FLOWS];
 
 static rnic_telemetry telemetry(const struct record *record)
 {
-    return (rnic_telemetry){record->int_hops ? record->area : NULL, record->int_path, record->int_hops, record->int_layout};
+    const uint8_t *records = record->int_hops ? record->area : NULL;
+    return (rnic_telemetry){records, record->int_path, record->int_hops, record->int_layout};
 }
 
 static void read(const struct record *record, rnic_event *event)
@@ -82,9 +86,11 @@ static void read(const struct record *record, rnic_event *event)
         event->of.ack.rtt = record->rtt;
         event->of.ack.held = record->held;
         event->of.ack.grant_window = record->grant_window;
+        event->of.ack.mlcc_advised = record->mlcc_advised;
+        event->of.ack.mlcc_release = record->mlcc_release;
+        event->of.ack.mlcc_credit = record->mlcc_credit;
         event->of.ack.grant_flows = record->grant_flows;
         event->of.ack.grant_utilisation = record->grant_utilisation;
-        event->of.ack.advised = record->advised;
         event->of.ack.mark = record->mark;
         event->of.ack.hops = record->hops;
         event->of.ack.rx_level = record->rx_level;
@@ -96,7 +102,7 @@ static void read(const struct record *record, rnic_event *event)
         event->of.cnp_body = record->has_body ? record->body : NULL;
         break;
     case RNIC_NEAR_INT:
-        event->of.near_int = telemetry(record);
+        event->of.near = telemetry(record);
         break;
     }
 }

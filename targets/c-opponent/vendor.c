@@ -585,7 +585,7 @@ rnic_status vendor_dcqcn_open(vendor_dcqcn_port *port, const rnic_moment *at, ve
 rnic_status vendor_dcqcn_on(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, const rnic_event *event,
                             rnic_decision *decision)
 {
-    if (event->kind < RNIC_SENT || event->kind > RNIC_WAKE)
+    if (event->kind < RNIC_SENT || event->kind > RNIC_NEAR_INT)
         return RNIC_BAD_EVENT;
     uint32_t now = local_time(port, event->at.now);
     catch_up(port, flow, now);

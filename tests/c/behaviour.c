@@ -57,7 +57,7 @@ int main(void)
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, NULL) == RNIC_NULL);
     EXPECT(rnic_rp_dcqcn_on(&port, (void *)((char *)&flow + 2), &event, &decision) == RNIC_MISALIGNED);
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, (void *)((char *)&decision + 1)) == RNIC_MISALIGNED);
-    event.kind = 6;
+    event.kind = 7;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_BAD_EVENT);
     event.kind = 0;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_BAD_EVENT);

@@ -54,19 +54,20 @@ fn structures_lie_in_c_as_they_do_in_rust() {
         "rnic_setting" = Setting { id, value }
         "rnic_counter" = CounterInfo { name, text }
         "rnic_moment" = Moment { now, pause, paused }
+        "rnic_telemetry" = Telemetry { records, path, hops, layout }
         "rnic_sent" = Sent { psn, bytes }
         "rnic_ack" = Ack {
-            telemetry, psn, acked, rtt, held, grant_window, grant_flows, grant_utilisation, advised, mark, hops, rx_level
+            telemetry, psn, acked, rtt, held, grant_window, mlcc_advised, mlcc_release, mlcc_credit, grant_flows,
+            grant_utilisation, mark, hops, rx_level
         }
-        "rnic_telemetry" = Telemetry { records, path, hops, layout }
         "rnic_event" = Event { at, kind, of }
         "rnic_decision" = Decision { rate, window, hold, wake_in }
         "rnic_arrival" = Arrival {
-            now, telemetry, local_qpn, psn, bytes, payload, sent, has_sent, ecn, first, last, mlcc_queue, mlcc_credit,
-            has_mlcc
+            now, local_qpn, psn, bytes, payload, sent, mlcc_queue, mlcc_credit, has_mlcc, has_sent, ecn, first, last,
+            telemetry
         }
         "rnic_reply" = Reply {
-            grant_window, grant_flows, grant_utilisation, mlcc_release, mlcc_advised, mlcc_credit, echo, cnp, cnp_body
+            grant_window, mlcc_advised, mlcc_release, mlcc_credit, grant_flows, grant_utilisation, echo, cnp, cnp_body
         }
         "rnic_turn" = Turn { action, local_qpn, cnp_body }
     }

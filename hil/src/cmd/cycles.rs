@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "core")]
     write: bool,
     /// Compares the library with the same DCQCN written in C instead: needs riscv64-unknown-elf-gcc.
-    #[arg(long, conflicts_with_all = ["algorithm", "write"])]
+    #[arg(long, conflicts_with_all = ["algorithm", "core", "write"])]
     against_c: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -104,6 +104,15 @@ typedef struct rnic_moment {
 #define RNIC_NACK 3u /* the receiver expects of.nack_psn, and all from there on are sent again */
 #define RNIC_CNP 4u  /* a congestion notification packet arrived: of.cnp_body */
 #define RNIC_WAKE 5u /* the time that a decision asked for has come, or the caller just looks in */
+#define RNIC_NEAR_INT 6u /* a switch sent back by itself what the ports on the way to it say: of.near */
+
+/* In-band telemetry that a packet collected. */
+typedef struct rnic_telemetry {
+    const uint8_t *records; /* `hops` records; null where there is none */
+    uint16_t path;          /* a number that changes with the path, 12 bits */
+    uint8_t hops;           /* 0 to 14; 15: more hops than room */
+    uint8_t layout;         /* 0: 16 bytes a hop; 1: 8 */
+} rnic_telemetry;
 
 typedef struct rnic_sent {
     uint32_t psn;   /* of the last packet */
@@ -112,17 +121,17 @@ typedef struct rnic_sent {
 
 /* What is not known is 0. */
 typedef struct rnic_ack {
-    const uint8_t *int_records; /* in-band telemetry of the newest packet acknowledged, `int_hops` records */
+    rnic_telemetry telemetry;   /* what the newest packet acknowledged collected */
     uint32_t psn;               /* everything up to here has arrived */
     uint32_t acked;             /* bytes newly acknowledged, as sent on the wire */
     uint32_t rtt;               /* from when the newest packet acknowledged left to now */
     uint32_t held;              /* how much of that the receiver held it */
     uint32_t grant_window;      /* bytes that the receiver grants, if grant_flows is not 0 */
+    uint32_t mlcc_advised;      /* the rate that an MLCC receiver advises, if mlcc_credit is not 0 */
+    uint32_t mlcc_release;      /* how fast it lets the interconnect switch release the flow's queue */
+    uint16_t mlcc_credit;       /* the credit that it wants to see in data */
     uint16_t grant_flows;       /* flows that send to the receiver's port */
     uint16_t grant_utilisation; /* what that port received of what its link carries, in 2^-16 */
-    uint16_t int_path;          /* a number that changes with the path, 12 bits */
-    uint8_t int_hops;           /* 0 to 14; 15: more hops than room */
-    uint8_t int_layout;         /* 0: 16 bytes a hop; 1: 8 */
     uint8_t mark;               /* the strongest of the packets acknowledged: 0 none, 1 undetermined, 2 congested */
     uint8_t hops;               /* switches on the path */
     uint8_t rx_level;           /* how full the receiver's buffers were, 0 to 31 */
@@ -137,6 +146,7 @@ typedef struct rnic_event {
         rnic_ack ack;
         uint32_t nack_psn;
         const uint8_t *cnp_body; /* the 16 bytes behind the BTH; null for a standard CNP */
+        rnic_telemetry near;
     } of;
 } rnic_event;
 
@@ -180,16 +190,23 @@ typedef struct rnic_arrival {
     uint32_t psn;
     uint32_t bytes;   /* on the wire */
     uint32_t payload; /* of that, without headers, pad and checks */
-    uint32_t sent;    /* the sender's clock when it left, if has_sent */
-    uint8_t has_sent; /* 0 or 1 */
-    uint8_t ecn;      /* the two ECN bits of the IP header */
-    uint8_t first;    /* 1: it begins a message */
-    uint8_t last;     /* 1: it ends one */
+    uint32_t sent;        /* the sender's clock when it left, if has_sent */
+    uint32_t mlcc_queue;  /* what the flow's queue at MLCC's interconnect switch holds, if has_mlcc */
+    uint16_t mlcc_credit; /* the credit that the switch wrote */
+    uint8_t has_mlcc;     /* 0 or 1 */
+    uint8_t has_sent;     /* 0 or 1 */
+    uint8_t ecn;          /* the two ECN bits of the IP header */
+    uint8_t first;        /* 1: it begins a message */
+    uint8_t last;         /* 1: it ends one */
+    rnic_telemetry telemetry;
 } rnic_arrival;
 
 /* What to answer. A CNP that is due stays due until `notified`, what an acknowledgement says until `acknowledged`. */
 typedef struct rnic_reply {
     uint32_t grant_window; /* what the next acknowledgement grants, if grant_flows is not 0 */
+    uint32_t mlcc_advised; /* what MLCC's says, if mlcc_credit is not 0 */
+    uint32_t mlcc_release;
+    uint16_t mlcc_credit;
     uint16_t grant_flows;
     uint16_t grant_utilisation;
     uint8_t echo;         /* the mark that it echoes: 0 none, 1 undetermined, 2 congested */
@@ -540,6 +557,39 @@ typedef struct { uint8_t opaque[1]; } rnic_rp_pfc_flow;
 #define RNIC_RP_PFC_PRESET_STANDARD 0u
 RNIC_RP_FUNCTIONS(pfc);
 
+/* hpcc_star: takes SENT, ACK, NACK, WAKE, NEAR_INT; answered by rnic_np_echo */
+#define RNIC_RP_HPCC_STAR_PORT_BYTES 200u
+#define RNIC_RP_HPCC_STAR_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[25]; } rnic_rp_hpcc_star_port;
+#define RNIC_RP_HPCC_STAR_FLOW_BYTES 192u
+#define RNIC_RP_HPCC_STAR_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[48]; } rnic_rp_hpcc_star_flow;
+#define RNIC_RP_HPCC_STAR_PRESET_PAPER 0u
+#define RNIC_RP_HPCC_STAR_ETA 0u /* 500000 to 1000000 ppm */
+#define RNIC_RP_HPCC_STAR_MAX_STAGE 1u /* 0 to 255 */
+#define RNIC_RP_HPCC_STAR_BASE_RTT 2u /* 0 to 16000000 ns */
+#define RNIC_RP_HPCC_STAR_NEAR_RTT 3u /* 0 to 16000000 ns */
+#define RNIC_RP_HPCC_STAR_RATE_AI 4u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_HPCC_STAR_MIN_RATE 5u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_HPCC_STAR_INT_MULTI 6u /* 1 to 64 */
+RNIC_RP_FUNCTIONS(hpcc_star);
+
+/* mlcc: takes SENT, ACK, NACK, WAKE, NEAR_INT; answered by rnic_np_mlcc */
+#define RNIC_RP_MLCC_PORT_BYTES 144u
+#define RNIC_RP_MLCC_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[18]; } rnic_rp_mlcc_port;
+#define RNIC_RP_MLCC_FLOW_BYTES 104u
+#define RNIC_RP_MLCC_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[26]; } rnic_rp_mlcc_flow;
+#define RNIC_RP_MLCC_PRESET_PAPER 0u
+#define RNIC_RP_MLCC_ETA 0u /* 500000 to 1000000 ppm */
+#define RNIC_RP_MLCC_MAX_STAGE 1u /* 0 to 255 */
+#define RNIC_RP_MLCC_LOCAL_RTT 2u /* 0 to 16000000 ns */
+#define RNIC_RP_MLCC_RATE_AI 3u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_MLCC_MIN_RATE 4u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_MLCC_INT_MULTI 5u /* 1 to 64 */
+RNIC_RP_FUNCTIONS(mlcc);
+
 /* dcqcn */
 #define RNIC_NP_DCQCN_PORT_BYTES 104u
 #define RNIC_NP_DCQCN_PORT_ALIGN 8u
@@ -647,6 +697,27 @@ typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_tcd_flow;
 #define RNIC_NP_DCQCN_TCD_CNP_PORT_INTERVAL 3u /* 0 to 100000 ns */
 #define RNIC_NP_DCQCN_TCD_CNP_PORT_BURST 4u /* 1 to 10000 */
 RNIC_NP_FUNCTIONS(dcqcn_tcd);
+
+/* mlcc */
+#define RNIC_NP_MLCC_PORT_BYTES 216u
+#define RNIC_NP_MLCC_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[27]; } rnic_np_mlcc_port;
+#define RNIC_NP_MLCC_FLOW_BYTES 272u
+#define RNIC_NP_MLCC_FLOW_ALIGN 8u
+typedef struct { uint64_t opaque[34]; } rnic_np_mlcc_flow;
+#define RNIC_NP_MLCC_PRESET_PAPER 0u
+#define RNIC_NP_MLCC_ETA 0u /* 500000 to 1000000 ppm */
+#define RNIC_NP_MLCC_MAX_STAGE 1u /* 0 to 255 */
+#define RNIC_NP_MLCC_LOCAL_RTT 2u /* 0 to 16000000 ns */
+#define RNIC_NP_MLCC_FAR_RTT 3u /* 10000 to 100000000 ns */
+#define RNIC_NP_MLCC_RATE_AI 4u /* 1 to 1600000 Mb/s */
+#define RNIC_NP_MLCC_MIN_RATE 5u /* 0 to 1600000 Mb/s */
+#define RNIC_NP_MLCC_THETA 6u /* 1000000 to 500000000 ns */
+#define RNIC_NP_MLCC_TARGET_DELAY 7u /* 0 to 100000000 ns */
+#define RNIC_NP_MLCC_INT_MULTI 8u /* 1 to 64 */
+#define RNIC_NP_MLCC_ACK_DSCP 9u /* 0 to 63 */
+#define RNIC_NP_MLCC_ACK_802P_PRIO 10u /* 0 to 7 */
+RNIC_NP_FUNCTIONS(mlcc);
 
 #ifdef __cplusplus
 }

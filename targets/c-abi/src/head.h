@@ -104,11 +104,11 @@ typedef struct rnic_moment {
 #define RNIC_NACK 3u /* the receiver expects of.nack_psn, and all from there on are sent again */
 #define RNIC_CNP 4u  /* a congestion notification packet arrived: of.cnp_body */
 #define RNIC_WAKE 5u /* the time that a decision asked for has come, or the caller just looks in */
-#define RNIC_NEAR_INT 6u /* telemetry arrived that a switch near the sender sent by itself: of.near_int */
+#define RNIC_NEAR_INT 6u /* a switch sent back by itself what the ports on the way to it say: of.near */
 
-/* In-band telemetry; null where there is none. */
+/* In-band telemetry that a packet collected. */
 typedef struct rnic_telemetry {
-    const uint8_t *records; /* `hops` of them, that of the hop nearest to the sender first */
+    const uint8_t *records; /* `hops` records; null where there is none */
     uint16_t path;          /* a number that changes with the path, 12 bits */
     uint8_t hops;           /* 0 to 14; 15: more hops than room */
     uint8_t layout;         /* 0: 16 bytes a hop; 1: 8 */
@@ -121,15 +121,17 @@ typedef struct rnic_sent {
 
 /* What is not known is 0. */
 typedef struct rnic_ack {
-    rnic_telemetry telemetry;   /* of the newest packet acknowledged */
+    rnic_telemetry telemetry;   /* what the newest packet acknowledged collected */
     uint32_t psn;               /* everything up to here has arrived */
     uint32_t acked;             /* bytes newly acknowledged, as sent on the wire */
     uint32_t rtt;               /* from when the newest packet acknowledged left to now */
     uint32_t held;              /* how much of that the receiver held it */
     uint32_t grant_window;      /* bytes that the receiver grants, if grant_flows is not 0 */
+    uint32_t mlcc_advised;      /* the rate that an MLCC receiver advises, if mlcc_credit is not 0 */
+    uint32_t mlcc_release;      /* how fast it lets the interconnect switch release the flow's queue */
+    uint16_t mlcc_credit;       /* the credit that it wants to see in data */
     uint16_t grant_flows;       /* flows that send to the receiver's port */
     uint16_t grant_utilisation; /* what that port received of what its link carries, in 2^-16 */
-    uint32_t advised;           /* the rate that MLCC's receiver advises */
     uint8_t mark;               /* the strongest of the packets acknowledged: 0 none, 1 undetermined, 2 congested */
     uint8_t hops;               /* switches on the path */
     uint8_t rx_level;           /* how full the receiver's buffers were, 0 to 31 */
@@ -144,7 +146,7 @@ typedef struct rnic_event {
         rnic_ack ack;
         uint32_t nack_psn;
         const uint8_t *cnp_body; /* the 16 bytes behind the BTH; null for a standard CNP */
-        rnic_telemetry near_int;
+        rnic_telemetry near;
     } of;
 } rnic_event;
 
@@ -184,29 +186,29 @@ typedef struct rnic_decision {
 /* A data packet of one flow arrived. */
 typedef struct rnic_arrival {
     uint64_t now;       /* the caller's clock */
-    rnic_telemetry telemetry;
     uint32_t local_qpn; /* the queue pair that it is for */
     uint32_t psn;
     uint32_t bytes;   /* on the wire */
     uint32_t payload; /* of that, without headers, pad and checks */
-    uint32_t sent;    /* the sender's clock when it left, if has_sent */
-    uint8_t has_sent; /* 0 or 1 */
-    uint8_t ecn;      /* the two ECN bits of the IP header */
-    uint8_t first;    /* 1: it begins a message */
-    uint8_t last;     /* 1: it ends one */
-    uint32_t mlcc_queue;  /* MLCC: what its interconnect switch wrote, if has_mlcc: bytes in the flow's queue */
-    uint16_t mlcc_credit; /* and the credit */
+    uint32_t sent;        /* the sender's clock when it left, if has_sent */
+    uint32_t mlcc_queue;  /* what the flow's queue at MLCC's interconnect switch holds, if has_mlcc */
+    uint16_t mlcc_credit; /* the credit that the switch wrote */
     uint8_t has_mlcc;     /* 0 or 1 */
+    uint8_t has_sent;     /* 0 or 1 */
+    uint8_t ecn;          /* the two ECN bits of the IP header */
+    uint8_t first;        /* 1: it begins a message */
+    uint8_t last;         /* 1: it ends one */
+    rnic_telemetry telemetry;
 } rnic_arrival;
 
 /* What to answer. A CNP that is due stays due until `notified`, what an acknowledgement says until `acknowledged`. */
 typedef struct rnic_reply {
     uint32_t grant_window; /* what the next acknowledgement grants, if grant_flows is not 0 */
+    uint32_t mlcc_advised; /* what MLCC's says, if mlcc_credit is not 0 */
+    uint32_t mlcc_release;
+    uint16_t mlcc_credit;
     uint16_t grant_flows;
     uint16_t grant_utilisation;
-    uint32_t mlcc_release; /* MLCC, if mlcc_credit is not 0: how fast the interconnect switch is to release the queue */
-    uint32_t mlcc_advised; /* how fast the sender may send */
-    uint16_t mlcc_credit;  /* the credit that the switch is to write from now on */
     uint8_t echo;         /* the mark that it echoes: 0 none, 1 undetermined, 2 congested */
     uint8_t cnp;          /* 1: send a CNP */
     uint8_t cnp_body[16]; /* behind its BTH */

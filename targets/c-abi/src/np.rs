@@ -5,7 +5,7 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, stack, status, usable,
+    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, status, usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::wire::shim::MlccData;
@@ -145,7 +145,7 @@ impl<A: NotificationPoint> NpPort<A> {
     ///
     /// # Safety
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at,
-    /// `arrival` to an arrival whose pointer is null or good, and `reply` to room.
+    /// `arrival` to an arrival, and `reply` to room.
     unsafe fn on(port: *mut Self, flow: *mut A, arrival: *const Arrival, reply: *mut Reply) -> Result<(), Status> {
         // SAFETY: the caller vouches for all of them.
         let (port, flow, arrival) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(arrival)?) };
@@ -158,10 +158,8 @@ impl<A: NotificationPoint> NpPort<A> {
             _ => Mark::None,
         };
         counters.marked = counters.marked.wrapping_add((mark != Mark::None).into());
-        // SAFETY: the caller vouches for the records.
-        let int = if A::TELEMETRY { unsafe { stack(&arrival.telemetry) }? } else { IntStack::NONE };
-        let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };
         let answered = if A::wants(mark) || A::REPLIES {
+            let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };
             let arrival = cc_np::Arrival {
                 local: Qpn::new(arrival.local_qpn),
                 psn: Psn::new(arrival.psn),
@@ -173,7 +171,8 @@ impl<A: NotificationPoint> NpPort<A> {
                 last: arrival.last != 0,
                 sent: (arrival.has_sent != 0).then_some(Stamp::from_bits(arrival.sent)),
                 arrived: Instant::from_nanos(arrival.now).stamp(),
-                int,
+                // SAFETY: the caller vouches for the records.
+                int: if A::TELEMETRY { unsafe { arrival.telemetry.stack() }? } else { IntStack::NONE },
                 mlcc: (arrival.has_mlcc != 0).then_some(mlcc),
             };
             flow.on(&cx, shared, &arrival)
@@ -188,8 +187,8 @@ impl<A: NotificationPoint> NpPort<A> {
                 written.grant_utilisation = utilisation;
             }
             Grant::Mlcc { credit, release, advised } => {
-                (written.mlcc_credit, written.mlcc_release) = (credit, release.to_bits());
-                written.mlcc_advised = advised.to_bits();
+                (written.mlcc_release, written.mlcc_advised) = (release.to_bits(), advised.to_bits());
+                written.mlcc_credit = credit;
             }
         }
         if let Some(hint) = answered.cnp {

@@ -2,8 +2,8 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, stack,
-    status, usable,
+    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, status,
+    usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Rate};
@@ -177,21 +177,23 @@ impl<A: ReactionPoint> RpPort<A> {
                     let hint = if body.is_null() { CnpHint::Plain } else { CnpHint::from_bytes(&*body) };
                     cc_rp::Event::Cnp { hint }
                 }
-                kind::NEAR_INT if takes(EventMask::NEAR_INT) => {
-                    cc_rp::Event::NearInt { int: stack(&event.of.near_int)? }
-                }
+                kind::NEAR_INT if takes(EventMask::NEAR_INT) => cc_rp::Event::NearInt { int: event.of.near.stack()? },
                 kind::SENT..=kind::NEAR_INT => cc_rp::Event::Wake,
                 _ => return Err(Status::BadEvent),
             }
         };
         let now = port.clock.advance(Instant::from_nanos(event.at.now));
-        if let cc_rp::Event::Cnp { hint } = &read {
-            let Counters { handled, stale, unsupported } = &mut port.counters;
-            let counter = match flow.ignores(hint) {
-                None => handled,
-                Some(Ignored::Stale) => stale,
-                Some(Ignored::Kind) => unsupported,
-            };
+        let Counters { handled, stale, unsupported } = &mut port.counters;
+        let counter = match &read {
+            cc_rp::Event::Cnp { hint } => match flow.ignores(hint) {
+                None => Some(handled),
+                Some(Ignored::Stale) => Some(stale),
+                Some(Ignored::Kind) => Some(unsupported),
+            },
+            cc_rp::Event::NearInt { .. } => Some(handled),
+            _ => None,
+        };
+        if let Some(counter) = counter {
             *counter = counter.wrapping_add(1);
         }
         let decided = port.decide(now, &event.at, flow, &read);
@@ -223,14 +225,17 @@ unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>,
         _ => return Err(Status::BadEvent),
     };
     let delay = Delay { rtt: Nanos::new(ack.rtt), held: Nanos::new(ack.held), hops: ack.hops, rx_level: ack.rx_level };
-    // SAFETY: the caller vouches for the records.
-    let int = if A::SIGNALS.contains(Signals::INT) { unsafe { stack(&ack.telemetry) }? } else { IntStack::NONE };
-    let grant = match (ack.grant_flows, ack.advised) {
+    let grant = match (ack.mlcc_credit, ack.grant_flows) {
         (0, 0) => Grant::None,
-        // Credit and release are the switch's.
-        (0, advised) => Grant::Mlcc { credit: 0, release: Rate::ZERO, advised: Rate::from_bits(advised) },
-        (flows, _) => Grant::Rcc { window: Bytes::new(ack.grant_window), flows, utilisation: ack.grant_utilisation },
+        (0, flows) => Grant::Rcc { window: Bytes::new(ack.grant_window), flows, utilisation: ack.grant_utilisation },
+        (credit, _) => Grant::Mlcc {
+            credit,
+            release: Rate::from_bits(ack.mlcc_release),
+            advised: Rate::from_bits(ack.mlcc_advised),
+        },
     };
+    // SAFETY: the caller vouches for the records.
+    let int = if A::SIGNALS.contains(Signals::INT) { unsafe { ack.telemetry.stack() }? } else { IntStack::NONE };
     Ok(cc_rp::Ack {
         psn: Psn::new(ack.psn),
         acked: Bytes::new(ack.acked),

@@ -2,7 +2,6 @@
 
 use crate::types::{Setting, Status, Text, put, shared, usable};
 use cc_core::params::{Field, ParamError, Preset, Settings};
-use core::slice;
 
 /// What there is to know of a parameter.
 #[derive(Clone, Copy, Debug)]
@@ -94,16 +93,4 @@ pub(crate) fn status_of(error: &ParamError) -> Status {
         ParamError::OutOfRange(_) => Status::OutOfRange,
         ParamError::Conflict { .. } => Status::Conflict,
     }
-}
-
-/// The bytes behind a pointer that the caller says is good for `length`, none for null.
-///
-/// # Safety
-/// Unless it is null, `data` points to `length` bytes that nobody changes for `'a`.
-pub(crate) unsafe fn bytes<'a>(data: *const u8, length: usize) -> &'a [u8] {
-    if data.is_null() {
-        return &[];
-    }
-    // SAFETY: not null, bytes need no alignment, and the caller vouches for the length.
-    unsafe { slice::from_raw_parts(data, length) }
 }

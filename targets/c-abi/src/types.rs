@@ -1,9 +1,8 @@
 //! What the interface passes: plain structures, laid out as in C, with the header's names less the prefix.
 
-use crate::settings;
 use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Port, Rate, Stamp};
 use core::ffi::c_char;
-use core::ptr;
+use core::{ptr, slice};
 
 /// How a call ended. Negative: nothing was changed, and nothing written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +97,7 @@ pub mod kind {
     pub const CNP: u32 = 4;
     /// The time that a decision asked for has come, or the caller just looks in.
     pub const WAKE: u32 = 5;
-    /// Telemetry arrived that a switch near the sender sent by itself.
+    /// A switch sent back by itself what the ports on the way to it say.
     pub const NEAR_INT: u32 = 6;
 }
 
@@ -127,14 +126,14 @@ pub union Details {
     /// Of [`kind::CNP`]: the sixteen bytes behind the BTH, or null for a standard CNP.
     pub cnp_body: *const [u8; 16],
     /// Of [`kind::NEAR_INT`].
-    pub near_int: Telemetry,
+    pub near: Telemetry,
 }
 
-/// In-band telemetry. What is null or zero was not there.
+/// In-band telemetry that a packet collected: `hops` records, each of 16 bytes (`layout` 0) or 8 (1).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Telemetry {
-    /// `hops` records, each of 16 bytes (`layout` 0) or 8 (1), the hop nearest to the sender first.
+    /// The first record; null where there is none.
     pub records: *const u8,
     /// A number that changes with the path, 12 bits.
     pub path: u16,
@@ -142,6 +141,27 @@ pub struct Telemetry {
     pub hops: u8,
     /// 0: sixteen bytes a hop; 1: eight.
     pub layout: u8,
+}
+
+impl Telemetry {
+    /// The records.
+    ///
+    /// # Safety
+    /// The pointer is null or good for the records that it tells of, for `'a`.
+    pub(crate) unsafe fn stack<'a>(&self) -> Result<IntStack<'a>, Status> {
+        let layout = match self.layout {
+            0 => IntLayout::Wide,
+            1 => IntLayout::Compact,
+            _ => return Err(Status::BadEvent),
+        };
+        if self.records.is_null() {
+            return Ok(IntStack::NONE);
+        }
+        let hops = if self.hops == IntStack::OVERFLOW { 0 } else { usize::from(self.hops) };
+        // SAFETY: not null, bytes need no alignment, and the caller vouches for that many.
+        let area = unsafe { slice::from_raw_parts(self.records, hops.wrapping_mul(layout.record_len())) };
+        IntStack::new(layout, self.path, self.hops, area).ok_or(Status::BadEvent)
+    }
 }
 
 /// Packets left.
@@ -158,7 +178,7 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Ack {
-    /// In-band telemetry of the newest packet acknowledged.
+    /// What the newest packet acknowledged collected.
     pub telemetry: Telemetry,
     /// Everything up to this sequence number has arrived.
     pub psn: u32,
@@ -170,12 +190,16 @@ pub struct Ack {
     pub held: u32,
     /// The window that the receiver grants, in bytes; read if `grant_flows` is not 0.
     pub grant_window: u32,
+    /// The rate that an MLCC receiver advises, in 2^-24 bytes per nanosecond; read if `mlcc_credit` is not 0.
+    pub mlcc_advised: u32,
+    /// How fast it lets the interconnect switch release the flow's queue, in the same unit.
+    pub mlcc_release: u32,
+    /// The credit that it wants to see in data; 0 where it is no MLCC receiver.
+    pub mlcc_credit: u16,
     /// Flows that send to the receiver's port; 0 where it grants nothing.
     pub grant_flows: u16,
     /// What the port received of what its link carries, in 2^-16.
     pub grant_utilisation: u16,
-    /// The rate that MLCC's receiver advises; 0 where it advises none.
-    pub advised: u32,
     /// The strongest mark of the packets acknowledged: 0 none, 1 undetermined, 2 congested.
     pub mark: u8,
     /// Switches on the path; 0 where it is not known.
@@ -224,8 +248,6 @@ pub struct CounterInfo {
 pub struct Arrival {
     /// Nanoseconds of the caller's clock.
     pub now: u64,
-    /// What the switches wrote into it.
-    pub telemetry: Telemetry,
     /// The queue pair that the packet is for, 24 bits.
     pub local_qpn: u32,
     /// Its sequence number, 24 bits.
@@ -236,6 +258,12 @@ pub struct Arrival {
     pub payload: u32,
     /// The sender's clock when it left, if `has_sent`.
     pub sent: u32,
+    /// What the flow's own queue at MLCC's interconnect switch holds, in bytes; read if `has_mlcc`.
+    pub mlcc_queue: u32,
+    /// The credit that the switch wrote.
+    pub mlcc_credit: u16,
+    /// Whether MLCC's interconnect switch wrote into the packet: 0 or 1.
+    pub has_mlcc: u8,
     /// Whether the packet says when it was sent: 0 or 1.
     pub has_sent: u8,
     /// The two ECN bits of the IP header, in the low bits.
@@ -244,12 +272,8 @@ pub struct Arrival {
     pub first: u8,
     /// Whether it ends one.
     pub last: u8,
-    /// What MLCC's interconnect switch wrote: the bytes in the flow's queue behind this packet, if `has_mlcc`.
-    pub mlcc_queue: u32,
-    /// The credit that it last read in an acknowledgement of the flow.
-    pub mlcc_credit: u16,
-    /// Whether there is such a shim: 0 or 1.
-    pub has_mlcc: u8,
+    /// What the packet collected.
+    pub telemetry: Telemetry,
 }
 
 /// What to answer to an arrival.
@@ -258,16 +282,16 @@ pub struct Arrival {
 pub struct Reply {
     /// The window that the next acknowledgement grants, in bytes.
     pub grant_window: u32,
+    /// The rate that MLCC's acknowledgement advises, in 2^-24 bytes per nanosecond.
+    pub mlcc_advised: u32,
+    /// How fast the interconnect switch may release the flow's queue, in the same unit.
+    pub mlcc_release: u32,
+    /// The credit that the switch is to write; 0 where nothing of the three is said.
+    pub mlcc_credit: u16,
     /// Flows that send to this port; 0 for no grant.
     pub grant_flows: u16,
     /// What the port received of what its link carries, in 2^-16.
     pub grant_utilisation: u16,
-    /// How fast MLCC's interconnect switch is to release the flow's queue, if `mlcc_credit` is not 0.
-    pub mlcc_release: u32,
-    /// How fast the sender may send for that queue's sake.
-    pub mlcc_advised: u32,
-    /// The credit that the switch is to write from now on; 0 for none.
-    pub mlcc_credit: u16,
     /// The mark that the next acknowledgement echoes: 0 none, 1 undetermined, 2 congested.
     pub echo: u8,
     /// 1: send a CNP with this body, and say so by `notified` once it is out.
@@ -286,26 +310,6 @@ pub struct Turn {
     pub local_qpn: u32,
     /// The sixteen bytes behind the BTH of the CNP.
     pub cnp_body: [u8; 16],
-}
-
-/// The telemetry that C tells of.
-///
-/// # Safety
-/// Its pointer is null or good for the records that it tells of.
-#[inline(always)]
-pub(crate) unsafe fn stack(told: &Telemetry) -> Result<IntStack<'_>, Status> {
-    if told.records.is_null() {
-        return Ok(IntStack::NONE);
-    }
-    let layout = match told.layout {
-        0 => IntLayout::Wide,
-        1 => IntLayout::Compact,
-        _ => return Err(Status::BadEvent),
-    };
-    let hops = if told.hops == IntStack::OVERFLOW { 0 } else { usize::from(told.hops) };
-    // SAFETY: the caller vouches for that many records.
-    let area = unsafe { settings::bytes(told.records, hops.wrapping_mul(layout.record_len())) };
-    IntStack::new(layout, told.path, told.hops, area).ok_or(Status::BadEvent)
 }
 
 /// What `pointer` points to, to be read.
