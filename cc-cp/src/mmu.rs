@@ -407,10 +407,10 @@ mod tests {
     fn a_clock_that_jumps_puts_no_renewal_off() {
         for jump in [-5_000_000_000_i64, -1, 1_000_000_001, 3_000_000_000] {
             let mut mmu = buffer(&MmuSettings { xoff: 2_000, xon: 0, reserve: 0, ..MmuSettings::HPCC });
-            let start = 1 << 40;
+            let start = 1_u64 << 40;
             mmu.admit(at(start), 2, 5, PACKET);
             assert!(mmu.admit(at(start), 2, 5, PACKET).1.is_some());
-            let after = (start + 100).wrapping_add_signed(jump);
+            let after = start.wrapping_add_signed(jump);
             let mut renewed = |now| {
                 let mut frames = 0;
                 mmu.wake(at(now), |_| frames += 1);
