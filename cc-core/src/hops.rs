@@ -5,10 +5,11 @@
 //!
 //! What no conclusion is drawn from:
 //! - the first telemetry of a flow, of another path, of another number of hops, or after a silence of four base round
-//!   trips, in the compact layout of 4.2 ms at most: it is remembered, and nothing more;
+//!   trips, of six packets at the flow's least rate if that is longer, in the compact layout of 4.2 ms at most: it is remembered,
+//!   and nothing more;
 //! - a hop that shows less than 16 ns since its last record keeps the older one, so that the next acknowledgement spans both:
 //!   at 800 Gb/s packets come every 10 ns;
-//! - a hop whose clock shows more than twice the base round-trip time, or runs backwards, or whose link would have carried a
+//! - a hop whose clock shows more than half of that silence, or runs backwards, or whose link would have carried a
 //!   tenth more than it can, or could have carried more than the record can count, is remembered anew;
 //! - a hop whose port says no speed, which is down, and telemetry that ran out of room.
 //!
@@ -43,6 +44,8 @@ pub struct Base {
     exponent: u8,
     /// Multiplier of the compact layout's units.
     multi: u32,
+    /// The longest time between two records that is worth measuring, in nanoseconds.
+    longest: u32,
 }
 
 impl Base {
@@ -58,7 +61,14 @@ impl Base {
         let exponent = 31u32.wrapping_sub(time.leading_zeros());
         let per_time = divide(1 << 32u32.wrapping_add(exponent), time).saturating_add(1);
         let (per_time, exponent) = (u32::try_from(per_time).unwrap_or(u32::MAX), u8::try_from(exponent).ok()?);
-        Some(Self { time, per_time, exponent, multi })
+        Some(Self { time, per_time, exponent, multi, longest: time << 1 })
+    }
+
+    /// For flows whose packets may be so far apart, at their least rate: what acknowledgements of two or three of them tell is
+    /// still worth measuring, or such a flow would never hear that the path is free.
+    #[must_use]
+    pub fn with_gap(self, gap: Nanos) -> Self {
+        Self { longest: gap.get().saturating_mul(3).min(Self::LONGEST << 1).max(self.longest), ..self }
     }
 
     /// `value / T` with `fine` fraction bits, which together with the logarithm of T are below 32.
@@ -199,7 +209,7 @@ const LONGEST_COMPACT: u32 = 1 << 23;
 /// One hop between two records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interval {
-    /// Nanoseconds, at least 16 and at most 2 T.
+    /// Nanoseconds, at least 16 and at most 2 T, or what [`Base::with_gap`] makes of it.
     pub elapsed: u32,
     /// Nanoseconds per byte of the link in 2^-32.
     pub per_byte: u32,
@@ -236,7 +246,7 @@ impl<const N: usize> Hops<N> {
     #[inline(always)]
     fn is_stale(&self, base: &Base, now: Stamp) -> bool {
         let silence = now.since(self.heard).get();
-        silence > base.time << 2 || (silence > LONGEST_SILENCE && self.path & COMPACT != 0)
+        silence > base.longest << 1 || (silence > LONGEST_SILENCE && self.path & COMPACT != 0)
     }
 
     /// Forgets what has grown stale: the next telemetry is then as a flow's first, which it would be taken for anyway.
@@ -267,8 +277,8 @@ impl<const N: usize> Hops<N> {
         self.heard = now;
         let layout = int.layout();
         let longest = match layout {
-            IntLayout::Wide => base.time << 1,
-            IntLayout::Compact => (base.time << 1).min(LONGEST_COMPACT),
+            IntLayout::Wide => base.longest,
+            IntLayout::Compact => base.longest.min(LONGEST_COMPACT),
         };
         for (record, hop) in self.records.iter_mut().zip(int) {
             let elapsed = layout.elapsed(record.clock, hop.clock);

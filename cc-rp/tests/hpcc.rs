@@ -70,6 +70,9 @@ impl Run {
             IntLayout::Compact => (16_777_216.0, 1_048_576.0 * telemetry.units[0]),
             IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
         };
+        // Three packets of a flow at its least rate are still compared, and silence is twice that.
+        let gap = f64::from(port.mtu.get()) * 8_000.0 / f64::from(settings.min_rate);
+        let longest = (2.0 * t).max(3.0 * gap);
         let constants = oracle::Constants {
             t,
             eta: f64::from(settings.eta) / 1e6,
@@ -77,8 +80,8 @@ impl Run {
             w_ai: f64::from(settings.rate_ai) / 8_000.0 * t,
             w_init: b * t,
             w_min: f64::from(settings.min_rate) / 8_000.0 * t,
-            longest: (2.0 * t).min(clock / 2.0),
-            silence: (4.0 * t).min(clock / 4.0),
+            longest: longest.min(clock / 2.0),
+            silence: (2.0 * longest).min(clock / 4.0),
             counts,
         };
         let mut dice = Dice::new(seed);

@@ -113,14 +113,17 @@ fn constants(gbps: u32, telemetry: &Telemetry) -> oracle::Constants {
         IntLayout::Compact => (16_777_216.0, 1_048_576.0 * telemetry.units[0]),
         IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
     };
+    // Three packets of a flow at its least rate are still compared, and silence is twice that.
+    let gap = 1_064.0 * 8_000.0 / f64::from(PAPER.min_rate);
+    let longest = (2.0 * tau).max(3.0 * gap);
     oracle::Constants {
         tau,
         gamma: 0.9,
         beta: b * tau / 10.0,
         most: b * tau,
         least: floor,
-        longest: (2.0 * tau).min(clock / 2.0),
-        silence: (4.0 * tau).min(clock / 4.0),
+        longest: longest.min(clock / 2.0),
+        silence: (2.0 * longest).min(clock / 4.0),
         counts,
     }
 }

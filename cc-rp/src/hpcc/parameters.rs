@@ -89,7 +89,7 @@ impl Params {
         // 24 fraction bits, of a value of at most 1.
         let eta = divide(u64::from(settings.eta) << 24, 1_000_000);
         Ok(Self {
-            base,
+            base: base.with_gap(floor.time_for(port.mtu)),
             eta: (u32::try_from(eta).unwrap_or(1 << 24).wrapping_add(128)) & !0xff,
             max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
             first_window,

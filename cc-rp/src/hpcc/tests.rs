@@ -254,3 +254,19 @@ proptest! {
         }
     }
 }
+
+/// At 100 Mb/s a packet comes each 85 us, seven base round trips apart: a flow that was cut so far must hear of a free path.
+#[test]
+fn a_flow_at_its_least_rate_finds_its_way_back() {
+    let settings = HpccSettings { min_rate: 100, ..DRAFT };
+    let mut bench = Bench::new(settings);
+    bench.flow.window = bench.params.least_window;
+    bench.flow.reference = bench.params.least_window;
+    let mut rate = Rate::ZERO;
+    for packet in 1..2_000 {
+        bench.sent(packet);
+        rate = bench.ack(packet, &[hop(bench.now as u32, 1_064 * packet, 0)]).rate;
+        bench.now += 85_120;
+    }
+    assert!(rate > Rate::from_gbps(50), "{rate:?}");
+}

@@ -78,7 +78,7 @@ impl Params {
         }
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Ok(Self {
-            base,
+            base: base.with_gap(floor.time_for(port.mtu)),
             gamma: small(divide(u64::from(settings.gamma) << 16, 1_000_000)),
             beta: small(divide(most_window.into(), settings.expected_flows)).max(1),
             most_window,
