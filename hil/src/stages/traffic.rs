@@ -52,7 +52,7 @@ impl Traffic {
     /// The next event: when, where, what, and the frame that it is about. A packet that comes in is queued once
     /// [`Traffic::take`] says so.
     pub(super) fn next(&mut self) -> (u64, Queue, Event, Vec<u8>) {
-        if self.count % SPELL == 0 {
+        if self.count.is_multiple_of(SPELL) {
             self.filling = self.chance.pick(&[10, 50, 95, 95]);
             self.marked = self.chance.pick(&[0, 10, 60]);
             self.rates = self.chance.pick(&[1_000, 20_000, 100_000]);
