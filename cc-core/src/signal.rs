@@ -99,7 +99,16 @@ impl CnpBody {
     /// Whether it names its flow or brings telemetry as those of switches do, and those of receivers do not.
     #[inline]
     pub const fn is_from_switch(&self) -> bool {
-        self.by_remote || matches!(self.kind, CnpKind::SwitchInt | CnpKind::DirectInt)
+        self.by_remote || matches!(self.kind, CnpKind::Direct | CnpKind::SwitchInt | CnpKind::DirectInt)
+    }
+
+    /// What it tells the flow that it is for. A direct CNP says no more than a plain one: a switch keeps no count for a flow,
+    /// and its CNPs must not be taken for stragglers of the receiver's.
+    pub const fn for_flow(self) -> CnpHint {
+        match self.kind {
+            CnpKind::Direct => CnpHint::Plain,
+            _ => CnpHint::Body(self),
+        }
     }
 }
 

@@ -498,13 +498,15 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline(always)]
     fn cnp_frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<Step> {
         let (qpn, hint) = (roce.bth.dest_qp, roce.cnp()?);
+        let CnpHint::Body(body @ CnpBody { by_remote: false, .. }) = hint else {
+            return self.cnp(now, qpn, hint, limiter);
+        };
         if A::WANTS.contains(EventMask::NEAR_INT)
-            && let CnpHint::Body(CnpBody { by_remote: false, .. }) = hint
             && let (Some(int), Some(handle)) = (roce.near_int(), self.flows.find(qpn))
         {
             return self.switch_cnp(now, handle, &Event::NearInt { int: int.stack() }, limiter);
         }
-        self.cnp(now, qpn, hint, limiter)
+        self.cnp(now, qpn, body.for_flow(), limiter)
     }
 
     /// A positive acknowledgement, for the flow that its destination queue pair is bound to.

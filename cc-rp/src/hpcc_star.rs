@@ -23,9 +23,11 @@
 //! - the pseudo queue's hop counts as one of at least 8 Gb/s, as every hop does, see [`hops`](cc_core::hops): where the far
 //!   end asks for less, a few kilobytes wait in the pseudo queue. One direct INT in which R falls by more than a tenth is
 //!   remembered and not measured, for what had left by then would be more than R allows;
-//! - else as [`hpcc`](crate::hpcc).
+//! - else as [`hpcc`].
 //!
 //! `HOPS` is the longest of the two ways: to the pseudo queue and that included, or from the far interconnect switch on.
+//!
+//! Divisions: those of HPCC, and one more on an acknowledgement that passes a mark.
 //!
 //! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
 

@@ -1,9 +1,9 @@
 //! Any bytes as a frame.
 
-use cc_core::wire::shim::{self, Rcc, Time};
+use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, Roce,
-    Shims, TableCrc, Tag, cm, opcode, parse, pfc,
+    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, RateFrame,
+    RateMessage, Roce, Shims, TableCrc, Tag, Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{Bytes, CnpHint, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 use hil::crc::HostCrc;
@@ -36,10 +36,30 @@ pub fn wire(data: &[u8]) {
             acknowledge(&roce);
             forward(data, &roce);
             management(&roce);
+            near_int(&roce);
         }
         Ok(Packet::Pfc(pfc)) => priority_flow_control(pfc),
-        Ok(Packet::Other(_)) | Err(_) => {}
+        Ok(Packet::Other(_)) => rate_message(data),
+        Err(_) => {}
     }
+}
+
+/// What a switch tells of the way to it can be said again, byte by byte.
+fn near_int(roce: &Roce<'_>) {
+    if let Some(int) = roce.near_int() {
+        assert_eq!(int.write(&mut [0; IntShim::LONGEST]), Ok(roce.payload()));
+    }
+}
+
+/// A message between interconnect switches says the same when it is sent again.
+fn rate_message(data: &[u8]) {
+    let Ok(message) = RateMessage::parse(data, data.len()) else { return };
+    let (mac, tags) = (Mac::new([2; 6]), Tags::NONE);
+    let addresses = Addresses::V6 { source: 1_u128.into(), destination: 2_u128.into() };
+    let again = RateFrame { destination: mac, source: mac, tags, addresses, dscp: 48, message };
+    let mut frame = [0; RateFrame::LONGEST];
+    let length = again.emit(&mut frame).expect("there is room for the longest");
+    assert_eq!(RateMessage::parse(&frame[..length], length), Ok(message));
 }
 
 /// A capture that kept the first bytes of a frame shows the frame, or says that it can't.

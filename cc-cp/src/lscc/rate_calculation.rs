@@ -407,6 +407,9 @@ mod tests {
         let is_pulse = |rate: i64| (79_980_000..=80_000_000).contains(&rate);
         assert_eq!(rates.iter().filter(|&&rate| is_pulse(rate)).count(), 100);
         assert!(rates.iter().all(|&rate| is_pulse(rate) || rate <= 11_000), "{rates:?}");
+        // Q_ref / (2 D + T): 2 MB in 2.2 ms, the fixed point of Eq. 2.
+        let mean = rates.iter().sum::<i64>() / 1_100;
+        assert!((mean - 2_000_000 * 8_000 / 2_200).abs() < 10_000, "{mean} kb/s");
     }
 
     #[test]

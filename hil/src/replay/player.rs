@@ -19,7 +19,7 @@ use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{self, Icrc, Packet, Roce, Shims, Syndrome, Version, shim};
-use cc_core::{Mark, Rate};
+use cc_core::{CnpHint, Mark, Rate};
 use cc_rp::Signals;
 use nic::descriptor::{Descriptor, Kind};
 use nic::{EventKind, NO_FLOW};
@@ -333,7 +333,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 descriptor.acked = u32::try_from(bytes).unwrap_or(u32::MAX);
                 descriptor.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).unwrap_or(Descriptor::UNKNOWN_RTT);
             }
-            Class::Cnp if self.station(source).is_some() => {
+            // A switch's is sent in the receiver's name, and not by its NIC.
+            Class::Cnp if self.station(source).is_some() && !is_from_switch(roce) => {
                 self.cnps.captured(now, Route { from: source, to: target, qpn: roce.bth.dest_qp.get() });
             }
             _ => {}
@@ -625,6 +626,11 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
         _ => {}
     }
     signals
+}
+
+/// Whether this is a CNP that a switch sent by itself.
+fn is_from_switch(roce: &Roce<'_>) -> bool {
+    matches!(roce.cnp(), Some(CnpHint::Body(body)) if body.is_from_switch())
 }
 
 /// Whether the transport acknowledges a data packet.

@@ -300,7 +300,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             return self.cnp(now, roce.bth.dest_qp, &hint, hw);
         };
         let Some(int) = roce.near_int() else {
-            let step = self.rp.switch_cnp(now, flow, &Event::Cnp { hint }, hw);
+            let step = self.rp.switch_cnp(now, flow, &Event::Cnp { hint: body.for_flow() }, hw);
             self.rp_called = now;
             return step.map(|step| step.handle);
         };

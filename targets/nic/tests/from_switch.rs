@@ -4,7 +4,7 @@ use cc_core::table::Handle;
 use cc_core::wire::{
     self, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode,
 };
-use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::Transmit;
 use cc_rp::RateLimiter;
 use nic::descriptor::{Descriptor, Kind};
@@ -135,6 +135,23 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_and_no_other_over_ipv4_and_ipv6() {
         }
         assert_eq!(nic.rp().counters().rp_cnp_handled, 3);
     }
+}
+
+#[test]
+fn a_switch_s_cnps_and_the_receiver_s_numbered_ones_do_not_disturb_each_other() {
+    let (mut nic, mut bench) = nic();
+    let packet = data(false, 2, 17);
+    let handle = open(&mut nic, &mut bench, &packet);
+    let bind = Descriptor { qpn: 19, ..descriptor(Kind::Bind, handle, &[]) };
+    nic.handle(Instant::from_nanos(1_000), &bind, &[], &mut bench);
+    let numbered = |seq| {
+        let hint = CnpHint::Body(CnpBody { seq, ..CnpBody::default() });
+        emit(&Frame::cnp(&roce(&packet), Qpn::new(19), hint, CnpMarking::default()))
+    };
+    let cnps = [numbered(7), direct(&packet), numbered(8), numbered(8), direct(&packet), numbered(7)];
+    let handled = cnps.map(|cnp| give(&mut nic, &mut bench, Kind::Frame, 0, &cnp).1 == 0);
+    assert_eq!(handled, [true, true, true, false, true, false]);
+    assert_eq!(nic.rp().counters().rp_cnp_stale, 2);
 }
 
 #[test]

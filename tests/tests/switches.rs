@@ -1,0 +1,157 @@
+//! What interconnect switches send by themselves, on the core that receives it: the frames of the library's congestion
+//! points, whole, with their ICRC checked by the firmware.
+
+use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::{
+    self, Addresses, Bth, CnpMarking, Extensions, FlowKey, Frame, Mac, Packet, RateMessage, Roce, Shims, TableCrc,
+    Tags, opcode,
+};
+use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
+use cc_cp::lscc::direct_int::{self, DirectInt};
+use cc_cp::lscc::rate_limiting::{self, RateLimiting};
+use cc_cp::segment::{Endpoint, Room, Transit};
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use hil::board::{Act, Board, Boot, Pace};
+use hil::core::Ibex;
+use hil::firmware;
+use hil::replay::board;
+use hil::replay::settings::{Chosen, Request};
+use nic::descriptor::{Descriptor, Kind};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The port of the long link.
+const PORT: Port = Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
+
+/// A board with a flow for each of these packets, in slots 0, 1 and so on.
+fn sender<A: ReactionPoint, N: NotificationPoint>(flows: &[Vec<u8>]) -> Board<Ibex> {
+    let chosen = Chosen::of::<A, N>(&Request::default()).unwrap();
+    let mut board = board(&firmware::image(None, A::NAME).unwrap(), &Boot::of(&chosen), Pace::Lockstep).unwrap();
+    for flow in flows {
+        let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, 0) }, &[]).unwrap();
+        let log = opened.iter().rev().find_map(|(_, act)| if let Act::Log(log) = act { Some(log.index) } else { None });
+        let shown = Descriptor { handle: log.unwrap(), ..descriptor(Kind::Destination, 0, flow) };
+        board.deliver(&shown, flow).unwrap();
+    }
+    board
+}
+
+fn descriptor(kind: Kind, now: u64, frame: &[u8]) -> Descriptor {
+    let captured = u16::try_from(frame.len()).unwrap();
+    Descriptor { captured, wire_bytes: captured.into(), ..Descriptor::at(kind, now) }
+}
+
+/// Which flows are paced anew, and how, when this frame arrives.
+fn arrives(board: &mut Board<Ibex>, now: u64, frame: &[u8]) -> Vec<(u32, Rate)> {
+    let acts = board.deliver(&descriptor(Kind::Frame, now, frame), frame).unwrap();
+    let pace =
+        |act: &Act| if let Act::Pace(store) = act { Some((store.index, Rate::from_bits(store.rate))) } else { None };
+    acts.iter().filter_map(|(_, act)| pace(act)).collect()
+}
+
+/// A data packet to the queue pair `qpn` of a far host, with room for telemetry.
+fn data(six: bool, host: u8, qpn: u32) -> Vec<u8> {
+    let addresses = if six {
+        Addresses::V6 { source: Ipv6Addr::from_bits(1), destination: Ipv6Addr::from_bits(host.into()) }
+    } else {
+        Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 1, 0, host) }
+    };
+    emit(&Frame {
+        destination: Mac::new([2; 6]),
+        source: Mac::new([4; 6]),
+        tags: Tags::NONE,
+        addresses,
+        dscp: 26,
+        ecn: Ecn::Ect0,
+        hop_limit: 61,
+        udp_source: 0xc123,
+        shims: Shims { int: Some(IntShim::empty(IntLayout::Wide, 0, IntShim::ROOM)), ..Shims::NONE },
+        bth: Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), psn: Psn::new(9), ..Bth::default() },
+        extensions: Extensions::default(),
+        payload: &[0; 1_024],
+    })
+}
+
+fn emit(frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 2_048];
+    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Packet::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the end of the segment sends back of this packet.
+fn answer<E: Endpoint>(end: &mut E, params: &E::Params, now: u64, packet: &[u8]) -> Option<Vec<u8>> {
+    let packet = roce(packet);
+    let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
+    let rewrite = end.forward(params, Instant::from_nanos(now), &transit);
+    let mut room: Room = [0; _];
+    rewrite.cnp(&packet, CnpMarking::default(), &mut room).map(|frame| emit(&frame))
+}
+
+/// One number at two hosts, two numbers at one, over both protocols.
+fn flows() -> Vec<Vec<u8>> {
+    [false, true].into_iter().flat_map(|six| [data(six, 2, 17), data(six, 3, 17), data(six, 2, 18)]).collect()
+}
+
+#[test]
+fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
+    let flows = flows();
+    let mut board = sender::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn>(&flows);
+    let params = rate_limiting::Params::new(&rate_limiting::PRESETS[0].values, &PORT).unwrap();
+    let mut end = RateLimiting::<16, 4>::open(&params, Instant::from_nanos(0).stamp());
+    let told = RateMessage { seq: 1, units: 1_000, ..RateMessage::default() };
+    end.heard(&params, Instant::from_nanos(0).stamp(), &told);
+    // 2 MB at 1 Gb/s: then whoever sends is told, for all flows are new.
+    for packet in 0..2_000 {
+        assert_eq!(answer(&mut end, &params, packet, &flows[0]), None);
+    }
+    for (slot, flow) in flows.iter().enumerate() {
+        let cnp = answer(&mut end, &params, 60_000 + slot as u64, flow).unwrap();
+        let half = Rate::from_gbps(50);
+        assert_eq!(arrives(&mut board, 60_000 + slot as u64, &cnp), [(slot as u32, half)]);
+        let mut damaged = cnp.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        assert_eq!(arrives(&mut board, 60_000 + slot as u64, &damaged), []);
+    }
+    let mut stranger = answer(&mut end, &params, 60_100, &data(false, 4, 17)).unwrap();
+    assert_eq!(arrives(&mut board, 60_100, &stranger), []);
+    stranger.truncate(40);
+    assert_eq!(arrives(&mut board, 60_101, &stranger), []);
+}
+
+#[test]
+fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_star() {
+    let flows = flows();
+    let mut board = sender::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo>(&flows);
+    let params = direct_int::Params::new(&direct_int::PRESETS[0].values, &PORT).unwrap();
+    let mut end = DirectInt::<64>::open(&params, Instant::from_nanos(0).stamp());
+    let told = RateMessage { seq: 1, units: 10_000, ..RateMessage::default() };
+    end.heard(&params, Instant::from_nanos(0).stamp(), &told);
+    let line = Rate::from_gbps(100);
+    for (slot, flow) in flows.iter().enumerate() {
+        for round in 0..2 {
+            let now = 20_000 * slot as u64 + 10_000 * round;
+            let mut packet = flow.clone();
+            let length = packet.len();
+            let leaf = Hop { mbps: 100_000, flags: 0, clock: now as u32, sent: 0, queue: 0 };
+            shim::push_into(&mut packet, length, shim::PORT, &leaf).unwrap();
+            // Far more than 10 Gb/s carry off in 10 us.
+            for _ in 0..50 {
+                answer(&mut end, &params, now, flow);
+            }
+            let next = now + 2_000;
+            let direct = answer(&mut end, &params, next, &packet).unwrap();
+            let paced = arrives(&mut board, next, &direct);
+            let &[(index, rate)] = &paced[..] else { panic!("{paced:?}") };
+            assert_eq!(index, slot as u32);
+            assert_eq!(rate < line, round == 1, "the first is remembered, the second measured: {rate:?}");
+        }
+    }
+}
