@@ -167,6 +167,14 @@ impl<const HOPS: usize> Law<HOPS> {
         self.compute_wind(p, is_over)
     }
 
+    /// W = Wc + W_AI, which is the new Wc: for a round trip over which nothing could be measured, because packets come too
+    /// seldom. Without that a flow that was cut so far would never be measured again.
+    #[inline]
+    pub fn rise(&mut self, p: &LawParams) {
+        self.window = self.reference.saturating_add(p.step).max(p.least_window).min(p.first_window);
+        self.reference = self.window;
+    }
+
     /// Forgets telemetry that has become too old to be compared with: the next is remembered anyway. To be called at least
     /// once a second.
     #[inline]

@@ -12,6 +12,8 @@ pub trait Flows<A: NotificationPoint> {
 
     /// Bytes of a record, with its key.
     const RECORD_BYTES: usize;
+    /// Flows that there is room for.
+    const ROOM: usize;
 
     /// A table without flows.
     fn new() -> Self;
@@ -43,6 +45,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for Pe
     type Connections = ();
 
     const RECORD_BYTES: usize = Self::ENTRY_BYTES;
+    const ROOM: usize = SETS.saturating_mul(WAYS);
 
     fn new() -> Self {
         Self::new(A::BLANK)
@@ -93,6 +96,7 @@ impl<A: NotificationPoint + Keyed, const SETS: usize, const WAYS: usize> Flows<A
 
     /// The machine's own word holds the key.
     const RECORD_BYTES: usize = size_of::<A>();
+    const ROOM: usize = SETS.saturating_mul(WAYS);
 
     fn new() -> Self {
         Self::new(A::BLANK)

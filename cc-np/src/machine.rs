@@ -24,7 +24,7 @@ pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
     type Params;
     /// What the flows of a port have in common: handed to the machine with every record, `()` where there is nothing.
     type Shared: Copy + PartialEq + Debug;
-    /// Where `SETS * WAYS` records are kept: a [`PeerTable`](cc_core::table::PeerTable), or a
+    /// Where `SETS * WAYS` records are kept, or fewer where they are large: a [`PeerTable`](cc_core::table::PeerTable), or a
     /// [`RingTable`](cc_core::table::RingTable) for machines with turns.
     type Flows<const SETS: usize, const WAYS: usize>: Flows<Self>;
 

@@ -21,6 +21,7 @@
 //! Choices where the paper is silent, or cannot be meant as it stands:
 //! - how R_credit follows from telemetry: HPCC's law, with RTT_D for T, a round of credit for its round trip, and W / T for the
 //!   rate. R_credit and R_DQM begin with the port's speed, as sender and switch do, and the sums of (2) and (4) so too;
+//! - a round over which nothing could be measured, because packets come too seldom, raises R_credit by a step of the law;
 //! - (2) averages the rates that senders were told, which are those of (9): they are what will arrive. Its sum has n terms, and
 //!   so has (4) m, not m + 1. While there are fewer, fewer are averaged; the first is the speed that a sender begins with;
 //! - a token of exactly one counts as more: with R_raw = R_credit tokens alternate between a half and one, and dw is to stay
@@ -252,7 +253,8 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     type Settings = MlccSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+    /// Two to a set, whatever the engine has room for: each takes as much as nine of RCC's.
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, 2>;
 
     const NAME: &'static str = "mlcc";
     const PRESETS: &'static [Preset<MlccSettings>] = PRESETS;
@@ -277,7 +279,7 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         "within a round, data, a token is full: dw rises",
         "C_D = C_R, data, R_credit rises: a round of queue management",
         "C_D = C_R, data, R_credit by U: a round of queue management",
-        "C_D = C_R, data whose telemetry says nothing: R_credit stays, a round of queue management",
+        "C_D = C_R, data whose telemetry cannot be compared: R_credit rises, or stays without any, and a round likewise",
         "no round for eight RTT_D, data: the credits are brought together, a round of queue management",
         "no round for a second, data: the flow begins anew",
     ];
@@ -331,8 +333,11 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         }
         let data = arrival.mlcc.unwrap_or_default();
         let is_over = self.is_over(p, now, data.credit);
-        self.law.hear(&p.law, now, &arrival.int, is_over);
+        let heard = self.law.hear(&p.law, now, &arrival.int, is_over);
         if is_over {
+            if matches!(heard, Heard::Nothing | Heard::Remembered) && !arrival.int.is_empty() {
+                self.law.rise(&p.law);
+            }
             self.begin_round(p, now, &data);
         }
         self.count_packet(p);

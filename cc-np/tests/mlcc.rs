@@ -171,7 +171,7 @@ fn each_packet_is_that_of_the_equations() {
 
             // R_credit: HPCC's law, committed by rounds.
             let before_law = before.0;
-            let mut allowed = vec![before_law];
+            let mut allowed = vec![if over { hpcc::rise(&c, before_law) } else { before_law }];
             if let Some((heard, last)) = &last
                 && now as f64 - heard <= 4.0 * f64::from(T)
                 && let Some(u) = hpcc::measure_inflight(&c, before_law.u, &last.records, &links.records)

@@ -49,7 +49,7 @@ macro_rules! for_each_rp {
             12, 40, acc::Acc;
             13, 0, pfc::Pfc;
             14, 192, hpcc_star::HpccStar5;
-            15, 104, mlcc::Mlcc;
+            15, 108, mlcc::Mlcc;
         }
     };
 }

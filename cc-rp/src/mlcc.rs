@@ -10,7 +10,8 @@
 //!
 //! Choices where the paper is silent:
 //! - how R_NS follows from Switch-INT: HPCC's law, with RTT_D for T, and W / T for the rate. No sequence number tells when a
-//!   round trip to the switch is over, so that the clock does: W becomes the new Wc when RTT_D has passed;
+//!   round trip to the switch is over, so that the clock does: W becomes the new Wc when RTT_D has passed. One over which
+//!   nothing could be measured, because packets leave too seldom, raises R_NS by a step of the law;
 //! - R_DQM holds until the next, however long that takes: acknowledgements that are held up must not read as room. It
 //!   begins with the port's speed;
 //! - a rate that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
@@ -65,6 +66,8 @@ pub struct Params {
 pub struct Mlcc {
     /// That of R_NS.
     law: Law<5>,
+    /// R_NS, which is W / T.
+    near: Rate,
     /// R_DQM.
     advised: Rate,
     /// When W became Wc.
@@ -95,7 +98,7 @@ impl ReactionPoint for Mlcc {
         "any, ACK without a rate, old, or of what was not sent: nothing",
         "any, ACK with a rate: it is R_DQM",
         "any, NACK: what is sent again is no longer in flight",
-        "any, Switch-INT that says nothing, or has nothing to be compared with: at most remembered",
+        "any, Switch-INT that cannot be compared: remembered, and R_NS rises by a step if a local round trip is over",
         "before a local round trip is over, Switch-INT: R_NS follows U",
         "a local round trip over, Switch-INT, U below eta and stages left: R_NS rises by a step",
         "a local round trip over, Switch-INT, U at eta or no stage left: R_NS by eta / U",
@@ -153,6 +156,7 @@ impl ReactionPoint for Mlcc {
         let (p, now) = (cx.params, cx.now.stamp());
         Self {
             law: Law::open(&p.law, now),
+            near: p.line,
             advised: p.line,
             updated: now,
             progress: Progress::NONE,
@@ -182,7 +186,7 @@ impl ReactionPoint for Mlcc {
             _ => {}
         }
         // (10)
-        let rate = p.law.rate(self.law.window()).min(self.advised).max(p.floor).min(p.line);
+        let rate = self.near.min(self.advised).max(p.floor);
         Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
 }
@@ -211,9 +215,14 @@ impl Mlcc {
     fn hear(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> Heard {
         let is_over = now.since(self.updated) >= p.law.time();
         let heard = self.law.hear(&p.law, now, int, is_over);
-        if matches!(heard, Heard::Remembered | Heard::Raised | Heard::Cut) {
+        let unmeasured = matches!(heard, Heard::Nothing | Heard::Remembered) && !int.is_empty();
+        if unmeasured && is_over {
+            self.law.rise(&p.law);
+        }
+        if is_over || heard == Heard::Remembered {
             self.updated = now;
         }
+        self.near = p.law.rate(self.law.window());
         heard
     }
 

@@ -45,17 +45,15 @@ impl Oracle {
     /// What the sender may have after Switch-INT at `now`.
     fn near(&mut self, now: f64, before: hpcc::Sender, last: &Links, next: &Links) -> Vec<hpcc::Sender> {
         let silence = self.heard.replace(now).map_or(f64::INFINITY, |heard| now - heard);
-        if silence > 4.0 * self.c.t {
-            self.updated = now;
-            return vec![before];
-        }
-        let Some(u) = hpcc::measure_inflight(&self.c, before.u, &last.records, &next.records) else {
-            return vec![before];
-        };
         let over = now - self.updated >= self.c.t;
-        if over {
+        let forgotten = silence > 4.0 * self.c.t;
+        if over || forgotten {
             self.updated = now;
         }
+        let measured = hpcc::measure_inflight(&self.c, before.u, &last.records, &next.records);
+        let Some(u) = measured.filter(|_| !forgotten) else {
+            return vec![if over { hpcc::rise(&self.c, before) } else { before }];
+        };
         let sender = hpcc::Sender { u, ..before };
         let cut = u >= self.c.eta || before.inc_stage >= self.c.max_stage;
         let near_eta = before.inc_stage < self.c.max_stage && (u - self.c.eta).abs() < 1e-3;

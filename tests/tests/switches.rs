@@ -9,6 +9,7 @@ use cc_core::wire::{
 use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt};
 use cc_cp::lscc::rate_limiting::{self, RateLimiting};
+use cc_cp::mlcc::near_source::{self, NearSource};
 use cc_cp::segment::{Endpoint, Room, Transit};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
@@ -154,4 +155,37 @@ fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_s
             assert_eq!(rate < line, round == 1, "the first is remembered, the second measured: {rate:?}");
         }
     }
+}
+
+#[test]
+fn a_switch_int_slows_the_flow_that_it_means_on_the_core_of_mlcc() {
+    let flows = flows();
+    let mut board = sender::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16>(&flows);
+    let params = near_source::Params::new(&near_source::PRESETS[0].values).unwrap();
+    let mut end = NearSource::<16, 4>::open(Instant::from_nanos(0).stamp());
+    for (slot, flow) in flows.iter().enumerate() {
+        for round in 0..2 {
+            let now = 20_000 * slot as u64 + 8_000 * round;
+            let mut packet = flow.clone();
+            let length = packet.len();
+            // A full link of 100 Gb/s with a queue.
+            let leaf = Hop { mbps: 100_000, flags: 0, clock: now as u32, sent: 1_562 * round as u32, queue: 200_000 };
+            shim::push_into(&mut packet, length, shim::PORT, &leaf).unwrap();
+            let switch_int = answer(&mut end, &params, now, &packet).unwrap();
+            let paced = arrives(&mut board, now, &switch_int);
+            match round {
+                0 => assert!(paced.iter().all(|&(_, rate)| rate == Rate::from_gbps(100)), "remembered: {paced:?}"),
+                _ => {
+                    let &[(index, rate)] = &paced[..] else { panic!("{paced:?}") };
+                    assert_eq!(index, slot as u32);
+                    assert!(rate < Rate::from_gbps(60), "twice what the link carries: {rate:?}");
+                }
+            }
+            let mut damaged = switch_int.clone();
+            *damaged.last_mut().unwrap() ^= 1;
+            assert_eq!(arrives(&mut board, now, &damaged), []);
+        }
+    }
+    let stranger = answer(&mut end, &params, 200_000, &data(false, 4, 17));
+    assert!(stranger.is_none_or(|frame| arrives(&mut board, 200_000, &frame).is_empty()));
 }

@@ -72,9 +72,18 @@ fn at_half() -> Bench<16> {
 /// By (6) to (8) the drift of dw per packet is 2 alpha R_raw / R_credit - 1, within -1 and 1.
 #[test]
 fn tokens_drift_by_how_far_the_raw_rate_is_from_the_credit() {
-    for (percent, drift) in
-        [(0, -10_000), (50, -5_000), (90, -1_000), (100, 0), (110, 1_000), (150, 5_000), (200, 10_000)]
-    {
+    let table = [
+        (0, -10_000),
+        (50, -5_000),
+        (80, -2_000),
+        (90, -1_000),
+        (100, 0),
+        (110, 1_000),
+        (120, 2_000),
+        (150, 5_000),
+        (200, 10_000),
+    ];
+    for (percent, drift) in table {
         let mut bench = at_half();
         // D_pre that (5) makes R_raw of.
         bench.flow.gain = bench.params.gain(1_000_000 + 18_000_000 - 180_000 * percent);
@@ -262,11 +271,31 @@ fn credit_rounds_commit_the_window() {
     assert_eq!(bench.rows, [true; 7], "every row of the table");
 }
 
+/// At the least rate a packet comes once in 80 us, which is more than telemetry is compared over.
+#[test]
+fn a_flow_too_slow_to_be_measured_rises_again() {
+    let mut bench = paper();
+    let (mut clock, mut sent) = (0, 0);
+    let mut step = |bench: &mut Bench<16>, gap: u32, bytes: u32| {
+        (clock, sent) = (clock + gap, sent + bytes);
+        bench.now += u64::from(gap);
+        let hop = Hop { mbps: 100_000, flags: 0, clock, sent: sent / 64, queue: 2_000_000 };
+        bench.data(Some(MlccData { credit: bench.flow.credit, queue: Bytes::ZERO }), &[hop]);
+        bench.flow.release()
+    };
+    for _ in 0..10 {
+        step(&mut bench, 24_000, 300_000);
+    }
+    assert!(step(&mut bench, 24_000, 300_000) < Rate::from_mbps(200), "cut to the least");
+    let slow = (0..10).map(|_| step(&mut bench, 80_000, 1_000)).last().unwrap();
+    assert!(slow > Rate::from_mbps(500), "50 Mb/s a round");
+}
+
 /// A flow with 40 MB in its queue at the interconnect switch, of which the receiver's datacentre takes 12.5 Gb/s: MLCC 4.3,
 /// Fig. 9.
-fn fluid<const BUCKETS: usize>() -> (Vec<f64>, u32) {
+fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
     let port = Port { line_rate: Rate::from_gbps(25), ..PORT };
-    let mut bench = Bench::<BUCKETS>::new(PAPER, port);
+    let mut bench = Bench::<BUCKETS>::new(settings, port);
     // A link as full as it can be, until R_credit is what the flow gets.
     let (line, credit, mut clock) = (3.125, 1.5625, 0);
     while f64::from(bench.flow.release().to_bits()) > credit * f64::from(1 << 24) {
@@ -276,8 +305,10 @@ fn fluid<const BUCKETS: usize>() -> (Vec<f64>, u32) {
         bench.data(Some(MlccData { credit: bench.flow.credit, queue: Bytes::ZERO }), &[hop]);
     }
     let law = bench.flow.law;
-    bench =
-        Bench { flow: Mlcc { law, releases: bench.flow.releases, ..Bench::<BUCKETS>::new(PAPER, port).flow }, ..bench };
+    bench = Bench {
+        flow: Mlcc { law, releases: bench.flow.releases, ..Bench::<BUCKETS>::new(settings, port).flow },
+        ..bench
+    };
     // What was told arrives a far round trip later.
     let mut told: VecDeque<f64> = std::iter::repeat_n(line, ROUNDS).collect();
     let (mut queue, mut starved, mut series) = (40e6, 0, Vec::new());
@@ -300,7 +331,7 @@ fn fluid<const BUCKETS: usize>() -> (Vec<f64>, u32) {
 
 #[test]
 fn a_long_queue_settles_around_the_target_delay() {
-    for (series, starved) in [fluid::<ROUNDS>(), fluid::<16>()] {
+    for (series, starved) in [fluid::<ROUNDS>(PAPER), fluid::<16>(PAPER)] {
         assert!(series[1_250] < 25e6, "30 ms drain it by half");
         // 12.5 Gb/s for 1 ms are 1.56 MB, the paper's 1.5.
         let tail = &series[10_000..];
@@ -329,4 +360,12 @@ fn contradictions_are_named() {
     let jumbo = Port { mtu: Bytes::new(10_001), ..PORT };
     let short = MlccSettings { local_rtt: 10_000, far_rtt: 10_000, ..PAPER };
     assert!(message(short, jumbo).starts_with("far_rtt: must be a nanosecond or more for each byte"));
+}
+
+/// RTT_C set to a third of what it is, so that the prediction sees a third of what is under way.
+#[test]
+fn a_far_round_trip_taken_for_too_short_lets_the_queue_swing_wider_and_not_without_bound() {
+    let (series, _) = fluid::<16>(MlccSettings { far_rtt: 2_000_000, ..PAPER });
+    let most = series[10_000..].iter().copied().fold(0.0, f64::max);
+    assert!(most < 6e6, "{most}");
 }

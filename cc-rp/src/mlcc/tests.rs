@@ -93,6 +93,24 @@ fn the_reference_follows_once_in_a_local_round_trip() {
     assert_eq!(bench.flow.law().reference(), bench.flow.law().window());
 }
 
+/// At the least rate a packet leaves once in 340 us, which is more than telemetry is compared over.
+#[test]
+fn a_flow_too_slow_to_be_measured_rises_again() {
+    let mut bench = Bench::new();
+    for round in 0..10 {
+        bench.now = u64::from(round) * 24_000;
+        bench.near(&[hop(24_000 * round, 75_000 * round, 2_000_000)]);
+    }
+    let start = bench.now;
+    assert!(told(bench.on(&Event::Wake)) < 100);
+    let mut rate = 0;
+    for packet in 1..=10_u32 {
+        bench.now = start + 340_000 * u64::from(packet);
+        rate = bench.near(&[hop(216_000 + 340_000 * packet, 675_000 + 1_064 * packet, 0)]);
+    }
+    assert!(rate > 500, "50 Mb/s a packet: {rate}");
+}
+
 #[test]
 fn rates_of_old_and_of_impossible_acknowledgements_are_not_used() {
     let mut bench = Bench::new();

@@ -53,6 +53,13 @@ pub fn measure_inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Re
     Some(((1.0 - tau / c.t) * u_before + tau / c.t * u.min(16.0)).max(1.0 / 256.0))
 }
 
+/// Beyond the paper, for round trips over which nothing could be measured: a step up, as line 22.
+#[allow(dead_code, reason = "MLCC's")]
+pub fn rise(c: &Constants, sender: Sender) -> Sender {
+    let w = (sender.wc + c.w_ai).clamp(c.w_min, c.w_init);
+    Sender { w, wc: w, ..sender }
+}
+
 /// Lines 13 to 26.
 pub fn compute_wind(c: &Constants, sender: Sender, cut: bool, update: bool) -> Sender {
     let w = if cut { sender.wc / (sender.u / c.eta) + c.w_ai } else { sender.wc + c.w_ai };

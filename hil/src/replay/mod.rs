@@ -31,7 +31,7 @@ use device::Device;
 use lockstep::Lockstep;
 use native::{Native, native};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
-use nic::{FullNic, PEER_SETS, PEER_WAYS, QPS};
+use nic::{FullNic, QPS};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
@@ -291,7 +291,7 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
         qp_bytes: FullNic::<A, N>::QP_BYTES as u32,
         qps: QPS as u32,
         peer_bytes: FullNic::<A, N>::PEER_BYTES as u32,
-        peers: (PEER_SETS * PEER_WAYS) as u32,
+        peers: FullNic::<A, N>::PEERS as u32,
     };
     let signals = report::Signals::new(A::SIGNALS, outcome.signals);
     Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], Sizes { native, image }, core)

@@ -7,7 +7,7 @@ mod far_ends;
 pub mod layout;
 mod nic;
 
-pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, PEER_SETS, PEER_WAYS, QPN_MAP, QPS};
+pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, QPN_MAP, QPS};
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;

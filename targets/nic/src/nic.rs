@@ -100,9 +100,9 @@ pub const QPS: usize = 1_024;
 /// Places of its map from QPN to QP.
 pub const QPN_MAP: usize = 2 * QPS;
 /// Sets of its table of received flows.
-pub const PEER_SETS: usize = 128;
+const PEER_SETS: usize = 128;
 /// Records in each set.
-pub const PEER_WAYS: usize = 4;
+const PEER_WAYS: usize = 4;
 /// Sets of its table of the far ends of flows, and entries in each.
 const END_SETS: usize = QPS / 4;
 const END_WAYS: usize = 4;
@@ -139,6 +139,9 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
 
     /// Bytes of a received flow's record at the notification point, with its key.
     pub const PEER_BYTES: usize = <N::Flows<SETS, WAYS> as Flows<N>>::RECORD_BYTES;
+
+    /// Received flows that there is room for.
+    pub const PEERS: usize = <N::Flows<SETS, WAYS> as Flows<N>>::ROOM;
 
     /// A NIC that knows no flow.
     ///

@@ -22,7 +22,7 @@ use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, register};
-use nic::{EventKind, FullNic, PEER_SETS, PEER_WAYS, QPS};
+use nic::{EventKind, FullNic, QPS};
 use switch::{Answer, Queue, Switch};
 
 #[doc(hidden)]
@@ -183,7 +183,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
         qps: QPS as u32,
         state_bytes: size_of::<A>() as u32,
         qp_bytes: Self::QP_BYTES as u32,
-        peers: (PEER_SETS * PEER_WAYS) as u32,
+        peers: Self::PEERS as u32,
         peer_bytes: Self::PEER_BYTES as u32,
     };
 

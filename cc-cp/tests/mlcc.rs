@@ -1,0 +1,305 @@
+//! MLCC whole, over bytes: one flow from a NIC through both interconnect switches to a NIC, and all that comes back.
+
+use cc_core::table::Handle;
+use cc_core::wire::shim::{self, IntShim, MlccData};
+use cc_core::wire::{
+    self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode,
+};
+use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
+use cc_cp::Endpoint;
+use cc_cp::mlcc::near_source::{self, NearSource};
+use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, QueueSettings};
+use cc_cp::segment::{FlowKey, Transit};
+use cc_np::mlcc::Mlcc16;
+use cc_np::{NotificationPoint, NpEngine, Receipt, Transmit};
+use cc_rp::mlcc::Mlcc;
+use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Servers of 10 Gb/s, and the paper's round trips within and between datacentres.
+const PORT: Port = Port { line_rate: Rate::from_gbps(10), mtu: Bytes::new(4_096), base_rtt: Nanos::new(24_000) };
+const LOCAL: u64 = 12_000;
+const FAR: u64 = 3_000_000;
+const SENDER: Qpn = Qpn::new(0x99);
+const RECEIVER: Qpn = Qpn::new(0x118);
+
+/// A link of 10 Gb/s, of which others take a share.
+struct Link {
+    others: f64,
+    free: f64,
+    ours: f64,
+}
+
+impl Link {
+    /// Bytes per nanosecond.
+    const SPEED: f64 = 1.25;
+
+    fn new(others: f64) -> Self {
+        Self { others, free: 0.0, ours: 0.0 }
+    }
+
+    /// A packet of ours: when it is through, and what the port writes into it then.
+    fn carry(&mut self, now: u64, bytes: usize) -> (u64, Hop) {
+        let queue = (self.free - now as f64).max(0.0) * Self::SPEED;
+        self.free = self.free.max(now as f64) + bytes as f64 / (Self::SPEED * (1.0 - self.others));
+        let sent = self.free * Self::SPEED * self.others + self.ours;
+        self.ours += bytes as f64;
+        let (clock, sent) = (self.free as u32, (sent / 64.0) as u32);
+        (self.free as u64, Hop { mbps: 10_000, flags: 0, clock, sent, queue: queue as u32 })
+    }
+}
+
+enum Happening {
+    /// The sender's next packet may leave.
+    Send,
+    /// A data packet is at one of the switches, or at the receiver.
+    AtNearSwitch(Vec<u8>),
+    AtFarSwitch(Vec<u8>),
+    AtReceiver(Vec<u8>),
+    /// The far switch's queue may let its next go.
+    Release,
+    /// An acknowledgement is at the far switch; it or a Switch-INT is at the sender.
+    BackAtFarSwitch(Vec<u8>),
+    BackAtSender(Vec<u8>),
+}
+
+#[derive(Default)]
+struct Wire {
+    rate: Option<Rate>,
+    room: Vec<u8>,
+    sent: Vec<Vec<u8>>,
+}
+
+impl RateLimiter for Wire {
+    fn set(&mut self, _index: u16, rate: Rate, _window: Bytes, _hold: Nanos) {
+        self.rate = Some(rate);
+    }
+}
+
+impl Transmit for Wire {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        self.room.resize(512, 0);
+        &mut self.room
+    }
+
+    fn transmit(&mut self, length: usize) {
+        self.sent.push(self.room[..length].to_vec());
+    }
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Packet::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn transit(roce: &Roce<'_>) -> Transit {
+    Transit { flow: FlowKey::of(roce), data: true, bytes: roce.wire_len, ecn: roce.ecn }
+}
+
+fn emit(frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 4_200];
+    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+/// The sender's next packet, with room for what switches write.
+fn data(addresses: Addresses, psn: u32) -> Vec<u8> {
+    let int = IntShim::new(IntLayout::Wide, 1, 0, &[0; 64]);
+    emit(&Frame {
+        destination: Mac::new([2; 6]),
+        source: Mac::new([4; 6]),
+        tags: Tags::NONE,
+        addresses,
+        dscp: 26,
+        ecn: Ecn::Ect0,
+        hop_limit: 64,
+        udp_source: 0xc001,
+        shims: Shims { int, mlcc_data: Some(MlccData::default()), ..Shims::NONE },
+        bth: Bth {
+            opcode: opcode::SEND_ONLY,
+            dest_qp: RECEIVER,
+            psn: Psn::new(psn),
+            ack_request: true,
+            ..Bth::default()
+        },
+        extensions: Extensions::default(),
+        payload: &[7; 3_900],
+    })
+}
+
+/// What a run has seen.
+#[derive(Default)]
+struct Seen {
+    /// When the sender's rate was first told anew, and by what.
+    first: Option<(u64, &'static str)>,
+    /// Bytes in the far switch's queue, once in a local round trip, and the sender's rate in Gb/s.
+    queue: Vec<f64>,
+    rate: Vec<f64>,
+    /// Credits that the far switch read, and Switch-INT that the near one sent.
+    credits: u64,
+    returned: u64,
+}
+
+/// One flow for so many nanoseconds; others take these shares of the one link of either datacentre.
+fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Seen {
+    let start = Instant::from_nanos(0);
+    let sender_params = Mlcc::check(&cc_rp::mlcc::PAPER, &PORT).unwrap();
+    let mut sender = RpEngine::<Mlcc, 4, 8>::new(start, PORT, sender_params);
+    let receiver_params = Mlcc16::check(&cc_np::mlcc::PAPER, &PORT).unwrap();
+    let mut receiver = NpEngine::<Mlcc16, 4, 2>::new(start, PORT, receiver_params);
+    let near_params = near_source::Params::new(&near_source::PRESETS[0].values).unwrap();
+    let mut near = NearSource::<16, 4>::open(start.stamp());
+    let queues = QueueSettings { initial_rate: 0, ..per_flow_queues::PRESETS[0].values };
+    let far_params = per_flow_queues::Params::new(&queues, &PORT).unwrap();
+    let mut far = PerFlowQueues::<16, 4>::open();
+    let (mut near_link, mut far_link) = (Link::new(near_others), Link::new(far_others));
+    let mut wire = Wire::default();
+    let handle: Handle = sender.open(start, 3, &mut wire).unwrap();
+    sender.bind(handle, SENDER).unwrap();
+
+    let (mut seen, mut next_sample) = (Seen::default(), 0);
+    let (mut psn, mut waiting, mut queued, mut releasing) = (0, VecDeque::<Vec<u8>>::new(), 0_usize, false);
+    let (mut agenda, mut count) = (BTreeMap::from([((0, 0), Happening::Send)]), 0_u64);
+    while let Some(((now, _), what)) = agenda.pop_first() {
+        if now > time {
+            break;
+        }
+        let mut then = |at: u64, what| {
+            count += 1;
+            agenda.insert((at, count), what);
+        };
+        let at = Instant::from_nanos(now);
+        if now >= next_sample {
+            next_sample += 2 * LOCAL;
+            seen.queue.push(queued as f64);
+            seen.rate.push(wire.rate.map_or(0.0, |rate| f64::from(rate.to_bits()) * 8.0 / f64::from(1 << 24)));
+        }
+        match what {
+            Happening::Send => {
+                let mut bytes = data(addresses, psn);
+                let length = bytes.len();
+                sender.sent(at, handle, Psn::new(psn), Bytes::new(length as u32), &mut wire);
+                psn += 1;
+                let rate = wire.rate.unwrap_or(PORT.line_rate);
+                then(now + u64::from(rate.time_for(Bytes::new(length as u32)).get()).max(1), Happening::Send);
+                let (through, hop) = near_link.carry(now, length);
+                shim::push_into(&mut bytes, length, shim::PORT, &hop);
+                then(through + LOCAL, Happening::AtNearSwitch(bytes));
+            }
+            Happening::AtNearSwitch(mut bytes) => {
+                let packet = roce(&bytes);
+                let rewrite = near.forward(&near_params, at, &transit(&packet));
+                let mut room = [0; IntShim::LONGEST];
+                if let Some(cnp) = rewrite.cnp(&packet, CnpMarking::default(), &mut room) {
+                    then(now + LOCAL, Happening::BackAtSender(emit(&cnp)));
+                }
+                let length = bytes.len();
+                rewrite.apply(&mut bytes, length, shim::PORT);
+                assert!(roce(&bytes).shims().int.unwrap().stack().is_empty());
+                then(now + FAR - 2 * LOCAL, Happening::AtFarSwitch(bytes));
+            }
+            Happening::AtFarSwitch(bytes) => {
+                far.arrive(&far_params, at.stamp(), &transit(&roce(&bytes)));
+                queued += bytes.len();
+                waiting.push_back(bytes);
+                if !releasing {
+                    releasing = true;
+                    then(now, Happening::Release);
+                }
+            }
+            Happening::Release => {
+                let Some(first) = waiting.front() else {
+                    releasing = false;
+                    continue;
+                };
+                let packet = transit(&roce(first));
+                let wait = u64::from(far.wait(at.stamp(), packet.flow).get());
+                then(now + wait, Happening::Release);
+                if wait > 0 {
+                    continue;
+                }
+                let mut bytes = waiting.pop_front().unwrap();
+                let length = bytes.len();
+                queued -= length;
+                let rewrite = far.forward(&far_params, at, &packet);
+                rewrite.apply(&mut bytes, length, shim::PORT);
+                assert_eq!(roce(&bytes).shims().mlcc_data.unwrap().queue.get() as usize, queued);
+                let (through, hop) = far_link.carry(now, length);
+                shim::push_into(&mut bytes, length, shim::PORT, &Hop { flags: Hop::INTERCONNECT, ..hop });
+                then(through + LOCAL, Happening::AtReceiver(bytes));
+            }
+            Happening::AtReceiver(bytes) => {
+                let packet = roce(&bytes);
+                if packet.bth.psn.get() < 1_000 {
+                    assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid, "whatever switches wrote");
+                }
+                let receipt = Receipt { msn: Some(packet.bth.psn.get()), ..Receipt::new(at.stamp(), Some(SENDER)) };
+                receiver.frame::<TableCrc>(at, &packet, receipt, &mut wire);
+                then(now + LOCAL, Happening::BackAtFarSwitch(wire.sent.pop().unwrap()));
+            }
+            Happening::BackAtFarSwitch(bytes) => {
+                far.acknowledgement(&far_params, &roce(&bytes));
+                then(now + FAR - LOCAL, Happening::BackAtSender(bytes));
+            }
+            Happening::BackAtSender(bytes) => {
+                let (before, packet) = (wire.rate, roce(&bytes));
+                let what = match packet.near_int() {
+                    Some(int) => {
+                        assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid);
+                        sender.switch_cnp(at, handle, &Event::NearInt { int: int.stack() }, &mut wire).unwrap();
+                        "Switch-INT"
+                    }
+                    None => {
+                        sender.frame(at, &packet, Progress::default(), &mut wire).unwrap();
+                        "ACK"
+                    }
+                };
+                if seen.first.is_none() && before.is_some() && wire.rate != before {
+                    seen.first = Some((now, what));
+                }
+            }
+        }
+    }
+    (seen.credits, seen.returned) = (far.counters().credits_taken, near.counters().returned);
+    seen
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+const V4: Addresses = Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 1, 0, 9) };
+
+/// The first news of a full link in the sender's own datacentre comes a local round trip later, not a far one.
+#[test]
+fn the_sender_hears_of_its_own_datacentre_before_the_first_acknowledgement() {
+    let six = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::from_bits(9) };
+    for addresses in [V4, six] {
+        let seen = run(addresses, 8_000_000, 0.5, 0.0);
+        let (when, what) = seen.first.unwrap();
+        assert_eq!(what, "Switch-INT");
+        assert!(when < 100_000, "{when}");
+        assert!(seen.returned > 500);
+        // Half the link less what eta leaves free.
+        let rate = mean(&seen.rate[100..240]);
+        assert!((3.0..5.5).contains(&rate), "{rate} Gb/s");
+    }
+}
+
+/// Others take half of the last link: the queue that the first round trip has built is drained, and the rate settles at what
+/// the receiver's datacentre takes (MLCC 4.3).
+#[test]
+fn the_far_switch_s_queue_is_drained_and_then_held_around_the_target_delay() {
+    let seen = run(V4, 150_000_000, 0.0, 0.5);
+    let most = seen.queue.iter().copied().fold(0.0, f64::max);
+    let (tail, rates) = (&seen.queue[1_250..], &seen.rate[1_250..]);
+    assert!(most > 3e6 && seen.queue[..750].contains(&most), "{most}");
+    assert!(mean(tail) < most * 0.4, "{} of {most}", mean(tail));
+    // Half the link less what eta leaves free, and what idles when the queue is empty.
+    assert!((3.0..5.0).contains(&mean(rates)), "{} Gb/s", mean(rates));
+    assert!(seen.credits > 3_000, "{} rounds of 24 us or more in 150 ms", seen.credits);
+}
