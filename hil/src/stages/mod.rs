@@ -314,7 +314,7 @@ mod tests {
         let ours = Red::PRESETS[0].values;
         let mut theirs = ours;
         // Kmax, as the image has it.
-        theirs.put(1, ours.get(1) + 1_000);
+        theirs.put(1, 2 * ours.get(1));
         for (settings, differs) in [(ours, false), (theirs, true)] {
             let boot = Boot { rp_settings: words(&settings), np_settings: Vec::new(), port: LINK };
             let core = Design::Ibex.model(&RAM, DEVICES, 0, image.entry);

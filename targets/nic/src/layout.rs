@@ -8,7 +8,7 @@ use crate::descriptor::Descriptor;
 /// First byte of RAM.
 pub const RAM_BASE: u32 = 0x0010_0000;
 /// Bytes of RAM: code, data, rings and stack.
-pub const RAM_SIZE: u32 = 0x000c_0000;
+pub const RAM_SIZE: u32 = 0x0008_0000;
 /// First byte of the device page.
 pub const DEVICE_BASE: u32 = 0x4000_0000;
 /// Bytes of the device page.
