@@ -53,6 +53,6 @@ fn with_other_settings_both_decide_alike_too() {
         for (nth, (is, should)) in found.decisions.iter().zip(&native.decisions).enumerate() {
             assert_eq!(is, should, "{preset} {settings:?}: record {nth}, {:?}", trace.records[nth]);
         }
-        assert_eq!(found, native, "{preset} {settings:?}");
+        assert_eq!(found.counters, native.counters, "{preset} {settings:?}");
     }
 }

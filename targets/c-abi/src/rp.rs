@@ -191,6 +191,7 @@ impl<A: ReactionPoint> RpPort<A> {
                 Some(Ignored::Kind) => Some(unsupported),
             },
             cc_rp::Event::NearInt { .. } => Some(handled),
+            _ if matches!(event.kind, kind::CNP | kind::NEAR_INT) => Some(unsupported),
             _ => None,
         };
         if let Some(counter) = counter {
