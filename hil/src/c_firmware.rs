@@ -12,7 +12,7 @@ use cc_core::{
     Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
     Stamp,
 };
-use cc_rp::{Ack, Cx, Event, EventMask, Ignored, ReactionPoint};
+use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE, register};
 use object::{Object, ObjectSection, SectionKind};
 use std::fs;
@@ -152,12 +152,13 @@ impl Trace {
             };
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
             match &event {
+                Event::Cnp { .. } | Event::NearInt { .. } if !A::WANTS.contains(event.kind()) => unsupported += 1,
                 Event::Cnp { hint } => match flow.ignores(hint) {
                     None => handled += 1,
                     Some(Ignored::Stale) => stale += 1,
                     Some(Ignored::Kind) => unsupported += 1,
                 },
-                Event::NearInt { .. } if A::WANTS.contains(EventMask::NEAR_INT) => handled += 1,
+                Event::NearInt { .. } => handled += 1,
                 _ => {}
             }
             let decision = flow.on(&cx, &event);

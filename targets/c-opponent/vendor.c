@@ -593,6 +593,7 @@ rnic_status vendor_dcqcn_on(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, co
     case RNIC_SENT: sent(port, flow, event->of.sent.bytes); break;
     case RNIC_CNP: notified(port, flow, now, event->of.cnp_body); break;
     case RNIC_WAKE: refresh(port, flow, now); break;
+    case RNIC_NEAR_INT: port->cnp_unsupported++; break;
     default: break;
     }
     decide(port, flow, now, event->at.pause, decision);

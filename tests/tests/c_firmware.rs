@@ -34,7 +34,8 @@ impl Visitor for Play<'_> {
         for (nth, (is, should)) in found.decisions.iter().zip(&native.decisions).enumerate() {
             assert_eq!(is, should, "{}, {place:?}: record {nth}, {:?}", A::NAME, trace.records[nth]);
         }
-        assert_eq!(found, native, "{}, {place:?}: counters", A::NAME);
+        assert_eq!(found.decisions.len(), native.decisions.len());
+        assert_eq!(found.counters, native.counters, "{}, {place:?}", A::NAME);
         assert!(native.decisions.windows(2).filter(|two| two[0] != two[1]).count() > 10 || A::NAME == "pfc");
     }
 }

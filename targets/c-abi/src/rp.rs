@@ -178,23 +178,25 @@ impl<A: ReactionPoint> RpPort<A> {
                     cc_rp::Event::Cnp { hint }
                 }
                 kind::NEAR_INT if takes(EventMask::NEAR_INT) => cc_rp::Event::NearInt { int: event.of.near.stack()? },
-                kind::SENT..=kind::NEAR_INT => cc_rp::Event::Wake,
+                kind::CNP | kind::NEAR_INT => {
+                    port.counters.unsupported = port.counters.unsupported.wrapping_add(1);
+                    cc_rp::Event::Wake
+                }
+                kind::SENT..=kind::WAKE => cc_rp::Event::Wake,
                 _ => return Err(Status::BadEvent),
             }
         };
         let now = port.clock.advance(Instant::from_nanos(event.at.now));
-        let Counters { handled, stale, unsupported } = &mut port.counters;
-        let counter = match &read {
-            cc_rp::Event::Cnp { hint } => match flow.ignores(hint) {
-                None => Some(handled),
-                Some(Ignored::Stale) => Some(stale),
-                Some(Ignored::Kind) => Some(unsupported),
-            },
-            cc_rp::Event::NearInt { .. } => Some(handled),
-            _ => None,
-        };
-        if let Some(counter) = counter {
+        if let cc_rp::Event::Cnp { hint } = &read {
+            let Counters { handled, stale, unsupported } = &mut port.counters;
+            let counter = match flow.ignores(hint) {
+                None => handled,
+                Some(Ignored::Stale) => stale,
+                Some(Ignored::Kind) => unsupported,
+            };
             *counter = counter.wrapping_add(1);
+        } else if takes(EventMask::NEAR_INT) && matches!(read, cc_rp::Event::NearInt { .. }) {
+            port.counters.handled = port.counters.handled.wrapping_add(1);
         }
         let decided = port.decide(now, &event.at, flow, &read);
         // SAFETY: the caller vouches for the room.
