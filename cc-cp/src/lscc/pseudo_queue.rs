@@ -118,6 +118,10 @@ impl PseudoQueue {
             count(&mut self.counters.lost);
         }
         while self.rate < p.line && self.rises_at.is_due(until) {
+            if self.queue == 0 {
+                self.rise(p, until);
+                break;
+            }
             self.drain(self.rises_at);
             self.rate = self.rate.saturating_add(p.slew).min(p.line);
             self.rises_at = self.rises_at.after(p.period);
@@ -127,6 +131,16 @@ impl PseudoQueue {
             self.rises_at = until;
         }
         self.drain(until);
+    }
+
+    /// All rises up to then at once, for a queue that has nothing left to drain.
+    fn rise(&mut self, p: &Params, until: Stamp) {
+        let due = until.since(self.rises_at).get().checked_div(p.period.get()).unwrap_or(0).wrapping_add(1);
+        let short = p.line.saturating_sub(self.rate).to_bits();
+        let slew = p.slew.to_bits();
+        let rises = short.saturating_add(slew.saturating_sub(1)).checked_div(slew).unwrap_or(u32::MAX).min(due);
+        self.rate = Rate::from_bits(self.rate.to_bits().saturating_add(slew.saturating_mul(rises))).min(p.line);
+        self.rises_at = self.rises_at.after(Nanos::new(p.period.get().wrapping_mul(rises)));
     }
 
     fn drain(&mut self, until: Stamp) {

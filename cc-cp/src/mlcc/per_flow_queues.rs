@@ -277,6 +277,9 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for PerFlowQueues<SETS, WAYS
         let check = packet.flow.check();
         let left = match self.flows.get_mut(packet.flow.place()).filter(|queue| queue.check == check) {
             Some(queue) => {
+                // More than its own queue held: it was still in the shared one when that queue came to be.
+                let more = packet.bytes.get().saturating_sub(queue.queued);
+                self.shared = self.shared.saturating_sub(more);
                 queue.depart(now.stamp(), packet.bytes);
                 MlccData { credit: queue.credit, queue: Bytes::new(queue.queued) }
             }
