@@ -1,5 +1,5 @@
-//! The vocabulary of rnic-cc: units, signals, wire formats, bounded tables. It knows no algorithm, but for the one law
-//! that runs at either end ([`rcc`]).
+//! The vocabulary of rnic-cc: units, signals, wire formats, bounded tables. It knows no algorithm, but for the two laws
+//! that run at either end ([`rcc`], [`hpcc`]).
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -21,7 +21,8 @@
         clippy::indexing_slicing,
         clippy::cast_possible_truncation,
         clippy::panic,
-        clippy::expect_used
+        clippy::expect_used,
+        clippy::float_arithmetic
     )
 )]
 
@@ -29,6 +30,8 @@
 extern crate std;
 
 pub mod clock;
+pub mod hops;
+pub mod hpcc;
 pub mod math;
 pub mod pacer;
 pub mod params;

@@ -1,6 +1,6 @@
 //! What congestion points and notification points say, as values.
 
-use crate::units::{Bytes, Nanos, Qpn, Stamp};
+use crate::units::{Bytes, Nanos, Qpn, Rate, Stamp};
 
 /// The two ECN bits of an IP header (RFC 3168, section 5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -89,10 +89,18 @@ pub struct CnpBody {
     pub seq: u16,
     /// DCQCN+'s period tau; zero otherwise.
     pub period: Nanos,
-    /// Destination QP of the forward data flow, for CNPs that switches make.
+    /// Destination QP of the forward data flow, for CNPs that switches make; with the CNP's addresses it names the flow.
     pub remote_qpn: Qpn,
     /// The clock of the node that sent the CNP; zero where absent.
     pub stamp: Stamp,
+}
+
+impl CnpBody {
+    /// Whether it names its flow or brings telemetry as those of switches do, and those of receivers do not.
+    #[inline]
+    pub const fn is_from_switch(&self) -> bool {
+        self.by_remote || matches!(self.kind, CnpKind::SwitchInt | CnpKind::DirectInt)
+    }
 }
 
 /// What a CNP told the reaction point.
@@ -121,5 +129,14 @@ pub enum Grant {
         flows: u16,
         /// What the port received in a round, of what its link carries in one, in 2^-16; saturates.
         utilisation: u16,
+    },
+    /// MLCC's: what the receiver makes of the way from its datacentre's interconnect switch to itself.
+    Mlcc {
+        /// C_R: the credit that the switch is to write into data from now on.
+        credit: u16,
+        /// R_credit: how fast the switch is to release the flow's queue.
+        release: Rate,
+        /// R_DQM: how fast the sender may send for the queue's sake.
+        advised: Rate,
     },
 }

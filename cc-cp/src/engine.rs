@@ -1,6 +1,7 @@
 //! The queues of one switch and their congestion points.
 
 use crate::{Cx, Event, Packet, Stage, Verdict};
+use cc_core::clock::LocalClock;
 use cc_core::{Bytes, Instant, Mark, Nanos, Port, Stamp};
 use core::fmt;
 
@@ -127,8 +128,11 @@ impl<S: Stage> Queue<S> {
 /// The congestion points of a switch with `PORTS` ports of `PRIORITIES` egress queues each.
 ///
 /// A queue marks nothing until it is configured. That is how the queue of CNPs and other control traffic is kept
-/// free of marks: leave it alone. [`CpEngine::wake`] is to be called at least once a second.
+/// free of marks: leave it alone. [`CpEngine::wake`] is to be called at least once a second. The time passed to any call may
+/// jump: see [`LocalClock`].
 pub struct CpEngine<S: Stage, const PORTS: usize, const PRIORITIES: usize> {
+    /// Since the first call.
+    clock: Option<LocalClock>,
     queues: [[Option<Queue<S>>; PRIORITIES]; PORTS],
     seed: u64,
 }
@@ -140,7 +144,18 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
 
     /// A switch whose queues mark nothing yet. Equal seeds give equal verdicts on equal packets.
     pub const fn new(seed: u64) -> Self {
-        Self { queues: [const { [const { None }; PRIORITIES] }; PORTS], seed }
+        Self { clock: None, queues: [const { [const { None }; PRIORITIES] }; PORTS], seed }
+    }
+
+    /// Local time at a call made at `now`.
+    #[inline]
+    fn local(&mut self, now: Instant) -> Instant {
+        self.clock.get_or_insert(LocalClock::new(now)).advance(now)
+    }
+
+    /// How often the caller's clock has stepped forward by more than a second, and how often back.
+    pub fn clock_steps(&self) -> (u32, u32) {
+        self.clock.as_ref().map_or((0, 0), |clock| (clock.leaps(), clock.reversals()))
     }
 
     /// Sets the parameters of a queue, which come from [`CongestionPoint::check`](crate::CongestionPoint::check) for this
@@ -157,6 +172,7 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
         link: &Port,
         params: S::Params,
     ) -> Result<(), NoSuchQueue> {
+        let now = self.local(now);
         let no_such_queue = NoSuchQueue { port, priority, ports: PORTS, priorities: PRIORITIES };
         let slot = self.queues.get_mut(port).and_then(|queues| queues.get_mut(priority)).ok_or(no_such_queue)?;
         match slot {
@@ -175,6 +191,7 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
     /// is not configured, or does not exist, does nothing to it.
     #[inline]
     pub fn dequeue(&mut self, now: Instant, port: usize, priority: usize, packet: &Packet) -> Verdict {
+        let now = self.local(now);
         let Some(queue) = self.queue(port, priority) else { return Verdict::PASS };
         queue.expire(now, packet.queued);
         let verdict = queue.on(now, &Event::Dequeue(*packet));
@@ -185,6 +202,7 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
     /// The node downstream paused a queue for so long, or resumed it (zero), when it held `queued` bytes. A pause that
     /// is not renewed ends by itself.
     pub fn pause(&mut self, now: Instant, port: usize, priority: usize, time: Nanos, queued: Bytes) {
+        let now = self.local(now);
         let Some(queue) = self.queue(port, priority) else { return };
         queue.expire(now, queued);
         if time > Nanos::ZERO {
@@ -196,6 +214,7 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
 
     /// Lets time pass on all queues; `queued` tells how many bytes the queue of a port and a priority holds.
     pub fn wake(&mut self, now: Instant, mut queued: impl FnMut(usize, usize) -> Bytes) {
+        let now = self.local(now);
         for (port, queues) in self.queues.iter_mut().enumerate() {
             for (priority, queue) in queues.iter_mut().enumerate() {
                 let Some(queue) = queue else { continue };
@@ -283,8 +302,35 @@ mod tests {
         assert_eq!(mark(&mut switch, 407, 1, 3), Mark::Undetermined);
         assert_eq!(mark(&mut switch, 408, 1, 3), Mark::Congested);
         switch.pause(at(500), 1, 3, Nanos::new(50_000), queued);
-        switch.wake(at(2_000_000), |_, _| Bytes::new(1));
+        for second in 0..5 {
+            switch.wake(at(900_000 + 1_000_000 * second), |_, _| Bytes::new(1));
+        }
         assert_eq!(mark(&mut switch, 5_000_000, 1, 3), Mark::Congested, "long ago");
+    }
+
+    #[test]
+    fn a_clock_that_jumps_ends_no_pause_and_makes_no_storm() {
+        let params = Tcd::check(&Tcd::PRESETS[0].values, &LINK).unwrap();
+        for jump in [-9_000_000_000_i64, -1, 1_000_000_001, 3_000_000_000, i64::MAX >> 1] {
+            let mut switch = CpEngine::<Tcd, 1, 1>::new(1);
+            let before = 1 << 40_u64;
+            let at = |nanos: u64| Instant::from_nanos(nanos);
+            switch.configure(at(before), 0, 0, &LINK, params).unwrap();
+            switch.pause(at(before), 0, 0, Nanos::new(1_000), Bytes::ZERO);
+            switch.pause(at(before + 10), 0, 0, Nanos::ZERO, Bytes::ZERO);
+            switch.pause(at(before + 20), 0, 0, Nanos::new(1_000), Bytes::ZERO);
+            // Paused still, and undetermined since the resume, whatever the clock says.
+            let after = before.wrapping_add_signed(jump + 20);
+            for _ in 0..2 {
+                let packet = packet(1_000_000, Ecn::Ect0);
+                assert_eq!(switch.dequeue(at(after), 0, 0, &packet).mark, Mark::Undetermined, "{jump}");
+            }
+            let counters = *switch.counters(0, 0).unwrap();
+            assert_eq!((counters.pfc_pauses, counters.pfc_paused_ns, counters.pfc_storms), (2, 10, 0));
+            switch.wake(at(after + 2_000), |_, _| Bytes::ZERO);
+            assert_eq!(switch.counters(0, 0).unwrap().pfc_paused_ns, 1_010, "{jump}");
+            assert_eq!(switch.clock_steps(), (u32::from(jump > 0), u32::from(jump < 0)));
+        }
     }
 
     /// E3, E5, E10: a storm is one only while it is paused, resumes end it, other ports keep out of it, and the time

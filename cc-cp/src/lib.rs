@@ -61,6 +61,7 @@ pub mod engine;
 pub mod event;
 pub mod lscc;
 pub mod machine;
+pub mod mlcc;
 pub mod mmu;
 pub mod pcg;
 pub mod registry;

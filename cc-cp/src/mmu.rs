@@ -10,6 +10,8 @@
 //! resume when no headroom is in use, and the shared part is empty or resume_offset below T (or at Xon)
 //! drop   when the headroom is exhausted, which a lossless network must never see
 //! ```
+//!
+//! Fixed thresholds may add up to more than the shared part, and a packet that it has no room for goes into the headroom.
 
 use crate::Upstream;
 use cc_core::params::{ParamError, Settings};
@@ -172,9 +174,11 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
         Self { params, ingress: [[ingress; PRIORITIES]; PORTS], shared_used: 0, bytes: 0, counters }
     }
 
-    /// Goes on with new thresholds. What is in the buffer stays where it was counted.
-    pub const fn set_params(&mut self, params: Params) {
+    /// Goes on with new thresholds. What is in the buffer stays in it, and fills the reserves as they are now.
+    pub fn set_params(&mut self, params: Params) {
         self.params = params;
+        let shared = |ingress: &Ingress| ingress.bytes.saturating_sub(params.reserve);
+        self.shared_used = self.ingress.iter().flatten().map(shared).fold(0, u32::saturating_add);
     }
 
     /// What was counted so far.
@@ -198,6 +202,7 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
     ) -> (Admission, Option<PauseFrame>) {
         let threshold = self.threshold();
         let Params { reserve, headroom, .. } = self.params;
+        let free = self.params.shared.saturating_sub(self.shared_used);
         let bytes = bytes.get();
         let Some(ingress) = self.ingress.get_mut(port).and_then(|port| port.get_mut(priority)) else {
             self.counters.dropped = self.counters.dropped.saturating_add(1);
@@ -205,8 +210,9 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
         };
         let after = ingress.bytes.saturating_add(bytes);
         let shared = after.saturating_sub(reserve);
-        if shared == 0 || shared <= threshold {
-            let gained = shared.saturating_sub(ingress.bytes.saturating_sub(reserve));
+        let gained = shared.saturating_sub(ingress.bytes.saturating_sub(reserve));
+        // Fixed thresholds may promise more than there is.
+        if shared == 0 || (shared <= threshold && gained <= free) {
             self.shared_used = self.shared_used.saturating_add(gained);
             ingress.bytes = after;
         } else if ingress.headroom.saturating_add(bytes) <= headroom {
@@ -425,7 +431,7 @@ mod tests {
             for (port, priority, bytes) in held {
                 mmu.release(at(1_000), port, priority, Bytes::new(bytes));
             }
-            prop_assert_eq!(mmu.occupancy(), 0);
+            prop_assert_eq!((mmu.occupancy(), mmu.shared_used), (0, 0));
             prop_assert!(mmu.next_wake(at(1_000)).is_none(), "an empty buffer pauses no one");
         }
     }

@@ -12,63 +12,10 @@
 //! ```
 
 use crate::{Cx, Event, Stage, Verdict};
-use cc_core::wire::{Addresses, Roce};
-use cc_core::{Bytes, CnpBody, Ecn, Instant, Port, Qpn};
-
-/// Which flow a packet belongs to, as far as a switch can see: the addresses, folded into 32 bits, and the queue pair at the
-/// receiver of the data. It serves IPv4 and IPv6 alike.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct FlowKey {
-    /// Source and destination.
-    pub peers: u32,
-    /// The data's destination queue pair.
-    pub data_qpn: Qpn,
-}
-
-impl FlowKey {
-    /// The flow of a data packet.
-    pub fn of(roce: &Roce<'_>) -> Self {
-        Self { peers: fold(&roce.addresses()), data_qpn: roce.bth.dest_qp }
-    }
-
-    /// The flow that a CNP from the receiver is about, where it names the receiver's queue pair in its body.
-    pub fn answered_by(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
-        Self { peers: fold(&cnp.addresses().reversed()), data_qpn }
-    }
-
-    /// The key as a table takes it: all of it, mixed into 24 bits.
-    pub(crate) const fn place(self) -> Qpn {
-        Qpn::new(mix(self.peers, self.data_qpn.get()) >> 8)
-    }
-
-    /// 32 bits that tell apart what shares a place.
-    pub(crate) const fn check(self) -> u32 {
-        mix(self.data_qpn.get(), self.peers)
-    }
-}
-
-/// Both addresses in 32 bits.
-fn fold(addresses: &Addresses) -> u32 {
-    let wide = |hash, address: [u8; 16]| {
-        let (words, _) = address.as_chunks();
-        words.iter().fold(hash, |hash, &word| mix(hash, u32::from_be_bytes(word)))
-    };
-    match addresses {
-        Addresses::V4 { source, destination } => mix(mix(1, source.to_bits()), destination.to_bits()),
-        Addresses::V6 { source, destination } | Addresses::Gid { source, destination } => {
-            wide(wide(1, source.octets()), destination.octets())
-        }
-    }
-}
-
-/// Mixes a word into a hash: the body and the end of MurmurHash3's 32-bit form (A. Appleby).
-const fn mix(hash: u32, word: u32) -> u32 {
-    let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
-    let hash = (hash ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64);
-    let hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
-    hash ^ (hash >> 13)
-}
+pub use cc_core::wire::FlowKey;
+use cc_core::wire::shim::{self, IntShim, MlccData};
+use cc_core::wire::{CnpMarking, Frame, Roce};
+use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Port};
 
 /// A packet of the local datacentre that passes the end of its segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,9 +37,65 @@ pub struct Transit {
 pub struct Rewrite {
     /// Send it on with these ECN bits.
     pub ecn: Ecn,
-    /// Send its sender a CNP that says this.
+    /// Send its sender a CNP that says this, and brings the packet's telemetry where its kind calls for that.
     pub notify: Option<CnpBody>,
+    /// To the telemetry that goes back with that CNP, add this record.
+    pub record: Option<Hop>,
+    /// Send it on with its telemetry taken off: with no record in the room that it has for them.
+    pub clear_int: bool,
+    /// Send it on with this in the room that it has for it.
+    pub mlcc: Option<MlccData>,
 }
+
+impl Rewrite {
+    /// The CNP to the packet's sender, if one is to be sent.
+    ///
+    /// `packet` is the one that the answer is about, as it came in, and `room` is where telemetry is put. There is no CNP
+    /// that was to bring telemetry where the packet carries none, or has met more hops than it had room for, or where the
+    /// record is to go into the compact layout.
+    pub fn cnp<'a>(&self, packet: &Roce<'a>, marking: CnpMarking, room: &'a mut Room) -> Option<Frame<'a>> {
+        let body = self.notify?;
+        let int = match body.kind {
+            CnpKind::SwitchInt | CnpKind::DirectInt => self.telemetry(packet, room)?,
+            _ => &[],
+        };
+        Some(Frame::from_switch(packet, body, int, marking))
+    }
+
+    /// The packet's records, and the one to be added.
+    fn telemetry<'a>(&self, packet: &Roce<'_>, room: &'a mut Room) -> Option<&'a [u8]> {
+        let carried = packet.int_shim()?;
+        let (layout, mut hops) = (carried.layout(), carried.hops());
+        let mut area = [0; IntShim::LONGEST];
+        // One that has overflowed is said to have more than it has room for.
+        let records = carried.area().get(..usize::from(hops).wrapping_mul(layout.record_len()))?;
+        area.iter_mut().zip(records).for_each(|(to, from)| *to = *from);
+        if let Some(record) = &self.record {
+            // The compact layout has codes for the speeds of links, and no flags.
+            if layout == IntLayout::Compact {
+                return None;
+            }
+            hops = shim::push(layout, hops, &mut area, record);
+        }
+        let area = area.get(..usize::from(hops).wrapping_mul(layout.record_len()))?;
+        IntShim::new(layout, carried.path(), hops, area)?.write(room).ok()
+    }
+
+    /// Does to the frame what is to be done to its bytes, beside the ECN bits. Neither length nor ICRC changes.
+    ///
+    /// `wire_len` and `shim_port` are those of [`parse_on`](cc_core::wire::parse_on).
+    pub fn apply(&self, frame: &mut [u8], wire_len: usize, shim_port: u16) {
+        if self.clear_int {
+            shim::clear_int(frame, wire_len, shim_port);
+        }
+        if let Some(data) = &self.mlcc {
+            shim::write_mlcc(frame, wire_len, shim_port, data);
+        }
+    }
+}
+
+/// Room for the telemetry of a CNP.
+pub type Room = [u8; IntShim::LONGEST];
 
 /// The end of a control segment.
 pub trait Endpoint {

@@ -148,12 +148,12 @@ impl NotificationPoint for Dcqcn {
         Self { last_cnp: clock, seq: (clock.to_bits() >> 10) as u16, silent: false }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), _event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), _event: &Event<'_>) -> usize {
         usize::from(self.waits(cx))
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival<'_>) -> Reply {
         self.silent = self.waits(cx);
         let due = arrival.mark == Mark::Congested && !self.silent;
         Reply { cnp: due.then(|| self.body(cx.params)), ..Reply::default() }
@@ -191,13 +191,13 @@ impl Dcqcn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::{Bytes, Instant, Psn, Rate};
+    use cc_core::{Bytes, Instant, IntStack, Psn, Rate};
     use proptest::prelude::*;
     use std::vec::Vec;
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
-    const ARRIVAL: Arrival = Arrival {
+    const ARRIVAL: Arrival<'static> = Arrival {
         local: Qpn::new(1),
         psn: Psn::new(0),
         bytes: Bytes::new(1_064),
@@ -208,6 +208,8 @@ mod tests {
         last: false,
         sent: None,
         arrived: Stamp::from_bits(0),
+        int: IntStack::NONE,
+        mlcc: None,
     };
 
     fn preset(name: &str) -> DcqcnSettings {

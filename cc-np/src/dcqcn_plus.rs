@@ -232,7 +232,7 @@ impl NotificationPoint for DcqcnPlus {
         Self { flow: qpn << 8 | listed, cnp }.counted(clock)
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &List, event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &List, event: &Event<'_>) -> usize {
         let age = self.age(cx.now);
         match event {
             Event::Arrival(_) if self.is_listed() => usize::from(self.is_marked()),
@@ -246,7 +246,7 @@ impl NotificationPoint for DcqcnPlus {
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut List, arrival: &Arrival) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut List, arrival: &Arrival<'_>) -> Reply {
         if self.is_listed() {
             self.flow = (self.flow | MARKED) & !IDLE;
             return Reply::default();

@@ -132,7 +132,7 @@ impl NotificationPoint for DcqcnTcd {
         Self { window: clock, seq: (clock.to_bits() >> 10) as u16, flags: 0 }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
         let flags = self.in_window(cx);
         match event {
             _ if self.waits(cx) => 3,
@@ -142,7 +142,7 @@ impl NotificationPoint for DcqcnTcd {
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival<'_>) -> Reply {
         let due = !self.waits(cx);
         let mark = match arrival.mark {
             Mark::None => return Reply::default(),
@@ -200,7 +200,7 @@ impl DcqcnTcd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::{Bytes, Instant, Psn, Rate};
+    use cc_core::{Bytes, Instant, IntStack, Psn, Rate};
     use std::vec::Vec;
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
@@ -237,6 +237,8 @@ mod tests {
                 last: false,
                 sent: None,
                 arrived: cx.now.stamp(),
+                int: IntStack::NONE,
+                mlcc: None,
             };
             self.rows[self.flow.row(&cx, &(), &Event::Arrival(arrival))] = true;
             match self.flow.on(&cx, &mut (), &arrival).cnp? {

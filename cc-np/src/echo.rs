@@ -109,7 +109,7 @@ impl NotificationPoint for Echo {
         Self::BLANK
     }
 
-    fn row(&self, _cx: &Cx<'_, Params>, _shared: &(), event: &Event) -> usize {
+    fn row(&self, _cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
         let mark = if let Event::Arrival(arrival) = event { arrival.mark } else { Mark::None };
         match (self.mark, mark) {
             (Mark::None, Mark::None) => 0,
@@ -120,7 +120,7 @@ impl NotificationPoint for Echo {
     }
 
     #[inline]
-    fn on(&mut self, _cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival) -> Reply {
+    fn on(&mut self, _cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival<'_>) -> Reply {
         self.mark = self.mark.max(arrival.mark);
         Reply { echo: self.mark, ..Reply::default() }
     }
@@ -144,11 +144,11 @@ impl Echo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::{Bytes, Instant, Psn, Rate, Stamp};
+    use cc_core::{Bytes, Instant, IntStack, Psn, Rate, Stamp};
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
-    fn arrival(mark: Mark) -> Arrival {
+    fn arrival(mark: Mark) -> Arrival<'static> {
         Arrival {
             local: Qpn::new(1),
             psn: Psn::new(0),
@@ -160,6 +160,8 @@ mod tests {
             last: false,
             sent: None,
             arrived: Stamp::from_bits(0),
+            int: IntStack::NONE,
+            mlcc: None,
         }
     }
 

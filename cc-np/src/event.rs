@@ -1,13 +1,14 @@
 //! What can happen to a flow at its receiver.
 
-use cc_core::{Bytes, Ecn, Mark, Nanos, Psn, Qpn, Stamp};
+use cc_core::wire::shim::MlccData;
+use cc_core::{Bytes, Ecn, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 
 /// Something that happens to a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Event {
+pub enum Event<'a> {
     /// A data packet arrived.
-    Arrival(Arrival),
+    Arrival(Arrival<'a>),
     /// The flow's turn has come, see [`NotificationPoint::turn`](crate::NotificationPoint::turn).
     Turn,
 }
@@ -15,7 +16,7 @@ pub enum Event {
 /// A data packet of one flow arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Arrival {
+pub struct Arrival<'a> {
     /// The local queue pair that it is for.
     pub local: Qpn,
     /// Its sequence number.
@@ -37,9 +38,13 @@ pub struct Arrival {
     pub sent: Option<Stamp>,
     /// When it arrived, by the caller's clock as it is, which may jump.
     pub arrived: Stamp,
+    /// What the switches wrote into it; read for machines that [live on that](crate::NotificationPoint::TELEMETRY) only.
+    pub int: IntStack<'a>,
+    /// What MLCC's interconnect switch wrote into it; read for the same machines.
+    pub mlcc: Option<MlccData>,
 }
 
-impl Arrival {
+impl Arrival<'_> {
     /// How long the packet was under way, modulo 2^32 ns and but for the difference of the two clocks; `None` where the
     /// packet does not say when it was sent.
     #[inline]

@@ -41,6 +41,7 @@ macro_rules! for_each_np {
             4, 28, rcc::Rcc;
             5, 8, rcc_sender::RccSender;
             6, 8, dcqcn_tcd::DcqcnTcd;
+            7, 272, mlcc::Mlcc16;
         }
     };
 }

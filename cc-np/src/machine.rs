@@ -40,6 +40,9 @@ pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
     /// Whether acknowledgements carry what the machine says, so that the engine has to write them.
     const REPLIES: bool = false;
 
+    /// Whether the machine reads in-band telemetry of data packets, and what MLCC's interconnect switch adds.
+    const TELEMETRY: bool = false;
+
     /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness tells by
     /// them what a run has exercised.
     const TABLE: &'static [&'static str];
@@ -72,11 +75,11 @@ pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
     fn open(cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, local: Option<Qpn>) -> Self;
 
     /// The row that this event meets in this state: an index into [`NotificationPoint::TABLE`].
-    fn row(&self, cx: &Cx<'_, Self::Params>, shared: &Self::Shared, event: &Event) -> usize;
+    fn row(&self, cx: &Cx<'_, Self::Params>, shared: &Self::Shared, event: &Event<'_>) -> usize;
 
     /// Takes one data packet and says what to answer. A CNP that is due stays due until [`Self::notified`], and what an
     /// acknowledgement is to say until [`Self::acknowledged`].
-    fn on(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, arrival: &Arrival) -> Reply;
+    fn on(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, arrival: &Arrival<'_>) -> Reply;
 
     /// The CNP of the last reply, or of this turn, went out.
     fn notified(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared);

@@ -343,7 +343,7 @@ impl NotificationPoint for Rcc {
         Self::BLANK
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {
         let Event::Arrival(arrival) = event else { return 0 };
         let (p, mut census, mut law) = (&cx.params.law, *shared, self.law);
         census.receive(cx.params, cx.now, arrival.bytes);
@@ -367,7 +367,7 @@ impl NotificationPoint for Rcc {
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
         let (p, now) = (cx.params, cx.now);
         shared.receive(p, now, arrival.bytes);
         if self.is_counted(shared) {

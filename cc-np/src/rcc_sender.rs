@@ -77,7 +77,7 @@ impl NotificationPoint for RccSender {
         Self { flow: local.map_or(0, Qpn::get), spell: 0 }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event) -> usize {
+    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {
         let mut census = *shared;
         match event {
             Event::Arrival(arrival) => {
@@ -89,7 +89,7 @@ impl NotificationPoint for RccSender {
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
         let p = cx.params;
         shared.receive(p, cx.now, arrival.bytes);
         if self.is_counted(shared) {
@@ -146,11 +146,11 @@ mod tests {
     use crate::rcc::RCC_IV;
     use crate::{Connections, Directory, NpEngine, Receipt, Transmit};
     use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode, parse};
-    use cc_core::{Ecn, Instant, Psn, Rate, Stamp};
+    use cc_core::{Ecn, Instant, IntStack, Psn, Rate, Stamp};
 
     const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
-    fn arrival(first: bool, last: bool) -> Arrival {
+    fn arrival(first: bool, last: bool) -> Arrival<'static> {
         Arrival {
             local: Qpn::new(7),
             psn: Psn::new(0),
@@ -162,6 +162,8 @@ mod tests {
             last,
             sent: None,
             arrived: Stamp::from_bits(0),
+            int: IntStack::NONE,
+            mlcc: None,
         }
     }
 
@@ -174,7 +176,7 @@ mod tests {
         let mut flows = [5, 6].map(|qpn| RccSender::open(&cx(0), &mut census, Some(Qpn::new(qpn))));
         let told = |reply: Reply| match reply.grant {
             Grant::Rcc { flows, utilisation, .. } => (flows, utilisation),
-            Grant::None => (0, 0),
+            _ => (0, 0),
         };
         assert_eq!(told(flows[0].on(&cx(0), &mut census, &arrival(true, false))), (1, 0));
         assert_eq!(told(flows[1].on(&cx(10), &mut census, &arrival(true, false))), (2, 0));

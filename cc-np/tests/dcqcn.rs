@@ -5,7 +5,7 @@
 mod agreement;
 
 use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings, PAPER};
 use cc_np::{Arrival, Cx, NotificationPoint};
 
@@ -19,7 +19,7 @@ mod oracle {
     }
 }
 
-fn arrival(now: Instant, ecn: Ecn) -> Arrival {
+fn arrival(now: Instant, ecn: Ecn) -> Arrival<'static> {
     Arrival {
         local: Qpn::new(1),
         psn: Psn::new(0),
@@ -31,6 +31,8 @@ fn arrival(now: Instant, ecn: Ecn) -> Arrival {
         last: false,
         sent: None,
         arrived: Stamp::from_bits(now.stamp().to_bits()),
+        int: IntStack::NONE,
+        mlcc: None,
     }
 }
 

@@ -5,7 +5,7 @@
 mod agreement;
 
 use agreement::{Agreement, Dice};
-use cc_core::{Bytes, CnpHint, Ecn, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpHint, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_np::dcqcn_plus::{DcqcnPlus, PAPER};
 use cc_np::{Arrival, Cx, NotificationPoint, Turn};
 
@@ -50,7 +50,7 @@ mod oracle {
 
 use oracle::{Outcome, Record};
 
-const MARKED: Arrival = Arrival {
+const MARKED: Arrival<'static> = Arrival {
     local: Qpn::new(1),
     psn: Psn::new(0),
     bytes: Bytes::new(1_064),
@@ -61,6 +61,8 @@ const MARKED: Arrival = Arrival {
     last: false,
     sent: None,
     arrived: Stamp::from_bits(0),
+    int: IntStack::NONE,
+    mlcc: None,
 };
 
 /// What 20 bits of 1,024 ns may hold a time up by, in microseconds: a unit at either end.

@@ -5,7 +5,7 @@
 mod agreement;
 
 use agreement::{Agreement, Dice};
-use cc_core::{Bytes, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpHint, CnpKind, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_np::dcqcn_tcd::{DcqcnTcd, DcqcnTcdSettings, TCD_SIM};
 use cc_np::{Arrival, Cx, NotificationPoint};
 
@@ -73,6 +73,8 @@ fn each_mark_is_answered_by_what_its_window_holds() {
                 last: false,
                 sent: None,
                 arrived: Stamp::from_bits(0),
+                int: IntStack::NONE,
+                mlcc: None,
             };
             let micros = now as f64 / 1e3;
             let expected = oracle::mark(&mut oracle, micros, ce, n.into());

@@ -5,7 +5,7 @@
 mod agreement;
 
 use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_np::echo::{Echo, TERNARY};
 use cc_np::{Arrival, Cx, NotificationPoint};
 
@@ -52,6 +52,8 @@ fn each_acknowledgement_tells_the_strongest_mark_of_what_it_covers() {
             last: false,
             sent: None,
             arrived: Stamp::from_bits(0),
+            int: IntStack::NONE,
+            mlcc: None,
         };
         // One step from the machine's own state.
         let before = strength(flow.mark());

@@ -8,7 +8,7 @@ mod agreement;
 mod oracle;
 
 use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_np::rcc::{RCC_IV, RCC_VA, Rcc, RccSettings};
 use cc_np::rcc_sender::RccSender;
 use cc_np::{Arrival, Cx, NotificationPoint};
@@ -72,7 +72,7 @@ impl Traffic {
         Self { dice: Dice::new(seed), now: 1_000_000, gap: 87, queue: 0, base: vec![5_000; flows] }
     }
 
-    fn next(&mut self, step: u32) -> (usize, Arrival) {
+    fn next(&mut self, step: u32) -> (usize, Arrival<'static>) {
         let dice = &mut self.dice;
         if step.is_multiple_of(700) {
             self.gap = [87, 95, 200, 900][dice.within(0..=3) as usize];
@@ -102,6 +102,8 @@ impl Traffic {
             last: only || dice.within(0..=2_000) == 0,
             sent: (dice.within(0..=49) != 0).then(|| Stamp::from_bits((self.now as u32).wrapping_sub(delay))),
             arrived,
+            int: IntStack::NONE,
+            mlcc: None,
         };
         (flow, arrival)
     }
@@ -116,7 +118,7 @@ fn told(grant: Grant) -> (f64, f64, f64) {
         Grant::Rcc { window, flows, utilisation } => {
             (window.get().into(), flows.into(), f64::from(utilisation) / 65_536.0)
         }
-        Grant::None => panic!("no grant"),
+        _ => panic!("no grant"),
     }
 }
 

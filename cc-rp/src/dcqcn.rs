@@ -191,7 +191,9 @@ impl ReactionPoint for Dcqcn {
     fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
         let CnpHint::Body(body) = hint else { return None };
         match body.kind {
-            CnpKind::Standard | CnpKind::Period | CnpKind::Direct => {}
+            CnpKind::Standard | CnpKind::Period => {}
+            // A switch keeps no count of its own, and the receiver's is not meant.
+            CnpKind::Direct => return None,
             CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(Ignored::Kind),
         }
         let behind = self.seq.wrapping_sub(body.seq);
@@ -298,8 +300,10 @@ impl Dcqcn {
             if self.ignores(hint).is_some() {
                 return;
             }
-            self.seq = body.seq;
-            self.left |= NUMBERED;
+            if body.kind != CnpKind::Direct {
+                self.seq = body.seq;
+                self.left |= NUMBERED;
+            }
         }
         match &p.alpha {
             Alpha::Restarted { kept, gain, decay } => {

@@ -151,7 +151,9 @@ impl ReactionPoint for DcqcnPlus {
     fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
         let CnpHint::Body(body) = hint else { return None };
         match body.kind {
-            CnpKind::Standard | CnpKind::Period | CnpKind::Direct => {}
+            CnpKind::Standard | CnpKind::Period => {}
+            // A switch keeps no count of its own, and the receiver's is not meant.
+            CnpKind::Direct => return None,
             CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(Ignored::Kind),
         }
         let behind = self.seq.wrapping_sub(body.seq);
@@ -205,8 +207,10 @@ impl DcqcnPlus {
             if self.ignores(hint).is_some() {
                 return;
             }
-            self.seq = body.seq;
-            self.flags |= NUMBERED;
+            if body.kind != CnpKind::Direct {
+                self.seq = body.seq;
+                self.flags |= NUMBERED;
+            }
             told = body.period.min(LONGEST);
         }
         let pauses = pauses(cx);

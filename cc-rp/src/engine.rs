@@ -8,7 +8,7 @@ use cc_core::wheel::Wheel;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
 use cc_core::wire::{Nak, Roce, Syndrome};
-use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 
 /// The part of the hardware that spaces packets.
 pub trait RateLimiter {
@@ -49,7 +49,7 @@ pub struct RpCounters {
     pub rp_cnp_ignored: u64,
     /// Of these: for a queue pair number that no flow is bound to.
     pub rp_cnp_unknown_qp: u64,
-    /// Of these: for a flow named by its remote queue pair number, which this engine does not know.
+    /// Of these: for a flow named by its remote queue pair number, which the engine does not know and its caller did not.
     pub rp_cnp_by_remote_qp: u64,
     /// Of these: repeated, or overtaken by a later one, going by their number.
     pub rp_cnp_stale: u64,
@@ -405,11 +405,10 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             count(&mut self.shared.counters.rp_handles_stale);
             return None;
         };
-        if let Event::Cnp { hint } = event {
-            if self.shared.ignores(flow, hint) {
-                return None;
-            }
-            count(&mut self.shared.counters.rp_cnp_handled);
+        match event {
+            Event::Cnp { hint } if self.shared.ignores(flow, hint) => return None,
+            Event::Cnp { .. } | Event::NearInt { .. } => count(&mut self.shared.counters.rp_cnp_handled),
+            _ => {}
         }
         let decision = self.shared.decide(now, handle, flow, event, limiter);
         Some(self.follow(now, handle, decision, limiter))
@@ -441,6 +440,25 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         Some(self.follow(now, handle, decision, limiter))
     }
 
+    /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
+    /// pair number; whom it means is for the caller to find. `None`, counted, when it is ignored.
+    #[inline]
+    pub fn switch_cnp(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        event: &Event<'_>,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<Step> {
+        if !A::WANTS.contains(event.kind()) {
+            self.shared.clock.advance(now);
+            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
+            return None;
+        }
+        let now = self.shared.clock.advance(now);
+        self.act(now, handle, event, limiter)
+    }
+
     /// Data that the flow put on the wire; `psn` is that of the last packet.
     #[inline]
     pub fn sent(
@@ -466,7 +484,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
         match roce.info.class() {
-            Class::Cnp => self.cnp(now, roce.bth.dest_qp, roce.cnp()?, limiter),
+            Class::Cnp => self.cnp_frame(now, roce, limiter),
             Class::Ack => match roce.aeth()?.syndrome {
                 Syndrome::Ack { .. } => self.ack(now, roce, progress, limiter),
                 Syndrome::Nak(Nak::PsnSequence) => self.nack(now, roce.bth.dest_qp, roce.bth.psn, limiter),
@@ -474,6 +492,19 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             },
             _ => None,
         }
+    }
+
+    /// A CNP, whose flow it may not name by the far end.
+    #[inline(always)]
+    fn cnp_frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<Step> {
+        let (qpn, hint) = (roce.bth.dest_qp, roce.cnp()?);
+        if A::WANTS.contains(EventMask::NEAR_INT)
+            && let CnpHint::Body(CnpBody { by_remote: false, .. }) = hint
+            && let (Some(int), Some(handle)) = (roce.near_int(), self.flows.find(qpn))
+        {
+            return self.switch_cnp(now, handle, &Event::NearInt { int: int.stack() }, limiter);
+        }
+        self.cnp(now, qpn, hint, limiter)
     }
 
     /// A positive acknowledgement, for the flow that its destination queue pair is bound to.
@@ -674,7 +705,11 @@ fn acknowledgement<'a, A: ReactionPoint>(
         } else {
             IntStack::NONE
         },
-        grant: rcc.map_or(Grant::None, |rcc| rcc.grant()),
+        grant: match rcc {
+            Some(rcc) => rcc.grant(),
+            None if wants(Signals::ADVICE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
+            None => Grant::None,
+        },
     }
 }
 

@@ -25,6 +25,12 @@ pub enum Event<'a> {
         /// What its reserved bytes said.
         hint: CnpHint,
     },
+    /// A switch sent back by itself what the ports on the way to it say, without awaiting the receiver: MLCC's Switch-INT
+    /// and HPCC*'s direct INT.
+    NearInt {
+        /// The records, that of the port nearest to the sender first.
+        int: IntStack<'a>,
+    },
     /// The deadline that the machine asked for has passed. Advisory: late, repeated and missing wakes
     /// change no decision.
     Wake,
@@ -75,6 +81,8 @@ impl EventMask {
     pub const CNP: Self = Self(1 << 3);
     /// [`Event::Wake`].
     pub const WAKE: Self = Self(1 << 4);
+    /// [`Event::NearInt`].
+    pub const NEAR_INT: Self = Self(1 << 5);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {
@@ -101,6 +109,7 @@ impl Event<'_> {
             Self::Ack(_) => EventMask::ACK,
             Self::Nack { .. } => EventMask::NACK,
             Self::Cnp { .. } => EventMask::CNP,
+            Self::NearInt { .. } => EventMask::NEAR_INT,
             Self::Wake => EventMask::WAKE,
         }
     }
@@ -123,10 +132,14 @@ impl Signals {
     pub const DELAY: Self = Self(1 << 2);
     /// In-band telemetry.
     pub const INT: Self = Self(1 << 3);
-    /// What receivers grant.
+    /// What RCC's receivers grant.
     pub const GRANT: Self = Self(1 << 4);
     /// TCD's "undetermined" among the marks that CNPs or acknowledgements bring.
     pub const UNDETERMINED: Self = Self(1 << 5);
+    /// In-band telemetry that switches send back by themselves.
+    pub const NEAR_INT: Self = Self(1 << 6);
+    /// The rate that MLCC's receivers advise.
+    pub const ADVICE: Self = Self(1 << 7);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {

@@ -15,7 +15,7 @@
 //!
 //! Choices where the paper is silent or its public code differs:
 //! - U begins at eta, so that the first update is W_AI and no more; W never exceeds W_init = B_nic T;
-//! - what is measured and what is not: see [`hops`](crate::hops). Where no hop can be, nothing changes, and Wc neither;
+//! - what is measured and what is not: see [`hops`](cc_core::hops). Where no hop can be, nothing changes, and Wc neither;
 //! - an acknowledgement behind the latest is old, and one ahead of what was sent is another flow's: neither is used;
 //! - the sequence number of the last update is valid or not, by a flag: zero is a number as any other. One that lies more than
 //!   2^22 packets from the acknowledgement is no longer comparable, and counts as acknowledged;
@@ -33,8 +33,9 @@ mod tests;
 
 pub use parameters::{DRAFT, HPCC_SIM, HpccSettings, LSCC, Params};
 
-use crate::hops::{Base, FINE, Hops, Interval};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hops::{FINE, Hops, Interval};
+use cc_core::hpcc::{divided, smooth};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Nanos, Port, Psn};
 
@@ -191,8 +192,14 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         self.flags & flag != 0
     }
 
+    /// The last packet sent, if one was.
     #[inline(always)]
-    fn decision(&self, p: &Params) -> Decision {
+    pub(crate) const fn sent(&self) -> Option<Psn> {
+        if self.has(SENT) { Some(self.sent) } else { None }
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(&self, p: &Params) -> Decision {
         let window = Bytes::new(self.window.max(p.mtu));
         Decision { rate: p.rate(self.window), window, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
@@ -292,30 +299,4 @@ impl<const HOPS: usize> Hpcc<HOPS> {
             self.updated = before;
         }
     }
-}
-
-/// `old (1 - tau / T) + new tau / T`, tau being cut to T.
-#[inline(always)]
-pub(crate) fn smooth(base: &Base, old: u32, new: u32, tau: u32) -> u32 {
-    if tau >= base.time {
-        return new;
-    }
-    let weight = u64::from(base.part(tau));
-    let kept = (1_u64 << 32).wrapping_sub(weight);
-    ((u64::from(old).wrapping_mul(kept)).wrapping_add(u64::from(new).wrapping_mul(weight)) >> 32) as u32
-}
-
-/// `window part / whole` for shares with 24 fraction bits: `part` at most 2^24 and a multiple of 2^8, `whole` from 2^16 to
-/// 2^28. Right to 7e-4, and exact for equal shares. One `divu`.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a window of 30 bits by a factor of 2^8 at most, cut to 32 bits")]
-pub(crate) fn divided(window: u32, part: u32, whole: u32) -> u32 {
-    // 16 fraction bits in either case. Rounded up by way of the value below, for one in full would not fit.
-    let factor = if whole >= 1 << 20 {
-        part.wrapping_shl(8).wrapping_sub(1).checked_div(whole >> 8).map(|below| below.wrapping_add(1))
-    } else {
-        part.wrapping_shl(4).checked_div(whole >> 4).map(|coarse| coarse << 8)
-    };
-    let product = u64::from(window).wrapping_mul(u64::from(factor.unwrap_or(u32::MAX))) >> 16;
-    if product > u64::from(u32::MAX) { u32::MAX } else { product as u32 }
 }

@@ -48,6 +48,8 @@ macro_rules! for_each_rp {
             11, 28, timely_tcd::TimelyTcd;
             12, 40, acc::Acc;
             13, 0, pfc::Pfc;
+            14, 192, hpcc_star::HpccStar5;
+            15, 104, mlcc::Mlcc;
         }
     };
 }
@@ -69,7 +71,6 @@ for_each_rp!(declare);
 pub mod decision;
 pub mod engine;
 pub mod event;
-pub mod hops;
 pub mod machine;
 pub mod registry;
 

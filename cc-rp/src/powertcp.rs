@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Choices where the paper is silent:
-//! - what is measured and what is not: see [`hops`](crate::hops). Where no hop can be, nothing changes;
+//! - what is measured and what is not: see [`hops`](cc_core::hops). Where no hop can be, nothing changes;
 //! - G is `(lambda / B) (1 + qlen / (B tau))`, two shares multiplied, so that no square of a speed is ever formed; each is cut
 //!   at 16 and so is G, and G is at least 2^-10, as in the authors' Linux module;
 //! - the first smoothed power is the first sample;
@@ -36,9 +36,9 @@ pub use parameters::{LINUX, PAPER, Params, PowerTcpSettings};
 
 pub(crate) use parameters::PRESETS;
 
-use crate::hops::{FINE, Hops, Interval};
-use crate::hpcc::{divided, smooth};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hops::{FINE, Hops, Interval};
+use cc_core::hpcc::{divided, smooth};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Nanos, Port, Psn};
 

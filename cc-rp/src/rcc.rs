@@ -11,8 +11,8 @@
 //!
 //! If late: nothing changes. There are no timers.
 
-use crate::hops::Base;
 use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hops::Base;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Grant, Nanos, Port, Psn, Rate};
 

@@ -155,7 +155,7 @@ impl ReactionPoint for Swift {
             Event::Ack(ack) => self.acknowledged(p, now, ack),
             Event::Nack { psn } => self.refused(p, now, *psn),
             Event::Wake => self.refresh(now),
-            Event::Cnp { .. } => {}
+            Event::Cnp { .. } | Event::NearInt { .. } => {}
         }
         self.decision(p)
     }

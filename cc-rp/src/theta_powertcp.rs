@@ -21,9 +21,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::hops::FINE;
 use crate::powertcp::{PRESETS, Params, PowerTcpSettings, Window};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hops::FINE;
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Nanos, Port, Stamp};
 

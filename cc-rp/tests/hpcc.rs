@@ -2,86 +2,14 @@
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 mod agreement;
+#[path = "hpcc_equations/mod.rs"]
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod oracle;
 
 use agreement::{Agreement, Dice, Value};
 use cc_core::{Bytes, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
 use cc_rp::hpcc::{DRAFT, Hpcc5, HpccSettings};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
-
-/// Algorithm 1 of the paper, line by line.
-mod oracle {
-    /// What one switch port wrote.
-    #[derive(Clone, Copy)]
-    pub(super) struct Record {
-        /// Bytes per nanosecond.
-        pub(super) b: f64,
-        /// Nanoseconds.
-        pub(super) ts: f64,
-        /// Bytes.
-        pub(super) tx_bytes: f64,
-        /// Bytes.
-        pub(super) qlen: f64,
-    }
-
-    /// A sender's constants.
-    #[derive(Clone, Copy)]
-    pub(super) struct Constants {
-        pub(super) t: f64,
-        pub(super) eta: f64,
-        pub(super) max_stage: u32,
-        pub(super) w_ai: f64,
-        pub(super) w_init: f64,
-        pub(super) w_min: f64,
-        /// The longest dt and silence that say anything: 2 T and 4 T, or less by what a record's clock can show.
-        pub(super) longest: f64,
-        pub(super) silence: f64,
-        /// Bytes that a record's counter can count.
-        pub(super) counts: f64,
-    }
-
-    /// A sender's variables.
-    #[derive(Clone, Copy)]
-    pub(super) struct Sender {
-        pub(super) w: f64,
-        pub(super) wc: f64,
-        pub(super) u: f64,
-        pub(super) inc_stage: u32,
-    }
-
-    /// Lines 1 to 12; `None` when no hop says anything.
-    pub(super) fn measure_inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -> Option<f64> {
-        let mut most: Option<(f64, f64)> = None;
-        for (l, a) in last.iter().zip(ack) {
-            let dt = a.ts - l.ts;
-            let tx = (a.tx_bytes - l.tx_bytes) / dt;
-            let known = a.b > 0.0 && (16.0..=c.longest).contains(&dt) && tx <= 1.1 * a.b;
-            // What could have passed must fit the counter.
-            let known = known && 1.1 * a.b * dt <= c.counts;
-            if !known {
-                continue;
-            }
-            let u = a.qlen.min(l.qlen) / (a.b * c.t) + tx / a.b;
-            if most.is_none_or(|(most, _)| u > most) {
-                most = Some((u, dt));
-            }
-        }
-        let (u, tau) = most?;
-        let tau = tau.min(c.t);
-        Some(((1.0 - tau / c.t) * u_before + tau / c.t * u.min(16.0)).max(1.0 / 256.0))
-    }
-
-    /// Lines 13 to 26.
-    pub(super) fn compute_wind(c: &Constants, sender: Sender, cut: bool, update: bool) -> Sender {
-        let w = if cut { sender.wc / (sender.u / c.eta) + c.w_ai } else { sender.wc + c.w_ai };
-        let w = w.clamp(c.w_min, c.w_init);
-        let inc_stage = match (update, cut) {
-            (false, _) => sender.inc_stage,
-            (true, true) => 0,
-            (true, false) => sender.inc_stage + 1,
-        };
-        Sender { w, wc: if update { w } else { sender.wc }, inc_stage, ..sender }
-    }
-}
 
 const T: u32 = 12_000;
 
@@ -137,11 +65,6 @@ impl Run {
         let now = Instant::from_nanos(1_000);
         let flow = Hpcc5::open(&Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() });
         let (t, b) = (f64::from(telemetry.t), f64::from(gbps) / 8.0);
-        // 24 bits of nanoseconds and 20 of units; or 32 of nanoseconds, and as many of bytes between two records.
-        let (clock, counts) = match telemetry.layout {
-            IntLayout::Compact => (16_777_216.0, 1_048_576.0 * telemetry.units[0]),
-            IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
-        };
         let constants = oracle::Constants {
             t,
             eta: f64::from(settings.eta) / 1e6,
@@ -149,9 +72,10 @@ impl Run {
             w_ai: f64::from(settings.rate_ai) / 8_000.0 * t,
             w_init: b * t,
             w_min: f64::from(settings.min_rate) / 8_000.0 * t,
-            longest: (2.0 * t).min(clock / 2.0),
-            silence: (4.0 * t).min(clock / 4.0),
-            counts,
+            layout: match telemetry.layout {
+                IntLayout::Compact => oracle::Layout::compact(telemetry.units[0]),
+                IntLayout::Wide => oracle::WIDE,
+            },
         };
         let mut dice = Dice::new(seed);
         let records = telemetry.gbps.map(|gbps| oracle::Record {
@@ -231,7 +155,7 @@ impl Run {
         if self.last.is_empty() {
             self.updated = self.sent;
             allowed.push(before);
-        } else if f64::from(gap) > c.silence {
+        } else if f64::from(gap) > c.silence() {
             allowed.push(before);
         } else {
             let over = self.acked > self.updated;

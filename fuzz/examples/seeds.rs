@@ -60,7 +60,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let int = |layout, room| Some(IntShim::empty(layout, 0x123, room));
     let time = Some(Time { sent: Stamp::from_bits(1_000_000), ..Time::default() });
     let rcc = Some(Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 0x8000, echo: Stamp::from_bits(7) });
-    let shims = Shims { time, int: int(IntLayout::Wide, 2), rcc, echo: Some(Mark::Congested) };
+    let shims = Shims { time, int: int(IntLayout::Wide, 2), rcc, echo: Some(Mark::Congested), ..Shims::NONE };
     let compact = Shims { int: int(IntLayout::Compact, 3), ..Shims::NONE };
 
     let mut pause = vec![0; pfc::FRAME_LEN];

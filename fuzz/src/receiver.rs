@@ -3,7 +3,7 @@
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::params::{ParamError, Settings};
-use cc_core::wire::shim::{IntShim, Time};
+use cc_core::wire::shim::{IntShim, MlccData, Time};
 use cc_core::wire::{
     Addresses, Bth, Class, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, Transport, parse,
 };
@@ -325,6 +325,8 @@ impl Arrived {
         static AREA: [u8; 96] = [0x3c; 96];
         let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         let int = self.telemetry.and_then(|(hops, path)| IntShim::new(IntLayout::Wide, path, hops % 7, &AREA));
+        // Of few values, so that a receiver's own is often among them.
+        let mlcc_data = self.telemetry.map(|(_, path)| MlccData { credit: path % 4, queue: Bytes::new(self.psn) });
         let time = self.sent.map(|sent| Time { sent: Stamp::from_bits(sent), ..Time::default() });
         let frame = Frame {
             destination: Mac::new([2; 6]),
@@ -335,7 +337,7 @@ impl Arrived {
             ecn: Ecn::from_bits(self.ecn),
             hop_limit: 64,
             udp_source: 0xc000,
-            shims: Shims { time, int, ..Shims::NONE },
+            shims: Shims { time, int, mlcc_data, ..Shims::NONE },
             bth: Bth {
                 opcode: OPCODES[usize::from(self.opcode) % OPCODES.len()],
                 dest_qp: qpn(self.flow),

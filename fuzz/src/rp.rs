@@ -68,6 +68,7 @@ enum Other {
     Nack(Near),
     Cnp(Hint),
     Wake,
+    NearInt(Telemetry),
 }
 
 /// A sequence number: near that of the last packet sent, or anywhere.
@@ -153,6 +154,7 @@ impl Other {
             Self::Nack(psn) => Event::Nack { psn: psn.get(last) },
             Self::Cnp(hint) => Event::Cnp { hint: hint.get() },
             Self::Wake => Event::Wake,
+            Self::NearInt(int) => Event::NearInt { int: switches.stack(now, *int) },
         }
     }
 }
@@ -165,10 +167,13 @@ impl Acked {
             hops,
             rx_level: rx_level % 32,
         };
-        let grant = |(window, by, flows, utilisation): (u32, u8, u16, u16)| Grant::Rcc {
-            window: Bytes::new(shifted((window, by))),
-            flows,
-            utilisation,
+        let grant = |(value, by, flows, utilisation): (u32, u8, u16, u16)| {
+            let shifted = shifted((value, by));
+            if by < 128 {
+                Grant::Rcc { window: Bytes::new(shifted), flows, utilisation }
+            } else {
+                Grant::Mlcc { credit: flows, release: Rate::from_bits(value), advised: Rate::from_bits(shifted) }
+            }
         };
         Ack {
             psn: self.psn.get(last),
@@ -370,7 +375,7 @@ impl<A: ReactionPoint> Bench<A> {
                 let event = event.get(self.now, self.last, &mut switches);
                 let step = self.both(|sender, now| sender.engine.step(now, handle, &event, &mut sender.limiter));
                 let wanted = A::WANTS.contains(event.kind());
-                self.cnps += u64::from(wanted && open && matches!(event, Event::Cnp { .. }));
+                self.cnps += u64::from(wanted && open && matches!(event, Event::Cnp { .. } | Event::NearInt { .. }));
                 self.stale += u64::from(wanted && !open);
                 let may_be_ignored = matches!(event, Event::Cnp { hint: CnpHint::Body(_) });
                 assert!(step.is_some() == (wanted && open) || may_be_ignored);

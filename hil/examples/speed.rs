@@ -1,7 +1,7 @@
-//! How fast the core model is beside `rrs-lib`, in the same run, on the same RV32IM kernel.
+//! How fast the core models are beside `rrs-lib`, in the same run, on the same RV32IM kernel.
 //!
 //! The kernel is what an event costs a congestion controller: a table entry looked up, 64-bit accounting, a multiplication,
-//! branches on the state, now and then a division. The model counts cycles, takes a timer interrupt every few thousand of
+//! branches on the state, now and then a division. A model counts cycles, takes a timer interrupt every few thousand of
 //! them, and its handler stores to a device; `rrs-lib` has none of these.
 //!
 //! `cargo run --release -p hil --example speed`
@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use hil::core::assemble::*;
-use hil::core::{Core, Ibex, Ram, Stop, Timing};
+use hil::core::{Core, Design, Ram, Stop};
 use rrs_lib::instruction_executor::InstructionExecutor;
 use rrs_lib::memories::VecMemory;
 use rrs_lib::{HartState, MemAccessSize, Memory};
@@ -65,8 +65,8 @@ fn kernel() -> Program {
     program
 }
 
-/// The model: start-up code, handler, and the kernel; instructions per second.
-fn model(kernel: &Program) -> f64 {
+/// Start-up code and the timer's handler.
+fn start() -> Program {
     let mut start = Program::at(0);
     start.load_immediate(5, 0x200);
     start.put(csrrw(0, csr::MTVEC, 5));
@@ -78,7 +78,31 @@ fn model(kernel: &Program) -> f64 {
     start.load_immediate(31, DEVICE);
     start.put(sw(0, 31, 0));
     start.put(mret());
-    let mut core = Ibex::new(&[RAM], DEVICE..DEVICE + 16, Timing::IBEX_SMALL, 0);
+    start
+}
+
+/// The same for PicoRV32.
+fn pico_start() -> Program {
+    let mut start = Program::at(0);
+    start.put(jal(0, 0x40));
+    start.pad_to(0x10);
+    start.load_immediate(31, DEVICE);
+    start.put(sw(0, 31, 0));
+    start.put(retirq());
+    start.pad_to(0x40);
+    start.put(addi(5, 0, !0x80));
+    start.put(maskirq(0, 5));
+    start.put(jal(0, KERNEL.wrapping_sub(start.here()) as i32));
+    start
+}
+
+/// The model: start-up code, handler, and the kernel; instructions per second.
+fn model(design: Design, kernel: &Program) -> f64 {
+    let start = match design {
+        Design::Ibex | Design::IbexMaxperf => start(),
+        Design::Picorv32 | Design::Picorv32Min => pico_start(),
+    };
+    let mut core = design.model(&[RAM], DEVICE..DEVICE + 16, 0, 0);
     core.poke(0, start.bytes());
     core.poke(KERNEL, kernel.bytes());
     core.watch(kernel.here());
@@ -123,13 +147,16 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let kernel = kernel();
-    let runs: Vec<(f64, f64)> = (0..RUNS).map(|_| (model(&kernel), rrs(&kernel))).collect();
-    let ours = median(runs.iter().map(|run| run.0).collect());
-    let theirs = median(runs.iter().map(|run| run.1).collect());
-    let ratio = median(runs.iter().map(|run| run.0 / run.1).collect());
-    println!(
-        "model {:.1} MIPS, rrs-lib {:.1} MIPS, ratio {ratio:.2} (medians of {RUNS} runs)",
-        ours / 1e6,
-        theirs / 1e6
-    );
+    for design in Design::ALL {
+        let runs: Vec<(f64, f64)> = (0..RUNS).map(|_| (model(design, &kernel), rrs(&kernel))).collect();
+        let ours = median(runs.iter().map(|run| run.0).collect());
+        let theirs = median(runs.iter().map(|run| run.1).collect());
+        let ratio = median(runs.iter().map(|run| run.0 / run.1).collect());
+        println!(
+            "{:<14} {:.1} MIPS, rrs-lib {:.1} MIPS, ratio {ratio:.2} (medians of {RUNS} runs)",
+            design.name(),
+            ours / 1e6,
+            theirs / 1e6
+        );
+    }
 }

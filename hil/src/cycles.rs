@@ -1,8 +1,9 @@
-//! What the events of every algorithm cost on Ibex small: firmware beside library, over a sample of the simulated fabric
+//! What the events of every algorithm cost on a core: firmware beside library, over a sample of the simulated fabric
 //! and over storms.
 
 use crate::board::Pace;
 use crate::capture::{Reader, Writer};
+use crate::core::Design;
 use crate::fabric::incast::Incast;
 use crate::fabric::marking::stress;
 use crate::replay::report::{KindCycles, Report};
@@ -67,11 +68,19 @@ pub struct Run {
     pub report: Report,
 }
 
-/// Plays the algorithm's sample with its first preset and a storm with each, on Ibex and beside the library.
+/// As [`measure_on`], on Ibex small.
+///
+/// # Errors
+/// As for [`measure_on`].
+pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
+    measure_on(Design::Ibex, algorithm)
+}
+
+/// Plays the algorithm's sample with its first preset and a storm with each, on a core and beside the library.
 ///
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
-pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
+pub fn measure_on(core: Design, algorithm: &str) -> Result<Vec<Run>> {
     let Plan { algorithm, receiver, presets, signals, sample } = pairs::with(algorithm, Planner)??;
     let image = firmware::build(algorithm, firmware::Kind::Inlining)?;
     let calling = firmware::build(algorithm, firmware::Kind::Calling)?;
@@ -82,7 +91,7 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
             algorithm: algorithm.to_owned(),
             request: Request { preset: Some(preset.to_owned()), sets, ..Request::default() },
             core: Some(OnCore {
-                name: "ibex".to_owned(),
+                name: core.name().to_owned(),
                 pace: Pace::Lockstep,
                 firmware: Some(Images { image: image.clone(), calling: Some(calling.clone()) }),
             }),

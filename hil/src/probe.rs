@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What happened, as `core.cycles` names it.
-pub const KINDS: [&str; 8] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause"];
+pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "near_int"];
 
 /// Which span of an event was measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

@@ -8,11 +8,11 @@
 use crate::capture::Writer;
 use crate::crc::HostCrc;
 use crate::random::SplitMix;
-use cc_core::wire::shim::{self, IntShim, Rcc, Time};
+use cc_core::wire::shim::{self, IntShim, MlccAck, MlccData, Rcc, Time};
 use cc_core::wire::{
     Addresses, Aeth, Bth, CnpMarking, Deth, Extensions, Frame, Mac, Pfc, Shims, Syndrome, Tags, cm, opcode,
 };
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
+use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStack, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_rp::Signals;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -99,6 +99,10 @@ struct Flow {
     /// Round-trip time that the next sample is near, nanoseconds.
     rtt: u64,
     path: Path,
+    /// The way to the interconnect switch, whose model of a port is its last hop.
+    near: Path,
+    /// What the interconnect switch at the receiver's end has read last.
+    credit: u16,
 }
 
 /// A packet sent.
@@ -126,7 +130,8 @@ impl Flow {
     fn new(number: usize, chance: &mut SplitMix) -> Self {
         let layout = if number == 5 { IntLayout::Compact } else { IntLayout::Wide };
         let path = Path { layout, number: number as u16, hops: 1 + number as u8, at: START, sent: chance.draw() };
-        Self { number, connection: 0, psn: Psn::new(chance.draw() as u32), sent: VecDeque::new(), rtt: 10_000, path }
+        let psn = Psn::new(chance.draw() as u32);
+        Self { number, connection: 0, psn, sent: VecDeque::new(), rtt: 10_000, path, near: path, credit: 1 }
     }
 
     fn to_sender(&self) -> Bth {
@@ -199,7 +204,12 @@ impl Making {
         let payload = [0, 64, 1_024, 1_024, 4_096, 4_096][self.below(6) as usize];
         let payload = vec![0; payload + self.below(3) as usize];
         let go_back = self.once_in(100);
-        let (area, hops) = if self.has(Signals::INT) { self.telemetry(flow) } else { (Vec::new(), 0) };
+        let (area, hops) = if self.has(Signals::INT) || self.has(Signals::ADVICE) {
+            self.telemetry(flow, |flow| &mut flow.path)
+        } else {
+            (Vec::new(), 0)
+        };
+        let mlcc_data = self.has(Signals::ADVICE).then(|| self.credit(flow));
         let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
         let delay = if self.has(Signals::GRANT) { self.one_way() } else { 0 };
         let time = sent.then(|| Time { sent: stamp(self.now.saturating_sub(delay)), ..Time::default() });
@@ -212,13 +222,33 @@ impl Making {
             _ => from.psn = from.psn.plus(step),
         }
         let int = IntShim::new(from.path.layout, from.path.number, hops, &area).filter(|_| !area.is_empty());
-        let shims = Shims { time, int, ..Shims::NONE };
+        let shims = Shims { time, int, mlcc_data, ..Shims::NONE };
         from.sent.push_back(Sent { psn: from.psn, at: self.now, area: area.clone(), hops });
         if from.sent.len() > IN_FLIGHT {
             from.sent.pop_front();
         }
         let bth = Bth { opcode, psn: from.psn, ..from.to_receiver() };
         self.emit(&Frame { shims, bth, payload: &payload, ..between(flow, true, ecn) });
+        if self.has(Signals::NEAR_INT) && self.once_in(2) {
+            self.near_int(flow);
+        }
+    }
+
+    /// What the interconnect switch sends back of a packet that passes.
+    fn near_int(&mut self, flow: usize) {
+        let (area, hops) = self.telemetry(flow, |flow| &mut flow.near);
+        let Flow { near: Path { layout, number, .. }, .. } = self.flows[flow];
+        let int = IntShim::new(layout, number, hops, &area).expect("the area holds what was written");
+        let mut room = [0; IntShim::LONGEST];
+        let int = int.write(&mut room).expect("there is room for the longest");
+        let (named, stranger) = (self.once_in(16), self.once_in(32));
+        let remote_qpn = if stranger { Qpn::new(0x7f) } else { self.flows[flow].to_receiver().dest_qp };
+        let kind = self.chance.pick(&[CnpKind::SwitchInt, CnpKind::DirectInt]);
+        let cnp = CnpHint::Body(CnpBody { kind, by_remote: !named, remote_qpn, ..CnpBody::default() });
+        let dest_qp = if named { sender_qpn(flow) } else { Qpn::new(0) };
+        let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..self.flows[flow].to_sender() };
+        let extensions = Extensions { cnp, ..Extensions::default() };
+        self.emit(&Frame { bth, extensions, payload: int, ..between(flow, false, Ecn::Ect0) });
     }
 
     /// How long a packet that arrives now was under way: for receivers that measure it.
@@ -236,6 +266,7 @@ impl Making {
         let mark = self.mark();
         let time = self.has(Signals::DELAY).then(|| self.times());
         let rcc = self.has(Signals::GRANT).then(|| self.grant());
+        let mlcc_ack = (self.has(Signals::ADVICE) && !self.once_in(20)).then(|| self.advice(flow));
         let echo = (self.has(Signals::MARK) && self.once_in(10)).then(|| self.mark());
         let to = &mut self.flows[flow];
         let newest = to.sent.len().saturating_sub(1 + back);
@@ -261,7 +292,7 @@ impl Making {
         let stamp = if wild && near % 2 == 0 { Stamp::from_bits(near) } else { stamp(sent_at) };
         let time = time.map(|time| Time { echo: stamp, ..time });
         let rcc = rcc.map(|rcc| Rcc { echo: stamp, ..rcc });
-        let shims = Shims { time, int, rcc, echo };
+        let shims = Shims { time, int, rcc, mlcc_ack, echo, ..Shims::NONE };
         let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, becn, fecn, ..to.to_sender() };
         let extensions = Extensions { aeth, ..Extensions::default() };
         self.emit(&Frame { shims, bth, extensions, ..between(flow, false, Ecn::Ect0) });
@@ -272,6 +303,37 @@ impl Making {
         let held = if self.once_in(10) { self.below(2_000_000) } else { self.below(3_000) };
         let hops = self.below(8) as u8;
         Time { held: Nanos::new(held), hops, rx_level: self.below(32) as u8, ..Time::default() }
+    }
+
+    /// What MLCC's interconnect switch tells the receiver: now and then that a round is over.
+    fn credit(&mut self, flow: usize) -> MlccData {
+        let queue = match self.weather {
+            Weather::Calm => 0,
+            Weather::Filling | Weather::Draining => 2_000_000,
+            Weather::Congested | Weather::HeldUp => 20_000_000,
+            Weather::Wild => 1_000_000_000,
+        };
+        let queue = Bytes::new(self.below(1_000_000) + queue);
+        let (is_over, forgotten) = (self.once_in(6), self.once_in(40));
+        let credit = &mut self.flows[flow].credit;
+        *credit = credit.wrapping_add(is_over.into());
+        MlccData { credit: if forgotten { 0 } else { *credit }, queue }
+    }
+
+    /// What a receiver of MLCC says.
+    fn advice(&mut self, flow: usize) -> MlccAck {
+        let mbps = match self.weather {
+            Weather::Calm => 100_000,
+            Weather::Filling => 60_000,
+            Weather::Draining => 20_000,
+            Weather::Congested => 5_000,
+            Weather::HeldUp => 1_000,
+            Weather::Wild => 0,
+        };
+        let advised = Rate::from_mbps(mbps + self.below(10_000));
+        let Flow { credit, .. } = self.flows[flow];
+        let data_qpn = self.flows[flow].to_receiver().dest_qp;
+        MlccAck { credit, data_qpn, release: Rate::from_gbps(25), advised }
     }
 
     /// What a receiver of RCC grants.
@@ -292,11 +354,12 @@ impl Making {
         }
     }
 
-    /// What the switches of a flow's path write into a packet that leaves now: the area, and how many wrote.
-    fn telemetry(&mut self, flow: usize) -> (Vec<u8>, u8) {
+    /// What the switches of one of a flow's paths write into a packet that leaves now: the area, and how many wrote.
+    fn telemetry(&mut self, flow: usize, path: fn(&mut Flow) -> &mut Path) -> (Vec<u8>, u8) {
         if self.once_in(150) {
-            self.flows[flow].path.number = self.below(8) as u16;
-            self.flows[flow].path.hops = 1 + self.below(IntShim::ROOM.into()) as u8;
+            let (number, hops) = (self.below(8) as u16, 1 + self.below(IntShim::ROOM.into()) as u8);
+            let path = path(&mut self.flows[flow]);
+            (path.number, path.hops) = (number, hops);
         }
         // Per cent of the link's speed, and bytes.
         let (load, queue) = match self.weather {
@@ -309,7 +372,7 @@ impl Making {
         };
         let strange = self.once_in(60);
         let mbps = if strange { [0, 40_000, 800_000][self.below(3) as usize] } else { 100_000 };
-        let path = &mut self.flows[flow].path;
+        let path = path(&mut self.flows[flow]);
         let elapsed = self.now.saturating_sub(path.at);
         path.at = path.at.max(self.now);
         // 12.5 bytes a nanosecond.

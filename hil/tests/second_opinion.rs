@@ -156,7 +156,7 @@ proptest! {
     ) {
         let program = assemble(&values, &choices);
         let (registers, memory) = opinion(&program);
-        for timing in [Timing::IBEX_SMALL, Timing::IBEX_SMALL.with_wait(2)] {
+        for timing in [Timing::IBEX_SMALL, Timing::IBEX_SMALL.with_wait(2), Timing::IBEX_MAXPERF] {
             let (our_registers, our_memory) = ours(&program, timing);
             prop_assert_eq!(registers, our_registers);
             prop_assert!(memory == our_memory, "memories differ");

@@ -10,7 +10,7 @@
 //! - A8: cc-np/src/dcqcn.rs, cc-np/src/dcqcn_plus/tests.rs, cc-np/src/engine/tests.rs, hil/tests/replay.rs
 //! - A14, A16, F5: cc-np/src/engine/tests.rs
 //! - A24, C27, D8: hil/tests/replay.rs
-//! - B1: cc-rp/src/hops.rs
+//! - B1: cc-core/src/hops.rs
 //! - B2, B5, B8, B14, F2: cc-rp/src/hpcc/tests.rs
 //! - B7: cc-core/src/wire/tests/shim.rs, cc-rp/src/engine/tests.rs
 //! - B11, B12, B19, C8, C10, C14: cc-rp/src/powertcp/tests.rs
@@ -178,6 +178,7 @@ fn acknowledgement(psn: u32, qpn: u32, elapsed: u32, queue: u32) -> Vec<u8> {
         int: IntShim::new(IntLayout::Wide, 1, 1, &area),
         rcc: Some(Rcc { window: Bytes::new(20_000), flows: 4, utilisation: 0x2000, echo }),
         echo: Some(Mark::Congested),
+        ..Shims::NONE
     };
     let extensions = Extensions { aeth: Aeth::default(), ..Extensions::default() };
     frame(shims, opcode::ACKNOWLEDGE, Psn::new(psn), Qpn::new(qpn), Ecn::Ect0, extensions)

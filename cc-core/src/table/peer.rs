@@ -101,6 +101,31 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         Some((&mut entry.record, seen))
     }
 
+    /// As [`PeerTable::touch`], but nobody who still means something gives way: `None` where there is no other place.
+    pub fn admit(&mut self, qpn: Qpn, now: Stamp, horizon: Nanos, open: impl FnOnce(Option<S>) -> S) -> Option<&mut S> {
+        let key = qpn.get() | LIVE;
+        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
+        let known = set.iter().position(|entry| entry.key == key);
+        let dead = || set.iter().position(|entry| entry.key == 0);
+        let expired = || set.iter().position(|entry| now.since(entry.seen) > horizon);
+        let way = known.or_else(dead).or_else(expired)?;
+        let entry = set.get_mut(way)?;
+        if known.is_none() {
+            let gone = (entry.key != 0).then_some(entry.record);
+            self.live = self.live.saturating_add(u32::from(gone.is_none()));
+            *entry = Entry { key, seen: now, record: open(gone) };
+        }
+        entry.seen = now;
+        Some(&mut entry.record)
+    }
+
+    /// The record of a flow, if it has one, which does not make it younger.
+    pub fn get_mut(&mut self, qpn: Qpn) -> Option<&mut S> {
+        let key = qpn.get() | LIVE;
+        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
+        set.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.record)
+    }
+
     /// The record of a flow, if it has one.
     #[inline]
     pub fn get(&self, qpn: Qpn) -> Option<&S> {
@@ -169,6 +194,28 @@ mod tests {
 
     fn at(nanos: u32) -> Stamp {
         Stamp::from_bits(nanos)
+    }
+
+    #[test]
+    fn who_is_admitted_displaces_none_but_the_expired() {
+        let mut table = PeerTable::<u32, 1, 2>::new(0);
+        let mut gone = Vec::new();
+        let mut admit = |qpn, now, value| {
+            let open = |record| {
+                gone.extend(record);
+                value
+            };
+            table.admit(Qpn::new(qpn), at(now), HORIZON, open).copied()
+        };
+        assert_eq!(admit(1, 0, 10), Some(10));
+        assert_eq!(admit(2, 10, 20), Some(20));
+        assert_eq!(admit(3, 50_000, 30), None, "full of the living");
+        assert_eq!(admit(1, 50_000, 11), Some(10), "known");
+        assert_eq!(admit(3, 50_011, 30), Some(30), "in place of the second");
+        assert_eq!(gone, [20]);
+        assert_eq!((table.live(), table.evicted()), (2, 0));
+        *table.get_mut(Qpn::new(1)).unwrap() = 12;
+        assert_eq!((table.get(Qpn::new(1)).copied(), table.get_mut(Qpn::new(2))), (Some(12), None));
     }
 
     #[test]

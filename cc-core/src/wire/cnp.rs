@@ -12,6 +12,9 @@
 //! | 8-10 | `remote_qpn` |
 //! | 11 | exclusive or of bytes 0 to 10, and 0xa5 |
 //! | 12-15 | the sender's clock in nanoseconds |
+//!
+//! Kinds 4 and 5 bring telemetry: behind the sixteen bytes, and covered by the ICRC, follows one INT shim as
+//! [`shim`](super::shim) describes it, with its head and without an end. They are sent to those only that know of them.
 
 use crate::{CnpBody, CnpHint, CnpKind, Nanos, Qpn, Stamp};
 use bitfield::bitfield;

@@ -3,10 +3,10 @@
 use super::cursor::Output;
 use super::extension::Extensions;
 use super::icrc::{self, Crc32};
-use super::shim::{self, Rcc, Shims, Time};
+use super::shim::{self, MlccAck, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
 use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
-use crate::{CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
+use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
 
 /// How CNPs and acknowledgements are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,22 +109,36 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The CNP of a switch that `cause`, a data packet, passes. `int` is what [`IntShim::write`](shim::IntShim::write) has
+    /// written, for a body of kind 4 or 5, and nothing for another.
+    ///
+    /// As [`Frame::cnp`] makes it for the receiver, but no data packet tells its sender's queue pair: the CNP goes to queue
+    /// pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's.
+    pub fn from_switch(cause: &Roce<'a>, body: CnpBody, int: &'a [u8], marking: CnpMarking) -> Self {
+        let body = CnpBody { by_remote: true, remote_qpn: cause.bth.dest_qp, ..body };
+        Self { payload: int, ..Self::cnp(cause, Qpn::new(0), CnpHint::Body(body), marking) }
+    }
+
     /// The acknowledgement of `cause`, a data packet of a reliable connection, and of all before it, addressed to its
     /// sender's queue pair `to`.
     ///
     /// Addresses are exchanged; VLAN tags (with every priority replaced), UDP source port and partition key are kept; IP
     /// options and extension headers are not. The time to live is 64. Credits are not in use, and the mark goes into the
     /// BTH, see [`Roce::echo`]. Shims answer those of `cause`: its time stamp comes back, with the hops that its time to
-    /// live tells, and so does its INT, whole. RCC's grant takes the stamp along.
+    /// live tells, and so does its INT, whole. RCC's grant takes the stamp
+    /// along, and MLCC's the receiver's queue pair.
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
         let AckFields { msn, mark, held, rx_level, grant, marking } = *fields;
         let (time, int) = (cause.time_shim(), cause.int_shim());
         let echo = time.map_or(Stamp::from_bits(0), |time| time.sent);
         let hops = hops(cause.hop_limit());
-        let rcc = match grant {
-            Grant::None => None,
-            Grant::Rcc { window, flows, utilisation } => Some(Rcc { window, flows, utilisation, echo }),
+        let (rcc, mlcc_ack) = match grant {
+            Grant::None => (None, None),
+            Grant::Rcc { window, flows, utilisation } => (Some(Rcc { window, flows, utilisation, echo }), None),
+            Grant::Mlcc { credit, release, advised } => {
+                (None, Some(MlccAck { credit, data_qpn: cause.bth.dest_qp, release, advised }))
+            }
         };
         let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
         Self {
@@ -136,7 +150,7 @@ impl<'a> Frame<'a> {
             ecn: marking.ecn,
             hop_limit: 64,
             udp_source: cause.udp_source().unwrap_or(0),
-            shims: Shims { time, int, rcc, echo: None },
+            shims: Shims { time, int, rcc, mlcc_ack, ..Shims::NONE },
             bth: Bth {
                 opcode: opcode::ACKNOWLEDGE,
                 fecn: mark == Mark::Undetermined,
@@ -208,7 +222,7 @@ impl<'a> Frame<'a> {
         let icrc = match self.addresses {
             Addresses::V4 { source, destination } => {
                 let (source, destination) = (source.octets(), destination.octets());
-                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, datagram_len)?;
+                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, udp::PROTOCOL, datagram_len)?;
                 let udp = udp::emit(self.udp_source, port, datagram_len.wrapping_sub(20));
                 output.put(head)?;
                 output.put(udp)?;

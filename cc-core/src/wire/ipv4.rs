@@ -50,7 +50,7 @@ impl<'a> Ipv4<'a> {
     }
 }
 
-/// A header without options for a UDP datagram that is never fragmented.
+/// A header without options for a packet that is never fragmented.
 ///
 /// Identification is zero: RFC 6864 gives it no meaning when DF is set.
 #[inline]
@@ -59,6 +59,7 @@ pub(super) fn emit(
     destination: [u8; 4],
     traffic_class: TrafficClass,
     ttl: u8,
+    protocol: u8,
     total_len: u16,
 ) -> Result<[u8; 20], EmitError> {
     let mut version_ihl = VersionIhl(0);
@@ -72,7 +73,7 @@ pub(super) fn emit(
     output.put(total_len.to_be_bytes())?;
     output.put([0, 0])?;
     output.put(fragment.0.to_be_bytes())?;
-    output.put([ttl, super::udp::PROTOCOL, 0, 0])?;
+    output.put([ttl, protocol, 0, 0])?;
     output.put(source)?;
     output.put(destination)?;
     let sum = checksum(&head);
@@ -81,11 +82,11 @@ pub(super) fn emit(
     Ok(head)
 }
 
-/// The header checksum of a header whose checksum field is zero (RFC 1071).
-fn checksum(head: &[u8; 20]) -> [u8; 2] {
-    let (words, _) = head.as_chunks::<2>();
+/// The checksum of an even number of bytes, at most 2^16, in which its own field is zero (RFC 1071).
+pub(super) fn checksum<const N: usize>(bytes: &[u8; N]) -> [u8; 2] {
+    let (words, _) = bytes.as_chunks::<2>();
     let sum = words.iter().fold(0u32, |sum, &word| sum.wrapping_add(u32::from(u16::from_be_bytes(word))));
-    // Ten 16-bit words: the first fold leaves a carry of one at most, the second none.
+    // So few 16-bit words that the first fold leaves a carry of one at most, the second none.
     let folded = (sum & 0xffff).wrapping_add(sum >> 16);
     let folded = folded.wrapping_add(folded >> 16);
     let [_, _, high, low] = (!folded).to_be_bytes();

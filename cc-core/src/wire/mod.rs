@@ -12,6 +12,8 @@
 //!   0x8808 pfc                                                  aeth, cnp               cm
 //! ```
 //!
+//! Switches have one more kind of frame, which hosts never see: a [`RateMessage`].
+//!
 //! A frame of which the capture kept only a part is read as far as its headers allow. If they are all there it
 //! is a packet like another, with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other
 //! [`Malformed`] says that the frame contradicts itself, however much of it was captured.
@@ -23,6 +25,7 @@ mod cnp;
 mod cursor;
 mod ethernet;
 mod extension;
+mod flow_key;
 mod frame;
 mod grh;
 pub mod icrc;
@@ -30,6 +33,7 @@ mod ipv4;
 mod ipv6;
 pub mod opcode;
 pub mod pfc;
+pub mod rate_message;
 mod roce;
 pub mod shim;
 mod udp;
@@ -41,10 +45,12 @@ pub use aeth::{Aeth, Nak, Syndrome};
 pub use bth::Bth;
 pub use ethernet::{Mac, Tag, TagProtocol, Tags};
 pub use extension::{Deth, Extensions, Reth};
+pub use flow_key::FlowKey;
 pub use frame::{AckFields, CnpMarking, Frame};
 pub use icrc::{Crc32, Icrc, TableCrc};
 pub use opcode::{Class, Info, Transport};
 pub use pfc::Pfc;
+pub use rate_message::{RateFrame, RateMessage};
 pub use roce::Roce;
 pub use shim::Shims;
 pub use udp::ROCE_PORT;

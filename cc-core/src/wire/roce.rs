@@ -5,9 +5,9 @@ use super::ethernet::{Ethernet, Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
-use super::shim::{IntShim, Places, Rcc, Shims, Time};
+use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
-use crate::{Bytes, CnpHint, Ecn, Mark};
+use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
@@ -178,7 +178,14 @@ impl<'a> Roce<'a> {
     /// The shims, read from the packet anew at each call.
     #[inline]
     pub fn shims(&self) -> Shims<'a> {
-        Shims { time: self.time_shim(), int: self.int_shim(), rcc: self.rcc_shim(), echo: self.echo_shim() }
+        Shims {
+            time: self.time_shim(),
+            int: self.int_shim(),
+            rcc: self.rcc_shim(),
+            mlcc_data: self.mlcc_data_shim(),
+            mlcc_ack: self.mlcc_ack_shim(),
+            echo: self.echo_shim(),
+        }
     }
 
     /// The time stamps.
@@ -197,6 +204,18 @@ impl<'a> Roce<'a> {
     #[inline]
     pub fn rcc_shim(&self) -> Option<Rcc> {
         self.places.rcc(self.datagram)
+    }
+
+    /// What MLCC's switch tells the receiver.
+    #[inline]
+    pub fn mlcc_data_shim(&self) -> Option<MlccData> {
+        self.places.mlcc_data(self.datagram)
+    }
+
+    /// What MLCC's receiver returns.
+    #[inline]
+    pub fn mlcc_ack_shim(&self) -> Option<MlccAck> {
+        self.places.mlcc_ack(self.datagram)
     }
 
     /// The mark that is returned in a shim.
@@ -260,6 +279,17 @@ impl<'a> Roce<'a> {
     #[inline]
     pub fn cnp(&self) -> Option<CnpHint> {
         self.extension(Header::Cnp).map(cnp::parse)
+    }
+
+    /// What a switch tells of the way to it, in a CNP of kind 4 or 5; `None` for any other packet, and where anything but
+    /// one whole INT shim follows the reserved bytes.
+    pub fn near_int(&self) -> Option<IntShim<'a>> {
+        match self.cnp()? {
+            CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt | CnpKind::DirectInt, .. }) => {
+                IntShim::alone(self.payload()).filter(|_| !self.truncated)
+            }
+            _ => None,
+        }
     }
 
     /// The mark that an acknowledgement echoes, of those that its BTH has room for: BECN says that a packet it

@@ -16,6 +16,8 @@
 //! | 1 time | 1 | 4 | hops; level of the receiver's buffers (5 bits) | sent, echo, held: nanoseconds, 32 bits each |
 //! | 2 INT | 1 wide, 2 compact | 1 + area | hops written (4 bits), path (12 bits) | area: room for whole records, see [`IntLayout`] |
 //! | 3 RCC | 1 | 4 | zero | window in bytes (32), flows (16), utilisation in 2^-16 (16), echo in nanoseconds (32) |
+//! | 4 MLCC, data | 1 | 2 | credit (16) | bytes queued (32) |
+//! | 5 MLCC, acknowledgement | 1 | 4 | credit (16) | queue pair of the data (24 of 32), rate of release, rate advised: in 2^-24 bytes per nanosecond (32) |
 //! | 6 echo | 1 | 1 | zero; mark (2 bits): 0 none, 1 undetermined, 2 congested | nothing |
 //!
 //! Types and versions that are not in the table are skipped by their length. Where a type occurs twice, the first counts.
@@ -25,7 +27,7 @@
 
 use super::cursor::{Input, Output, two};
 use super::{EmitError, Malformed, Packet, parse_on};
-use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Stamp};
+use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Qpn, Rate, Stamp};
 use bitfield::bitfield;
 
 /// The UDP destination port of shimmed packets, unless another is agreed on.
@@ -38,11 +40,15 @@ const END: u8 = 0;
 const TIME: u8 = 1;
 const INT: u8 = 2;
 const RCC: u8 = 3;
+const MLCC_DATA: u8 = 4;
+const MLCC_ACK: u8 = 5;
 const ECHO: u8 = 6;
 
 const HEAD_LEN: usize = 4;
 const TIME_LEN: usize = 16;
 const RCC_LEN: usize = 16;
+const MLCC_DATA_LEN: usize = 8;
+const MLCC_ACK_LEN: usize = 16;
 
 /// The most records that an area has: the count that would come next means overflow.
 const MOST_RECORDS: usize = 14;
@@ -105,6 +111,39 @@ impl Rcc {
     }
 }
 
+/// What the interconnect switch at the receiver's end writes into a data packet of MLCC, for which the sender leaves room.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct MlccData {
+    /// C_D: the credit that the switch has last read in an acknowledgement of the flow; zero where it knows none, or the
+    /// flow has no queue of its own.
+    pub credit: u16,
+    /// What the flow's own queue holds behind this packet.
+    pub queue: Bytes,
+}
+
+/// What MLCC's receiver returns with an acknowledgement.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct MlccAck {
+    /// C_R: the credit that the switch is to write from now on; never zero.
+    pub credit: u16,
+    /// The receiver's queue pair, by which the switch knows the flow: an acknowledgement's own is the sender's.
+    pub data_qpn: Qpn,
+    /// R_credit: how fast the switch is to release the flow's queue.
+    pub release: Rate,
+    /// R_DQM: how fast the sender may send for the queue's sake.
+    pub advised: Rate,
+}
+
+impl MlccAck {
+    /// What the receiver grants.
+    #[inline]
+    pub const fn grant(&self) -> Grant {
+        Grant::Mlcc { credit: self.credit, release: self.release, advised: self.advised }
+    }
+}
+
 /// In-band telemetry: records, and the room that the sender reserved for more. Switches fill it and never make it larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -118,6 +157,9 @@ pub struct IntShim<'a> {
 impl<'a> IntShim<'a> {
     /// The records that a sender reserves room for unless it knows better: five switches and a model of one.
     pub const ROOM: u8 = 6;
+
+    /// Bytes of the longest INT shim, its head included.
+    pub const LONGEST: usize = HEAD_LEN + MOST_RECORDS * IntLayout::Wide.record_len();
 
     /// An area in which so many hops have written records, [`IntStack::OVERFLOW`] for more than there was room for, on
     /// path `path`, of which 12 bits count. `None` when the area is not whole records, holds more than fourteen, or
@@ -184,6 +226,34 @@ impl<'a> IntShim<'a> {
         IntStack::new(self.layout, self.path, self.hops, self.area).unwrap_or(IntStack::NONE)
     }
 
+    /// Reads bytes that are one INT shim and nothing else.
+    pub(super) fn alone(bytes: &'a [u8]) -> Option<Self> {
+        let (head @ &[first, words, ..], area) = bytes.split_first_chunk::<HEAD_LEN>()?;
+        let first = TypeVersion(first);
+        let is_int = first.kind() == INT && matches!(first.version(), 1 | 2);
+        if is_int && usize::from(words) << 2 == bytes.len() { Self::read(head, area) } else { None }
+    }
+
+    /// Writes the shim alone, without an end, as it follows the reserved bytes of a CNP that a switch sends by itself, and
+    /// returns what was written: the payload of that CNP.
+    ///
+    /// # Errors
+    /// [`EmitError::BufferTooSmall`]; [`IntShim::LONGEST`] bytes are always enough.
+    pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], EmitError> {
+        let buffer = buffer.get_mut(..self.len()).ok_or(EmitError::BufferTooSmall)?;
+        self.emit(&mut Output::new(buffer))?;
+        Ok(buffer)
+    }
+
+    #[inline]
+    fn emit(&self, output: &mut Output<'_>) -> Result<(), EmitError> {
+        let mut own = HopsPath(0);
+        own.set_hops(self.hops);
+        own.set_path(self.path);
+        output.put(head(INT, Self::version(self.layout), self.len(), own.0.to_be_bytes()))?;
+        output.put_slice(self.area)
+    }
+
     const fn version(layout: IntLayout) -> u8 {
         match layout {
             IntLayout::Wide => 1,
@@ -206,18 +276,27 @@ pub struct Shims<'a> {
     pub int: Option<IntShim<'a>>,
     /// What RCC's receiver returns.
     pub rcc: Option<Rcc>,
+    /// What MLCC's switch tells the receiver.
+    pub mlcc_data: Option<MlccData>,
+    /// What MLCC's receiver returns.
+    pub mlcc_ack: Option<MlccAck>,
     /// The mark that an acknowledgement returns where the BTH's bits are not to be used.
     pub echo: Option<Mark>,
 }
 
 impl<'a> Shims<'a> {
     /// No shim.
-    pub const NONE: Self = Self { time: None, int: None, rcc: None, echo: None };
+    pub const NONE: Self = Self { time: None, int: None, rcc: None, mlcc_data: None, mlcc_ack: None, echo: None };
 
     /// Whether there is no shim.
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.time.is_none() && self.int.is_none() && self.rcc.is_none() && self.echo.is_none()
+        self.time.is_none()
+            && self.int.is_none()
+            && self.rcc.is_none()
+            && self.mlcc_data.is_none()
+            && self.mlcc_ack.is_none()
+            && self.echo.is_none()
     }
 
     /// Bytes on the wire; zero for none.
@@ -232,8 +311,16 @@ impl<'a> Shims<'a> {
             None => 0,
         };
         let rcc = if self.rcc.is_some() { RCC_LEN } else { 0 };
+        let data = if self.mlcc_data.is_some() { MLCC_DATA_LEN } else { 0 };
+        let ack = if self.mlcc_ack.is_some() { MLCC_ACK_LEN } else { 0 };
         let echo = if self.echo.is_some() { HEAD_LEN } else { 0 };
-        HEAD_LEN.wrapping_add(time).wrapping_add(int).wrapping_add(rcc).wrapping_add(echo)
+        HEAD_LEN
+            .wrapping_add(time)
+            .wrapping_add(int)
+            .wrapping_add(rcc)
+            .wrapping_add(data)
+            .wrapping_add(ack)
+            .wrapping_add(echo)
     }
 
     /// Writes the chain, of [`Shims::len`] bytes, in the order of the types.
@@ -250,11 +337,7 @@ impl<'a> Shims<'a> {
             output.put(time.held.get().to_be_bytes())?;
         }
         if let Some(int) = &self.int {
-            let mut own = HopsPath(0);
-            own.set_hops(int.hops);
-            own.set_path(int.path);
-            output.put(head(INT, IntShim::version(int.layout), int.len(), own.0.to_be_bytes()))?;
-            output.put_slice(int.area)?;
+            int.emit(output)?;
         }
         if let Some(rcc) = &self.rcc {
             output.put(head(RCC, 1, RCC_LEN, [0; 2]))?;
@@ -262,6 +345,16 @@ impl<'a> Shims<'a> {
             output.put(rcc.flows.to_be_bytes())?;
             output.put(rcc.utilisation.to_be_bytes())?;
             output.put(rcc.echo.to_bits().to_be_bytes())?;
+        }
+        if let Some(data) = &self.mlcc_data {
+            output.put(head(MLCC_DATA, 1, MLCC_DATA_LEN, data.credit.to_be_bytes()))?;
+            output.put(data.queue.get().to_be_bytes())?;
+        }
+        if let Some(ack) = &self.mlcc_ack {
+            output.put(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit.to_be_bytes()))?;
+            output.put(ack.data_qpn.get().to_be_bytes())?;
+            output.put(ack.release.to_bits().to_be_bytes())?;
+            output.put(ack.advised.to_bits().to_be_bytes())?;
         }
         if let Some(mark) = self.echo {
             let mark = match mark {
@@ -296,12 +389,14 @@ pub(super) struct Places {
     time: u8,
     int: u8,
     rcc: u8,
+    mlcc_data: u8,
+    mlcc_ack: u8,
     echo: u8,
 }
 
 impl Places {
     /// No chain.
-    pub(super) const NONE: Self = Self { len: 0, time: 0, int: 0, rcc: 0, echo: 0 };
+    pub(super) const NONE: Self = Self { len: 0, time: 0, int: 0, rcc: 0, mlcc_data: 0, mlcc_ack: 0, echo: 0 };
 
     /// Checks the chain of shims that the input begins with, and finds them.
     #[inline]
@@ -327,6 +422,8 @@ impl Places {
                 (TIME, 1) => (&mut places.time, body.len() == TIME_LEN - HEAD_LEN),
                 (INT, 1 | 2) => (&mut places.int, IntShim::read(head, body).is_some()),
                 (RCC, 1) => (&mut places.rcc, body.len() == RCC_LEN - HEAD_LEN),
+                (MLCC_DATA, 1) => (&mut places.mlcc_data, body.len() == MLCC_DATA_LEN - HEAD_LEN),
+                (MLCC_ACK, 1) => (&mut places.mlcc_ack, body.len() == MLCC_ACK_LEN - HEAD_LEN),
                 (ECHO, 1) => (&mut places.echo, body.is_empty()),
                 _ => continue,
             };
@@ -385,6 +482,32 @@ impl Places {
         })
     }
 
+    /// What MLCC's switch tells the receiver in this datagram.
+    #[inline]
+    pub(super) fn mlcc_data(&self, datagram: &[u8]) -> Option<MlccData> {
+        let (&[_, _, c0, c1], body) = at(self.mlcc_data, datagram)?;
+        let &queue = body.first_chunk()?;
+        Some(MlccData { credit: two([c0, c1]), queue: Bytes::new(u32::from_be_bytes(queue)) })
+    }
+
+    /// Bytes of the chain in front of that.
+    fn mlcc_data_at(&self) -> Option<usize> {
+        Some(usize::from(self.mlcc_data.checked_sub(1)?) << 2)
+    }
+
+    /// What MLCC's receiver returns in this datagram.
+    #[inline]
+    pub(super) fn mlcc_ack(&self, datagram: &[u8]) -> Option<MlccAck> {
+        let (&[_, _, c0, c1], body) = at(self.mlcc_ack, datagram)?;
+        let &[_, q0, q1, q2, r0, r1, r2, r3, a0, a1, a2, a3] = body.first_chunk()?;
+        Some(MlccAck {
+            credit: two([c0, c1]),
+            data_qpn: Qpn::new(u32::from_be_bytes([0, q0, q1, q2])),
+            release: Rate::from_bits(u32::from_be_bytes([r0, r1, r2, r3])),
+            advised: Rate::from_bits(u32::from_be_bytes([a0, a1, a2, a3])),
+        })
+    }
+
     /// The mark that this datagram returns in a shim.
     #[inline]
     pub(super) fn echo(&self, datagram: &[u8]) -> Option<Mark> {
@@ -427,6 +550,33 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
         }
         _ => false,
     }
+}
+
+/// Takes the records off the INT shim of a frame, and leaves their room to the switches that follow. Answers whether there is
+/// such a shim. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Some(at) = roce.places().int_at() else { return false };
+    let at = roce.chain_at().wrapping_add(at);
+    let Some([_, _, own, ..]) = frame.get_mut(at..) else { return false };
+    *own &= 0x0f;
+    true
+}
+
+/// Writes what MLCC's receiver is to be told into the room that the sender has left for it. Answers whether the frame has
+/// such room. Neither the frame's length nor its ICRC changes.
+///
+/// `wire_len` and `shim_port` are those of [`parse_on`].
+pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &MlccData) -> bool {
+    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Some(at) = roce.places().mlcc_data_at() else { return false };
+    let at = roce.chain_at().wrapping_add(at);
+    let Some([_, _, c0, c1, q0, q1, q2, q3, ..]) = frame.get_mut(at..) else { return false };
+    [*c0, *c1] = data.credit.to_be_bytes();
+    [*q0, *q1, *q2, *q3] = data.queue.get().to_be_bytes();
+    true
 }
 
 /// Appends a switch's record to the INT shim of a frame as [`push`] does, and returns what that does; `None` when the

@@ -24,6 +24,7 @@
 
 use cc_core::math::{Divider, divide};
 use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::wire::RateMessage;
 use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
 use core::num::NonZeroU32;
 
@@ -165,10 +166,27 @@ pub struct Feedback {
     pub rate: Rate,
     /// Counts the messages.
     pub seq: u16,
+    /// R is what it was.
+    pub unchanged: bool,
     /// R is as low as it may be.
     pub at_minimum: bool,
     /// R is as high as it may be.
     pub at_maximum: bool,
+}
+
+impl Feedback {
+    /// The message that says so, of this port and priority, by this clock of the switch.
+    pub const fn message(&self, now: Stamp, port: u16, priority: u8) -> RateMessage {
+        let Self { units, seq, unchanged, at_minimum, at_maximum, .. } = *self;
+        RateMessage { seq, units, keepalive: unchanged, at_minimum, at_maximum, stamp: now, port, priority }
+    }
+
+    /// What a message says, in units of so many Mb/s.
+    pub fn of(message: &RateMessage, unit_mbps: u32) -> Self {
+        let RateMessage { seq, units, keepalive, at_minimum, at_maximum, .. } = *message;
+        let rate = rate(units.saturating_mul(unit_mbps).saturating_mul(1_000));
+        Self { units, rate, seq, unchanged: keepalive, at_minimum, at_maximum }
+    }
 }
 
 /// What happens to the bytes that came by the long link. `queued` is how many of them wait in the switch before it.
@@ -267,6 +285,7 @@ impl<const N: usize> RateCalculation<N> {
             .max(p.rate_min)
             .min(p.rate_max);
         let units = p.unit.quotient(u32::try_from(rate).unwrap_or(u32::MAX));
+        let before = self.last;
         self.last = units.wrapping_mul(p.unit_kbps);
         self.push(p, leaving.wrapping_sub(i64::from(self.last)));
         self.left = 0;
@@ -275,6 +294,7 @@ impl<const N: usize> RateCalculation<N> {
             units,
             rate: self.rate(),
             seq: self.seq,
+            unchanged: self.last == before,
             at_minimum: rate == p.rate_min,
             at_maximum: rate == p.rate_max,
         }
@@ -297,7 +317,7 @@ impl<const N: usize> RateCalculation<N> {
 const PER_KBPS: u64 = 35_184_372;
 
 /// So many kb/s; saturates.
-pub(crate) fn rate(kbps: u32) -> Rate {
+fn rate(kbps: u32) -> Rate {
     Rate::from_bits(u32::try_from(u64::from(kbps).wrapping_mul(PER_KBPS) >> 24).unwrap_or(u32::MAX))
 }
 

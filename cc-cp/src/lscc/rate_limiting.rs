@@ -18,19 +18,24 @@
 //!   needs none, entries hold no addresses, and no event walks the table;
 //! - the direct CNP names the sender's flow by the receiver's queue pair (`remote_qpn`, `by_remote`), since no data packet
 //!   carries the sender's;
-//! - a CNP from afar marks the flow that its body names; where it names none it marks all flows between the two addresses;
-//! - no feedback for 4 T: R holds that long, and then rises by dR each T to its maximum.
+//! - a CNP from afar marks the flow that its body names; the standard's names none that a switch could know, and marks all
+//!   flows between its two addresses;
+//! - bytes count as they leave the real queue, which R below the port's speed keeps short;
+//! - what becomes of R without feedback, and of feedback out of order, the paper does not say: see
+//!   [`FeedbackCounters`].
 //!
 //! The settings t_dcnp, T_reset and the threshold are not in the paper: see [`PRESETS`].
 //!
 //! If forgotten: a flow counts as new, and gets direct CNPs until it has sent the threshold again.
 
-use super::rate_calculation::{Feedback, rate};
+use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, count};
+use super::rate_calculation::Feedback;
 use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
 use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::PeerTable;
-use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
+use cc_core::wire::{RateMessage, Roce};
+use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -50,6 +55,8 @@ cc_core::settings! {
         period: Nanos, 1_000..=10_000_000, ["T"];
         /// dR: by so much R rises in each period without feedback.
         slew: Mbps, 1..=1_600_000, ["dR"];
+        /// Delta_F: what the far end sends rates in multiples of.
+        unit: Mbps, 1..=1_000, ["Delta_F"];
     }
 }
 
@@ -67,6 +74,7 @@ pub const PRESETS: &[Preset<LimitingSettings>] = &[
             delay: 1_000_000,
             period: 200_000,
             slew: 1_000,
+            unit: 1,
         },
     },
     Preset {
@@ -80,21 +88,28 @@ pub const PRESETS: &[Preset<LimitingSettings>] = &[
             delay: 500_000,
             period: 200_000,
             slew: 50,
+            unit: 1,
         },
     },
 ];
 
+impl LimitingSettings {
+    /// How often receivers are to send a flow a CNP beside these settings: ten times less often than direct ones come,
+    /// without which late notifications disturb the near loop (LSCC III-B, and IV-B, Fig. 9b).
+    pub const fn normal_period(&self) -> Nanos {
+        Nanos::new(self.notify_period.saturating_mul(10))
+    }
+}
+
 /// What the machine computes with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// In 1/256 of a byte, as the queue.
-    reference: u64,
+    reference: Bytes,
     notify: Ticks,
     reset: Ticks,
     threshold: u32,
-    period: Nanos,
-    slew: Rate,
-    line: Rate,
+    unit: u32,
+    queue: pseudo_queue::Params,
 }
 
 /// Something that happens again and again.
@@ -144,21 +159,22 @@ impl Params {
             });
         }
         Ok(Self {
-            reference: u64::from(settings.reference) << FINE,
+            reference: Bytes::new(settings.reference),
             notify,
             reset,
             threshold: threshold.get(),
-            period: Nanos::new(settings.period),
-            slew: Rate::from_mbps(settings.slew),
-            line: port.line_rate,
+            unit: settings.unit,
+            queue: pseudo_queue::Params {
+                period: Nanos::new(settings.period),
+                slew: Rate::from_mbps(settings.slew),
+                line: port.line_rate,
+            },
         })
     }
 }
 
-/// Fraction bits of the pseudo queue, so that no rate is lost to rounding over short times.
-const FINE: u32 = 8;
-/// Periods without feedback in which R holds.
-const PATIENCE: u32 = 4;
+/// In place of a queue pair: all between two addresses. The multicast queue pair's number, no flow's.
+const ALL: Qpn = Qpn::new(0x00ff_ffff);
 /// A flow that sends nothing for longer is forgotten.
 const MEMORY: Nanos = Nanos::new(2_000_000_000);
 
@@ -183,67 +199,89 @@ const _: () = assert!(
 
 /// The state of one long link's port and priority, with entries of at most `SETS * WAYS` flows.
 pub struct RateLimiting<const SETS: usize, const WAYS: usize> {
-    /// q*, in 1/256 of a byte.
-    queue: u64,
-    /// R.
-    rate: Rate,
-    /// What q* is of.
-    as_of: Stamp,
-    /// When R rises without feedback.
-    rises_at: Stamp,
+    queue: PseudoQueue,
     notify_at: Stamp,
     reset_at: Stamp,
-    /// Number of the last feedback.
-    seq: u16,
     /// The period between resets, never zero.
     reset: u16,
     /// The period between notifications, never zero.
     notify: u16,
-    heard: bool,
+    /// The reset period in which all flows between two addresses were marked last.
+    pairs: u16,
     /// Direct CNPs are sent in this period.
     notifying: bool,
+    /// Direct CNPs so far.
+    notified: u32,
     flows: PeerTable<Flow, SETS, WAYS>,
+}
+
+/// What a long link's port and priority has counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LimitingCounters {
+    /// What came of the far end's feedback.
+    pub feedback: FeedbackCounters,
+    /// Direct CNPs.
+    pub notified: u32,
+    /// Flows whose entry went to another while it still meant something: they count as new again.
+    pub flows_evicted: u32,
 }
 
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
     pub const fn open(p: &Params, now: Stamp) -> Self {
         Self {
-            queue: 0,
-            rate: p.line,
-            as_of: now,
-            rises_at: now,
+            queue: PseudoQueue::open(&p.queue, now),
             notify_at: now.after(Nanos::new(p.notify.length)),
             reset_at: now.after(Nanos::new(p.reset.length)),
-            seq: 0,
             reset: 1,
             notify: 1,
-            heard: false,
+            pairs: 0,
             notifying: false,
+            notified: 0,
             flows: PeerTable::new(Flow { check: 0, sent: 0, marked: 0, notified: 0 }),
         }
     }
 
     /// q*.
-    #[expect(clippy::cast_possible_truncation, reason = "saturated")]
     pub fn pseudo_queue(&self) -> Bytes {
-        Bytes::new((self.queue >> FINE).min(u64::from(u32::MAX)) as u32)
+        self.queue.len()
     }
 
     /// R as of the last event.
     pub const fn rate(&self) -> Rate {
-        self.rate
+        self.queue.rate()
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> LimitingCounters {
+        let (feedback, notified) = (self.queue.counters(), self.notified);
+        LimitingCounters { feedback, notified, flows_evicted: self.flows.evicted() }
+    }
+
+    /// A message of the far end has come.
+    pub fn heard(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
+        self.told(p, now, &Feedback::of(message, p.unit));
     }
 
     /// The far end has sent a rate. One that is older than the last is dropped.
     pub fn told(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         self.pass_time(p, now);
-        let ahead = feedback.seq.wrapping_sub(self.seq);
-        if self.heard && (ahead == 0 || ahead >= 1 << 15) {
-            return;
+        self.queue.told(&p.queue, now, feedback);
+    }
+
+    /// A CNP of the far datacentre passes, for a flow of ours; any other packet is ignored.
+    pub fn cnp(&mut self, p: &Params, now: Stamp, cnp: &Roce<'_>) {
+        match cnp.cnp() {
+            Some(CnpHint::Body(body)) if body.remote_qpn != Qpn::new(0) => {
+                self.notified(p, now, FlowKey::answered_by(cnp, body.remote_qpn));
+            }
+            Some(_) => {
+                self.notified(p, now, FlowKey::answered_by(cnp, ALL));
+                self.pairs = self.reset;
+            }
+            None => {}
         }
-        (self.seq, self.heard, self.rate) = (feedback.seq, true, feedback.rate.min(p.line));
-        self.rises_at = now.after(Nanos::new(p.period.get().saturating_mul(PATIENCE.saturating_add(1))));
     }
 
     /// A CNP of the far datacentre passes, for this flow of ours.
@@ -264,8 +302,8 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// Everything that takes time and no packet: the queue drains, R rises, periods begin.
     fn pass_time(&mut self, p: &Params, now: Stamp) {
         if let Some(tick) = p.notify.last(self.notify_at, now) {
-            self.drain_until(p, tick);
-            self.notifying = self.queue >= p.reference;
+            self.queue.pass_time(&p.queue, tick);
+            self.notifying = self.queue.len() >= p.reference;
             self.notify = self.notify.wrapping_add(1).max(1);
             self.notify_at = tick.after(Nanos::new(p.notify.length));
         }
@@ -273,30 +311,13 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
             self.reset = self.reset.wrapping_add(1).max(1);
             self.reset_at = tick.after(Nanos::new(p.reset.length));
         }
-        self.drain_until(p, now);
+        self.queue.pass_time(&p.queue, now);
     }
 
-    /// (10) without arrivals, with R as it rises on the way: at most as many steps as there are from nothing to the port's
-    /// speed.
-    fn drain_until(&mut self, p: &Params, until: Stamp) {
-        while self.heard && self.rate < p.line && self.rises_at.is_due(until) {
-            self.drain(self.rises_at);
-            self.rate = self.rate.saturating_add(p.slew).min(p.line);
-            self.rises_at = self.rises_at.after(p.period);
-        }
-        if self.rises_at.is_due(until) {
-            // R has nothing left to rise to; the stamp must not go stale.
-            self.rises_at = until;
-        }
-        self.drain(until);
-    }
-
-    fn drain(&mut self, until: Stamp) {
-        if self.as_of.is_due(until) {
-            let drained = u64::from(self.rate.to_bits()).wrapping_mul(u64::from(until.since(self.as_of).get()));
-            self.queue = self.queue.saturating_sub(drained >> 24u32.wrapping_sub(FINE));
-            self.as_of = until;
-        }
+    /// Whether there is an entry, and it was marked since the last reset.
+    fn is_marked(&self, key: FlowKey) -> bool {
+        let entry = self.flows.get(key.place());
+        entry.is_some_and(|entry| entry.check == key.check() && entry.marked == self.reset)
     }
 
     /// A flow's entry, a new one where there is none.
@@ -316,17 +337,23 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS>
     fn forward(&mut self, p: &Params, now: Instant, packet: &Transit) -> Rewrite {
         let now = now.stamp();
         self.pass_time(p, now);
-        self.queue = self.queue.saturating_add(u64::from(packet.bytes.get()) << FINE); // (10)
-        let asis = Rewrite { ecn: packet.ecn, notify: None };
+        self.queue.arrive(packet.bytes);
+        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
         if !packet.data {
             return asis;
         }
         let (reset, notify, notifying, threshold) = (self.reset, self.notify, self.notifying, p.threshold);
         let data_qpn = packet.flow.data_qpn;
+        let with_its_pair = self.pairs == reset && self.is_marked(FlowKey { data_qpn: ALL, ..packet.flow });
         let Some(flow) = self.flow(now, packet.flow) else { return asis };
         let mut ecn = packet.ecn;
-        if ecn == Ecn::Ce {
+        if with_its_pair || ecn == Ecn::Ce {
             flow.marked = reset;
+        } else if flow.marked != reset {
+            // Or the period's number would come round.
+            flow.marked = 0;
+        }
+        if ecn == Ecn::Ce {
             ecn = Ecn::Ect0;
         }
         let is_new = flow.sent < threshold;
@@ -334,8 +361,9 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS>
         let due = notifying && flow.notified != notify && (is_new || flow.marked == reset);
         if due {
             flow.notified = notify;
+            count(&mut self.notified);
         }
-        Rewrite { ecn, notify: due.then(|| direct(data_qpn)) }
+        Rewrite { ecn, notify: due.then(|| direct(data_qpn)), ..Rewrite::default() }
     }
 }
 
@@ -344,16 +372,18 @@ fn direct(data_qpn: Qpn) -> CnpBody {
     CnpBody { kind: CnpKind::Direct, ce: true, by_remote: true, remote_qpn: data_qpn, ..CnpBody::default() }
 }
 
-/// R as it was sent: so many units of so many Mb/s.
-pub fn feedback_rate(units: u32, unit_mbps: u32) -> Rate {
-    rate(units.saturating_mul(unit_mbps).saturating_mul(1_000))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cc_core::wire::shim::IntShim;
+    use cc_core::wire::{
+        self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, RateFrame, Shims, TableCrc, Tags,
+        opcode,
+    };
+    use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
     use std::string::ToString;
+    use std::vec;
     use std::vec::Vec;
 
     const PORT: Port =
@@ -374,7 +404,7 @@ mod tests {
 
         fn told(&mut self, now: u32, seq: u16, gbps: u32) {
             let rate = Rate::from_gbps(gbps);
-            let feedback = Feedback { units: 0, rate, seq, at_minimum: false, at_maximum: false };
+            let feedback = Feedback { units: 0, rate, seq, unchanged: false, at_minimum: false, at_maximum: false };
             self.machine.told(&self.params, Stamp::from_bits(now), &feedback);
         }
 
@@ -448,6 +478,174 @@ mod tests {
         assert_eq!(bench.machine.rate(), Rate::from_gbps(30));
     }
 
+    /// What the far end says, through the bytes on the wire.
+    fn said(seq: u16, units: u32, keepalive: bool) -> Option<RateMessage> {
+        let message = RateMessage { seq, units, keepalive, ..RateMessage::default() };
+        let addresses = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::from_bits(2) };
+        let (mac, tags) = (Mac::new([2; 6]), Tags::NONE);
+        let mut frame = [0; RateFrame::LONGEST];
+        let sent = RateFrame { destination: mac, source: mac, tags, addresses, dscp: 48, message };
+        let length = sent.emit(&mut frame).unwrap();
+        RateMessage::parse(&frame[..length], length).ok()
+    }
+
+    #[test]
+    fn messages_may_be_lost_late_repeated_or_overtaken() {
+        let mut bench = Bench::new();
+        let mut heard = |now: u32, message: Option<RateMessage>| {
+            let now = Stamp::from_bits(now);
+            if let Some(message) = message {
+                bench.machine.heard(&bench.params, now, &message);
+            }
+            bench.machine.wake(&bench.params, now);
+            (u64::from(bench.machine.rate().to_bits()) * 8_000 + (1 << 23)) >> 24 // Mb/s
+        };
+        assert_eq!(heard(0, said(65_534, 40_000, false)), 40_000);
+        assert_eq!(heard(200_000, said(0, 41_000, false)), 41_000, "one was lost, and the number came round");
+        assert_eq!(heard(210_000, said(65_535, 39_000, false)), 41_000, "it had only been overtaken");
+        assert_eq!(heard(220_000, said(0, 41_000, false)), 41_000, "and that was sent twice");
+        // Up to four periods late: R holds, and 600 us count for no rise.
+        assert_eq!(heard(1_190_000, said(1, 30_000, false)), 30_000);
+        // A keepalive renews the patience with what it repeats.
+        for seq in 2..40_u16 {
+            assert_eq!(heard(1_190_000 + u32::from(seq - 1) * 900_000, said(seq, 30_000, true)), 30_000);
+        }
+        let last = 1_190_000 + 38 * 900_000;
+        // Silence: when four periods have passed, 1 Gb/s for each that ends.
+        assert_eq!(heard(last + 999_999, None), 30_000);
+        assert_eq!(heard(last + 1_400_000, None), 33_000);
+        assert_eq!(heard(last + 1_400_001, said(7, 20_000, false)), 20_000, "a switch that was restarted begins anew");
+        assert_eq!(heard(last + 1_400_002, said(6, 50_000, false)), 20_000);
+        let counters = bench.machine.counters();
+        assert_eq!(counters.feedback, FeedbackCounters { taken: 42, old: 3, lost: 1 });
+    }
+
+    #[test]
+    fn silence_is_counted_once_until_the_far_end_is_heard_again() {
+        let mut bench = Bench::new();
+        for silence in 1..4_u32 {
+            let start = silence * 1_000_000_000;
+            bench.told(start, 1, 10);
+            for wake in 1..900_u32 {
+                bench.machine.wake(&bench.params, Stamp::from_bits(start + wake * 1_000_000));
+            }
+            assert_eq!(bench.machine.rate(), PORT.line_rate);
+            assert_eq!(bench.machine.counters().feedback.lost, silence);
+        }
+    }
+
+    /// A packet of ours to the queue pair `qpn` of a far host.
+    fn data(six: bool, host: u8, qpn: u32) -> Vec<u8> {
+        let addresses = if six {
+            let (source, destination) = (Ipv6Addr::from_bits(1), Ipv6Addr::from_bits(host.into()));
+            Addresses::V6 { source, destination }
+        } else {
+            Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 1, 0, host) }
+        };
+        emit(&Frame {
+            destination: Mac::new([2; 6]),
+            source: Mac::new([4; 6]),
+            tags: Tags::NONE,
+            addresses,
+            dscp: 26,
+            ecn: Ecn::Ect0,
+            hop_limit: 61,
+            udp_source: 0xc123,
+            shims: Shims::NONE,
+            bth: Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() },
+            extensions: Extensions::default(),
+            payload: &[0; 8],
+        })
+    }
+
+    fn emit(frame: &Frame<'_>) -> Vec<u8> {
+        let mut bytes = vec![0; 256];
+        let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn roce(frame: &[u8]) -> Roce<'_> {
+        match wire::parse(frame, frame.len()) {
+            Ok(Packet::Roce(roce)) => roce,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_direct_cnp_is_a_whole_frame_back_to_the_sender() {
+        for six in [false, true] {
+            let mut bench = Bench::new();
+            bench.told(0, 1, 1);
+            bench.sends(0, 9, 2_100_000, Ecn::Ect0);
+            let packet = data(six, 2, 0x0012_3456);
+            let packet = roce(&packet);
+            let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
+            let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(60_000), &transit);
+            let mut room = [0; IntShim::LONGEST];
+            let cnp = emit(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
+            let cnp = roce(&cnp);
+            assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
+            assert_eq!(cnp.addresses(), packet.addresses().reversed());
+            let Some(CnpHint::Body(body)) = cnp.cnp() else { panic!("a body") };
+            assert_eq!((body.kind, body.by_remote, body.remote_qpn.get()), (CnpKind::Direct, true, 0x0012_3456));
+            let mut sends_one = |now| {
+                let rewrite = bench.sends(now, 9, 0, Ecn::NotEct);
+                rewrite.cnp(&packet, CnpMarking::default(), &mut [0; IntShim::LONGEST]).is_some()
+            };
+            assert_eq!([60_001, 60_002].map(&mut sends_one), [true, false]);
+        }
+    }
+
+    #[test]
+    fn a_standard_cnp_marks_all_flows_between_its_addresses_and_no_other() {
+        let mut bench = Bench::new();
+        bench.told(0, 1, 1);
+        let flows = [data(false, 2, 17), data(false, 2, 18), data(false, 3, 17)];
+        let sends = |bench: &mut Bench, now: u64, flow: usize, bytes: u32| {
+            let flow = FlowKey::of(&roce(&flows[flow]));
+            let packet = Transit { flow, data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 };
+            bench.machine.forward(&bench.params, Instant::from_nanos(now), &packet).notify.is_some()
+        };
+        // Long flows, which nothing has marked yet.
+        for flow in 0..3 {
+            sends(&mut bench, 1, flow, 63_000_000);
+        }
+        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 100_000, flow, 0)), [false; 3]);
+        let plain = emit(&Frame::cnp(&roce(&flows[0]), Qpn::new(99), CnpHint::Plain, CnpMarking::default()));
+        bench.machine.cnp(&bench.params, Stamp::from_bits(110_000), &roce(&plain));
+        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 150_000, flow, 0)), [true, true, false]);
+        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks were taken off");
+        let named = CnpHint::Body(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
+        let named = emit(&Frame::cnp(&roce(&flows[1]), Qpn::new(99), named, CnpMarking::default()));
+        bench.machine.cnp(&bench.params, Stamp::from_bits(560_000), &roce(&named));
+        bench.machine.cnp(&bench.params, Stamp::from_bits(560_001), &roce(&flows[0]));
+        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 600_000, flow, 0)), [false, true, false]);
+    }
+
+    #[test]
+    fn normal_cnps_are_to_come_ten_times_less_often_than_direct_ones() {
+        for preset in PRESETS {
+            assert_eq!((preset.values.notify_period, preset.values.normal_period().get()), (50_000, 500_000));
+        }
+    }
+
+    #[test]
+    fn a_mark_does_not_come_back_when_the_periods_numbers_come_round() {
+        let mut bench = Bench::new();
+        bench.told(0, 1, 1);
+        bench.sends(1, 1, 63_000_000, Ecn::Ce);
+        let mut now = 0_u64;
+        while bench.machine.reset != 1 || now == 0 {
+            now += 500_000;
+            let flow = key(1);
+            let packet = Transit { flow, data: true, bytes: Bytes::new(200_000), ecn: Ecn::Ect0 };
+            let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(now), &packet);
+            assert!(rewrite.notify.is_none(), "{now}");
+            bench.told(now as u32, (now / 500_000) as u16, 0);
+        }
+    }
+
     #[test]
     fn a_threshold_below_a_round_trip_is_refused() {
         let error = Params::new(&LimitingSettings { threshold: 49_000_000, ..PAPER }, &PORT).unwrap_err().to_string();
@@ -468,11 +666,11 @@ mod tests {
     fn marks_of_other_kinds_and_packets_that_carry_no_data_pass() {
         let mut bench = Bench::new();
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-            assert_eq!(bench.sends(1, 1, 100, ecn), Rewrite { ecn, notify: None });
+            assert_eq!(bench.sends(1, 1, 100, ecn), Rewrite { ecn, ..Rewrite::default() });
         }
         let ack = Transit { flow: key(1), data: false, bytes: Bytes::new(60), ecn: Ecn::Ce };
         let now = Instant::from_nanos(2);
-        assert_eq!(bench.machine.forward(&bench.params, now, &ack), Rewrite { ecn: Ecn::Ce, notify: None });
+        assert_eq!(bench.machine.forward(&bench.params, now, &ack), Rewrite { ecn: Ecn::Ce, ..Rewrite::default() });
     }
 
     proptest! {
@@ -497,8 +695,8 @@ mod tests {
                 prop_assert_eq!(said[0], said[1]);
                 prop_assert_eq!(woken.machine.rate(), left.machine.rate());
                 // Rounded down at each wake, by less than a 256th of a byte.
-                let gap = left.machine.queue.abs_diff(woken.machine.queue);
-                prop_assert!(gap <= 8 * (step as u64 + 1), "{}", gap);
+                let queues = [&left, &woken].map(|bench| bench.machine.pseudo_queue().get());
+                prop_assert!(queues[0].abs_diff(queues[1]) <= step as u32 / 32 + 1, "{:?}", queues);
             }
         }
     }

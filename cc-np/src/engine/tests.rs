@@ -594,11 +594,11 @@ impl NotificationPoint for Census {
         Self
     }
 
-    fn row(&self, _cx: &Cx<'_, CnpOutlet>, _shared: &u32, _event: &Event) -> usize {
+    fn row(&self, _cx: &Cx<'_, CnpOutlet>, _shared: &u32, _event: &Event<'_>) -> usize {
         0
     }
 
-    fn on(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut u32, _arrival: &Arrival) -> Reply {
+    fn on(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut u32, _arrival: &Arrival<'_>) -> Reply {
         Reply::default()
     }
 

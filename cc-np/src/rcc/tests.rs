@@ -1,5 +1,5 @@
 use super::*;
-use cc_core::{Psn, Rate, Stamp};
+use cc_core::{IntStack, Psn, Rate, Stamp};
 use std::vec::Vec;
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
@@ -36,12 +36,14 @@ impl Bench {
             last,
             sent: delay.map(|delay| Stamp::from_bits((now as u32).wrapping_sub(delay))),
             arrived,
+            int: IntStack::NONE,
+            mlcc: None,
         };
         let params = self.params;
         let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
         match self.flows[flow].on(&cx, &mut self.census, &arrival).grant {
             Grant::Rcc { window, flows, .. } => (window.get(), flows),
-            Grant::None => panic!("no grant"),
+            _ => panic!("no grant"),
         }
     }
 }

@@ -290,8 +290,13 @@ fn numbers_sort_out_duplicates_and_stragglers() {
     let second = flow.after(US, numbered(CnpKind::Period, 8)).rate;
     assert!(second < first);
     // A receiver that forgot the flow begins anew, far behind.
-    let third = flow.after(US, numbered(CnpKind::Direct, 20_000)).rate;
-    assert!(third < second && flow.after(US, numbered(CnpKind::Direct, 0)).rate < third);
+    let third = flow.after(US, numbered(CnpKind::Standard, 20_000)).rate;
+    assert!(third < second);
+    // A switch does not number its own, and does not disturb the receiver's numbers.
+    let fourth = flow.after(US, numbered(CnpKind::Direct, 0)).rate;
+    assert!(fourth < third && flow.after(US, numbered(CnpKind::Direct, 0)).rate < fourth);
+    let Event::Cnp { hint } = numbered(CnpKind::Standard, 20_000) else { panic!("a notification") };
+    assert_eq!(flow.state.ignores(&hint), Some(Ignored::Stale));
 }
 
 #[test]
@@ -735,7 +740,7 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
     prop_oneof![
         any::<u32>().prop_map(sent),
         Just(PLAIN),
-        any::<u16>().prop_map(|seq| numbered(CnpKind::Direct, seq)),
+        any::<u16>().prop_map(|seq| numbered(CnpKind::Period, seq)),
         Just(Event::Wake),
     ]
 }

@@ -318,8 +318,11 @@ fn numbers_sort_out_duplicates_and_stragglers() {
     for seq in [7, 6, 0] {
         assert_eq!(flow.after(US, period(seq, 100_000)).rate, first, "{seq} is old");
     }
-    let second = flow.after(US, numbered(CnpKind::Direct, 8)).rate;
+    let second = flow.after(US, numbered(CnpKind::Standard, 8)).rate;
     assert!(second < first);
+    assert!(flow.after(US, numbered(CnpKind::Direct, 0)).rate < second, "a switch does not number its own");
+    let Event::Cnp { hint } = period(8, 0) else { panic!("a notification") };
+    assert_eq!(flow.state.ignores(&hint), Some(Ignored::Stale));
     // A receiver that forgot the flow begins anew, far behind.
     assert!(flow.after(US, period(20_000, 100_000)).rate < second);
 }

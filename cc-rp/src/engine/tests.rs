@@ -3,7 +3,9 @@ use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::shim::{self, IntShim, Rcc};
-use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{
+    self, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode,
+};
 use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
@@ -277,6 +279,7 @@ enum Seen {
     Ack(Psn, Mark),
     Nack(Psn),
     Cnp(CnpHint),
+    NearInt,
     Wake,
 }
 
@@ -287,6 +290,7 @@ impl Seen {
             Event::Ack(ack) => Self::Ack(ack.psn, ack.mark),
             Event::Nack { psn } => Self::Nack(psn),
             Event::Cnp { hint } => Self::Cnp(hint),
+            Event::NearInt { .. } => Self::NearInt,
             Event::Wake => Self::Wake,
         }
     }
@@ -309,7 +313,8 @@ impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {
     type Params = ();
     const NAME: &'static str = "witness";
     const PRESETS: &'static [Preset<NoSettings>] = &[];
-    const WANTS: EventMask = EventMask::ACK.with(EventMask::NACK).with(EventMask::CNP).with(EventMask::WAKE);
+    const WANTS: EventMask =
+        EventMask::ACK.with(EventMask::NACK).with(EventMask::CNP).with(EventMask::NEAR_INT).with(EventMask::WAKE);
     const SIGNALS: Signals =
         if KEEN { Signals::MARK.with(Signals::DELAY).with(Signals::INT).with(Signals::GRANT) } else { Signals::NONE };
     const ANSWERED_BY: Option<&'static str> = None;
@@ -335,6 +340,9 @@ impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {
         (self.last, self.at, self.unpaused) = (Seen::of(event), cx.now, cx.unpaused);
         if let Event::Ack(ack) = event {
             (self.delay, self.grant, self.hop) = (ack.delay, ack.grant, ack.int.iter().last());
+        }
+        if let Event::NearInt { int } = event {
+            self.hop = int.iter().last();
         }
         Decision { rate: Rate::from_gbps(1), window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
@@ -564,4 +572,51 @@ fn a_resume_lifts_the_hold_of_a_flow_that_has_nothing_else_to_do() {
         engine.wake(at(3 * US), &mut told);
     }
     assert_eq!(told.0.last().unwrap().2, Nanos::ZERO);
+}
+
+/// A CNP of a switch for queue pair 17, with one record that says so many bytes.
+fn switch_int(by_remote: bool, queue: u32) -> Vec<u8> {
+    let area = Hop { queue, ..Hop::default() }.to_wide();
+    let mut int = [0; IntShim::LONGEST];
+    let int = IntShim::new(IntLayout::Wide, 0, 1, &area).unwrap().write(&mut int).unwrap();
+    let hint = CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt, by_remote, ..CnpBody::default() });
+    let cause = frame(0x04, Syndrome::Ack { credits: 31 });
+    let Ok(Packet::Roce(cause)) = wire::parse(&cause, cause.len()) else { panic!("not RoCE") };
+    let frame = Frame { payload: int, ..Frame::cnp(&cause, Qpn::new(17), hint, CnpMarking::default()) };
+    let mut bytes = vec![0; 256];
+    let len = frame.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
+}
+
+#[test]
+fn telemetry_that_a_switch_sends_reaches_the_machines_that_want_it_and_no_others() {
+    let mut told = Told::default();
+    let mut keen = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let handle = keen.open(at(0), 3, &mut told).unwrap();
+    keen.bind(handle, Qpn::new(17)).unwrap();
+    let (mut dcqcn, other, _) = with_flow(PAPER);
+    let frames = [switch_int(false, 5), switch_int(true, 6)];
+    for (time, frame) in [US, 2 * US].into_iter().zip(&frames) {
+        deliver(&mut keen, time, frame, &mut told);
+        assert!(deliver(&mut dcqcn, time, frame, &mut told).is_none());
+    }
+    let seen = keen.state(handle).unwrap();
+    assert_eq!(
+        (seen.last, seen.hop.map(|hop| hop.queue)),
+        (Seen::NearInt, Some(5)),
+        "whom it names by the far end, nobody told"
+    );
+    let area = Hop { queue: 7, ..Hop::default() }.to_wide();
+    let near = Event::NearInt { int: IntStack::new(IntLayout::Wide, 0, 1, &area).unwrap() };
+    assert!(keen.switch_cnp(at(3 * US), handle, &near, &mut told).is_some());
+    assert_eq!(keen.state(handle).unwrap().hop.map(|hop| hop.queue), Some(7));
+    let before = *dcqcn.state(other).unwrap();
+    assert!(dcqcn.switch_cnp(at(3 * US), other, &near, &mut told).is_none());
+    assert_eq!(dcqcn.state(other), Some(&before));
+    let counted = |counters: RpCounters| {
+        (counters.rp_cnp_handled, counters.rp_cnp_ignored, counters.rp_cnp_by_remote_qp, counters.rp_cnp_unsupported)
+    };
+    assert_eq!(counted(keen.counters()), (2, 1, 1, 0));
+    assert_eq!(counted(dcqcn.counters()), (0, 3, 1, 2));
 }

@@ -1,6 +1,6 @@
 //! What the user sets, and what HPCC computes with.
 
-use crate::hops::Base;
+use cc_core::hops::Base;
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Nanos, Port, Rate};
@@ -68,7 +68,7 @@ pub struct Params {
 }
 
 impl Params {
-    pub(super) fn new(settings: &HpccSettings, port: &Port) -> Result<Self, ParamError> {
+    pub(crate) fn new(settings: &HpccSettings, port: &Port) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
         let time = if settings.base_rtt == 0 { port.base_rtt } else { Nanos::new(settings.base_rtt) };

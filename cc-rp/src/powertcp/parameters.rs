@@ -1,6 +1,6 @@
 //! What the user sets, and what PowerTCP computes with.
 
-use crate::hops::Base;
+use cc_core::hops::Base;
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Nanos, Port, Rate};

@@ -6,7 +6,7 @@ use cc_core::params::{Preset, Settings, Unit};
 use cc_cp::CongestionPoint;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::replay::CORES;
+use hil::core::Design;
 use hil::replay::settings::{Shown, table};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -94,7 +94,11 @@ impl List {
         cc_rp::for_each_rp!(rp);
         cc_np::for_each_np!(np);
         cc_cp::for_each_cp!(cp);
-        Self { schema: 1, algorithms, cores: CORES.iter().map(|&(name, doc)| Core { name, doc }).collect() }
+        Self {
+            schema: 1,
+            algorithms,
+            cores: Design::ALL.map(|design| Core { name: design.name(), doc: design.description() }).into(),
+        }
     }
 }
 

@@ -28,7 +28,7 @@ enum Verb {
     List(list::Args),
     /// Replays a capture on the library, and on a core with the firmware.
     Replay(replay::Args),
-    /// Compares the model of Ibex with its RTL, cycle by cycle: needs verilator, g++ and pip.
+    /// Compares the model of a core with its RTL, cycle by cycle: needs verilator, g++ and pip.
     Rtl(rtl::Args),
     /// Runs a bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),

@@ -1,4 +1,4 @@
-//! `hil rtl`: the same programs on the model of Ibex and on its RTL, which must agree to the cycle.
+//! `hil rtl`: the same programs on the model of a core and on its RTL, which must agree to the cycle.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use cc_rp::ReactionPoint;
 use hil::board::{Boot, Pace};
 use hil::capture::Reader;
-use hil::core::{Ibex, Timing};
+use hil::core::Design;
 use hil::replay;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
@@ -19,6 +19,9 @@ use hil::rtl::{Rtl, record, simulator};
 /// Arguments of `hil rtl`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
+    /// The core, see `hil list`.
+    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = replay::core)]
+    core: Design,
     /// Random programs to run.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     programs: u64,
@@ -40,17 +43,17 @@ pub(crate) struct Args {
 /// The sample that the project carries.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/incast.pcapng");
 
-/// Where the record lies in the source tree.
-const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded.txt");
+/// Where the records lie in the source tree.
+const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded");
 
 /// Compares the cores, or records the RTL.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(args.programs > 0, "--programs 0: expected at least 1");
     Reader::open(&args.capture)?;
-    let simulator = simulator::build(&target_folder())?;
-    let mut rtl = Rtl::new(&simulator, &[], 0..0, Timing::IBEX_SMALL, 0)?;
+    let simulator = simulator::build(&target_folder(), args.core)?;
+    let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
     if args.record {
-        return write_record(&mut rtl);
+        return write_record(args.core, &mut rtl);
     }
     compare(args, &mut rtl)?;
     compare_image(args, &simulator)
@@ -65,9 +68,10 @@ fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
         let request = Request { preset: Some(preset.to_owned()), ..Request::default() };
         let boot = Boot::of(&Chosen::of::<Rp, Np>(&request)?);
         let make = |_| {
-            let rtl = Rtl::new(simulator, &replay::RAM, replay::DEVICES, Timing::IBEX_SMALL, image.entry)?;
+            let rtl = Rtl::new(simulator, &replay::RAM, replay::DEVICES, 0, image.entry)?;
             let rtl = replay::board_with(rtl, &image, &boot, Pace::Lockstep)?;
-            Twin::new(replay::board(&image, &boot, Pace::Lockstep)?, rtl)
+            let model = args.core.model(&replay::RAM, replay::DEVICES, 0, image.entry);
+            Twin::new(replay::board_with(model, &image, &boot, Pace::Lockstep)?, rtl)
         };
         let choice = Choice { only: Vec::new(), limit: 16, strict: true };
         let mut player = Player::new(choice, boot.port.line_rate, make);
@@ -96,34 +100,35 @@ fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(here, PathBuf::from)
 }
 
-fn write_record(rtl: &mut Rtl) -> anyhow::Result<()> {
+fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut text = String::new();
     record::lines(
         rtl,
-        |wait| Timing::IBEX_SMALL.with_wait(wait),
+        design.into(),
+        |wait| wait,
         |line| {
             text.push_str(line);
             text.push('\n');
             std::ops::ControlFlow::Continue(())
         },
     )?;
-    std::fs::write(RECORD, &text).with_context(|| format!("{RECORD}: cannot be written"))?;
-    println!("{} facts recorded in {RECORD}", text.lines().count());
+    let path = Path::new(RECORDS).join(design.name()).with_extension("txt");
+    std::fs::write(&path, &text).with_context(|| format!("{}: cannot be written", path.display()))?;
+    println!("{} facts recorded in {}", text.lines().count(), path.display());
     Ok(())
 }
 
 fn compare(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
-    let mut model = Ibex::new(&[], 0..0, Timing::IBEX_SMALL, 0);
+    let mut model = args.core.model(&[], 0..0, 0, 0);
     let (mut cycles, mut instructions, mut interrupts, mut events) = (0, 0, 0, 0);
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for offset in 0..args.programs {
         let seed = args.seed.wrapping_add(offset);
-        let program = program::generate(seed);
+        let program = program::generate(args.core.into(), seed);
         names.extend(program.names());
         for &wait in &args.wait {
-            let timing = Timing::IBEX_SMALL.with_wait(wait);
-            let expected = record::run(rtl, timing, &program, seed)?;
-            let found = record::run(&mut model, timing, &program, seed)?;
+            let expected = record::run(rtl, wait, &program, seed)?;
+            let found = record::run(&mut model, wait, &program, seed)?;
             if expected != found {
                 print!("{}", difference(&program, &expected, &found));
                 bail!("seed {seed}, {wait} wait states: the model differs from the RTL");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
-use hil::core::{Core, Ibex, Ram, Stop, Timing};
+use hil::core::{Core, Design, Ram, Stop};
 use hil::elf::Image;
 use serde::Serialize;
 
@@ -14,9 +14,9 @@ use serde::Serialize;
 pub(crate) struct Args {
     /// The image: a 32-bit little-endian RISC-V ELF executable.
     elf: PathBuf,
-    /// The core: ibex.
-    #[arg(long, value_name = "NAME")]
-    core: String,
+    /// The core, see `hil list`.
+    #[arg(long, value_name = "NAME", value_parser = hil::replay::core)]
+    core: Design,
     /// RAM, zeroed before the image is loaded; decimal or 0x numbers, sizes with K or M. May be given several times.
     #[arg(long, value_name = "BASE:SIZE", required = true, value_parser = ram)]
     ram: Vec<Ram>,
@@ -69,7 +69,6 @@ struct Report {
 
 /// Runs the image and prints its markers.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    ensure!(args.core == "ibex", "unknown core \"{}\": known is ibex", args.core);
     ensure!(args.marker != args.exit, "marker and exit are the same address, {:#010x}", args.exit);
     for (name, address) in [("marker", args.marker), ("exit", args.exit)] {
         ensure!(address.is_multiple_of(4), "the {name} address {address:#010x} is not a multiple of 4");
@@ -90,8 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::parse(&file).with_context(|| path.to_string())?;
     let end = args.marker.max(args.exit).checked_add(4).context("--marker, --exit: expected at most 0xfffffff8")?;
     let devices = args.marker.min(args.exit)..end;
-    let timing = Timing::IBEX_SMALL.with_wait(args.wait);
-    let mut core = Ibex::new(&args.ram, devices, timing, image.entry);
+    let mut core = args.core.model(&args.ram, devices, args.wait, image.entry);
     image.load(&mut core, &args.ram).with_context(|| path.to_string())?;
 
     let mut output = std::io::stdout().lock();

@@ -1,4 +1,5 @@
-//! A small RV32IMC + Zicsr assembler: one function per instruction, named after it, and a [`Program`] to put them in.
+//! A small RV32IMC + Zicsr assembler, with PicoRV32's own instructions: one function per instruction, named after it, and a
+//! [`Program`] to put them in.
 //!
 //! It serves tests and generators of random programs, so operands are taken as they are: register numbers modulo 32
 //! (modulo 8 above x8 in the short forms), immediates cut to the bits that the encoding has. Encodings: the RISC-V
@@ -173,6 +174,13 @@ instructions! {
     rem(rd: u32, rs1: u32, rs2: u32) -> u32 = r_type(0x01, 6, 0x33, rd, rs1, rs2);
     remu(rd: u32, rs1: u32, rs2: u32) -> u32 = r_type(0x01, 7, 0x33, rd, rs1, rs2);
 
+    getq(rd: u32, q: u32) -> u32 = r_type(0, 4, 0x0b, rd, q & 3, 0);
+    setq(q: u32, rs1: u32) -> u32 = r_type(1, 2, 0x0b, q & 3, rs1, 0);
+    retirq() -> u32 = r_type(2, 0, 0x0b, 0, 0, 0);
+    maskirq(rd: u32, rs1: u32) -> u32 = r_type(3, 6, 0x0b, rd, rs1, 0);
+    waitirq(rd: u32) -> u32 = r_type(4, 4, 0x0b, rd, 0, 0);
+    timer(rd: u32, rs1: u32) -> u32 = r_type(5, 6, 0x0b, rd, rs1, 0);
+
     fence() -> u32 = 0x0ff0_000f;
     fence_i() -> u32 = 0x0000_100f;
     ecall() -> u32 = 0x0000_0073;
@@ -307,6 +315,14 @@ pub mod csr {
     pub const MCYCLE: u32 = 0xb00;
     /// Instructions retired, low word.
     pub const MINSTRET: u32 = 0xb02;
+    /// Cycles, for a program without privilege.
+    pub const CYCLE: u32 = 0xc00;
+    /// The same, high word.
+    pub const CYCLEH: u32 = 0xc80;
+    /// Instructions retired, for a program without privilege.
+    pub const INSTRET: u32 = 0xc02;
+    /// The same, high word.
+    pub const INSTRETH: u32 = 0xc82;
 }
 
 #[cfg(test)]
@@ -328,6 +344,17 @@ mod tests {
         assert_eq!(csrrsi(0, csr::MSTATUS, 8), 0x3004_6073, "csrsi mstatus, 8");
         assert_eq!(csrrw(0, csr::MTVEC, 5), 0x3052_9073, "csrw mtvec, t0");
         assert_eq!(srai(10, 10, 3), 0x4035_5513, "srai a0, a0, 3");
+    }
+
+    /// The words that the macros in PicoRV32's firmware/custom_ops.S give.
+    #[test]
+    fn interrupt_words_are_those_of_picorv32() {
+        assert_eq!(getq(2, 0), 0x0000_410b);
+        assert_eq!(setq(2, 1), 0x0200_a10b);
+        assert_eq!(retirq(), 0x0400_000b);
+        assert_eq!(maskirq(10, 11), 0x0605_e50b);
+        assert_eq!(waitirq(10), 0x0800_450b);
+        assert_eq!(timer(10, 11), 0x0a05_e50b);
     }
 
     /// Parcels that the GNU assembler gives.

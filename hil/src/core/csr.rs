@@ -55,8 +55,10 @@ pub(super) struct Csr {
 pub(super) struct Moment {
     /// The cycle.
     pub(super) cycle: u64,
-    /// Instructions retired before.
+    /// Instructions retired before, as a reader sees it.
     pub(super) retired: u64,
+    /// Instructions retired before what is written counts: with or without the writing one.
+    pub(super) counted: u64,
     /// Interrupt lines, at their places in mip.
     pub(super) pending: u32,
 }
@@ -131,7 +133,7 @@ impl Csr {
 
     /// Writes a register that [`Self::read`] knows; `false` if it may not be written.
     pub(super) fn write(&mut self, number: u32, value: u32, moment: Moment) -> bool {
-        let (cycle, retired) = (moment.cycle + 1, moment.retired + 1);
+        let (cycle, retired) = (moment.cycle + 1, moment.counted);
         match number {
             0x300 => {
                 self.mstatus = value & (MIE | MPIE | MPRV | TW | if value & MPP == MPP { MPP } else { 0 });
@@ -257,7 +259,7 @@ impl Counter {
 mod tests {
     use super::*;
 
-    const START: Moment = Moment { cycle: 100, retired: 40, pending: 0 };
+    const START: Moment = Moment { cycle: 100, retired: 40, counted: 41, pending: 0 };
 
     fn written(csr: &mut Csr, number: u32, value: u32) -> Option<u32> {
         assert!(csr.write(number, value, START));
@@ -322,7 +324,7 @@ mod tests {
         assert_eq!(csr.read(0xb00, START), Some(100));
         csr.write(0xb00, 7, START);
         csr.write(0xb80, 1, START);
-        let later = Moment { cycle: 111, retired: 45, pending: 0 };
+        let later = Moment { cycle: 111, retired: 45, counted: 46, pending: 0 };
         assert_eq!(csr.read(0xb80, later), Some(1));
         assert_eq!(csr.read(0xb02, later), Some(45));
         csr.write(0x320, 1, START);

@@ -1,10 +1,10 @@
 //! From instruction words to operations that execute without looking at bits again.
 //!
 //! Compressed parcels are first expanded to the word they stand for, so there is one decoder. Encodings: the RISC-V
-//! Instruction Set Manual, volume I. What Ibex refuses (reserved parcels, other extensions) is [`Kind::Illegal`].
+//! Instruction Set Manual, volume I. What no core here has (reserved parcels, other extensions) is [`Kind::Illegal`].
 
 /// The register slot that swallows writes to x0.
-const NOWHERE: u8 = 32;
+pub(super) const NOWHERE: u8 = 32;
 
 /// What an operation does. Operands are in [`Op`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +71,35 @@ pub(super) enum Kind {
     Csrrwi,
     Csrrsi,
     Csrrci,
+    // PicoRV32's own: its interrupt registers, return, mask, wait, and timer.
+    Getq,
+    Setq,
+    Retirq,
+    Maskirq,
+    Waitirq,
+    Timer,
+}
+
+/// What a load of this kind makes of the bytes that memory gives, in the low bits of `value`.
+pub(super) fn extended(kind: Kind, value: u32) -> u32 {
+    match kind {
+        Kind::Lb => value as i8 as u32,
+        Kind::Lh => value as i16 as u32,
+        Kind::Lbu => value & 0xff,
+        Kind::Lhu => value & 0xffff,
+        _ => value,
+    }
+}
+
+/// Where the next instruction lies, seen from a word boundary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// At one.
+    Word,
+    /// In an upper half that holds all of it.
+    Half,
+    /// It straddles one.
+    Split,
 }
 
 /// A decoded instruction at a known address.
@@ -85,11 +114,24 @@ pub(super) struct Op {
     pub(super) rs2: u8,
     /// Bytes of the encoding: 2 or 4.
     pub(super) size: u8,
+    /// The registers that it reads, x0 where there are fewer than two.
+    pub(super) sources: [u8; 2],
+    /// Where the instruction behind it lies.
+    pub(super) next: Next,
 }
 
 impl Op {
     /// The place holder of addresses that have not been decoded.
-    pub(super) const UNKNOWN: Self = Self { immediate: 0, kind: Kind::Unknown, rd: NOWHERE, rs1: 0, rs2: 0, size: 0 };
+    pub(super) const UNKNOWN: Self = Self {
+        immediate: 0,
+        kind: Kind::Unknown,
+        rd: NOWHERE,
+        rs1: 0,
+        rs2: 0,
+        size: 0,
+        sources: [0; 2],
+        next: Next::Word,
+    };
 }
 
 /// Decodes the instruction at `pc` whose first two bytes are the low half of `word`; the high half matters only for
@@ -126,16 +168,18 @@ fn decode_word(pc: u32, word: u32) -> Op {
         0x0f if funct3 == 0 => (Kind::Fence, 0),
         0x0f if funct3 == 1 => (Kind::FenceI, 0),
         0x73 => (system(word), word >> 20),
+        0x0b => (custom(funct7), 0),
         _ => (Kind::Illegal, 0),
     };
-    Op {
-        immediate,
-        kind,
-        rd: if rd == 0 { NOWHERE } else { rd },
-        rs1: (word >> 15 & 31) as u8,
-        rs2: (word >> 20 & 31) as u8,
-        size: 4,
-    }
+    let (rs1, rs2) = ((word >> 15 & 31) as u8, (word >> 20 & 31) as u8);
+    let sources = match word & 0x7f {
+        _ if kind == Kind::Illegal => [0; 2],
+        0x63 | 0x23 | 0x33 => [rs1, rs2],
+        0x67 | 0x03 | 0x13 => [rs1, 0],
+        0x73 if matches!(kind, Kind::Csrrw | Kind::Csrrs | Kind::Csrrc) => [rs1, 0],
+        _ => [0; 2],
+    };
+    Op { immediate, kind, rd: if rd == 0 { NOWHERE } else { rd }, rs1, rs2, size: 4, sources, next: Next::Word }
 }
 
 fn j_immediate(word: u32) -> u32 {
@@ -229,6 +273,19 @@ fn system(word: u32) -> Kind {
         (5, _) => Kind::Csrrwi,
         (6, _) => Kind::Csrrsi,
         (7, _) => Kind::Csrrci,
+        _ => Kind::Illegal,
+    }
+}
+
+/// PicoRV32's interrupt instructions: its README, chapter "Custom Instructions for IRQ Handling".
+fn custom(funct7: u32) -> Kind {
+    match funct7 {
+        0 => Kind::Getq,
+        1 => Kind::Setq,
+        2 => Kind::Retirq,
+        3 => Kind::Maskirq,
+        4 => Kind::Waitirq,
+        5 => Kind::Timer,
         _ => Kind::Illegal,
     }
 }

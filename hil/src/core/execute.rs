@@ -1,10 +1,12 @@
 //! What instructions do: the loop that executes them, and the rare ones that concern the machine.
 
 use super::Stop;
+use super::arithmetic::by_kind;
 use super::assemble::csr::{MIE, MSTATUS};
-use super::decode::{Kind, Op};
-use super::ibex::{Ibex, Met};
+use super::decode::{Kind, NOWHERE, Op};
+use super::ibex::{Access, Ibex};
 use super::memory::{Code, Stored};
+use super::watch::Met;
 
 impl Ibex {
     /// Executes instructions that enter decode before `limit`, up to one that changes more than registers and memory.
@@ -13,15 +15,24 @@ impl Ibex {
         let Some(mut code) = self.memory.lend(pc) else {
             return Some(Stop::Fault { pc, address: pc, reason: "fetch outside RAM" });
         };
-        let stop = self.execute_in(&mut code, limit);
+        let stop = if self.timing.writeback {
+            self.execute_in::<true>(&mut code, limit)
+        } else {
+            self.execute_in::<false>(&mut code, limit)
+        };
         self.memory.give_back(code);
-        self.forget_watched();
+        self.watches.forget(&mut self.memory);
         stop
     }
 
-    fn execute_in(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
+    fn execute_in<const WRITEBACK: bool>(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
         let timing = self.timing;
-        let (load, store) = (timing.load + timing.data_wait, timing.store + timing.data_wait);
+        // Where a writeback stage awaits the answer, only an access that crosses a word waits in decode, for its first half.
+        let wait = if WRITEBACK { 0 } else { timing.data_wait };
+        let (load, store) = (timing.load + wait, timing.store + wait);
+        let crossing = timing.crossing + timing.data_wait - wait;
+        let begun = self.start;
+        let mut access = self.access;
         let mut pc = self.pc;
         let mut start = self.start;
         let mut retired = self.retired;
@@ -33,14 +44,18 @@ impl Ibex {
         macro_rules! go {
             ($target:expr, $cost:expr, $empty:expr) => {{
                 pc = $target;
+                let ahead = if WRITEBACK { access.ahead(start) } else { 0 };
                 if self.prefetch.is_some() {
-                    self.start = start;
+                    self.start = start - ahead;
                     self.redirected($cost);
                 }
-                start += $cost;
-                emptied = start - $empty;
+                emptied = start + $cost - $empty;
+                start = start + $cost - ahead;
                 if pc & 2 != 0 && self.memory.is_split(pc) {
                     start += timing.split_target;
+                }
+                if WRITEBACK {
+                    start = start.max(emptied);
                 }
                 resumed = start;
                 (target, arrived) = (pc, start);
@@ -59,19 +74,35 @@ impl Ibex {
                 continue;
             }};
         }
+        // A load or store leaves decode; `$rd` is the register that it loads.
+        macro_rules! accessed {
+            ($op:ident, $cost:expr, $rd:expr, $crosses:expr) => {{
+                pc = pc.wrapping_add(u32::from($op.size));
+                start += $cost;
+                if WRITEBACK {
+                    let answered = start + if $crosses { 0 } else { timing.data_wait };
+                    let used = self.memory.reads(code, pc, $rd);
+                    let ready = answered + if used { timing.load_use } else { 0 };
+                    access = Access { next: start, answered, ready };
+                    start = ready;
+                }
+            }};
+        }
         macro_rules! load {
-            ($type:ty, $width:literal, $base:ident, $op:ident, $cost:ident) => {{
+            ($type:ty, $width:literal, $base:ident, $op:ident) => {{
                 let address = $base.wrapping_add($op.immediate);
                 let Some(bytes) = self.memory.load::<$width>(address) else {
                     let stop = self.device_load(pc, start, $op, address, $width);
                     if self.unretired {
-                        pc = pc.wrapping_add(u32::from($op.size));
-                        start += load;
+                        accessed!($op, load, $op.rd, false);
                     }
                     break Some(stop);
                 };
-                $cost = if crosses(address, $width) { load + timing.crossing } else { load };
-                <$type>::from_le_bytes(bytes) as u32
+                self.registers[usize::from($op.rd & 63)] = <$type>::from_le_bytes(bytes) as u32;
+                let crosses = crosses(address, $width);
+                accessed!($op, if crosses { load + crossing } else { load }, $op.rd, crosses);
+                retired += 1;
+                continue;
             }};
         }
         macro_rules! store {
@@ -83,14 +114,13 @@ impl Ibex {
                     None => {
                         let stop = self.device_store(pc, start, address, $width, u32::from($value as $type));
                         if self.unretired {
-                            pc = pc.wrapping_add(u32::from($op.size));
-                            start += store;
+                            accessed!($op, store, NOWHERE, false);
                         }
                         break Some(stop);
                     }
                 }
-                pc = pc.wrapping_add(u32::from($op.size));
-                start += if crosses(address, $width) { store + timing.crossing } else { store };
+                let crosses = crosses(address, $width);
+                accessed!($op, if crosses { store + crossing } else { store }, NOWHERE, crosses);
                 retired += 1;
                 continue;
             }};
@@ -103,33 +133,15 @@ impl Ibex {
             let Some(&op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
             let a = self.registers[usize::from(op.rs1 & 63)];
             let b = self.registers[usize::from(op.rs2 & 63)];
-            let mut cost = timing.alu;
-            let value = match op.kind {
-                Kind::Constant => op.immediate,
-                Kind::Addi => a.wrapping_add(op.immediate),
-                Kind::Slti => u32::from((a as i32) < op.immediate as i32),
-                Kind::Sltiu => u32::from(a < op.immediate),
-                Kind::Xori => a ^ op.immediate,
-                Kind::Ori => a | op.immediate,
-                Kind::Andi => a & op.immediate,
-                Kind::Slli => a << (op.immediate & 31),
-                Kind::Srli => a >> (op.immediate & 31),
-                Kind::Srai => ((a as i32) >> (op.immediate & 31)) as u32,
-                Kind::Add => a.wrapping_add(b),
-                Kind::Sub => a.wrapping_sub(b),
-                Kind::Sll => a << (b & 31),
-                Kind::Slt => u32::from((a as i32) < b as i32),
-                Kind::Sltu => u32::from(a < b),
-                Kind::Xor => a ^ b,
-                Kind::Srl => a >> (b & 31),
-                Kind::Sra => ((a as i32) >> (b & 31)) as u32,
-                Kind::Or => a | b,
-                Kind::And => a & b,
-                Kind::Lb => load!(i8, 1, a, op, cost),
-                Kind::Lh => load!(i16, 2, a, op, cost),
-                Kind::Lw => load!(u32, 4, a, op, cost),
-                Kind::Lbu => load!(u8, 1, a, op, cost),
-                Kind::Lhu => load!(u16, 2, a, op, cost),
+            let (value, cost) = by_kind!(
+                op, a, b,
+                arithmetic: timing.alu, shift by _amount: timing.alu, mul: timing.mul, mulh: timing.mulh,
+                div: if b == 0 { timing.div_by_zero } else { timing.div },
+                Kind::Lb => load!(i8, 1, a, op),
+                Kind::Lh => load!(i16, 2, a, op),
+                Kind::Lw => load!(u32, 4, a, op),
+                Kind::Lbu => load!(u8, 1, a, op),
+                Kind::Lhu => load!(u16, 2, a, op),
                 Kind::Sb => store!(u8, 1, a, b, op),
                 Kind::Sh => store!(u16, 2, a, b, op),
                 Kind::Sw => store!(u32, 4, a, b, op),
@@ -141,53 +153,20 @@ impl Ibex {
                 Kind::Bgeu => branch!(a >= b, op),
                 Kind::Jal => {
                     self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
-                    go!(op.immediate, timing.jump, 0)
-                }
+                    go!(op.immediate, timing.jump, timing.jump_empty)
+                },
                 Kind::Jalr => {
                     self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
-                    go!(a.wrapping_add(op.immediate) & !1, timing.jump, 0)
-                }
-                Kind::FenceI => go!(pc.wrapping_add(u32::from(op.size)), timing.jump, 0),
+                    go!(a.wrapping_add(op.immediate) & !1, timing.jump, timing.jump_empty)
+                },
+                Kind::FenceI => go!(pc.wrapping_add(u32::from(op.size)), timing.jump, timing.jump_empty),
                 Kind::Fence => {
                     pc = pc.wrapping_add(u32::from(op.size));
                     start += timing.alu;
                     retired += 1;
                     continue;
-                }
-                Kind::Mul => {
-                    cost = timing.mul;
-                    a.wrapping_mul(b)
-                }
-                Kind::Mulh => {
-                    cost = timing.mulh;
-                    ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
-                }
-                Kind::Mulhsu => {
-                    cost = timing.mulh;
-                    ((i64::from(a as i32) * i64::from(b)) >> 32) as u32
-                }
-                Kind::Mulhu => {
-                    cost = timing.mulh;
-                    ((u64::from(a) * u64::from(b)) >> 32) as u32
-                }
-                // Results of division by zero and of overflow: volume I, chapter "M", table "Semantics for division".
-                Kind::Div => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    if b == 0 { u32::MAX } else { (a as i32).wrapping_div(b as i32) as u32 }
-                }
-                Kind::Divu => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    a.checked_div(b).unwrap_or(u32::MAX)
-                }
-                Kind::Rem => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    if b == 0 { a } else { (a as i32).wrapping_rem(b as i32) as u32 }
-                }
-                Kind::Remu => {
-                    cost = if b == 0 { timing.div_by_zero } else { timing.div };
-                    a.checked_rem(b).unwrap_or(a)
-                }
-                Kind::Unknown => match self.meet(code, pc, start) {
+                },
+                Kind::Unknown => match self.watches.meet(&mut self.memory, code, pc, start) {
                     Ok(Met::Ordinary) => continue,
                     Ok(Met::Watched) => {
                         limit = start + 1;
@@ -208,12 +187,23 @@ impl Ibex {
                 | Kind::Csrrc
                 | Kind::Csrrwi
                 | Kind::Csrrsi
-                | Kind::Csrrci => {
+                | Kind::Csrrci
+                | Kind::Getq
+                | Kind::Setq
+                | Kind::Retirq
+                | Kind::Maskirq
+                | Kind::Waitirq
+                | Kind::Timer => {
                     (self.pc, self.start, self.retired) = (pc, start, retired);
                     (self.target, self.arrived) = (target, arrived);
+                    self.free = if start == resumed { emptied } else { start };
+                    if WRITEBACK {
+                        self.access = access;
+                        self.free = if start == access.ready { access.answered } else { self.free };
+                    }
                     return self.machine(op, a);
                 }
-            };
+            );
             self.registers[usize::from(op.rd & 63)] = value;
             pc = pc.wrapping_add(u32::from(op.size));
             start += cost;
@@ -222,6 +212,13 @@ impl Ibex {
         (self.pc, self.start, self.retired) = (pc, start, retired);
         (self.target, self.arrived) = (target, arrived);
         self.free = if start == resumed { emptied } else { start };
+        if WRITEBACK {
+            self.access = access;
+            // The next instruction enters decode while the last one awaits its answer.
+            if start == access.ready && start != begun {
+                (self.start, self.free) = (access.next, access.answered);
+            }
+        }
         stop
     }
 

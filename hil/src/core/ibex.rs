@@ -1,15 +1,16 @@
-//! The model of Ibex small: its state, and what happens between instructions.
+//! The model of Ibex: its state, and what happens between instructions.
 
 use std::ops::Range;
 
 use super::csr::{Csr, EXTERNAL, Moment, TIMER};
-use super::decode::{Kind, Op, is_compressed};
-use super::memory::{Code, Memory};
+use super::decode::{Op, extended, is_compressed};
+use super::memory::Memory;
 use super::prefetch::{Head, Prefetch};
 use super::timing::{Timed, Timing};
+use super::watch::Watches;
 use super::{Core, Ram, Stop};
 
-/// An instruction-set model of Ibex small with exact timing.
+/// An instruction-set model of Ibex with exact timing, in one of the configurations that [`Timing`] knows.
 ///
 /// An instruction executes as a whole when it enters decode; time then jumps to its end. What else may happen in the
 /// cycles until the next one enters decode, an interrupt above all, is looked at before that one executes, so that
@@ -36,6 +37,8 @@ pub struct Ibex {
     interrupted: bool,
     /// An instruction that stopped at a device has not retired yet.
     pub(super) unretired: bool,
+    /// The last load or store, which a writeback stage may still hold.
+    pub(super) access: Access,
     /// A load that waits for its device.
     pub(super) awaited: Option<Op>,
     /// The target of the last redirect, and the cycle in which it could enter decode.
@@ -51,11 +54,7 @@ pub struct Ibex {
     enabled: Timed,
     /// The instruction memory's side, when it has wait states.
     pub(super) prefetch: Option<Prefetch>,
-    watched: Vec<u32>,
-    /// The cycle of the last stop at a watched instruction: it executes when the run goes on.
-    met: Option<u64>,
-    /// The watched instruction that is decoded at present, to be executed once.
-    passed: Option<u32>,
+    pub(super) watches: Watches,
 }
 
 impl Ibex {
@@ -76,6 +75,7 @@ impl Ibex {
             handed_over: true,
             interrupted: false,
             unretired: false,
+            access: Access::default(),
             awaited: None,
             target: entry,
             arrived: 0,
@@ -84,10 +84,14 @@ impl Ibex {
             lines: Timed::ZERO,
             enabled: Timed::ZERO,
             prefetch: None,
-            watched: Vec::new(),
-            met: None,
-            passed: None,
+            watches: Watches::default(),
         }
+    }
+
+    /// The rules that this core keeps.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// Interrupts that are pending and enabled in a cycle.
@@ -106,8 +110,17 @@ impl Ibex {
     }
 
     /// The present moment, for accesses to CSRs.
+    ///
+    /// With a writeback stage, minstret lacks the instruction in it, so a reader is given one more: always, although the
+    /// stage may be empty (ibex_wb_stage: `perf_instr_ret_wb_spec_o` does not ask).
     pub(super) fn moment(&self) -> Moment {
-        Moment { cycle: self.start, retired: self.retired, pending: self.lines.at(self.start) }
+        let behind = self.timing.writeback && self.free < self.start;
+        Moment {
+            cycle: self.start,
+            retired: self.retired + u64::from(behind),
+            counted: self.retired + u64::from(!self.timing.writeback),
+            pending: self.lines.at(self.start),
+        }
     }
 
     /// The next instruction is at `target`, `cost` cycles after the present one, which leaves decode empty for the last
@@ -142,6 +155,7 @@ impl Ibex {
                 _ => return Some(self.reached(until)),
             }
         }
+        let arrives = !self.handed_over;
         let mut cycle = if self.interrupted { self.free } else { self.free.min(self.start.saturating_sub(1)) };
         while !self.handed_over {
             if cycle >= until {
@@ -160,6 +174,10 @@ impl Ibex {
             cycle += 1;
             self.start = self.start.max(if wanted { cycle } else { 0 });
             self.free = if self.interrupted { cycle } else { self.free };
+        }
+        if arrives {
+            self.access.next = self.start;
+            self.start = self.start.max(self.access.ready);
         }
         (self.start >= until).then(|| self.reached(until))
     }
@@ -217,34 +235,25 @@ impl Ibex {
         let starving = u64::from(taken) == 4 * (wfi - self.arrived) && !self.memory.is_split(self.target);
         from + u64::from(starving)
     }
-
-    /// Decodes an instruction that is met for the first time, or stops before it if it is watched.
-    pub(super) fn meet(&mut self, code: &mut Code, pc: u32, start: u64) -> Result<Met, Stop> {
-        let watched = self.watched.contains(&pc);
-        if watched && self.met != Some(start) {
-            self.met = Some(start);
-            return Err(Stop::Watch { pc });
-        }
-        self.passed = watched.then_some(pc);
-        let fault = Stop::Fault { pc, address: pc, reason: "fetch outside RAM" };
-        self.memory.decode(code, pc).ok_or(fault)?;
-        Ok(if watched { Met::Watched } else { Met::Ordinary })
-    }
-
-    /// A watched instruction has been executed: it must be met again the next time.
-    pub(super) fn forget_watched(&mut self) {
-        if let Some(pc) = self.passed.take() {
-            self.memory.forget_at(pc);
-        }
-    }
 }
 
-/// What kind of instruction has been decoded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Met {
-    Ordinary,
-    /// Only this one may be executed before looking up again.
-    Watched,
+/// A load or store in a writeback stage, and what it keeps from executing.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Access {
+    /// The cycle in which the next instruction enters decode.
+    pub(super) next: u64,
+    /// The cycle in which the memory answers.
+    pub(super) answered: u64,
+    /// The cycle from which on the next instruction executes: the same one, or later when it reads what was loaded.
+    pub(super) ready: u64,
+}
+
+impl Access {
+    /// For an instruction that executes in the cycle `start`: how long it has been waiting for an answer. Its branch target
+    /// has been under way for as long (ibex_id_stage: `instr_executing_spec`).
+    pub(super) fn ahead(&self, start: u64) -> u64 {
+        if start == self.ready && self.ready == self.answered { start - self.next } else { 0 }
+    }
 }
 
 /// What the instruction at `pc` asks of the prefetch buffer; anything, where there is none.
@@ -282,13 +291,7 @@ impl Core for Ibex {
 
     fn answer(&mut self, value: u32) {
         let Some(op) = self.awaited.take() else { return };
-        let value = match op.kind {
-            Kind::Lb => value as i8 as u32,
-            Kind::Lh => value as i16 as u32,
-            Kind::Lbu => value & 0xff,
-            Kind::Lhu => value & 0xffff,
-            _ => value,
-        };
+        let value = extended(op.kind, value);
         self.registers[usize::from(op.rd & 63)] = value;
     }
 
@@ -321,14 +324,11 @@ impl Core for Ibex {
     }
 
     fn watch(&mut self, pc: u32) {
-        if !self.watched.contains(&pc) {
-            self.watched.push(pc);
-            self.memory.forget_at(pc);
-        }
+        self.watches.add(&mut self.memory, pc);
     }
 
     fn unwatch(&mut self, pc: u32) {
-        self.watched.retain(|&watched| watched != pc);
+        self.watches.remove(pc);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Ram;
-use super::decode::{Op, decode, is_compressed};
+use super::decode::{Kind, NOWHERE, Next, Op, decode, is_compressed};
 
 /// RAM of several regions. Bytes and decoded operations never disagree: a write forgets what it touches.
 #[derive(Clone, Debug)]
@@ -107,13 +107,35 @@ impl Memory {
         pc & 2 != 0 && self.load(pc).is_some_and(|parcel| !is_compressed(u32::from(u16::from_le_bytes(parcel))))
     }
 
+    /// Whether the instruction at `pc` reads a register, which may be the one that swallows writes.
+    #[inline]
+    pub(super) fn reads(&self, code: &Code, pc: u32, register: u8) -> bool {
+        if register == NOWHERE {
+            return false;
+        }
+        let known = code.ops.get(pc.wrapping_sub(code.base) as usize / 2).filter(|op| op.kind != Kind::Unknown);
+        let sources = match known {
+            Some(op) => op.sources,
+            None => self.instruction(pc).map_or([0; 2], |word| decode(pc, word).sources),
+        };
+        sources.contains(&register)
+    }
+
     /// Decodes the instruction at `pc` and keeps the result in `code`; `None` when it leaves the region.
     pub(super) fn decode(&mut self, code: &mut Code, pc: u32) -> Option<()> {
         let op = decode(pc, self.instruction(pc)?);
+        let next = pc.wrapping_add(u32::from(op.size));
+        let next = match next & 2 {
+            0 => Next::Word,
+            _ if self.is_split(next) => Next::Split,
+            _ => Next::Half,
+        };
+        let op = Op { next, ..op };
         let offset = pc.wrapping_sub(code.base) as usize;
         *code.ops.get_mut(offset / 2)? = op;
         let decoded = &mut self.regions.get_mut(code.region)?.decoded;
-        *decoded = decoded.start.min(offset)..decoded.end.max(offset + usize::from(op.size));
+        // The parcel behind it has been looked at, too.
+        *decoded = decoded.start.min(offset)..decoded.end.max(offset + usize::from(op.size) + 2);
         Some(())
     }
 
@@ -142,9 +164,9 @@ pub(super) enum Stored {
     Code,
 }
 
-/// An instruction may begin two bytes before the write and reach into it.
+/// An instruction may begin four bytes before the write: it may reach into it, or be followed by what is written.
 fn forget(ops: &mut [Op], offset: usize, length: usize) {
-    let first = (offset / 2).saturating_sub(1);
+    let first = (offset / 2).saturating_sub(2);
     let last = offset.saturating_add(length).div_ceil(2).min(ops.len());
     if let Some(touched) = ops.get_mut(first..last) {
         touched.fill(Op::UNKNOWN);

@@ -3,18 +3,24 @@
 //! The instruction-set model and the RTL both implement [`Core`]; devices live outside, in the board, and are
 //! reached only through [`Stop::Load`] and [`Stop::Store`].
 
+mod arithmetic;
 pub mod assemble;
 mod csr;
 mod decode;
+mod design;
 mod execute;
 mod ibex;
 mod memory;
+mod picorv32;
 mod prefetch;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod watch;
 
+pub use design::{Design, Model};
 pub use ibex::Ibex;
+pub use picorv32::{PicoTiming, Picorv32};
 pub use timing::Timing;
 
 /// A region of RAM, for instructions and data. Base and size are multiples of four.

@@ -1,26 +1,26 @@
 //! How long things take, as data: what a cycle-accurate model knows beyond the instruction set.
 
-/// The cycle rules of a two-stage in-order core. All are whole cycles.
+/// The cycle rules of an in-order core of two stages, or of three with a writeback stage. All are whole cycles.
 ///
 /// An instruction is *in decode* from its first cycle, `c`, on; the next one enters decode at `c` plus the instruction's
 /// cost. After a redirect decode is empty for a while: an interrupt that comes then need not wait for an instruction.
 ///
-/// Every number of [`Timing::IBEX_SMALL`] was measured on the RTL (Ibex of January 2025: two stages, fast multiplier,
-/// no branch target ALU, no writeback stage, no instruction cache) with memory that grants at once and answers in the
-/// next cycle; the comments name the place in the RTL that explains it.
+/// Every number of [`Timing::IBEX_SMALL`] and [`Timing::IBEX_MAXPERF`] was measured on the RTL (Ibex of January 2025, no
+/// instruction cache) with memory that grants at once and answers in the next cycle; the comments name the place in the
+/// RTL that explains it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
     /// Arithmetic, shifts, `lui`, `auipc`, `fence`, branches not taken, CSR accesses without flush.
     pub alu: u64,
-    /// A load within one word: request, then answer (load-store unit).
+    /// A load within one word: request, then answer (load-store unit); with a writeback stage the request alone.
     pub load: u64,
     /// A store within one word; accepted by the bus in its first cycle.
     pub store: u64,
     /// Added to a load or store that crosses a word: a second request.
     pub crossing: u64,
-    /// `mul` (ibex_multdiv_fast: three 17-bit partial products).
+    /// `mul` (ibex_multdiv_fast: three 17-bit partial products, or one cycle with the single-cycle multiplier).
     pub mul: u64,
-    /// `mulh`, `mulhsu`, `mulhu`: a fourth partial product.
+    /// `mulh`, `mulhsu`, `mulhu`: one more.
     pub mulh: u64,
     /// Division and remainder: one bit a cycle, no early out.
     pub div: u64,
@@ -28,7 +28,9 @@ pub struct Timing {
     pub div_by_zero: u64,
     /// `jal`, `jalr`, `fence.i`: the target is requested in the first cycle.
     pub jump: u64,
-    /// A branch that is taken: condition, target, fetch.
+    /// Of the cost of a jump: cycles at its end in which decode is empty.
+    pub jump_empty: u64,
+    /// A branch that is taken: condition, target, fetch; with a branch target ALU the first two are one.
     pub branch_taken: u64,
     /// Added to a redirect whose target is a 32-bit instruction that straddles a word: its second half comes later.
     pub split_target: u64,
@@ -47,6 +49,12 @@ pub struct Timing {
     pub sleep: u64,
     /// From the cycle that sees a pending interrupt to the instruction behind `wfi` in decode, interrupts disabled.
     pub wake: u64,
+    /// Answers to loads and stores are awaited in a stage of its own behind decode: the next instruction enters decode
+    /// meanwhile, but does not execute before the answer.
+    pub writeback: bool,
+    /// With a writeback stage: from a load's answer to the first cycle in which an instruction that reads the result and
+    /// has followed at once executes.
+    pub load_use: u64,
     /// Extra cycles of every instruction fetch: granted at once, answered later.
     pub fetch_wait: u64,
     /// Extra cycles of every load and store: granted at once, answered later.
@@ -65,6 +73,7 @@ impl Timing {
         div: 37,
         div_by_zero: 2,
         jump: 2,
+        jump_empty: 0,
         branch_taken: 3,
         split_target: 1,
         mret: 3,
@@ -74,8 +83,24 @@ impl Timing {
         interrupt: 2,
         sleep: 3,
         wake: 2,
+        writeback: false,
+        load_use: 0,
         fetch_wait: 0,
         data_wait: 0,
+    };
+
+    /// Ibex in its "maxperf" configuration (writeback stage, branch target ALU, single-cycle multiplier), memory without
+    /// wait states.
+    pub const IBEX_MAXPERF: Self = Self {
+        load: 1,
+        store: 1,
+        mul: 1,
+        mulh: 2,
+        jump_empty: 1,
+        branch_taken: 2,
+        writeback: true,
+        load_use: 1,
+        ..Self::IBEX_SMALL
     };
 
     /// The same core behind a memory whose answers come `cycles` later, for instructions and data.

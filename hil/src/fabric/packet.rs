@@ -2,7 +2,7 @@
 
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
-use cc_core::wire::shim::{self, IntShim, Time};
+use cc_core::wire::shim::{self, IntShim, MlccData, Time};
 use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Shims, Tags, cm, opcode};
 use cc_core::{Ecn, Hop, IntLayout, Psn, Qpn, Stamp};
 use cc_rp::Signals;
@@ -51,6 +51,8 @@ pub(super) struct Carried {
     time: bool,
     /// Room for telemetry.
     int: bool,
+    /// Room for what MLCC's interconnect switch tells.
+    mlcc: bool,
     /// Each asks for an acknowledgement, and not only the last of a message.
     acknowledged: bool,
 }
@@ -60,7 +62,8 @@ impl Carried {
     pub(super) const fn of(signals: Signals) -> Self {
         Self {
             time: signals.contains(Signals::DELAY) || signals.contains(Signals::GRANT),
-            int: signals.contains(Signals::INT),
+            int: signals.contains(Signals::INT) || signals.contains(Signals::ADVICE),
+            mlcc: signals.contains(Signals::ADVICE),
             acknowledged: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
         }
     }
@@ -159,6 +162,7 @@ pub(super) fn data(
     let shims = Shims {
         time: carried.time.then_some(Time { sent: data.sent, ..Time::default() }),
         int: if carried.int { IntShim::new(IntLayout::Wide, 1, written, &area) } else { None },
+        mlcc_data: carried.mlcc.then_some(MlccData::default()),
         ..Shims::NONE
     };
     let frame = Frame { dscp: DATA_DSCP, ecn, bth, shims, payload: &ZEROS[..payload as usize], ..head };

@@ -18,7 +18,7 @@ pub use report::Report;
 
 use crate::board::{Board, Boot, Pace};
 use crate::capture::Reader;
-use crate::core::{Core, Ibex, Ram, Timing};
+use crate::core::{Core, Design, Ibex, Ram, Timing};
 use crate::elf::Image;
 use crate::{firmware, pairs};
 use anyhow::{Context, Result, bail};
@@ -90,9 +90,14 @@ pub struct Images {
     pub calling: Option<PathBuf>,
 }
 
-/// The cores that there are, and what they are.
-pub const CORES: [(&str, &str); 1] =
-    [("ibex", "lowRISC Ibex in its small configuration: RV32IMC, two stages, fast multiplier; exact to the cycle")];
+/// The core of a name, as the command line gives it.
+///
+/// # Errors
+/// There is none of that name.
+pub fn core(name: &str) -> Result<Design> {
+    let expected = || expected(name, Design::ALL.into_iter().map(Design::name));
+    Design::named(name).with_context(|| format!("unknown core {name}: {}", expected()))
+}
 
 /// Replays a capture. `progress` is told the position in the file from time to time.
 ///
@@ -139,11 +144,8 @@ fn run<R: Read>(
         return Ok((outcome, None, None));
     };
 
-    let names = CORES.map(|(name, _)| name);
-    let name = names
-        .into_iter()
-        .find(|&name| name == on_core.name)
-        .with_context(|| format!("unknown core {}: {}", on_core.name, expected(&on_core.name, names.into_iter())))?;
+    let design = core(&on_core.name)?;
+    let name = design.name();
     let lockstep = on_core.pace == Pace::Lockstep;
     let (image, calling) = match &on_core.firmware {
         Some(Images { image, calling }) => (image.clone(), calling.clone()),
@@ -155,7 +157,7 @@ fn run<R: Read>(
     let image = firmware::read(&image)?;
     let calling = calling.as_deref().map(firmware::read).transpose()?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
-    let board = |image| board(image, boot, on_core.pace);
+    let board = |image: &Image| board_with(design.model(&RAM, DEVICES, 0, image.entry), image, boot, on_core.pace);
     match on_core.pace {
         Pace::Lockstep => {
             let make = |_| {

@@ -323,8 +323,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 };
                 self.carry_out_orders(now)?;
                 if let Some(flow) = flow {
-                    self.sent(source, flow, roce, record, now)?;
-                    self.arrives(target, flow, roce, &mut descriptor, Arrival { bytes: record.bytes, packet })?;
+                    let frame = Arrival { bytes: record.bytes, packet };
+                    self.sent(source, flow, roce, record, frame, now)?;
+                    self.arrives(target, flow, roce, &mut descriptor, frame)?;
                 }
             }
             Class::Ack => {
@@ -344,15 +345,29 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     }
 
     /// The NIC at `source` put this data packet on the wire.
-    fn sent(&mut self, source: Address, number: usize, roce: &Roce<'_>, record: &Record<'_>, now: u64) -> Result<()> {
+    fn sent(
+        &mut self,
+        source: Address,
+        number: usize,
+        roce: &Roce<'_>,
+        record: &Record<'_>,
+        frame: Arrival<'_>,
+        now: u64,
+    ) -> Result<()> {
         if is_acknowledged(roce) {
             self.flows.sent(number, roce.bth.psn, roce.wire_len, now);
         }
         let Some(station) = self.station(source) else { return Ok(()) };
         self.stations[station].next_hop = Some((record.interface, roce.destination_mac().octets()));
         let Some(&Flow { slot, .. }) = self.flows.get(number) else { return Ok(()) };
-        let slot = if slot == Slot::Unopened { self.open(station, number, priority(roce), now)? } else { slot };
+        let opened = slot == Slot::Unopened;
+        let slot = if opened { self.open(station, number, priority(roce), now)? } else { slot };
         let Slot::Open { handle, .. } = slot else { return Ok(()) };
+        if opened && roce.deth().is_none() {
+            let shown = arrived(record, now);
+            let destination = Descriptor { kind: Kind::Destination as u8, handle, ..shown };
+            self.deliver(station, &destination, Some(frame))?;
+        }
         let mut descriptor = Descriptor::at(Kind::Sent, now);
         descriptor.handle = handle;
         descriptor.psn = roce.bth.psn.get();
@@ -596,15 +611,17 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
     let mut signals = Signals::NONE;
     let mut tell = |told: bool, signal| signals = if told { signals.with(signal) } else { signals };
     match roce.info.class() {
+        Class::Cnp if roce.near_int().is_some() => tell(true, Signals::NEAR_INT),
         Class::Cnp => tell(true, Signals::CNP),
         Class::Ack => {
-            let Shims { time, int, rcc, echo } = roce.shims();
+            let Shims { time, int, rcc, mlcc_ack, echo, .. } = roce.shims();
             let marked = |mark| roce.echo() == mark || echo == Some(mark);
             tell(marked(Mark::Congested) || marked(Mark::Undetermined), Signals::MARK);
             tell(marked(Mark::Undetermined), Signals::UNDETERMINED);
             tell(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
             tell(int.is_some_and(|int| int.hops() > 0), Signals::INT);
             tell(rcc.is_some(), Signals::GRANT);
+            tell(mlcc_ack.is_some(), Signals::ADVICE);
         }
         _ => {}
     }

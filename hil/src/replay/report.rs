@@ -224,13 +224,15 @@ pub struct Signals {
 }
 
 /// Signals, their names in reports, and what a capture without one lacks.
-const SIGNALS: [(cc_rp::Signals, &str, &str); 6] = [
+const SIGNALS: [(cc_rp::Signals, &str, &str); 8] = [
     (cc_rp::Signals::CNP, "cnp", "CNPs"),
     (cc_rp::Signals::MARK, "mark", "marks in acknowledgements"),
     (cc_rp::Signals::UNDETERMINED, "undetermined", "marks of undetermined ports"),
     (cc_rp::Signals::DELAY, "delay", "round-trip times"),
     (cc_rp::Signals::INT, "int", "INT"),
     (cc_rp::Signals::GRANT, "grant", "grants"),
+    (cc_rp::Signals::NEAR_INT, "near_int", "INT that switches send back"),
+    (cc_rp::Signals::ADVICE, "advice", "advised rates"),
 ];
 
 impl Signals {

@@ -1,8 +1,8 @@
-//! The Ibex RTL as a core: simulated by Verilator in a process of its own, which a pipe drives.
+//! The RTL of a design as a core: simulated by Verilator in a process of its own, which a pipe drives.
 //!
-//! The configuration is Ibex's "small" one: two stages, the 3-cycle multiplier, no branch target adder, no cache. Both
-//! memory buses grant at once and answer in the next cycle, or later by the wait cycles asked for. Cycle 0 is the first
-//! cycle of the image's first instruction in the execute stage.
+//! Ibex's two memory buses grant at once and answer in the next cycle, or later by the wait cycles asked for. Cycle 0 is
+//! the first cycle of the image's first instruction in the execute stage. PicoRV32's one bus is ready at once, or later by
+//! the wait cycles; cycle 0 is that in which the first instruction is launched.
 
 use std::cell::RefCell;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::core::{Core, Ibex, Ram, Stop, Timing};
+use crate::core::{Core, Ibex, Model, PicoTiming, Picorv32, Ram, Stop, Timing};
 
 pub mod phase;
 pub mod play;
@@ -23,21 +23,47 @@ pub mod twin;
 
 /// A core that can begin anew with another image.
 pub trait Restart: Core {
+    /// What the core is told of time: its rules, or the wait states alone.
+    type Timing: Copy;
+
     /// As if it were made anew: zeroed RAM, nothing watched, about to execute at `entry`.
     ///
     /// # Errors
     /// A core outside this process has gone.
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()>;
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Self::Timing, entry: u32) -> Result<()>;
 }
 
 impl Restart for Ibex {
+    type Timing = Timing;
+
     fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
         *self = Self::new(ram, devices, timing, entry);
         Ok(())
     }
 }
 
-/// Stops as the simulator numbers them: `enum Stop` in `hdl/bench.cpp`.
+impl Restart for Picorv32 {
+    type Timing = PicoTiming;
+
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: PicoTiming, entry: u32) -> Result<()> {
+        *self = Self::new(ram, devices, timing, entry);
+        Ok(())
+    }
+}
+
+impl Restart for Model {
+    /// Wait states of every fetch, load and store.
+    type Timing = u64;
+
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
+        match self {
+            Self::Ibex(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
+            Self::Picorv32(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
+        }
+    }
+}
+
+/// Stops as the simulator numbers them: `enum Stop` in `hdl/harness.h`.
 const CYCLE: u32 = 0;
 const WATCH: u32 = 1;
 const LOAD: u32 = 2;
@@ -92,11 +118,11 @@ impl Pipe {
 
 impl Rtl {
     /// Starts the simulator, which [`simulator::build`] has made, with zeroed RAM and about to execute at `entry`, as
-    /// [`Ibex::new`] does. Of `timing` only the waits count.
+    /// [`Design::model`](crate::core::Design::model) does; `wait` is what every fetch, load and store takes more than it must.
     ///
     /// # Errors
     /// The simulator cannot be started, or ends at once.
-    pub fn new(simulator: &Path, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<Self> {
+    pub fn new(simulator: &Path, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<Self> {
         let mut process = Command::new(simulator)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -106,7 +132,7 @@ impl Rtl {
         let answers = BufReader::new(process.stdout.take().context("the RTL simulator has no standard output")?);
         let pipe = RefCell::new(Pipe { requests, answers });
         let mut rtl = Self { process, pipe, cycles: 0, instructions: 0 };
-        rtl.restart(ram, devices, timing, entry)?;
+        rtl.restart(ram, devices, wait, entry)?;
         Ok(rtl)
     }
 
@@ -137,9 +163,12 @@ impl Rtl {
 }
 
 impl Restart for Rtl {
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
+    /// Wait states of every fetch, load and store.
+    type Timing = u64;
+
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
         let size = devices.end.wrapping_sub(devices.start);
-        let waits = [timing.fetch_wait as u32, timing.data_wait as u32];
+        let waits = [wait as u32; 2];
         let words = [devices.start, size].into_iter().chain(waits).chain([entry]);
         let words = words.chain(ram.iter().flat_map(|region| [region.base, region.size]));
         let payload: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();

@@ -5,9 +5,9 @@ use std::fmt;
 use anyhow::Result;
 
 use super::Restart;
-use super::program::{DEVICE, RAM};
+use super::program::{DEVICE, Dialect, RAM};
+use crate::core::Stop;
 use crate::core::assemble::{self as asm, Encoded, csr};
-use crate::core::{Stop, Timing};
 
 /// Code between two marker stores, during which the timer line rises.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,7 @@ pub struct Piece {
     pub name: &'static str,
     /// Halfwords that it is shifted by, from a place at a multiple of four.
     shift: u32,
+    dialect: Dialect,
     /// Whether interrupts are enabled before.
     enabled: bool,
     body: fn(&mut asm::Program),
@@ -29,21 +30,103 @@ const DATA: u32 = RAM.base + 0x800;
 const BEGINNING: u32 = DEVICE.start;
 const HANDLER: u32 = DEVICE.start + 4;
 const END: u32 = DEVICE.start + 8;
+/// Where PicoRV32 begins, and where its programs go from there.
+const START: u32 = RAM.base + 0x100;
 /// Cycles after which a piece counts as lost, or asleep for good.
 const PATIENCE: u64 = 1_000;
 /// Phases that a piece without an end of its own has.
 const PHASES: u64 = 12;
 
 const fn piece(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
-    Piece { name, shift, enabled: true, body }
+    Piece { name, shift, dialect: Dialect::Machine, enabled: true, body }
+}
+
+const fn pico(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
+    Piece { name, shift, dialect: Dialect::Picorv32, enabled: true, body }
 }
 
 const fn masked(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
-    Piece { name, shift, enabled: false, body }
+    Piece { name, shift, dialect: Dialect::Machine, enabled: false, body }
 }
 
+/// The pieces for a dialect.
+#[must_use]
+pub const fn pieces(dialect: Dialect) -> &'static [Piece] {
+    match dialect {
+        Dialect::Machine => MACHINE_PIECES,
+        Dialect::Picorv32 => PICO_PIECES,
+    }
+}
+
+/// x5 is 7, x6 is 3, x7 is all but the timer line's bit, x28 is no bits at all but the line's, x30 points to data.
+const PICO_PIECES: &[Piece] = &[
+    pico("nothing", 0, |_| {}),
+    pico("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
+    pico("add, split", 1, |p| put(p, &[asm::add(8, 5, 6)])),
+    pico("eight add, split", 1, |p| put(p, &[asm::add(8, 5, 6); 8])),
+    pico("eight c.add", 0, |p| put(p, &[asm::c_add(8, 5); 8])),
+    pico("lui and auipc", 0, |p| put(p, &[asm::lui(8, 0x1000), asm::auipc(8, 0)])),
+    pico("slli by 0", 0, |p| put(p, &[asm::slli(8, 5, 0)])),
+    pico("slli by 1", 0, |p| put(p, &[asm::slli(8, 5, 1)])),
+    pico("srai by 31", 0, |p| put(p, &[asm::srai(8, 5, 31)])),
+    pico("srl by 7", 0, |p| put(p, &[asm::srl(8, 6, 5)])),
+    pico("c.slli, then a split word", 1, |p| (p.put(asm::c_slli(8, 2)), p.put(asm::c_nop()), split(p)).2),
+    pico("slli before a split word", 1, |p| (p.put(asm::slli(8, 5, 6)), split(p)).1),
+    pico("lw", 0, |p| put(p, &[asm::lw(8, 30, 0)])),
+    pico("lw before a split word", 1, |p| (p.put(asm::lw(8, 30, 0)), split(p)).1),
+    pico("sw", 0, |p| put(p, &[asm::sw(5, 30, 0)])),
+    pico("c.sw, short ones around", 0, |p| put(p, &[asm::c_nop(), asm::c_swsp(8, 0), asm::c_nop()])),
+    pico("mul", 0, |p| put(p, &[asm::mul(8, 5, 6)])),
+    pico("mulhsu", 0, |p| put(p, &[asm::mulhsu(8, 5, 6)])),
+    pico("mul before a split word", 1, |p| (p.put(asm::mul(8, 5, 6)), split(p)).1),
+    pico("div", 0, |p| put(p, &[asm::div(8, 5, 6)])),
+    pico("remu by zero", 0, |p| put(p, &[asm::remu(8, 5, 0)])),
+    pico("beq, taken", 0, |p| put(p, &[asm::beq(0, 0, 4)])),
+    pico("beq, taken, before a short one", 0, |p| (put(p, &[asm::beq(0, 0, 4)]), put(p, &[asm::c_nop(); 2])).1),
+    pico("beq, not taken", 0, |p| put(p, &[asm::beq(5, 0, 4)])),
+    pico("beq, taken, to a split word", 0, |p| (p.put(asm::beq(0, 0, 6)), p.put(asm::c_nop()), split(p)).2),
+    pico("beq, taken, over words to a split word", 0, |p| {
+        put(p, &[asm::beq(0, 0, 10), asm::addi(8, 8, 1)]);
+        p.put(asm::c_nop());
+        split(p);
+    }),
+    pico("beq, taken, over half words to a split word", 0, |p| {
+        put(p, &[asm::beq(0, 0, 10)]);
+        put(p, &[asm::c_nop(); 3]);
+        split(p);
+    }),
+    pico("beq, taken, over a beginning to a short one", 0, |p| {
+        put(p, &[asm::beq(0, 0, 10)]);
+        p.put(asm::c_nop());
+        p.put(asm::addi(8, 8, 1));
+        put(p, &[asm::c_nop(); 2]);
+    }),
+    pico("c.beqz, taken, before a split word", 1, |p| (p.put(asm::c_beqz(9, 6)), split(p)).1),
+    pico("beq, split, taken, before a split word", 1, |p| (p.put(asm::beq(0, 0, 10)), split(p), split(p)).1),
+    pico("jal", 0, |p| put(p, &[asm::jal(8, 4)])),
+    pico("jal to a split word", 0, |p| (p.put(asm::jal(0, 6)), p.put(asm::c_nop()), split(p)).2),
+    pico("jalr", 0, |p| put(p, &[asm::auipc(8, 0), asm::jalr(8, 8, 8)])),
+    pico("jalr to a split word", 0, |p| {
+        put(p, &[asm::auipc(8, 0), asm::jalr(8, 8, 10)]);
+        p.put(asm::c_nop());
+        split(p);
+    }),
+    pico("fence", 0, |p| put(p, &[asm::fence()])),
+    pico("rdcycle", 0, |p| put(p, &[asm::csrrs(8, csr::CYCLE, 0)])),
+    pico("rdcycle before a split word", 1, |p| (p.put(asm::csrrs(8, csr::CYCLE, 0)), split(p)).1),
+    pico("getq and setq", 0, |p| put(p, &[asm::getq(8, 2), asm::setq(3, 5)])),
+    pico("interrupts off and on", 0, |p| put(p, &[asm::maskirq(8, 7), asm::add(8, 5, 6), asm::maskirq(8, 28)])),
+    pico("ebreak", 0, |p| put(p, &[asm::ebreak()])),
+    pico("ecall before a split word", 1, |p| (p.put(asm::ecall()), split(p)).1),
+    pico("illegal instruction", 0, |p| put(p, &[asm::wfi()])),
+    pico("timer", 0, |p| put(p, &[asm::timer(8, 6), asm::add(8, 5, 6), asm::add(8, 5, 6), asm::timer(8, 0)])),
+    pico("waitirq", 0, |p| put(p, &[asm::waitirq(8)])),
+    pico("waitirq before a split word", 1, |p| (p.put(asm::waitirq(8)), split(p)).1),
+    pico("waitirq, interrupts off", 0, |p| put(p, &[asm::maskirq(8, 7), asm::waitirq(8), asm::maskirq(8, 28)])),
+];
+
 /// x5 is 7, x6 is 3, x7 is `mie.MTIE`, x30 points to data.
-pub const PIECES: &[Piece] = &[
+const MACHINE_PIECES: &[Piece] = &[
     piece("nothing", 0, |_| {}),
     piece("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
     piece("add, split", 1, |p| put(p, &[asm::add(8, 5, 6)])),
@@ -101,6 +184,32 @@ fn split(program: &mut asm::Program) {
 
 impl Piece {
     fn program(&self) -> asm::Program {
+        match self.dialect {
+            Dialect::Machine => self.machine_program(),
+            Dialect::Picorv32 => self.pico_program(),
+        }
+    }
+
+    fn pico_program(&self) -> asm::Program {
+        let mut program = asm::Program::at(RAM.base);
+        program.put(asm::jal(0, START.wrapping_sub(RAM.base) as i32));
+        program.pad_to(RAM.base + 0x10);
+        put(&mut program, &[asm::sw(0, 31, 4), asm::retirq()]);
+        program.pad_to(START);
+        program.load_immediate(2, DATA);
+        program.load_immediate(30, DATA);
+        program.load_immediate(31, DEVICE.start);
+        program.load_immediate(7, 1 << 7);
+        program.load_immediate(28, !(1 << 7 | 0b11));
+        put(&mut program, &[asm::addi(5, 0, 7), asm::addi(6, 0, 3), asm::xori(7, 7, -1), asm::maskirq(0, 28)]);
+        put(&mut program, &[asm::c_nop()].repeat((self.shift & 1) as usize));
+        program.put(asm::sw(0, 31, 0));
+        (self.body)(&mut program);
+        put(&mut program, &[asm::add(8, 5, 6), asm::sw(0, 31, 8), asm::jal(0, 0)]);
+        program
+    }
+
+    fn machine_program(&self) -> asm::Program {
         let mut program = asm::Program::at(RAM.base);
         program.load_immediate(29, VECTORS);
         program.load_immediate(30, DATA);
@@ -125,7 +234,7 @@ impl Piece {
     ///
     /// # Errors
     /// The core cannot be restarted.
-    pub fn course(&self, core: &mut impl Restart, timing: Timing) -> Result<Course> {
+    pub fn course<C: Restart>(&self, core: &mut C, timing: C::Timing) -> Result<Course> {
         let program = self.program();
         let (begin, undisturbed) = observe(core, timing, &program, PATIENCE)?;
         let mut outcomes = vec![undisturbed];
@@ -164,7 +273,7 @@ impl fmt::Display for Course {
 }
 
 /// Runs `program` with the timer line rising in the cycle `rise`; says when it began, and what came of it.
-fn observe(core: &mut impl Restart, timing: Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
+fn observe<C: Restart>(core: &mut C, timing: C::Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
     core.restart(&[RAM], DEVICE, timing, program.base())?;
     core.poke(program.base(), program.bytes());
     let (mut begin, mut outcome, mut risen) = (0, Outcome::default(), false);

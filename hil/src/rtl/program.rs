@@ -7,11 +7,11 @@
 use crate::random::SplitMix;
 use std::fmt;
 
-use crate::core::Ram;
 use crate::core::assemble::{self as asm, Encoded, csr};
+use crate::core::{Design, Ram};
 
 /// The RAM: 64 KiB.
-pub const RAM: Ram = Ram { base: 0x0001_0000, size: 0x0001_0000 };
+pub const RAM: Ram = Ram { base: 0x0010_0000, size: 0x0001_0000 };
 /// The device region: 4 KiB.
 pub const DEVICE: std::ops::Range<u32> = 0x8000_0000..0x8000_1000;
 /// Stores here and in the next 15 bytes are markers.
@@ -30,7 +30,8 @@ pub const INPUT: u32 = DEVICE.start + 0x40;
 /// Instructions in a body, at least.
 pub const LENGTH: usize = 220;
 
-/// The trap vectors: exceptions first, the machine timer's at 4 x 7, the external one's at 4 x 11.
+/// The trap vectors: exceptions first, the machine timer's at 4 x 7, the external one's at 4 x 11. PicoRV32 has one, at 16,
+/// and begins here.
 const VECTORS: u32 = RAM.base;
 /// The first instruction.
 const ENTRY: u32 = RAM.base + 0x200;
@@ -55,13 +56,15 @@ pub struct Program {
     listing: Vec<(u32, String)>,
     names: Vec<&'static str>,
     watched: Vec<u32>,
+    entry: u32,
 }
 
 impl Program {
     /// An empty program.
     #[must_use]
-    pub fn new() -> Self {
-        Self { code: asm::Program::at(RAM.base), listing: Vec::new(), names: Vec::new(), watched: Vec::new() }
+    pub fn new(dialect: Dialect) -> Self {
+        let entry = if dialect == Dialect::Machine { ENTRY } else { RAM.base };
+        Self { code: asm::Program::at(RAM.base), listing: Vec::new(), names: Vec::new(), watched: Vec::new(), entry }
     }
 
     /// Where the program lies.
@@ -73,7 +76,7 @@ impl Program {
     /// Its first instruction.
     #[must_use]
     pub fn entry(&self) -> u32 {
-        ENTRY
+        self.entry
     }
 
     /// Its bytes from [`Program::base`] on.
@@ -117,12 +120,6 @@ impl Program {
     }
 }
 
-impl Default for Program {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (address, text) in &self.listing {
@@ -163,6 +160,9 @@ table!(SHORT_SHIFT: fn(u32, u32) -> u16 = c_srli c_srai);
 table!(SHORT_BRANCH: fn(u32, i32) -> u16 = c_beqz c_bnez);
 table!(PLAIN: fn() -> u32 = fence fence_i);
 
+/// PicoRV32's counters.
+const COUNTERS: [u32; 4] = [csr::CYCLE, csr::CYCLEH, csr::INSTRET, csr::INSTRETH];
+
 /// Registers whose reading has no side effect and whose value both cores must agree on.
 const READABLE: [u32; 12] = [
     csr::MSTATUS,
@@ -192,11 +192,35 @@ const TIMER: u32 = 1 << 7;
 /// `mie.MEIE`.
 const EXTERNAL: u32 = 1 << 11;
 
+/// Interrupts that PicoRV32 raises itself: its timer, and `ebreak` and its like.
+const OWN: u32 = 0b11;
+
+/// How a program deals with interrupts, and what it must not do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// Machine mode as RISC-V defines it.
+    Machine,
+    /// PicoRV32's instructions; accesses are aligned.
+    Picorv32,
+}
+
+impl From<Design> for Dialect {
+    fn from(design: Design) -> Self {
+        match design {
+            Design::Ibex | Design::IbexMaxperf => Self::Machine,
+            Design::Picorv32 | Design::Picorv32Min => Self::Picorv32,
+        }
+    }
+}
+
 /// The program that belongs to `seed`.
 #[must_use]
-pub fn generate(seed: u64) -> Program {
-    let mut generator = Generator { random: SplitMix::new(seed), program: Program::new() };
-    generator.handlers();
+pub fn generate(dialect: Dialect, seed: u64) -> Program {
+    let mut generator = Generator { dialect, random: SplitMix::new(seed), program: Program::new(dialect) };
+    match dialect {
+        Dialect::Machine => generator.handlers(),
+        Dialect::Picorv32 => generator.handler(),
+    }
     generator.prologue();
     let start = generator.program.names.len();
     while generator.program.names.len() < start + LENGTH {
@@ -208,6 +232,7 @@ pub fn generate(seed: u64) -> Program {
 }
 
 struct Generator {
+    dialect: Dialect,
     random: SplitMix,
     program: Program,
 }
@@ -228,6 +253,37 @@ impl Generator {
         self.interrupt_handler(TIMER_ACKNOWLEDGE);
         self.pad(external);
         self.interrupt_handler(EXTERNAL_ACKNOWLEDGE);
+    }
+
+    /// The beginning of the program, and PicoRV32's one handler, which asks q1 what there is to be acknowledged.
+    fn handler(&mut self) {
+        let [a, b] = TRAP;
+        let handler = VECTORS + 0x40 + 2 * self.random.below(2);
+        self.jump_to("jal", ENTRY);
+        self.pad(VECTORS + 0x10);
+        let name = self.random.pick(&["jal", "c_j"]);
+        self.jump_to(name, handler);
+        self.pad(handler);
+        self.word("getq", format!("x{a}, q0"), asm::getq(a, 0));
+        self.word("sw", format!("x{a}, RETURN"), asm::sw(a, DEVICE_BASE, (RETURN - DEVICE.start) as i32));
+        self.word("getq", format!("x{b}, q1"), asm::getq(b, 1));
+        self.word("sw", format!("x{b}, RETURN"), asm::sw(b, DEVICE_BASE, (RETURN - DEVICE.start) as i32));
+        for (bit, acknowledge) in [(TIMER, TIMER_ACKNOWLEDGE), (EXTERNAL, EXTERNAL_ACKNOWLEDGE)] {
+            self.constant(a, bit);
+            self.word("and", format!("x{a}, x{a}, x{b}"), asm::and(a, a, b));
+            self.word("beq", format!("x{a}, x0, +8"), asm::beq(a, 0, 8));
+            let offset = acknowledge - DEVICE.start;
+            self.word("sw", format!("x{b}, ACKNOWLEDGE"), asm::sw(b, DEVICE_BASE, offset as i32));
+        }
+        for _ in 0..self.random.below(4) {
+            match self.random.below(4) {
+                0 => self.word("lw", format!("x{b}, 4(x{DATA_BASE})"), asm::lw(b, DATA_BASE, 4)),
+                1 => self.word("mul", format!("x{b}, x{a}, x{b}"), asm::mul(b, a, b)),
+                2 => self.csr("csrrs", asm::csrrs, b, csr::CYCLE, 0),
+                _ => self.short("c_addi", format!("x{b}, 1"), asm::c_addi(b, 1)),
+            }
+        }
+        self.word("retirq", String::new(), asm::retirq());
     }
 
     /// Returns behind the instruction that raised the exception: by 2 when that is a short one.
@@ -272,11 +328,13 @@ impl Generator {
         self.constant(SHORT_BASE, DATA + 64);
         self.constant(DATA_BASE, DATA);
         self.constant(DEVICE_BASE, DEVICE.start);
-        let register = self.target();
-        self.constant(register, VECTORS | 1);
-        self.csr("csrrw", asm::csrrw, 0, csr::MTVEC, register);
-        self.constant(register, TIMER | EXTERNAL);
-        self.csr("csrrw", asm::csrrw, 0, csr::MIE, register);
+        if self.dialect == Dialect::Machine {
+            let register = self.target();
+            self.constant(register, VECTORS | 1);
+            self.csr("csrrw", asm::csrrw, 0, csr::MTVEC, register);
+            self.constant(register, TIMER | EXTERNAL);
+            self.csr("csrrw", asm::csrrw, 0, csr::MIE, register);
+        }
         for register in (1..32).filter(|register| !RESERVED.contains(register)) {
             let value = match self.random.below(6) {
                 0 => 0,
@@ -287,7 +345,17 @@ impl Generator {
             };
             self.constant(register, value);
         }
-        self.csr("csrrsi", asm::csrrsi, 0, csr::MSTATUS, INTERRUPTS);
+        match self.dialect {
+            Dialect::Machine => self.csr("csrrsi", asm::csrrsi, 0, csr::MSTATUS, INTERRUPTS),
+            Dialect::Picorv32 => self.mask(!(TIMER | EXTERNAL | OWN)),
+        }
+    }
+
+    /// Interrupts that are not to be taken from now on.
+    fn mask(&mut self, mask: u32) {
+        let (register, rd) = (self.target(), self.target());
+        self.constant(register, mask);
+        self.word("maskirq", format!("x{rd}, x{register}"), asm::maskirq(rd, register));
     }
 
     /// Reports every register, then ends.
@@ -315,11 +383,22 @@ impl Generator {
             4 => self.loop_around(),
             5 => self.marker(),
             6 => self.input(),
-            7 => match self.random.below(4) {
-                0 => self.trap(),
-                1 => self.return_over(),
-                2 => self.sleep(),
-                _ => self.interrupt_enable(),
+            7 => match (self.random.below(4), self.dialect) {
+                (0, _) => self.trap(),
+                (1, Dialect::Machine) => self.return_over(),
+                (2, Dialect::Machine) => self.sleep(),
+                (_, Dialect::Machine) => self.interrupt_enable(),
+                (1, Dialect::Picorv32) => self.count_down(),
+                (2, Dialect::Picorv32) => {
+                    let rd = self.target();
+                    self.word("waitirq", format!("x{rd}"), asm::waitirq(rd));
+                }
+                (_, Dialect::Picorv32) => {
+                    let masked = self.random.pick(&[TIMER, EXTERNAL, TIMER | EXTERNAL, 1]);
+                    self.mask(masked | !(TIMER | EXTERNAL | OWN));
+                    self.some_simple(6);
+                    self.mask(!(TIMER | EXTERNAL | OWN));
+                }
             },
             _ => self.simple(),
         }
@@ -349,14 +428,16 @@ impl Generator {
             }
             11..=13 => {
                 let (name, function) = self.random.pick(LOAD);
-                let offset = self.random.below(256) as i32 - 128;
+                let offset = self.offset(name);
                 self.word(name, format!("x{rd}, {offset}(x{DATA_BASE})"), function(rd, DATA_BASE, offset));
             }
             14..=16 => {
                 let (name, function) = self.random.pick(STORE);
-                let offset = self.random.below(256) as i32 - 128;
+                let offset = self.offset(name);
                 self.word(name, format!("x{rs1}, {offset}(x{DATA_BASE})"), function(rs1, DATA_BASE, offset));
             }
+            17 | 18 if self.dialect == Dialect::Picorv32 => self.own(rd, rs1),
+            19 if self.dialect == Dialect::Picorv32 => self.word("fence", String::new(), asm::fence()),
             17 => {
                 let (name, function) = self.random.pick(CSR);
                 let register = self.random.pick(&WRITABLE);
@@ -373,6 +454,37 @@ impl Generator {
             }
             _ => self.short_simple(),
         }
+    }
+
+    /// An offset into the data, by which a load or store of that name may cross a word if the dialect lets it.
+    fn offset(&mut self, name: &str) -> i32 {
+        let offset = self.random.below(256) as i32 - 128;
+        match (self.dialect, name) {
+            (Dialect::Machine, _) | (_, "lb" | "lbu" | "sb") => offset,
+            (_, "lw" | "sw") => offset & !3,
+            _ => offset & !1,
+        }
+    }
+
+    /// A counter, or an interrupt register that the handler leaves alone.
+    fn own(&mut self, rd: u32, rs1: u32) {
+        let q = 2 + self.random.below(2);
+        match self.random.below(4) {
+            0 => self.word("getq", format!("x{rd}, q{q}"), asm::getq(rd, q)),
+            1 => self.word("setq", format!("q{q}, x{rs1}"), asm::setq(q, rs1)),
+            _ => {
+                let register = self.random.pick(&COUNTERS);
+                self.csr("csrrs", asm::csrrs, rd, register, 0);
+            }
+        }
+    }
+
+    /// Sets PicoRV32's timer, which interrupts soon.
+    fn count_down(&mut self) {
+        let (register, rd) = (self.target(), self.target());
+        let cycles = self.random.below(60);
+        self.constant(register, cycles);
+        self.word("timer", format!("x{rd}, x{register}"), asm::timer(rd, register));
     }
 
     fn registers(&mut self, table: &[Named<ThreeOperands>], rd: u32, rs1: u32, rs2: u32) {
@@ -553,8 +665,10 @@ impl Generator {
     }
 
     fn trap(&mut self) {
-        match self.random.below(3) {
+        match self.random.below(4) {
             0 => self.word("ecall", String::new(), asm::ecall()),
+            // What is not there on a core without machine mode is as illegal as what is nowhere.
+            3 if self.dialect == Dialect::Picorv32 => self.word("wfi", String::new(), asm::wfi()),
             1 => self.word("ebreak", String::new(), asm::ebreak()),
             _ => self.short("c_ebreak", String::new(), asm::c_ebreak()),
         }
@@ -707,20 +821,26 @@ mod tests {
 
     #[test]
     fn programs_cover_the_instruction_set() {
-        let programs: Vec<Program> = (0..40).map(generate).collect();
+        let programs: Vec<Program> = (0..40).map(|seed| generate(Dialect::Machine, seed)).collect();
         let names: BTreeSet<&str> = programs.iter().flat_map(|program| program.names()).copied().collect();
         assert_eq!(names, ALL.split_whitespace().collect());
+
+        let programs: Vec<Program> = (0..40).map(|seed| generate(Dialect::Picorv32, seed)).collect();
+        let names: BTreeSet<&str> = programs.iter().flat_map(|program| program.names()).copied().collect();
+        let missing = ["fence_i", "mret", "csrrw", "csrrc", "csrrwi", "csrrsi", "csrrci"];
+        let own = ["getq", "setq", "retirq", "maskirq", "waitirq", "timer"];
+        assert_eq!(names, ALL.split_whitespace().filter(|name| !missing.contains(name)).chain(own).collect());
     }
 
     #[test]
     fn programs_are_long_fit_their_memory_and_depend_on_the_seed_alone() {
         for seed in 0..40 {
-            let program = generate(seed);
+            let program = generate(Dialect::Machine, seed);
             let body = program.listing.iter().filter(|line| line.0 >= ENTRY);
             assert!(body.count() >= LENGTH, "seed {seed}");
             assert!(program.here() < DATA - 1024, "seed {seed}");
-            assert_eq!(program.bytes(), generate(seed).bytes(), "seed {seed}");
+            assert_eq!(program.bytes(), generate(Dialect::Machine, seed).bytes(), "seed {seed}");
         }
-        assert_ne!(generate(1).bytes(), generate(2).bytes());
+        assert_ne!(generate(Dialect::Machine, 1).bytes(), generate(Dialect::Machine, 2).bytes());
     }
 }

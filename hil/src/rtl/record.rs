@@ -6,10 +6,18 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 
 use super::{Restart, phase, play, program};
-use crate::core::Timing;
+use crate::core::Design;
 
-/// The record that belongs to this version.
-pub const RECORDED: &str = include_str!("recorded.txt");
+/// The record of a design.
+#[must_use]
+pub const fn recorded(design: Design) -> &'static str {
+    match design {
+        Design::Ibex => include_str!("recorded/ibex.txt"),
+        Design::IbexMaxperf => include_str!("recorded/ibex-maxperf.txt"),
+        Design::Picorv32 => include_str!("recorded/picorv32.txt"),
+        Design::Picorv32Min => include_str!("recorded/picorv32-min.txt"),
+    }
+}
 
 /// Seeds of the recorded programs.
 const SEEDS: std::ops::Range<u64> = 0..100;
@@ -20,7 +28,7 @@ const WAITS: std::ops::Range<u64> = 0..3;
 ///
 /// # Errors
 /// The core cannot be restarted.
-pub fn run(core: &mut impl Restart, timing: Timing, program: &program::Program, seed: u64) -> Result<play::Course> {
+pub fn run<C: Restart>(core: &mut C, timing: C::Timing, program: &program::Program, seed: u64) -> Result<play::Course> {
     core.restart(&[program::RAM], program::DEVICE, timing, program.entry())?;
     core.poke(program.base(), program.bytes());
     program.watched().iter().for_each(|&pc| core.watch(pc));
@@ -28,24 +36,25 @@ pub fn run(core: &mut impl Restart, timing: Timing, program: &program::Program, 
 }
 
 /// Makes the lines of the record, one for each piece and each program and each number of wait states, until `each` says
-/// that it is enough. `timing` is the core's for a number of wait states; of the RTL's only those count.
+/// that it is enough. `timing` is the core's for a number of wait states.
 ///
 /// # Errors
 /// The core cannot be restarted.
-pub fn lines(
-    core: &mut impl Restart,
-    timing: impl Fn(u64) -> Timing,
+pub fn lines<C: Restart>(
+    core: &mut C,
+    dialect: program::Dialect,
+    timing: impl Fn(u64) -> C::Timing,
     mut each: impl FnMut(&str) -> ControlFlow<()>,
 ) -> Result<()> {
     for wait in WAITS {
-        for piece in phase::PIECES {
+        for piece in phase::pieces(dialect) {
             let course = piece.course(core, timing(wait))?;
             if each(&format!("wait {wait}, {}: {course}", piece.name)).is_break() {
                 return Ok(());
             }
         }
         for seed in SEEDS {
-            let course = run(core, timing(wait), &program::generate(seed), seed)?;
+            let course = run(core, timing(wait), &program::generate(dialect, seed), seed)?;
             let (cycles, instructions, print) = (course.cycles(), course.instructions(), course.print());
             let line = format!("wait {wait}, seed {seed}: {cycles} cycles, {instructions} instructions, {print:08x}");
             if each(&line).is_break() {
@@ -59,14 +68,23 @@ pub fn lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Ibex;
+    use crate::core::{Ibex, PicoTiming, Picorv32, Timing};
 
-    /// The first line of the record that the model contradicts, and what it says instead.
-    fn contradiction(timing: impl Fn(u64) -> Timing) -> Option<(String, String)> {
-        let mut model = Ibex::new(&[], 0..0, Timing::IBEX_SMALL, 0);
-        let mut recorded = RECORDED.lines();
+    const IBEXES: [(Design, Timing); 2] =
+        [(Design::Ibex, Timing::IBEX_SMALL), (Design::IbexMaxperf, Timing::IBEX_MAXPERF)];
+
+    const PICOS: [(Design, PicoTiming); 2] =
+        [(Design::Picorv32, PicoTiming::FAST), (Design::Picorv32Min, PicoTiming::MIN)];
+
+    /// The first line of a design's record that a model contradicts, and what it says instead.
+    fn contradiction<C: Restart>(
+        mut model: C,
+        design: Design,
+        timing: impl Fn(u64) -> C::Timing,
+    ) -> Option<(String, String)> {
+        let mut recorded = recorded(design).lines();
         let mut found = None;
-        let done = lines(&mut model, timing, |line| {
+        let done = lines(&mut model, design.into(), timing, |line| {
             let expected = recorded.next().unwrap_or("the record ends here");
             if line == expected {
                 return ControlFlow::Continue(());
@@ -78,35 +96,75 @@ mod tests {
         found
     }
 
+    fn ibex() -> Ibex {
+        Ibex::new(&[], 0..0, Timing::IBEX_SMALL, 0)
+    }
+
+    fn picorv32() -> Picorv32 {
+        Picorv32::new(&[], 0..0, PicoTiming::FAST, 0)
+    }
+
     #[test]
-    fn the_model_does_what_the_rtl_did() {
-        assert_eq!(contradiction(|wait| Timing::IBEX_SMALL.with_wait(wait)), None);
+    fn the_models_do_what_the_rtl_did() {
+        for (design, timing) in IBEXES {
+            assert_eq!(contradiction(ibex(), design, |wait| timing.with_wait(wait)), None, "{}", design.name());
+        }
+        for (design, timing) in PICOS {
+            assert_eq!(contradiction(picorv32(), design, |wait| timing.with_wait(wait)), None, "{}", design.name());
+        }
     }
 
     /// Each rule takes part in what was recorded: a model without it, or with one cycle less, says something else.
-    #[test]
-    fn without_any_one_rule_the_model_differs() {
-        macro_rules! rules {
-            ($($rule:ident)*) => {{
-                // A rule that is added to the model must be added below.
-                let Timing { $($rule: _),* } = Timing::IBEX_SMALL;
-                [$((stringify!($rule), (|timing| &mut timing.$rule) as fn(&mut Timing) -> &mut u64)),*]
-            }};
-        }
-        let rules = rules! {
-            alu load store crossing mul mulh div div_by_zero jump branch_taken split_target mret trap csr_flush empty
-            interrupt sleep wake fetch_wait data_wait
-        };
-        for (name, rule) in rules {
-            for removed in [|value: u64| value.saturating_sub(1), |_| 0] {
-                let timing = |wait| {
-                    let mut timing = Timing::IBEX_SMALL.with_wait(wait);
-                    let value = rule(&mut timing);
-                    *value = removed(*value);
-                    timing
-                };
-                assert!(contradiction(timing).is_some(), "nothing in the record needs the rule {name}");
+    macro_rules! without_any_rule {
+        ($model:ident, $design:ident, $timing:ident: $type:ident { $($other:ident)* | $($rule:ident)* }) => {{
+            // A rule that is added to the model must be added to the list.
+            let $type { $($other: _,)* $($rule: _),* } = $timing;
+            let rules = [$((stringify!($rule), (|timing| &mut timing.$rule) as fn(&mut $type) -> &mut u64)),*];
+            for (rule, field) in rules {
+                for removed in [|value: u64| value.saturating_sub(1), |_| 0] {
+                    let changed = |wait| {
+                        let mut timing = $timing.with_wait(wait);
+                        let value = field(&mut timing);
+                        *value = removed(*value);
+                        timing
+                    };
+                    // Some designs have no use for some rules, and say so by a zero.
+                    if changed(1) != $timing.with_wait(1) {
+                        let name = $design.name();
+                        let found = contradiction($model(), $design, changed);
+                        assert!(found.is_some(), "nothing in {name}'s record needs the rule {rule}");
+                    }
+                }
             }
+        }};
+    }
+
+    #[test]
+    fn without_any_one_rule_ibex_differs() {
+        for (design, timing) in IBEXES {
+            without_any_rule!(ibex, design, timing: Timing {
+                writeback
+                | alu load store crossing mul mulh div div_by_zero jump jump_empty branch_taken split_target mret trap
+                csr_flush empty interrupt sleep wake load_use fetch_wait data_wait
+            });
+            let changed = |wait| Timing { writeback: !timing.writeback, ..timing.with_wait(wait) };
+            assert!(
+                contradiction(ibex(), design, changed).is_some(),
+                "nothing in the record needs the writeback stage"
+            );
+        }
+    }
+
+    #[test]
+    fn without_any_one_rule_picorv32_differs() {
+        for (design, timing) in PICOS {
+            without_any_rule!(picorv32, design, timing: PicoTiming {
+                stepwise
+                | alu shift memory branch_taken jump jump_register special return_ wait interrupt illegal mul mulh div split
+                fetch_wait data_wait
+            });
+            let changed = |wait| PicoTiming { stepwise: !timing.stepwise, ..timing.with_wait(wait) };
+            assert!(contradiction(picorv32(), design, changed).is_some(), "nothing in the record needs the steps");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Builds the simulator of the RTL once, from Debian's Verilator and the HDL that a wheel on PyPI carries.
+//! Builds the simulator of a design's RTL once, from Debian's Verilator and the HDL that a wheel on PyPI carries.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,76 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The wheel with Ibex's SystemVerilog, and its SHA-256 in the form that pip reads.
-const REQUIREMENTS: &str = include_str!("hdl/requirements.txt");
-/// Our own part: bench, primitives, and what is made accessible.
-const SOURCES: [(&str, &str); 4] = [
-    ("ibex.vlt", include_str!("hdl/ibex.vlt")),
-    ("primitives.sv", include_str!("hdl/primitives.sv")),
-    ("bench.sv", include_str!("hdl/bench.sv")),
-    ("bench.cpp", include_str!("hdl/bench.cpp")),
-];
-/// Where the wheel keeps Ibex.
-const IBEX: &str = "wheel/pythondata_cpu_ibex/system_verilog";
-/// Packages that Verilator must read before their users, below [`IBEX`].
-const PACKAGES: [&str; 7] = [
-    "vendor/lowrisc_ip/ip/prim/rtl/prim_secded_pkg.sv",
-    "vendor/lowrisc_ip/ip/prim/rtl/prim_ram_1p_pkg.sv",
-    "vendor/lowrisc_ip/ip/prim/rtl/prim_mubi_pkg.sv",
-    "vendor/lowrisc_ip/ip/prim/rtl/prim_util_pkg.sv",
-    "vendor/lowrisc_ip/ip/prim/rtl/prim_count_pkg.sv",
-    "vendor/lowrisc_ip/ip/prim/rtl/prim_cipher_pkg.sv",
-    "rtl/ibex_pkg.sv",
-];
-/// Folders in which Verilator looks for a module or an included file, below [`IBEX`].
-const FOLDERS: [&str; 3] = ["vendor/lowrisc_ip/ip/prim/rtl", "vendor/lowrisc_ip/dv/sv/dv_utils", "rtl"];
+use crate::core::Design;
+
+/// What a simulator is made of.
+struct Recipe {
+    /// The wheel with the core's HDL, and its SHA-256 in the form that pip reads.
+    requirements: &'static str,
+    /// Our own part, by the names that the arguments know: bench, primitives, and what is made accessible.
+    sources: &'static [(&'static str, &'static str)],
+    /// What Verilator is told beside what it is always told: where the wheel keeps its files, and which are to be read in
+    /// which order.
+    arguments: &'static [&'static str],
+    /// The parameter of the bench that selects the configuration.
+    parameter: &'static str,
+}
+
+/// What every simulator shares.
+const HARNESS: (&str, &str) = ("harness.h", include_str!("hdl/harness.h"));
+
+const IBEX: Recipe = Recipe {
+    requirements: include_str!("hdl/ibex/requirements.txt"),
+    sources: &[
+        ("public.vlt", include_str!("hdl/ibex/public.vlt")),
+        ("primitives.sv", include_str!("hdl/ibex/primitives.sv")),
+        ("bench.sv", include_str!("hdl/ibex/bench.sv")),
+        ("bench.cpp", include_str!("hdl/ibex/bench.cpp")),
+    ],
+    arguments: &[
+        "-Iwheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl",
+        "-Iwheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/dv/sv/dv_utils",
+        "-Iwheel/pythondata_cpu_ibex/system_verilog/rtl",
+        "public.vlt",
+        // Packages come before their users.
+        "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_secded_pkg.sv",
+        "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_ram_1p_pkg.sv",
+        "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_mubi_pkg.sv",
+        "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_util_pkg.sv",
+        "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_count_pkg.sv",
+        "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_cipher_pkg.sv",
+        "wheel/pythondata_cpu_ibex/system_verilog/rtl/ibex_pkg.sv",
+        "primitives.sv",
+    ],
+    parameter: "-GMaxPerf=0",
+};
+
+const PICORV32: Recipe = Recipe {
+    requirements: include_str!("hdl/picorv32/requirements.txt"),
+    sources: &[
+        ("public.vlt", include_str!("hdl/picorv32/public.vlt")),
+        ("bench.sv", include_str!("hdl/picorv32/bench.sv")),
+        ("bench.cpp", include_str!("hdl/picorv32/bench.cpp")),
+    ],
+    arguments: &["public.vlt", "wheel/pythondata_cpu_picorv32/verilog/picorv32.v"],
+    parameter: "-GFast=1",
+};
+
+impl Recipe {
+    const fn of(design: Design) -> Self {
+        match design {
+            Design::Ibex => IBEX,
+            Design::IbexMaxperf => Self { parameter: "-GMaxPerf=1", ..IBEX },
+            Design::Picorv32 => PICORV32,
+            Design::Picorv32Min => Self { parameter: "-GFast=0", ..PICORV32 },
+        }
+    }
+
+    /// Files that the build writes, by name.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.sources.iter().copied().chain([HARNESS, ("requirements.txt", self.requirements)])
+    }
+}
 
 /// A program that the build needs is not installed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,14 +92,15 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// Path of the simulator, which is built below `target` unless it is there already.
+/// Path of the design's simulator, which is built below `target` unless it is there already.
 ///
 /// # Errors
 /// [`Missing`] if a needed program is not installed; else what pip or Verilator said.
-pub fn build(target: &Path) -> Result<PathBuf> {
+pub fn build(target: &Path, design: Design) -> Result<PathBuf> {
+    let recipe = Recipe::of(design);
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(REQUIREMENTS.as_bytes());
-    SOURCES.iter().for_each(|(_, text)| hasher.update(text.as_bytes()));
+    recipe.files().for_each(|(_, text)| hasher.update(text.as_bytes()));
+    recipe.arguments.iter().chain([&recipe.parameter]).for_each(|text| hasher.update(text.as_bytes()));
     let folder = target.join("rtl").join(format!("{:08x}", hasher.finalize()));
     let simulator = folder.join("bench");
     if simulator.is_file() {
@@ -64,8 +112,8 @@ pub fn build(target: &Path) -> Result<PathBuf> {
 
     // A build that is cut short leaves no simulator, and another one at the same time does no harm.
     let workshop = target.join("rtl").join(format!("build-{}", std::process::id()));
-    eprintln!("hil: building the Ibex RTL simulator in {} (about half a minute)", folder.display());
-    let built = build_in(&workshop);
+    eprintln!("hil: building the RTL simulator of {} in {} (about half a minute)", design.name(), folder.display());
+    let built = build_in(&workshop, &recipe);
     if built.is_ok() && !simulator.is_file() {
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::rename(&workshop, &folder).with_context(|| format!("{}: cannot be put in place", folder.display()))?;
@@ -81,9 +129,9 @@ fn need(program: &'static str, arguments: &[&str], package: &'static str) -> Res
     Ok(())
 }
 
-fn build_in(folder: &Path) -> Result<()> {
+fn build_in(folder: &Path, recipe: &Recipe) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be created", folder.display()))?;
-    for (name, text) in SOURCES.into_iter().chain([("requirements.txt", REQUIREMENTS)]) {
+    for (name, text) in recipe.files() {
         let path = folder.join(name);
         std::fs::write(&path, text).with_context(|| format!("{}: cannot be written", path.display()))?;
     }
@@ -97,11 +145,10 @@ fn build_in(folder: &Path) -> Result<()> {
 
     let mut verilator = Command::new("verilator");
     verilator.args(["--cc", "--exe", "--build", "-j", "2", "-O3", "-CFLAGS", "-O3", "-MAKEFLAGS", "OPT_FAST=-O3"]);
-    verilator.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-DSYNTHESIS", "--top-module", "bench"]);
-    verilator.args(["--Mdir", "objects", "-o", "../bench"]);
-    verilator.args(FOLDERS.map(|folder| format!("-I{IBEX}/{folder}")));
-    verilator.arg("ibex.vlt").args(PACKAGES.map(|file| format!("{IBEX}/{file}")));
-    call(folder, verilator.args(["primitives.sv", "bench.sv", "bench.cpp"]))
+    verilator.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-DSYNTHESIS", "--top-module", "bench", recipe.parameter]);
+    verilator.args(["--Mdir", "objects", "-o", "../bench", "-CFLAGS", "-I.."]);
+    verilator.args(recipe.arguments).args(["bench.sv", "bench.cpp"]);
+    call(folder, &mut verilator)
 }
 
 fn call(folder: &Path, command: &mut Command) -> Result<()> {

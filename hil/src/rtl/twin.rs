@@ -1,7 +1,7 @@
 //! The firmware image on the model and on the RTL, side by side: what it does, and on which cycle.
 
 use crate::board::Board;
-use crate::core::{Core, Ibex};
+use crate::core::{Core, Model};
 use crate::replay::device::{Acts, Arrival, Counters, Device};
 use crate::rtl::Rtl;
 use anyhow::{Result, ensure};
@@ -9,7 +9,7 @@ use nic::descriptor::Descriptor;
 
 /// A NIC that runs twice: on the model and on the RTL.
 pub struct Twin {
-    model: Board<Ibex>,
+    model: Board<Model>,
     rtl: Board<Rtl>,
     compared: u64,
 }
@@ -19,7 +19,7 @@ impl Twin {
     ///
     /// # Errors
     /// They took different times to start.
-    pub fn new(model: Board<Ibex>, rtl: Board<Rtl>) -> Result<Self> {
+    pub fn new(model: Board<Model>, rtl: Board<Rtl>) -> Result<Self> {
         let mut twin = Self { model, rtl, compared: 0 };
         twin.compare(&Vec::new(), &Vec::new())?;
         Ok(twin)

@@ -19,6 +19,9 @@ pub enum Kind {
     Connect = 6,
     /// The driver has destroyed the queue pair of the local QPN `qpn`.
     Disconnect = 7,
+    /// The driver knows where a flow goes. As a frame it shows a packet of the flow, or one with the headers that its packets
+    /// will have.
+    Destination = 8,
 }
 
 /// One descriptor of the receive ring.

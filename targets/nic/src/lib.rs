@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod descriptor;
+mod far_ends;
 pub mod layout;
 mod nic;
 

@@ -3,14 +3,15 @@
 //! The firmware and the host run this same code; what differs is the [`Hardware`] beneath it.
 
 use crate::descriptor::{Descriptor, Kind};
+use crate::far_ends::FarEnds;
 use cc_core::params::ParamError;
 use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Crc32, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
-use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Psn, Qpn};
+use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
+use cc_core::{Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
-use cc_rp::{Progress, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +39,7 @@ pub enum EventKind {
     Bind = 9,
     /// A flow was closed.
     Close = 10,
-    /// A local queue pair's far end was learnt, or is gone.
+    /// A local queue pair's far end, or a flow's, was learnt, or is gone.
     Connect = 11,
 }
 
@@ -102,6 +103,9 @@ pub const QPN_MAP: usize = 2 * QPS;
 pub const PEER_SETS: usize = 128;
 /// Records in each set.
 pub const PEER_WAYS: usize = 4;
+/// Sets of its table of the far ends of flows, and entries in each.
+const END_SETS: usize = QPS / 4;
+const END_WAYS: usize = 4;
 
 /// A NIC of the size that the firmware has.
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
@@ -120,6 +124,7 @@ pub struct Nic<
     rp: RpEngine<A, QPS, MAP>,
     np: NpEngine<N, SETS, WAYS>,
     connections: ConnectionsOf<N, SETS, WAYS>,
+    ends: FarEnds<END_SETS, END_WAYS>,
     quantum: Quantum,
     /// When each engine was last called.
     rp_called: Instant,
@@ -144,6 +149,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             rp: RpEngine::new(start, port, A::check(rp, &port)?),
             np: NpEngine::new(start, port, N::check(np, &port)?),
             connections: Connections::new(),
+            ends: FarEnds::new(),
             quantum: Quantum::at(port.line_rate),
             rp_called: start,
             np_called: start,
@@ -166,7 +172,10 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     /// are called, which never runs back behind a wake that came in between.
     #[inline(never)]
     pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
-        if descriptor.kind == Kind::Frame as u8 || descriptor.kind == Kind::Connect as u8 {
+        const FRAME: u8 = Kind::Frame as u8;
+        const CONNECT: u8 = Kind::Connect as u8;
+        const DESTINATION: u8 = Kind::Destination as u8;
+        if matches!(descriptor.kind, FRAME | CONNECT | DESTINATION) {
             match wire::parse(frame, descriptor.wire_bytes as usize) {
                 Ok(packet) => self.arrival(now, descriptor, &packet, hw),
                 Err(_) => hw.log(EventKind::Nothing, now, NO_FLOW),
@@ -179,8 +188,8 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     /// Handles a descriptor that came with a frame, which has been read.
     #[inline]
     pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
-        if descriptor.kind == Kind::Connect as u8 {
-            self.connect(now, descriptor, packet, hw);
+        if descriptor.kind != Kind::Frame as u8 {
+            self.learn(now, descriptor, packet, hw);
             return;
         }
         let (kind, handle) = match packet {
@@ -192,7 +201,10 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             Packet::Roce(roce) => match roce.info.class() {
                 Class::Cnp => {
                     let hint = roce.cnp().unwrap_or_default();
-                    let flow = self.cnp(now, roce.bth.dest_qp, &hint, hw);
+                    let flow = match &hint {
+                        CnpHint::Body(body) if body.is_from_switch() => self.switch_cnp(now, roce, body, hw),
+                        hint => self.cnp(now, roce.bth.dest_qp, hint, hw),
+                    };
                     if descriptor.coalesced > 1 && flow.is_some() {
                         self.rp.count_joined(descriptor.coalesced.saturating_sub(1));
                     }
@@ -273,6 +285,36 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         step.map(|step| step.handle)
     }
 
+    /// A CNP of a switch, for a flow that it may name by the far end. It may bring telemetry.
+    #[cold]
+    #[inline(never)]
+    fn switch_cnp<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, body: &CnpBody, hw: &mut H) -> Option<Handle> {
+        let hint = CnpHint::Body(*body);
+        let flow = if body.by_remote {
+            self.ends.find(FlowKey::answered_by(roce, body.remote_qpn))
+        } else {
+            self.rp.find(roce.bth.dest_qp)
+        };
+        let Some(flow) = flow.filter(|&flow| self.rp.state(flow).is_some()) else {
+            // The engine counts it.
+            return self.cnp(now, roce.bth.dest_qp, &hint, hw);
+        };
+        let Some(int) = roce.near_int() else {
+            let step = self.rp.switch_cnp(now, flow, &Event::Cnp { hint }, hw);
+            self.rp_called = now;
+            return step.map(|step| step.handle);
+        };
+        self.near_int(now, flow, int.stack(), hw)
+    }
+
+    /// Telemetry that a switch sent back by itself.
+    #[inline(never)]
+    fn near_int<H: Hardware>(&mut self, now: Instant, flow: Handle, int: IntStack<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.switch_cnp(now, flow, &Event::NearInt { int }, hw);
+        self.rp_called = now;
+        step.map(|step| step.handle)
+    }
+
     #[inline(never)]
     fn ack<H: Hardware>(
         &mut self,
@@ -318,23 +360,34 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         self.np_called = now;
     }
 
-    /// Learns the far end of a connection from a packet of it.
+    /// Learns what the driver shows a packet for.
     #[cold]
-    fn connect<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
-        let connection = match packet {
-            Packet::Roce(roce) if descriptor.qpn != Descriptor::UNKNOWN_QPN => {
-                Connection::of(roce, Qpn::new(descriptor.qpn)).map(|connection| (roce.bth.dest_qp, connection))
-            }
+    #[inline(never)]
+    fn learn<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
+        let learnt = match packet {
+            Packet::Roce(roce) if descriptor.kind == Kind::Destination as u8 => self.destination(descriptor, roce),
+            Packet::Roce(roce) => self.connect(now, descriptor, roce).map(|()| NO_FLOW),
             _ => None,
         };
-        let kind = match connection {
-            Some((local, connection)) => {
-                self.connections.connect(now.stamp(), local, connection);
-                EventKind::Connect
-            }
-            None => EventKind::Nothing,
-        };
-        hw.log(kind, now, NO_FLOW);
+        match learnt {
+            Some(index) => hw.log(EventKind::Connect, now, index),
+            None => hw.log(EventKind::Nothing, now, NO_FLOW),
+        }
+    }
+
+    /// Learns the far end of a connection from a packet that arrived on it.
+    fn connect(&mut self, now: Instant, descriptor: &Descriptor, roce: &Roce<'_>) -> Option<()> {
+        let remote = (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn))?;
+        self.connections.connect(now.stamp(), roce.bth.dest_qp, Connection::of(roce, remote)?);
+        Some(())
+    }
+
+    /// Learns the far end of a flow from a packet of it, and answers the flow's slot.
+    fn destination(&mut self, descriptor: &Descriptor, roce: &Roce<'_>) -> Option<u32> {
+        let (handle, rp) = (Handle::from_bits(descriptor.handle), &self.rp);
+        let is_open = |handle| rp.state(handle).is_some();
+        let learnt = is_open(handle) && self.ends.learn(FlowKey::of(roce), handle, is_open);
+        learnt.then(|| u32::from(handle.index()))
     }
 
     /// Lets one flow do what has fallen due. To be called again as long as [`Nic::next_wake`] is not after `now`.

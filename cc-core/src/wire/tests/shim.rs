@@ -1,8 +1,8 @@
 //! Shims: their bytes, what is wrong with them, what switches do to them, and acknowledgements that return them.
 
 use super::*;
-use crate::wire::shim::{self, IntShim, Rcc, Time};
-use crate::{Grant, Hop, IntLayout, IntStack, Mark};
+use crate::wire::shim::{self, IntShim, MlccAck, MlccData, Rcc, Time};
+use crate::{Grant, Hop, IntLayout, IntStack, Mark, Rate};
 
 const HOP: Hop = Hop { mbps: 100_000, flags: Hop::INTERCONNECT, clock: 0x0102_0304, sent: 0x1122_3344, queue: 0xabcd };
 
@@ -24,9 +24,25 @@ fn rcc() -> Rcc {
     Rcc { window: Bytes::new(0x0003_0000), flows: 17, utilisation: 0x8000, echo: Stamp::from_bits(0x4142_4344) }
 }
 
+const MLCC_DATA: MlccData = MlccData { credit: 0x5152, queue: Bytes::new(0x6162_6364) };
+
+const MLCC_ACK: MlccAck = MlccAck {
+    credit: 0x7172,
+    data_qpn: Qpn::new(0xa2_a3a4),
+    release: Rate::from_bits(0x8182_8384),
+    advised: Rate::from_bits(0x9192_9394),
+};
+
 pub(super) fn all(area: &[u8]) -> Shims<'_> {
     let int = IntShim::new(IntLayout::Wide, PATH, 1, area);
-    Shims { time: Some(time()), int, rcc: Some(rcc()), echo: Some(Mark::Undetermined) }
+    Shims {
+        time: Some(time()),
+        int,
+        rcc: Some(rcc()),
+        mlcc_data: Some(MLCC_DATA),
+        mlcc_ack: Some(MLCC_ACK),
+        echo: Some(Mark::Undetermined),
+    }
 }
 
 fn shimmed<'a>(addresses: Addresses, shims: Shims<'a>) -> Frame<'a> {
@@ -57,6 +73,8 @@ fn the_bytes_are_those_of_the_table() {
     let chain = hex("1104031f 01020304 11121314 21222324
                      21091abc 0186a002 01020304 11223344 0000abcd 00000000 00000000 00000000 00000000
                      31040000 00030000 00118000 41424344
+                     41025152 61626364
+                     51047172 00a2a3a4 81828384 91929394
                      61010001
                      00010000");
     assert_eq!(bytes[CHAIN..CHAIN + chain.len()], chain);
@@ -78,6 +96,8 @@ fn b7_the_shims_have_the_sizes_that_the_table_gives_them() {
         (Shims { time: Some(time()), ..Shims::NONE }, 16),
         (Shims { int, ..Shims::NONE }, 100),
         (Shims { rcc: Some(rcc()), ..Shims::NONE }, 16),
+        (Shims { mlcc_data: Some(MLCC_DATA), ..Shims::NONE }, 8),
+        (Shims { mlcc_ack: Some(MLCC_ACK), ..Shims::NONE }, 16),
         (Shims { echo: Some(Mark::None), ..Shims::NONE }, 4),
     ] {
         assert_eq!(shims.len(), len + 4);
@@ -212,6 +232,10 @@ fn chains_that_contradict_themselves_are_named() {
         "11050000 00000000 00000000 00000000 00000000",
         "31030000 00000000 00000000",
         "31050000 00000000 00000000 00000000 00000000",
+        "41010000",
+        "41030000 00000000 00000000",
+        "51030000 00000000 00000000",
+        "51050000 00000000 00000000 00000000 00000000",
         "61020000 00000000",
         // Half a record, more hops than room, more room than hops can be counted.
         "21030000 00000000 00000000",
@@ -294,6 +318,33 @@ fn a_chain_beyond_64_words_is_not_sent() {
     assert_eq!(len(Shims { rcc: Some(rcc()), ..fits }), Err(EmitError::TooLong));
 }
 
+#[test]
+fn interconnect_switches_clear_telemetry_and_fill_the_room_for_credit_in_place() {
+    let room = Shims { time: Some(time()), mlcc_data: Some(MlccData::default()), ..Shims::NONE };
+    for addresses in [V4, V6] {
+        for (layout, hops) in [(IntLayout::Wide, 3), (IntLayout::Compact, 2), (IntLayout::Wide, IntStack::OVERFLOW)] {
+            let area = [0x5a; 64];
+            let int = IntShim::new(layout, PATH, hops, &area);
+            let sent = emit(&shimmed(addresses, Shims { int, ..room }));
+            let mut frame = sent.clone();
+            assert!(shim::clear_int(&mut frame, sent.len(), shim::PORT));
+            let int = IntShim::new(layout, PATH, 0, &area);
+            assert_eq!(roce(&frame).shims(), Shims { int, ..room });
+            assert!(shim::write_mlcc(&mut frame, sent.len(), shim::PORT, &MLCC_DATA));
+            assert_eq!(roce(&frame).shims(), Shims { int, mlcc_data: Some(MLCC_DATA), ..room });
+            assert_eq!((frame.len(), roce(&frame).icrc::<TableCrc>()), (sent.len(), Icrc::Valid));
+        }
+    }
+    // Where there is nothing of the kind, nothing changes.
+    let time = Shims { time: Some(time()), ..Shims::NONE };
+    for mut frame in [emit(&frame(0x04, V4, b"data")), emit(&shimmed(V4, time)), roce_v1_write(), vec![0; 20]] {
+        let before = frame.clone();
+        assert!(!shim::clear_int(&mut frame, before.len(), shim::PORT));
+        assert!(!shim::write_mlcc(&mut frame, before.len(), shim::PORT, &MLCC_DATA));
+        assert_eq!(frame, before);
+    }
+}
+
 fn fields(mark: Mark, grant: Grant) -> AckFields {
     AckFields { msn: 0x00ab_cdef, mark, held: Nanos::new(1_500), rx_level: 9, grant, marking: CnpMarking::default() }
 }
@@ -326,7 +377,14 @@ fn an_acknowledgement_returns_what_the_packet_brought() {
         let held = Nanos::new(1_500);
         let time = Some(Time { sent: Stamp::default(), echo, held, hops: 3, rx_level: 9 });
         let rcc = Some(Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 0xf000, echo });
-        assert_eq!(ack.shims(), Shims { time, int: cause.shims().int, rcc, echo: None });
+        let int = cause.shims().int;
+        assert_eq!(ack.shims(), Shims { time, int, rcc, ..Shims::NONE });
+        let MlccAck { credit, release, advised, .. } = MLCC_ACK;
+        let grant = Grant::Mlcc { credit, release, advised };
+        let returned = MlccAck { data_qpn: cause.bth.dest_qp, ..MLCC_ACK };
+        let mlcc = emit(&Frame::ack(&cause, Qpn::new(0x55), &fields(Mark::Congested, grant)));
+        assert_eq!(roce(&mlcc).shims(), Shims { time, int, mlcc_ack: Some(returned), ..Shims::NONE });
+        assert_eq!(MLCC_ACK.grant(), grant);
         assert!(ack.shims().int.unwrap().stack().iter().eq([HOP]));
     }
 }
@@ -390,6 +448,8 @@ pub(super) struct OwnedShims {
     time: Option<Time>,
     int: Option<(IntLayout, u16, u8, Vec<u8>)>,
     rcc: Option<Rcc>,
+    mlcc_data: Option<MlccData>,
+    mlcc_ack: Option<MlccAck>,
     echo: Option<Mark>,
 }
 
@@ -397,12 +457,13 @@ impl OwnedShims {
     pub(super) fn borrowed(&self) -> Shims<'_> {
         let int =
             self.int.as_ref().map(|(layout, path, hops, area)| IntShim::new(*layout, *path, *hops, area).unwrap());
-        Shims { time: self.time, int, rcc: self.rcc, echo: self.echo }
+        let Self { time, rcc, mlcc_data, mlcc_ack, echo, .. } = *self;
+        Shims { time, int, rcc, mlcc_data, mlcc_ack, echo }
     }
 }
 
 prop_compose! {
-    fn any_int()(compact: bool, path: u16, room in 0..14_u8, bytes: [u8; 224], written: prop::sample::Index) ->
+    fn any_int()(compact: bool, path: u16, room in 0..12_u8, bytes: [u8; 224], written: prop::sample::Index) ->
         (IntLayout, u16, u8, Vec<u8>) {
         let layout = if compact { IntLayout::Compact } else { IntLayout::Wide };
         let hops = match written.index(usize::from(room) + 2) as u8 {
@@ -415,8 +476,8 @@ prop_compose! {
 
 prop_compose! {
     pub(super) fn any_shims()(
-        present: [bool; 4],
-        words: [u32; 5],
+        present: [bool; 6],
+        words: [u32; 8],
         (hops, rx_level, flows, utilisation) in (any::<u8>(), 0..32_u8, any::<u16>(), any::<u16>()),
         int in any_int(),
         mark in prop::sample::select(vec![Mark::None, Mark::Undetermined, Mark::Congested]),
@@ -424,10 +485,15 @@ prop_compose! {
         let [sent, echo, echo_rcc] = [words[0], words[1], words[2]].map(Stamp::from_bits);
         let time = Time { sent, echo, held: Nanos::new(words[3]), hops, rx_level };
         let rcc = Rcc { window: Bytes::new(words[4]), flows, utilisation, echo: echo_rcc };
+        let mlcc_data = MlccData { credit: flows, queue: Bytes::new(words[5]) };
+        let [release, advised] = [words[6], words[7]].map(Rate::from_bits);
+        let mlcc_ack = MlccAck { credit: utilisation, data_qpn: Qpn::new(words[0] >> 8), release, advised };
         OwnedShims {
             time: present[0].then_some(time),
             int: present[1].then_some(int),
             rcc: present[2].then_some(rcc),
+            mlcc_data: present[4].then_some(mlcc_data),
+            mlcc_ack: present[5].then_some(mlcc_ack),
             echo: present[3].then_some(mark),
         }
     }
@@ -465,4 +531,88 @@ proptest! {
             Err(_) => {}
         }
     }
+}
+
+#[test]
+fn a_switch_takes_the_records_off_and_leaves_their_room() {
+    let area = [HOP.to_wide(), HOP.to_wide(), [0; 16]].concat();
+    let mut frame = emit(&shimmed(V6, Shims { int: IntShim::new(IntLayout::Wide, PATH, 2, &area), ..all(&area) }));
+    let len = frame.len();
+    assert!(shim::clear_int(&mut frame, len, shim::PORT));
+    let cleared = roce(&frame);
+    let int = cleared.int_shim().unwrap();
+    assert_eq!((int.hops(), int.path(), int.area().len()), (0, PATH, 48));
+    assert_eq!((cleared.icrc::<TableCrc>(), cleared.time_shim()), (Icrc::Valid, Some(time())));
+    assert_eq!(shim::push_into(&mut frame, len, shim::PORT, &HOP), Some(1));
+    let mut plain = emit(&super::frame(0x04, V4, b"data"));
+    let (len, before) = (plain.len(), plain.clone());
+    assert!(!shim::clear_int(&mut plain, len, shim::PORT));
+    assert_eq!(plain, before);
+}
+
+/// A shim of one record, on path 1.
+const NEAR: &str = "21051001 0186a001 01020304 11223344 0000abcd";
+
+fn near(kind: CnpKind, payload: &[u8]) -> Vec<u8> {
+    let cause = emit(&frame(0x04, V4, b"data"));
+    let body = CnpBody { kind, seq: 7, ..CnpBody::default() };
+    emit(&Frame::from_switch(&roce(&cause), body, payload, CnpMarking::default()))
+}
+
+#[test]
+fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
+    let hop = Hop { mbps: 100_000, flags: Hop::VIRTUAL, clock: 0x0102_0304, sent: 0x1122_3344, queue: 0xabcd };
+    let area = hop.to_wide();
+    let int = IntShim::new(IntLayout::Wide, 1, 1, &area).unwrap();
+    let int_bytes = hex(NEAR);
+    assert_eq!(int.write(&mut [0; IntShim::LONGEST]).unwrap(), int_bytes);
+    assert_eq!(int.write(&mut [0; 19]), Err(EmitError::BufferTooSmall));
+    for addresses in [V4, V6] {
+        let cause = emit(&frame(0x04, addresses, b"data"));
+        for (kind, payload, told) in [
+            (CnpKind::SwitchInt, &int_bytes[..], Some(int)),
+            (CnpKind::DirectInt, &int_bytes[..], Some(int)),
+            (CnpKind::Direct, &[], None),
+        ] {
+            let body = CnpBody { kind, ce: true, seq: 3, ..CnpBody::default() };
+            let cnp = emit(&Frame::from_switch(&roce(&cause), body, payload, CnpMarking::default()));
+            let cnp = roce(&cnp);
+            let body = CnpBody { by_remote: true, remote_qpn: Qpn::new(0x118), ..body };
+            assert_eq!((cnp.cnp(), cnp.near_int()), (Some(CnpHint::Body(body)), told));
+            assert!(body.is_from_switch());
+            assert_eq!((cnp.info.class(), cnp.bth.dest_qp, cnp.bth.becn), (Class::Cnp, Qpn::new(0), true));
+            assert_eq!((cnp.addresses(), cnp.icrc::<TableCrc>()), (addresses.reversed(), Icrc::Valid));
+            assert_eq!(FlowKey::answered_by(&cnp, body.remote_qpn), FlowKey::of(&roce(&cause)));
+        }
+    }
+}
+
+#[test]
+fn telemetry_of_a_wrong_length_is_none() {
+    let good = hex(NEAR);
+    assert!(roce(&near(CnpKind::SwitchInt, &good)).near_int().is_some());
+    let head = |first: &str| hex(&NEAR.replace("21051001", first));
+    for (bytes, why) in [
+        (Vec::new(), "nothing"),
+        (good[..4].to_vec(), "a head alone"),
+        (good[..16].to_vec(), "a record cut short"),
+        ([&good[..], &[0; 4]].concat(), "something behind it"),
+        (head("21041001"), "a length below the records'"),
+        (head("21061001"), "a length beyond the packet"),
+        (head("21052001"), "more hops than room"),
+        (head("21001001"), "a length of zero"),
+        (head("11051001"), "a shim of another type"),
+        (head("23051001"), "a version to come"),
+    ] {
+        let frame = near(CnpKind::DirectInt, &bytes);
+        assert_eq!(roce(&frame).near_int(), None, "{why}");
+        assert_eq!(roce(&frame).icrc::<TableCrc>(), Icrc::Valid, "{why}");
+    }
+    // Cut by a snap length.
+    let whole = near(CnpKind::DirectInt, &good);
+    let Ok(Packet::Roce(cut)) = parse(&whole[..whole.len() - 5], whole.len()) else { panic!("not RoCE") };
+    assert_eq!(cut.near_int(), None);
+    let plain = emit(&Frame { payload: &good, ..frame(opcode::CNP, V4, &[]) });
+    assert_eq!(roce(&plain).near_int(), None, "a plain CNP");
+    assert_eq!(roce(&near(CnpKind::Direct, &good)).near_int(), None, "another kind");
 }

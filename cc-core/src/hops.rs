@@ -21,12 +21,12 @@
 //! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds; links slower than 8 Gb/s count
 //! as ones of 8 Gb/s. One `divu` for each hop.
 
-use cc_core::math::{Reciprocal, divide};
-use cc_core::{Hop, IntLayout, IntStack, Nanos, Stamp};
+use crate::math::{Reciprocal, divide};
+use crate::{Hop, IntLayout, IntStack, Nanos, Stamp};
 use core::num::NonZeroU32;
 
-/// Fraction bits of a share of a link or a path: one is 2^24, as in [`Rate`](cc_core::Rate).
-pub(crate) const FINE: u32 = 24;
+/// Fraction bits of a share of a link or a path: one is 2^24, as in [`Rate`](crate::Rate).
+pub const FINE: u32 = 24;
 /// Shares end here: more says nothing more.
 const MOST: u32 = 16 << FINE;
 /// The shortest time between two records of a hop that is worth measuring, in nanoseconds.
@@ -36,7 +36,7 @@ const SHORTEST: u32 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Base {
     /// T in nanoseconds, at least 1 000 and at most 16 ms.
-    pub(crate) time: u32,
+    pub time: u32,
     /// 2^(32 + `exponent`) / T, rounded up: 32 bits, the highest of them set, or one for T a power of two.
     per_time: u32,
     /// The binary logarithm of T, rounded down: 9 to 23.
@@ -47,10 +47,10 @@ pub struct Base {
 
 impl Base {
     /// The longest round-trip time that can be served: twice that still fits [`share_of_time`].
-    pub(crate) const LONGEST: u32 = 16_000_000;
+    pub const LONGEST: u32 = 16_000_000;
 
     /// T, which lies from 1 us to [`Base::LONGEST`]; `None` otherwise.
-    pub(crate) fn new(time: Nanos, multi: u32) -> Option<Self> {
+    pub fn new(time: Nanos, multi: u32) -> Option<Self> {
         let time = time.get();
         if !(1_000..=Self::LONGEST).contains(&time) {
             return None;
@@ -77,20 +77,20 @@ impl Base {
 
     /// `bytes / T` in bytes per nanosecond with 24 fraction bits, for what stays below 2^8.
     #[inline(always)]
-    pub(crate) fn rate_of(&self, bytes: u32) -> u32 {
+    pub fn rate_of(&self, bytes: u32) -> u32 {
         self.per_trip(bytes, 24)
     }
 
     /// `time / T` in 2^-32, for a time below T.
     #[inline(always)]
-    pub(crate) fn part(&self, time: u32) -> u32 {
+    pub fn part(&self, time: u32) -> u32 {
         self.per_trip(time, 32)
     }
 
     /// The share of T that `bytes` take on a link, cut at 16.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "cut to 32 bits before")]
-    pub(crate) fn share_of_trip(&self, bytes: u32, per_byte: u32) -> u32 {
+    pub fn share_of_trip(&self, bytes: u32, per_byte: u32) -> u32 {
         // Nanoseconds in 2^-8: up to 16.7 ms.
         let time = u64::from(bytes).wrapping_mul(u64::from(per_byte)) >> 24;
         let time = if time > u64::from(u32::MAX) { u32::MAX } else { time as u32 };
@@ -113,7 +113,7 @@ const USUAL: [(u32, u32); 9] = [
 
 /// Nanoseconds per byte in 2^-32 of a link of so many Mb/s, not zero.
 #[inline(always)]
-pub(crate) fn per_byte(mbps: u32) -> u32 {
+pub fn per_byte(mbps: u32) -> u32 {
     match USUAL.iter().find(|&&(usual, _)| usual == mbps) {
         Some(&(_, per_byte)) => per_byte,
         None => unusual(mbps),
@@ -139,7 +139,7 @@ fn unusual(mbps: u32) -> u32 {
 /// Right to 2.5e-4 of a link up to 1.1 of it, and to 5e-4 of the share above. One `divu`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "bounded by the tests before")]
-pub(crate) fn share_of_time(bytes: u32, per_byte: u32, elapsed: u32) -> u32 {
+pub fn share_of_time(bytes: u32, per_byte: u32, elapsed: u32) -> u32 {
     let time = u64::from(bytes).wrapping_mul(u64::from(per_byte));
     let whole = (time >> 32) as u32;
     // In units that leave the quotient 15 bits and the divisor at least eleven.
@@ -198,36 +198,37 @@ const LONGEST_COMPACT: u32 = 1 << 23;
 
 /// One hop between two records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Interval {
+pub struct Interval {
     /// Nanoseconds, at least 16 and at most 2 T.
-    pub(crate) elapsed: u32,
+    pub elapsed: u32,
     /// Nanoseconds per byte of the link in 2^-32.
-    pub(crate) per_byte: u32,
+    pub per_byte: u32,
     /// Bytes that the link carried, or those that came to its queue if so flagged.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// The bytes came to the queue.
-    pub(crate) received: bool,
-    /// Bytes queued before and after.
-    pub(crate) before: u32,
-    pub(crate) after: u32,
+    pub received: bool,
+    /// Bytes queued before.
+    pub before: u32,
+    /// Bytes queued after.
+    pub after: u32,
 }
 
 impl Interval {
     /// The share of the link's time that so many bytes take.
     #[inline(always)]
-    pub(crate) fn share(&self, bytes: u32) -> u32 {
+    pub fn share(&self, bytes: u32) -> u32 {
         share_of_time(bytes, self.per_byte, self.elapsed)
     }
 }
 
 impl<const N: usize> Hops<N> {
     /// Nothing heard yet.
-    pub(crate) const fn none(now: Stamp) -> Self {
+    pub const fn none(now: Stamp) -> Self {
         Self { records: [Record { clock: 0, sent: 0, queue: 0 }; N], heard: now, path: 0, count: 0 }
     }
 
     /// Whether telemetry can be measured against what is remembered.
-    pub(crate) fn matches(&self, base: &Base, now: Stamp, int: &IntStack<'_>) -> bool {
+    pub fn matches(&self, base: &Base, now: Stamp, int: &IntStack<'_>) -> bool {
         self.count > 0 && self.count == int.len() && self.path == key(int) && !self.is_stale(base, now)
     }
 
@@ -239,7 +240,7 @@ impl<const N: usize> Hops<N> {
     }
 
     /// Forgets what has grown stale: the next telemetry is then as a flow's first, which it would be taken for anyway.
-    pub(crate) fn age(&mut self, base: &Base, now: Stamp) {
+    pub fn age(&mut self, base: &Base, now: Stamp) {
         if self.is_stale(base, now) {
             *self = Self::none(self.heard);
             self.heard = now;
@@ -248,7 +249,7 @@ impl<const N: usize> Hops<N> {
 
     /// Remembers telemetry without measuring it.
     #[cold]
-    pub(crate) fn remember(&mut self, now: Stamp, int: &IntStack<'_>) {
+    pub fn remember(&mut self, now: Stamp, int: &IntStack<'_>) {
         *self = Self::none(now);
         if usize::from(int.len()) > N {
             return;
@@ -262,7 +263,7 @@ impl<const N: usize> Hops<N> {
     /// Hands each hop that can be measured to `measure`, and remembers the new records. To be called when
     /// [`Hops::matches`].
     #[inline(always)]
-    pub(crate) fn compare(&mut self, base: &Base, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&Interval)) {
+    pub fn compare(&mut self, base: &Base, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&Interval)) {
         self.heard = now;
         let layout = int.layout();
         let longest = match layout {

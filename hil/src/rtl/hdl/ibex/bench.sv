@@ -1,6 +1,8 @@
-// Ibex in its "small" configuration, with the two buses, the timer line and the probes that the harness needs.
+// Ibex in its "small" or "maxperf" configuration, with the two buses, the timer line and the probes that the harness needs.
 
-module bench import ibex_pkg::*; (
+module bench import ibex_pkg::*; #(
+  parameter bit MaxPerf = 1'b0
+) (
   input  logic        clk_i,
   input  logic        rst_ni,
   input  logic [31:0] boot_addr_i,
@@ -24,7 +26,7 @@ module bench import ibex_pkg::*; (
   input  logic        irq_timer_i,
   input  logic        irq_external_i,
 
-  // An instruction is in the execute stage, and this is its first cycle there.
+  // An instruction is in the execute stage, waits for no answer to an earlier one, and this is the first such cycle.
   output logic        begins_o,
   output logic [31:0] pc_o,
   // The instruction in the execute stage could not be fetched, or raises an exception.
@@ -39,14 +41,14 @@ module bench import ibex_pkg::*; (
   input  logic [4:0]  register_i,
   output logic [31:0] register_o
 );
-  logic sleeping, unused_gated;
+  logic sleeping, waits, unused_gated;
 
   ibex_top #(
-    .RV32M          (RV32MFast),
+    .RV32M          (MaxPerf ? RV32MSingleCycle : RV32MFast),
     .RV32B          (RV32BNone),
     .RegFile        (RegFileFF),
-    .BranchTargetALU(1'b0),
-    .WritebackStage (1'b0),
+    .BranchTargetALU(MaxPerf),
+    .WritebackStage (MaxPerf),
     .ICache         (1'b0),
     .BranchPredictor(1'b0),
     .PMPEnable      (1'b0),
@@ -98,7 +100,7 @@ module bench import ibex_pkg::*; (
 
   assign data_crosses_o = top.u_ibex_core.load_store_unit_i.split_misaligned_access;
   assign begins_o      = top.u_ibex_core.id_stage_i.instr_first_cycle &
-                         top.u_ibex_core.id_stage_i.controller_run;
+                         top.u_ibex_core.id_stage_i.controller_run & ~waits;
   assign pc_o          = top.u_ibex_core.pc_id;
   assign fetch_fault_o = begins_o & top.u_ibex_core.instr_fetch_err;
   assign traps_o       = begins_o & top.u_ibex_core.id_stage_i.controller_i.exc_req_d;
@@ -106,5 +108,15 @@ module bench import ibex_pkg::*; (
   assign retires_o     = top.u_ibex_core.instr_id_done & top.u_ibex_core.instr_perf_count_id;
   assign sleeping      = top.u_ibex_core.id_stage_i.controller_i.ctrl_fsm_cs == SLEEP;
   assign asleep_o      = sleeping & ~top.u_ibex_core.irq_pending_o;
-  assign register_o    = top.gen_regfile_ff.register_file_i.rf_reg[register_i];
+
+  if (MaxPerf) begin : gen_writeback
+    assign waits = top.u_ibex_core.id_stage_i.gen_stall_mem.outstanding_memory_access |
+                   top.u_ibex_core.id_stage_i.stall_ld_hz;
+    // What the writeback stage is about to write counts as written.
+    assign register_o = top.u_ibex_core.rf_we_wb && top.u_ibex_core.rf_waddr_wb == register_i && register_i != 0 ?
+                        top.u_ibex_core.rf_wdata_wb : top.gen_regfile_ff.register_file_i.rf_reg[register_i];
+  end else begin : gen_two_stages
+    assign waits = 1'b0;
+    assign register_o = top.gen_regfile_ff.register_file_i.rf_reg[register_i];
+  end
 endmodule

@@ -1,0 +1,249 @@
+//! HPCC's law, for those that measure one path by the telemetry of its switches and keep a window for it.
+//!
+//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1. The sender that goes by it from end
+//! to end is a reaction point of its own. Here is what the ends of shorter paths need, whose round trips are not told by
+//! sequence numbers: MLCC's sender for the way to its interconnect switch, and MLCC's receiver for the way from its own.
+//!
+//! Choices where the paper is silent are those of that reaction point: U begins at eta, and W never exceeds W_init.
+
+use crate::hops::{Base, FINE, Hops, Interval};
+use crate::math::divide;
+use crate::params::ParamError;
+use crate::{Bytes, IntStack, Nanos, Rate, Stamp};
+
+/// U is never below this: 2^-8.
+const LEAST: u32 = 1 << (FINE - 8);
+
+/// What the user may set of the law.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aims {
+    /// eta, in millionths: from 500 000 to 1 000 000.
+    pub eta: u32,
+    /// maxStage.
+    pub max_stage: u8,
+    /// W_AI as a rate: what a round trip adds, over T.
+    pub rate_ai: Rate,
+    /// The least rate.
+    pub least: Rate,
+    /// The speed of the link that the flow begins with.
+    pub line: Rate,
+}
+
+/// What the law computes with. Made once for a port; all flows read the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LawParams {
+    base: Base,
+    /// With 24 fraction bits, the lowest eight of them zero.
+    eta: u32,
+    max_stage: u8,
+    /// W_init.
+    first_window: u32,
+    /// W_AI.
+    step: u32,
+    least_window: u32,
+    least: Rate,
+    line: Rate,
+}
+
+impl LawParams {
+    /// The law on a path with this round-trip time; `multi` multiplies the units of compact telemetry.
+    ///
+    /// # Errors
+    /// A conflict of the field `field`, when the time is not from 1 us to 16 ms, or the link carries more than 1 GiB in it.
+    pub fn new(field: &'static str, time: Nanos, multi: u32, aims: &Aims) -> Result<Self, ParamError> {
+        let conflict = ParamError::Conflict {
+            field,
+            expected: "must be from 1 us to 16 ms, and the port must carry at most 1 GiB in it; 0 takes the port's",
+        };
+        let first_window = aims.line.bytes_in(time).get();
+        let base = Base::new(time, multi).filter(|_| first_window <= 1 << 30).ok_or(conflict)?;
+        // 24 fraction bits, of a value of at most 1.
+        let eta = divide(u64::from(aims.eta) << FINE, 1_000_000);
+        Ok(Self {
+            base,
+            eta: (u32::try_from(eta).unwrap_or(1 << FINE).wrapping_add(128)) & !0xff,
+            max_stage: aims.max_stage,
+            first_window,
+            step: aims.rate_ai.bytes_in(time).get().max(1),
+            least_window: aims.least.bytes_in(time).get().saturating_add(1).min(first_window),
+            least: aims.least,
+            line: aims.line,
+        })
+    }
+
+    /// T.
+    #[inline]
+    pub const fn time(&self) -> Nanos {
+        Nanos::new(self.base.time)
+    }
+
+    /// W / T, within the bounds.
+    #[inline]
+    pub fn rate(&self, window: Bytes) -> Rate {
+        Rate::from_bits(self.base.rate_of(window.get())).max(self.least).min(self.line)
+    }
+}
+
+/// What came of telemetry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Heard {
+    /// Nothing: there was none, or no hop could be measured.
+    Nothing,
+    /// It had nothing to be compared with, and is remembered.
+    Remembered,
+    /// W follows U from Wc.
+    Followed,
+    /// W = Wc + W_AI, which is the new Wc.
+    Raised,
+    /// W = Wc eta / U + W_AI, which is the new Wc.
+    Cut,
+}
+
+/// The state of the law for one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Law<const HOPS: usize> {
+    /// L.
+    last: Hops<HOPS>,
+    /// W, in bytes.
+    window: u32,
+    /// W^c, in bytes.
+    reference: u32,
+    /// U, one being 2^24.
+    utilisation: u32,
+    /// incStage.
+    stage: u8,
+}
+
+impl<const HOPS: usize> Law<HOPS> {
+    /// A flow that has heard nothing, and begins with what the link carries in T.
+    pub const fn open(p: &LawParams, now: Stamp) -> Self {
+        let window = p.first_window;
+        Self { last: Hops::none(now), window, reference: window, utilisation: p.eta, stage: 0 }
+    }
+
+    /// A state that is never read.
+    pub const BLANK: Self =
+        Self { last: Hops::none(Stamp::from_bits(0)), window: 0, reference: 0, utilisation: 0, stage: 0 };
+
+    /// W.
+    #[inline]
+    pub const fn window(&self) -> Bytes {
+        Bytes::new(self.window)
+    }
+
+    /// W^c.
+    #[inline]
+    pub const fn reference(&self) -> Bytes {
+        Bytes::new(self.reference)
+    }
+
+    /// U, one being 2^24; at most 16.
+    #[inline]
+    pub const fn utilisation(&self) -> u32 {
+        self.utilisation
+    }
+
+    /// incStage.
+    #[inline]
+    pub const fn stage(&self) -> u8 {
+        self.stage
+    }
+
+    /// Takes telemetry of the path: NewAck. `is_over` says whether a round trip is, so that W becomes the new Wc.
+    #[inline]
+    pub fn hear(&mut self, p: &LawParams, now: Stamp, int: &IntStack<'_>, is_over: bool) -> Heard {
+        if int.is_empty() {
+            return Heard::Nothing;
+        }
+        if !self.last.matches(&p.base, now, int) {
+            self.last.remember(now, int);
+            return Heard::Remembered;
+        }
+        if !self.measure(&p.base, now, int) {
+            return Heard::Nothing;
+        }
+        self.compute_wind(p, is_over)
+    }
+
+    /// Forgets telemetry that has become too old to be compared with: the next is remembered anyway. To be called at least
+    /// once a second.
+    #[inline]
+    pub fn age(&mut self, p: &LawParams, now: Stamp) {
+        self.last.age(&p.base, now);
+    }
+
+    /// MeasureInflight; `false` when nothing could be measured.
+    #[inline(always)]
+    fn measure(&mut self, base: &Base, now: Stamp, int: &IntStack<'_>) -> bool {
+        let (mut most, mut tau) = (0, 0);
+        self.last.compare(base, now, int, |hop: &Interval| {
+            let queued = base.share_of_trip(hop.before.min(hop.after), hop.per_byte);
+            let busy = queued.wrapping_add(hop.share(hop.bytes));
+            if tau == 0 || busy > most {
+                (most, tau) = (busy, hop.elapsed);
+            }
+        });
+        if tau > 0 {
+            self.utilisation = smooth(base, self.utilisation, most.min(16 << FINE), tau).max(LEAST);
+        }
+        tau > 0
+    }
+
+    /// ComputeWind.
+    #[inline(always)]
+    fn compute_wind(&mut self, p: &LawParams, is_over: bool) -> Heard {
+        let cut = self.utilisation >= p.eta || self.stage >= p.max_stage;
+        let from = if cut { divided(self.reference, p.eta, self.utilisation) } else { self.reference };
+        self.window = from.saturating_add(p.step).max(p.least_window).min(p.first_window);
+        if !is_over {
+            return Heard::Followed;
+        }
+        self.stage = if cut { 0 } else { self.stage.saturating_add(1) };
+        self.reference = self.window;
+        if cut { Heard::Cut } else { Heard::Raised }
+    }
+}
+
+/// `old (1 - tau / T) + new tau / T`, tau being cut to T.
+#[inline(always)]
+pub fn smooth(base: &Base, old: u32, new: u32, tau: u32) -> u32 {
+    if tau >= base.time {
+        return new;
+    }
+    let weight = u64::from(base.part(tau));
+    let kept = (1_u64 << 32).wrapping_sub(weight);
+    ((u64::from(old).wrapping_mul(kept)).wrapping_add(u64::from(new).wrapping_mul(weight)) >> 32) as u32
+}
+
+/// `window part / whole` for shares with 24 fraction bits: `part` at most 2^24 and a multiple of 2^8, `whole` from 2^16 to
+/// 2^28. Right to 7e-4, and exact for equal shares. One `divu`.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a window of 30 bits by a factor of 2^8 at most, cut to 32 bits")]
+pub fn divided(window: u32, part: u32, whole: u32) -> u32 {
+    // 16 fraction bits in either case. Rounded up by way of the value below, for one in full would not fit.
+    let factor = if whole >= 1 << 20 {
+        part.wrapping_shl(8).wrapping_sub(1).checked_div(whole >> 8).map(|below| below.wrapping_add(1))
+    } else {
+        part.wrapping_shl(4).checked_div(whole >> 4).map(|coarse| coarse << 8)
+    };
+    let product = u64::from(window).wrapping_mul(u64::from(factor.unwrap_or(u32::MAX))) >> 16;
+    if product > u64::from(u32::MAX) { u32::MAX } else { product as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn division_is_right_to_seven_ten_thousandths(window in 1..1_u32 << 30, part in 0x8000..0x1_0001_u32, whole in 1_u32 << 16..1 << 28) {
+            let part = part << 8;
+            let exact = f64::from(window) * f64::from(part) / f64::from(whole);
+            let found = f64::from(divided(window, part, whole));
+            prop_assert!((found - exact.min(f64::from(u32::MAX))).abs() <= exact * 7e-4 + 1.0, "{found} for {exact}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Flows as switches know them.
+
+use super::{Addresses, Roce};
+use crate::Qpn;
+
+/// Which flow a packet belongs to, as far as a switch can see: the addresses, folded into 32 bits, and the queue pair at the
+/// receiver of the data. It serves IPv4 and IPv6 alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct FlowKey {
+    /// Source and destination.
+    pub peers: u32,
+    /// The data's destination queue pair.
+    pub data_qpn: Qpn,
+}
+
+impl FlowKey {
+    /// The flow of a data packet.
+    pub fn of(roce: &Roce<'_>) -> Self {
+        Self { peers: fold(&roce.addresses()), data_qpn: roce.bth.dest_qp }
+    }
+
+    /// The flow that a CNP from the receiver is about, where it names the receiver's queue pair in its body.
+    pub fn answered_by(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
+        Self { peers: fold(&cnp.addresses().reversed()), data_qpn }
+    }
+
+    /// The key as a table takes it: all of it, mixed into 24 bits.
+    pub const fn place(self) -> Qpn {
+        Qpn::new(mix(self.peers, self.data_qpn.get()) >> 8)
+    }
+
+    /// 32 bits that tell apart what shares a place: independent of [`FlowKey::place`].
+    pub const fn check(self) -> u32 {
+        mix(self.data_qpn.get(), self.peers)
+    }
+}
+
+/// Both addresses in 32 bits.
+fn fold(addresses: &Addresses) -> u32 {
+    let wide = |hash, address: [u8; 16]| {
+        let (words, _) = address.as_chunks();
+        words.iter().fold(hash, |hash, &word| mix(hash, u32::from_be_bytes(word)))
+    };
+    match addresses {
+        Addresses::V4 { source, destination } => mix(mix(1, source.to_bits()), destination.to_bits()),
+        Addresses::V6 { source, destination } | Addresses::Gid { source, destination } => {
+            wide(wide(1, source.octets()), destination.octets())
+        }
+    }
+}
+
+/// Mixes a word into a hash: the body and the end of MurmurHash3's 32-bit form (A. Appleby).
+const fn mix(hash: u32, word: u32) -> u32 {
+    let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
+    let hash = (hash ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64);
+    let hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    hash ^ (hash >> 13)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    #[test]
+    fn flows_that_differ_in_one_thing_have_other_keys() {
+        let v4 = |source, destination| Addresses::V4 {
+            source: Ipv4Addr::from_bits(source),
+            destination: Ipv4Addr::from_bits(destination),
+        };
+        let v6 = |source, destination| Addresses::V6 {
+            source: Ipv6Addr::from_bits(source),
+            destination: Ipv6Addr::from_bits(destination),
+        };
+        let far = 0x2001_0db8_u128 << 96;
+        let mut folded: Vec<u32> = (0..64).flat_map(|n| [fold(&v4(n, 7)), fold(&v4(7, 1 << 16 | n))]).collect();
+        folded.extend((0..64).flat_map(|n| [fold(&v6(far | n << 48, 7)), fold(&v6(7, far | n))]));
+        folded.push(fold(&v4(7, 0)));
+        let peers: BTreeSet<u32> = folded.iter().copied().collect();
+        assert_eq!(peers.len(), folded.len());
+        let keys = peers.iter().flat_map(|&peers| (0..64).map(move |qpn| FlowKey { peers, data_qpn: Qpn::new(qpn) }));
+        let marks: BTreeSet<_> = keys.map(|key| (key.place().get(), key.check())).collect();
+        assert_eq!(marks.len(), peers.len() * 64);
+    }
+}

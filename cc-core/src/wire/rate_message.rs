@@ -1,0 +1,250 @@
+//! What LSCC's interconnect switches tell each other: the rate at which the far datacentre may send into this one.
+//!
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-B, has it
+//! carried by ICMP, at high priority, as a number of smallest units Delta_F; it gives no layout. Here it is a message of the
+//! experimental types: 253 over IPv4 (RFC 4727), 200 over IPv6 (RFC 4443, section 4), each with code 0. Behind type, code
+//! and checksum, all big endian:
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0-1 | 0x4c53 |
+//! | 2-3 | number of the message |
+//! | 4-6 | rate in units of Delta_F |
+//! | 7 | bit 0: keepalive, bit 1: the rate is as low as it may be, bit 2: as high as it may be |
+//! | 8-11 | the sender's clock in nanoseconds |
+//! | 12-13 | port of the long link |
+//! | 14 | PFC priority |
+//! | 15 | zero |
+//!
+//! It is sent with a hop limit of 255 and believed with no other, so that it came from the other end of the link and from
+//! nowhere else (RFC 5082).
+
+use super::cursor::{Input, Output};
+use super::ethernet::{self, Ethernet};
+use super::ipv4::{self, Ipv4};
+use super::ipv6::{self, Ipv6};
+use super::{Addresses, EmitError, IPV4, IPV6, Mac, Malformed, Tags, TrafficClass};
+use crate::{Ecn, Stamp};
+use bitfield::bitfield;
+
+bitfield! {
+    struct Flags(u8);
+    at_maximum, set_at_maximum: 2;
+    at_minimum, set_at_minimum: 1;
+    keepalive, set_keepalive: 0;
+}
+
+/// ICMP's number over IPv4, and ICMPv6's over IPv6.
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+/// The experimental types.
+const TYPE: u8 = 253;
+const TYPE_V6: u8 = 200;
+const MAGIC: u16 = 0x4c53;
+/// Bytes of type, code, checksum and body.
+const LEN: usize = 20;
+const HOP_LIMIT: u8 = 255;
+
+/// A rate for the far end of a long link.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct RateMessage {
+    /// Counts the messages; serial.
+    pub seq: u16,
+    /// The rate in units that both ends are configured with (Delta_F); more than 24 bits are sent as the most that they hold.
+    pub units: u32,
+    /// The rate is that of the message before.
+    pub keepalive: bool,
+    /// The rate is as low as it may be.
+    pub at_minimum: bool,
+    /// The rate is as high as it may be.
+    pub at_maximum: bool,
+    /// The sender's clock.
+    pub stamp: Stamp,
+    /// The sender's number of the port.
+    pub port: u16,
+    /// PFC priority, 0 to 7.
+    pub priority: u8,
+}
+
+/// Why a frame is no [`RateMessage`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum NoRate {
+    /// It is something else.
+    Other,
+    /// Its headers contradict themselves.
+    Malformed(Malformed),
+    /// It came through a router: its hop limit is not 255.
+    Far,
+    /// It is longer or shorter than a message is.
+    Length,
+    /// Its checksum is wrong.
+    Checksum,
+}
+
+impl NoRate {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Malformed(malformed) => malformed.name(),
+            Self::Far => "far",
+            Self::Length => "length",
+            Self::Checksum => "checksum",
+        }
+    }
+}
+
+/// A message in its frame, to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct RateFrame<'a> {
+    /// Ethernet address of the far end.
+    pub destination: Mac,
+    /// Ethernet address of the near end.
+    pub source: Mac,
+    /// VLAN tags.
+    pub tags: Tags<'a>,
+    /// Network addresses; global identifiers are taken for the IPv6 addresses that they are.
+    pub addresses: Addresses,
+    /// Differentiated services code point, 0 to 63, of a class that waits for no data; higher bits are not sent.
+    pub dscp: u8,
+    /// What it says.
+    pub message: RateMessage,
+}
+
+impl RateFrame<'_> {
+    /// Bytes of the longest frame without VLAN tags.
+    pub const LONGEST: usize = 14 + 40 + LEN;
+
+    /// Writes the whole frame, without padding and frame check sequence, and returns its length. When there is an error, what
+    /// the buffer holds has no meaning.
+    ///
+    /// # Errors
+    /// [`EmitError::BufferTooSmall`].
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let mut output = Output::new(buffer);
+        let class = TrafficClass::new(self.dscp, Ecn::NotEct);
+        let network_len = match self.addresses {
+            Addresses::V4 { source, destination } => {
+                let (source, destination) = (source.octets(), destination.octets());
+                ethernet::emit(&mut output, self.destination, self.source, self.tags, IPV4)?;
+                output.put(ipv4::emit(source, destination, class, HOP_LIMIT, ICMP, 40)?)?;
+                let sum = ipv4::checksum(&self.message.emit(TYPE, [0; 2])?);
+                output.put(self.message.emit(TYPE, sum)?)?;
+                20
+            }
+            Addresses::V6 { source, destination } | Addresses::Gid { source, destination } => {
+                let (source, destination) = (source.octets(), destination.octets());
+                ethernet::emit(&mut output, self.destination, self.source, self.tags, IPV6)?;
+                output.put(ipv6::emit(source, destination, class, HOP_LIMIT, ICMPV6, 20)?)?;
+                let sum = sum_v6(source, destination, self.message.emit(TYPE_V6, [0; 2])?)?;
+                output.put(self.message.emit(TYPE_V6, sum)?)?;
+                40
+            }
+        };
+        Ok(self.tags.len().wrapping_add(14 + LEN).wrapping_add(network_len))
+    }
+}
+
+impl RateMessage {
+    /// Reads a frame that starts with its Ethernet destination address; `wire_len` is as in [`parse`](super::parse()). Flags
+    /// and bytes that are not in the table are ignored.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(frame: &[u8], wire_len: usize) -> Result<Self, NoRate> {
+        let mut input = Input::new(frame, wire_len);
+        let (_, ethertype) = Ethernet::parse(&mut input).map_err(NoRate::Malformed)?;
+        match ethertype {
+            IPV4 => {
+                let Ipv4 { head, protocol, .. } = Ipv4::parse(&mut input).map_err(NoRate::Malformed)?;
+                let &[_, _, _, _, _, _, _, _, hop_limit, ..] = head;
+                let bytes = message(&mut input, protocol == ICMP, TYPE, hop_limit)?;
+                verify(ipv4::checksum(bytes))?;
+                Ok(Self::read(bytes))
+            }
+            IPV6 => {
+                let Ipv6 { head, protocol, .. } = Ipv6::parse(&mut input).map_err(NoRate::Malformed)?;
+                let &[_, _, _, _, _, _, _, hop_limit, ref addresses @ ..] = head;
+                let bytes = message(&mut input, protocol == ICMPV6, TYPE_V6, hop_limit)?;
+                let (addresses, _) = addresses.as_chunks();
+                let &[source, destination] = addresses else { return Err(NoRate::Length) };
+                verify(sum_v6(source, destination, *bytes).map_err(|_| NoRate::Length)?)?;
+                Ok(Self::read(bytes))
+            }
+            _ => Err(NoRate::Other),
+        }
+    }
+
+    fn read(bytes: &[u8; LEN]) -> Self {
+        let &[_, _, _, _, _, _, s0, s1, r0, r1, r2, flags, t0, t1, t2, t3, p0, p1, priority, _] = bytes;
+        let flags = Flags(flags);
+        Self {
+            seq: u16::from_be_bytes([s0, s1]),
+            units: u32::from_be_bytes([0, r0, r1, r2]),
+            keepalive: flags.keepalive(),
+            at_minimum: flags.at_minimum(),
+            at_maximum: flags.at_maximum(),
+            stamp: Stamp::from_bits(u32::from_be_bytes([t0, t1, t2, t3])),
+            port: u16::from_be_bytes([p0, p1]),
+            priority: priority & 7,
+        }
+    }
+
+    /// Type, code, this checksum, body.
+    fn emit(&self, kind: u8, sum: [u8; 2]) -> Result<[u8; LEN], EmitError> {
+        let mut flags = Flags(0);
+        flags.set_keepalive(self.keepalive);
+        flags.set_at_minimum(self.at_minimum);
+        flags.set_at_maximum(self.at_maximum);
+        let [_, r0, r1, r2] = self.units.min(0x00ff_ffff).to_be_bytes();
+        let mut bytes = [0; LEN];
+        let mut output = Output::new(&mut bytes);
+        output.put([kind, 0])?;
+        output.put(sum)?;
+        output.put(MAGIC.to_be_bytes())?;
+        output.put(self.seq.to_be_bytes())?;
+        output.put([r0, r1, r2, flags.0])?;
+        output.put(self.stamp.to_bits().to_be_bytes())?;
+        output.put(self.port.to_be_bytes())?;
+        output.put([self.priority & 7, 0])?;
+        Ok(bytes)
+    }
+}
+
+/// The bytes of the message, if it is one and came from next door.
+fn message<'a>(input: &mut Input<'a>, is_icmp: bool, kind: u8, hop_limit: u8) -> Result<&'a [u8; LEN], NoRate> {
+    let whole = input.left();
+    let is_ours = |bytes: &[u8]| {
+        let magic = MAGIC.to_be_bytes();
+        matches!(*bytes, [first, 0, _, _, m0, m1, ..] if first == kind && [m0, m1] == magic)
+    };
+    if !is_icmp || !is_ours(input.bytes()) {
+        return Err(NoRate::Other);
+    }
+    if whole != LEN {
+        return Err(NoRate::Length);
+    }
+    if hop_limit != HOP_LIMIT {
+        return Err(NoRate::Far);
+    }
+    input.take(Malformed::Truncated).map_err(NoRate::Malformed)
+}
+
+/// With its checksum in place, a message adds up to nothing.
+fn verify(sum: [u8; 2]) -> Result<(), NoRate> {
+    if sum == [0; 2] { Ok(()) } else { Err(NoRate::Checksum) }
+}
+
+/// ICMPv6's checksum goes over addresses, length and protocol too (RFC 4443, section 2.3).
+fn sum_v6(source: [u8; 16], destination: [u8; 16], message: [u8; LEN]) -> Result<[u8; 2], EmitError> {
+    let mut bytes = [0; 40 + LEN];
+    let mut output = Output::new(&mut bytes);
+    output.put(source)?;
+    output.put(destination)?;
+    output.put([0, 0, 0, 20, 0, 0, 0, ICMPV6])?;
+    output.put(message)?;
+    Ok(ipv4::checksum(&bytes))
+}

@@ -1,0 +1,147 @@
+//! The pseudo queue at the end of a long link: what would wait there if the link were as slow as the far end asks.
+//!
+//! M. Long et al., section III-B, Eq. 10: `q* = max(0, q* + bytes in - R dt)`. R is the last feedback; without any for 4 T it
+//! rises by dR each T to the port's speed. Feedback counts in the order of its numbers: what was overtaken on the way, or
+//! comes twice, is dropped. After those 4 T any number counts, for a switch that was restarted begins anew.
+
+use super::rate_calculation::Feedback;
+use cc_core::{Bytes, Nanos, Rate, Stamp};
+
+/// Fraction bits of the pseudo queue, so that no rate is lost to rounding over short times.
+const FINE: u32 = 8;
+/// Periods without feedback in which R holds.
+const PATIENCE: u32 = 4;
+
+/// What the queue goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Params {
+    /// T.
+    pub(super) period: Nanos,
+    /// dR.
+    pub(super) slew: Rate,
+    /// The port's speed.
+    pub(super) line: Rate,
+}
+
+/// What came of the far end's feedback.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct FeedbackCounters {
+    /// Rates taken.
+    pub taken: u32,
+    /// Rates dropped: overtaken on the way, or sent twice.
+    pub old: u32,
+    /// Times that the far end fell silent for so long that R rose by itself.
+    pub lost: u32,
+}
+
+/// The queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct PseudoQueue {
+    /// q*, in 1/256 of a byte.
+    queue: u64,
+    /// All that has left it so far, likewise; wraps.
+    left: u64,
+    /// R.
+    rate: Rate,
+    /// What q* is of.
+    as_of: Stamp,
+    /// When R rises without feedback.
+    rises_at: Stamp,
+    /// Number of the last feedback.
+    seq: u16,
+    /// R is what feedback said, and not so old that it rises by itself.
+    heard: bool,
+    counters: FeedbackCounters,
+}
+
+impl PseudoQueue {
+    /// Empty. Until the far end says otherwise, R is the port's speed.
+    pub(super) const fn open(p: &Params, now: Stamp) -> Self {
+        Self {
+            queue: 0,
+            left: 0,
+            rate: p.line,
+            as_of: now,
+            rises_at: now,
+            seq: 0,
+            heard: false,
+            counters: FeedbackCounters { taken: 0, old: 0, lost: 0 },
+        }
+    }
+
+    /// q*.
+    #[expect(clippy::cast_possible_truncation, reason = "saturated")]
+    pub(super) fn len(&self) -> Bytes {
+        Bytes::new((self.queue >> FINE).min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// All that has left it, in units of 64 bytes, modulo 2^32.
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+    pub(super) const fn left(&self) -> u32 {
+        (self.left >> (FINE + 6)) as u32
+    }
+
+    /// R as of the last event.
+    pub(super) const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// What was counted so far.
+    pub(super) const fn counters(&self) -> FeedbackCounters {
+        self.counters
+    }
+
+    /// The far end has sent a rate. To be called when time has passed.
+    pub(super) fn told(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
+        let ahead = feedback.seq.wrapping_sub(self.seq);
+        if self.heard && (ahead == 0 || ahead >= 1 << 15) {
+            count(&mut self.counters.old);
+            return;
+        }
+        count(&mut self.counters.taken);
+        (self.seq, self.heard, self.rate) = (feedback.seq, true, feedback.rate.min(p.line));
+        self.rises_at = now.after(Nanos::new(p.period.get().saturating_mul(PATIENCE.saturating_add(1))));
+    }
+
+    /// (10) for bytes that come in.
+    pub(super) fn arrive(&mut self, bytes: Bytes) {
+        self.queue = self.queue.saturating_add(u64::from(bytes.get()) << FINE);
+    }
+
+    /// (10) without arrivals, with R as it rises on the way: at most as many steps as there are from nothing to the port's
+    /// speed.
+    pub(super) fn pass_time(&mut self, p: &Params, until: Stamp) {
+        if self.heard && self.rises_at.is_due(until) {
+            self.heard = false;
+            count(&mut self.counters.lost);
+        }
+        while self.rate < p.line && self.rises_at.is_due(until) {
+            self.drain(self.rises_at);
+            self.rate = self.rate.saturating_add(p.slew).min(p.line);
+            self.rises_at = self.rises_at.after(p.period);
+        }
+        if self.rises_at.is_due(until) {
+            // R has nothing left to rise to; the stamp must not go stale.
+            self.rises_at = until;
+        }
+        self.drain(until);
+    }
+
+    fn drain(&mut self, until: Stamp) {
+        if self.as_of.is_due(until) {
+            let room = u64::from(self.rate.to_bits()).wrapping_mul(u64::from(until.since(self.as_of).get()));
+            let drained = (room >> 24u32.wrapping_sub(FINE)).min(self.queue);
+            self.queue = self.queue.wrapping_sub(drained);
+            self.left = self.left.wrapping_add(drained);
+            self.as_of = until;
+        }
+    }
+}
+
+/// One more.
+#[inline]
+pub(super) fn count(counter: &mut u32) {
+    *counter = counter.wrapping_add(1);
+}

@@ -1,0 +1,293 @@
+//! MLCC at the receiver's interconnect switch: a queue for each flow (PFQ), let go at the rate that the receiver grants
+//! (section 3.2.2).
+//!
+//! ```text
+//! a packet comes by the long link: it joins its flow's queue, which is made if there is none
+//! a packet leaves that queue:      at R_credit; it takes C_D along, what stays queued behind it, and new telemetry
+//! an acknowledgement passes:       C_D = C_R if that is newer, and R_credit with it
+//! ```
+//!
+//! The switch that owns the packets asks when a queue's next may leave, and tells when it did. A queue saves up no more than
+//! the gap of one packet, so that one that was served late leaves the next on time, and two together at most.
+//!
+//! Choices where the paper is silent:
+//! - a new queue's rate, the paper's "initial rate", is a setting: the speed of the receiver's server;
+//! - flows that the table has no room for, counted, share one queue that has no rate: it may go whenever no other
+//!   queue may, and so takes what is left of the link. Its packets take no credit along, so that the receiver sees that there
+//!   is no queue of their own;
+//! - newer means ahead by less than half of the credit's range; a queue that has read none yet takes any;
+//! - acknowledgements name their flow by the receiver's queue pair, which is in the shim: their own is the sender's;
+//! - a queue that nothing has joined or left for a second is given up; what it may still hold goes with the shared one.
+//!
+//! Per flow: 28 bytes, of which eight are the table's. For each packet one reciprocal, by table. If forgotten: the flow
+//! has a new queue with the initial rate, and the receiver brings the credits together again.
+
+use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
+use cc_core::math::Reciprocal;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::PeerTable;
+use cc_core::wire::Roce;
+use cc_core::wire::shim::{MlccAck, MlccData};
+use cc_core::{Bytes, Instant, Nanos, Port, Rate, Stamp};
+use core::num::NonZeroU32;
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct QueueSettings {
+        /// The rate of a new queue; 0 is the port's speed.
+        initial_rate: Mbps, 0..=1_600_000, [];
+        /// The least rate of a queue, whatever the receiver says.
+        min_rate: Mbps, 1..=1_600_000, [];
+    }
+}
+
+/// The presets, the default first.
+pub const PRESETS: &[Preset<QueueSettings>] = &[Preset {
+    name: "paper",
+    source: "MLCC 4.1: servers of 25 Gb/s; the least rate is a thousandth of that, ours",
+    values: QueueSettings { initial_rate: 25_000, min_rate: 25 },
+}];
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    initial: Rate,
+    least: Rate,
+    line: Rate,
+}
+
+impl Params {
+    /// Turns settings into parameters for the port towards the receivers.
+    ///
+    /// # Errors
+    /// A setting out of range, or a rate above the port's.
+    pub fn new(settings: &QueueSettings, port: &Port) -> Result<Self, ParamError> {
+        settings.in_range()?;
+        let line = port.line_rate;
+        let initial = if settings.initial_rate == 0 { line } else { Rate::from_mbps(settings.initial_rate) };
+        let least = Rate::from_mbps(settings.min_rate);
+        if initial > line {
+            let expected = "must be at most the speed of the port; 0 takes that";
+            return Err(ParamError::Conflict { field: "initial_rate", expected });
+        }
+        if least > initial {
+            return Err(ParamError::Conflict { field: "min_rate", expected: "must be at most the initial rate" });
+        }
+        Ok(Self { initial, least, line })
+    }
+}
+
+/// Untouched for longer, a queue is given up.
+const MEMORY: Nanos = Nanos::new(1_000_000_000);
+/// The longest gap behind a packet: a quarter of what stamps can tell apart.
+const LONGEST: Nanos = Nanos::new(1 << 30);
+
+/// A flow's queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct Queue {
+    /// Tells the flow from others that share its place.
+    check: u32,
+    /// Bytes in it.
+    queued: u32,
+    /// R_credit.
+    release: Rate,
+    /// When its next packet may leave: whole nanoseconds, and 2^-8 ns.
+    next: Stamp,
+    next_fraction: u8,
+    /// C_D; zero for none.
+    credit: u16,
+}
+
+const _: () = assert!(PeerTable::<Queue, 1, 1>::ENTRY_BYTES <= 36, "a queue has outgrown 36 bytes");
+
+impl Queue {
+    /// A packet leaves.
+    #[expect(clippy::cast_possible_truncation, reason = "tested against LONGEST; a carry of one; eight bits")]
+    fn depart(&mut self, now: Stamp, bytes: Bytes) {
+        self.queued = self.queued.saturating_sub(bytes.get());
+        // 2^24 bytes by the rate, in 2^-8 ns: low by less than 4e-6, and so rounded up by that.
+        let by = Reciprocal::of(NonZeroU32::new(self.release.to_bits()).unwrap_or(NonZeroU32::MIN));
+        let gap = u64::from(bytes.get()).wrapping_mul(by.mantissa().into()) >> by.exponent();
+        let gap = gap.wrapping_add(gap >> 18).wrapping_add(1).min(u64::from(LONGEST.get()) << 8);
+
+        let whole = Nanos::new((gap >> 8) as u32);
+        let late = self.next.is_due(now) && now.since(self.next) > whole;
+        let start = if late { Stamp::from_bits(now.to_bits().wrapping_sub(whole.get())) } else { self.next };
+        let fraction = u32::from(self.next_fraction).wrapping_add((gap & 0xff) as u32);
+        self.next = start.after(whole).after(Nanos::new(fraction >> 8));
+        self.next_fraction = fraction as u8;
+    }
+}
+
+/// Which queue a packet has joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Joined {
+    /// Its flow's own.
+    Own,
+    /// That of all flows that have none.
+    Shared,
+}
+
+/// What the queues have counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct QueueCounters {
+    /// Packets that joined the shared queue because there was no room for one of their own.
+    pub untracked: u64,
+    /// Acknowledgements that brought a newer credit.
+    pub credits_taken: u64,
+    /// Acknowledgements that brought an older one.
+    pub credits_old: u64,
+    /// Acknowledgements for flows without a queue.
+    pub credits_unknown: u64,
+}
+
+/// The queues of one port towards the receivers, for at most `SETS * WAYS` flows.
+pub struct PerFlowQueues<const SETS: usize, const WAYS: usize> {
+    flows: PeerTable<Queue, SETS, WAYS>,
+    /// Bytes in the shared queue.
+    shared: u32,
+    counters: QueueCounters,
+}
+
+impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
+    /// No queue.
+    pub const fn open() -> Self {
+        let blank = Queue {
+            check: 0,
+            queued: 0,
+            release: Rate::from_bits(0),
+            next: Stamp::from_bits(0),
+            next_fraction: 0,
+            credit: 0,
+        };
+        let counters = QueueCounters { untracked: 0, credits_taken: 0, credits_old: 0, credits_unknown: 0 };
+        Self { flows: PeerTable::new(blank), shared: 0, counters }
+    }
+
+    /// What was counted so far.
+    pub const fn counters(&self) -> QueueCounters {
+        self.counters
+    }
+
+    /// Flows that have a queue.
+    pub const fn live(&self) -> u32 {
+        self.flows.live()
+    }
+
+    /// A data packet has come by the long link: which queue it joins. A packet of a flow whose own queue came to be while
+    /// the shared one held some of it may overtake those; go-back-N repeats them.
+    pub fn arrive(&mut self, p: &Params, now: Stamp, packet: &Transit) -> Joined {
+        let check = packet.flow.check();
+        let shared = &mut self.shared;
+        let queue = self.flows.admit(packet.flow.place(), now, MEMORY, |gone| {
+            if let Some(gone) = gone {
+                *shared = shared.saturating_add(gone.queued);
+            }
+            Queue { check, queued: 0, release: p.initial, next: now, next_fraction: 0, credit: 0 }
+        });
+        match queue {
+            Some(queue) if queue.check == check => {
+                queue.queued = queue.queued.saturating_add(packet.bytes.get());
+                Joined::Own
+            }
+            _ => {
+                self.shared = self.shared.saturating_add(packet.bytes.get());
+                self.counters.untracked = self.counters.untracked.wrapping_add(1);
+                Joined::Shared
+            }
+        }
+    }
+
+    /// How long until the next packet of this flow may leave; zero for at once, and for a flow without a queue of its own,
+    /// which goes when no other may.
+    pub fn wait(&self, now: Stamp, flow: FlowKey) -> Nanos {
+        match self.queue(flow) {
+            Some(queue) if !queue.next.is_due(now) => queue.next.since(now),
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// Bytes in the flow's own queue, or in the shared one where it has none.
+    pub fn queued(&self, flow: FlowKey) -> Bytes {
+        Bytes::new(self.queue(flow).map_or(self.shared, |queue| queue.queued))
+    }
+
+    /// R_credit of the flow's own queue.
+    pub fn release(&self, flow: FlowKey) -> Option<Rate> {
+        self.queue(flow).map(|queue| queue.release)
+    }
+
+    /// An acknowledgement passes, or any other packet of the way back.
+    pub fn acknowledgement(&mut self, p: &Params, roce: &Roce<'_>) {
+        if let Some(ack) = roce.shims().mlcc_ack {
+            self.acknowledged(p, FlowKey::answered_by(roce, ack.data_qpn), &ack);
+        }
+    }
+
+    /// The receiver of this flow has acknowledged a packet.
+    pub fn acknowledged(&mut self, p: &Params, flow: FlowKey, ack: &MlccAck) {
+        let check = flow.check();
+        let queue = self.flows.get_mut(flow.place()).filter(|queue| queue.check == check);
+        let counter = match queue {
+            None => &mut self.counters.credits_unknown,
+            // Zero is no credit.
+            Some(queue) if ack.credit == 0 || (queue.credit != 0 && !is_newer(queue.credit, ack.credit)) => {
+                if queue.credit == ack.credit {
+                    return;
+                }
+                &mut self.counters.credits_old
+            }
+            Some(queue) => {
+                (queue.credit, queue.release) = (ack.credit, ack.release.max(p.least).min(p.line));
+                &mut self.counters.credits_taken
+            }
+        };
+        *counter = counter.wrapping_add(1);
+    }
+
+    /// Gives up queues that nothing has touched. To be called at least once a second.
+    pub fn wake(&mut self, now: Stamp) {
+        let shared = &mut self.shared;
+        self.flows.sweep(now, MEMORY, SETS, |gone| *shared = shared.saturating_add(gone.queued));
+    }
+
+    fn queue(&self, flow: FlowKey) -> Option<&Queue> {
+        self.flows.get(flow.place()).filter(|queue| queue.check == flow.check())
+    }
+}
+
+/// Whether a credit comes after another.
+const fn is_newer(old: u16, new: u16) -> bool {
+    let ahead = new.wrapping_sub(old);
+    ahead != 0 && ahead < 1 << 15
+}
+
+/// A packet leaves its queue.
+impl<const SETS: usize, const WAYS: usize> Endpoint for PerFlowQueues<SETS, WAYS> {
+    type Params = Params;
+
+    fn forward(&mut self, _p: &Params, now: Instant, packet: &Transit) -> Rewrite {
+        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
+        if !packet.data {
+            return asis;
+        }
+        let check = packet.flow.check();
+        let left = match self.flows.get_mut(packet.flow.place()).filter(|queue| queue.check == check) {
+            Some(queue) => {
+                queue.depart(now.stamp(), packet.bytes);
+                MlccData { credit: queue.credit, queue: Bytes::new(queue.queued) }
+            }
+            None => {
+                self.shared = self.shared.saturating_sub(packet.bytes.get());
+                MlccData::default()
+            }
+        };
+        Rewrite { clear_int: true, mlcc: Some(left), ..asis }
+    }
+}
+
+#[cfg(test)]
+mod tests;

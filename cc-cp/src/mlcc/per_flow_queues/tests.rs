@@ -1,0 +1,273 @@
+use super::*;
+use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::{AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags};
+use cc_core::{Ecn, Grant, Hop, IntLayout, Mark, Psn, Qpn, wire};
+use core::net::{Ipv4Addr, Ipv6Addr};
+use proptest::prelude::*;
+use std::string::ToString;
+use std::vec;
+use std::vec::Vec;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
+const PAPER: QueueSettings = PRESETS[0].values;
+
+struct Bench<const SETS: usize, const WAYS: usize> {
+    params: Params,
+    queues: PerFlowQueues<SETS, WAYS>,
+    now: u64,
+}
+
+const fn key(flow: u32) -> FlowKey {
+    FlowKey { peers: flow.wrapping_mul(77), data_qpn: Qpn::new(flow & 0xff_ffff) }
+}
+
+const fn packet(flow: u32, bytes: u32) -> Transit {
+    Transit { flow: key(flow), data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 }
+}
+
+impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
+    fn new() -> Self {
+        // Stamps come round in between.
+        Self { params: Params::new(&PAPER, &PORT).unwrap(), queues: PerFlowQueues::open(), now: 4_294_900_000 }
+    }
+
+    fn stamp(&self) -> Stamp {
+        Instant::from_nanos(self.now).stamp()
+    }
+
+    fn arrive(&mut self, flow: u32, bytes: u32) -> Joined {
+        let now = self.stamp();
+        self.queues.arrive(&self.params, now, &packet(flow, bytes))
+    }
+
+    /// The next packet leaves as soon as it may.
+    fn leave(&mut self, flow: u32, bytes: u32) -> MlccData {
+        self.now += u64::from(self.queues.wait(self.stamp(), key(flow)).get());
+        let rewrite = self.queues.forward(&self.params, Instant::from_nanos(self.now), &packet(flow, bytes));
+        assert!(rewrite.clear_int && rewrite.notify.is_none());
+        rewrite.mlcc.unwrap()
+    }
+
+    fn ack(&mut self, flow: u32, credit: u16, release: Rate) {
+        let ack = MlccAck { credit, data_qpn: key(flow).data_qpn, release, advised: Rate::from_bits(0) };
+        self.queues.acknowledged(&self.params, key(flow), &ack);
+    }
+}
+
+type Small = Bench<16, 4>;
+
+#[test]
+fn a_queue_is_let_go_at_the_rate_that_the_receiver_grants() {
+    for (mbps, bytes) in [(25_000, 1_064), (12_500, 1_000), (100_000, 64), (99_999, 9_216), (25, 1_064), (333, 777)] {
+        let mut bench = Small::new();
+        for _ in 0..10_000 {
+            assert_eq!(bench.arrive(5, bytes), Joined::Own);
+        }
+        bench.ack(5, 1, Rate::from_mbps(mbps));
+        bench.leave(5, bytes);
+        let start = bench.now;
+        for _ in 0..5_000 {
+            bench.leave(5, bytes);
+        }
+        let took = (bench.now - start) as f64;
+        let exact = 5_000.0 * f64::from(bytes) * 8e3 / f64::from(mbps);
+        assert!((0.9999..1.0002).contains(&(took / exact)), "{mbps} Mb/s, {bytes} B: {took}, exactly {exact}");
+        assert_eq!(bench.queues.queued(key(5)).get(), 4_999 * bytes);
+    }
+}
+
+#[test]
+fn a_new_queue_has_the_initial_rate_and_grants_stay_within_the_bounds() {
+    let mut bench = Small::new();
+    assert_eq!(bench.queues.release(key(5)), None);
+    bench.arrive(5, 1_000);
+    let release = |bench: &mut Small, credit, rate| {
+        bench.ack(5, credit, rate);
+        bench.queues.release(key(5)).unwrap()
+    };
+    assert_eq!(bench.queues.release(key(5)), Some(Rate::from_gbps(25)));
+    assert_eq!(release(&mut bench, 1, Rate::from_bits(0)), Rate::from_mbps(25));
+    assert_eq!(release(&mut bench, 2, Rate::from_gbps(200)), Rate::from_gbps(100));
+}
+
+#[test]
+fn packets_take_the_newest_credit_and_what_stays_behind_them() {
+    let mut bench = Small::new();
+    for _ in 0..3 {
+        bench.arrive(5, 1_000);
+    }
+    assert_eq!(bench.leave(5, 1_000), MlccData { credit: 0, queue: Bytes::new(2_000) }, "none read yet");
+    bench.ack(5, 60_000, Rate::from_gbps(10));
+    assert_eq!(bench.leave(5, 1_000), MlccData { credit: 60_000, queue: Bytes::new(1_000) });
+    // Repeated, older, none, and newer through the wrap.
+    for (credit, gbps, expected, of) in [
+        (60_000, 20, 60_000, 10),
+        (59_999, 20, 60_000, 10),
+        (27_232, 20, 60_000, 10),
+        (0, 20, 60_000, 10),
+        (27_231, 30, 27_231, 30),
+    ] {
+        bench.ack(5, credit, Rate::from_gbps(gbps));
+        bench.arrive(5, 500);
+        assert_eq!(bench.leave(5, 500).credit, expected);
+        assert_eq!(bench.queues.release(key(5)), Some(Rate::from_gbps(of)));
+    }
+    bench.ack(6, 5, Rate::from_gbps(1));
+    let counters = bench.queues.counters();
+    assert_eq!((counters.credits_taken, counters.credits_old, counters.credits_unknown), (2, 3, 1));
+}
+
+#[test]
+fn two_packets_leave_together_after_a_pause_and_never_three() {
+    let mut bench = Small::new();
+    for _ in 0..100 {
+        bench.arrive(5, 1_000);
+    }
+    // 1 000 B at 25 Gb/s are 320 ns.
+    bench.leave(5, 1_000);
+    bench.now += 1_000_000;
+    let waits = [0; 4].map(|_| {
+        let wait = bench.queues.wait(bench.stamp(), key(5)).get();
+        bench.leave(5, 1_000);
+        wait
+    });
+    assert!(matches!(waits, [0, 0, 320 | 321, 320 | 321]), "{waits:?}");
+}
+
+#[test]
+fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
+    let mut bench = Bench::<1, 2>::new();
+    let joined: Vec<_> = (1..=4).map(|flow| bench.arrive(flow, 1_000)).collect();
+    assert_eq!(joined, [Joined::Own, Joined::Own, Joined::Shared, Joined::Shared]);
+    for flow in 1..=4 {
+        bench.ack(flow, 9, Rate::from_gbps(10));
+    }
+    assert_eq!(bench.queues.queued(key(3)).get(), 2_000);
+    assert_eq!(bench.leave(1, 1_000), MlccData { credit: 9, queue: Bytes::ZERO });
+    for flow in [3, 4, 3] {
+        assert_eq!(bench.queues.wait(bench.stamp(), key(flow)), Nanos::ZERO);
+        assert_eq!(bench.leave(flow, 1_000), MlccData::default());
+    }
+    assert_eq!(bench.queues.queued(key(3)), Bytes::ZERO);
+    assert_eq!((bench.queues.counters().untracked, bench.queues.counters().credits_unknown), (2, 2));
+    // A queue that nothing touches is given up; what it holds goes with the shared one, and its place to the next.
+    for _ in 0..3 {
+        bench.now += 400_000_000;
+        bench.queues.wake(bench.stamp());
+    }
+    assert_eq!((bench.queues.live(), bench.queues.queued(key(2)).get()), (0, 1_000));
+    assert_eq!(bench.arrive(3, 1_000), Joined::Own);
+    assert_eq!(bench.leave(2, 1_000), MlccData::default());
+    assert_eq!(bench.queues.queued(key(2)), Bytes::ZERO);
+}
+
+fn emit(frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 2_048];
+    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+fn parse(bytes: &[u8]) -> Roce<'_> {
+    match wire::parse(bytes, bytes.len()) {
+        Ok(Packet::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// From bytes to bytes, as the switch has them: data through its queue, and the acknowledgement past it.
+#[test]
+fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
+    let (v4, v6) = (Ipv4Addr::new(10, 0, 0, 1), Ipv6Addr::from_bits(0xfd00 << 112 | 1));
+    for addresses in [
+        Addresses::V4 { source: v4, destination: Ipv4Addr::new(10, 1, 0, 9) },
+        Addresses::V6 { source: v6, destination: Ipv6Addr::from_bits(0xfd01 << 112 | 9) },
+    ] {
+        let mut bench = Small::new();
+        let hop = Hop { mbps: 100_000, flags: 0, clock: 1, sent: 2, queue: 3 };
+        let mut area = [0; 96];
+        area[..16].copy_from_slice(&hop.to_wide());
+        let int = IntShim::new(IntLayout::Wide, 7, 1, &area);
+        let mut data = emit(&Frame {
+            destination: Mac::new([2; 6]),
+            source: Mac::new([4; 6]),
+            tags: Tags::NONE,
+            addresses,
+            dscp: 26,
+            ecn: Ecn::Ect0,
+            hop_limit: 60,
+            udp_source: 0xc001,
+            shims: Shims { int, mlcc_data: Some(MlccData::default()), ..Shims::NONE },
+            bth: Bth { opcode: 0x04, dest_qp: Qpn::new(0x118), psn: Psn::new(5), ..Bth::default() },
+            extensions: Extensions::default(),
+            payload: &[7; 900],
+        });
+        let roce = parse(&data);
+        let transit = Transit { flow: FlowKey::of(&roce), data: true, bytes: roce.wire_len, ecn: roce.ecn };
+        assert_eq!(bench.queues.arrive(&bench.params, bench.stamp(), &transit), Joined::Own);
+
+        // The receiver's answer to an earlier packet.
+        let grant = Grant::Mlcc { credit: 0x1234, release: Rate::from_gbps(7), advised: Rate::from_gbps(3) };
+        let fields = AckFields {
+            msn: 1,
+            mark: Mark::None,
+            held: Nanos::ZERO,
+            rx_level: 0,
+            grant,
+            marking: CnpMarking::default(),
+        };
+        let ack = emit(&Frame::ack(&roce, Qpn::new(0x99), &fields));
+        bench.queues.acknowledgement(&bench.params, &parse(&ack));
+        bench.queues.acknowledgement(&bench.params, &roce);
+        assert_eq!(bench.queues.release(transit.flow), Some(Rate::from_gbps(7)));
+
+        let rewrite = bench.queues.forward(&bench.params, Instant::from_nanos(bench.now), &transit);
+        let length = data.len();
+        assert!(rewrite.clear_int && shim::clear_int(&mut data, length, shim::PORT));
+        assert!(shim::write_mlcc(&mut data, length, shim::PORT, &rewrite.mlcc.unwrap()));
+        assert_eq!(shim::push_into(&mut data, length, shim::PORT, &Hop { flags: Hop::INTERCONNECT, ..hop }), Some(1));
+        let shims = parse(&data).shims();
+        assert_eq!(shims.mlcc_data, Some(MlccData { credit: 0x1234, queue: Bytes::ZERO }));
+        assert!(shims.int.unwrap().stack().iter().eq([Hop { flags: Hop::INTERCONNECT, ..hop }]));
+    }
+}
+
+#[test]
+fn contradictions_are_named() {
+    let refused = |settings| Params::new(&settings, &PORT).map_err(|error| error.to_string());
+    assert!(refused(QueueSettings { initial_rate: 0, min_rate: 1 }).is_ok());
+    let above = refused(QueueSettings { initial_rate: 100_001, ..PAPER });
+    assert_eq!(above, Err("initial_rate: must be at most the speed of the port; 0 takes that".to_string()));
+    let least = refused(QueueSettings { min_rate: 25_001, ..PAPER });
+    assert_eq!(least, Err("min_rate: must be at most the initial rate".to_string()));
+}
+
+proptest! {
+    /// Whatever joins leaves, and no queue lets two packets go within less than the second's time but the saved one.
+    #[test]
+    fn bytes_are_neither_lost_nor_made(steps in prop::collection::vec((0..40_u32, 64..9_000_u32, 0..5_000_000_u64, any::<u16>(), any::<u32>()), 1..300)) {
+        let mut bench = Bench::<4, 2>::new();
+        let (mut inside, mut own) = (Vec::new(), 0_u32);
+        for (flow, bytes, gap, credit, rate) in steps {
+            bench.now += gap;
+            own += u32::from(bench.arrive(flow, bytes) == Joined::Own);
+            inside.push((flow, bytes));
+            if credit % 3 == 0 {
+                bench.ack(flow, credit, Rate::from_bits(rate));
+            }
+            if credit % 4 == 1 {
+                let (flow, bytes) = inside.remove(usize::from(credit) % inside.len());
+                bench.queues.forward(&bench.params, Instant::from_nanos(bench.now), &packet(flow, bytes));
+                prop_assert!(bench.queues.wait(bench.stamp(), key(flow)) <= LONGEST);
+            }
+            if credit % 8 == 2 {
+                bench.queues.wake(bench.stamp());
+            }
+        }
+        prop_assert!(own > 0);
+        for (flow, bytes) in inside {
+            bench.queues.forward(&bench.params, Instant::from_nanos(bench.now), &packet(flow, bytes));
+        }
+        prop_assert!((0..40).all(|flow| bench.queues.queued(key(flow)) == Bytes::ZERO));
+    }
+}

@@ -1,0 +1,286 @@
+//! The shared buffer against its thresholds in whole numbers, event by event: admissions, pauses, renewals, and new settings
+//! under traffic.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+
+use agreement::Dice;
+use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_cp::mmu::{Admission, Mmu, MmuSettings, Params};
+
+/// The thresholds of HPCC's public simulator (switch-mmu.cc) over numbers that don't wrap, and PFC's timing (IEEE 802.1Qbb):
+/// a quantum is 512 bit times, and a pause is renewed in half its time. All is computed from what each ingress holds.
+mod oracle {
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Copy)]
+    pub(super) struct Thresholds {
+        pub(super) buffer: u64,
+        pub(super) queues: u64,
+        pub(super) headroom: u64,
+        pub(super) reserve: u64,
+        pub(super) shift: u64,
+        pub(super) offset: u64,
+        /// Xoff and Xon, where they are fixed.
+        pub(super) fixed: Option<(u64, u64)>,
+        pub(super) quanta: u16,
+        pub(super) gbps: u64,
+    }
+
+    #[derive(Clone, Copy, Default)]
+    struct Ingress {
+        bytes: u64,
+        headroom: u64,
+        /// When the pause is to be renewed.
+        renew: Option<u64>,
+    }
+
+    pub(super) struct Buffer {
+        pub(super) set: Thresholds,
+        ingress: BTreeMap<(usize, usize), Ingress>,
+    }
+
+    impl Buffer {
+        pub(super) fn new(set: Thresholds) -> Self {
+            Self { set, ingress: BTreeMap::new() }
+        }
+
+        fn shared_of(&self, ingress: &Ingress) -> u64 {
+            ingress.bytes.saturating_sub(self.set.reserve)
+        }
+
+        fn shared(&self) -> u64 {
+            self.set.buffer - self.set.queues * (self.set.headroom + self.set.reserve)
+        }
+
+        fn shared_used(&self) -> u64 {
+            self.ingress.values().map(|ingress| self.shared_of(ingress)).sum()
+        }
+
+        pub(super) fn occupancy(&self) -> u64 {
+            self.ingress.values().map(|ingress| ingress.bytes + ingress.headroom).sum()
+        }
+
+        fn threshold(&self) -> u64 {
+            match self.set.fixed {
+                Some((xoff, _)) => xoff,
+                None => self.shared().saturating_sub(self.shared_used()) >> self.set.shift,
+            }
+        }
+
+        /// Half of what the quanta last, in whole nanoseconds.
+        pub(super) fn half_a_pause(&self) -> u64 {
+            (u64::from(self.set.quanta) * 512).div_ceil(self.set.gbps) / 2
+        }
+
+        /// Whether it finds room, and the quanta of a frame upstream.
+        pub(super) fn admit(&mut self, now: u64, at: (usize, usize), bytes: u64) -> (bool, Option<u16>) {
+            let ingress = *self.ingress.entry(at).or_default();
+            let more = Ingress { bytes: ingress.bytes + bytes, ..ingress };
+            let free = self.shared().saturating_sub(self.shared_used());
+            let wanted = self.shared_of(&more);
+            let taken = if wanted == 0 || (wanted <= self.threshold() && wanted - self.shared_of(&ingress) <= free) {
+                self.ingress.insert(at, more);
+                true
+            } else if ingress.headroom + bytes <= self.set.headroom {
+                self.ingress.insert(at, Ingress { headroom: ingress.headroom + bytes, ..ingress });
+                true
+            } else {
+                false
+            };
+            (taken, self.news(now, at))
+        }
+
+        pub(super) fn release(&mut self, now: u64, at: (usize, usize), bytes: u64) -> Option<u16> {
+            let ingress = self.ingress.entry(at).or_default();
+            let from_headroom = bytes.min(ingress.headroom);
+            ingress.headroom -= from_headroom;
+            ingress.bytes -= bytes - from_headroom;
+            self.news(now, at)
+        }
+
+        fn news(&mut self, now: u64, at: (usize, usize)) -> Option<u16> {
+            let ingress = self.ingress[&at];
+            let (threshold, shared) = (self.threshold(), self.shared_of(&ingress));
+            let too_much = ingress.headroom > 0 || (shared > 0 && shared >= threshold);
+            let little = match self.set.fixed {
+                Some((_, xon)) => shared <= xon,
+                None => shared + self.set.offset <= threshold,
+            };
+            let renew = Some(now + self.half_a_pause());
+            let ingress = self.ingress.get_mut(&at)?;
+            match ingress.renew {
+                None if too_much => {
+                    ingress.renew = renew;
+                    Some(self.set.quanta)
+                }
+                Some(_) if !too_much && (shared == 0 || little) => {
+                    ingress.renew = None;
+                    Some(0)
+                }
+                _ => None,
+            }
+        }
+
+        /// Who is paused anew.
+        pub(super) fn wake(&mut self, now: u64) -> Vec<(usize, usize)> {
+            let half = self.half_a_pause();
+            let due = self.ingress.iter_mut().filter(|(_, ingress)| ingress.renew.is_some_and(|at| at <= now));
+            due.map(|(&at, ingress)| {
+                ingress.renew = Some(now + half);
+                at
+            })
+            .collect()
+        }
+
+        pub(super) fn next_wake(&self, now: u64) -> Option<u64> {
+            self.ingress.values().filter_map(|ingress| ingress.renew).min().map(|at| at.saturating_sub(now))
+        }
+    }
+}
+
+const QUEUES: usize = 8;
+const MTU: u32 = 1_500;
+
+/// Random settings for a port of this speed in multiples of so many bytes, and what they mean.
+fn settings(dice: &mut Dice, gbps: u32, grain: u32) -> (MmuSettings, oracle::Thresholds) {
+    let is_fixed = dice.within(0..=1) == 0;
+    let mut bytes = |most: u32| dice.within(1..=most / grain) * grain;
+    let xoff = if is_fixed { bytes(400_000) } else { 0 };
+    let (xon, headroom, reserve, resume_offset) =
+        (bytes(xoff.max(grain)).min(xoff), bytes(60_000), bytes(10_000), bytes(10_000));
+    let buffer = 1_000_000 + bytes(1_000_000);
+    let xon = if dice.within(0..=2) == 0 { xoff } else { xon };
+    let (headroom, link_delay) = (headroom * dice.within(0..=1), dice.within(0..=500));
+    let set = MmuSettings {
+        buffer,
+        headroom,
+        link_delay,
+        lossless_queues: QUEUES as u32,
+        reserve: reserve * dice.within(0..=1),
+        alpha_shift: dice.within(0..=6),
+        resume_offset,
+        xoff,
+        xon,
+        pause_quanta: dice.within(2..=65_535),
+    };
+    // Twice the delay at line rate, and two packets.
+    let computed = u64::from(link_delay * 2 * gbps / 8 + 2 * MTU);
+    let thresholds = oracle::Thresholds {
+        buffer: set.buffer.into(),
+        queues: QUEUES as u64,
+        headroom: if headroom == 0 { computed } else { headroom.into() },
+        reserve: set.reserve.into(),
+        shift: set.alpha_shift.into(),
+        offset: set.resume_offset.into(),
+        fixed: is_fixed.then(|| (xoff.into(), xon.min(xoff.saturating_sub(2 * MTU)).into())),
+        quanta: set.pause_quanta as u16,
+        gbps: gbps.into(),
+    };
+    (set, thresholds)
+}
+
+/// A buffer, what the rules make of it, and the packets in it.
+struct Bench {
+    mmu: Mmu<2, 4>,
+    oracle: oracle::Buffer,
+    held: Vec<(usize, usize, u32)>,
+    dropped: u64,
+    /// Pauses, resumes, renewals.
+    frames: [u64; 3],
+}
+
+impl Bench {
+    fn admit(&mut self, now: u64, (port, queue): (usize, usize), bytes: u32) {
+        let (admission, frame) = self.mmu.admit(Instant::from_nanos(now), port, queue, Bytes::new(bytes));
+        let (taken, quanta) = self.oracle.admit(now, (port, queue), bytes.into());
+        assert_eq!((admission == Admission::Taken, frame), (taken, quanta.map(|quanta| (port, queue, quanta))));
+        if taken {
+            self.held.push((port, queue, bytes));
+        } else {
+            self.dropped += 1;
+        }
+        self.count(quanta);
+    }
+
+    fn release(&mut self, now: u64, which: u32) {
+        let Some(last) = self.held.len().checked_sub(1) else { return };
+        let (port, queue, bytes) = self.held.swap_remove(which as usize % (last + 1));
+        let frame = self.mmu.release(Instant::from_nanos(now), port, queue, Bytes::new(bytes));
+        let quanta = self.oracle.release(now, (port, queue), bytes.into());
+        assert_eq!(frame, quanta.map(|quanta| (port, queue, quanta)));
+        self.count(quanta);
+    }
+
+    fn wake(&mut self, now: u64) {
+        let (mut sent, quanta) = (Vec::new(), self.oracle.set.quanta);
+        self.mmu.wake(Instant::from_nanos(now), |frame| sent.push(frame));
+        let expected = self.oracle.wake(now).into_iter().map(|(port, queue)| (port, queue, quanta));
+        assert_eq!(sent, expected.collect::<Vec<_>>());
+        self.frames[2] += sent.len() as u64;
+    }
+
+    fn count(&mut self, quanta: Option<u16>) {
+        if let Some(quanta) = quanta {
+            self.frames[usize::from(quanta == 0)] += 1;
+        }
+    }
+}
+
+#[test]
+fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
+    let mut dice = Dice::new(5);
+    let mut often = [0; 4];
+    for run in 0..100 {
+        let gbps = [10, 25, 40, 50, 100, 200, 400, 800][dice.within(0..=7) as usize];
+        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(MTU), base_rtt: Nanos::new(12_000) };
+        // In whole kilobytes thresholds are met exactly.
+        let grain = [1, 1_000][run / 2 % 2];
+        let (mut set, thresholds) = settings(&mut dice, gbps, grain);
+        let mut bench = Bench {
+            mmu: Mmu::new(Params::new(&set, &port).unwrap()),
+            oracle: oracle::Buffer::new(thresholds),
+            held: Vec::new(),
+            dropped: 0,
+            frames: [0; 3],
+        };
+        let mut now = dice.draw() >> 2;
+        for event in 0..2_000 {
+            now += u64::from(dice.within(0..=2_000));
+            // The buffer fills and drains in turn, half of it with an incast into one queue.
+            let fills = event / 300 % 2 == 0;
+            let incast = dice.within(0..=1) == 0;
+            let queue = if incast { (0, 3) } else { (dice.within(0..=1) as usize, dice.within(0..=3) as usize) };
+            match dice.within(0..=9) {
+                0 => bench.wake(now),
+                1 if run % 2 == 0 && dice.within(0..=9) == 0 => {
+                    // Other thresholds under traffic: what is in the buffer stays there.
+                    let thresholds;
+                    (set, thresholds) = settings(&mut dice, gbps, grain);
+                    bench.oracle.set = thresholds;
+                    bench.mmu.set_params(Params::new(&set, &port).unwrap());
+                }
+                kind if (kind < 8) == fills => {
+                    bench.admit(now, queue, (dice.within(64..=9_216) / grain).max(1) * grain)
+                }
+                _ => bench.release(now, dice.within(0..=u32::MAX)),
+            }
+            let (counters, at) = (*bench.mmu.counters(), Instant::from_nanos(now));
+            assert_eq!((bench.mmu.occupancy(), counters.dropped), (bench.oracle.occupancy(), bench.dropped), "{set:?}");
+            assert_eq!(counters.pauses, bench.frames[0]);
+            let next = bench.mmu.next_wake(at).map(|wait| u64::from(wait.get()));
+            assert_eq!(next, bench.oracle.next_wake(now), "{set:?}, event {event}");
+            // No more than there is, unless the buffer has just shrunk.
+            assert!(run % 2 == 0 || bench.mmu.occupancy() <= u64::from(set.buffer));
+        }
+        while !bench.held.is_empty() {
+            bench.release(now, 0);
+        }
+        assert_eq!((bench.mmu.occupancy(), bench.mmu.next_wake(Instant::from_nanos(now))), (0, None));
+        let [pauses, resumes, renewals] = bench.frames;
+        assert_eq!(pauses, resumes);
+        often = [often[0] + pauses, often[1] + resumes, often[2] + renewals, often[3] + bench.dropped];
+    }
+    assert!(often.iter().all(|&times| times > 500), "{often:?}");
+}

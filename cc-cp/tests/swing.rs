@@ -1,0 +1,221 @@
+//! Swing's relays against their rules on clocks and counters that don't wrap, event by event.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+
+use agreement::Dice;
+use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
+use cc_cp::swing::{FarRelay, NearRelay, Params, Relayed, SwingSettings};
+
+/// What LSCC (III-B, IV-C) and the abstract of Swing (TPDS 2023) say of the relays: pauses are passed on, and a buffer that no
+/// longer holds what a round trip brings pauses by itself. Messages that were missed, and silence, count as pauses.
+mod oracle {
+    /// Bytes and nanoseconds.
+    #[derive(Clone, Copy)]
+    pub(super) struct Link {
+        pub(super) buffer: i64,
+        /// Carried by the link one way.
+        pub(super) one_way: i64,
+        pub(super) keepalive: i64,
+        pub(super) quanta: i64,
+        /// What these quanta last.
+        pub(super) pause: i64,
+    }
+
+    pub(super) struct Far {
+        pub(super) queued: i64,
+        pub(super) held: bool,
+        full: bool,
+        spoke: i64,
+        pub(super) messages: i64,
+    }
+
+    impl Far {
+        pub(super) fn new(now: i64) -> Self {
+            Self { queued: 0, held: false, full: false, spoke: now, messages: 0 }
+        }
+
+        /// Something may have changed: what is said of it, a pause or not, and the number of the message.
+        pub(super) fn says(&mut self, link: &Link, now: i64, was: bool) -> Option<(bool, i64)> {
+            let high = link.buffer - 2 * link.one_way;
+            self.full = if self.full { self.queued >= link.one_way.min(high) } else { self.queued > high };
+            let news = self.pauses() != was;
+            (news || now - self.spoke >= link.keepalive).then(|| {
+                (self.spoke, self.messages) = (now, self.messages + 1);
+                (self.pauses(), self.messages)
+            })
+        }
+
+        pub(super) fn pauses(&self) -> bool {
+            self.held || self.full
+        }
+    }
+
+    pub(super) struct Near {
+        /// When it last heard something new, or took silence for a pause.
+        pub(super) heard: i64,
+        /// The last message's number.
+        last: Option<i64>,
+        /// When it last sent a pause, while it pauses.
+        paused: Option<i64>,
+    }
+
+    impl Near {
+        pub(super) fn new(now: i64) -> Self {
+            Self { heard: now, last: None, paused: None }
+        }
+
+        /// A message with this number comes, in which order whatever; or none, and time passes. The quanta of a frame.
+        pub(super) fn obeys(&mut self, link: &Link, now: i64, message: Option<(bool, i64)>) -> Option<i64> {
+            let news = message.filter(|&(_, number)| self.last.is_none_or(|last| number > last));
+            let pause = match news {
+                Some((pause, number)) => {
+                    let missed = self.last.is_some_and(|last| number > last + 1);
+                    (self.heard, self.last) = (now, Some(number));
+                    pause || missed
+                }
+                None if now - self.heard >= 4 * link.keepalive => {
+                    self.heard = now;
+                    true
+                }
+                None => self.pauses(),
+            };
+            match (pause, self.paused) {
+                (false, None) => None,
+                (false, Some(_)) => {
+                    self.paused = None;
+                    Some(0)
+                }
+                (true, Some(since)) if now - since < link.pause / 2 => None,
+                (true, _) => {
+                    self.paused = Some(now);
+                    Some(link.quanta)
+                }
+            }
+        }
+
+        pub(super) fn pauses(&self) -> bool {
+            self.paused.is_some()
+        }
+    }
+}
+
+fn link(dice: &mut Dice) -> (Params, oracle::Link) {
+    let gbps = [10, 40, 100, 200, 400, 800][dice.within(0..=5) as usize];
+    let delay = dice.within(0..=2_000_000);
+    let one_way = delay * gbps / 8;
+    let settings = SwingSettings {
+        buffer: 2 * one_way + dice.within(1..=one_way * 2 + 100_000),
+        delay,
+        keepalive: dice.within(1_000..=1_000_000),
+        pause_quanta: dice.within(2..=65_535),
+    };
+    let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+    let oracle = oracle::Link {
+        buffer: settings.buffer.into(),
+        one_way: one_way.into(),
+        keepalive: settings.keepalive.into(),
+        quanta: settings.pause_quanta.into(),
+        pause: (i64::from(settings.pause_quanta) * 512 + i64::from(gbps) - 1) / i64::from(gbps),
+    };
+    (Params::new(&settings, &port).unwrap(), oracle)
+}
+
+/// Time goes on by less than a second at most, which is as often as a relay has to be called.
+fn later(dice: &mut Dice, link: &oracle::Link) -> i64 {
+    let keepalive = link.keepalive as u32;
+    i64::from(match dice.within(0..=99) {
+        0 => dice.within(0..=999_999_999),
+        1..=4 => (4 * keepalive).saturating_sub(dice.within(0..=2)),
+        5..=9 => keepalive.saturating_sub(dice.within(0..=2)),
+        10..=14 => (link.pause as u32 / 2).saturating_sub(dice.within(0..=1)),
+        _ => dice.within(0..=keepalive / 4),
+    })
+}
+
+fn at(now: i64) -> Stamp {
+    Stamp::from_bits(now as u32)
+}
+
+#[test]
+fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
+    let mut dice = Dice::new(6);
+    let (mut full, mut messages) = (0, 0);
+    for _ in 0..60 {
+        let (p, link) = link(&mut dice);
+        let mut now = i64::from(dice.within(0..=u32::MAX));
+        let (mut machine, mut oracle) = (FarRelay::open(&p, at(now)), oracle::Far::new(now));
+        for event in 0..4_000 {
+            now += later(&mut dice, &link);
+            // Fills and drains take turns, often to a threshold or a byte beyond it.
+            let fills = event / 60 % 2 == 0;
+            let high = link.buffer - 2 * link.one_way;
+            let left = if fills { high - oracle.queued } else { oracle.queued - link.one_way.min(high) };
+            let left = left.max(0) as u32;
+            let bytes = match dice.within(0..=9) {
+                0..=1 => left + dice.within(0..=1),
+                _ => dice.within(0..=(link.buffer / 20) as u32),
+            };
+            let was = oracle.pauses();
+            let said = match dice.within(0..=9) {
+                0 => machine.wake(&p, at(now)),
+                1..=2 => {
+                    oracle.held = dice.within(0..=1) == 0;
+                    machine.paused(&p, at(now), oracle.held)
+                }
+                kind if (kind < 9) == fills => {
+                    let bytes = i64::from(bytes).min(link.buffer - oracle.queued);
+                    oracle.queued += bytes;
+                    machine.arrived(&p, at(now), Bytes::new(bytes as u32))
+                }
+                _ => {
+                    let bytes = i64::from(bytes).min(oracle.queued);
+                    oracle.queued -= bytes;
+                    machine.left(&p, at(now), Bytes::new(bytes as u32))
+                }
+            };
+            let expected = oracle.says(&link, now, was);
+            let expected = expected.map(|(paused, number)| Relayed { paused, seq: number as u16 });
+            assert_eq!(said, expected);
+            assert_eq!((i64::from(machine.queued().get()), machine.may_drain()), (oracle.queued, !oracle.held));
+            full += u32::from(oracle.pauses() && !oracle.held);
+        }
+        messages += oracle.messages;
+    }
+    assert!(full > 10_000 && messages > 10_000, "{full}, {messages}");
+}
+
+#[test]
+fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
+    let mut dice = Dice::new(7);
+    let (mut pauses, mut resumes) = (0, 0);
+    for _ in 0..60 {
+        let (p, link) = link(&mut dice);
+        let mut now = i64::from(dice.within(0..=u32::MAX));
+        let (mut machine, mut oracle) = (NearRelay::open(&p, at(now)), oracle::Near::new(now));
+        let mut sent = i64::from(dice.within(0..=u32::MAX));
+        for _ in 0..4_000 {
+            now += later(&mut dice, &link);
+            let message = match dice.within(0..=9) {
+                0..=2 => None,
+                // Sent before, as far back as numbers can tell, or overtaken.
+                3 => Some(sent - i64::from(dice.within(0..=32_768) >> dice.within(0..=15))),
+                kind => {
+                    sent += if kind == 9 { i64::from(dice.within(1..=20_000) >> dice.within(0..=14)) } else { 1 };
+                    Some(sent)
+                }
+            };
+            let message = message.map(|number| (dice.within(0..=2) == 0, number));
+            let frame = match message {
+                Some((paused, number)) => machine.heard(&p, at(now), Relayed { paused, seq: number as u16 }),
+                None => machine.wake(&p, at(now)),
+            };
+            assert_eq!(frame.map(i64::from), oracle.obeys(&link, now, message), "{message:?}");
+            assert_eq!(machine.pauses(), oracle.pauses());
+            pauses += u32::from(frame.is_some_and(|quanta| quanta > 0));
+            resumes += u32::from(frame == Some(0));
+        }
+    }
+    assert!(pauses > 10_000 && resumes > 10_000, "{pauses}, {resumes}");
+}

@@ -1,0 +1,278 @@
+//! Ternary congestion detection against its rules, event by event: verdicts, states, the table of its transitions, and maxTon.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+mod red_rule;
+
+use agreement::{Agreement, Dice};
+use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Rate};
+use cc_cp::tcd::{Phase, Tcd, TcdSettings};
+use cc_cp::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use std::collections::BTreeSet;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_030), base_rtt: Nanos::new(20_000) };
+
+/// The rules of the public simulator (DCQCN-TCD, qbb-net-device.cc) with its four states by their numbers, on a clock that
+/// never wraps. A queue is undetermined from its RESUME on, and not from the first packet behind it.
+mod oracle {
+    use super::red_rule::{Fate, Rule};
+
+    pub(super) struct Queue {
+        pub(super) rule: Rule,
+        /// Nanoseconds.
+        pub(super) max_ton: u64,
+        pub(super) mtu: u32,
+        /// 0 is not congested, 1 observed, 2 undetermined, 3 congested.
+        pub(super) state: u8,
+        pub(super) resumed: Option<(u64, u32)>,
+        pub(super) observed: (u64, u32),
+    }
+
+    /// What becomes of a packet.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(super) enum Verdict {
+        Nothing,
+        Undetermined,
+        Congested,
+        Unmarkable,
+    }
+
+    impl Queue {
+        pub(super) fn resume(&mut self, now: u64, queued: u32) {
+            (self.resumed, self.state) = (Some((now, queued)), 2);
+        }
+
+        /// Within maxTon of the last RESUME.
+        pub(super) fn is_on_off(&self, now: u64) -> bool {
+            self.resumed.is_some_and(|(at, _)| now - at <= self.max_ton)
+        }
+
+        /// An observation that has lasted for maxTon.
+        pub(super) fn is_over(&self, now: u64) -> bool {
+            now - self.observed.0 >= self.max_ton
+        }
+
+        pub(super) fn dequeue(&mut self, now: u64, queued: u32, ecn: u8) -> Verdict {
+            if self.is_on_off(now) {
+                self.state = 2;
+                return Verdict::Undetermined;
+            }
+            match self.state {
+                2 if self.resumed.is_some_and(|(_, then)| queued < then) => {
+                    (self.observed, self.state) = ((now, queued), 1);
+                    Verdict::Nothing
+                }
+                1 if !self.is_over(now) => {
+                    self.state = if queued <= 2 * self.mtu { 0 } else { 1 };
+                    Verdict::Nothing
+                }
+                1 if u64::from(queued) < u64::from(self.observed.1) + 900 => {
+                    self.observed = (now, queued);
+                    self.state = if queued <= 2 * self.mtu { 0 } else { 1 };
+                    Verdict::Nothing
+                }
+                1 | 2 => self.red(queued, ecn, self.state),
+                _ => self.red(queued, ecn, 0),
+            }
+        }
+
+        fn red(&mut self, queued: u32, ecn: u8, otherwise: u8) -> Verdict {
+            let fate = self.rule.judge(queued, ecn);
+            self.state = if fate == Fate::Marked { 3 } else { otherwise };
+            match fate {
+                Fate::Marked => Verdict::Congested,
+                Fate::Unmarkable => Verdict::Unmarkable,
+                Fate::Unmarked => Verdict::Nothing,
+                Fate::NearTheLine => panic!("four in four thousand million: take another seed"),
+            }
+        }
+    }
+
+    /// maxTon in ns, from bytes, Gb/s, ns and a share: (Xoff - Xon + tau (1 - eps) C) / (eps C) + tau, with
+    /// tau = link delay + 2 MTU / C.
+    pub(super) fn max_ton(hysteresis: f64, mtu: f64, gbps: f64, delay: f64, eps: f64) -> f64 {
+        let c = gbps / 8.0;
+        let tau = delay + 2.0 * mtu / c;
+        (hysteresis + tau * (1.0 - eps) * c) / (eps * c) + tau
+    }
+}
+
+/// Every way from state to state: the state before, the event, and the state after it. Time passes on the way: what is left of
+/// on-off is undetermined, and of observing observed.
+const TRANSITIONS: &str = "
+    Free         pause   Free
+    Free         wake    Free
+    Free         resume  OnOff
+    Free         packet  Free           unmarked
+    Free         packet  Congested      congested
+    Congested    pause   Congested
+    Congested    wake    Congested
+    Congested    resume  OnOff
+    Congested    packet  Free           unmarked
+    Congested    packet  Congested      congested
+    OnOff        pause   OnOff
+    OnOff        pause   Undetermined
+    OnOff        wake    OnOff
+    OnOff        wake    Undetermined
+    OnOff        resume  OnOff
+    OnOff        packet  OnOff          undetermined
+    OnOff        packet  Undetermined   unmarked
+    OnOff        packet  Observing      unmarked
+    OnOff        packet  Congested      congested
+    Undetermined pause   Undetermined
+    Undetermined wake    Undetermined
+    Undetermined resume  OnOff
+    Undetermined packet  Undetermined   unmarked
+    Undetermined packet  Observing      unmarked
+    Undetermined packet  Congested      congested
+    Observing    pause   Observing
+    Observing    pause   Observed
+    Observing    wake    Observing
+    Observing    wake    Observed
+    Observing    resume  OnOff
+    Observing    packet  Observing      unmarked
+    Observing    packet  Observed       unmarked
+    Observing    packet  Free           unmarked
+    Observing    packet  Congested      congested
+    Observed     pause   Observed
+    Observed     wake    Observed
+    Observed     resume  OnOff
+    Observed     packet  Observing      unmarked
+    Observed     packet  Observed       unmarked
+    Observed     packet  Free           unmarked
+    Observed     packet  Congested      congested
+";
+
+#[test]
+fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
+    let mut dice = Dice::new(3);
+    let mut seen = BTreeSet::new();
+    for run in 0..120 {
+        let kmin = dice.within(0..=60_000);
+        let settings = TcdSettings {
+            kmin,
+            kmax: kmin + dice.within(0..=60_000),
+            pmax: [10_000, 300_000, 1_000_000][run % 3],
+            max_ton: dice.within(1_000..=200_000),
+            ..Tcd::PRESETS[0].values
+        };
+        let params = Tcd::check(&settings, &PORT).unwrap();
+        let (mut now, seed) = (dice.draw() >> 2, dice.draw());
+        let at = |now| Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+        let mut machine = Tcd::open(&at(now), seed);
+        let mut oracle = oracle::Queue {
+            rule: red_rule::Rule::new(kmin, settings.kmax, settings.pmax, seed),
+            max_ton: settings.max_ton.into(),
+            mtu: 1_030,
+            state: 0,
+            resumed: None,
+            observed: (now, 0),
+        };
+        let mut queued = 0;
+        for _ in 0..2_000 {
+            // Mostly within maxTon, often right at its end, and now and then seconds, with the wakes that are due then.
+            let gap = match dice.within(0..=40) {
+                0 => dice.within(0..=3_000_000_000),
+                1..=3 => settings.max_ton - dice.within(0..=1),
+                4..=6 => settings.max_ton + dice.within(0..=1),
+                _ => dice.within(0..=settings.max_ton / 8),
+            };
+            for _ in 0..gap / 999_999_999 {
+                now += 999_999_999;
+                assert_eq!(machine.on(&at(now), &Event::Wake), Verdict::PASS);
+            }
+            now += u64::from(gap % 999_999_999);
+            let cx = at(now);
+            queued = match dice.within(0..=11) {
+                0 => dice.within(0..=2_061),
+                1 => 2_060 + dice.within(0..=1),
+                2 => oracle.observed.1.saturating_add(899 + dice.within(0..=1)),
+                3 => oracle.resumed.map_or(0, |(_, queued)| queued.saturating_sub(dice.within(0..=1))),
+                4 => dice.within(0..=150_000),
+                _ => (queued + dice.within(0..=2_000)).saturating_sub(1_000),
+            };
+            let ecn = if dice.within(0..=3) > 0 { 0b10 } else { dice.within(0..=3) as u8 };
+            let length = Bytes::new(queued);
+            let before = machine.phase();
+            let (event, name) = match dice.within(0..=40) {
+                0..=1 => (Event::Resumed { queued: length }, "resume"),
+                2 => (Event::Paused, "pause"),
+                3..=4 => (Event::Wake, "wake"),
+                _ => {
+                    let (bytes, ecn) = (Bytes::new(1_030), Ecn::from_bits(ecn));
+                    (Event::Dequeue(Packet { bytes, queued: length, port_queued: length, ecn }), "packet")
+                }
+            };
+            let verdict = machine.on(&cx, &event);
+            let expected = match event {
+                Event::Dequeue(_) => oracle.dequeue(now, queued, ecn),
+                Event::Resumed { .. } => {
+                    oracle.resume(now, queued);
+                    oracle::Verdict::Nothing
+                }
+                _ => oracle::Verdict::Nothing,
+            };
+            let unmarkable = expected == oracle::Verdict::Unmarkable;
+            let (mark, marked) = match expected {
+                oracle::Verdict::Undetermined => (Mark::Undetermined, "undetermined"),
+                oracle::Verdict::Congested => (Mark::Congested, "congested"),
+                _ => (Mark::None, "unmarked"),
+            };
+            let story = (settings, before, event);
+            assert_eq!(verdict, Verdict { mark, unmarkable, ..Verdict::PASS }, "{story:?}");
+            let phase = match oracle.state {
+                0 => Phase::Free,
+                1 if oracle.is_over(now) => Phase::Observed,
+                1 => Phase::Observing,
+                2 if oracle.is_on_off(now) => Phase::OnOff,
+                2 => Phase::Undetermined,
+                _ => Phase::Congested,
+            };
+            assert_eq!(machine.phase(), phase, "{story:?}");
+            let mark = if name == "packet" { marked } else { "" };
+            seen.insert(format!("{before:?} {name} {phase:?} {mark}").trim_end().to_owned());
+        }
+    }
+    let listed = TRANSITIONS.trim().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    assert_eq!(seen, listed.collect::<BTreeSet<_>>());
+}
+
+/// How long after a RESUME packets are undetermined, as its verdicts tell.
+fn measured(settings: &TcdSettings, port: &Port) -> u64 {
+    let params = Tcd::check(settings, port).unwrap();
+    let at = |now| Cx { now: Instant::from_nanos(now), port, params: &params };
+    let mut resumed = Tcd::open(&at(0), 0);
+    resumed.on(&at(0), &Event::Resumed { queued: Bytes::ZERO });
+    let packet = Packet { ecn: Ecn::Ect0, ..Packet::default() };
+    let (mut low, mut high) = (0, 1_000_000_000);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        let undetermined = { resumed }.on(&at(middle), &Event::Dequeue(packet)).mark == Mark::Undetermined;
+        *(if undetermined { &mut low } else { &mut high }) = middle;
+    }
+    low
+}
+
+#[test]
+fn max_ton_is_what_is_set_or_what_the_formula_gives() {
+    let preset = Tcd::PRESETS[0].values;
+    assert_eq!(measured(&preset, &PORT), 97_000);
+    let (mut agreement, mut dice) = (Agreement::default(), Dice::new(4));
+    for _ in 0..2_000 {
+        let (gbps, mtu) = (dice.within(1..=800), dice.within(256..=9_216));
+        let hysteresis = dice.within(0..=1_000_000);
+        let (link_delay, overload) = (dice.within(0..=1_000_000), dice.within(10_000..=1_000_000));
+        let settings = TcdSettings { max_ton: 0, hysteresis, link_delay, overload, ..preset };
+        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(mtu), ..PORT };
+        let eps = f64::from(overload) / 1e6;
+        let expected = oracle::max_ton(hysteresis.into(), mtu.into(), gbps.into(), link_delay.into(), eps);
+        if expected > 4.9e8 {
+            continue;
+        }
+        let outcome = [("maxTon", measured(&settings, &port) as f64, 1.0 / eps)];
+        agreement.assert(&(settings, gbps, mtu), &outcome, &[vec![expected]]);
+    }
+    agreement.finish(1_500);
+}

@@ -1,0 +1,471 @@
+//! MLCC's notification point: it measures the way from its datacentre's interconnect switch to itself, tells the switch how
+//! fast to release each flow's queue, and the sender how fast to fill it.
+//!
+//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.2 and 3.3, whose names stand
+//! beside the code. The switch writes the credit C_D that it last read in an acknowledgement, the length of the flow's queue,
+//! and new telemetry into every data packet.
+//!
+//! ```text
+//! C_D = C_R: a local round trip is over (Algorithm 1):
+//!     C_R += 1; R_credit by the telemetry since
+//!     R_pre  = the mean of the n latest R_DQM, n = RTT_C / RTT_D            (1) (2)
+//!     Q_pre  = (R_pre - R_credit) RTT_C + Q_c                               (3)
+//!     D_pre  = m Q_pre / (the sum of the m latest R_credit)                 (4)
+//!     R_raw  = R_credit (1 - (D_pre - D_t) / theta)                         (5)
+//!     R_DQM  = R_credit + dw MTU / RTT_C                                    (9)
+//! each data packet:
+//!     token += min(alpha R_raw / R_credit, 1)                               (7)
+//!     token >= 1: dw += 1, token -= 1; otherwise dw -= 1                    (6) (8)
+//! ```
+//!
+//! Choices where the paper is silent, or cannot be meant as it stands:
+//! - how R_credit follows from telemetry: HPCC's law, with RTT_D for T, a round of credit for its round trip, and W / T for the
+//!   rate. R_credit and R_DQM begin with the port's speed, as sender and switch do, and the sums of (2) and (4) so too;
+//! - (2) averages the rates that senders were told, which are those of (9): they are what will arrive. Its sum has n terms, and
+//!   so has (4) m, not m + 1. While there are fewer, fewer are averaged; the first is the speed that a sender begins with;
+//! - a token of exactly one counts as more: with R_raw = R_credit tokens alternate between a half and one, and dw is to stay
+//!   where it is, and rise with each packet when R_raw is twice R_credit or more;
+//! - alpha = 1/2 is no setting, for it is what makes dw stay at R_raw = R_credit: a packet moves it by 2 alpha R_raw / R_credit - 1
+//!   on average;
+//! - R_raw as such is not bounded: (7) ends it at twice R_credit, and below zero it counts as zero. D_pre is kept within
+//!   -RTT_C and theta + D_t, and dw so that R_DQM is between the least rate and the port's speed;
+//! - every acknowledgement brings C_R and both rates, not only the first after a round: the loop survives its loss;
+//! - where C_D and C_R have not met for eight RTT_D (the switch has forgotten the flow, or has no queue for it), the credit is
+//!   set beyond C_D, and the round counts;
+//! - MTU is that of the wire, as all bytes of the rates are.
+//!
+//! What is kept of (2): sums of n / `BUCKETS` values, rounded up. The latest of them fills while the oldest is gone, so
+//! that up to one sum of the n values is missing: firmware has sixteen. With n or more buckets none is.
+//!
+//! Of a round, beside HPCC's own division, two more: by the sum in (4) and by the number of values in (2), both by table.
+//!
+//! If forgotten: the flow begins anew with the port's speed and another credit.
+
+mod history;
+#[cfg(test)]
+mod tests;
+
+use history::{History, Span};
+
+use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
+use cc_core::hpcc::{Aims, Heard, Law, LawParams};
+use cc_core::math::{Reciprocal, divide};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::PeerTable;
+use cc_core::wire::CnpMarking;
+use cc_core::wire::shim::MlccData;
+use cc_core::{Bytes, Ecn, Grant, Mark, Nanos, Port, Qpn, Rate, Stamp};
+use core::num::NonZeroU32;
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct MlccSettings {
+        /// The utilisation aimed at (HPCC's eta).
+        eta: Ppm, 500_000..=1_000_000, [];
+        /// Additive steps before a multiplicative one must follow (HPCC's maxStage).
+        max_stage: Count, 0..=255, [];
+        /// RTT_D: the round-trip time between the interconnect switch and the receiver; 0 is the port's.
+        local_rtt: Nanos, 0..=16_000_000, ["RTT_D"];
+        /// RTT_C: the round-trip time between sender and receiver, of the empty network.
+        far_rtt: Nanos, 10_000..=100_000_000, ["RTT_C"];
+        /// What a local round trip adds to R_credit.
+        rate_ai: Mbps, 1..=1_600_000, [];
+        /// The least rate; 0 is a thousandth of the port's speed.
+        min_rate: Mbps, 0..=1_600_000, [];
+        /// theta: the time in which the queue's delay is to be brought to its aim. Better above RTT_C.
+        theta: Nanos, 1_000_000..=500_000_000, ["theta"];
+        /// D_t: the queue's delay that is aimed at.
+        target_delay: Nanos, 0..=100_000_000, ["D_t"];
+        /// Multiplier of the units of compact telemetry, as the switches have it: a power of two.
+        int_multi: Count, 1..=64, [];
+        /// DSCP of an acknowledgement; the whole TOS byte is four times this.
+        ack_dscp: Count, 0..=63, [];
+        /// 802.1p priority of an acknowledgement, used where the data packet had a VLAN tag.
+        ack_802p_prio: Count, 0..=7, [];
+    }
+}
+
+/// The paper's evaluation.
+pub const PAPER: MlccSettings = MlccSettings {
+    eta: 950_000,
+    max_stage: 5,
+    local_rtt: 0,
+    far_rtt: 6_000_000,
+    rate_ai: 50,
+    min_rate: 0,
+    theta: 18_000_000,
+    target_delay: 1_000_000,
+    int_multi: 1,
+    ack_dscp: 48,
+    ack_802p_prio: 6,
+};
+
+/// The presets, the default first.
+const PRESETS: &[Preset<MlccSettings>] = &[Preset {
+    name: "paper",
+    source: "MLCC 4.1: RTT_C 6 ms, theta 18 ms, D_t 1 ms (m 5, alpha 0.5); the law of R_credit as HPCC's draft has it, \
+             the least rate ours",
+    values: PAPER,
+}];
+
+/// m: values of R_credit that (4) averages.
+pub const LATEST: usize = 5;
+/// Fraction bits of tokens.
+const FINE: u32 = 24;
+const ONE: u32 = 1 << FINE;
+/// Local round trips without C_D = C_R after which the credits are brought together again.
+const PATIENCE: u32 = 8;
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    law: LawParams,
+    least: Rate,
+    line: Rate,
+    far_rtt: u32,
+    span: Span,
+    theta: u32,
+    target: u32,
+    /// alpha / theta in 2^-56, rounded up.
+    per_theta: u64,
+    /// MTU / RTT_C in 2^-32 bytes per nanosecond.
+    step: u32,
+    /// RTT_C / MTU in 2^-8.
+    per_step: u32,
+    patience: Nanos,
+    outlet: CnpOutlet,
+}
+
+impl Params {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "in range: below 64, 8 and 256; quotients as their tests have it"
+    )]
+    fn new(settings: &MlccSettings, port: &Port, buckets: usize) -> Result<Self, ParamError> {
+        settings.in_range()?;
+        let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
+        if !settings.int_multi.is_power_of_two() {
+            return conflict("int_multi", "must be a power of two");
+        }
+        let line = port.line_rate;
+        let least = match settings.min_rate {
+            0 => Rate::from_bits(divide(u64::from(line.to_bits()), 1_000).max(1) as u32),
+            mbps => Rate::from_mbps(mbps),
+        };
+        if least > line {
+            return conflict("min_rate", "must be at most the speed of the port");
+        }
+        let local = if settings.local_rtt == 0 { port.base_rtt } else { Nanos::new(settings.local_rtt) };
+        let aims = Aims {
+            eta: settings.eta,
+            max_stage: settings.max_stage as u8,
+            rate_ai: Rate::from_mbps(settings.rate_ai),
+            least,
+            line,
+        };
+        let law = LawParams::new("local_rtt", local, settings.int_multi, &aims)?;
+        let far = settings.far_rtt;
+        let rounds = u16::try_from(divide(u64::from(far), local.get())).unwrap_or(0);
+        if rounds == 0 {
+            return conflict("far_rtt", "must be from one local round-trip time to 65 535 of them");
+        }
+        let mtu = port.mtu.get();
+        if !(64..=far).contains(&mtu) {
+            return conflict(
+                "far_rtt",
+                "must be a nanosecond or more for each byte of the largest packet, of 64 or more",
+            );
+        }
+        let marking =
+            CnpMarking { dscp: settings.ack_dscp as u8, priority: settings.ack_802p_prio as u8, ecn: Ecn::Ect0 };
+        Ok(Self {
+            law,
+            least,
+            line,
+            far_rtt: far,
+            span: Span::new(rounds, buckets),
+            theta: settings.theta,
+            target: settings.target_delay,
+            per_theta: divide(1 << 55, settings.theta).wrapping_add(1),
+            step: u32::try_from(divide(u64::from(mtu) << 32, far)).unwrap_or(u32::MAX),
+            per_step: divide(u64::from(far) << 8, mtu) as u32,
+            patience: Nanos::new(local.get().wrapping_mul(PATIENCE)),
+            outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
+        })
+    }
+
+    /// alpha R_raw / R_credit, at most one and at least zero, with [`FINE`] fraction bits: (5) and (7).
+    fn gain(&self, delay: i64) -> u32 {
+        let whole = u64::from(self.theta).wrapping_add(u64::from(self.target)).cast_signed();
+        let left = whole.wrapping_sub(delay).max(0).cast_unsigned().min(u64::from(self.theta) << 1);
+        // At most 2^30 by 2^36.
+        (left.wrapping_mul(self.per_theta) >> 32).min(u64::from(ONE)) as u32
+    }
+
+    /// Between which numbers of packets dw keeps (9) within the rates.
+    #[inline]
+    fn bounds(&self, release: Rate) -> (i32, i32) {
+        // Rates of 32 bits by 29 bits at most, without 32.
+        let packets = |rate: Rate| (u64::from(rate.to_bits()).wrapping_mul(self.per_step.into()) >> 32) as i32;
+        (packets(release.saturating_sub(self.least)).wrapping_neg(), packets(self.line.saturating_sub(release)))
+    }
+
+    /// (9).
+    fn advised(&self, release: Rate, dw: i32) -> Rate {
+        let more = i64::from(dw).wrapping_mul(self.step.into()) >> 8;
+        let rate = more.wrapping_add(release.to_bits().into());
+        Rate::from_bits(u32::try_from(rate.max(0)).unwrap_or(u32::MAX)).max(self.least).min(self.line)
+    }
+}
+
+/// The record of one flow, with `BUCKETS` sums of rates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Mlcc<const BUCKETS: usize> {
+    history: History<BUCKETS>,
+    law: Law<5>,
+    /// The m latest R_credit, the newest first.
+    releases: [Rate; LATEST],
+    /// R_DQM, as of the last round.
+    advised: Rate,
+    /// When the last round began.
+    began: Stamp,
+    /// dw, in packets.
+    dw: i32,
+    token: u32,
+    /// What (7) adds, until the next round.
+    gain: u32,
+    /// C_R, never zero.
+    credit: u16,
+}
+
+/// With room for sixteen sums of rates: what firmware keeps.
+pub type Mlcc16 = Mlcc<16>;
+
+// With its key and the time it was last touched.
+const _: () = assert!(PeerTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has outgrown 288 bytes");
+
+/// A flow without a round for so long is begun anew: that is, one of which no data came.
+const MEMORY: Nanos = Nanos::new(1_000_000_000);
+
+impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
+    type Settings = MlccSettings;
+    type Params = Params;
+    type Shared = ();
+    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+
+    const NAME: &'static str = "mlcc";
+    const PRESETS: &'static [Preset<MlccSettings>] = PRESETS;
+    const BLANK: Self = Self {
+        history: History::EMPTY,
+        law: Law::BLANK,
+        releases: [Rate::from_bits(0); LATEST],
+        advised: Rate::from_bits(0),
+        began: Stamp::from_bits(0),
+        dw: 0,
+        token: 0,
+        gain: 0,
+        credit: 0,
+    };
+    const SHARED: () = ();
+    const REPLIES: bool = true;
+    const TELEMETRY: bool = true;
+
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "within a round, data, less than a token: dw falls",
+        "within a round, data, a token is full: dw rises",
+        "C_D = C_R, data, R_credit rises: a round of queue management",
+        "C_D = C_R, data, R_credit by U: a round of queue management",
+        "C_D = C_R, data whose telemetry says nothing: R_credit stays, a round of queue management",
+        "no round for eight RTT_D, data: the credits are brought together, a round of queue management",
+        "no round for a second, data: the flow begins anew",
+    ];
+
+    fn check(settings: &MlccSettings, port: &Port) -> Result<Params, ParamError> {
+        Params::new(settings, port, BUCKETS)
+    }
+
+    fn outlet(params: &Params) -> &CnpOutlet {
+        &params.outlet
+    }
+
+    fn memory(_params: &Params) -> Nanos {
+        MEMORY
+    }
+
+    #[inline]
+    fn wants(_mark: Mark) -> bool {
+        true
+    }
+
+    fn open(cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
+        Self::begin(cx.params, cx.now.stamp())
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
+        let Event::Arrival(arrival) = event else { return 0 };
+        let (p, now, mut flow) = (cx.params, cx.now.stamp(), *self);
+        let data = arrival.mlcc.unwrap_or_default();
+        if now.since(self.began) > MEMORY {
+            return 6;
+        }
+        if !self.is_over(p, now, data.credit) {
+            return usize::from(self.token.wrapping_add(self.gain) >= ONE);
+        }
+        if data.credit != self.credit {
+            return 5;
+        }
+        match flow.law.hear(&p.law, now, &arrival.int, true) {
+            Heard::Raised => 2,
+            Heard::Cut => 3,
+            _ => 4,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival<'_>) -> Reply {
+        let (p, now) = (cx.params, cx.now.stamp());
+        if now.since(self.began) > MEMORY {
+            *self = Self::begin(p, now);
+        }
+        let data = arrival.mlcc.unwrap_or_default();
+        let is_over = self.is_over(p, now, data.credit);
+        self.law.hear(&p.law, now, &arrival.int, is_over);
+        if is_over {
+            self.begin_round(p, now, &data);
+        }
+        self.count_packet(p);
+        Reply { grant: self.grant(), ..Reply::default() }
+    }
+
+    #[inline]
+    fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {}
+}
+
+impl<const BUCKETS: usize> Mlcc<BUCKETS> {
+    /// R_credit.
+    #[inline]
+    pub const fn release(&self) -> Rate {
+        let [release, ..] = self.releases;
+        release
+    }
+
+    /// The m latest R_credit, the newest first.
+    pub const fn releases(&self) -> &[Rate; LATEST] {
+        &self.releases
+    }
+
+    /// The law of R_credit.
+    pub const fn law(&self) -> &Law<5> {
+        &self.law
+    }
+
+    /// R_DQM, as of the last round.
+    pub const fn advised(&self) -> Rate {
+        self.advised
+    }
+
+    /// R_pre of the next round: what senders will have sent in the round trip to come, on average.
+    pub fn predicted(&self) -> Rate {
+        self.history.mean()
+    }
+
+    /// dw, in packets.
+    pub const fn dw(&self) -> i32 {
+        self.dw
+    }
+
+    /// The token that is being filled, one being 2^24.
+    pub const fn token(&self) -> u32 {
+        self.token
+    }
+
+    /// What each packet adds to it, one being 2^24.
+    pub const fn gain(&self) -> u32 {
+        self.gain
+    }
+
+    #[inline]
+    const fn grant(&self) -> Grant {
+        Grant::Mlcc { credit: self.credit, release: self.release(), advised: self.advised }
+    }
+
+    /// A flow of which nothing has come.
+    #[cold]
+    fn begin(p: &Params, now: Stamp) -> Self {
+        let mut history = History::EMPTY;
+        history.push(p.span, p.line);
+        Self {
+            history,
+            law: Law::open(&p.law, now),
+            releases: [p.line; LATEST],
+            advised: p.line,
+            began: now,
+            dw: 0,
+            token: 0,
+            gain: ONE >> 1,
+            credit: first_credit(now),
+        }
+    }
+
+    /// Whether a packet with this C_D ends a round.
+    #[inline]
+    fn is_over(&self, p: &Params, now: Stamp, credit: u16) -> bool {
+        credit == self.credit || now.since(self.began) > p.patience
+    }
+
+    /// Algorithm 1, and (2) to (5) and (9).
+    fn begin_round(&mut self, p: &Params, now: Stamp, data: &MlccData) {
+        let met = if data.credit == 0 { self.credit } else { data.credit };
+        (self.credit, self.began) = (met.wrapping_add(1).max(1), now);
+
+        let release = p.law.rate(self.law.window());
+        let [a, b, c, d, _] = self.releases;
+        self.releases = [release, a, b, c, d];
+
+        self.gain = p.gain(self.delay(p, data.queue));
+        let (least, most) = p.bounds(release);
+        self.dw = self.dw.max(least).min(most);
+        self.advised = p.advised(release, self.dw);
+        self.history.push(p.span, self.advised);
+    }
+
+    /// D_pre in nanoseconds: (2) to (4).
+    #[expect(clippy::cast_possible_truncation, reason = "35 bits without three")]
+    fn delay(&self, p: &Params, queued: Bytes) -> i64 {
+        let surplus = i64::from(self.history.mean().to_bits()).wrapping_sub(self.release().to_bits().into());
+        let grown = surplus.wrapping_mul(p.far_rtt.into()) >> 24;
+        let queue = grown.wrapping_add(queued.get().into()); // Q_pre, (3)
+
+        // (4): m Q / sum. The rates have 24 fraction bits, their sum 35 bits, and no rate is zero. Q counts up to 4 GiB.
+        let sum = self.releases.iter().fold(0_u64, |sum, rate| sum.wrapping_add(rate.to_bits().into()));
+        let by = Reciprocal::of(NonZeroU32::new((sum >> 3) as u32).unwrap_or(NonZeroU32::MIN));
+        let bytes = queue.unsigned_abs().min(u32::MAX.into());
+        let scaled = (bytes.wrapping_mul(by.mantissa().into()) >> 16).wrapping_mul(LATEST as u64) << 5;
+        let delay = (scaled >> by.exponent()).cast_signed();
+        let delay = if queue < 0 { delay.wrapping_neg() } else { delay };
+        delay.max(i64::from(p.far_rtt).wrapping_neg()).min(i64::from(p.theta).wrapping_add(p.target.into()))
+    }
+
+    /// (6) to (8).
+    #[inline]
+    fn count_packet(&mut self, p: &Params) {
+        let (least, most) = p.bounds(self.release());
+        self.token = self.token.wrapping_add(self.gain);
+        if self.token >= ONE {
+            self.token = self.token.wrapping_sub(ONE);
+            self.dw = self.dw.wrapping_add(1).min(most);
+        } else {
+            self.dw = self.dw.wrapping_sub(1).max(least);
+        }
+    }
+}
+
+/// A credit that a switch that has known another flow of this number is unlikely to hold.
+const fn first_credit(now: Stamp) -> u16 {
+    // By the golden ratio (Knuth, The Art of Computer Programming, vol. 3, 6.4).
+    let [_, _, low, high] = now.to_bits().wrapping_mul(0x9e37_79b1).to_le_bytes();
+    let credit = u16::from_le_bytes([low, high]);
+    if credit == 0 { 1 } else { credit }
+}

@@ -1,0 +1,75 @@
+//! The rates that a sender was told, as far back as a round trip between the datacentres.
+
+use cc_core::Rate;
+use cc_core::math::{Reciprocal, divide};
+use core::num::NonZeroU32;
+
+/// How long a history is, and how coarse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Span {
+    /// Sums in use.
+    pub(super) sums: u16,
+    /// Rates in each.
+    pub(super) each: u16,
+}
+
+impl Span {
+    /// `n` rates in at most `buckets` sums; both count as at least one.
+    #[expect(clippy::cast_possible_truncation, reason = "quotients of 16 bits")]
+    pub(super) fn new(n: u16, buckets: usize) -> Self {
+        let parts = |by: u16| divide(u64::from(n).wrapping_add(u64::from(by)).wrapping_sub(1), by.into()) as u16;
+        let each = parts(u16::try_from(buckets).unwrap_or(u16::MAX).max(1)).max(1);
+        Self { sums: parts(each).max(1), each }
+    }
+}
+
+/// The mean of the latest rates, of which sums are kept: `BUCKETS` at most.
+///
+/// When a sum is to be begun the oldest goes, so that up to one sum of rates is missing from the mean. Where a sum is of one
+/// rate, none is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct History<const BUCKETS: usize> {
+    sums: [u64; BUCKETS],
+    total: u64,
+    /// Rates in the total.
+    count: u32,
+    /// Which sum is being filled, and how many rates are in it.
+    newest: u16,
+    filled: u16,
+}
+
+impl<const BUCKETS: usize> History<BUCKETS> {
+    /// No rate.
+    pub(super) const EMPTY: Self = Self { sums: [0; BUCKETS], total: 0, count: 0, newest: 0, filled: 0 };
+
+    /// The sender was told another rate.
+    pub(super) fn push(&mut self, span: Span, rate: Rate) {
+        if self.filled >= span.each {
+            self.newest = if self.newest.wrapping_add(1) >= span.sums { 0 } else { self.newest.wrapping_add(1) };
+            self.filled = 0;
+        }
+        let Some(sum) = self.sums.get_mut(usize::from(self.newest)) else { return };
+        if self.filled == 0 {
+            // Sums behind the newest are full, or not yet begun.
+            self.count = self.count.wrapping_sub(if *sum > 0 { span.each.into() } else { 0 });
+            self.total = self.total.wrapping_sub(*sum);
+            *sum = 0;
+        }
+        let rate = u64::from(rate.to_bits());
+        (*sum, self.total) = (sum.wrapping_add(rate), self.total.wrapping_add(rate));
+        (self.count, self.filled) = (self.count.wrapping_add(1), self.filled.wrapping_add(1));
+    }
+
+    /// The mean, low by at most 4e-6 of itself; zero where there is none.
+    #[expect(clippy::cast_possible_truncation, reason = "halves; a mean of 32-bit values")]
+    pub(super) fn mean(&self) -> Rate {
+        let Some(count) = NonZeroU32::new(self.count) else { return Rate::from_bits(0) };
+        let by = Reciprocal::of(count);
+        // At most 2^16 rates, so that the upper half has 16 bits.
+        let (high, low) = (self.total >> 32, u64::from(self.total as u32));
+        let mantissa = u64::from(by.mantissa());
+        let scaled = high.wrapping_mul(mantissa).wrapping_add(low.wrapping_mul(mantissa) >> 32);
+        Rate::from_bits((scaled >> by.exponent()) as u32)
+    }
+}

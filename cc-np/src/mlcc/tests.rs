@@ -1,0 +1,332 @@
+use super::*;
+use cc_core::{Hop, Instant, IntLayout, IntStack, Psn};
+use std::collections::VecDeque;
+use std::string::ToString;
+use std::vec::Vec;
+
+/// The paper's: servers of 25 Gb/s, links of 100; here one server takes all of a link's.
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(24_000) };
+/// RTT_C / RTT_D of the paper's evaluation.
+const ROUNDS: usize = 250;
+
+struct Bench<const BUCKETS: usize> {
+    port: Port,
+    params: Params,
+    flow: Mlcc<BUCKETS>,
+    now: u64,
+    rows: [bool; 7],
+}
+
+impl<const BUCKETS: usize> Bench<BUCKETS> {
+    fn new(settings: MlccSettings, port: Port) -> Self {
+        let params = Mlcc::<BUCKETS>::check(&settings, &port).unwrap();
+        let now = 1_000;
+        let cx = Cx { now: Instant::from_nanos(now), port: &port, params: &params };
+        Self { flow: Mlcc::open(&cx, &mut (), None), port, params, now, rows: [false; 7] }
+    }
+
+    fn data(&mut self, mlcc: Option<MlccData>, hops: &[Hop]) {
+        let bytes: Vec<u8> = hops.iter().flat_map(Hop::to_wide).collect();
+        let arrival = Arrival {
+            local: Qpn::new(5),
+            psn: Psn::new(1),
+            bytes: Bytes::new(1_000),
+            payload: Bytes::new(936),
+            ecn: Ecn::Ect0,
+            mark: Mark::None,
+            first: false,
+            last: false,
+            sent: None,
+            arrived: Stamp::from_bits(0),
+            int: IntStack::new(IntLayout::Wide, 1, hops.len() as u8, &bytes).unwrap(),
+            mlcc,
+        };
+        let cx = Cx { now: Instant::from_nanos(self.now), port: &self.port, params: &self.params };
+        self.rows[self.flow.row(&cx, &(), &Event::Arrival(arrival))] = true;
+        self.flow.on(&cx, &mut (), &arrival);
+    }
+
+    /// A packet that ends a round, of a flow with so much in its queue.
+    fn round(&mut self, queue: u32) {
+        self.now += 24_000;
+        self.data(Some(MlccData { credit: self.flow.credit, queue: Bytes::new(queue) }), &[]);
+    }
+
+    /// A packet that ends none.
+    fn packet(&mut self) {
+        self.data(Some(MlccData { credit: self.flow.credit.wrapping_sub(1), queue: Bytes::ZERO }), &[]);
+    }
+}
+
+fn paper() -> Bench<16> {
+    Bench::new(PAPER, PORT)
+}
+
+/// A flow in mid-range, so that dw has room either way.
+fn at_half() -> Bench<16> {
+    let mut bench = paper();
+    bench.flow.releases = [Rate::from_gbps(50); LATEST];
+    bench
+}
+
+/// By (6) to (8) the drift of dw per packet is 2 alpha R_raw / R_credit - 1, within -1 and 1.
+#[test]
+fn tokens_drift_by_how_far_the_raw_rate_is_from_the_credit() {
+    for (percent, drift) in
+        [(0, -10_000), (50, -5_000), (90, -1_000), (100, 0), (110, 1_000), (150, 5_000), (200, 10_000)]
+    {
+        let mut bench = at_half();
+        // D_pre that (5) makes R_raw of.
+        bench.flow.gain = bench.params.gain(1_000_000 + 18_000_000 - 180_000 * percent);
+        for _ in 0..10_000 {
+            bench.packet();
+        }
+        assert!((bench.flow.dw() - drift).abs() <= 2, "{percent}: {}", bench.flow.dw());
+    }
+    // Beyond twice R_credit a packet still counts once.
+    let bench = at_half();
+    assert_eq!(bench.params.gain(-6_000_000), 11_650_844);
+    assert_eq!(bench.params.gain(-100_000_000), ONE);
+    assert_eq!(bench.params.gain(1_000_000), ONE / 2, "exactly, so that dw stays at R_raw = R_credit");
+    assert_eq!(bench.params.gain(19_000_000), 0);
+}
+
+#[test]
+fn a_packet_of_dw_is_an_mtu_in_a_far_round_trip() {
+    let bench = at_half();
+    let credit = Rate::from_gbps(50);
+    for dw in [-30_000, -1_000, 0, 1, 1_000, 30_000] {
+        // 1 000 B in 6 ms are 4/3 Mb/s.
+        let exact = 50_000.0 + f64::from(dw) * 4.0 / 3.0;
+        let mbps = f64::from(bench.params.advised(credit, dw).to_bits()) / f64::from(1 << 24) * 8e3;
+        assert!((mbps - exact).abs() < 5.0, "{dw}: {mbps} Mb/s");
+    }
+}
+
+#[test]
+fn dw_stays_where_the_advised_rate_is_within_the_rates() {
+    let mut bench = at_half();
+    for (gain, bound) in [(ONE, Rate::from_gbps(100)), (0, bench.params.least)] {
+        bench.flow.gain = gain;
+        for _ in 0..100_000 {
+            bench.packet();
+        }
+        let advised = bench.params.advised(Rate::from_gbps(50), bench.flow.dw());
+        assert!(advised.to_bits().abs_diff(bound.to_bits()) < 8_000, "within a packet of the bound");
+    }
+    // It does not wind up where R_credit falls: one round brings it back into the new bounds.
+    bench.flow.dw = -37_000;
+    bench.flow.law = Law::BLANK;
+    bench.round(0);
+    assert_eq!(bench.flow.release(), bench.params.least);
+    assert!((-1..=0).contains(&bench.flow.dw()));
+    assert_eq!(bench.flow.advised(), bench.params.least);
+}
+
+/// (3) to (5) with one value in (2).
+#[test]
+fn the_predicted_delay_is_that_of_the_queue_after_a_far_round_trip() {
+    let bench = |release: u32, told: u32| {
+        let mut bench = at_half();
+        bench.flow.releases = [Rate::from_gbps(release); LATEST];
+        bench.flow.history = History::EMPTY;
+        bench.flow.history.push(bench.params.span, Rate::from_gbps(told));
+        bench
+    };
+    let delay = |release, told, queue| {
+        let bench = bench(release, told);
+        bench.flow.delay(&bench.params, Bytes::new(queue))
+    };
+    // As much comes as goes: the queue's own delay.
+    assert!((delay(10, 10, 1_250_000) - 1_000_000).abs() < 300);
+    // A tenth more for 6 ms is 0.6 ms on top.
+    assert!((delay(10, 11, 1_250_000) - 1_600_000).abs() < 300);
+    // Less comes than goes: the queue empties before that, and the path is not full.
+    assert!((delay(10, 5, 1_250_000) - -2_000_000).abs() < 300);
+    assert_eq!(delay(10, 100, 1_000_000_000), 19_000_000, "theta and D_t");
+    assert!(delay(100, 1, 0) > -6_000_000);
+}
+
+#[test]
+fn the_mean_is_of_what_senders_were_told_and_not_of_the_raw_rate() {
+    let mut bench: Bench<ROUNDS> = Bench::new(PAPER, PORT);
+    let mut told = std::vec![bench.flow.advised()];
+    for round in 0..600_u32 {
+        let latest = &told[told.len().saturating_sub(ROUNDS)..];
+        let mean = latest.iter().map(|rate| f64::from(rate.to_bits())).sum::<f64>() / latest.len() as f64;
+        let found = f64::from(bench.flow.predicted().to_bits());
+        assert!((found - mean).abs() < mean * 1e-5, "round {round}: {found}, expected {mean}");
+        bench.round(round % 90 * 1_000_000);
+        for _ in 0..round % 70 {
+            bench.packet();
+        }
+        told.push(bench.flow.advised());
+    }
+    assert!(told.iter().any(|rate| *rate < Rate::from_gbps(99)), "the rate moves");
+}
+
+#[test]
+fn sixteen_sums_miss_one_of_themselves_at_most() {
+    for (n, buckets, sums, each) in
+        [(250, 16, 16, 16), (250, 250, 250, 1), (7, 16, 7, 1), (17, 16, 9, 2), (1, 16, 1, 1)]
+    {
+        assert_eq!(Span::new(n, buckets), Span { sums, each }, "{n} in {buckets}");
+    }
+    let (mut history, mut exact) = (History::<16>::EMPTY, History::<ROUNDS>::EMPTY);
+    assert_eq!(history.mean(), Rate::from_bits(0));
+    for value in 1..2_000_u32 {
+        for (told, coarse) in [(16, true), (ROUNDS, false)] {
+            let rate = Rate::from_bits(value * 1_000);
+            if coarse { history.push(Span::new(250, told), rate) } else { exact.push(Span::new(250, told), rate) }
+        }
+        // A ramp's mean lags by half of what it is over, less a half.
+        let behind = |over: u32| f64::from(value) * 1e3 - (f64::from(over.min(value)) - 1.0) * 500.0;
+        let (coarse, exact) = (f64::from(history.mean().to_bits()), f64::from(exact.mean().to_bits()));
+        assert!((exact - behind(250)).abs() <= exact * 1e-5 + 1.0);
+        assert!((behind(256) * (1.0 - 1e-5) - 1.0..=behind(241) + 1.0).contains(&coarse), "{value}: {coarse}");
+    }
+}
+
+/// The switch reads acknowledgements after half a local round trip, if they come at all.
+#[test]
+fn lost_acknowledgements_do_not_stop_the_loop() {
+    let mut bench = paper();
+    let (mut at_switch, mut rounds, mut credit) = (0, 0, bench.flow.credit);
+    for packet in 0..100_000_u32 {
+        bench.now += 80;
+        bench.data(Some(MlccData { credit: at_switch, queue: Bytes::ZERO }), &[]);
+        rounds += u32::from(bench.flow.credit != credit);
+        credit = bench.flow.credit;
+        // Of every hundred acknowledgements one arrives; none for a millisecond in ten.
+        if packet % 100 == 7 && packet % 125_000 > 12_500 {
+            at_switch = credit;
+        }
+    }
+    // 8 ms at one round in 8 us, or eight local round trips where there is no credit at all.
+    assert!((850..1_010).contains(&rounds), "{rounds}");
+}
+
+#[test]
+fn credits_that_do_not_meet_are_brought_together_and_are_never_zero() {
+    let mut bench = paper();
+    bench.flow.credit = 700;
+    let packet = |bench: &mut Bench<16>, wait: u64, credit: u16| {
+        bench.now += wait;
+        bench.data(Some(MlccData { credit, queue: Bytes::ZERO }), &[]);
+        bench.flow.credit
+    };
+    assert_eq!(packet(&mut bench, 192_000, 9_000), 700, "another flow's, or an old one");
+    assert_eq!(packet(&mut bench, 1, 9_000), 9_001, "after eight local round trips the switch's counts");
+    assert_eq!(packet(&mut bench, 10, 9_001), 9_002);
+    assert_eq!(packet(&mut bench, 192_001, 0), 9_003, "a switch that knows none");
+    assert_eq!(packet(&mut bench, 192_001, u16::MAX), 1, "zero means none, and is passed over");
+    // Without the switch's word, as with a word that says nothing.
+    bench.now += 192_001;
+    bench.data(None, &[]);
+    assert_eq!(bench.flow.credit, 2);
+    // The queue pair used again begins elsewhere.
+    let first = |now| first_credit(Stamp::from_bits(now));
+    assert!(first(0) != 0 && first(5_000_000) != first(9_000_000));
+}
+
+/// R_credit is HPCC's: on a link that carries more than eta of what it can, it falls; on an idle one it rises by W_AI.
+#[test]
+fn credit_rounds_commit_the_window() {
+    let mut bench = paper();
+    let (mut clock, mut sent) = (0_u32, 0_u32);
+    let mut step = |bench: &mut Bench<16>, match_credit: bool, share: f64| {
+        bench.now += 24_000;
+        clock += 24_000;
+        sent += (12.5 * 24_000.0 * share / 64.0) as u32;
+        let credit = bench.flow.credit.wrapping_sub(u16::from(!match_credit));
+        let hop = Hop { mbps: 100_000, flags: Hop::INTERCONNECT, clock, sent, queue: 0 };
+        bench.data(Some(MlccData { credit, queue: Bytes::ZERO }), &[hop]);
+        f64::from(bench.flow.release().to_bits()) / f64::from(1 << 24) * 8.0
+    };
+    assert_eq!(step(&mut bench, true, 0.0), 100.0, "remembered");
+    let cut = step(&mut bench, true, 1.0);
+    assert!((cut - 95.05).abs() < 0.05, "{cut}");
+    assert_eq!(step(&mut bench, false, 1.0), cut, "R_credit changes once a round");
+    let raised = step(&mut bench, true, 0.1);
+    assert!((raised - cut - 0.05).abs() < 0.01, "{raised}");
+    bench.round(0);
+    bench.now += 200_000;
+    bench.packet();
+    bench.flow.gain = ONE;
+    bench.packet();
+    bench.flow.gain = 0;
+    bench.packet();
+    bench.now += 1_000_000_001;
+    bench.round(0);
+    assert_eq!(bench.flow.release(), PORT.line_rate, "begun anew");
+    assert_eq!(bench.rows, [true; 7], "every row of the table");
+}
+
+/// A flow with 40 MB in its queue at the interconnect switch, of which the receiver's datacentre takes 12.5 Gb/s: MLCC 4.3,
+/// Fig. 9.
+fn fluid<const BUCKETS: usize>() -> (Vec<f64>, u32) {
+    let port = Port { line_rate: Rate::from_gbps(25), ..PORT };
+    let mut bench = Bench::<BUCKETS>::new(PAPER, port);
+    // A link as full as it can be, until R_credit is what the flow gets.
+    let (line, credit, mut clock) = (3.125, 1.5625, 0);
+    while f64::from(bench.flow.release().to_bits()) > credit * f64::from(1 << 24) {
+        clock += 24_000;
+        bench.now += 24_000;
+        let hop = Hop { mbps: 25_000, flags: 0, clock, sent: clock / 64 * 25 / 8, queue: 0 };
+        bench.data(Some(MlccData { credit: bench.flow.credit, queue: Bytes::ZERO }), &[hop]);
+    }
+    let law = bench.flow.law;
+    bench =
+        Bench { flow: Mlcc { law, releases: bench.flow.releases, ..Bench::<BUCKETS>::new(PAPER, port).flow }, ..bench };
+    // What was told arrives a far round trip later.
+    let mut told: VecDeque<f64> = std::iter::repeat_n(line, ROUNDS).collect();
+    let (mut queue, mut starved, mut series) = (40e6, 0, Vec::new());
+    for round in 0..25_000 {
+        let arriving = told.pop_front().unwrap() * 24_000.0;
+        let release = f64::from(bench.flow.release().to_bits()) / f64::from(1 << 24);
+        let leaving = (release * 24_000.0).min(queue + arriving);
+        queue += arriving - leaving;
+        starved += u32::from(leaving < 0.9 * credit * 24_000.0 && round > 500);
+        bench.now += 24_000;
+        bench.data(Some(MlccData { credit: bench.flow.credit, queue: Bytes::new(queue as u32) }), &[]);
+        for _ in 1..(leaving / 1_000.0).round() as u32 {
+            bench.packet();
+        }
+        told.push_back(f64::from(bench.flow.advised().to_bits()) / f64::from(1 << 24));
+        series.push(queue);
+    }
+    (series, starved)
+}
+
+#[test]
+fn a_long_queue_settles_around_the_target_delay() {
+    for (series, starved) in [fluid::<ROUNDS>(), fluid::<16>()] {
+        assert!(series[1_250] < 25e6, "30 ms drain it by half");
+        // 12.5 Gb/s for 1 ms are 1.56 MB, the paper's 1.5.
+        let tail = &series[10_000..];
+        let mean = tail.iter().sum::<f64>() / tail.len() as f64;
+        assert!((1.4e6..1.65e6).contains(&mean), "{mean}");
+        assert!(tail.iter().all(|queue| *queue < 3.2e6));
+        assert!(starved < 2_500, "60 ms in all, of 600: {starved}");
+    }
+}
+
+#[test]
+fn contradictions_are_named() {
+    let message = |settings, port| match Mlcc16::check(&settings, &port) {
+        Err(error) => error.to_string(),
+        Ok(_) => std::string::String::new(),
+    };
+    let refused = |settings| message(settings, PORT);
+    assert_eq!(refused(PAPER), "");
+    assert_eq!(refused(MlccSettings { int_multi: 3, ..PAPER }), "int_multi: must be a power of two");
+    assert_eq!(refused(MlccSettings { min_rate: 100_001, ..PAPER }), "min_rate: must be at most the speed of the port");
+    let rounds = "far_rtt: must be from one local round-trip time to 65 535 of them";
+    assert_eq!(refused(MlccSettings { local_rtt: 6_000_001, ..PAPER }), rounds);
+    assert_eq!(refused(MlccSettings { local_rtt: 1_000, far_rtt: 65_536_000, ..PAPER }), rounds);
+    assert!(refused(MlccSettings { local_rtt: 999, ..PAPER }).starts_with("local_rtt: must be from 1 us to 16 ms"));
+    assert!(refused(MlccSettings { theta: 0, ..PAPER }).starts_with("theta"));
+    let jumbo = Port { mtu: Bytes::new(10_001), ..PORT };
+    let short = MlccSettings { local_rtt: 10_000, far_rtt: 10_000, ..PAPER };
+    assert!(message(short, jumbo).starts_with("far_rtt: must be a nanosecond or more for each byte"));
+}

@@ -1,0 +1,296 @@
+//! HPCC* at the sender: HPCC from end to end, and beside it a second loop to the interconnect switch.
+//!
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-D. Acknowledgements
+//! bring the telemetry of the far datacentre alone; that of the ways to the interconnect switch, and of its pseudo queue as one
+//! more hop, the switch sends back at once (direct INT):
+//!
+//! ```text
+//! W   by HPCC, on acknowledgements, with T
+//! W*  by HPCC, on direct INT, with T*; W* becomes the new Wc* N times a round trip, N = T / T*:
+//!     when an acknowledgement passes snd_una + k (snd_nxt - snd_una) / N, k = 1 .. N,
+//!     both as they were when the last acknowledgement passed snd_nxt
+//! W   is used where it is less than W*, and W* where that is less
+//! ```
+//!
+//! Direct INT carries no sequence number, which is why acknowledgements tell the time. Where none come, W* still follows U*.
+//!
+//! Choices where the paper is silent:
+//! - the windows count what is on ways of different lengths, and are compared by their rates W / T and W* / T*; where the near
+//!   one is less, the flow may have in flight what its rate sends in T;
+//! - N is rounded, and 255 at most;
+//! - an acknowledgement that passes several marks counts as one;
+//! - W* is a packet in T* at least, so that direct INT goes on coming often enough to be compared;
+//! - the pseudo queue's hop counts as one of at least 8 Gb/s, as every hop does, see [`hops`](cc_core::hops): where the far
+//!   end asks for less, a few kilobytes wait in the pseudo queue. One direct INT in which R falls by more than a tenth is
+//!   remembered and not measured, for what had left by then would be more than R allows;
+//! - else as [`hpcc`](crate::hpcc).
+//!
+//! `HOPS` is the longest of the two ways: to the pseudo queue and that included, or from the far interconnect switch on.
+//!
+//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+
+#[cfg(test)]
+mod tests;
+
+use crate::hpcc::{self, Hpcc, HpccSettings};
+use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hpcc::{Aims, Heard, Law, LawParams};
+use cc_core::math::divide;
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Bytes, IntStack, Nanos, Port, Psn, Rate, Stamp};
+
+cc_core::settings! {
+    /// HPCC*, by the names of HPCC's paper and LSCC's.
+    pub struct HpccStarSettings {
+        /// The utilisation aimed at (eta), by both loops.
+        eta: Ppm, 500_000..=1_000_000, ["U_TARGET"];
+        /// Additive steps before a multiplicative one must follow (maxStage).
+        max_stage: Count, 0..=255, ["MI_THRESH"];
+        /// T, the base round-trip time from end to end; 0 is the port's.
+        base_rtt: Nanos, 0..=16_000_000, ["T"];
+        /// T*, that to the interconnect switch and back; 0 is 10 us, or T where that is less.
+        near_rtt: Nanos, 0..=16_000_000, ["T*"];
+        /// W_AI as a rate: what a round trip adds, over T.
+        rate_ai: Mbps, 1..=1_600_000, ["RATE_AI"];
+        /// The least rate.
+        min_rate: Mbps, 1..=1_600_000, ["MIN_RATE"];
+        /// Multiplier of the units of compact telemetry, as the switches have it.
+        int_multi: Count, 1..=64, ["INT_MULTI"];
+    }
+}
+
+/// LSCC's evaluation.
+pub const PAPER: HpccStarSettings = HpccStarSettings {
+    eta: 950_000,
+    max_stage: 5,
+    base_rtt: 0,
+    near_rtt: 0,
+    rate_ai: 500,
+    min_rate: 100,
+    int_multi: 1,
+};
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    far: hpcc::Params,
+    near: LawParams,
+    time: Nanos,
+    /// N.
+    marks: u8,
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct HpccStar<const HOPS: usize> {
+    far: Hpcc<HOPS>,
+    near: Law<HOPS>,
+    /// snd_una and snd_nxt when the last acknowledgement passed snd_nxt.
+    from: Psn,
+    to: Psn,
+    /// k of the last mark that was passed.
+    mark: u8,
+    flags: u8,
+}
+
+/// With room for five hops on either way.
+pub type HpccStar5 = HpccStar<5>;
+
+const _: () = assert!(size_of::<HpccStar5>() <= 192, "a flow has outgrown 192 bytes");
+
+/// `from` and `to` are known.
+const COUNTING: u8 = 1;
+/// A mark was passed since Wc* was new.
+const PASSED: u8 = 1 << 1;
+/// Farther apart than this, two sequence numbers say nothing of each other.
+const FAR: u32 = 1 << 22;
+
+impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
+    type Settings = HpccStarSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "hpcc_star";
+    const PRESETS: &'static [Preset<HpccStarSettings>] = &[Preset {
+        name: "paper",
+        source: "LSCC IV-C: eta 95 %, W_AI = 500 MBps, read as a rate of 500 Mb/s; T* = 10 us, some round trips of its \
+                 datacentre's links of 1 us, and the rest of HPCC's draft",
+        values: PAPER,
+    }];
+    const WANTS: EventMask =
+        EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::NEAR_INT).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::INT.with(Signals::NEAR_INT);
+    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, sent: the packet counts as in flight",
+        "any, ACK without telemetry, overflowed, old, or of what was not sent: no window moves",
+        "any, ACK whose telemetry has nothing to be compared with: it is remembered",
+        "before a round trip is over, ACK: W follows U from Wc",
+        "a round trip over, ACK, U below eta and stages left: W = Wc + W_AI, which is the new Wc",
+        "a round trip over, ACK, U at eta or no stage left: W = Wc eta / U + W_AI, which is the new Wc",
+        "any, NACK: what is sent again is no longer in flight",
+        "any, wake: telemetry too old to compare with is forgotten",
+        "any, direct INT without a hop that can be measured: nothing",
+        "any, direct INT with nothing to be compared with: it is remembered",
+        "between marks, direct INT: W* follows U* from Wc*",
+        "past a mark, direct INT, U* below eta and stages left: W* = Wc* + W_AI*, which is the new Wc*",
+        "past a mark, direct INT, U* at eta or no stage left: W* = Wc* eta / U* + W_AI*, which is the new Wc*",
+    ];
+
+    fn check(settings: &HpccStarSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let &HpccStarSettings { eta, max_stage, base_rtt, near_rtt, rate_ai, min_rate, int_multi } = settings;
+        let far = HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi };
+        let far = hpcc::Params::new(&far, port)?;
+        let time = if base_rtt == 0 { port.base_rtt } else { Nanos::new(base_rtt) };
+        let near_rtt = if near_rtt == 0 { time.get().min(10_000) } else { near_rtt };
+        let one_packet = divide(u64::from(port.mtu.get()) << 24, near_rtt).saturating_add(1);
+        let one_packet = Rate::from_bits(u32::try_from(one_packet).unwrap_or(u32::MAX));
+        let aims = Aims {
+            eta,
+            max_stage: u8::try_from(max_stage).unwrap_or(u8::MAX),
+            rate_ai: Rate::from_mbps(rate_ai),
+            least: Rate::from_mbps(min_rate).max(one_packet).min(port.line_rate),
+            line: port.line_rate,
+        };
+        let near = LawParams::new("near_rtt", Nanos::new(near_rtt), int_multi, &aims)?;
+        let marks = divide(u64::from(time.get()).wrapping_add(u64::from(near_rtt >> 1)), near_rtt);
+        if marks == 0 {
+            return Err(ParamError::Conflict { field: "near_rtt", expected: "must be at most base_rtt" });
+        }
+        Ok(Params { far, near, time, marks: u8::try_from(marks).unwrap_or(u8::MAX) })
+    }
+
+    fn limits(params: &Params, port: &Port) -> Limits {
+        Hpcc::<HOPS>::limits(&params.far, port)
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let Event::NearInt { int } = event else { return self.far.row(&far(cx), event) };
+        match { *self }.heard(cx.params, cx.now.stamp(), int) {
+            Heard::Nothing => 8,
+            Heard::Remembered => 9,
+            Heard::Followed => 10,
+            Heard::Raised => 11,
+            Heard::Cut => 12,
+        }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        Self {
+            far: Hpcc::open(&far(cx)),
+            near: Law::open(&cx.params.near, cx.now.stamp()),
+            from: Psn::new(0),
+            to: Psn::new(0),
+            mark: 0,
+            flags: 0,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        let p = cx.params;
+        let end_to_end = match event {
+            Event::NearInt { int } => {
+                self.heard(p, cx.now.stamp(), int);
+                self.far.decision(&p.far)
+            }
+            _ => {
+                match event {
+                    Event::Ack(ack) => self.acknowledged(p, ack.psn),
+                    Event::Nack { psn } => self.rewind(*psn),
+                    Event::Wake => self.near.age(&p.near, cx.now.stamp()),
+                    _ => {}
+                }
+                self.far.on(&far(cx), event)
+            }
+        };
+        let near = p.near.rate(self.near.window());
+        if near >= end_to_end.rate {
+            return end_to_end;
+        }
+        let window = near.bytes_in(p.time).max(Bytes::new(p.far.mtu)).min(end_to_end.window);
+        Decision { rate: near, window, ..end_to_end }
+    }
+}
+
+/// What the loop from end to end sees.
+#[inline(always)]
+const fn far<'a>(cx: &Cx<'a, Params>) -> Cx<'a, hpcc::Params> {
+    Cx { now: cx.now, port: cx.port, params: &cx.params.far, pause: cx.pause, unpaused: cx.unpaused }
+}
+
+impl<const HOPS: usize> HpccStar<HOPS> {
+    /// The loop from end to end: W, Wc, U and incStage.
+    pub const fn end_to_end(&self) -> &Hpcc<HOPS> {
+        &self.far
+    }
+
+    /// The loop to the interconnect switch: W*, Wc*, U* and its incStage.
+    pub const fn near(&self) -> &Law<HOPS> {
+        &self.near
+    }
+
+    #[inline(always)]
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Direct INT.
+    #[inline(always)]
+    fn heard(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> Heard {
+        let heard = self.near.hear(&p.near, now, int, self.has(PASSED));
+        if matches!(heard, Heard::Raised | Heard::Cut) {
+            self.flags &= !PASSED;
+        }
+        heard
+    }
+
+    /// An acknowledgement tells how much of a round trip has passed.
+    #[inline(always)]
+    fn acknowledged(&mut self, p: &Params, psn: Psn) {
+        let Some(sent) = self.far.sent() else { return };
+        if psn.is_after(sent) {
+            return;
+        }
+        if !self.has(COUNTING) {
+            return self.count_from(psn, sent);
+        }
+        if self.from.is_after(psn) {
+            if self.from.since(psn) > FAR {
+                self.count_from(psn, sent);
+            }
+            return;
+        }
+        let (gone, whole) = (psn.since(self.from), self.to.since(self.from));
+        if gone >= whole {
+            self.count_from(psn, sent);
+            self.flags |= PASSED;
+            return;
+        }
+        // Both are below 2^23, for nothing farther apart is counted, and N below 2^8.
+        let next = u32::from(self.mark).wrapping_add(1);
+        if gone.wrapping_mul(p.marks.into()) >= whole.wrapping_mul(next) {
+            let passed = gone.wrapping_mul(p.marks.into()).checked_div(whole).unwrap_or(next);
+            self.mark = u8::try_from(passed).unwrap_or(u8::MAX);
+            self.flags |= PASSED;
+        }
+    }
+
+    /// A round trip begins: what is acknowledged, and what was sent.
+    fn count_from(&mut self, psn: Psn, sent: Psn) {
+        let whole = sent.since(psn).min(FAR);
+        (self.from, self.to, self.mark) = (psn, psn.plus(whole), 0);
+        self.flags |= COUNTING;
+    }
+
+    /// Go-back-N: packets from `psn` on are sent again, and passed again.
+    #[cold]
+    fn rewind(&mut self, psn: Psn) {
+        let before = psn.plus(0x00ff_ffff);
+        if self.has(COUNTING) && self.to.is_after(before) {
+            self.to = if self.from.is_after(before) { self.from } else { before };
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! MLCC at the sender.
+//!
+//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.1 and 3.3.2. The datacentre's
+//! interconnect switch sends back at once what the ports on the way to it have written into a data packet (Switch-INT); the
+//! receiver says with each acknowledgement what the queue at its own interconnect switch can take:
+//!
+//! ```text
+//! R = min(R_NS, R_DQM)                                                       (10)
+//! ```
+//!
+//! Choices where the paper is silent:
+//! - how R_NS follows from Switch-INT: HPCC's law, with RTT_D for T, and W / T for the rate. No sequence number tells when a
+//!   round trip to the switch is over, so that the clock does: W becomes the new Wc when RTT_D has passed;
+//! - R_DQM holds until the next, however long that takes: acknowledgements that are held up must not read as room. It
+//!   begins with the port's speed;
+//! - a rate that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
+//! - no window: far more than a local round trip is under way, and the queue that it may build is R_DQM's concern.
+//!
+//! The telemetry that acknowledgements return is that of the far datacentre, and not used.
+//!
+//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+
+#[cfg(test)]
+mod tests;
+
+use crate::rcc::Progress;
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use cc_core::hpcc::{Aims, Heard, Law, LawParams};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::{Bytes, Grant, IntStack, Nanos, Port, Rate, Stamp};
+
+cc_core::settings! {
+    /// What the user sets.
+    pub struct MlccSettings {
+        /// The utilisation aimed at (HPCC's eta).
+        eta: Ppm, 500_000..=1_000_000, [];
+        /// Additive steps before a multiplicative one must follow (HPCC's maxStage).
+        max_stage: Count, 0..=255, [];
+        /// RTT_D: the round-trip time between the sender and its interconnect switch; 0 is the port's.
+        local_rtt: Nanos, 0..=16_000_000, ["RTT_D"];
+        /// What a local round trip adds to R_NS.
+        rate_ai: Mbps, 1..=1_600_000, [];
+        /// The least rate.
+        min_rate: Mbps, 1..=1_600_000, [];
+        /// Multiplier of the units of compact telemetry, as the switches have it: a power of two.
+        int_multi: Count, 1..=64, [];
+    }
+}
+
+/// The law of HPCC's draft, for the servers of the paper.
+pub const PAPER: MlccSettings =
+    MlccSettings { eta: 950_000, max_stage: 5, local_rtt: 0, rate_ai: 50, min_rate: 25, int_multi: 1 };
+
+/// What the machine computes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    law: LawParams,
+    floor: Rate,
+    line: Rate,
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Mlcc {
+    /// That of R_NS.
+    law: Law<5>,
+    /// R_DQM.
+    advised: Rate,
+    /// When W became Wc.
+    updated: Stamp,
+    progress: Progress,
+    has_sent: bool,
+    has_acked: bool,
+}
+
+impl ReactionPoint for Mlcc {
+    type Settings = MlccSettings;
+    type Params = Params;
+
+    const NAME: &'static str = "mlcc";
+    const PRESETS: &'static [Preset<MlccSettings>] = &[Preset {
+        name: "paper",
+        source: "MLCC 4.1 names no parameter of R_NS: the law is that of HPCC's draft, the least rate a thousandth of \
+                 the 25 Gb/s of its servers",
+        values: PAPER,
+    }];
+    const WANTS: EventMask =
+        EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::NEAR_INT).with(EventMask::WAKE);
+    const SIGNALS: Signals = Signals::ADVICE.with(Signals::NEAR_INT);
+    const ANSWERED_BY: Option<&'static str> = Some("mlcc");
+    #[rustfmt::skip]
+    const TABLE: &'static [&'static str] = &[
+        "any, sent: the packet counts as in flight",
+        "any, ACK without a rate, old, or of what was not sent: nothing",
+        "any, ACK with a rate: it is R_DQM",
+        "any, NACK: what is sent again is no longer in flight",
+        "any, Switch-INT that says nothing, or has nothing to be compared with: at most remembered",
+        "before a local round trip is over, Switch-INT: R_NS follows U",
+        "a local round trip over, Switch-INT, U below eta and stages left: R_NS rises by a step",
+        "a local round trip over, Switch-INT, U at eta or no stage left: R_NS by eta / U",
+        "any, wake: telemetry too old to compare with is forgotten",
+    ];
+
+    fn check(settings: &MlccSettings, port: &Port) -> Result<Params, ParamError> {
+        settings.in_range()?;
+        let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
+        if !settings.int_multi.is_power_of_two() {
+            return conflict("int_multi", "must be a power of two");
+        }
+        let (line, floor) = (port.line_rate, Rate::from_mbps(settings.min_rate));
+        if floor > line {
+            return conflict("min_rate", "must be at most the speed of the port");
+        }
+        let local = if settings.local_rtt == 0 { port.base_rtt } else { Nanos::new(settings.local_rtt) };
+        let aims = Aims {
+            eta: settings.eta,
+            max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
+            rate_ai: Rate::from_mbps(settings.rate_ai),
+            least: floor,
+            line,
+        };
+        Ok(Params { law: LawParams::new("local_rtt", local, settings.int_multi, &aims)?, floor, line })
+    }
+
+    fn limits(params: &Params, _port: &Port) -> Limits {
+        Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
+    }
+
+    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let mut flow = *self;
+        match event {
+            Event::Sent { .. } => 0,
+            Event::Ack(ack) => {
+                if flow.takes(ack).is_some() {
+                    2
+                } else {
+                    1
+                }
+            }
+            Event::Nack { .. } => 3,
+            Event::NearInt { int } => match flow.hear(cx.params, cx.now.stamp(), int) {
+                Heard::Nothing | Heard::Remembered => 4,
+                Heard::Followed => 5,
+                Heard::Raised => 6,
+                Heard::Cut => 7,
+            },
+            _ => 8,
+        }
+    }
+
+    fn open(cx: &Cx<'_, Params>) -> Self {
+        let (p, now) = (cx.params, cx.now.stamp());
+        Self {
+            law: Law::open(&p.law, now),
+            advised: p.line,
+            updated: now,
+            progress: Progress::NONE,
+            has_sent: false,
+            has_acked: false,
+        }
+    }
+
+    #[inline]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
+        let (p, now) = (cx.params, cx.now.stamp());
+        match event {
+            Event::Sent { psn, .. } => {
+                self.progress.sent(*psn);
+                self.has_sent = true;
+            }
+            Event::Ack(ack) => {
+                if let Some(advised) = self.takes(ack) {
+                    self.advised = advised;
+                }
+            }
+            Event::Nack { psn } if self.has_sent => self.progress.rewind(*psn),
+            Event::NearInt { int } => {
+                self.hear(p, now, int);
+            }
+            Event::Wake => self.age(p, now),
+            _ => {}
+        }
+        // (10)
+        let rate = p.law.rate(self.law.window()).min(self.advised).max(p.floor).min(p.line);
+        Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
+    }
+}
+
+impl Mlcc {
+    /// The law of R_NS.
+    pub const fn law(&self) -> &Law<5> {
+        &self.law
+    }
+
+    /// R_DQM.
+    pub const fn advised(&self) -> Rate {
+        self.advised
+    }
+
+    /// What an acknowledgement says of R_DQM, if that is to be used.
+    #[inline(always)]
+    fn takes(&mut self, ack: &Ack<'_>) -> Option<Rate> {
+        let Grant::Mlcc { advised, .. } = ack.grant else { return None };
+        let counts = self.has_sent && self.progress.takes(ack.psn, self.has_acked);
+        self.has_acked |= counts;
+        counts.then_some(advised)
+    }
+
+    #[inline(always)]
+    fn hear(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> Heard {
+        let is_over = now.since(self.updated) >= p.law.time();
+        let heard = self.law.hear(&p.law, now, int, is_over);
+        if matches!(heard, Heard::Remembered | Heard::Raised | Heard::Cut) {
+            self.updated = now;
+        }
+        heard
+    }
+
+    /// Whatever is too old to be told apart by 32 bits becomes just old enough.
+    #[cold]
+    fn age(&mut self, p: &Params, now: Stamp) {
+        self.law.age(&p.law, now);
+        if now.since(self.updated) > p.law.time() {
+            self.updated = Stamp::from_bits(now.to_bits().wrapping_sub(p.law.time().get()));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A path of links that carry what the dice say, as its ports write it into a packet.
+
+use crate::agreement::Dice;
+use crate::hpcc::Record;
+use cc_core::Hop;
+
+/// The links and what they last wrote.
+#[derive(Clone)]
+pub struct Links {
+    gbps: Vec<u32>,
+    pub records: Vec<Record>,
+    /// How busy they are: at one, each carries anything up to a little more than it can.
+    pub load: f64,
+}
+
+impl Links {
+    /// Links of so many Gb/s, whose clocks show anything.
+    pub fn new(dice: &mut Dice, gbps: &[u32]) -> Self {
+        let record = |&gbps: &u32| Record {
+            b: f64::from(gbps) / 8.0,
+            ts: f64::from(dice.within(0..=u32::MAX)),
+            tx_bytes: 0.0,
+            qlen: 0.0,
+        };
+        Self { records: gbps.iter().map(record).collect(), gbps: gbps.to_vec(), load: 1.0 }
+    }
+
+    /// Time passes: each link carries some share of what it can, and its queue is anything.
+    pub fn pass(&mut self, dice: &mut Dice, gap: u32) {
+        for record in &mut self.records {
+            // Whole units of the telemetry's, so that both sides read the same.
+            record.ts += f64::from(gap);
+            let share = f64::from(dice.within(0..=1_050)) / 1e3 * self.load;
+            record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
+            record.qlen = (f64::from(dice.within(0..=250_000)) * self.load).floor();
+        }
+    }
+
+    /// The records as they are in a packet, in the wide layout.
+    pub fn bytes(&self) -> Vec<u8> {
+        let hop = |(record, gbps): (&Record, &u32)| Hop {
+            mbps: gbps * 1_000,
+            flags: 0,
+            clock: (record.ts % 4_294_967_296.0) as u32,
+            sent: ((record.tx_bytes / 64.0) % 4_294_967_296.0) as u32,
+            queue: record.qlen as u32,
+        };
+        self.records.iter().zip(&self.gbps).flat_map(|pair| hop(pair).to_wide()).collect()
+    }
+}

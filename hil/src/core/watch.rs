@@ -1,0 +1,56 @@
+//! Instructions that a run stops before.
+
+use super::Stop;
+use super::memory::{Code, Memory};
+
+/// The watched instructions. They are never kept decoded, so that executing the others costs nothing.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Watches {
+    watched: Vec<u32>,
+    /// The cycle of the last stop at a watched instruction: it executes when the run goes on.
+    met: Option<u64>,
+    /// The watched instruction that is decoded at present, to be executed once.
+    passed: Option<u32>,
+}
+
+/// What kind of instruction has been decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Met {
+    Ordinary,
+    /// Only this one may be executed before looking up again.
+    Watched,
+}
+
+impl Watches {
+    /// Decodes an instruction that is met for the first time, or stops before it if it is watched.
+    pub(super) fn meet(&mut self, memory: &mut Memory, code: &mut Code, pc: u32, start: u64) -> Result<Met, Stop> {
+        let watched = self.watched.contains(&pc);
+        if watched && self.met != Some(start) {
+            self.met = Some(start);
+            return Err(Stop::Watch { pc });
+        }
+        self.passed = watched.then_some(pc);
+        memory.decode(code, pc).ok_or(Stop::Fault { pc, address: pc, reason: "fetch outside RAM" })?;
+        Ok(if watched { Met::Watched } else { Met::Ordinary })
+    }
+
+    /// A watched instruction has been executed: it must be met again the next time.
+    pub(super) fn forget(&mut self, memory: &mut Memory) {
+        if let Some(pc) = self.passed.take() {
+            memory.forget_at(pc);
+        }
+    }
+
+    /// Watches the instruction at `pc`.
+    pub(super) fn add(&mut self, memory: &mut Memory, pc: u32) {
+        if !self.watched.contains(&pc) {
+            self.watched.push(pc);
+            memory.forget_at(pc);
+        }
+    }
+
+    /// No longer watches it.
+    pub(super) fn remove(&mut self, pc: u32) {
+        self.watched.retain(|&watched| watched != pc);
+    }
+}

@@ -1,0 +1,92 @@
+//! Which flow of ours a switch means. It sees the data's queue pair number, which is the receiver's; two receivers may have
+//! the same, so that the addresses belong to the name.
+
+use cc_core::table::Handle;
+use cc_core::wire::FlowKey;
+
+/// A flow by its far end. A handle of zero is of no flow.
+#[derive(Clone, Copy)]
+struct Entry {
+    check: u32,
+    handle: Handle,
+}
+
+/// The flows of at most `SETS * WAYS` far ends, 8 bytes each; `SETS` is a power of two.
+///
+/// An entry of a flow that is open is never given up. Where there is no room for another, that flow cannot be found here.
+pub(crate) struct FarEnds<const SETS: usize, const WAYS: usize>([[Entry; WAYS]; SETS]);
+
+impl<const SETS: usize, const WAYS: usize> FarEnds<SETS, WAYS> {
+    const SIZES: () = assert!(SETS.is_power_of_two(), "the number of sets is a power of two");
+
+    /// Knows of none.
+    pub(crate) const fn new() -> Self {
+        const { Self::SIZES };
+        Self([[Entry { check: 0, handle: Handle::from_bits(0) }; WAYS]; SETS])
+    }
+
+    /// Learns the far end of a flow; `is_open` tells whether a handle is still somebody's. Where two flows share a far end,
+    /// the later is meant. Answers whether there was room.
+    #[cold]
+    pub(crate) fn learn(&mut self, key: FlowKey, handle: Handle, is_open: impl Fn(Handle) -> bool) -> bool {
+        let check = key.check();
+        let Some(set) = self.0.get_mut(Self::set(key)) else { return false };
+        let same = set.iter().position(|entry| entry.check == check);
+        let way = same.or_else(|| set.iter().position(|entry| !is_open(entry.handle)));
+        let Some(entry) = way.and_then(|way| set.get_mut(way)) else { return false };
+        *entry = Entry { check, handle };
+        true
+    }
+
+    /// The flow with this far end, if one is known; it may have been closed since.
+    pub(crate) fn find(&self, key: FlowKey) -> Option<Handle> {
+        let check = key.check();
+        let set = self.0.get(Self::set(key))?;
+        set.iter().find(|entry| entry.check == check).map(|entry| entry.handle)
+    }
+
+    fn set(key: FlowKey) -> usize {
+        key.place().get() as usize & SETS.wrapping_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc_core::Qpn;
+
+    fn key(peers: u32, qpn: u32) -> FlowKey {
+        FlowKey { peers, data_qpn: Qpn::new(qpn) }
+    }
+
+    fn handle(index: u32) -> Handle {
+        Handle::from_bits(index << 16 | 1)
+    }
+
+    #[test]
+    fn flows_to_one_number_at_two_peers_are_told_apart_and_an_unknown_one_is_found_nowhere() {
+        let mut ends = FarEnds::<4, 4>::new();
+        let open = |handle: Handle| handle.to_bits() != 0;
+        assert!(ends.learn(key(1, 17), handle(1), open));
+        assert!(ends.learn(key(2, 17), handle(2), open));
+        assert_eq!(ends.find(key(1, 17)), Some(handle(1)));
+        assert_eq!(ends.find(key(2, 17)), Some(handle(2)));
+        assert_eq!((ends.find(key(3, 17)), ends.find(key(1, 18))), (None, None));
+        assert!(ends.learn(key(1, 17), handle(3), open), "a queue pair connected anew");
+        assert_eq!(ends.find(key(1, 17)), Some(handle(3)));
+    }
+
+    #[test]
+    fn open_flows_keep_their_places_and_closed_ones_give_way() {
+        let mut ends = FarEnds::<2, 2>::new();
+        let open = |handle: Handle| handle.to_bits() != 0 && handle.index() < 100;
+        let learnt = (0..100).filter(|&n| ends.learn(key(n, 1), handle(n), open)).count();
+        assert_eq!(learnt, 4);
+        assert_eq!((0..100).filter(|&n| ends.find(key(n, 1)) == Some(handle(n))).count(), 4);
+        let all_closed = |_| false;
+        for n in 200..300 {
+            assert!(ends.learn(key(n, 1), handle(n), all_closed));
+            assert_eq!(ends.find(key(n, 1)), Some(handle(n)));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! CNPs that switches send by themselves: they know a flow by its receiver's queue pair and the two addresses.
+
+use cc_core::table::Handle;
+use cc_core::wire::{
+    self, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode,
+};
+use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
+use cc_np::Transmit;
+use cc_rp::RateLimiter;
+use nic::descriptor::{Descriptor, Kind};
+use nic::{EventKind, Hardware, NO_FLOW, Nic};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+
+type Sender = Nic<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, 8, 16, 4, 4>;
+
+/// What the program told its hardware last.
+#[derive(Default)]
+struct Bench {
+    log: Option<(EventKind, u32)>,
+    rates: [Option<Rate>; 8],
+}
+
+impl RateLimiter for Bench {
+    fn set(&mut self, index: u16, rate: Rate, _window: Bytes, _hold: Nanos) {
+        self.rates[usize::from(index)] = Some(rate);
+    }
+}
+
+impl Transmit for Bench {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    fn transmit(&mut self, _length: usize) {}
+}
+
+impl Hardware for Bench {
+    type Crc = TableCrc;
+
+    fn log(&mut self, kind: EventKind, _now: Instant, index: u32) {
+        self.log = Some((kind, index));
+    }
+}
+
+fn nic() -> (Sender, Bench) {
+    let nic = Nic::new(
+        Instant::from_nanos(0),
+        PORT,
+        &<cc_rp::dcqcn::Dcqcn as cc_rp::ReactionPoint>::PRESETS[0].values,
+        &<cc_np::dcqcn::Dcqcn as cc_np::NotificationPoint>::PRESETS[0].values,
+    );
+    (nic.unwrap(), Bench::default())
+}
+
+/// A packet from our host to the queue pair `qpn` of the far host `to`.
+fn data(six: bool, to: u8, qpn: u32) -> Vec<u8> {
+    let addresses = if six {
+        let host = |n: u8| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n.into());
+        Addresses::V6 { source: host(1), destination: host(to) }
+    } else {
+        let host = |n| Ipv4Addr::new(10, 0, 0, n);
+        Addresses::V4 { source: host(1), destination: host(to) }
+    };
+    emit(&Frame {
+        destination: Mac::new([2; 6]),
+        source: Mac::new([4; 6]),
+        tags: Tags::NONE,
+        addresses,
+        dscp: 26,
+        ecn: Ecn::Ect0,
+        hop_limit: 64,
+        udp_source: 0xc123,
+        shims: Shims::NONE,
+        bth: Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), psn: Psn::new(1), ..Bth::default() },
+        extensions: Extensions::default(),
+        payload: &[0; 32],
+    })
+}
+
+fn emit(frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 512];
+    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Packet::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a switch sends that this packet passes.
+fn direct(cause: &[u8]) -> Vec<u8> {
+    let body = CnpBody { kind: CnpKind::Direct, ce: true, ..CnpBody::default() };
+    emit(&Frame::from_switch(&roce(cause), body, &[], CnpMarking::default()))
+}
+
+fn descriptor(kind: Kind, handle: u32, frame: &[u8]) -> Descriptor {
+    let wire_bytes = u32::try_from(frame.len()).unwrap();
+    Descriptor { handle, wire_bytes, ..Descriptor::at(kind, 1_000) }
+}
+
+fn give(nic: &mut Sender, bench: &mut Bench, kind: Kind, handle: u32, frame: &[u8]) -> (EventKind, u32) {
+    nic.handle(Instant::from_nanos(1_000), &descriptor(kind, handle, frame), frame, bench);
+    bench.log.take().unwrap()
+}
+
+/// Opens a flow whose packets look so.
+fn open(nic: &mut Sender, bench: &mut Bench, frame: &[u8]) -> u32 {
+    let (_, handle) = give(nic, bench, Kind::Open, 3, &[]);
+    let slot = u32::from(Handle::from_bits(handle).index());
+    assert_eq!(give(nic, bench, Kind::Destination, handle, frame), (EventKind::Connect, slot));
+    handle
+}
+
+#[test]
+fn a_direct_cnp_cuts_the_flow_that_it_means_and_no_other_over_ipv4_and_ipv6() {
+    for six in [false, true] {
+        let (mut nic, mut bench) = nic();
+        // One number at two peers, and two numbers at one. None has learnt its local number.
+        let frames = [data(six, 2, 17), data(six, 3, 17), data(six, 2, 18)];
+        for frame in &frames {
+            open(&mut nic, &mut bench, frame);
+        }
+        for (cut, frame) in frames.iter().enumerate() {
+            bench.rates = [None; 8];
+            let cnp = direct(frame);
+            assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &cnp), (EventKind::Cnp, cut as u32));
+            let told: Vec<_> = (0..8).filter(|&slot| bench.rates[slot].is_some()).collect();
+            assert_eq!((told, bench.rates[cut]), (vec![cut], Some(Rate::from_gbps(50))));
+        }
+        assert_eq!(nic.rp().counters().rp_cnp_handled, 3);
+    }
+}
+
+#[test]
+fn a_switch_s_cnp_for_a_flow_that_is_not_known_is_counted_and_cuts_nothing() {
+    let (mut nic, mut bench) = nic();
+    let handle = open(&mut nic, &mut bench, &data(false, 2, 17));
+    let bind = Descriptor { qpn: 19, ..descriptor(Kind::Bind, handle, &[]) };
+    nic.handle(Instant::from_nanos(1_000), &bind, &[], &mut bench);
+    bench.rates = [None; 8];
+    // Another peer, another number, the sender's own number, and a frame that was damaged.
+    for cause in [data(false, 3, 17), data(false, 2, 18), data(false, 2, 19)] {
+        assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &direct(&cause)), (EventKind::Cnp, NO_FLOW));
+    }
+    let mut damaged = direct(&data(false, 2, 17));
+    *damaged.last_mut().unwrap() ^= 1;
+    assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &damaged), (EventKind::Nothing, NO_FLOW));
+    give(&mut nic, &mut bench, Kind::Close, handle, &[]);
+    let closed = direct(&data(false, 2, 17));
+    assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &closed), (EventKind::Cnp, NO_FLOW));
+    assert_eq!(bench.rates, [None; 8]);
+    let counters = nic.rp().counters();
+    assert_eq!((counters.rp_cnp_handled, counters.rp_cnp_by_remote_qp, counters.rp_cnp_ignored), (0, 4, 4));
+}
+
+#[test]
+fn a_destination_is_learnt_of_open_flows_and_packets_of_roce_only() {
+    let (mut nic, mut bench) = nic();
+    let handle = open(&mut nic, &mut bench, &data(false, 2, 17));
+    let nothing = (EventKind::Nothing, NO_FLOW);
+    assert_eq!(give(&mut nic, &mut bench, Kind::Destination, handle, &[0; 60]), nothing);
+    assert_eq!(give(&mut nic, &mut bench, Kind::Destination, handle + (1 << 16), &data(false, 2, 18)), nothing);
+}
