@@ -305,10 +305,12 @@ impl registry::Visitor for Congestion {
                 mark: [Mark::None, Mark::Congested, Mark::Undetermined][if congested { nth as usize % 3 } else { 0 }],
                 delay: Some(Delay { rtt, hops: 3, ..Delay::default() }),
                 int: IntStack::new(IntLayout::Wide, 1, 1, &area).unwrap(),
-                grant: Grant::Rcc {
-                    window: Bytes::new(if congested { 30_000 } else { 120_000 }),
-                    flows: 4,
-                    utilisation: 0x2000,
+                grant: if nth % 2 == 0 {
+                    let window = Bytes::new(if congested { 30_000 } else { 120_000 });
+                    Grant::Rcc { window, flows: 4, utilisation: 0x2000 }
+                } else {
+                    let rate = Rate::from_gbps(if congested { 20 } else { 90 });
+                    Grant::Mlcc { credit: 1, release: rate, advised: rate }
                 },
             };
             engine.step(now, handle, &Event::Ack(ack), &mut pacer);
