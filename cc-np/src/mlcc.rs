@@ -281,7 +281,6 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         "C_D = C_R, data, R_credit by U: a round of queue management",
         "C_D = C_R, data whose telemetry cannot be compared: R_credit rises, or stays without any, and a round likewise",
         "no round for eight RTT_D, data: the credits are brought together, a round of queue management",
-        "no round for a second, data: the flow begins anew",
     ];
 
     fn check(settings: &MlccSettings, port: &Port) -> Result<Params, ParamError> {
@@ -309,9 +308,6 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         let Event::Arrival(arrival) = event else { return 0 };
         let (p, now, mut flow) = (cx.params, cx.now.stamp(), *self);
         let data = arrival.mlcc.unwrap_or_default();
-        if now.since(self.began) > MEMORY {
-            return 6;
-        }
         if !self.is_over(p, now, data.credit) {
             return usize::from(self.token.wrapping_add(self.gain) >= ONE);
         }

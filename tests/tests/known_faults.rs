@@ -1,6 +1,6 @@
 //! Faults that other implementations of congestion control shipped, by number: A DCQCN, B telemetry and power, C delay and
-//! windows, D probes and parameters, F tables and sequence numbers. Each number has a test that is named after it, here
-//! or beside the code, or a line below that says why it cannot apply, or what is missing.
+//! windows, D probes and parameters, E pauses and queues, F tables and sequence numbers. Each number has a test that is named
+//! after it, here or beside the code, or a line below that says why it cannot apply, or what is missing.
 //!
 //! Beside the code:
 //! - A1, A4, A6, A10, D4: cc-rp/tests/dcqcn.rs
@@ -19,6 +19,10 @@
 //! - C17: tests/tests/firmware.rs
 //! - C18: hil/src/fabric/host.rs
 //! - C22, F1: cc-rp/src/swift/tests.rs
+//! - E1: cc-rp/src/engine/tests.rs
+//! - E3, E5, E8: cc-cp/src/engine.rs
+//! - E10: hil/src/replay/pauses.rs, hil/tests/replay.rs
+//! - E11: cc-cp/src/mmu.rs
 //! - F12: cc-core/src/table/slot.rs, cc-core/src/table/ring.rs, cc-core/src/table/peer.rs
 //!
 //! Cannot apply:
@@ -46,7 +50,7 @@ use std::path::Path;
 use tests::sample;
 
 const ROWS: &str = "A1 A3 A4 A6 A8 A10 A14 A16 A19 A21 A23 A24 B1 B2 B5 B7 B8 B11 B12 B14 B18 B19 C1 C2 C6 C8 C10 C12 C14 \
-    C17 C18 C22 C23 C26 C27 D1 D2 D4 D7 D8 F1 F2 F5 F7 F12";
+    C17 C18 C22 C23 C26 C27 D1 D2 D4 D7 D8 E1 E3 E5 E8 E10 E11 F1 F2 F5 F7 F12";
 
 /// Whether a file has a function whose name begins with this number, or with several of which it is one.
 fn has_test(source: &str, row: &str) -> bool {
@@ -305,10 +309,12 @@ impl registry::Visitor for Congestion {
                 mark: [Mark::None, Mark::Congested, Mark::Undetermined][if congested { nth as usize % 3 } else { 0 }],
                 delay: Some(Delay { rtt, hops: 3, ..Delay::default() }),
                 int: IntStack::new(IntLayout::Wide, 1, 1, &area).unwrap(),
-                grant: Grant::Rcc {
-                    window: Bytes::new(if congested { 30_000 } else { 120_000 }),
-                    flows: 4,
-                    utilisation: 0x2000,
+                grant: if nth % 2 == 0 {
+                    let window = Bytes::new(if congested { 30_000 } else { 120_000 });
+                    Grant::Rcc { window, flows: 4, utilisation: 0x2000 }
+                } else {
+                    let rate = Rate::from_gbps(if congested { 20 } else { 90 });
+                    Grant::Mlcc { credit: 1, release: rate, advised: rate }
                 },
             };
             engine.step(now, handle, &Event::Ack(ack), &mut pacer);
