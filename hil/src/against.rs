@@ -110,7 +110,6 @@ const fn kind(event: &Event<'_>) -> &'static str {
         Event::Cnp { .. } => "cnp",
         Event::NearInt { .. } => "near_int",
         Event::Wake => "wake",
-        Event::NearInt { .. } => "near_int",
     }
 }
 
