@@ -162,7 +162,7 @@ impl Run {
         if self.last.is_empty() {
             self.updated = self.sent;
             allowed.push(before);
-        } else if f64::from(gap) > c.silence() {
+        } else if f64::from(gap) > c.silence {
             allowed.push(before);
         } else {
             let over = self.acked > self.updated;
