@@ -442,7 +442,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
     /// pair number; whom it means is for the caller to find. `None`, counted, when it is ignored.
-    #[inline]
+    #[inline(always)]
     pub fn switch_cnp(
         &mut self,
         now: Instant,

@@ -190,7 +190,7 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let p = cx.params;
         let end_to_end = match event {

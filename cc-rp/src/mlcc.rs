@@ -165,7 +165,7 @@ impl ReactionPoint for Mlcc {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
         match event {
