@@ -429,9 +429,9 @@ typedef struct { uint32_t opaque[6]; } rnic_rp_swift_flow;
 RNIC_RP_FUNCTIONS(swift);
 
 /* rcc: takes SENT, ACK, NACK, WAKE; answered by rnic_np_rcc */
-#define RNIC_RP_RCC_PORT_BYTES 112u
+#define RNIC_RP_RCC_PORT_BYTES 120u
 #define RNIC_RP_RCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[14]; } rnic_rp_rcc_port;
+typedef struct { uint64_t opaque[15]; } rnic_rp_rcc_port;
 #define RNIC_RP_RCC_FLOW_BYTES 16u
 #define RNIC_RP_RCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[4]; } rnic_rp_rcc_flow;
@@ -441,9 +441,9 @@ typedef struct { uint32_t opaque[4]; } rnic_rp_rcc_flow;
 RNIC_RP_FUNCTIONS(rcc);
 
 /* rcc_sender: takes SENT, ACK, NACK, WAKE; answered by rnic_np_rcc_sender */
-#define RNIC_RP_RCC_SENDER_PORT_BYTES 176u
+#define RNIC_RP_RCC_SENDER_PORT_BYTES 184u
 #define RNIC_RP_RCC_SENDER_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[22]; } rnic_rp_rcc_sender_port;
+typedef struct { uint64_t opaque[23]; } rnic_rp_rcc_sender_port;
 #define RNIC_RP_RCC_SENDER_FLOW_BYTES 40u
 #define RNIC_RP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
@@ -558,9 +558,9 @@ typedef struct { uint8_t opaque[1]; } rnic_rp_pfc_flow;
 RNIC_RP_FUNCTIONS(pfc);
 
 /* hpcc_star: takes SENT, ACK, NACK, WAKE, NEAR_INT; answered by rnic_np_echo */
-#define RNIC_RP_HPCC_STAR_PORT_BYTES 200u
+#define RNIC_RP_HPCC_STAR_PORT_BYTES 208u
 #define RNIC_RP_HPCC_STAR_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[25]; } rnic_rp_hpcc_star_port;
+typedef struct { uint64_t opaque[26]; } rnic_rp_hpcc_star_port;
 #define RNIC_RP_HPCC_STAR_FLOW_BYTES 192u
 #define RNIC_RP_HPCC_STAR_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[48]; } rnic_rp_hpcc_star_flow;
@@ -575,12 +575,12 @@ typedef struct { uint32_t opaque[48]; } rnic_rp_hpcc_star_flow;
 RNIC_RP_FUNCTIONS(hpcc_star);
 
 /* mlcc: takes SENT, ACK, NACK, WAKE, NEAR_INT; answered by rnic_np_mlcc */
-#define RNIC_RP_MLCC_PORT_BYTES 144u
+#define RNIC_RP_MLCC_PORT_BYTES 152u
 #define RNIC_RP_MLCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[18]; } rnic_rp_mlcc_port;
-#define RNIC_RP_MLCC_FLOW_BYTES 104u
+typedef struct { uint64_t opaque[19]; } rnic_rp_mlcc_port;
+#define RNIC_RP_MLCC_FLOW_BYTES 108u
 #define RNIC_RP_MLCC_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[26]; } rnic_rp_mlcc_flow;
+typedef struct { uint32_t opaque[27]; } rnic_rp_mlcc_flow;
 #define RNIC_RP_MLCC_PRESET_PAPER 0u
 #define RNIC_RP_MLCC_ETA 0u /* 500000 to 1000000 ppm */
 #define RNIC_RP_MLCC_MAX_STAGE 1u /* 0 to 255 */
@@ -640,12 +640,12 @@ typedef struct { uint8_t opaque[1]; } rnic_np_echo_flow;
 RNIC_NP_FUNCTIONS(echo);
 
 /* rcc */
-#define RNIC_NP_RCC_PORT_BYTES 192u
+#define RNIC_NP_RCC_PORT_BYTES 216u
 #define RNIC_NP_RCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[24]; } rnic_np_rcc_port;
-#define RNIC_NP_RCC_FLOW_BYTES 24u
+typedef struct { uint64_t opaque[27]; } rnic_np_rcc_port;
+#define RNIC_NP_RCC_FLOW_BYTES 28u
 #define RNIC_NP_RCC_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[6]; } rnic_np_rcc_flow;
+typedef struct { uint32_t opaque[7]; } rnic_np_rcc_flow;
 #define RNIC_NP_RCC_PRESET_RCC_IV 0u
 #define RNIC_NP_RCC_PRESET_RCC_VA 1u
 #define RNIC_NP_RCC_K_P 0u /* 0 to 1000000 */
@@ -662,9 +662,9 @@ typedef struct { uint32_t opaque[6]; } rnic_np_rcc_flow;
 RNIC_NP_FUNCTIONS(rcc);
 
 /* rcc_sender */
-#define RNIC_NP_RCC_SENDER_PORT_BYTES 192u
+#define RNIC_NP_RCC_SENDER_PORT_BYTES 216u
 #define RNIC_NP_RCC_SENDER_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[24]; } rnic_np_rcc_sender_port;
+typedef struct { uint64_t opaque[27]; } rnic_np_rcc_sender_port;
 #define RNIC_NP_RCC_SENDER_FLOW_BYTES 8u
 #define RNIC_NP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[2]; } rnic_np_rcc_sender_flow;
