@@ -1,0 +1,236 @@
+//! The ends of a long link that send news back - MLCC's two switches and HPCC*'s direct INT - against their rules in double
+//! precision and on clocks that don't wrap, event by event.
+
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/agreement/mod.rs"]
+mod agreement;
+
+use agreement::Dice;
+use cc_core::wire::RateMessage;
+use cc_core::wire::shim::MlccAck;
+use cc_core::{Bytes, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate};
+use cc_cp::lscc::direct_int::{self, DirectInt, DirectIntSettings};
+use cc_cp::mlcc::near_source::{self, NearSource, NearSourceSettings};
+use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, QueueSettings};
+use cc_cp::segment::Transit;
+use cc_cp::{Endpoint, segment::FlowKey};
+
+/// The rules as the papers have them. Times in nanoseconds, rates in bytes per nanosecond, sizes in bytes.
+mod oracle {
+    /// MLCC 3.2.2: a flow's own queue, let go at R_credit.
+    #[derive(Clone, Copy)]
+    pub(super) struct Queue {
+        pub(super) queued: f64,
+        pub(super) release: f64,
+        pub(super) next: f64,
+        pub(super) credit: Option<u16>,
+    }
+
+    impl Queue {
+        /// The next packet follows at the rate, and a queue saves up no more than one gap.
+        pub(super) fn depart(&mut self, now: f64, bytes: f64) {
+            let gap = bytes / self.release;
+            self.queued -= bytes;
+            self.next = self.next.max(now - gap) + gap;
+        }
+
+        /// C_D and R_credit are those of the newest credit.
+        pub(super) fn acknowledged(&mut self, credit: u16, release: f64) {
+            let newer = |old: u16| (1..1 << 15).contains(&credit.wrapping_sub(old));
+            if credit != 0 && self.credit.is_none_or(newer) {
+                (self.credit, self.release) = (Some(credit), release);
+            }
+        }
+    }
+
+    /// LSCC (10), and R: the last feedback, and after 4 T of silence dR more in each T.
+    #[derive(Clone, Copy)]
+    pub(super) struct Pseudo {
+        pub(super) queue: f64,
+        pub(super) left: f64,
+        pub(super) rate: f64,
+        as_of: f64,
+        rises: f64,
+        /// Feedback counts in the order of its numbers, until it has been silent for so long.
+        pub(super) heard: bool,
+    }
+
+    #[derive(Clone, Copy)]
+    pub(super) struct Link {
+        pub(super) period: f64,
+        pub(super) slew: f64,
+        pub(super) line: f64,
+    }
+
+    impl Pseudo {
+        pub(super) fn new(link: &Link, now: f64) -> Self {
+            Self { queue: 0.0, left: 0.0, rate: link.line, as_of: now, rises: now, heard: false }
+        }
+
+        fn drain(&mut self, until: f64) {
+            let drained = (self.rate * (until - self.as_of)).min(self.queue);
+            (self.queue, self.left, self.as_of) = (self.queue - drained, self.left + drained, until);
+        }
+
+        pub(super) fn pass(&mut self, link: &Link, now: f64) {
+            self.heard &= self.rises > now;
+            while self.rate < link.line && self.rises <= now {
+                self.drain(self.rises);
+                self.rate = (self.rate + link.slew).min(link.line);
+                self.rises += link.period;
+            }
+            self.drain(now);
+        }
+
+        pub(super) fn told(&mut self, link: &Link, now: f64, rate: f64) {
+            (self.rate, self.heard) = (rate.min(link.line), true);
+            self.rises = now + 5.0 * link.period;
+        }
+    }
+}
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
+const FLOWS: u32 = 8;
+
+fn packet(flow: u32, bytes: u32) -> Transit {
+    let flow = FlowKey { peers: flow.wrapping_mul(0x0101_0101), data_qpn: Qpn::new(17 + flow) };
+    Transit { flow, data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 }
+}
+
+fn bytes_per_nano(rate: Rate) -> f64 {
+    f64::from(rate.to_bits()) / f64::from(1 << 24)
+}
+
+#[test]
+fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
+    let settings = QueueSettings { initial_rate: 25_000, min_rate: 25 };
+    let p = per_flow_queues::Params::new(&settings, &PORT).unwrap();
+    let (least, line) = (0.025 / 8.0, 12.5);
+    let mut departures = 0;
+    for seed in 0..8 {
+        let mut dice = Dice::new(seed);
+        let mut machine = PerFlowQueues::<64, 4>::open();
+        let mut queues: [Option<oracle::Queue>; FLOWS as usize] = [None; FLOWS as usize];
+        let mut now = 4_294_000_000_u64;
+        for _ in 0..40_000 {
+            now += u64::from(dice.within(0..=400)) * u64::from(dice.within(0..=20) / 20 * 20 + 1);
+            let (instant, at) = (Instant::from_nanos(now), now as f64);
+            let flow = dice.within(0..=FLOWS - 1);
+            let transit = packet(flow, 1_064);
+            let wait = f64::from(machine.wait(instant.stamp(), transit.flow).get());
+            match (&mut queues[flow as usize], dice.within(0..=9)) {
+                (queue, 0..4) => {
+                    machine.arrive(&p, instant.stamp(), &transit);
+                    let new = oracle::Queue { queued: 0.0, release: 25.0 / 8.0, next: at, credit: None };
+                    queue.get_or_insert(new).queued += 1_064.0;
+                }
+                (Some(queue), 4..8) if queue.queued > 0.0 && wait == 0.0 => {
+                    let rewrite = machine.forward(&p, instant, &transit);
+                    // Where the machine says when the next may leave, it is taken at its word but for the fraction.
+                    queue.depart(at, 1_064.0);
+                    let told = rewrite.mlcc.unwrap();
+                    assert_eq!(f64::from(told.queue.get()), queue.queued);
+                    assert_eq!(told.credit, queue.credit.unwrap_or(0));
+                    assert!(rewrite.clear_int && rewrite.notify.is_none() && rewrite.ecn == Ecn::Ect0);
+                    let wait = f64::from(machine.wait(instant.stamp(), transit.flow).get());
+                    let (gap, due) = (1_064.0 / queue.release, (queue.next - at).max(0.0));
+                    assert!((wait - due).abs() <= 2.0 + gap * 1e-5, "{wait} ns for {due}, a gap of {gap}");
+                    queue.next = if wait > 0.0 { at + wait + 0.5 } else { queue.next };
+                    departures += 1;
+                }
+                (Some(queue), 8..) => {
+                    let credit = queue.credit.unwrap_or(0).wrapping_add(dice.within(0..=6) as u16).wrapping_sub(3);
+                    let release = Rate::from_bits(dice.within(0..=300_000_000));
+                    let ack = MlccAck { credit, data_qpn: transit.flow.data_qpn, release, advised: Rate::from_bits(0) };
+                    machine.acknowledged(&p, transit.flow, &ack);
+                    queue.acknowledged(credit, bytes_per_nano(release).clamp(least, line));
+                    let (ours, its) = (bytes_per_nano(machine.release(transit.flow).unwrap()), queue.release);
+                    assert!((ours - its).abs() <= its * 1e-3 + 1e-6, "{ours} B/ns for {its}");
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(departures > 20_000, "{departures}");
+}
+
+#[test]
+fn telemetry_goes_back_to_its_source_as_often_as_the_setting_has_it() {
+    let mut notified = 0;
+    for (seed, interval) in (0..).zip([0, 700, 2_000, 500_000]) {
+        let p = near_source::Params::new(&NearSourceSettings { interval }).unwrap();
+        let mut dice = Dice::new(seed);
+        let mut machine = NearSource::<64, 4>::open(Instant::from_nanos(0).stamp());
+        let mut last: [Option<u64>; FLOWS as usize] = [None; FLOWS as usize];
+        let mut now = 4_294_000_000_u64;
+        for step in 0..30_000_u32 {
+            now += u64::from(dice.within(0..=300)) * u64::from(dice.within(0..=50) / 50 * 50_000 + 1);
+            let flow = dice.within(0..=FLOWS - 1);
+            let data = dice.within(0..=9) != 0;
+            let transit = Transit { data, ..packet(flow, 1_064) };
+            if dice.within(0..=99) == 0 || step % 64 == 0 {
+                machine.wake(Instant::from_nanos(now).stamp());
+            }
+            let rewrite = machine.forward(&p, Instant::from_nanos(now), &transit);
+            let last = &mut last[flow as usize];
+            let due = data && last.is_none_or(|last| now - last >= u64::from(interval));
+            if due {
+                *last = Some(now);
+                notified += 1;
+            }
+            assert_eq!((rewrite.notify.is_some(), rewrite.clear_int, rewrite.ecn), (due, data, Ecn::Ect0), "{step}");
+            if let Some(body) = rewrite.notify {
+                let named = (body.kind, body.by_remote, body.remote_qpn);
+                assert_eq!(named, (CnpKind::SwitchInt, true, transit.flow.data_qpn));
+            }
+        }
+    }
+    assert!(notified > 30_000, "{notified}");
+}
+
+#[test]
+fn direct_int_brings_the_pseudo_queue_of_the_equations() {
+    let settings = DirectIntSettings { spacing: 0, period: 200_000, slew: 1_000, unit: 1 };
+    let p = direct_int::Params::new(&settings, &PORT).unwrap();
+    let link = oracle::Link { period: 200_000.0, slew: 0.125, line: 12.5 };
+    for seed in 0..4 {
+        let mut dice = Dice::new(seed);
+        let mut now = 4_290_000_000_u64;
+        let mut machine = DirectInt::<8>::open(&p, Instant::from_nanos(now).stamp());
+        let mut pseudo = oracle::Pseudo::new(&link, now as f64);
+        let (mut seq, mut silent) = (0_u16, 0);
+        for _ in 0..30_000 {
+            silent = if dice.within(0..=999) == 0 { 300 } else { i32::max(silent - 1, 0) };
+            // Once in a while so long that the pseudo queue is empty and R has risen more than once.
+            let longest = match (dice.within(0..=199), silent) {
+                (0, _) => 3_000_000,
+                (_, 0) => 2_000,
+                _ => 20_000,
+            };
+            now += u64::from(dice.within(0..=longest));
+            let (instant, at) = (Instant::from_nanos(now), now as f64);
+            if dice.within(0..=9) == 0 && silent == 0 {
+                let repeated = dice.within(0..=4) == 0 && seq > 0;
+                seq += u16::from(!repeated);
+                let mbps = dice.within(500..=120_000);
+                machine.heard(&p, instant.stamp(), &RateMessage { seq, units: mbps, ..RateMessage::default() });
+                pseudo.pass(&link, at);
+                if !repeated || !pseudo.heard {
+                    pseudo.told(&link, at, f64::from(mbps) / 8_000.0);
+                }
+            }
+            let bytes = dice.within(64..=9_000);
+            let rewrite = machine.forward(&p, instant, &packet(1, bytes));
+            pseudo.pass(&link, at);
+            pseudo.queue += f64::from(bytes);
+            let record = rewrite.record.unwrap();
+            let near = |ours: f64, its: f64, least: f64| (ours - its).abs() <= its * 1e-3 + least;
+            assert!(near(f64::from(record.mbps), pseudo.rate * 8_000.0, 2.0), "{} Mb/s", record.mbps);
+            assert!(near(f64::from(record.queue), pseudo.queue, 64.0), "{} B for {}", record.queue, pseudo.queue);
+            assert_eq!((record.clock, rewrite.clear_int), (now as u32, true));
+            // One step at a time: the next begins where the machine is.
+            pseudo.queue = f64::from(record.queue);
+            pseudo.rate = bytes_per_nano(machine.rate());
+        }
+    }
+}
