@@ -7,7 +7,6 @@ use crate::core::{Core, Stop};
 use crate::elf::Image;
 use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
-use nic::EventKind;
 use nic::descriptor::Descriptor;
 use nic::layout::{
     DEVICE_BASE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES,
@@ -475,10 +474,7 @@ impl<C: Core> Board<C> {
                 self.acts.push((cycle, Act::Answer(words)));
             }
             register::REPORT => self.report_words.push(value),
-            register::LOG_KIND => {
-                self.log[0] = value;
-                self.probes.logged(EventKind::from_number(value).map_or("nothing", EventKind::name));
-            }
+            register::LOG_KIND => self.log[0] = value,
             register::LOG_NOW_LO => self.log[1] = value,
             register::LOG_NOW_HI => self.log[2] = value,
             register::LOG_INDEX => {

@@ -29,15 +29,9 @@ pub enum Span {
 /// Samples by kind and span.
 pub type Cycles = BTreeMap<(&'static str, Span), Vec<u32>>;
 
-/// The kind of an event that the program has not logged yet.
-const UNTOLD: &str = "";
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Engine(&'static str),
-    /// One function that the linker made of those of several kinds of events, for they do the same: what the program logs
-    /// afterwards tells which it was.
-    Shared,
     Machine,
     Program,
 }
@@ -65,15 +59,7 @@ impl Probes {
         let named = |(name, &address): (&String, &u32)| {
             Some((address, place(&format!("{:#}", rustc_demangle::demangle(name)))?))
         };
-        let mut entries = BTreeMap::new();
-        for (address, place) in image.symbols.iter().filter_map(named) {
-            let first = *entries.entry(address).or_insert(place);
-            if let (Place::Engine(_) | Place::Shared, Place::Engine(_)) = (first, place)
-                && first != place
-            {
-                entries.insert(address, Place::Shared);
-            }
-        }
+        let entries = image.symbols.iter().filter_map(named).collect();
         Self { entries, ..Self::default() }
     }
 
@@ -97,18 +83,6 @@ impl Probes {
         }
     }
 
-    /// The program has logged an event of this kind.
-    pub fn logged(&mut self, kind: &'static str) {
-        for open in self.open.iter_mut().filter(|open| open.kind == Some(UNTOLD)) {
-            open.kind = Some(kind);
-        }
-        for span in [Span::On, Span::Step, Span::StepTotal, Span::Frame] {
-            if let Some(samples) = self.cycles.remove(&(UNTOLD, span)) {
-                self.cycles.entry((kind, span)).or_default().extend(samples);
-            }
-        }
-    }
-
     /// The core is about to execute a watched instruction.
     pub fn reached(&mut self, pc: u32, core: &mut impl Core) {
         let cycle = core.cycles();
@@ -122,11 +96,7 @@ impl Probes {
         }
         if let Some(&place) = self.entries.get(&pc).filter(|&&place| self.counts(place)) {
             let returns_to = core.register(1);
-            let kind = match place {
-                Place::Engine(kind) => Some(kind),
-                Place::Shared => Some(UNTOLD),
-                Place::Machine | Place::Program => None,
-            };
+            let kind = if let Place::Engine(kind) = place { Some(kind) } else { None };
             for open in &mut self.open {
                 open.kind = open.kind.or(kind);
             }
@@ -146,7 +116,7 @@ impl Probes {
         let total = cycle - open.entered;
         let paced = open.paced.map_or(total, |paced| paced - open.entered);
         let spans: &[(Span, u64)] = match open.place {
-            Place::Engine(_) | Place::Shared => &[(Span::Step, paced), (Span::StepTotal, total)],
+            Place::Engine(_) => &[(Span::Step, paced), (Span::StepTotal, total)],
             Place::Machine => &[(Span::On, total)],
             Place::Program => &[(Span::Frame, paced)],
         };
