@@ -260,14 +260,6 @@ impl<C: Core> Board<C> {
         bytes
     }
 
-    /// Bytes of the stack that the image has used so far: down to the deepest that it has written.
-    pub fn stack_used(&self) -> u32 {
-        let mut stack = vec![0; RAM_SIZE as usize - self.held];
-        self.core.peek(RAM_BASE + self.held as u32, &mut stack);
-        let untouched = stack.iter().take_while(|&&byte| byte == PAINT).count();
-        (stack.len() - untouched) as u32
-    }
-
     /// The cycle on which the timer interrupt's handler began for the first time since [`Board::begin`].
     pub fn timer_entered(&self) -> Option<u64> {
         self.timer_entered

@@ -13,7 +13,6 @@ mod ibex;
 mod memory;
 mod picorv32;
 mod prefetch;
-pub mod stack;
 #[cfg(test)]
 mod tests;
 mod timing;

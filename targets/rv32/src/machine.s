@@ -1,5 +1,5 @@
 # Reset and vectors. Interrupts are vectored; every one but the machine timer, and every exception, ends the run.
-# Types and sizes are there for whoever reads the image to know how much stack it needs.
+# Types and sizes are there for whoever reads the image's symbols.
 
 .section .init, "ax"
 .global _start

@@ -1,7 +1,7 @@
 # Reset, and the vector 16 bytes behind it. Only the timer's line is ever let in; what else goes wrong stops the core.
 
 .section .init, "ax"
-# Types and sizes are there for whoever reads the image to know how much stack it needs.
+# Types and sizes are there for whoever reads the image's symbols.
 .global _start
 .type _start, @function
 _start:
