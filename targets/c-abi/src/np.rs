@@ -5,7 +5,7 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, shared, status, usable,
+    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, ready, shared, status, usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::wire::shim::MlccData;
@@ -87,13 +87,8 @@ impl<A: NotificationPoint> NpPort<A> {
     /// they begin with [`NpPort::READY`], they are what `init` made of them.
     #[inline(always)]
     unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
-        usable(port)?;
-        // SAFETY: the first word of memory that C has filled with bytes; any pattern is a number.
-        if unsafe { port.cast::<u32>().read() } != Self::READY {
-            return Err(Status::NotReady);
-        }
-        // SAFETY: made by `init`, and the caller vouches for nobody else having it.
-        unsafe { exclusive(port) }
+        // SAFETY: the caller vouches for it.
+        unsafe { ready(port, Self::READY) }
     }
 
     /// Sets some parameters, or none.

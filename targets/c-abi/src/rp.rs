@@ -2,8 +2,8 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, shared, status,
-    usable,
+    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, ready, shared,
+    status, usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Rate};
@@ -86,13 +86,8 @@ impl<A: ReactionPoint> RpPort<A> {
     /// they begin with [`RpPort::READY`], they are what `init` made of them.
     #[inline(always)]
     unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
-        usable(port)?;
-        // SAFETY: the first word of memory that C has filled with bytes; any pattern is a number.
-        if unsafe { port.cast::<u32>().read() } != Self::READY {
-            return Err(Status::NotReady);
-        }
-        // SAFETY: made by `init`, and the caller vouches for nobody else having it.
-        unsafe { exclusive(port) }
+        // SAFETY: the caller vouches for it.
+        unsafe { ready(port, Self::READY) }
     }
 
     /// Sets some parameters, or none.

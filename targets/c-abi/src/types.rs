@@ -332,6 +332,22 @@ pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Stat
     Ok(unsafe { &mut *pointer })
 }
 
+/// A port that `init` has made, whose first word is then `made`.
+///
+/// # Safety
+/// Unless null or misaligned, `port` points to as many bytes as a port has, which nobody else looks at for `'a`. If they begin
+/// with `made`, they are what `init` made of them.
+#[inline(always)]
+pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, Status> {
+    usable(port)?;
+    // SAFETY: the first word of memory that C has filled with bytes; any pattern is a number.
+    if unsafe { port.cast::<u32>().read() } != made {
+        return Err(Status::NotReady);
+    }
+    // SAFETY: made by `init`, and the caller vouches for nobody else having it.
+    unsafe { exclusive(port) }
+}
+
 /// Writes to where `pointer` points.
 ///
 /// # Safety
