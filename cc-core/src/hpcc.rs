@@ -161,9 +161,10 @@ impl<const HOPS: usize> Law<HOPS> {
             self.last.remember(now, int);
             return Heard::Remembered;
         }
-        if !self.measure(&p.base, now, int) {
+        let Some(utilisation) = measure_inflight(&mut self.last, &p.base, self.utilisation, now, int) else {
             return Heard::Nothing;
-        }
+        };
+        self.utilisation = utilisation;
         self.compute_wind(p, is_over)
     }
 
@@ -182,23 +183,6 @@ impl<const HOPS: usize> Law<HOPS> {
         self.last.age(&p.base, now);
     }
 
-    /// MeasureInflight; `false` when nothing could be measured.
-    #[inline(always)]
-    fn measure(&mut self, base: &Base, now: Stamp, int: &IntStack<'_>) -> bool {
-        let (mut most, mut tau) = (0, 0);
-        self.last.compare(base, now, int, |hop: &Interval| {
-            let queued = base.share_of_trip(hop.before.min(hop.after), hop.per_byte);
-            let busy = queued.wrapping_add(hop.share(hop.bytes));
-            if tau == 0 || busy > most {
-                (most, tau) = (busy, hop.elapsed);
-            }
-        });
-        if tau > 0 {
-            self.utilisation = smooth(base, self.utilisation, most.min(16 << FINE), tau).max(LEAST);
-        }
-        tau > 0
-    }
-
     /// ComputeWind.
     #[inline(always)]
     fn compute_wind(&mut self, p: &LawParams, is_over: bool) -> Heard {
@@ -212,6 +196,27 @@ impl<const HOPS: usize> Law<HOPS> {
         self.reference = self.window;
         if cut { Heard::Cut } else { Heard::Raised }
     }
+}
+
+/// MeasureInflight: U, one being 2^24, by what each hop of `last` has done since; `None` when nothing could be measured. To be
+/// called when `last` [matches](Hops::matches).
+#[inline(always)]
+pub fn measure_inflight<const HOPS: usize>(
+    last: &mut Hops<HOPS>,
+    base: &Base,
+    utilisation: u32,
+    now: Stamp,
+    int: &IntStack<'_>,
+) -> Option<u32> {
+    let (mut most, mut tau) = (0, 0);
+    last.compare(base, now, int, |hop: &Interval| {
+        let queued = base.share_of_trip(hop.before.min(hop.after), hop.per_byte);
+        let busy = queued.wrapping_add(hop.share(hop.bytes));
+        if tau == 0 || busy > most {
+            (most, tau) = (busy, hop.elapsed);
+        }
+    });
+    (tau > 0).then(|| smooth(base, utilisation, most.min(16 << FINE), tau).max(LEAST))
 }
 
 /// `old (1 - tau / T) + new tau / T`, tau being cut to T.

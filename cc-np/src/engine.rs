@@ -6,7 +6,7 @@ use crate::{Arrival, CnpOutlet, Cx, Event, Flows, NotificationPoint, Receipt, Re
 use cc_core::clock::LocalClock;
 use cc_core::table::PeerTable;
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{AckFields, Crc32, Frame, Roce, Shims, Version};
+use cc_core::wire::{AckFields, Crc32, Frame, Roce, Version};
 use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
 
 /// The one key of the record of all that are not told apart.
@@ -304,7 +304,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
                 record
             }
         };
-        let shims = if A::REPLIES { roce.shims() } else { Shims::NONE };
+        let hears = A::REPLIES && A::TELEMETRY;
         let arrival = Arrival {
             local,
             psn: roce.bth.psn,
@@ -314,13 +314,10 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
             mark,
             first: roce.info.first(),
             last: roce.info.last(),
-            sent: shims.time.map(|time| time.sent),
+            sent: if A::REPLIES { roce.time_shim().map(|time| time.sent) } else { None },
             arrived: receipt.arrived,
-            int: match shims.int {
-                Some(int) if A::TELEMETRY => int.stack(),
-                _ => IntStack::NONE,
-            },
-            mlcc: if A::TELEMETRY { shims.mlcc_data } else { None },
+            int: if hears { roce.int_shim().map_or(IntStack::NONE, |int| int.stack()) } else { IntStack::NONE },
+            mlcc: if hears { roce.mlcc_data_shim() } else { None },
         };
         tx.observe(|| record.row(&cx, shared, &Event::Arrival(arrival)));
         let reply = record.on(&cx, shared, &arrival);

@@ -34,8 +34,8 @@ mod tests;
 pub use parameters::{DRAFT, HPCC_SIM, HpccSettings, LSCC, Params};
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
-use cc_core::hops::{FINE, Hops, Interval};
-use cc_core::hpcc::{divided, smooth};
+use cc_core::hops::Hops;
+use cc_core::hpcc::{divided, measure_inflight};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Nanos, Port, Psn};
 
@@ -73,8 +73,6 @@ const ACKED: u8 = 1 << 1;
 const UPDATED: u8 = 1 << 2;
 /// Farther apart than this, two sequence numbers say nothing of each other.
 const FAR: u32 = 1 << 22;
-/// U is never below this: 2^-8.
-const LEAST: u32 = 1 << (FINE - 8);
 
 /// What an acknowledgement is good for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,19 +244,10 @@ impl<const HOPS: usize> Hpcc<HOPS> {
     /// MeasureInflight; `false` when nothing could be measured.
     #[inline(always)]
     fn measure(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> bool {
-        let base = &cx.params.base;
-        let (mut most, mut tau) = (0, 0);
-        self.last.compare(base, cx.now.stamp(), &ack.int, |hop: &Interval| {
-            let queued = base.share_of_trip(hop.before.min(hop.after), hop.per_byte);
-            let busy = queued.wrapping_add(hop.share(hop.bytes));
-            if tau == 0 || busy > most {
-                (most, tau) = (busy, hop.elapsed);
-            }
-        });
-        if tau > 0 {
-            self.utilisation = smooth(base, self.utilisation, most.min(16 << FINE), tau).max(LEAST);
-        }
-        tau > 0
+        let (base, now) = (&cx.params.base, cx.now.stamp());
+        let measured = measure_inflight(&mut self.last, base, self.utilisation, now, &ack.int);
+        self.utilisation = measured.unwrap_or(self.utilisation);
+        measured.is_some()
     }
 
     #[inline(always)]

@@ -222,7 +222,7 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
 
     /// An acknowledgement passes, or any other packet of the way back.
     pub fn acknowledgement(&mut self, p: &Params, roce: &Roce<'_>) {
-        if let Some(ack) = roce.shims().mlcc_ack {
+        if let Some(ack) = roce.mlcc_ack_shim() {
             self.acknowledged(p, FlowKey::answered_by(roce, ack.data_qpn), &ack);
         }
     }
