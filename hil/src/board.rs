@@ -306,8 +306,7 @@ impl<C: Core> Board<C> {
     /// Lockstep: hands one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it
     /// idles. Answers what it did, each act with its cycle.
     pub fn deliver(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Act)>> {
-        self.anchor_ns = descriptor.now();
-        self.push(descriptor, frame);
+        self.begin(descriptor, frame, descriptor.now());
         self.settle()
     }
 

@@ -36,9 +36,13 @@ impl Interrupts {
         self.torn += other.torn;
         self.first_torn = self.first_torn.take().or_else(|| other.first_torn.clone());
         for (&kind, &wait) in &other.longest_wait {
-            let longest = self.longest_wait.entry(kind).or_default();
-            *longest = wait.max(*longest);
+            self.waited(kind, wait);
         }
+    }
+
+    fn waited(&mut self, kind: &'static str, wait: u64) {
+        let longest = self.longest_wait.entry(kind).or_default();
+        *longest = wait.max(*longest);
     }
 }
 
@@ -91,18 +95,16 @@ impl Interrupter {
             let mut interrupted = front.fork()?;
             // While the timer is being set it is not due.
             let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
-            interrupted.pass_to(wake)?;
-            let entered = interrupted.timer_entered();
+            let outcome = outcome(&mut interrupted, wake)?;
             self.found.moments += 1;
-            if !orders.contains(&outcome(interrupted, wake)?) {
+            if !orders.contains(&outcome) {
                 self.found.torn += 1;
                 let instructions = front.core().instructions() - before;
                 let torn = || format!("{kind} {seen} at {} ns, after {instructions} instructions", descriptor.now());
                 self.found.first_torn.get_or_insert_with(torn);
             }
-            if let (Some(raised), Some(entered)) = (raised, entered) {
-                let longest = self.found.longest_wait.entry(kind).or_default();
-                *longest = entered.saturating_sub(raised).max(*longest);
+            if let (Some(raised), Some(entered)) = (raised, interrupted.timer_entered()) {
+                self.found.waited(kind, entered.saturating_sub(raised));
             }
         }
         Ok(())
@@ -115,16 +117,16 @@ fn orders<C: Core>(board: &Board<C>, descriptor: &Descriptor, frame: &[u8], wake
         let mut board = board.fork()?;
         board.begin(descriptor, frame, now);
         while board.go_on()? {}
-        outcome(board, wake)
+        outcome(&mut board, wake)
     };
     let mut woken = board.fork()?;
     woken.pass_to(wake)?;
     woken.begin(descriptor, frame, wake);
-    Ok([event_first_at(descriptor.now())?, event_first_at(wake)?, outcome(woken, wake)?])
+    Ok([event_first_at(descriptor.now())?, event_first_at(wake)?, outcome(&mut woken, wake)?])
 }
 
 /// Lets the clock pass to `wake` and the image do what there is to do.
-fn outcome<C: Core>(mut board: Board<C>, wake: u64) -> Result<Outcome> {
+fn outcome<C: Core>(board: &mut Board<C>, wake: u64) -> Result<Outcome> {
     board.pass_to(wake)?;
     let acts = board.take_acts().into_iter().map(|(_, act)| act).collect();
     Ok(Outcome { memory: board.memory(), acts })
