@@ -404,17 +404,21 @@ impl Dcqcn {
     fn recover(&mut self, p: &Params, until: Stamp) {
         let late = until.since(self.rate_due).get();
         if late < HALF {
-            let period = p.rate_period.length;
-            if late < period {
-                self.rate_due = self.rate_due.after(Nanos::new(period));
-                self.increase(p, Clock::Time, 1);
-            } else {
-                cold_path();
-                let steps = p.rate_period.count_in(late).wrapping_add(1);
-                self.rate_due = self.rate_due.after(Nanos::new(period.wrapping_mul(steps)));
-                self.increase(p, Clock::Time, steps);
-            }
+            self.expire(p, late);
         }
+    }
+
+    /// The rate timer, which ran out so long ago.
+    #[inline(never)]
+    fn expire(&mut self, p: &Params, late: u32) {
+        let period = p.rate_period.length;
+        let mut steps = 1;
+        if late >= period {
+            cold_path();
+            steps = p.rate_period.count_in(late).wrapping_add(1);
+        }
+        self.rate_due = self.rate_due.after(Nanos::new(period.wrapping_mul(steps)));
+        self.increase(p, Clock::Time, steps);
     }
 
     /// The byte counter.
@@ -437,14 +441,20 @@ impl Dcqcn {
         self.increase(p, Clock::Bytes, whole.saturating_add(1));
     }
 
-    /// That many expiries of one clock.
-    #[inline(always)]
+    /// That many expiries of one clock, at least one.
+    #[inline(never)]
     fn increase(&mut self, p: &Params, clock: Clock, expiries: u32) {
+        self.round(p, clock);
         if expiries == 1 {
-            self.round(p, clock);
+            self.release(p);
         } else {
-            self.rounds(p, clock, expiries);
+            self.rounds(p, clock, expiries.wrapping_sub(1));
         }
+    }
+
+    /// A flow back at the ceiling is not limited any more.
+    #[inline(always)]
+    fn release(&mut self, p: &Params) {
         if self.current == p.ceiling {
             cold_path();
             let waits_for_cut = self.has(CUT) && p.is_sampled();
@@ -479,7 +489,7 @@ impl Dcqcn {
             && self.target.to_bits() > self.current.to_bits().saturating_mul(10)
     }
 
-    /// Any number of expiries of one clock, exactly as that many calls of [`Dcqcn::round`].
+    /// Any number of further expiries of one clock, exactly as that many calls of [`Dcqcn::round`].
     ///
     /// Bounded: the step changes in at most 63 rounds. With a step A that no longer changes, the gap
     /// d = R_T - R_C goes to ceil((d + A) / 2), so it stands still after at most 33 rounds; then R_T and
@@ -489,8 +499,6 @@ impl Dcqcn {
     #[inline(never)]
     fn rounds(&mut self, p: &Params, clock: Clock, mut rounds: u32) {
         // After the first, R_T is never far above R_C.
-        self.round(p, clock);
-        rounds = rounds.wrapping_sub(1);
         let (mut own, other) = match clock {
             Clock::Time => (self.time_stage, self.byte_stage),
             Clock::Bytes => (self.byte_stage, self.time_stage),
@@ -533,6 +541,7 @@ impl Dcqcn {
             Clock::Time => self.time_stage = own,
             Clock::Bytes => self.byte_stage = own,
         }
+        self.release(p);
     }
 
     // Sampled alpha.
@@ -551,7 +560,7 @@ impl Dcqcn {
     }
 
     /// Brings alpha to its last tick at or before `until`.
-    #[inline(always)]
+    #[inline(never)]
     fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
