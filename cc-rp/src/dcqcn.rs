@@ -140,7 +140,7 @@ impl ReactionPoint for Dcqcn {
     }
 
     fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
-        let gain = step(cx.params, self.time_stage, self.byte_stage);
+        let gain = step(cx.params, self.time_stage.into(), self.byte_stage.into());
         let phase = match gain {
             _ if !self.has(LIMITED) => 0,
             gain if gain == Rate::ZERO => 3,
@@ -501,7 +501,7 @@ impl Dcqcn {
             rates.target = Rate::from_bits(rates.target.to_bits() >> 3);
             rates.climb(Rate::ZERO, p.ceiling);
         } else {
-            rates.climb(step(p, self.time_stage, self.byte_stage), p.ceiling);
+            rates.climb(step(p, self.time_stage.into(), self.byte_stage.into()), p.ceiling);
         }
         (self.current, self.target) = (rates.current, rates.target);
     }
@@ -523,17 +523,18 @@ impl Dcqcn {
     #[inline(never)]
     fn rounds(&mut self, p: &Params, clock: Clock, mut rounds: u32) {
         // After the first, R_T is never far above R_C.
-        let (mut own, other) = match clock {
-            Clock::Time => (self.time_stage, self.byte_stage),
-            Clock::Bytes => (self.byte_stage, self.time_stage),
+        let (stage, other) = match clock {
+            Clock::Time => (&mut self.time_stage, self.byte_stage),
+            Clock::Bytes => (&mut self.byte_stage, self.time_stage),
         };
-        let stage = own.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
+        let (mut own, other) = (u32::from(*stage), u32::from(other));
+        *stage = stage.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
         let mut rates = Rates { current: self.current, target: self.target };
         let (last, mut gain, mut gap) = (last_step(p, other), step(p, own, other), rates.gap());
         while rounds > 0 && rates.current != p.ceiling {
             if own < last {
                 cold_path();
-                own = next(own);
+                own = own.wrapping_add(1);
                 gain = step(p, own, other);
             }
             rates.climb_on(gain, p.ceiling);
@@ -550,10 +551,6 @@ impl Dcqcn {
             }
         }
         (self.current, self.target) = (rates.current, rates.target);
-        match clock {
-            Clock::Time => self.time_stage = stage,
-            Clock::Bytes => self.byte_stage = stage,
-        }
         self.release(p);
     }
 
@@ -672,7 +669,7 @@ impl Rates {
 
 /// What R_T gains at these stages of the two clocks.
 #[inline(always)]
-fn step(p: &Params, one: u8, other: u8) -> Rate {
+fn step(p: &Params, one: u32, other: u32) -> Rate {
     let (low, high) = if one < other { (one, other) } else { (other, one) };
     if high <= p.threshold {
         return Rate::ZERO; // fast recovery
@@ -684,19 +681,19 @@ fn step(p: &Params, one: u8, other: u8) -> Rate {
     if p.has(HYPER_IS_CONSTANT) {
         return p.hyper;
     }
-    let times = u32::from(hyper.wrapping_sub(p.threshold));
+    let times = hyper.wrapping_sub(p.threshold);
     Rate::from_bits(p.hyper.to_bits().wrapping_mul(times)) // (8)
 }
 
 /// The stage from which further expiries of a clock leave [`step`] as it is.
 #[inline(always)]
-fn last_step(p: &Params, other: u8) -> u8 {
+fn last_step(p: &Params, other: u32) -> u32 {
     let passed = match (p.has(HYPER_FOLLOWS), p.has(HYPER_IS_CONSTANT)) {
         (false, _) => p.threshold.wrapping_add(1),
         (true, true) => p.threshold.wrapping_add(2),
-        (true, false) => LAST_STAGE,
+        (true, false) => u32::from(LAST_STAGE),
     };
-    passed.max(other).min(LAST_STAGE)
+    passed.max(other).min(u32::from(LAST_STAGE))
 }
 
 /// The stage after this one.
