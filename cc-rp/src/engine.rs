@@ -253,7 +253,8 @@ impl<A: ReactionPoint> Shared<A> {
         let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused };
         limiter.observe(|| flow.state.row(&cx, event));
         let mut decision = flow.state.on(&cx, event);
-        decision.hold = decision.hold.max(pause);
+        // Asked anew: to keep it would take a register where the machine has no use for it.
+        decision.hold = decision.hold.max(self.pauses.left(now.stamp(), flow.priority));
         limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
         flow.pacer.set(decision.rate, decision.window);
         decision
@@ -585,7 +586,16 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Wakes the flow that [`RpEngine::due`] has just found, at the time of that call.
     #[inline]
     pub fn wake_due(&mut self, handle: Handle, limiter: &mut impl RateLimiter) -> Option<Step> {
-        self.act(self.shared.clock.now(), handle, &Event::Wake, limiter)
+        if !A::WANTS.contains(EventMask::WAKE) {
+            return None;
+        }
+        let now = self.shared.clock.now();
+        let Some((handle, flow)) = self.flows.at_mut(handle.index()) else {
+            count(&mut self.shared.counters.rp_handles_stale);
+            return None;
+        };
+        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
+        Some(self.follow(now, handle, decision, limiter))
     }
 
     /// How long after the last call to call [`RpEngine::wake`], at most 0.4 s. Earlier does no harm, and later
