@@ -371,6 +371,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.flows.find(qpn)
     }
 
+    /// The local queue pair number that a flow is bound to.
+    pub fn qpn(&self, handle: Handle) -> Option<Qpn> {
+        self.flows.qpn(handle)
+    }
+
     /// Lets a flow go, and says whether it was open.
     pub fn close(&mut self, handle: Handle) -> bool {
         let closed = self.flows.close(handle).is_some();

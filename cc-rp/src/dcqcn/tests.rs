@@ -476,7 +476,7 @@ fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
 fn moves_ticks(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
     if let Alpha::Sampled(fading) = &cx.params.alpha {
-        state.settle(cx.params, fading, cx.now.stamp());
+        state.settle(cx.params, fading, cx.now.stamp(), false);
         state.alpha_at = cx.now.stamp();
     }
 }

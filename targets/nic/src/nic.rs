@@ -11,7 +11,7 @@ use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
-use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -292,22 +292,22 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     #[cold]
     #[inline(never)]
     fn switch_cnp<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, body: &CnpBody, hw: &mut H) -> Option<Handle> {
-        let hint = CnpHint::Body(*body);
         let flow = if body.by_remote {
             self.ends.find(FlowKey::answered_by(roce, body.remote_qpn))
         } else {
             self.rp.find(roce.bth.dest_qp)
         };
-        let Some(flow) = flow.filter(|&flow| self.rp.state(flow).is_some()) else {
-            // The engine counts it.
-            return self.cnp(now, roce.bth.dest_qp, &hint, hw);
-        };
-        let Some(int) = roce.near_int() else {
-            let step = self.rp.switch_cnp(now, flow, &Event::Cnp { hint: body.for_flow() }, hw);
-            self.rp_called = now;
-            return step.map(|step| step.handle);
-        };
-        self.near_int(now, flow, int.stack(), hw)
+        if A::WANTS.contains(EventMask::NEAR_INT)
+            && let Some(flow) = flow.filter(|&flow| self.rp.state(flow).is_some())
+            && let Some(int) = roce.near_int()
+        {
+            return self.near_int(now, flow, int.stack(), hw);
+        }
+        // From here on it is a CNP like another; of one for no flow of ours the engine counts what it is.
+        match flow.and_then(|flow| self.rp.qpn(flow)) {
+            Some(local) => self.cnp(now, local, &body.for_flow(), hw),
+            None => self.cnp(now, roce.bth.dest_qp, &CnpHint::Body(*body), hw),
+        }
     }
 
     /// Telemetry that a switch sent back by itself.
