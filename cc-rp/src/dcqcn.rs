@@ -130,12 +130,7 @@ impl ReactionPoint for Dcqcn {
     ];
 
     fn check(settings: &DcqcnSettings, port: &Port) -> Result<Params, ParamError> {
-        for (index, field) in DcqcnSettings::FIELDS.iter().enumerate() {
-            let value = settings.get(index);
-            if value < field.min || value > field.max {
-                return Err(ParamError::OutOfRange(field));
-            }
-        }
+        settings.in_range()?;
         Params::new(settings, port)
     }
 
