@@ -9,6 +9,7 @@ use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
 use cc_core::wire::{Nak, Roce, Syndrome};
 use cc_core::{Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use core::hint::cold_path;
 
 /// The part of the hardware that spaces packets.
 pub trait RateLimiter {
@@ -24,6 +25,16 @@ pub trait RateLimiter {
     fn observe(&mut self, row: impl FnOnce() -> usize) {
         let _ = row;
     }
+}
+
+/// Which flow a notification means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Whom {
+    /// The one that a local queue pair number is bound to.
+    Bound(Qpn),
+    /// This one.
+    Flow(Handle),
 }
 
 /// What came of one event.
@@ -371,11 +382,6 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.flows.find(qpn)
     }
 
-    /// The local queue pair number that a flow is bound to.
-    pub fn qpn(&self, handle: Handle) -> Option<Qpn> {
-        self.flows.qpn(handle)
-    }
-
     /// Lets a flow go, and says whether it was open.
     pub fn close(&mut self, handle: Handle) -> bool {
         let closed = self.flows.close(handle).is_some();
@@ -423,6 +429,12 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
     #[inline(always)]
     pub fn cnp(&mut self, now: Instant, qpn: Qpn, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
+        self.notify(now, Whom::Bound(qpn), hint, limiter)
+    }
+
+    /// As [`RpEngine::cnp`], for a flow that the caller may have found by other means.
+    #[inline(always)]
+    pub fn notify(&mut self, now: Instant, whom: Whom, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
         let now = self.shared.clock.advance(now);
         if let CnpHint::Body(body) = hint
             && body.by_remote
@@ -430,7 +442,14 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_by_remote_qp);
             return None;
         }
-        let Some((handle, flow)) = self.flows.find_mut(qpn) else {
+        let found = match whom {
+            Whom::Bound(qpn) => self.flows.find_mut(qpn),
+            Whom::Flow(handle) => {
+                cold_path();
+                self.flows.get_mut(handle).map(|flow| (handle, flow))
+            }
+        };
+        let Some((handle, flow)) = found else {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unknown_qp);
             return None;
         };

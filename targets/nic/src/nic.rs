@@ -11,7 +11,7 @@ use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
-use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngine, Whom};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,7 +206,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                     let hint = roce.cnp().unwrap_or_default();
                     let flow = match &hint {
                         CnpHint::Body(body) if body.is_from_switch() => self.switch_cnp(now, roce, body, hw),
-                        hint => self.cnp(now, roce.bth.dest_qp, hint, hw),
+                        hint => self.cnp(now, Whom::Bound(roce.bth.dest_qp), hint, hw),
                     };
                     if descriptor.coalesced > 1 && flow.is_some() {
                         self.rp.count_joined(descriptor.coalesced.saturating_sub(1));
@@ -282,8 +282,8 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     }
 
     #[inline(never)]
-    fn cnp<H: Hardware>(&mut self, now: Instant, qpn: Qpn, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.cnp(now, qpn, *hint, hw);
+    fn cnp<H: Hardware>(&mut self, now: Instant, whom: Whom, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.notify(now, whom, *hint, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
@@ -297,17 +297,16 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         } else {
             self.rp.find(roce.bth.dest_qp)
         };
+        let Some(flow) = flow.filter(|&flow| self.rp.state(flow).is_some()) else {
+            // The engine counts it.
+            return self.cnp(now, Whom::Bound(roce.bth.dest_qp), &CnpHint::Body(*body), hw);
+        };
         if A::WANTS.contains(EventMask::NEAR_INT)
-            && let Some(flow) = flow.filter(|&flow| self.rp.state(flow).is_some())
             && let Some(int) = roce.near_int()
         {
             return self.near_int(now, flow, int.stack(), hw);
         }
-        // From here on it is a CNP like another; of one for no flow of ours the engine counts what it is.
-        match flow.and_then(|flow| self.rp.qpn(flow)) {
-            Some(local) => self.cnp(now, local, &body.for_flow(), hw),
-            None => self.cnp(now, roce.bth.dest_qp, &CnpHint::Body(*body), hw),
-        }
+        self.cnp(now, Whom::Flow(flow), &body.for_flow(), hw)
     }
 
     /// Telemetry that a switch sent back by itself.
