@@ -198,8 +198,8 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
 
     #[inline(always)]
     fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
-        let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
-        let np = from_words(const { N::PRESETS[0].values }, &settings.second);
+        let rp = from_words(const { A::PRESETS[0].values }, settings.first);
+        let np = from_words(const { N::PRESETS[0].values }, settings.second);
         Self::new(start, port, &rp, &np)
     }
 
@@ -230,7 +230,7 @@ impl<S: switch::Program> Program for Switch<S> {
 
     #[inline(always)]
     fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
-        Self::new(start, &port, &from_words(const { S::PRESETS[0].values }, &settings.first))
+        Self::new(start, &port, &from_words(const { S::PRESETS[0].values }, settings.first))
     }
 
     #[inline(always)]
@@ -260,16 +260,6 @@ struct Firmware<P> {
 }
 
 impl<P: Program> Firmware<P> {
-    /// The program with the settings that the driver left in RAM.
-    #[inline(always)]
-    fn new() -> Result<Self, ParamError> {
-        let settings = board::settings();
-        let [line_rate, mtu, base_rtt] = settings.port;
-        let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
-        let program = P::new(Instant::from_nanos(board::now()), port, &settings)?;
-        Ok(Self { program, device: Device { tx: TxRing::new() }, timer: u64::MAX })
-    }
-
     /// Sets the timer to when the engines want to be called next.
     #[inline(always)]
     fn set_timer(&mut self) {
@@ -290,25 +280,29 @@ fn from_words<S: cc_core::params::Settings>(mut settings: S, words: &[u32]) -> S
 }
 
 /// An image: what its main loop and its timer interrupt share, and these two.
-pub struct Image<P>(Owned<Option<Firmware<P>>>);
+pub struct Image<P>(Owned<Firmware<P>>);
 
 impl<P: Program> Image<P> {
     /// An image that has not started.
     #[expect(clippy::new_without_default, reason = "there is one, in a static")]
     pub const fn new() -> Self {
-        Self(Owned::new(None))
+        Self(Owned::new())
     }
 
-    /// Makes the program. Apart from the main loop, so that the stack that this takes is given back.
+    /// Makes the program, with the settings that the driver left in RAM. Apart from the main loop, so that the stack that this
+    /// takes is given back.
     #[cold]
     #[inline(never)]
     fn begin(&self) {
-        let Ok(firmware) = Firmware::new() else { board::halt(1) };
+        let settings = board::settings();
+        let [line_rate, mtu, base_rtt] = settings.port;
+        let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
+        let start = Instant::from_nanos(board::now());
         critical_section::with(|cs| {
-            self.0.with(cs, |slot| {
-                *slot = Some(firmware);
-                slot.as_mut().map(Firmware::set_timer)
-            })
+            self.0.fill(cs, |room| {
+                let Ok(program) = P::new(start, port, &settings) else { board::halt(1) };
+                room.write(Firmware { program, device: Device { tx: TxRing::new() }, timer: u64::MAX }).set_timer();
+            });
         });
     }
 
@@ -342,12 +336,10 @@ impl<P: Program> Image<P> {
     /// One turn at the engines, and the timer set by what they then want.
     fn with(&self, work: impl FnOnce(Instant, &mut Firmware<P>)) {
         critical_section::with(|cs| {
-            self.0.with(cs, |slot| {
-                if let Some(firmware) = slot {
-                    // Read inside, so that no wake comes between the reading and the work.
-                    work(Instant::from_nanos(board::now()), firmware);
-                    firmware.set_timer();
-                }
+            self.0.with(cs, |firmware| {
+                // Read inside, so that no wake comes between the reading and the work.
+                work(Instant::from_nanos(board::now()), firmware);
+                firmware.set_timer();
             });
         });
     }
