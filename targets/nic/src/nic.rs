@@ -148,15 +148,30 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     /// # Errors
     /// A setting out of range, or wrong on this port.
     pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
-        Ok(Self {
-            rp: RpEngine::new(start, port, A::check(rp, &port)?),
-            np: NpEngine::new(start, port, N::check(np, &port)?),
+        Ok(Self::with(start, port, Self::check(&port, rp, np)?))
+    }
+
+    /// Parameters from settings, for [`Nic::with`].
+    ///
+    /// # Errors
+    /// As for [`Nic::new`].
+    #[inline(always)]
+    pub fn check(port: &Port, rp: &A::Settings, np: &N::Settings) -> Result<(A::Params, N::Params), ParamError> {
+        Ok((A::check(rp, port)?, N::check(np, port)?))
+    }
+
+    /// A NIC that knows no flow. Nothing can go wrong here, so that it may be made where it is to be.
+    #[inline(always)]
+    pub fn with(start: Instant, port: Port, (rp, np): (A::Params, N::Params)) -> Self {
+        Self {
+            rp: RpEngine::new(start, port, rp),
+            np: NpEngine::new(start, port, np),
             connections: Connections::new(),
             ends: FarEnds::new(),
             quantum: Quantum::at(port.line_rate),
             rp_called: start,
             np_called: start,
-        })
+        }
     }
 
     /// The reaction point.

@@ -219,9 +219,9 @@ impl<T> Owned<T> {
 
     /// Has the value made where it is to be. Only once: there is no way to take it back.
     #[inline(always)]
-    pub(crate) fn fill(&self, _: CriticalSection<'_>, make: impl FnOnce(&mut MaybeUninit<T>)) {
+    pub(crate) fn fill(&self, _: CriticalSection<'_>, make: impl FnOnce() -> T) {
         // SAFETY: interrupts are off, there is one hart, and `with` lends nothing before this has returned.
-        make(unsafe { &mut *self.value.get() });
+        unsafe { self.value.get().cast::<T>().write(make()) };
         self.free.set(true);
     }
 

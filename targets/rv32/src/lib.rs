@@ -171,11 +171,17 @@ pub trait Program: Sized {
     /// What it says of itself at start-up.
     const REPORT: Report;
 
-    /// The program with the settings that the driver left in RAM. Inlined, so that its tables are copied less often.
+    /// What it is made from.
+    type Params;
+
+    /// The settings that the driver left in RAM, checked.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError>;
+    fn check(start: Instant, port: &Port, settings: &Settings) -> Result<Self::Params, ParamError>;
+
+    /// The program.
+    fn new(start: Instant, port: Port, params: Self::Params) -> Self;
 
     /// Handles one descriptor and the frame that came with it.
     fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device);
@@ -196,11 +202,18 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
         peer_bytes: Self::PEER_BYTES as u32,
     };
 
+    type Params = (A::Params, N::Params);
+
     #[inline(always)]
-    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
+    fn check(_start: Instant, port: &Port, settings: &Settings) -> Result<Self::Params, ParamError> {
         let rp = from_words(const { A::PRESETS[0].values }, settings.first);
         let np = from_words(const { N::PRESETS[0].values }, settings.second);
-        Self::new(start, port, &rp, &np)
+        Self::check(port, &rp, &np)
+    }
+
+    #[inline(always)]
+    fn new(start: Instant, port: Port, params: Self::Params) -> Self {
+        Self::with(start, port, params)
     }
 
     #[inline(always)]
@@ -228,9 +241,16 @@ impl<S: switch::Program> Program for Switch<S> {
         peer_bytes: S::FLOW_BYTES as u32,
     };
 
+    type Params = Self;
+
     #[inline(always)]
-    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
-        Self::new(start, &port, &from_words(const { S::PRESETS[0].values }, settings.first))
+    fn check(start: Instant, port: &Port, settings: &Settings) -> Result<Self, ParamError> {
+        Self::new(start, port, &from_words(const { S::PRESETS[0].values }, settings.first))
+    }
+
+    #[inline(always)]
+    fn new(_start: Instant, _port: Port, params: Self) -> Self {
+        params
     }
 
     #[inline(always)]
@@ -260,6 +280,11 @@ struct Firmware<P> {
 }
 
 impl<P: Program> Firmware<P> {
+    #[inline(always)]
+    fn new(start: Instant, port: Port, params: P::Params) -> Self {
+        Self { program: P::new(start, port, params), device: Device { tx: TxRing::new() }, timer: u64::MAX }
+    }
+
     /// Sets the timer to when the engines want to be called next.
     #[inline(always)]
     fn set_timer(&mut self) {
@@ -298,11 +323,10 @@ impl<P: Program> Image<P> {
         let [line_rate, mtu, base_rtt] = settings.port;
         let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
         let start = Instant::from_nanos(board::now());
+        let Ok(params) = P::check(start, &port, &settings) else { board::halt(1) };
         critical_section::with(|cs| {
-            self.0.fill(cs, |room| {
-                let Ok(program) = P::new(start, port, &settings) else { board::halt(1) };
-                room.write(Firmware { program, device: Device { tx: TxRing::new() }, timer: u64::MAX }).set_timer();
-            });
+            self.0.fill(cs, || Firmware::new(start, port, params));
+            self.0.with(cs, Firmware::set_timer);
         });
     }
 
