@@ -149,6 +149,12 @@ impl<'a> Tags<'a> {
         })
     }
 
+    /// How many tags.
+    #[inline]
+    pub fn depth(self) -> usize {
+        self.words.len()
+    }
+
     /// Bytes on the wire.
     #[inline]
     pub(super) fn len(self) -> usize {
