@@ -413,22 +413,8 @@ impl Dcqcn {
     fn recover(&mut self, p: &Params, until: Stamp) {
         let late = until.since(self.rate_due).get();
         if late < HALF {
-            self.expire(p, late);
+            self.expire(p, Clock::Time, late);
         }
-    }
-
-    /// The rate timer, which ran out so long ago.
-    #[inline(never)]
-    fn expire(&mut self, p: &Params, late: u32) {
-        let period = p.rate_period.length;
-        let (mut steps, mut time) = (1, period);
-        if late >= period {
-            cold_path();
-            steps = p.rate_period.count_in(late).wrapping_add(1);
-            time = period.wrapping_mul(steps);
-        }
-        self.rate_due = self.rate_due.after(Nanos::new(time));
-        self.increase(p, Clock::Time, steps);
     }
 
     /// The byte counter.
@@ -443,17 +429,32 @@ impl Dcqcn {
             return;
         }
         cold_path();
-        let over = bytes.wrapping_sub(left);
-        let period = p.byte_period.length;
-        let whole = p.byte_period.count_in(over);
-        let rest = over.wrapping_sub(whole.wrapping_mul(period));
-        self.left = (self.left & !BYTES) | period.wrapping_sub(rest);
-        self.increase(p, Clock::Bytes, whole.saturating_add(1));
+        self.expire(p, Clock::Bytes, bytes.wrapping_sub(left));
     }
 
-    /// That many expiries of one clock, at least one.
+    /// One clock has run out, and since then gone on by so much, in which it may have run out again.
     #[inline(never)]
-    fn increase(&mut self, p: &Params, clock: Clock, expiries: u32) {
+    fn expire(&mut self, p: &Params, clock: Clock, over: u32) {
+        let period = match clock {
+            Clock::Time => &p.rate_period,
+            Clock::Bytes => {
+                cold_path();
+                &p.byte_period
+            }
+        };
+        let (mut expiries, mut run) = (1, period.length);
+        if over >= run {
+            cold_path();
+            expiries = period.count_in(over).wrapping_add(1);
+            run = run.wrapping_mul(expiries);
+        }
+        match clock {
+            Clock::Time => self.rate_due = self.rate_due.after(Nanos::new(run)),
+            Clock::Bytes => {
+                cold_path();
+                self.left = (self.left & !BYTES) | run.wrapping_sub(over);
+            }
+        }
         self.round(p, clock);
         if expiries == 1 {
             self.release(p);
