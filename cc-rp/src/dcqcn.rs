@@ -455,6 +455,12 @@ impl Dcqcn {
                 self.left = (self.left & !BYTES) | run.wrapping_sub(over);
             }
         }
+        self.increase(p, clock, expiries);
+    }
+
+    /// That many expiries of one clock, at least one.
+    #[inline(always)]
+    fn increase(&mut self, p: &Params, clock: Clock, expiries: u32) {
         self.round(p, clock);
         if expiries == 1 {
             self.release(p);
