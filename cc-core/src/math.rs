@@ -238,7 +238,7 @@ impl Decay {
 
     /// What is left of one after this many periods. Exactly one after none, exactly the retained share after
     /// one, zero from the [horizon](Decay::horizon) on.
-    #[inline]
+    #[inline(always)]
     pub fn after(&self, periods: u32) -> Frac {
         if periods >= self.horizon {
             return Frac::ZERO;
