@@ -47,6 +47,12 @@ impl LocalClock {
         Instant::from_nanos(self.last.wrapping_sub(self.offset))
     }
 
+    /// When the last call was made, by the caller's clock.
+    #[inline]
+    pub const fn called(&self) -> Instant {
+        Instant::from_nanos(self.last)
+    }
+
     /// Leaps forward of more than a second.
     pub const fn leaps(&self) -> u32 {
         self.leaps

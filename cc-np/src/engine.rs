@@ -402,6 +402,11 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         cnp
     }
 
+    /// When the last call was made, by the caller's clock.
+    pub const fn called(&self) -> Instant {
+        self.common.clock.called()
+    }
+
     /// How long after the last call to call [`NpEngine::wake`], at most 0.4 s. Earlier does no harm.
     #[inline]
     pub fn next_wake(&self) -> Nanos {

@@ -623,6 +623,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         Some(self.follow(now, handle, decision, limiter))
     }
 
+    /// When the last call was made, by the caller's clock.
+    pub const fn called(&self) -> Instant {
+        self.shared.clock.called()
+    }
+
     /// How long after the last call to call [`RpEngine::wake`], at most 0.4 s. Earlier does no harm, and later
     /// changes no decision, but takes effect later.
     pub fn next_wake(&self) -> Nanos {

@@ -126,9 +126,6 @@ pub struct Nic<
     connections: ConnectionsOf<N, SETS, WAYS>,
     ends: FarEnds<END_SETS, END_WAYS>,
     quantum: Quantum,
-    /// When each engine was last called.
-    rp_called: Instant,
-    np_called: Instant,
 }
 
 impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize, const SETS: usize, const WAYS: usize>
@@ -169,8 +166,6 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             connections: Connections::new(),
             ends: FarEnds::new(),
             quantum: Quantum::at(port.line_rate),
-            rp_called: start,
-            np_called: start,
         }
     }
 
@@ -264,7 +259,6 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
                 (EventKind::Sent, slot)
             }
             OPEN => {
-                self.rp_called = now;
                 let opened = self.rp.open(now, (descriptor.handle & 7) as u8, hw);
                 (EventKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
             }
@@ -293,13 +287,11 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     #[inline(never)]
     fn sent<H: Hardware>(&mut self, now: Instant, handle: Handle, psn: Psn, bytes: Bytes, hw: &mut H) {
         self.rp.sent(now, handle, psn, bytes, hw);
-        self.rp_called = now;
     }
 
     #[inline(never)]
     fn cnp<H: Hardware>(&mut self, now: Instant, whom: Whom, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
         let step = self.rp.notify(now, whom, *hint, hw);
-        self.rp_called = now;
         step.map(|step| step.handle)
     }
 
@@ -328,7 +320,6 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
     #[inline(never)]
     fn near_int<H: Hardware>(&mut self, now: Instant, flow: Handle, int: IntStack<'_>, hw: &mut H) -> Option<Handle> {
         let step = self.rp.switch_cnp(now, flow, &Event::NearInt { int }, hw);
-        self.rp_called = now;
         step.map(|step| step.handle)
     }
 
@@ -343,14 +334,12 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         let rtt = (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt));
         let progress = Progress { acked: Bytes::new(descriptor.acked), rtt };
         let step = self.rp.ack(now, roce, progress, hw);
-        self.rp_called = now;
         step.map(|step| step.handle)
     }
 
     #[inline(never)]
     fn nack<H: Hardware>(&mut self, now: Instant, qpn: Qpn, psn: Psn, hw: &mut H) -> Option<Handle> {
         let step = self.rp.nack(now, qpn, psn, hw);
-        self.rp_called = now;
         step.map(|step| step.handle)
     }
 
@@ -359,7 +348,6 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         for priority in 0..8 {
             if let Some(quanta) = pfc.time(priority) {
                 self.rp.pause(now, priority, self.quantum.pause(quanta));
-                self.rp_called = now;
             }
         }
     }
@@ -374,7 +362,6 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
             rx_level: (descriptor.handle & 0x1f) as u8,
         };
         self.np.frame::<H::Crc>(now, roce, receipt, hw);
-        self.np_called = now;
     }
 
     /// Learns what the driver shows a packet for.
@@ -414,9 +401,7 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
         if let Some(handle) = due {
             self.wake(handle, hw);
         }
-        self.rp_called = now;
         self.turn(now, hw);
-        self.np_called = now;
         hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, |handle| u32::from(handle.index())));
     }
 
@@ -433,6 +418,6 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
 
     /// When [`Nic::timer`] is to be called next: within half a second of the last call of either engine.
     pub fn next_wake(&self) -> Instant {
-        self.rp_called.after(self.rp.next_wake()).min(self.np_called.after(self.np.next_wake()))
+        self.rp.called().after(self.rp.next_wake()).min(self.np.called().after(self.np.next_wake()))
     }
 }
