@@ -192,6 +192,90 @@ impl fmt::Display for Met {
     }
 }
 
+/// What a core does in a second with one algorithm, and how many QPs its memory holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capacity {
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// Memory that a core may have, in KiB, and QPs for which that is enough: beside them there are the image's code, its
+    /// rings, 512 received flows, and as much stack as was seen. At most 65,535, as links have 16 bits; `null` where not
+    /// even the rest fits.
+    pub qps: BTreeMap<u32, Option<u32>>,
+    /// Events in a second by kind, one after the other, from the descriptor to the pacer store, and what else belongs to
+    /// them.
+    pub events: BTreeMap<&'static str, Vec<EventRate>>,
+}
+
+/// How many events of a kind a core takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct EventRate {
+    /// The core's clock, in MHz.
+    pub mhz: u32,
+    /// Events in a second if each takes as many cycles as the median.
+    pub median: u64,
+    /// If each takes as many as the worst that was seen.
+    pub worst: u64,
+}
+
+/// Clocks of cores in NICs, in MHz.
+const CLOCKS: [u32; 4] = [200, 400, 600, 1_000];
+/// Memory of cores in NICs, in KiB.
+const MEMORIES: [u32; 2] = [512, 2_048];
+
+/// What the runs of an algorithm say of it; `None` if there is none of it.
+pub fn capacity(runs: &[Run], algorithm: &str) -> Option<Capacity> {
+    let runs = || runs.iter().filter(|run| run.algorithm == algorithm);
+    let first = runs().next()?;
+    let (mut held, mut stack) = (0, 0);
+    let mut frames: BTreeMap<&'static str, (Vec<u64>, u64)> = BTreeMap::new();
+    for run in runs() {
+        let memory = run.report.core.as_ref()?.memory;
+        (held, stack) = (held.max(memory.held_bytes), stack.max(memory.stack_bytes));
+        for (kind, spans) in &run.cycles {
+            if let Some(Summary { median, max, .. }) = spans.frame {
+                let (medians, worst) = frames.entry(kind).or_default();
+                medians.push(median);
+                *worst = max.max(*worst);
+            }
+        }
+    }
+    let size = first.report.sizes.image?;
+    let qps = MEMORIES.map(|kib| {
+        let left = (kib << 10).checked_sub(held - size.qps * size.qp_bytes + stack);
+        (kib, left.map(|left| (left / size.qp_bytes.max(1)).min(u16::MAX.into())))
+    });
+    let rate = |cycles: u64, mhz: u32| u64::from(mhz) * 1_000_000 / cycles.max(1);
+    let events = frames.into_iter().map(|(kind, (medians, worst))| {
+        // The sample's: it comes first.
+        let median = medians.first().copied().unwrap_or(worst);
+        (kind, CLOCKS.map(|mhz| EventRate { mhz, median: rate(median, mhz), worst: rate(worst, mhz) }).to_vec())
+    });
+    Some(Capacity { algorithm: first.algorithm, qps: qps.into(), events: events.collect() })
+}
+
+/// Lines for people.
+impl fmt::Display for Capacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { algorithm, qps, events } = self;
+        write!(f, "capacity of {algorithm}:")?;
+        for (kib, qps) in qps {
+            match qps {
+                Some(qps) => write!(f, " {qps} QPs in {kib} KiB")?,
+                None => write!(f, " no room in {kib} KiB")?,
+            }
+        }
+        writeln!(f)?;
+        for (kind, rates) in events {
+            write!(f, "  {kind:<8} thousands a second, median (worst):")?;
+            for EventRate { mhz, median, worst } in rates {
+                write!(f, "  {} ({}) at {mhz} MHz", median / 1_000, worst / 1_000)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
 /// The head of the golden file.
 pub const HEAD: &str = "\
 # Cycles per event on Ibex small: min/median/p99/max of each span. Made by `hil cycles --write`.

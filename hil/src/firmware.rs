@@ -2,6 +2,7 @@
 
 use crate::core::Dialect;
 use crate::elf::Image;
+use crate::footprint::stack::Frames;
 use crate::pairs;
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
@@ -9,6 +10,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+/// The bare-metal targets, as the toolchain file lists them.
+pub const TARGETS: [&str; 7] = [
+    "riscv32imc-unknown-none-elf",
+    "riscv32i-unknown-none-elf",
+    "riscv64imac-unknown-none-elf",
+    "thumbv6m-none-eabi",
+    "thumbv7m-none-eabi",
+    "thumbv7em-none-eabi",
+    "aarch64-unknown-none",
+];
 
 /// What the image is compiled for.
 const TARGET: &str = "riscv32imc-unknown-none-elf";
@@ -67,6 +79,14 @@ fn source(root: &Path, algorithm: &str) -> PathBuf {
 /// # Errors
 /// There is none for the algorithm, or it cannot be built.
 pub fn build(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<PathBuf> {
+    compile(algorithm, kind, dialect).map(|(path, _)| path)
+}
+
+/// As [`build`], and says also what the functions of the image take of the stack.
+///
+/// # Errors
+/// As for [`build`].
+pub(crate) fn compile(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<(PathBuf, Frames)> {
     let root = root();
     ensure!(
         root.join("targets/rv32/Cargo.toml").is_file(),
@@ -90,7 +110,7 @@ pub fn build(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<PathBuf> {
     let build = Command::new(cargo())
         .current_dir(root)
         .args([
-            "build",
+            "rustc",
             "--quiet",
             "--package",
             "rv32",
@@ -102,10 +122,13 @@ pub fn build(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<PathBuf> {
         ])
         .args(["--profile", "firmware", "--target", TARGET, "--target-dir"])
         .arg(&directory)
+        // For whoever wants to know what stack it needs: what functions take, and who calls whom.
+        .args(["--", "-C", "remark=prologepilog", "-C", "link-arg=--emit-relocs"])
         .output()
         .context("cannot run cargo to build the firmware: give it with --firmware ELF")?;
     ensure!(build.status.success(), "cannot build the firmware: {}", fault(&build));
-    Ok(directory.join(TARGET).join("firmware").join(algorithm))
+    let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
+    Ok((directory.join(TARGET).join("firmware").join(algorithm), frames))
 }
 
 /// Installs the standard library for a target, if the compiler of the tree at `root` has none.

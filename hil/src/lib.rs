@@ -11,6 +11,7 @@ pub mod cycles;
 pub mod elf;
 pub mod fabric;
 pub mod firmware;
+pub mod footprint;
 pub mod header;
 pub mod interrupts;
 pub mod library;

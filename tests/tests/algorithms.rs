@@ -27,6 +27,11 @@ macro_rules! tests {
             }
 
             #[test]
+            fn the_stack_is_never_deeper_than_its_bound() {
+                super::assert_stack(stringify!($module), runs());
+            }
+
+            #[test]
             fn cycles_are_those_written_down() {
                 super::assert_cycles(stringify!($module), runs());
             }
@@ -79,4 +84,12 @@ fn assert_cycles(algorithm: &str, runs: &[Run]) {
     let differs = found.iter().zip(&golden).find(|(found, golden)| found != golden);
     assert_eq!(differs, None, "found and written down: hil cycles --write, if that is meant");
     assert_eq!(found.len(), golden.len(), "lines written down: hil cycles --write, if that is meant");
+}
+
+/// What the image has written over of its painted stack, against what its code says.
+fn assert_stack(algorithm: &str, runs: &[Run]) {
+    let bound = hil::footprint::stack_of_image(algorithm).unwrap();
+    let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory.stack_bytes)).max().unwrap();
+    println!("{algorithm}: {seen} bytes of stack seen, {bound} at most");
+    assert!(0 < seen && u64::from(seen) <= bound, "{algorithm}: {seen} bytes of stack, bound {bound}");
 }

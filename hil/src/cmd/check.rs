@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use hil::firmware::TARGETS;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,17 +34,6 @@ enum Step {
     /// All tests.
     Test,
 }
-
-/// The bare-metal targets, as the toolchain file lists them.
-const TARGETS: [&str; 7] = [
-    "riscv32imc-unknown-none-elf",
-    "riscv32i-unknown-none-elf",
-    "riscv64imac-unknown-none-elf",
-    "thumbv6m-none-eabi",
-    "thumbv7m-none-eabi",
-    "thumbv7em-none-eabi",
-    "aarch64-unknown-none",
-];
 
 /// The library that firmware links.
 const LIBRARY: [&str; 8] = ["-p", "cc-core", "-p", "cc-rp", "-p", "cc-np", "-p", "cc-cp"];
@@ -151,7 +141,7 @@ fn symbols() -> Result<()> {
     let functions = hil::library::functions();
     for target in TARGETS {
         let library = hil::library::build(target)?;
-        let names = hil::library::linked(&library, &functions)?;
+        let names = hil::library::names(&library.link(&functions)?)?;
         ensure_pure(&format!("the C library for {target}"), &names, !WITHOUT_DIVIDER.contains(&target))?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod check;
 mod cycles;
+mod footprint;
 mod list;
 mod replay;
 mod rtl;
@@ -24,6 +25,8 @@ enum Verb {
     Check(check::Args),
     /// Measures what the events of every algorithm cost on a core.
     Cycles(cycles::Args),
+    /// Weighs every role of every algorithm: state, tables, code and stack, by target.
+    Footprint(footprint::Args),
     /// Shows algorithms, their parameters and presets, and cores.
     List(list::Args),
     /// Replays a capture on the library, and on a core with the firmware.
@@ -51,6 +54,7 @@ impl Cli {
         match self.verb {
             Verb::Check(args) => check::run(&args),
             Verb::Cycles(args) => cycles::run(&args),
+            Verb::Footprint(args) => footprint::run(&args),
             Verb::List(args) => list::run(&args),
             Verb::Replay(args) => replay::run(&args),
             Verb::Rtl(args) => rtl::run(&args),

@@ -170,6 +170,7 @@ fn run<R: Read>(
                 identical: nics.iter().all(Lockstep::is_identical) && nics.iter().any(|nic| nic.events() > 0),
                 events: nics.iter().map(Lockstep::events).sum(),
                 difference: report::difference(&outcome),
+                memory: memory(nics.iter().map(Lockstep::board)),
                 cycles: report::cycles(nics.iter().flat_map(Lockstep::cycles)),
                 ring_overflows: 0,
                 cnps_lost: 0,
@@ -193,6 +194,7 @@ fn run<R: Read>(
                 identical: nics.iter().all(Paced::is_identical) && nics.iter().any(|nic| nic.events() > 0),
                 events: nics.iter().map(Paced::events).sum(),
                 difference: report::difference(&outcome),
+                memory: memory(nics.iter().map(Paced::board)),
                 cycles: report::cycles(nics.iter().flat_map(|nic| nic.board().cycles())),
                 ring_overflows: nics.iter().map(Paced::overflows).sum(),
                 cnps_lost: nics.iter().map(Paced::lost_cnps).sum(),
@@ -234,6 +236,13 @@ impl Boot {
         let Chosen { rp, np, port, .. } = chosen;
         Self { rp_settings: settings::words(rp), np_settings: settings::words(np), port: *port }
     }
+}
+
+fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> report::Memory {
+    boards.fold(report::Memory::default(), |most, board| report::Memory {
+        held_bytes: most.held_bytes.max(board.held()),
+        stack_bytes: most.stack_bytes.max(board.stack()),
+    })
 }
 
 fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
