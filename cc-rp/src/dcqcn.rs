@@ -41,6 +41,7 @@ use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Sig
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
+use core::mem;
 use fading::{Fading, ONES};
 use parameters::{
     ALPHA_FIRST, Alpha, BOUNDS_CUTS, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
@@ -139,7 +140,7 @@ impl ReactionPoint for Dcqcn {
     }
 
     fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
-        let gain = step(cx.params, self.time_stage, self.byte_stage);
+        let gain = step(cx.params, self.time_stage.into(), self.byte_stage.into());
         let phase = match gain {
             _ if !self.has(LIMITED) => 0,
             gain if gain == Rate::ZERO => 3,
@@ -177,10 +178,13 @@ impl ReactionPoint for Dcqcn {
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
+        // Before anything is called, so that little of the event outlives the calls.
+        let bytes = if let Event::Sent { bytes, .. } = event { *bytes } else { Bytes::ZERO };
+        let heeded = matches!(event, Event::Cnp { hint } if self.heeds(hint));
         self.catch_up(p, now);
         match event {
-            Event::Sent { bytes, .. } => self.sent(p, *bytes),
-            Event::Cnp { hint } => self.notified(p, now, hint),
+            Event::Sent { .. } => self.sent(p, bytes),
+            Event::Cnp { .. } if heeded => self.notified(p, now),
             Event::Wake => self.refresh(p, now),
             _ => {}
         }
@@ -275,38 +279,52 @@ impl Dcqcn {
             return;
         }
         if self.has(CUT) && self.cut_due.is_due(now) {
-            if let Alpha::Sampled(fading) = &p.alpha {
-                let due = self.cut_due;
-                self.recover(p, due);
-                self.settle(p, fading, due);
-                let alpha = self.alpha & ONES;
-                self.cut(p, alpha.wrapping_shl(p.alpha_shift));
-                self.restart(p, due);
-                self.cut_due = due.after(Nanos::new(p.cut_period.length));
-            }
-            self.left &= !CUT;
+            self.end_period(p);
         }
         self.recover(p, now);
     }
 
+    /// The cut period ends at `cut_due`, with the cut that waits for it where alpha is sampled.
+    #[inline(never)]
+    fn end_period(&mut self, p: &Params) {
+        if let Alpha::Sampled(fading) = &p.alpha {
+            let due = self.cut_due;
+            self.recover(p, due);
+            self.settle(p, fading, due);
+            let alpha = self.alpha & ONES;
+            self.cut(p, alpha.wrapping_shl(p.alpha_shift));
+            self.restart(p, due);
+            self.cut_due = due.after(Nanos::new(p.cut_period.length));
+        }
+        self.left &= !CUT;
+    }
+
     // The notification.
 
+    /// Whether the notification counts; its number is taken down.
     #[inline(always)]
-    fn notified(&mut self, p: &Params, now: Stamp, hint: &CnpHint) {
+    fn heeds(&mut self, hint: &CnpHint) -> bool {
         if let CnpHint::Body(body) = hint {
             cold_path();
             if self.ignores(hint).is_some() {
-                return;
+                return false;
             }
             self.seq = body.seq;
             self.left |= NUMBERED;
         }
+        true
+    }
+
+    #[inline(always)]
+    fn notified(&mut self, p: &Params, now: Stamp) {
+        let first = !self.has(LIMITED);
+        if first {
+            cold_path();
+            self.limit(p, now);
+        }
         match &p.alpha {
             Alpha::Restarted { kept, gain, decay } => {
-                if !self.has(LIMITED) {
-                    cold_path();
-                    self.limit(p, now);
-                } else if self.has(CUT) {
+                if self.has(CUT) {
                     cold_path();
                     return;
                 }
@@ -338,22 +356,27 @@ impl Dcqcn {
             }
             Alpha::Sampled(fading) => {
                 cold_path();
-                if !self.has(LIMITED) {
-                    self.limit(p, now);
-                    self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
-                    self.left |= CUT;
-                    if p.has(FIRST_COUNTS) {
-                        self.alpha |= 1 << TEN_BITS;
-                    }
-                    return;
-                }
-                self.mark_tick(p, fading, now);
-                if !self.has(CUT) {
-                    self.advance_cut(p, now);
-                    self.left |= CUT;
-                }
+                self.mark(p, fading, now, first);
             }
         }
+    }
+
+    /// Sampled alpha: the notification waits for the next tick of alpha, and for the next of the cut period.
+    #[inline(never)]
+    fn mark(&mut self, p: &Params, fading: &Fading, now: Stamp, first: bool) {
+        if first {
+            self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
+            if p.has(FIRST_COUNTS) {
+                self.alpha |= 1 << TEN_BITS;
+            }
+        } else {
+            self.mark_tick(p, fading, now);
+            if self.has(CUT) {
+                return;
+            }
+            self.advance_cut(p, now);
+        }
+        self.left |= CUT;
     }
 
     /// The first notification: from here on the flow is limited.
@@ -404,17 +427,21 @@ impl Dcqcn {
     fn recover(&mut self, p: &Params, until: Stamp) {
         let late = until.since(self.rate_due).get();
         if late < HALF {
-            let period = p.rate_period.length;
-            if late < period {
-                self.rate_due = self.rate_due.after(Nanos::new(period));
-                self.increase(p, Clock::Time, 1);
-            } else {
-                cold_path();
-                let steps = p.rate_period.count_in(late).wrapping_add(1);
-                self.rate_due = self.rate_due.after(Nanos::new(period.wrapping_mul(steps)));
-                self.increase(p, Clock::Time, steps);
-            }
+            self.expire(p, late);
         }
+    }
+
+    /// The rate timer, which ran out so long ago.
+    #[inline(never)]
+    fn expire(&mut self, p: &Params, late: u32) {
+        let period = p.rate_period.length;
+        let mut steps = 1;
+        if late >= period {
+            cold_path();
+            steps = p.rate_period.count_in(late).wrapping_add(1);
+        }
+        self.rate_due = self.rate_due.after(Nanos::new(period.wrapping_mul(steps)));
+        self.increase(p, Clock::Time, steps);
     }
 
     /// The byte counter.
@@ -437,14 +464,20 @@ impl Dcqcn {
         self.increase(p, Clock::Bytes, whole.saturating_add(1));
     }
 
-    /// That many expiries of one clock.
-    #[inline(always)]
+    /// That many expiries of one clock, at least one.
+    #[inline(never)]
     fn increase(&mut self, p: &Params, clock: Clock, expiries: u32) {
+        self.round(p, clock);
         if expiries == 1 {
-            self.round(p, clock);
+            self.release(p);
         } else {
-            self.rounds(p, clock, expiries);
+            self.rounds(p, clock, expiries.wrapping_sub(1));
         }
+    }
+
+    /// A flow back at the ceiling is not limited any more.
+    #[inline(always)]
+    fn release(&mut self, p: &Params) {
         if self.current == p.ceiling {
             cold_path();
             let waits_for_cut = self.has(CUT) && p.is_sampled();
@@ -457,17 +490,18 @@ impl Dcqcn {
     /// One expiry: the stage, then R_T by (6) or (8), then R_C.
     #[inline(always)]
     fn round(&mut self, p: &Params, clock: Clock) {
-        match clock {
-            Clock::Time => self.time_stage = next(self.time_stage),
-            Clock::Bytes => self.byte_stage = next(self.byte_stage),
-        }
+        let stage = match clock {
+            Clock::Time => &mut self.time_stage,
+            Clock::Bytes => &mut self.byte_stage,
+        };
+        *stage = next(*stage);
         let mut rates = Rates { current: self.current, target: self.target };
         if p.has(FAR_TARGET_DROPS) && self.is_far_below() {
             cold_path();
             rates.target = Rate::from_bits(rates.target.to_bits() >> 3);
             rates.climb(Rate::ZERO, p.ceiling);
         } else {
-            rates.climb(step(p, self.time_stage, self.byte_stage), p.ceiling);
+            rates.climb(step(p, self.time_stage.into(), self.byte_stage.into()), p.ceiling);
         }
         (self.current, self.target) = (rates.current, rates.target);
     }
@@ -479,7 +513,7 @@ impl Dcqcn {
             && self.target.to_bits() > self.current.to_bits().saturating_mul(10)
     }
 
-    /// Any number of expiries of one clock, exactly as that many calls of [`Dcqcn::round`].
+    /// Any number of further expiries of one clock, exactly as that many calls of [`Dcqcn::round`].
     ///
     /// Bounded: the step changes in at most 63 rounds. With a step A that no longer changes, the gap
     /// d = R_T - R_C goes to ceil((d + A) / 2), so it stands still after at most 33 rounds; then R_T and
@@ -489,36 +523,24 @@ impl Dcqcn {
     #[inline(never)]
     fn rounds(&mut self, p: &Params, clock: Clock, mut rounds: u32) {
         // After the first, R_T is never far above R_C.
-        self.round(p, clock);
-        rounds = rounds.wrapping_sub(1);
-        let (mut own, other) = match clock {
-            Clock::Time => (self.time_stage, self.byte_stage),
-            Clock::Bytes => (self.byte_stage, self.time_stage),
+        let (stage, other) = match clock {
+            Clock::Time => (&mut self.time_stage, self.byte_stage),
+            Clock::Bytes => (&mut self.byte_stage, self.time_stage),
         };
+        let (mut own, other) = (u32::from(*stage), u32::from(other));
+        *stage = stage.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
         let mut rates = Rates { current: self.current, target: self.target };
-        while rounds > 0 && rates.current != p.ceiling && !is_last_step(p, own, other) {
-            own = next(own);
-            let mut gain = step(p, own, other);
-            rates.climb_on(gain, p.ceiling);
-            rounds = rounds.wrapping_sub(1);
-            // Where every round adds a step to the last one's, the stages need no look.
-            if own > p.threshold && !p.has(HYPER_FOLLOWS | HYPER_IS_CONSTANT) {
-                let growing = rounds.min(u32::from(other.saturating_sub(own)));
-                for _ in 0..growing {
-                    gain = Rate::from_bits(gain.to_bits().wrapping_add(p.hyper.to_bits()));
-                    rates.climb_on(gain, p.ceiling);
-                }
-                own = own.saturating_add(u8::try_from(growing).unwrap_or(LAST_STAGE));
-                rounds = rounds.wrapping_sub(growing);
-            }
-        }
-        let gain = step(p, own, other);
-        own = own.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
+        let (last, mut gain, mut gap) = (last_step(p, other), step(p, own, other), rates.gap());
         while rounds > 0 && rates.current != p.ceiling {
-            let before = rates.gap();
+            if own < last {
+                cold_path();
+                own = own.wrapping_add(1);
+                gain = step(p, own, other);
+            }
             rates.climb_on(gain, p.ceiling);
             rounds = rounds.wrapping_sub(1);
-            if rates.gap() == before {
+            let before = mem::replace(&mut gap, rates.gap());
+            if gap == before && own >= last {
                 cold_path();
                 let headroom = p.ceiling.saturating_sub(rates.target).to_bits();
                 let jump = headroom.checked_div(gain.to_bits()).unwrap_or(rounds).min(rounds);
@@ -529,10 +551,7 @@ impl Dcqcn {
             }
         }
         (self.current, self.target) = (rates.current, rates.target);
-        match clock {
-            Clock::Time => self.time_stage = own,
-            Clock::Bytes => self.byte_stage = own,
-        }
+        self.release(p);
     }
 
     // Sampled alpha.
@@ -551,7 +570,7 @@ impl Dcqcn {
     }
 
     /// Brings alpha to its last tick at or before `until`.
-    #[inline(always)]
+    #[inline(never)]
     fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
@@ -650,7 +669,7 @@ impl Rates {
 
 /// What R_T gains at these stages of the two clocks.
 #[inline(always)]
-fn step(p: &Params, one: u8, other: u8) -> Rate {
+fn step(p: &Params, one: u32, other: u32) -> Rate {
     let (low, high) = if one < other { (one, other) } else { (other, one) };
     if high <= p.threshold {
         return Rate::ZERO; // fast recovery
@@ -662,20 +681,19 @@ fn step(p: &Params, one: u8, other: u8) -> Rate {
     if p.has(HYPER_IS_CONSTANT) {
         return p.hyper;
     }
-    let times = u32::from(hyper.wrapping_sub(p.threshold));
+    let times = hyper.wrapping_sub(p.threshold);
     Rate::from_bits(p.hyper.to_bits().wrapping_mul(times)) // (8)
 }
 
-/// Whether further expiries of the clock at stage `own` leave [`step`] as it is.
+/// The stage from which further expiries of a clock leave [`step`] as it is.
 #[inline(always)]
-fn is_last_step(p: &Params, own: u8, other: u8) -> bool {
-    let passed = own > p.threshold && own >= other;
-    let last = if p.has(HYPER_FOLLOWS) {
-        passed && p.has(HYPER_IS_CONSTANT) && own.wrapping_sub(1) > p.threshold
-    } else {
-        passed
+fn last_step(p: &Params, other: u32) -> u32 {
+    let passed = match (p.has(HYPER_FOLLOWS), p.has(HYPER_IS_CONSTANT)) {
+        (false, _) => p.threshold.wrapping_add(1),
+        (true, true) => p.threshold.wrapping_add(2),
+        (true, false) => u32::from(LAST_STAGE),
     };
-    last || own >= LAST_STAGE
+    passed.max(other).min(u32::from(LAST_STAGE))
 }
 
 /// The stage after this one.

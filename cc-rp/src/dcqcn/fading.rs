@@ -54,7 +54,7 @@ impl Fading {
     ///
     /// While the loss per tick stays the same, ticks are passed at once. Losses above eight, which last only a few ticks
     /// each, are taken one by one. At most 60 rounds.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn after(&self, mut alpha: u32, mut ticks: u32) -> u32 {
         if ticks >= self.horizon {
             return 0;

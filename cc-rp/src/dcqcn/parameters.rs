@@ -198,7 +198,7 @@ pub struct Params {
     pub(super) refresh_after: u32,
     pub(super) alpha_shift: u32,
     pub(super) switches: u32,
-    pub(super) threshold: u8,
+    pub(super) threshold: u32,
     pub(super) alpha: Alpha,
 }
 
@@ -282,7 +282,6 @@ impl Params {
     /// # Errors
     ///
     /// Names the setting that cannot be had on this port or beside another setting.
-    #[expect(clippy::cast_possible_truncation, reason = "a threshold is at most 31")]
     pub const fn new(settings: &DcqcnSettings, port: &Port) -> Result<Self, ParamError> {
         let line = port.line_rate.to_bits();
         let floor = Rate::from_mbps(settings.rpg_min_rate);
@@ -345,7 +344,7 @@ impl Params {
             initial_alpha: settings.initial_alpha_value << if sampled { 0 } else { 21 },
             refresh_after,
             alpha_shift: 32u32.saturating_sub(settings.rpg_gd),
-            threshold: settings.rpg_threshold.saturating_sub(settings.fast_recovery) as u8,
+            threshold: settings.rpg_threshold.saturating_sub(settings.fast_recovery),
             switches: switch(CLAMPS, settings.clamp_tgt_rate == 1)
                 | switch(CLAMPS_AFTER_TIME, settings.clamp_tgt_rate_after_time_inc == 1)
                 | switch(BOUNDS_CUTS, least != 0)

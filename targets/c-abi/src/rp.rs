@@ -123,7 +123,8 @@ impl<A: ReactionPoint> RpPort<A> {
         let pause = Nanos::new(at.pause);
         let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused: at.unpaused(now) };
         let cc_rp::Decision { rate, window, hold, wake_in } = flow.on(&cx, event);
-        Decision { rate: rate.to_bits(), window: window.get(), hold: hold.max(pause).get(), wake_in: wake_in.get() }
+        // Read anew, which is less than to keep it where the machine has no use for it.
+        Decision { rate: rate.to_bits(), window: window.get(), hold: hold.get().max(at.pause), wake_in: wake_in.get() }
     }
 
     /// Begins a flow.
@@ -158,41 +159,42 @@ impl<A: ReactionPoint> RpPort<A> {
         usable(decision)?;
         // What the algorithm does not take comes to the same as a wake.
         let takes = |kind| A::WANTS.contains(kind);
+        let Counters { handled, stale, unsupported } = &mut port.counters;
         // SAFETY: the kind says which part of the union was written; all of them are numbers, or vouched for.
-        let read = unsafe {
+        let (read, counter) = unsafe {
             match event.kind {
                 kind::SENT if takes(EventMask::SENT) => {
                     let sent = event.of.sent;
-                    cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }
+                    (cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }, None)
                 }
-                kind::ACK if takes(EventMask::ACK) => cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?),
-                kind::NACK if takes(EventMask::NACK) => cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) },
+                kind::ACK if takes(EventMask::ACK) => {
+                    (cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?), None)
+                }
+                kind::NACK if takes(EventMask::NACK) => {
+                    (cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) }, None)
+                }
                 kind::CNP if takes(EventMask::CNP) => {
                     let body = event.of.cnp_body;
                     let hint = if body.is_null() { CnpHint::Plain } else { CnpHint::from_bytes(&*body) };
-                    cc_rp::Event::Cnp { hint }
+                    let counter = match flow.ignores(&hint) {
+                        None => handled,
+                        Some(Ignored::Stale) => stale,
+                        Some(Ignored::Kind) => unsupported,
+                    };
+                    (cc_rp::Event::Cnp { hint }, Some(counter))
                 }
-                kind::NEAR_INT if takes(EventMask::NEAR_INT) => cc_rp::Event::NearInt { int: event.of.near.stack()? },
-                kind::CNP | kind::NEAR_INT => {
-                    port.counters.unsupported = port.counters.unsupported.wrapping_add(1);
-                    cc_rp::Event::Wake
+                kind::NEAR_INT if takes(EventMask::NEAR_INT) => {
+                    (cc_rp::Event::NearInt { int: event.of.near.stack()? }, Some(handled))
                 }
-                kind::SENT..=kind::WAKE => cc_rp::Event::Wake,
+                kind::CNP | kind::NEAR_INT => (cc_rp::Event::Wake, Some(unsupported)),
+                kind::SENT..=kind::WAKE => (cc_rp::Event::Wake, None),
                 _ => return Err(Status::BadEvent),
             }
         };
-        let now = port.clock.advance(Instant::from_nanos(event.at.now));
-        if let cc_rp::Event::Cnp { hint } = &read {
-            let Counters { handled, stale, unsupported } = &mut port.counters;
-            let counter = match flow.ignores(hint) {
-                None => handled,
-                Some(Ignored::Stale) => stale,
-                Some(Ignored::Kind) => unsupported,
-            };
+        if let Some(counter) = counter {
             *counter = counter.wrapping_add(1);
-        } else if takes(EventMask::NEAR_INT) && matches!(read, cc_rp::Event::NearInt { .. }) {
-            port.counters.handled = port.counters.handled.wrapping_add(1);
         }
+        let now = port.clock.advance(Instant::from_nanos(event.at.now));
         let decided = port.decide(now, &event.at, flow, &read);
         // SAFETY: the caller vouches for the room.
         unsafe { put(decision, decided) }
