@@ -83,8 +83,8 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
     let Plan { algorithm, receiver, presets, signals, sample } = pairs::with(algorithm, Planner)??;
-    let image = firmware::build(algorithm, firmware::Kind::Inlining, core.design.dialect())?;
-    let calling = firmware::build(algorithm, firmware::Kind::Calling, core.design.dialect())?;
+    let image = firmware::build(algorithm, firmware::Kind::Inlining, core.dialect())?;
+    let calling = firmware::build(algorithm, firmware::Kind::Calling, core.dialect())?;
     let play = |preset: &'static str, trace: &'static str, seed: u64| -> Result<Run> {
         let quick = QUICK.iter().filter(|(name, _)| *name == algorithm && trace == "quick");
         let sets = quick.map(|(_, set)| (*set).to_owned()).collect();

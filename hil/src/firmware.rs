@@ -105,6 +105,8 @@ pub(crate) fn compile(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<(
         (Dialect::Machine, Kind::Calling) => ("firmware-calling", "machine,calling"),
         (Dialect::Picorv32, Kind::Inlining) => ("firmware-picorv32", "picorv32"),
         (Dialect::Picorv32, Kind::Calling) => ("firmware-picorv32-calling", "picorv32,calling"),
+        (Dialect::Vexriscv, Kind::Inlining) => ("firmware-vexriscv", "vexriscv"),
+        (Dialect::Vexriscv, Kind::Calling) => ("firmware-vexriscv-calling", "vexriscv,calling"),
     };
     let directory = target_directory(folder);
     let build = Command::new(cargo())

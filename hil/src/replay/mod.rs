@@ -146,7 +146,7 @@ fn run<R: Read>(
     let (image, calling) = match &on_core.firmware {
         Some(Images { image, calling }) => (image.clone(), calling.clone()),
         None => {
-            let build = |kind| firmware::build(algorithm, kind, processor.design.dialect());
+            let build = |kind| firmware::build(algorithm, kind, processor.dialect());
             let calling = lockstep.then(|| build(firmware::Kind::Calling)).transpose()?;
             (build(firmware::Kind::Inlining)?, calling)
         }

@@ -1,5 +1,5 @@
 //! Bare-metal firmware for RV32IMC cores: the NIC program, or a stage of a switch, on what arrives in a ring in RAM. The core
-//! has machine mode, or, with the feature `picorv32` in place of `machine`, is a PicoRV32.
+//! has machine mode, or, with the feature `picorv32` in place of `machine`, is a PicoRV32, or, with `vexriscv`, a VexRiscv.
 //!
 //! The main loop takes one descriptor after the other; the timer interrupt lets the program do what has fallen due. The
 //! two take turns inside critical sections. Decisions go to the device's registers, frames into the transmit ring.
@@ -20,6 +20,9 @@ mod interrupts;
 #[expect(unsafe_code, reason = "interrupts")]
 #[path = "picorv32.rs"]
 mod interrupts;
+#[cfg(feature = "vexriscv")]
+#[expect(unsafe_code, reason = "reset and traps")]
+mod vexriscv;
 
 use board::{BUSY, Owned, RxRing, Settings, TIMER, TxRing, store};
 use cc_core::params::ParamError;
