@@ -2,6 +2,7 @@
 
 use crate::board::Act;
 use crate::core::{AnyCore, Core, Ibex, Picorv32, Stop};
+use crate::log::Reader;
 use crate::replay::native::Native;
 use crate::wave::Recorder;
 
@@ -27,12 +28,13 @@ impl Instruments for AnyCore {}
 pub struct Instrumented {
     core: AnyCore,
     recorder: Option<Box<Recorder>>,
+    log: Option<Box<Reader>>,
 }
 
 impl From<AnyCore> for Instrumented {
     /// The core without instruments.
     fn from(core: AnyCore) -> Self {
-        Self { core, recorder: None }
+        Self { core, recorder: None, log: None }
     }
 }
 
@@ -40,6 +42,11 @@ impl Instrumented {
     /// Records a wave from now on.
     pub fn record(&mut self, recorder: Recorder) {
         self.recorder = Some(Box::new(recorder));
+    }
+
+    /// Reads the image's log from now on.
+    pub fn read_log(&mut self, reader: Reader) {
+        self.log = Some(Box::new(reader));
     }
 
     /// What was recorded, if anything; no more is.
@@ -52,6 +59,9 @@ impl Instruments for Instrumented {
     fn event(&mut self, now: u64) {
         if let Some(recorder) = &mut self.recorder {
             recorder.event(now, self.core.cycles());
+        }
+        if let Some(log) = &mut self.log {
+            log.event(now, self.core.cycles());
         }
     }
 
@@ -72,10 +82,14 @@ impl Core for Instrumented {
     }
 
     fn run(&mut self, until: u64) -> Stop {
-        match &mut self.recorder {
+        let stop = match &mut self.recorder {
             None => self.core.run(until),
             Some(recorder) => recorder.run(&mut self.core, until),
+        };
+        if let (Some(log), Stop::Store { address, value, .. }) = (&mut self.log, stop) {
+            log.stored(&mut self.core, address, value);
         }
+        stop
     }
 
     fn answer(&mut self, value: u32) {

@@ -15,6 +15,7 @@ pub mod header;
 pub mod instruments;
 pub mod interrupts;
 pub mod library;
+pub mod log;
 pub mod pairs;
 pub mod probe;
 pub mod processor;

@@ -119,7 +119,7 @@ fn says_what_the_report_says(core: Design) {
                 "pc" => {
                     assert_eq!((time - begun) % 5_000, 0);
                     let offset = *value as u32 - text.address;
-                    assert!(offset < text.bytes.len() as u32 && offset % 2 == 0, "pc {value}");
+                    assert!(offset < text.bytes.len() as u32 && offset.is_multiple_of(2), "pc {value}");
                 }
                 _ => {}
             }

@@ -6,14 +6,16 @@ use cc_core::wire::shim;
 use clap::ValueEnum;
 use hil::board;
 use hil::capture::Reader;
+use hil::log::Line;
 use hil::replay::settings::Request;
-use hil::replay::{Images, OnCore, Options, Report, Wave, replay};
+use hil::replay::{Images, Log, OnCore, Options, Report, Wave, replay};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Files shorter than this show no progress.
 const LONG: u64 = 64 << 20;
@@ -72,6 +74,10 @@ pub(crate) struct Args {
     /// bytes for each instruction.
     #[arg(long, value_name = "FILE", requires = "core")]
     vcd: Option<PathBuf>,
+    /// Runs an image that logs, and prints its lines and the core's timeline on standard error. Its decisions are the same, its
+    /// cycles are more.
+    #[arg(long, requires = "core")]
+    log: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -118,6 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             firmware: args.firmware.clone().map(|image| Images { image, calling: None }),
             interrupts: args.interrupts,
         }),
+        log: args.log.then(|| Log(Rc::new(print))),
         wave: args.vcd.clone().map(|path| Wave { path, hz: clock }),
     };
     let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {
@@ -134,6 +141,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&report)?),
     }
     .context("cannot write to standard output")
+}
+
+/// Prints a log line. Where nobody reads, nobody is told.
+fn print(nic: IpAddr, line: Line) {
+    let _ = writeln!(stderr().lock(), "cycle {:<10} {nic} {line}", line.cycle);
 }
 
 fn with_progress<R: Read>(options: &Options, capture: &mut Reader<R>) -> Result<Report> {

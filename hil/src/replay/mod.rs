@@ -23,6 +23,7 @@ use crate::core::{Core, Ibex, Ram, Timing};
 use crate::elf::Image;
 use crate::instruments::Instrumented;
 use crate::interrupts::Interrupts;
+use crate::log::{self, Line};
 use crate::processor::Processor;
 use crate::wave::{Recorder, SLOTS};
 use crate::{firmware, pairs, wave};
@@ -43,10 +44,12 @@ use paced::Paced;
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request};
+use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// NICs that are replayed natively at most.
 const MAX_NATIVE: usize = 1_024;
@@ -68,6 +71,19 @@ pub struct Options {
     pub core: Option<OnCore>,
     /// What the core's wave is written to, if it is.
     pub wave: Option<Wave>,
+    /// Where log lines go, if they go anywhere: then the image is one that logs, and its cycles are not those of the image
+    /// that ships.
+    pub log: Option<Log>,
+}
+
+/// Who takes the log lines of a replay on a core, with the NIC that they are about.
+#[derive(Clone)]
+pub struct Log(pub Rc<dyn Fn(IpAddr, Line)>);
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Log").finish_non_exhaustive()
+    }
 }
 
 /// A wave of a replay on a core, see [`crate::wave`].
@@ -83,7 +99,15 @@ impl Default for Options {
     /// DCQCN with its first preset, every address, on the host alone.
     fn default() -> Self {
         let algorithm = "dcqcn".to_owned();
-        Self { algorithm, request: Request::default(), only: Vec::new(), shim_port: shim::PORT, core: None, wave: None }
+        Self {
+            algorithm,
+            request: Request::default(),
+            only: Vec::new(),
+            shim_port: shim::PORT,
+            core: None,
+            wave: None,
+            log: None,
+        }
     }
 }
 
@@ -169,10 +193,18 @@ fn run<R: Read>(
         Some(Images { image, calling }) => (image.clone(), calling.clone()),
         None => {
             let build = |kind| firmware::build(algorithm, kind, processor.design.dialect());
-            let calling = lockstep.then(|| build(firmware::Kind::Calling)).transpose()?;
-            (build(firmware::Kind::Inlining)?, calling)
+            // The times of an image that logs are no times to put others beside.
+            let calling = (lockstep && options.log.is_none()).then(|| build(firmware::Kind::Calling)).transpose()?;
+            let kind = if options.log.is_some() { firmware::Kind::Logging } else { firmware::Kind::Inlining };
+            (build(kind)?, calling)
         }
     };
+    let log =
+        options.log.as_ref().map(|log| Ok::<_, anyhow::Error>((log, Rc::new(log::table(&image)?)))).transpose()?;
+    if log.is_some() {
+        findings
+            .push("the cycles are those of an image that logs, which takes longer than the one that ships".to_owned());
+    }
     let image = firmware::read(&image)?;
     let calling = calling.as_deref().map(firmware::read).transpose()?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
@@ -180,19 +212,24 @@ fn run<R: Read>(
         let core = Instrumented::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
         board_with(core, image, boot, on_core.pace)
     };
-    let recorded = |image: &Image| -> Result<Board<Instrumented>> {
-        let mut board = board(image)?;
+    let instrumented = |address: IpAddr| -> Result<Board<Instrumented>> {
+        let mut board = board(&image)?;
         if let Some(Wave { path, hz }) = &options.wave {
             let recorder = Recorder::new(wave::folder(path), *hz, board.core().cycles());
             board.core_mut().record(recorder.with_context(|| format!("cannot record {}", path.display()))?);
+        }
+        if let Some((Log(sink), table)) = &log {
+            let sink = Rc::clone(sink);
+            let reader = log::Reader::new(Rc::clone(table), &image, Box::new(move |line| sink(address, line)))?;
+            board.core_mut().read_log(reader);
         }
         Ok(board)
     };
     match on_core.pace {
         Pace::Lockstep => {
-            let make = |_| {
+            let make = |address| {
                 let calling = calling.as_ref().map(board).transpose()?;
-                let nic = Lockstep::new(make()?, recorded(&image)?, calling);
+                let nic = Lockstep::new(make()?, instrumented(address)?, calling);
                 Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
             let (outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
@@ -218,7 +255,7 @@ fn run<R: Read>(
             Ok((outcome, Some(core), size))
         }
         Pace::Real { hz } => {
-            let make = |_| Ok(Paced::new(make()?, make()?, recorded(&image)?));
+            let make = |address| Ok(Paced::new(make()?, make()?, instrumented(address)?));
             let (outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
             write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings)?;
             let core = report::Core {
