@@ -43,6 +43,8 @@ pub enum Kind {
     Inlining,
     /// It is a function that is called, by which it is measured itself.
     Calling,
+    /// As the first, in an image that logs, see [`crate::log`].
+    Logging,
 }
 
 /// The image in a file.
@@ -103,6 +105,8 @@ pub(crate) fn compile(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<(
     let (folder, features) = match (dialect, kind) {
         (Dialect::Machine, Kind::Inlining) => ("firmware", "machine"),
         (Dialect::Machine, Kind::Calling) => ("firmware-calling", "machine,calling"),
+        (Dialect::Machine, Kind::Logging) => ("firmware-logging", "machine,log"),
+        (Dialect::Picorv32, Kind::Logging) => ("firmware-picorv32-logging", "picorv32,log"),
         (Dialect::Picorv32, Kind::Inlining) => ("firmware-picorv32", "picorv32"),
         (Dialect::Picorv32, Kind::Calling) => ("firmware-picorv32-calling", "picorv32,calling"),
         (Dialect::Vexriscv, Kind::Inlining) => ("firmware-vexriscv", "vexriscv"),
@@ -111,6 +115,8 @@ pub(crate) fn compile(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<(
     let directory = target_directory(folder);
     let build = Command::new(cargo())
         .current_dir(root)
+        // The levels that defmt compiles in; the user's word counts more.
+        .env("DEFMT_LOG", env::var_os("DEFMT_LOG").unwrap_or_else(|| "trace".into()))
         .args([
             "rustc",
             "--quiet",

@@ -10,6 +10,7 @@ mod run;
 mod synth;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use std::ops::RangeInclusive;
 
 /// Hardware-in-the-loop harness of rnic-cc.
 #[derive(Parser, Debug)]
@@ -38,6 +39,11 @@ enum Verb {
     /// Writes a capture of a congested port, made by the simulated fabric.
     Synth(synth::Args),
 }
+
+/// Cycles per second, unless told otherwise.
+const CLOCK: u64 = 250_000_000;
+/// Cycles per second that one may ask for.
+const CLOCKS: RangeInclusive<u64> = 1_000_000..=10_000_000_000;
 
 /// What a verb prints on standard output.
 #[derive(Clone, Copy, ValueEnum, Debug)]

@@ -162,6 +162,10 @@ impl Core for AnyCore {
         of_each!(self, core => core.unwatch(pc));
     }
 
+    fn upcoming(&self) -> Option<(u64, u32)> {
+        of_each!(self, core => core.upcoming())
+    }
+
     fn fork(&self) -> Option<Self> {
         match self {
             Self::Ibex(core) => core.fork().map(Self::Ibex),

@@ -106,6 +106,11 @@ pub trait Core {
     fn watch(&mut self, pc: u32);
     /// No longer stops there.
     fn unwatch(&mut self, pc: u32);
+    /// The cycle in which the next instruction begins unless something comes between, [`u64::MAX`] asleep, and its address.
+    /// `None` for RTL, into which one cannot look so far.
+    fn upcoming(&self) -> Option<(u64, u32)> {
+        None
+    }
     /// A core in the same state that goes its own way from here; `None` for RTL in a simulator, which has no double.
     fn fork(&self) -> Option<Self>
     where

@@ -18,19 +18,24 @@ pub use distribution::{Distribution, Summary};
 pub use report::Report;
 
 use crate::board::{Board, Boot, Pace};
-use crate::capture::Reader;
+use crate::capture::{NewFile, Reader};
 use crate::core::{Core, Ibex, Ram, Timing};
 use crate::elf::Image;
+use crate::instruments::Instrumented;
 use crate::interrupts::Interrupts;
+use crate::log::{self, Line};
 use crate::processor::Processor;
-use crate::{firmware, pairs};
+use crate::wave::{Recorder, SLOTS};
+use crate::{firmware, pairs, wave};
 use anyhow::{Context, Result, bail};
 use cc_core::Rate;
 use cc_core::params::Settings;
+use cc_core::table::Handle;
 use cc_core::wire::shim;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use device::Device;
+use flows::{Address, Slot};
 use lockstep::Lockstep;
 use native::{Native, native};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
@@ -39,10 +44,12 @@ use paced::Paced;
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request};
+use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// NICs that are replayed natively at most.
 const MAX_NATIVE: usize = 1_024;
@@ -62,13 +69,45 @@ pub struct Options {
     pub shim_port: u16,
     /// On what core besides the host; `None` for the host alone.
     pub core: Option<OnCore>,
+    /// What the core's wave is written to, if it is.
+    pub wave: Option<Wave>,
+    /// Where log lines go, if they go anywhere: then the image is one that logs, and its cycles are not those of the image
+    /// that ships.
+    pub log: Option<Log>,
+}
+
+/// Who takes the log lines of a replay on a core, with the NIC that they are about.
+#[derive(Clone)]
+pub struct Log(pub Rc<dyn Fn(IpAddr, Line)>);
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Log").finish_non_exhaustive()
+    }
+}
+
+/// A wave of a replay on a core, see [`crate::wave`].
+#[derive(Clone, Debug)]
+pub struct Wave {
+    /// The file.
+    pub path: PathBuf,
+    /// Cycles that make a second in it: in real time those of the clock.
+    pub hz: u64,
 }
 
 impl Default for Options {
     /// DCQCN with its first preset, every address, on the host alone.
     fn default() -> Self {
         let algorithm = "dcqcn".to_owned();
-        Self { algorithm, request: Request::default(), only: Vec::new(), shim_port: shim::PORT, core: None }
+        Self {
+            algorithm,
+            request: Request::default(),
+            only: Vec::new(),
+            shim_port: shim::PORT,
+            core: None,
+            wave: None,
+            log: None,
+        }
     }
 }
 
@@ -119,12 +158,16 @@ impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
         let chosen = Chosen::of::<A, N>(&options.request)?;
         let make = &|| native::<A, N>(chosen.port, &chosen.rp, &chosen.np);
         let boot = Boot::of(&chosen);
-        let (outcome, core, image) = run(options, A::NAME, make, &boot, capture, progress)?;
-        Ok(report::<A, N>(options, &chosen, &outcome, image, core))
+        let mut findings = Vec::new();
+        let (outcome, core, image) = run(options, A::NAME, make, &boot, capture, progress, &mut findings)?;
+        let mut report = report::<A, N>(options, &chosen, &outcome, image, core);
+        report.findings.append(&mut findings);
+        Ok(report)
     }
 }
 
-/// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for.
+/// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for. What its instruments left out
+/// becomes findings.
 fn run<R: Read>(
     options: &Options,
     algorithm: &str,
@@ -132,6 +175,7 @@ fn run<R: Read>(
     boot: &Boot,
     capture: &mut Reader<R>,
     progress: impl FnMut(u64),
+    findings: &mut Vec<String>,
 ) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
     let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
     let Some(on_core) = &options.core else {
@@ -140,6 +184,8 @@ fn run<R: Read>(
         return Ok((outcome, None, None));
     };
 
+    // Before the long work, since it may fail.
+    let wave = options.wave.as_ref().map(|wave| NewFile::create(&wave.path)).transpose()?;
     let processor = Processor::named(&on_core.name)?;
     let name = processor.name();
     let lockstep = on_core.pace == Pace::Lockstep;
@@ -147,22 +193,47 @@ fn run<R: Read>(
         Some(Images { image, calling }) => (image.clone(), calling.clone()),
         None => {
             let build = |kind| firmware::build(algorithm, kind, processor.dialect());
-            let calling = lockstep.then(|| build(firmware::Kind::Calling)).transpose()?;
-            (build(firmware::Kind::Inlining)?, calling)
+            // The times of an image that logs are no times to put others beside.
+            let calling = (lockstep && options.log.is_none()).then(|| build(firmware::Kind::Calling)).transpose()?;
+            let kind = if options.log.is_some() { firmware::Kind::Logging } else { firmware::Kind::Inlining };
+            (build(kind)?, calling)
         }
     };
+    let log =
+        options.log.as_ref().map(|log| Ok::<_, anyhow::Error>((log, Rc::new(log::table(&image)?)))).transpose()?;
+    if log.is_some() {
+        findings
+            .push("the cycles are those of an image that logs, which takes longer than the one that ships".to_owned());
+    }
     let image = firmware::read(&image)?;
     let calling = calling.as_deref().map(firmware::read).transpose()?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
-    let board = |image: &Image| board_with(processor.start(&RAM, DEVICES, 0, image.entry)?, image, boot, on_core.pace);
+    let board = |image: &Image| {
+        let core = Instrumented::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
+        board_with(core, image, boot, on_core.pace)
+    };
+    let instrumented = |address: IpAddr| -> Result<Board<Instrumented>> {
+        let mut board = board(&image)?;
+        if let Some(Wave { path, hz }) = &options.wave {
+            let recorder = Recorder::new(wave::folder(path), *hz, board.core().cycles());
+            board.core_mut().record(recorder.with_context(|| format!("cannot record {}", path.display()))?);
+        }
+        if let Some((Log(sink), table)) = &log {
+            let sink = Rc::clone(sink);
+            let reader = log::Reader::new(Rc::clone(table), &image, Box::new(move |line| sink(address, line)))?;
+            board.core_mut().read_log(reader);
+        }
+        Ok(board)
+    };
     match on_core.pace {
         Pace::Lockstep => {
-            let make = |_| {
+            let make = |address| {
                 let calling = calling.as_ref().map(board).transpose()?;
-                let nic = Lockstep::new(make()?, board(&image)?, calling);
+                let nic = Lockstep::new(make()?, instrumented(address)?, calling);
                 Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
-            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            let (outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings)?;
             let core = report::Core {
                 name,
                 pace: "lockstep",
@@ -185,8 +256,9 @@ fn run<R: Read>(
             Ok((outcome, Some(core), size))
         }
         Pace::Real { hz } => {
-            let make = |_| Ok(Paced::new(make()?, make()?, board(&image)?));
-            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            let make = |address| Ok(Paced::new(make()?, make()?, instrumented(address)?));
+            let (outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings)?;
             let core = report::Core {
                 name,
                 pace: "real time",
@@ -205,6 +277,46 @@ fn run<R: Read>(
             Ok((outcome, Some(core), size))
         }
     }
+}
+
+/// Writes what the boards of the replayed NICs recorded, if they did.
+fn write_wave<'a>(
+    options: &Options,
+    file: Option<NewFile>,
+    outcome: &Outcome,
+    boards: impl Iterator<Item = &'a mut Board<Instrumented>>,
+    findings: &mut Vec<String>,
+) -> Result<()> {
+    let Some((Wave { hz, .. }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
+    let (mut recorded, mut comments) = (Vec::new(), vec![format!("a cycle is 1/{hz} s")]);
+    for (&(number, _), board) in outcome.nics.iter().zip(boards) {
+        let Some(&address) = outcome.addresses.get(usize::from(number)) else { continue };
+        let Some(recorder) = board.core_mut().take_recorder() else { continue };
+        if recorder.left_out() > 0 {
+            let left_out = recorder.left_out();
+            let told =
+                format!("the wave leaves out {left_out} QPs of {address}, which were paced after {SLOTS} others");
+            comments.push(told.clone());
+            findings.push(told);
+        }
+        comments.extend(slots(outcome, number));
+        recorded.push((wave::scope(address), recorder));
+    }
+    wave::write(file, recorded, &comments).context("cannot write the wave")
+}
+
+/// Which flow each slot of a NIC served when the capture ended.
+fn slots(outcome: &Outcome, nic: Address) -> impl Iterator<Item = String> {
+    outcome.flows.all().iter().filter(move |flow| flow.source == nic).filter_map(|flow| {
+        let Slot::Open { handle, .. } = flow.slot else { return None };
+        let address = |number: Address| outcome.addresses.get(usize::from(number)).copied();
+        let (slot, source) = (Handle::from_bits(handle).index(), address(flow.source)?);
+        let to = match flow.target.and_then(address) {
+            Some(target) => format!("to QP {:#x} of {target}", flow.qpn),
+            None => format!("datagrams of QP {:#x}", flow.qpn),
+        };
+        Some(format!("{}.slot_{slot}: {to}", wave::scope(source)))
+    })
 }
 
 /// A board with an Ibex whose image waits for its first event.

@@ -6,7 +6,7 @@ use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
-use cc_rp::{RateLimiter, ReactionPoint};
+use cc_rp::{Plot, RateLimiter, ReactionPoint};
 use nic::descriptor::Descriptor;
 use nic::layout::TX_FRAME_BYTES;
 use nic::{EventKind, FullNic, Hardware};
@@ -15,6 +15,9 @@ use nic::{EventKind, FullNic, Hardware};
 pub trait Native: Device {
     /// One wake, at this time.
     fn wake_at(&mut self, now: u64, acts: &mut Acts);
+
+    /// Shows what explains the decisions about the flow in a slot, see [`ReactionPoint::plot`].
+    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot));
 
     /// One descriptor, handled at this time, without the wakes that it makes due.
     fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts);
@@ -44,6 +47,10 @@ impl<A: ReactionPoint, N: NotificationPoint> Native for OfMachines<A, N> {
     fn wake_at(&mut self, now: u64, acts: &mut Acts) {
         let mut hardware = Recorder { now, acts, rows: &mut self.rows, transmit: &mut self.transmit };
         self.nic.timer(Instant::from_nanos(now), &mut hardware);
+    }
+
+    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot)) {
+        self.nic.rp().plot(slot, show);
     }
 
     fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {

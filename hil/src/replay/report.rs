@@ -408,7 +408,7 @@ pub struct Difference {
 }
 
 /// Bits per second of a rate in 2^-24 bytes per nanosecond, to the nearest.
-fn bits_per_second(rate: u32) -> u64 {
+pub(crate) fn bits_per_second(rate: u32) -> u64 {
     ((u128::from(rate) * 8_000_000_000 + (1 << 23)) >> 24) as u64
 }
 

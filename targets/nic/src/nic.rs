@@ -15,6 +15,7 @@ use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum EventKind {
     /// Nothing: the descriptor says nothing that concerns a machine.

@@ -20,6 +20,9 @@ mod interrupts;
 #[expect(unsafe_code, reason = "interrupts")]
 #[path = "picorv32.rs"]
 mod interrupts;
+#[cfg(feature = "log")]
+#[expect(unsafe_code, reason = "the ring that the harness reads")]
+mod logging;
 #[cfg(feature = "vexriscv")]
 #[expect(unsafe_code, reason = "reset and traps")]
 mod vexriscv;
@@ -115,6 +118,8 @@ pub struct Device {
 impl RateLimiter for Device {
     #[inline(always)]
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        #[cfg(feature = "log")]
+        logging::paced(index, rate, window, hold);
         store(register::PACER_RATE, rate.to_bits());
         store(register::PACER_WINDOW, window.get());
         store(register::PACER_HOLD, hold.get());
@@ -137,6 +142,8 @@ impl nic::Hardware for Device {
 
     #[inline(always)]
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
+        #[cfg(feature = "log")]
+        logging::happened(kind, index);
         self::log(kind as u32, now, index);
     }
 }
