@@ -17,6 +17,7 @@ pub mod library;
 pub mod pairs;
 pub mod probe;
 pub mod processor;
+pub mod qemu;
 pub mod random;
 pub mod replay;
 pub mod rtl;
