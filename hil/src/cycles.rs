@@ -229,7 +229,7 @@ pub fn capacity(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     let (mut held, mut stack) = (0, 0);
     let mut frames: BTreeMap<&'static str, (Vec<u64>, u64)> = BTreeMap::new();
     for run in runs() {
-        let memory = run.report.core.as_ref()?.memory;
+        let memory = run.report.core.as_ref()?.memory?;
         (held, stack) = (held.max(memory.held_bytes), stack.max(memory.stack_bytes));
         for (kind, spans) in &run.cycles {
             if let Some(Summary { median, max, .. }) = spans.frame {

@@ -20,6 +20,7 @@ pub mod log;
 pub mod pairs;
 pub mod probe;
 pub mod processor;
+pub mod qemu;
 pub mod random;
 pub mod replay;
 pub mod rtl;

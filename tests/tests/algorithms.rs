@@ -89,7 +89,7 @@ fn assert_cycles(algorithm: &str, runs: &[Run]) {
 /// What the image has written over of its painted stack, against what its code says.
 fn assert_stack(algorithm: &str, runs: &[Run]) {
     let bound = hil::footprint::stack_of_image(algorithm).unwrap();
-    let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory.stack_bytes)).max().unwrap();
+    let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory?.stack_bytes)).max().unwrap();
     println!("{algorithm}: {seen} bytes of stack seen, {bound} at most");
     assert!(0 < seen && u64::from(seen) <= bound, "{algorithm}: {seen} bytes of stack, bound {bound}");
 }

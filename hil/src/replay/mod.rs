@@ -3,6 +3,7 @@
 pub mod cnps;
 pub mod device;
 pub mod distribution;
+pub mod emulated;
 mod fast;
 pub mod flows;
 pub mod lockstep;
@@ -25,9 +26,10 @@ use crate::instruments::Instrumented;
 use crate::interrupts::Interrupts;
 use crate::log::{self, Line};
 use crate::processor::Processor;
+use crate::qemu::Machine;
 use crate::wave::{Recorder, SLOTS};
 use crate::{firmware, pairs, wave};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use cc_core::Rate;
 use cc_core::params::Settings;
 use cc_core::table::Handle;
@@ -35,15 +37,17 @@ use cc_core::wire::shim;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use device::Device;
+use emulated::Emulated;
 use flows::{Address, Slot};
 use lockstep::Lockstep;
-use native::{Native, native};
+use native::{Native, native, small};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
 use nic::{FullNic, QPS};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
@@ -156,10 +160,21 @@ impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let Self { options, capture, progress } = self;
         let chosen = Chosen::of::<A, N>(&options.request)?;
-        let make = &|| native::<A, N>(chosen.port, &chosen.rp, &chosen.np);
         let boot = Boot::of(&chosen);
+        let (full, few) = (native::<A, N>, small::<A, N>);
+        let make = |make: fn(_, &_, &_) -> _| make(chosen.port, &chosen.rp, &chosen.np);
+        let machine = match &options.core {
+            Some(on_core) => Machine::named(&on_core.name)?.map(|machine| (on_core, machine)),
+            None => None,
+        };
         let mut findings = Vec::new();
-        let (outcome, core, image) = run(options, A::NAME, make, &boot, capture, progress, &mut findings)?;
+        let (outcome, core, image) = match machine {
+            Some((on_core, machine)) => {
+                let make = || make(if machine.small { few } else { full });
+                emulate(options, on_core, &machine, &make, &boot, capture, progress)?
+            }
+            None => run(options, A::NAME, &|| make(full), &boot, capture, progress, &mut findings)?,
+        };
         let mut report = report::<A, N>(options, &chosen, &outcome, image, core);
         report.findings.append(&mut findings);
         Ok(report)
@@ -319,6 +334,45 @@ fn slots(outcome: &Outcome, nic: Address) -> impl Iterator<Item = String> {
     })
 }
 
+/// As [`run`], beside the firmware on one of QEMU's machines.
+fn emulate<R: Read>(
+    options: &Options,
+    on_core: &OnCore,
+    machine: &Machine,
+    make: &dyn Fn() -> Result<Box<dyn Native>>,
+    boot: &Boot,
+    capture: &mut Reader<R>,
+    progress: impl FnMut(u64),
+) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
+    let name = machine.name;
+    ensure!(on_core.pace == Pace::Lockstep, "--pace real: {name} is instruction-accurate, it has no cycles to go by");
+    ensure!(!on_core.interrupts, "--interrupts: the image on {name} takes none");
+    machine.installed()?;
+    let image = match &on_core.firmware {
+        Some(images) => images.image.clone(),
+        None => firmware::build_semihosted(&options.algorithm, machine.target)?,
+    };
+    let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let make = |_| Emulated::new(make()?, machine, &image, boot);
+    let (outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress)?;
+    let core = report::Core {
+        name,
+        pace: "lockstep, instruction-accurate",
+        clock_hz: None,
+        identical: nics.iter().all(Emulated::is_identical) && nics.iter().any(|nic| nic.events() > 0),
+        events: nics.iter().map(Emulated::events).sum(),
+        difference: report::difference(&outcome),
+        memory: None,
+        cycles: BTreeMap::new(),
+        ring_overflows: 0,
+        cnps_lost: 0,
+        cnps_coalesced: 0,
+        interrupts: None,
+    };
+    let size = nics.first().map(|nic| size(nic.report()));
+    Ok((outcome, Some(core), size))
+}
+
 /// A board with an Ibex whose image waits for its first event.
 ///
 /// # Errors
@@ -350,16 +404,18 @@ impl Boot {
     }
 }
 
-fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> report::Memory {
-    boards.fold(report::Memory::default(), |most, board| report::Memory {
-        held_bytes: most.held_bytes.max(board.held()),
-        stack_bytes: most.stack_bytes.max(board.stack()),
-    })
+fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> Option<report::Memory> {
+    let each = boards.map(|board| report::Memory { held_bytes: board.held(), stack_bytes: board.stack() });
+    each.max_by_key(|memory| memory.stack_bytes)
 }
 
 fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
-    let nic::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = board.report()?;
-    Ok(Size { state_bytes, qp_bytes, qps, peer_bytes, peers })
+    Ok(size(board.report()?))
+}
+
+fn size(report: nic::layout::Report) -> Size {
+    let nic::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = report;
+    Size { state_bytes, qp_bytes, qps, peer_bytes, peers }
 }
 
 /// Frames between two calls of the progress function.

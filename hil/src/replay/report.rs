@@ -341,8 +341,8 @@ pub struct Core {
     pub events: u64,
     /// The first event that differed.
     pub difference: Option<Difference>,
-    /// The image in its RAM.
-    pub memory: Memory,
+    /// The image in its RAM; `null` where that is not known.
+    pub memory: Option<Memory>,
     /// Cycles per event by kind; a kind that did not occur is absent.
     pub cycles: BTreeMap<&'static str, KindCycles>,
     /// Descriptors that found the receive ring full, in real time.
@@ -356,7 +356,7 @@ pub struct Core {
 }
 
 /// What an image took of its RAM.
-#[derive(Clone, Copy, Default, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
     /// Bytes of code, data, tables and rings.
     pub held_bytes: u32,
@@ -760,11 +760,9 @@ impl Core {
             writeln!(f, "    library  {native}")?;
             writeln!(f, "    image    {core}")?;
         }
-        let Memory { held_bytes, stack_bytes } = self.memory;
-        writeln!(
-            f,
-            "  {held_bytes} bytes of code, data, tables and rings; at most {stack_bytes} of stack, the start included"
-        )?;
+        if let Some(Memory { held_bytes, stack_bytes }) = self.memory {
+            writeln!(f, "  {held_bytes} bytes of code, data, tables and rings; at most {stack_bytes} of stack")?;
+        }
         if self.clock_hz.is_some() {
             writeln!(
                 f,

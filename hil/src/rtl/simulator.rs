@@ -175,7 +175,8 @@ pub fn build(target: &Path, verilog: Verilog) -> Result<PathBuf> {
     built.map(|()| simulator)
 }
 
-fn need(program: &'static str, arguments: &[&str], package: &'static str) -> Result<()> {
+/// Complains if a program is not installed, which `arguments` let answer at once.
+pub(crate) fn need(program: &'static str, arguments: &[&str], package: &'static str) -> Result<()> {
     let found = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     ensure!(found.is_ok_and(|status| status.success()), Missing { program, package });
     Ok(())

@@ -167,12 +167,8 @@ impl<A: ReactionPoint> RpPort<A> {
                     let sent = event.of.sent;
                     (cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }, None)
                 }
-                kind::ACK if takes(EventMask::ACK) => {
-                    (cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?), None)
-                }
-                kind::NACK if takes(EventMask::NACK) => {
-                    (cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) }, None)
-                }
+                kind::ACK if takes(EventMask::ACK) => (cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?), None),
+                kind::NACK if takes(EventMask::NACK) => (cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) }, None),
                 kind::CNP if takes(EventMask::CNP) => {
                     let body = event.of.cnp_body;
                     let hint = if body.is_null() { CnpHint::Plain } else { CnpHint::from_bytes(&*body) };

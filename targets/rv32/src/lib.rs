@@ -33,11 +33,10 @@ use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
-use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, register};
-use nic::{EventKind, FullNic, QPS};
+use nic::{EventKind, FullNic};
 use switch::{Answer, Queue, Switch};
 
 #[doc(hidden)]
@@ -198,13 +197,7 @@ pub trait Program: Sized {
 }
 
 impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
-    const REPORT: Report = Report {
-        qps: QPS as u32,
-        state_bytes: size_of::<A>() as u32,
-        qp_bytes: Self::QP_BYTES as u32,
-        peers: Self::PEERS as u32,
-        peer_bytes: Self::PEER_BYTES as u32,
-    };
+    const REPORT: Report = Self::REPORT;
 
     #[inline(always)]
     fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
