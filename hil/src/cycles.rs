@@ -3,9 +3,10 @@
 
 use crate::board::Pace;
 use crate::capture::{Reader, Writer};
-use crate::core::Design;
+use crate::core::{Design, Timing, worst};
 use crate::fabric::incast::Incast;
 use crate::fabric::marking::stress;
+use crate::probe::Probes;
 use crate::processor::Processor;
 use crate::replay::report::{KindCycles, Report};
 use crate::replay::settings::{self, Request};
@@ -201,6 +202,12 @@ pub struct Capacity {
     /// rings, 512 received flows, and as much stack as was seen. At most 65,535, as links have 16 bits; `null` where not
     /// even the rest fits.
     pub qps: BTreeMap<u32, Option<u32>>,
+    /// Cycles that the machine's `on` can take at most, over all paths of its code; `null` where it loops, and on cores for
+    /// which costs do not add up instruction by instruction.
+    pub on_bound: Option<u64>,
+    /// Cycles that `step` of a wake takes at most, however late it comes within a second: tests hold machines to it that
+    /// make up for what they missed.
+    pub late_bound: Option<u64>,
     /// Events in a second by kind, one after the other, from the descriptor to the pacer store, and what else belongs to
     /// them.
     pub events: BTreeMap<&'static str, Vec<EventRate>>,
@@ -222,8 +229,30 @@ const CLOCKS: [u32; 4] = [200, 400, 600, 1_000];
 /// Memory of cores in NICs, in KiB.
 const MEMORIES: [u32; 2] = [512, 2_048];
 
-/// What the runs of an algorithm say of it; `None` if there is none of it.
-pub fn capacity(runs: &[Run], algorithm: &str) -> Option<Capacity> {
+/// Machines that make up for what they missed, and how many cycles of Ibex small that may take, see `tests/tests/budgets.rs`.
+pub const LATE: &[(&str, u64)] = &[("dcqcn", 3_000), ("dcqcn_plus", 12_000)];
+
+/// What the machine's `on` can take at most on Ibex small, or `None`.
+///
+/// # Errors
+/// The image that calls it cannot be built.
+pub fn on_bound(algorithm: &str) -> Result<Option<u64>> {
+    let image = firmware::read(&firmware::build(algorithm, firmware::Kind::Calling, Design::Ibex.dialect())?)?;
+    Ok(Probes::new(&image).machine().and_then(|entry| worst(&image, entry, &Timing::IBEX_SMALL)))
+}
+
+/// What the runs of an algorithm on a core say of it; `None` if there is none of it.
+///
+/// # Errors
+/// Its image cannot be built.
+pub fn capacity(core: Processor, runs: &[Run], algorithm: &str) -> Result<Option<Capacity>> {
+    let small = core == Design::Ibex.into();
+    let on_bound = if small { on_bound(algorithm)? } else { None };
+    let late = LATE.iter().find(|(name, _)| small && *name == algorithm).map(|&(_, cycles)| cycles);
+    Ok(sustained(runs, algorithm).map(|capacity| Capacity { on_bound, late_bound: late, ..capacity }))
+}
+
+fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     let runs = || runs.iter().filter(|run| run.algorithm == algorithm);
     let first = runs().next()?;
     let (mut held, mut stack) = (0, 0);
@@ -250,19 +279,26 @@ pub fn capacity(runs: &[Run], algorithm: &str) -> Option<Capacity> {
         let median = medians.first().copied().unwrap_or(worst);
         (kind, CLOCKS.map(|mhz| EventRate { mhz, median: rate(median, mhz), worst: rate(worst, mhz) }).to_vec())
     });
-    Some(Capacity { algorithm: first.algorithm, qps: qps.into(), events: events.collect() })
+    let (qps, events) = (qps.into(), events.collect());
+    Some(Capacity { algorithm: first.algorithm, qps, on_bound: None, late_bound: None, events })
 }
 
 /// Lines for people.
 impl fmt::Display for Capacity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, qps, events } = self;
+        let Self { algorithm, qps, on_bound, late_bound, events } = self;
         write!(f, "capacity of {algorithm}:")?;
         for (kib, qps) in qps {
             match qps {
                 Some(qps) => write!(f, " {qps} QPs in {kib} KiB")?,
                 None => write!(f, " no room in {kib} KiB")?,
             }
+        }
+        if let Some(cycles) = on_bound {
+            write!(f, "; `on` takes at most {cycles} cycles")?;
+        }
+        if let Some(cycles) = late_bound {
+            write!(f, "; a wake that comes late, at most {cycles}")?;
         }
         writeln!(f)?;
         for (kind, rates) in events {

@@ -32,6 +32,11 @@ macro_rules! tests {
             }
 
             #[test]
+            fn on_never_takes_more_than_its_bound() {
+                super::assert_bound(stringify!($module), runs());
+            }
+
+            #[test]
             fn cycles_are_those_written_down() {
                 super::assert_cycles(stringify!($module), runs());
             }
@@ -92,4 +97,12 @@ fn assert_stack(algorithm: &str, runs: &[Run]) {
     let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory?.stack_bytes)).max().unwrap();
     println!("{algorithm}: {seen} bytes of stack seen, {bound} at most");
     assert!(0 < seen && u64::from(seen) <= bound, "{algorithm}: {seen} bytes of stack, bound {bound}");
+}
+
+/// What `on` took, against the dearest path through its code, where that has an end.
+fn assert_bound(algorithm: &str, runs: &[Run]) {
+    let bound = cycles::on_bound(algorithm).unwrap();
+    let seen = runs.iter().flat_map(|run| run.cycles.values()).filter_map(|spans| Some(spans.on?.max)).max().unwrap();
+    println!("{algorithm}: on took {seen} cycles, at most {bound:?}");
+    assert!(bound.is_none_or(|bound| seen <= bound), "{algorithm}: on took {seen} cycles, at most {bound:?}");
 }

@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut algorithms: Vec<&str> = runs.iter().map(|run| run.algorithm).collect();
     algorithms.dedup();
-    let capacities: Vec<_> = algorithms.into_iter().filter_map(|name| cycles::capacity(&runs, name)).collect();
+    let capacities = algorithms.into_iter().filter_map(|name| cycles::capacity(args.core, &runs, name).transpose());
+    let capacities = capacities.collect::<Result<Vec<_>>>()?;
     let mut output = stdout().lock();
     match args.format {
         Format::Text => runs

@@ -17,11 +17,13 @@ mod prefetch;
 mod tests;
 mod timing;
 mod watch;
+mod worst;
 
 pub use design::{AnyCore, Design, Dialect};
 pub use ibex::Ibex;
 pub use picorv32::{PicoTiming, Picorv32};
 pub use timing::Timing;
+pub use worst::worst;
 
 /// A region of RAM, for instructions and data. Base and size are multiples of four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
