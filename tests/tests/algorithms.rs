@@ -102,7 +102,9 @@ fn assert_stack(algorithm: &str, runs: &[Run]) {
 /// What `on` took, against the dearest path through its code, where that has an end.
 fn assert_bound(algorithm: &str, runs: &[Run]) {
     let bound = cycles::on_bound(algorithm).unwrap();
-    let seen = runs.iter().flat_map(|run| run.cycles.values()).filter_map(|spans| Some(spans.on?.max)).max().unwrap();
+    let seen = runs.iter().flat_map(|run| run.cycles.values()).filter_map(|spans| Some(spans.on?.max)).max();
+    // A machine that has no state has no `on` left that could be called.
+    let seen = seen.unwrap_or(0);
     println!("{algorithm}: on took {seen} cycles, at most {bound:?}");
     assert!(bound.is_none_or(|bound| seen <= bound), "{algorithm}: on took {seen} cycles, at most {bound:?}");
 }
