@@ -43,16 +43,25 @@ pub fn linked(library: &Path, functions: &[String]) -> Result<BTreeSet<String>> 
         .output()
         .context("cannot run rust-lld")?;
     ensure!(link.status.success(), "cannot link {}: {}", library.display(), fault(&link));
-    let file = fs::read(image.path()).context("cannot read the linked library")?;
-    let names: BTreeSet<String> = object::File::parse(&*file)?
+    let names = names(image.path())?;
+    if let Some(missing) = functions.iter().find(|name| !names.contains(*name)) {
+        bail!("{} lacks {missing}, which the header declares", library.display());
+    }
+    Ok(names)
+}
+
+/// Names, demangled, of the functions and variables of a linked image, whatever it is for.
+///
+/// # Errors
+/// The file cannot be read, or is none.
+pub fn names(image: &Path) -> Result<BTreeSet<String>> {
+    let file = fs::read(image).with_context(|| image.display().to_string())?;
+    let names = object::File::parse(&*file)?
         .symbols()
         .filter(|symbol| matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data))
         .filter_map(|symbol| symbol.name().ok())
         .map(|name| format!("{:#}", rustc_demangle::demangle(name)))
         .collect();
-    if let Some(missing) = functions.iter().find(|name| !names.contains(*name)) {
-        bail!("{} lacks {missing}, which the header declares", library.display());
-    }
     Ok(names)
 }
 

@@ -181,14 +181,13 @@ impl Answers {
     fn of(stream: Option<impl Read + Send + 'static>) -> Self {
         let (sender, pieces) = mpsc::channel();
         thread::spawn(move || {
-            let mut stream = stream?;
+            let Some(mut stream) = stream else { return };
             let mut piece = vec![0; 1 << 12];
-            loop {
-                let length = stream.read(&mut piece).ok().filter(|&length| length > 0)?;
-                sender.send(piece.get(..length)?.to_vec()).ok()?;
+            while let Ok(length @ 1..) = stream.read(&mut piece) {
+                if sender.send(piece.get(..length).unwrap_or_default().to_vec()).is_err() {
+                    return;
+                }
             }
-            #[expect(unreachable_code, reason = "gives the closure its type")]
-            Some(())
         });
         Self { pieces, rest: io::Cursor::default() }
     }
