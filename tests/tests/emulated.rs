@@ -3,12 +3,17 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::board::Pace;
+use hil::board::{Boot, Pace};
 use hil::capture::Reader;
 use hil::qemu::Machine;
-use hil::replay::{Images, OnCore, Options, Report, replay};
+use hil::replay::emulated::Emulated;
+use hil::replay::native::native;
+use hil::replay::player::{Choice, Player};
+use hil::replay::settings::{Chosen, Request};
+use hil::replay::{Images, OnCore, Options, Report, replay, report};
 use hil::storm::Storm;
 use hil::{firmware, pairs};
+use std::path::Path;
 use tests::sample;
 
 /// The machine of a name, if its emulator is there.
@@ -81,24 +86,43 @@ fn on_rv64_all_algorithms_decide_as_the_library() {
     sample_and_storms("qemu:riscv64-virt");
 }
 
+/// The library with one preset, the image with another.
 #[test]
-fn an_image_of_another_algorithm_is_found_out() {
+fn a_difference_is_found_where_it_begins() {
+    type Rp = cc_rp::dcqcn::Dcqcn;
+    type Np = cc_np::dcqcn::Dcqcn;
     let Some(machine) = machine("qemu:mps2-an385") else { return };
-    let image = firmware::build_semihosted("pfc", machine.target).unwrap();
-    let options = options(machine, "dcqcn", Some(Images { image, calling: None }));
-    let report = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
-    let core = report.core.unwrap();
-    assert!(!core.identical);
-    let difference = core.difference.unwrap();
+    let image = firmware::build_semihosted("dcqcn", machine.target).unwrap();
+    let chosen = |preset: &str| Chosen::of::<Rp, Np>(&Request { preset: Some(preset.into()), ..Request::default() });
+    let (ours, theirs) = (chosen("paper").unwrap(), chosen("vendor").unwrap());
+    let boot = Boot::of(&theirs);
+    let make = |_| Emulated::new(native::<Rp, Np>(ours.port, &ours.rp, &ours.np)?, &machine, &image, &boot);
+    let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 16, strict: true };
+    let mut player = Player::new(choice, ours.port.line_rate, make);
+    let mut capture = Reader::open(&sample()).unwrap();
+    while let Some(record) = capture.next().unwrap() {
+        player.frame(&record).unwrap();
+    }
+    player.finish().unwrap();
+    let (outcome, nics) = player.into_outcome();
+    assert!(nics.iter().any(|nic| !nic.is_identical()));
+    let difference = report::difference(&outcome).unwrap();
     assert_eq!((difference.kind, difference.slot), ("cnp", Some(0)), "{difference:?}");
+    assert!(
+        difference.native.starts_with("paces slot 0 at rate ") && difference.core.starts_with("paces slot 0 at rate ")
+    );
 }
 
 #[test]
-fn an_image_for_another_core_is_refused() {
-    let Some(machine) = machine("qemu:riscv64-virt") else { return };
-    let image = firmware::build_semihosted("pfc", "thumbv7m-none-eabi").unwrap();
-    let options = options(machine, "pfc", Some(Images { image, calling: None }));
-    let error = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err();
-    let error = format!("{error:#}");
-    assert!(error.contains("qemu:riscv64-virt: the image ended with code 1: qemu-system-riscv64: "), "{error}");
+fn an_image_that_cannot_do_it_says_so() {
+    let refused = |machine: Machine, algorithm: &str, image: &Path| {
+        let options = options(machine, algorithm, Some(Images { image: image.into(), calling: None }));
+        format!("{:#}", replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err())
+    };
+    let (Some(arm), Some(riscv)) = (machine("qemu:mps2-an385"), machine("qemu:riscv64-virt")) else { return };
+    let image = firmware::build_semihosted("pfc", arm.target).unwrap();
+    let error = refused(arm, "dcqcn", &image);
+    assert!(error.ends_with("qemu:mps2-an385: the image refuses the settings, code 1"), "{error}");
+    let error = refused(riscv, "pfc", &image);
+    assert!(error.ends_with("pfc: an image for Arm, qemu:riscv64-virt is Riscv64"), "{error}");
 }

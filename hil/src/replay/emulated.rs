@@ -8,7 +8,7 @@ use crate::qemu::Machine;
 use anyhow::{Context, Result, bail};
 use nic::descriptor::{Descriptor, Kind};
 use nic::layout::{Report, SETTINGS, TX_FRAME_BYTES};
-use nic::lockstep::{DONE, FRAME, LOG, PACE, WAKE};
+use nic::lockstep::{DONE, Exit, FRAME, LOG, PACE, WAKE};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -147,7 +147,9 @@ impl Emulator {
         let ended = match error.downcast_ref::<io::Error>().map(io::Error::kind) {
             Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
                 let code = self.child.wait().ok().and_then(|status| status.code());
-                code.map_or("the emulator was killed".to_owned(), |code| format!("the image ended with code {code}"))
+                code.map_or("the emulator was killed".to_owned(), |code| {
+                    format!("the image {}, code {code}", Exit::meaning(code as u32))
+                })
             }
             _ => {
                 let _ = self.child.kill();

@@ -240,6 +240,7 @@ fn emulate<R: Read>(
         Some(images) => images.image.clone(),
         None => firmware::build_semihosted(&options.algorithm, machine.target)?,
     };
+    machine.takes(&image)?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
     let make = |_| Emulated::new(make()?, machine, &image, boot);
     let (outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress)?;
