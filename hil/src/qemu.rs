@@ -3,9 +3,11 @@
 
 use crate::replay::settings::expected;
 use crate::rtl::simulator::need;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nic::layout::RX_FRAME_BYTES;
 use nic::lockstep::SMALL_FRAME_BYTES;
+use object::{Architecture, Object};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,6 +22,7 @@ pub struct Machine {
     pub target: &'static str,
     /// Whether it has room for a [`SmallNic`](nic::SmallNic) only.
     pub small: bool,
+    architecture: Architecture,
     emulator: &'static str,
     /// The Debian package with the emulator.
     package: &'static str,
@@ -32,6 +35,7 @@ const ARM: Machine = Machine {
     description: "Cortex-M3 (v7-M) in QEMU, instruction-accurate: function, no cycles; needs qemu-system-arm",
     target: "thumbv7m-none-eabi",
     small: false,
+    architecture: Architecture::Arm,
     emulator: "qemu-system-arm",
     package: "qemu-system-arm",
     machine: "mps2-an385",
@@ -61,6 +65,7 @@ impl Machine {
             description: "RV64IMAC in QEMU, likewise; needs qemu-system-riscv64",
             target: "riscv64imac-unknown-none-elf",
             small: false,
+            architecture: Architecture::Riscv64,
             emulator: "qemu-system-riscv64",
             package: "qemu-system-misc",
             machine: "virt",
@@ -84,6 +89,18 @@ impl Machine {
     #[must_use]
     pub const fn frame_bytes(&self) -> usize {
         if self.small { SMALL_FRAME_BYTES } else { RX_FRAME_BYTES }
+    }
+
+    /// Complains if a file is no image for its core.
+    ///
+    /// # Errors
+    /// It cannot be read, or is for another.
+    pub fn takes(&self, image: &Path) -> Result<()> {
+        let file = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+        let elf = object::File::parse(&*file).with_context(|| format!("{}: no ELF file", image.display()))?;
+        let (found, own) = (elf.architecture(), self.architecture);
+        ensure!(found == own, "{}: an image for {found:?}, {} is {own:?}", image.display(), self.name);
+        Ok(())
     }
 
     /// Complains if its emulator is missing.

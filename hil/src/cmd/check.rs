@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use hil::firmware::TARGETS;
+use hil::qemu::Machine;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,11 @@ impl Step {
                 for features in ["", "calling", "picorv32"] {
                     let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0], "--features"];
                     cargo(&[image.as_slice(), &[features, "--", "-D", "warnings"]].concat(), &[])?;
+                }
+                for Machine { target, .. } in Machine::ALL {
+                    hil::firmware::add_target(Path::new("."), target)?;
+                    let image = ["clippy", "-p", "semihosted", "--profile", "firmware", "--target", target];
+                    cargo(&[image.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
                 }
                 Ok(())
             }
@@ -137,6 +143,15 @@ fn symbols() -> Result<()> {
         let names: BTreeSet<String> =
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
         ensure_pure(&format!("the image of {algorithm}"), &names, true)?;
+    }
+    for Machine { target, .. } in Machine::ALL {
+        for algorithm in hil::firmware::algorithms() {
+            let image = hil::firmware::build_semihosted(algorithm, target)?;
+            let image = std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
+            let names = hil::library::names(&image)?;
+            let divides = !WITHOUT_DIVIDER.contains(&target);
+            ensure_pure(&format!("the image of {algorithm} for {target}"), &names, divides)?;
+        }
     }
     let functions = hil::library::functions();
     for target in TARGETS {

@@ -8,7 +8,7 @@ use crate::qemu::Machine;
 use anyhow::{Context, Result, bail};
 use nic::descriptor::{Descriptor, Kind};
 use nic::layout::{Report, SETTINGS, TX_FRAME_BYTES};
-use nic::lockstep::{DONE, FRAME, LOG, PACE, WAKE};
+use nic::lockstep::{DONE, Exit, FRAME, LOG, PACE, WAKE};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -147,7 +147,9 @@ impl Emulator {
         let ended = match error.downcast_ref::<io::Error>().map(io::Error::kind) {
             Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
                 let code = self.child.wait().ok().and_then(|status| status.code());
-                code.map_or("the emulator was killed".to_owned(), |code| format!("the image ended with code {code}"))
+                code.map_or("the emulator was killed".to_owned(), |code| {
+                    format!("the image {}, code {code}", Exit::meaning(code as u32))
+                })
             }
             _ => {
                 let _ = self.child.kill();
@@ -181,14 +183,13 @@ impl Answers {
     fn of(stream: Option<impl Read + Send + 'static>) -> Self {
         let (sender, pieces) = mpsc::channel();
         thread::spawn(move || {
-            let mut stream = stream?;
+            let Some(mut stream) = stream else { return };
             let mut piece = vec![0; 1 << 12];
-            loop {
-                let length = stream.read(&mut piece).ok().filter(|&length| length > 0)?;
-                sender.send(piece.get(..length)?.to_vec()).ok()?;
+            while let Ok(length @ 1..) = stream.read(&mut piece) {
+                if sender.send(piece.get(..length).unwrap_or_default().to_vec()).is_err() {
+                    return;
+                }
             }
-            #[expect(unreachable_code, reason = "gives the closure its type")]
-            Some(())
         });
         Self { pieces, rest: io::Cursor::default() }
     }

@@ -42,7 +42,7 @@ use flows::{Address, Slot};
 use lockstep::Lockstep;
 use native::{Native, native, small};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
-use nic::{FullNic, QPS};
+use nic::{FullNic, SmallNic};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
@@ -175,7 +175,9 @@ impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
             }
             None => run(options, A::NAME, &|| make(full), &boot, capture, progress, &mut findings)?,
         };
-        let mut report = report::<A, N>(options, &chosen, &outcome, image, core);
+        let is_small = machine.is_some_and(|(_, machine)| machine.small);
+        let native = size(if is_small { SmallNic::<A, N>::REPORT } else { FullNic::<A, N>::REPORT });
+        let mut report = report::<A, N>(options, &chosen, &outcome, Sizes { native, image }, core);
         report.findings.append(&mut findings);
         Ok(report)
     }
@@ -352,6 +354,7 @@ fn emulate<R: Read>(
         Some(images) => images.image.clone(),
         None => firmware::build_semihosted(&options.algorithm, machine.target)?,
     };
+    machine.takes(&image)?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
     let make = |_| Emulated::new(make()?, machine, &image, boot);
     let (outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress)?;
@@ -455,7 +458,7 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
     options: &Options,
     chosen: &Chosen<A::Settings, N::Settings>,
     outcome: &Outcome,
-    image: Option<Size>,
+    sizes: Sizes,
     core: Option<report::Core>,
 ) -> Report {
     let algorithm = Algorithm {
@@ -467,13 +470,6 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
     };
     let Request { line_rate, mtu, base_rtt, .. } = options.request;
     let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };
-    let native = Size {
-        state_bytes: size_of::<A>() as u32,
-        qp_bytes: FullNic::<A, N>::QP_BYTES as u32,
-        qps: QPS as u32,
-        peer_bytes: FullNic::<A, N>::PEER_BYTES as u32,
-        peers: FullNic::<A, N>::PEERS as u32,
-    };
     let signals = report::Signals::new(A::SIGNALS, outcome.signals);
-    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], Sizes { native, image }, core)
+    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], sizes, core)
 }

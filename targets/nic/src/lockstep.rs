@@ -28,3 +28,36 @@ pub const FRAME: u32 = 3;
 /// Bytes that the image of a [`SmallNic`](crate::SmallNic) takes of a frame: all headers, and the bodies of short ones. What
 /// is left of a packet is payload, which tells a NIC nothing.
 pub const SMALL_FRAME_BYTES: usize = 512;
+
+/// Why an image ends its run, and with what code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Exit {
+    /// The host's stream has ended.
+    Finished = 0,
+    /// The settings are out of range, or wrong on this port.
+    Settings = 1,
+    /// A frame is longer than there is room for.
+    Frame = 2,
+    /// The streams cannot be opened, or written.
+    Streams = 3,
+    /// There was an exception or an interrupt.
+    Unexpected = 100,
+}
+
+impl Exit {
+    /// What a code means, in words that follow "the image".
+    pub const fn meaning(code: u32) -> &'static str {
+        const SETTINGS: u32 = Exit::Settings as u32;
+        const FRAME: u32 = Exit::Frame as u32;
+        const STREAMS: u32 = Exit::Streams as u32;
+        const UNEXPECTED: u32 = Exit::Unexpected as u32;
+        match code {
+            SETTINGS => "refuses the settings",
+            FRAME => "has no room for the frame",
+            STREAMS => "cannot reach its host",
+            UNEXPECTED => "met with an exception",
+            _ => "has ended",
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The host at the other end of two streams: its standard input and output.
 
 use crate::board::ask;
+use nic::lockstep::Exit;
 
 /// Operations, see [`ask`].
 const SYS_OPEN: usize = 0x01;
@@ -10,21 +11,6 @@ const SYS_EXIT_EXTENDED: usize = 0x20;
 
 /// An application's end, as against a fault of its host.
 const APPLICATION_EXIT: usize = 0x2_0026;
-
-/// Codes with which a run ends, where it ends by itself.
-#[derive(Clone, Copy)]
-pub(crate) enum Exit {
-    /// The host has no more to say.
-    Finished = 0,
-    /// The settings are out of range, or wrong on this port.
-    Settings = 1,
-    /// A frame is longer than there is room for.
-    Frame = 2,
-    /// The streams cannot be opened, or written.
-    Streams = 3,
-    /// An exception or interrupt.
-    Unexpected = 100,
-}
 
 /// The streams from and to the host.
 pub(crate) struct Host {

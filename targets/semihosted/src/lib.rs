@@ -17,10 +17,11 @@ use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
-use host::{Exit, Host, exit};
+use host::{Host, exit};
+use nic::EventKind;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, SETTINGS, TX_FRAME_BYTES};
-use nic::{EventKind, lockstep};
+use nic::lockstep::{self, Exit};
 
 #[cfg(not(small))]
 use nic::{FullNic as Nic, layout::RX_FRAME_BYTES as FRAME_BYTES};
