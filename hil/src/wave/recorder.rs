@@ -161,7 +161,7 @@ impl Recorder {
             if start <= now && (ended || next == pc) {
                 self.executes(core, start, pc);
             } else if next != pc {
-                // Between two instructions, only an interrupt leads elsewhere.
+                // What leads elsewhere and is no instruction that completes: an interrupt, or an exception.
                 self.core.put(self.timeline.at(now), self.variables.interrupt, 1);
             }
             if stop != Stop::Cycle || core.cycles() >= until {
