@@ -41,7 +41,7 @@ pub struct Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let speaker = match self.speaker {
-            Speaker::Harness => "-",
+            Speaker::Harness => "hil",
             Speaker::Lost => "lost",
             Speaker::Image(level) => level,
         };

@@ -5,7 +5,7 @@ use hil::capture::Reader;
 use hil::core::Design;
 use hil::firmware::{self, Kind};
 use hil::replay::settings::Request;
-use hil::replay::{OnCore, Options, Report, Wave, replay};
+use hil::replay::{Images, OnCore, Options, Report, Wave, replay};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -66,17 +66,21 @@ fn number(bits: &Vector) -> f64 {
     bits.iter().fold(0_u64, |number, bit| number << 1 | u64::from(bit == Value::V1)) as f64
 }
 
-/// Replays the sample for two of its NICs: a sender, and the receiver. Alpha begins at one half.
-fn recorded(path: &Path, core: Design, pace: Pace, hz: u64) -> (Report, BTreeMap<String, Vec<Change>>) {
+/// The sample for two of its NICs, a sender and the receiver, on a core that is recorded. Alpha begins at one half.
+fn options(path: &Path, core: Design, pace: Pace, hz: u64) -> Options {
     let sets = vec!["initial_alpha_value=512".into()];
-    let options = Options {
+    Options {
         algorithm: "dcqcn".into(),
         request: Request { preset: Some("paper".into()), sets, ..Request::default() },
         only: vec!["10.0.0.1".parse().unwrap(), "10.0.0.9".parse().unwrap()],
         core: Some(OnCore { name: core.name().into(), pace, firmware: None, interrupts: false }),
         wave: Some(Wave { path: path.to_owned(), hz }),
         ..Options::default()
-    };
+    }
+}
+
+fn recorded(path: &Path, core: Design, pace: Pace, hz: u64) -> (Report, BTreeMap<String, Vec<Change>>) {
+    let options = options(path, core, pace, hz);
     let report = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
     assert!(report.core.as_ref().unwrap().identical);
     (report, read(path))
@@ -161,4 +165,32 @@ fn a_wave_in_real_time_goes_by_the_clock() {
     let late: Vec<_> = clocks.map(|(time, _, clock)| time / 1_000 - *clock as u64).collect();
     // From the reading of the clock to the first decision, at a cycle for each nanosecond.
     assert!(late.len() > 100 && late.iter().all(|&late| late < 10_000), "{:?}", late.iter().max());
+}
+
+/// Where it went wrong is what one wants to see.
+#[test]
+fn an_image_that_misbehaves_leaves_its_wave() {
+    let folder = tempfile::tempdir().unwrap();
+    let (image, wave) = (folder.path().join("image.elf"), folder.path().join("wave.vcd"));
+    let good = firmware::build("dcqcn", Kind::Inlining, Design::Ibex.dialect()).unwrap();
+    let symbols = firmware::read(&good).unwrap().symbols;
+    let handler = symbols["timer_entry"];
+    // The first program header is that of the code: where it lies in the file, and in memory. No instruction is zero.
+    let mut bytes = std::fs::read(good).unwrap();
+    let word = |at: u32| u32::from_le_bytes(bytes[at as usize..][..4].try_into().unwrap());
+    let header = word(28);
+    let at = (word(header + 4) + handler - word(header + 8)) as usize;
+    bytes[at..at + 4].fill(0);
+    std::fs::write(&image, bytes).unwrap();
+    let mut options = options(&wave, Design::Ibex, Pace::Lockstep, 1_000_000_000);
+    options.core.as_mut().unwrap().firmware = Some(Images { image, calling: None });
+    let error = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err();
+    // mcause of an illegal instruction is 2.
+    assert!(format!("{error:#}").contains("the image ended with code 258"), "{error:#}");
+    let interrupted = read(&wave).remove("nic_10_0_0_1").unwrap();
+    let taken = interrupted.iter().position(|(_, name, value)| name == "interrupt" && *value == 1.0).unwrap();
+    let after = interrupted[taken..].iter().filter(|(_, name, _)| name == "pc").map(|(.., pc)| *pc as u32);
+    // The timer's vector, then that of exceptions, and what it leads to.
+    let vectors = symbols["vectors"];
+    assert_eq!(after.take(3).collect::<Vec<_>>(), [vectors + 4 * 7, vectors, symbols["unexpected"]]);
 }

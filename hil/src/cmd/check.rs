@@ -59,7 +59,7 @@ impl Step {
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
                 let library = ["clippy", "-p", "rnic-cc", "--profile", "firmware", "--target", TARGETS[0]];
                 cargo(&[library.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
-                for features in ["", "calling", "picorv32"] {
+                for features in ["", "calling", "picorv32", "log"] {
                     let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0], "--features"];
                     cargo(&[image.as_slice(), &[features, "--", "-D", "warnings"]].concat(), &[])?;
                 }

@@ -197,7 +197,8 @@ fn run<R: Read>(
     let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
     let Some(on_core) = &options.core else {
         let choice = Choice { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
-        let (outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress)?;
+        let (played, outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress);
+        played?;
         return Ok((outcome, None, None));
     };
 
@@ -249,8 +250,9 @@ fn run<R: Read>(
                 let nic = Lockstep::new(make()?, instrumented(address)?, calling);
                 Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
-            let (outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
             write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings)?;
+            played?;
             let core = report::Core {
                 name,
                 pace: "lockstep",
@@ -274,8 +276,9 @@ fn run<R: Read>(
         }
         Pace::Real { hz } => {
             let make = |address| Ok(Paced::new(make()?, make()?, instrumented(address)?));
-            let (outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
             write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings)?;
+            played?;
             let core = report::Core {
                 name,
                 pace: "real time",
@@ -296,7 +299,7 @@ fn run<R: Read>(
     }
 }
 
-/// Writes what the boards of the replayed NICs recorded, if they did.
+/// Writes what the boards of the replayed NICs recorded, if they did; also of an image that misbehaved.
 fn write_wave<'a>(
     options: &Options,
     file: Option<NewFile>,
@@ -424,20 +427,35 @@ fn size(report: nic::layout::Report) -> Size {
 /// Frames between two calls of the progress function.
 const PROGRESS: u64 = 1 << 14;
 
+/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end.
 fn play<D, R>(
     choice: Choice,
     line_rate: Rate,
     shim_port: u16,
     make: impl FnMut(IpAddr) -> Result<D>,
     capture: &mut Reader<R>,
-    mut progress: impl FnMut(u64),
-) -> Result<(Outcome, Vec<D>)>
+    progress: impl FnMut(u64),
+) -> (Result<()>, Outcome, Vec<D>)
 where
     D: Device,
     R: Read,
 {
     let only = choice.only.clone();
     let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
+    let played = play_all(&mut player, capture, progress);
+    let (outcome, nics) = player.into_outcome();
+    let played = played.and_then(|()| match only.iter().find(|address| !outcome.addresses.contains(address)) {
+        Some(absent) => bail!("--nic {absent}: the capture shows no RoCE frame from or to this address"),
+        None => Ok(()),
+    });
+    (played, outcome, nics)
+}
+
+fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>, R: Read>(
+    player: &mut Player<D, F>,
+    capture: &mut Reader<R>,
+    mut progress: impl FnMut(u64),
+) -> Result<()> {
     let name = capture.name().to_owned();
     while let Some(record) = capture.next()? {
         let number = record.number;
@@ -446,12 +464,7 @@ where
             progress(capture.position());
         }
     }
-    player.finish()?;
-    let (outcome, nics) = player.into_outcome();
-    if let Some(absent) = only.iter().find(|address| !outcome.addresses.contains(address)) {
-        bail!("--nic {absent}: the capture shows no RoCE frame from or to this address");
-    }
-    Ok((outcome, nics))
+    player.finish()
 }
 
 fn report<A: ReactionPoint, N: NotificationPoint>(

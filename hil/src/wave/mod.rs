@@ -1,5 +1,16 @@
 //! Waves of what a core did, for viewers such as GTKWave: value change dumps (IEEE 1364-2005, section 18).
 //!
+//! One scope for each core, with
+//! - `pc`, the instruction that executes, of cores that are models; `cycle`, the count at which work on an event began;
+//! - `interrupt`, from the taking of one, or of an exception, to the return; the interrupt lines and the marker pins as they are;
+//! - `store` with `store_address` and `store_data`, for each store to a device;
+//! - `clock_ns`, the clock as the image read it for its last event, and `events`, a kind of event each;
+//! - a scope for each QP's slot: `rate_bps`, `window_bytes` and `hold_ns` of the pacer where they limit anything, and what the
+//!   algorithm has to explain them, see [`plot`](cc_rp::ReactionPoint::plot), as it was after the last event.
+//!
+//! Time is picoseconds. In real time it is the board's clock. In lockstep, where that stands while the image works, work begins
+//! at the time of its event, or when the work before has ended, and takes its cycles.
+//!
 //! Each core records tracks while it runs, since which variables there are is known at the end only; then they are merged
 //! into one file. Whatever the length of the run, that takes no more memory.
 

@@ -23,9 +23,6 @@ const NANOSECOND: u64 = 1_000;
 const RETURNS: [u32; 2] = [0x3020_0073, 0x0400_000b];
 
 /// When cycles happen.
-///
-/// A clock that stands while the image works would leave its work no room. So work begins at the time of its event, or
-/// when that before it has ended, and takes its cycles.
 #[derive(Clone, Copy, Debug)]
 struct Timeline {
     hz: u64,
@@ -164,7 +161,7 @@ impl Recorder {
             if start <= now && (ended || next == pc) {
                 self.executes(core, start, pc);
             } else if next != pc {
-                // Between two instructions, only an interrupt leads elsewhere.
+                // What leads elsewhere and is no instruction that completes: an interrupt, or an exception.
                 self.core.put(self.timeline.at(now), self.variables.interrupt, 1);
             }
             if stop != Stop::Cycle || core.cycles() >= until {

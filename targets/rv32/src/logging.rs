@@ -2,7 +2,7 @@
 
 use crate::board;
 use cc_core::table::Handle;
-use cc_core::{Bytes as Window, Nanos, Rate};
+use cc_core::{Nanos, Rate};
 use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -12,11 +12,19 @@ use nic::layout::{LOG_BYTES, LogRing};
 use nic::{EventKind, NO_FLOW};
 
 /// Says how a flow is paced from now on.
-pub(crate) fn paced(slot: u16, rate: Rate, window: Window, hold: Nanos) {
+pub(crate) fn paced(slot: u16, rate: Rate, window: cc_core::Bytes, hold: Nanos) {
     let megabits = (u64::from(rate.to_bits()) * 8_000) >> 24;
-    match window {
-        Window::MAX => defmt::debug!("slot {=u16} paced at {=u64} Mb/s, hold {}", slot, megabits, hold),
-        _ => defmt::debug!("slot {=u16} paced at {=u64} Mb/s, window {}, hold {}", slot, megabits, window, hold),
+    let (window, hold) = (window.get(), hold.get());
+    if window == u32::MAX {
+        defmt::debug!("slot {=u16} paced at {=u64} Mb/s, hold {=u32} ns", slot, megabits, hold);
+    } else {
+        defmt::debug!(
+            "slot {=u16} paced at {=u64} Mb/s, window {=u32} B, hold {=u32} ns",
+            slot,
+            megabits,
+            window,
+            hold
+        );
     }
 }
 
