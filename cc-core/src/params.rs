@@ -81,6 +81,10 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
     /// The description of every setting, in the order of the indices below.
     const FIELDS: &'static [Field];
 
+    /// The smallest and the largest value of every setting: [`ranges`] of the fields. Apart from them, so that an image which
+    /// checks settings need not hold their names.
+    const RANGES: &'static [[u32; 2]];
+
     /// The value of setting `index`, zero beyond the last.
     fn get(&self, index: usize) -> u32;
 
@@ -98,10 +102,11 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
     }
 
     /// Whether every setting is in its range; for values that did not come through [`Settings::set`].
+    #[inline(always)]
     fn in_range(&self) -> Result<(), ParamError> {
-        for (index, field) in Self::FIELDS.iter().enumerate() {
+        for (index, (&[min, max], field)) in Self::RANGES.iter().zip(Self::FIELDS).enumerate() {
             let value = self.get(index);
-            if value < field.min || value > field.max {
+            if value < min || value > max {
                 return Err(ParamError::OutOfRange(field));
             }
         }
@@ -114,6 +119,18 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
             field.name.eq_ignore_ascii_case(name) || field.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name))
         })
     }
+}
+
+/// The smallest and the largest value of each of `N` fields.
+#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "evaluated by the compiler only")]
+pub const fn ranges<const N: usize>(fields: &[Field]) -> [[u32; 2]; N] {
+    let mut ranges = [[0; 2]; N];
+    let mut index = 0;
+    while index < N {
+        ranges[index] = [fields[index].min, fields[index].max];
+        index += 1;
+    }
+    ranges
 }
 
 /// Why a setting was refused.
@@ -186,6 +203,9 @@ macro_rules! settings {
                     doc: $doc,
                 }, )+
             ];
+
+            const RANGES: &'static [[u32; 2]] =
+                &$crate::params::ranges::<{ <$name as $crate::params::Settings>::FIELDS.len() }>(Self::FIELDS);
 
             fn get(&self, index: usize) -> u32 {
                 [$( self.$field ),+].get(index).copied().unwrap_or(0)

@@ -103,11 +103,11 @@ impl CnpBody {
     }
 
     /// What it tells the flow that it is for. A direct CNP says no more than a plain one: a switch keeps no count for a flow,
-    /// and its CNPs must not be taken for stragglers of the receiver's.
+    /// and its CNPs must not be taken for stragglers of the receiver's. Nor does it name the flow any more.
     pub const fn for_flow(self) -> CnpHint {
         match self.kind {
             CnpKind::Direct => CnpHint::Plain,
-            _ => CnpHint::Body(self),
+            _ => CnpHint::Body(Self { by_remote: false, ..self }),
         }
     }
 }

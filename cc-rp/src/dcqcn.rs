@@ -130,12 +130,7 @@ impl ReactionPoint for Dcqcn {
     ];
 
     fn check(settings: &DcqcnSettings, port: &Port) -> Result<Params, ParamError> {
-        for (index, field) in DcqcnSettings::FIELDS.iter().enumerate() {
-            let value = settings.get(index);
-            if value < field.min || value > field.max {
-                return Err(ParamError::OutOfRange(field));
-            }
-        }
+        settings.in_range()?;
         Params::new(settings, port)
     }
 
@@ -283,24 +278,15 @@ impl Dcqcn {
             return;
         }
         if self.has(CUT) && self.cut_due.is_due(now) {
-            self.end_period(p);
+            match &p.alpha {
+                Alpha::Sampled(fading) => {
+                    self.recover(p, self.cut_due);
+                    self.settle(p, fading, self.cut_due, true);
+                }
+                Alpha::Restarted { .. } => self.left &= !CUT,
+            }
         }
         self.recover(p, now);
-    }
-
-    /// The cut period ends at `cut_due`, with the cut that waits for it where alpha is sampled.
-    #[inline(never)]
-    fn end_period(&mut self, p: &Params) {
-        if let Alpha::Sampled(fading) = &p.alpha {
-            let due = self.cut_due;
-            self.recover(p, due);
-            self.settle(p, fading, due);
-            let alpha = self.alpha & ONES;
-            self.cut(p, alpha.wrapping_shl(p.alpha_shift));
-            self.restart(p, due);
-            self.cut_due = due.after(Nanos::new(p.cut_period.length));
-        }
-        self.left &= !CUT;
     }
 
     // The notification.
@@ -366,7 +352,7 @@ impl Dcqcn {
     }
 
     /// Sampled alpha: the notification waits for the next tick of alpha, and for the next of the cut period.
-    #[inline(never)]
+    #[inline(always)]
     fn mark(&mut self, p: &Params, fading: &Fading, now: Stamp, first: bool) {
         if first {
             self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
@@ -439,12 +425,13 @@ impl Dcqcn {
     #[inline(never)]
     fn expire(&mut self, p: &Params, late: u32) {
         let period = p.rate_period.length;
-        let mut steps = 1;
+        let (mut steps, mut time) = (1, period);
         if late >= period {
             cold_path();
             steps = p.rate_period.count_in(late).wrapping_add(1);
+            time = period.wrapping_mul(steps);
         }
-        self.rate_due = self.rate_due.after(Nanos::new(period.wrapping_mul(steps)));
+        self.rate_due = self.rate_due.after(Nanos::new(time));
         self.increase(p, Clock::Time, steps);
     }
 
@@ -568,25 +555,33 @@ impl Dcqcn {
         if marked == 0 {
             self.alpha |= next.wrapping_shl(TEN_BITS);
         } else if marked < next {
-            self.settle(p, fading, now);
+            self.settle(p, fading, now, false);
             self.alpha |= 1 << TEN_BITS;
         }
     }
 
-    /// Brings alpha to its last tick at or before `until`.
+    /// Brings alpha to its last tick at or before `until`, where it then cuts if `cuts`.
+    // One function that calls none, so that the cut costs one call.
     #[inline(never)]
-    fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp) {
+    fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        let (mut alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
+        let (alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
+        let mut raised = 0;
         if marked != 0 && marked <= ticks {
-            alpha = fading.raised_after(alpha, marked);
-            ticks = ticks.wrapping_sub(marked);
+            (raised, ticks) = (marked, ticks.wrapping_sub(marked));
             marked = 0;
         } else {
             marked = marked.saturating_sub(ticks);
         }
-        self.alpha = fading.after(alpha, ticks) | marked.wrapping_shl(TEN_BITS);
+        let alpha = fading.after(alpha, raised, ticks);
+        self.alpha = alpha | marked.wrapping_shl(TEN_BITS);
+        if cuts {
+            self.cut(p, alpha.wrapping_shl(p.alpha_shift));
+            self.restart(p, until);
+            self.left &= !CUT;
+            self.cut_due = until.after(Nanos::new(p.cut_period.length));
+        }
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`.
@@ -612,7 +607,7 @@ impl Dcqcn {
     fn refresh_now(&mut self, p: &Params, now: Stamp) {
         match &p.alpha {
             Alpha::Sampled(fading) => {
-                self.settle(p, fading, now);
+                self.settle(p, fading, now, false);
                 if !self.has(CUT) {
                     self.advance_cut(p, now);
                 }

@@ -21,7 +21,7 @@
 use crate::dcqcn::{self, Dcqcn, DcqcnSettings};
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
-use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
+use cc_core::params::{Field, ParamError, Preset, Settings, Unit, ranges};
 use cc_core::{CnpBody, CnpHint, CnpKind, Port};
 
 /// The settings of [`DcqcnSettings`], and one more.
@@ -47,6 +47,7 @@ const INHERITED: usize = DcqcnSettings::FIELDS.len();
 
 impl Settings for DcqcnTcdSettings {
     const FIELDS: &'static [Field] = &joined::<_, { INHERITED + 1 }>(DcqcnSettings::FIELDS, &[UE_RAISES_ALPHA]);
+    const RANGES: &'static [[u32; 2]] = &ranges::<{ INHERITED + 1 }>(Self::FIELDS);
 
     fn get(&self, index: usize) -> u32 {
         if index == INHERITED { self.ue_raises_alpha } else { self.dcqcn.get(index) }

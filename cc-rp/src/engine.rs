@@ -9,6 +9,7 @@ use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
 use cc_core::wire::{Nak, Roce, Syndrome};
 use cc_core::{Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use core::hint::cold_path;
 
 /// The part of the hardware that spaces packets.
 pub trait RateLimiter {
@@ -24,6 +25,16 @@ pub trait RateLimiter {
     fn observe(&mut self, row: impl FnOnce() -> usize) {
         let _ = row;
     }
+}
+
+/// Which flow a notification means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Whom {
+    /// The one that a local queue pair number is bound to.
+    Bound(Qpn),
+    /// This one.
+    Flow(Handle),
 }
 
 /// What came of one event.
@@ -253,7 +264,8 @@ impl<A: ReactionPoint> Shared<A> {
         let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused };
         limiter.observe(|| flow.state.row(&cx, event));
         let mut decision = flow.state.on(&cx, event);
-        decision.hold = decision.hold.max(pause);
+        // Asked anew: to keep it would take a register where the machine has no use for it.
+        decision.hold = decision.hold.max(self.pauses.left(now.stamp(), flow.priority));
         limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
         flow.pacer.set(decision.rate, decision.window);
         decision
@@ -424,6 +436,12 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
     #[inline(always)]
     pub fn cnp(&mut self, now: Instant, qpn: Qpn, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
+        self.notify(now, Whom::Bound(qpn), hint, limiter)
+    }
+
+    /// As [`RpEngine::cnp`], for a flow that the caller may have found by other means.
+    #[inline(always)]
+    pub fn notify(&mut self, now: Instant, whom: Whom, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
         let now = self.shared.clock.advance(now);
         if let CnpHint::Body(body) = hint
             && body.by_remote
@@ -431,7 +449,14 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_by_remote_qp);
             return None;
         }
-        let Some((handle, flow)) = self.flows.find_mut(qpn) else {
+        let found = match whom {
+            Whom::Bound(qpn) => self.flows.find_mut(qpn),
+            Whom::Flow(handle) => {
+                cold_path();
+                self.flows.get_mut(handle).map(|flow| (handle, flow))
+            }
+        };
+        let Some((handle, flow)) = found else {
             self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unknown_qp);
             return None;
         };
@@ -592,7 +617,16 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Wakes the flow that [`RpEngine::due`] has just found, at the time of that call.
     #[inline]
     pub fn wake_due(&mut self, handle: Handle, limiter: &mut impl RateLimiter) -> Option<Step> {
-        self.act(self.shared.clock.now(), handle, &Event::Wake, limiter)
+        if !A::WANTS.contains(EventMask::WAKE) {
+            return None;
+        }
+        let now = self.shared.clock.now();
+        let Some((handle, flow)) = self.flows.at_mut(handle.index()) else {
+            count(&mut self.shared.counters.rp_handles_stale);
+            return None;
+        };
+        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
+        Some(self.follow(now, handle, decision, limiter))
     }
 
     /// How long after the last call to call [`RpEngine::wake`], at most 0.4 s. Earlier does no harm, and later

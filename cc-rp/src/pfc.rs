@@ -16,6 +16,7 @@ pub struct PfcSettings;
 
 impl Settings for PfcSettings {
     const FIELDS: &'static [Field] = &[];
+    const RANGES: &'static [[u32; 2]] = &[];
 
     fn get(&self, _index: usize) -> u32 {
         0

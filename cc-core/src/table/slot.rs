@@ -216,6 +216,13 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         slot.tag.is_open().then_some(Handle::new(index, slot.tag))
     }
 
+    /// The open flow at an index, and its handle.
+    #[inline]
+    pub fn at_mut(&mut self, index: u16) -> Option<(Handle, &mut T)> {
+        let slot = self.slots.get_mut(usize::from(index))?;
+        slot.tag.is_open().then_some((Handle::new(index, slot.tag), &mut slot.value))
+    }
+
     /// The queue pair number bound to a flow.
     #[inline]
     pub fn qpn(&self, handle: Handle) -> Option<Qpn> {

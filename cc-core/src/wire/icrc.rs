@@ -46,7 +46,8 @@ impl Crc32 for TableCrc {
         Self(!crc)
     }
 
-    #[inline]
+    // Called, for each part of a packet.
+    #[inline(never)]
     fn update(&mut self, bytes: &[u8]) {
         // Four steps for each turn of the loop, whose branch would cost a small core a quarter of each.
         let (words, rest) = bytes.as_chunks::<4>();
@@ -94,58 +95,34 @@ pub enum Icrc {
 
 /// The ICRC over these headers, but for the `chain_len` bytes of shims that they count, and `body`: extension headers,
 /// payload and pad.
-#[inline]
 pub(super) fn compute<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[u8; 12], body: &[u8]) -> u32 {
-    if chain_len == 0 { covered::<E>(network, bth, body) } else { unshimmed::<E>(network, chain_len, bth, body) }
-}
-
-/// With the headers that the packet would have without shims.
-#[inline(never)]
-fn unshimmed<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[u8; 12], body: &[u8]) -> u32 {
-    let shorten = |len0: &mut u8, len1: &mut u8| {
-        // A packet's length is no less than that of what it holds.
-        let len = usize::from(u16::from_be_bytes([*len0, *len1])).wrapping_sub(chain_len);
-        [*len1, *len0, ..] = len.to_le_bytes();
-    };
-    let plain = |udp: &[u8; 8]| {
-        let &[s0, s1, _, _, mut len0, mut len1, sum0, sum1] = udp;
-        shorten(&mut len0, &mut len1);
-        let [d0, d1] = ROCE_PORT.to_be_bytes();
-        [s0, s1, d0, d1, len0, len1, sum0, sum1]
-    };
-    match *network {
-        Network::V4 { head, options, udp } => {
-            let mut head = *head;
-            let [_, _, len0, len1, ..] = &mut head;
-            shorten(len0, len1);
-            covered::<E>(&Network::V4 { head: &head, options, udp: &plain(udp) }, bth, body)
-        }
-        Network::V6 { head, extensions, udp } => {
-            let mut head = *head;
-            let [_, _, _, _, len0, len1, ..] = &mut head;
-            shorten(len0, len1);
-            covered::<E>(&Network::V6 { head: &head, extensions, udp: &plain(udp) }, bth, body)
-        }
-        Network::Grh { .. } => covered::<E>(network, bth, body),
-    }
-}
-
-#[inline]
-fn covered<E: Crc32>(network: &Network<'_>, bth: &[u8; 12], body: &[u8]) -> u32 {
     let mut crc = E::resume(MASKED_LRH);
+    let plain_udp = |head: &[u8; 8]| {
+        let mut head = masked_udp(head);
+        if chain_len != 0 {
+            let [_, _, port0, port1, len0, len1, ..] = &mut head;
+            [*port0, *port1] = ROCE_PORT.to_be_bytes();
+            shorten([len0, len1], chain_len);
+        }
+        head
+    };
     match *network {
         Network::V4 { head, options, udp } => {
             let mut head = *head;
-            let [_, tos, _, _, _, _, _, _, ttl, _, sum0, sum1, ..] = &mut head;
+            let [_, tos, len0, len1, _, _, _, _, ttl, _, sum0, sum1, ..] = &mut head;
             [*tos, *ttl, *sum0, *sum1] = [0xff; 4];
+            shorten([len0, len1], chain_len);
             crc.update(&head);
             crc.update(options);
-            crc.update(&masked_udp(udp));
+            crc.update(&plain_udp(udp));
         }
         Network::V6 { head, extensions, udp } => {
-            crc.update(&masked_v6(head));
+            let mut head = masked_v6(head);
+            let [_, _, _, _, len0, len1, ..] = &mut head;
+            shorten([len0, len1], chain_len);
+            crc.update(&head);
             crc.update(extensions);
-            crc.update(&masked_udp(udp));
+            crc.update(&plain_udp(udp));
         }
         Network::Grh { head } => crc.update(&masked_v6(head)),
     }
@@ -155,6 +132,13 @@ fn covered<E: Crc32>(network: &Network<'_>, bth: &[u8; 12], body: &[u8]) -> u32 
     crc.update(&bth);
     crc.update(body);
     crc.finish()
+}
+
+/// Takes the shims out of a length; what a packet holds is no longer than itself.
+#[inline]
+fn shorten([high, low]: [&mut u8; 2], chain_len: usize) {
+    let len = usize::from(u16::from_be_bytes([*high, *low])).wrapping_sub(chain_len);
+    [*low, *high, ..] = len.to_le_bytes();
 }
 
 #[inline]

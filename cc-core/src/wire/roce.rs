@@ -136,6 +136,17 @@ impl<'a> Roce<'a> {
         }
     }
 
+    /// The bytes of source and destination address.
+    pub(super) fn address_bytes(&self) -> (&'a [u8], &'a [u8]) {
+        let (bytes, len): (&[u8], _) = match self.network {
+            Network::V4 { head, .. } => (head, 4),
+            Network::V6 { head, .. } | Network::Grh { head } => (head, 16),
+        };
+        // They end the header.
+        let both = bytes.get(bytes.len().wrapping_sub(len << 1)..).unwrap_or(&[]);
+        both.split_at_checked(len).unwrap_or_default()
+    }
+
     /// Differentiated services code point, 0 to 63.
     #[inline]
     pub fn dscp(&self) -> u8 {

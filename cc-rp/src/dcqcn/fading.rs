@@ -11,7 +11,7 @@ pub(super) struct Fading {
     /// After so many ticks nothing is left of any alpha.
     horizon: u32,
     /// Where a tick takes one from alpha, where two, and so on.
-    bands: [Band; 8],
+    bands: [Band; 7],
 }
 
 /// The values of alpha from which one tick takes the same loss.
@@ -39,7 +39,6 @@ impl Fading {
             Band::new(5, gain),
             Band::new(6, gain),
             Band::new(7, gain),
-            Band::new(8, gain),
         ];
         Self { gain, horizon, bands }
     }
@@ -50,17 +49,33 @@ impl Fading {
         self.gain
     }
 
-    /// What is left of alpha after so many ticks without a notification, that is (10) so many times.
+    /// What alpha is after `raised` ticks of which the last follows a notification, (10) so many times and (4), none for no
+    /// notification, and `ticks` more without one, (10) so many times.
+    #[inline(always)]
+    pub(super) fn after(&self, mut alpha: u32, mut raised: u32, ticks: u32) -> u32 {
+        let mut now = if raised == 0 { ticks } else { raised };
+        loop {
+            let left = self.faded(alpha, now);
+            if raised == 0 {
+                return left;
+            }
+            let sum = left.wrapping_add(self.gain);
+            alpha = if sum < ONES { sum } else { ONES };
+            (now, raised) = (ticks, 0);
+        }
+    }
+
+    /// What is left of alpha after so many ticks without a notification.
     ///
-    /// While the loss per tick stays the same, ticks are passed at once. Losses above eight, which last only a few ticks
+    /// While the loss per tick stays the same, ticks are passed at once. Losses above seven, which last only a few ticks
     /// each, are taken one by one. At most 60 rounds.
-    #[inline(never)]
-    pub(super) fn after(&self, mut alpha: u32, mut ticks: u32) -> u32 {
+    #[inline(always)]
+    fn faded(&self, mut alpha: u32, mut ticks: u32) -> u32 {
         if ticks >= self.horizon {
             return 0;
         }
         let mut loss = lost(alpha, self.gain);
-        while loss > 8 {
+        while loss >> 3 != 0 {
             if ticks == 0 {
                 return alpha;
             }
@@ -81,17 +96,10 @@ impl Fading {
         }
         alpha
     }
-
-    /// The same where the last of the ticks, of which there is one at least, follows a notification: (10) and (4).
-    #[inline(always)]
-    pub(super) fn raised_after(&self, alpha: u32, ticks: u32) -> u32 {
-        let raised = self.after(alpha, ticks).wrapping_add(self.gain);
-        if raised < ONES { raised } else { ONES }
-    }
 }
 
 impl Band {
-    /// Its loss is at least one, and at most eight.
+    /// Its loss is at least one, and at most seven.
     #[expect(
         clippy::integer_division,
         clippy::arithmetic_side_effects,
@@ -121,12 +129,12 @@ mod tests {
             for start in (0..1024).step_by(step) {
                 let (mut alpha, mut ticks) = (start, 0);
                 while alpha > 0 {
-                    assert_eq!(fading.after(start, ticks), alpha, "G {retained}, {start}, {ticks} ticks");
+                    assert_eq!(fading.after(start, 0, ticks), alpha, "G {retained}, {start}, {ticks} ticks");
                     alpha = alpha * retained / 1024;
                     ticks += 1;
                 }
                 for later in [0, 1, 2_000_000] {
-                    assert_eq!(fading.after(start, ticks + later), 0, "G {retained}, {start}, {ticks} ticks");
+                    assert_eq!(fading.after(start, 0, ticks + later), 0, "G {retained}, {start}, {ticks} ticks");
                 }
             }
         }

@@ -235,7 +235,7 @@ fn a_notification_cuts_at_the_end_of_the_monitor_period() {
 fn g_is_the_retained_share() {
     let params = params(VENDOR);
     let Alpha::Sampled(fading) = &params.alpha else { panic!("vendor alpha is sampled") };
-    assert_eq!(fading.after(1023, 1), 1018);
+    assert_eq!(fading.after(1023, 0, 1), 1018);
     let mut flow = Flow::new(&params);
     for us in 0..100 {
         flow.on(us * US, PLAIN);
@@ -476,7 +476,7 @@ fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
 fn moves_ticks(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
     if let Alpha::Sampled(fading) = &cx.params.alpha {
-        state.settle(cx.params, fading, cx.now.stamp());
+        state.settle(cx.params, fading, cx.now.stamp(), false);
         state.alpha_at = cx.now.stamp();
     }
 }

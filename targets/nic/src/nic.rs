@@ -12,7 +12,7 @@ use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
-use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngine, Whom};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,7 +229,7 @@ impl<
                     let hint = roce.cnp().unwrap_or_default();
                     let flow = match &hint {
                         CnpHint::Body(body) if body.is_from_switch() => self.switch_cnp(now, roce, body, hw),
-                        hint => self.cnp(now, roce.bth.dest_qp, hint, hw),
+                        hint => self.cnp(now, Whom::Bound(roce.bth.dest_qp), hint, hw),
                     };
                     if descriptor.coalesced > 1 && flow.is_some() {
                         self.rp.count_joined(descriptor.coalesced.saturating_sub(1));
@@ -305,8 +305,8 @@ impl<
     }
 
     #[inline(never)]
-    fn cnp<H: Hardware>(&mut self, now: Instant, qpn: Qpn, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.cnp(now, qpn, *hint, hw);
+    fn cnp<H: Hardware>(&mut self, now: Instant, whom: Whom, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.notify(now, whom, *hint, hw);
         self.rp_called = now;
         step.map(|step| step.handle)
     }
@@ -315,7 +315,6 @@ impl<
     #[cold]
     #[inline(never)]
     fn switch_cnp<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, body: &CnpBody, hw: &mut H) -> Option<Handle> {
-        let hint = CnpHint::Body(*body);
         let flow = if body.by_remote {
             self.ends.find(FlowKey::answered_by(roce, body.remote_qpn))
         } else {
@@ -323,14 +322,14 @@ impl<
         };
         let Some(flow) = flow.filter(|&flow| self.rp.state(flow).is_some()) else {
             // The engine counts it.
-            return self.cnp(now, roce.bth.dest_qp, &hint, hw);
+            return self.cnp(now, Whom::Bound(roce.bth.dest_qp), &CnpHint::Body(*body), hw);
         };
-        let Some(int) = roce.near_int() else {
-            let step = self.rp.switch_cnp(now, flow, &Event::Cnp { hint: body.for_flow() }, hw);
-            self.rp_called = now;
-            return step.map(|step| step.handle);
-        };
-        self.near_int(now, flow, int.stack(), hw)
+        if A::WANTS.contains(EventMask::NEAR_INT)
+            && let Some(int) = roce.near_int()
+        {
+            return self.near_int(now, flow, int.stack(), hw);
+        }
+        self.cnp(now, Whom::Flow(flow), &body.for_flow(), hw)
     }
 
     /// Telemetry that a switch sent back by itself.
