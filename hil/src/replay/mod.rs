@@ -352,6 +352,8 @@ fn emulate<R: Read>(
     let name = machine.name;
     ensure!(on_core.pace == Pace::Lockstep, "--pace real: {name} is instruction-accurate, it has no cycles to go by");
     ensure!(!on_core.interrupts, "--interrupts: the image on {name} takes none");
+    ensure!(options.wave.is_none(), "--vcd: {name} is instruction-accurate, it has no cycles to show");
+    ensure!(options.log.is_none(), "--log: the image on {name} has no log");
     machine.installed()?;
     let image = match &on_core.firmware {
         Some(images) => images.image.clone(),
@@ -360,7 +362,8 @@ fn emulate<R: Read>(
     machine.takes(&image)?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
     let make = |_| Emulated::new(make()?, machine, &image, boot);
-    let (outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress)?;
+    let (played, outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress);
+    played?;
     let core = report::Core {
         name,
         pace: "lockstep, instruction-accurate",
