@@ -111,7 +111,7 @@ impl Emulator {
         let mut child = command.spawn().with_context(|| format!("{}: cannot be started", machine.name))?;
         let answers = Answers::of(child.stdout.take());
         let mut emulator = Self { machine: *machine, child, answers, report: Report::default() };
-        emulator.boot(boot).or_else(|error| Err(emulator.explained(error)))?;
+        emulator.boot(boot).map_err(|error| emulator.explained(error))?;
         Ok(emulator)
     }
 
