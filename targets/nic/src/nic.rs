@@ -112,8 +112,8 @@ const END_WAYS: usize = 4;
 /// A NIC of the size that the firmware has.
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS, END_SETS>;
 
-/// A NIC that a core with 16 KiB of RAM has room for, whatever its algorithm: 16 QPs, 16 received flows.
-pub type SmallNic<A, N> = Nic<A, N, 16, 32, 4, 4, 4>;
+/// A NIC that a core with 16 KiB of RAM has room for, whatever its algorithm: 32 QPs, 32 received flows.
+pub type SmallNic<A, N> = Nic<A, N, 32, 64, 8, 4, 8>;
 
 /// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
 // The reaction point begins it, whose small fields short offsets reach then.
