@@ -146,6 +146,7 @@ pub struct Divider {
 
 impl Divider {
     /// A divider by `divisor`. Works bit by bit, some hundred cycles: for configuration.
+    #[inline(never)]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::arithmetic_side_effects,

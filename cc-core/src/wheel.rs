@@ -28,7 +28,8 @@ struct Record {
 }
 
 impl Record {
-    const IDLE: Self = Self { next: NONE, previous: NONE, at: 0 };
+    /// Of a flow that waits nowhere, whose neighbours mean nothing.
+    const IDLE: Self = Self { next: 0, previous: 0, at: 0 };
     const ARMED: u32 = 1 << 2;
     const BELOW_TICK: u32 = (1 << TICK) - 1;
 

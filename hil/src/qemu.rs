@@ -46,7 +46,7 @@ impl Machine {
     pub const ALL: [Self; 4] = [
         Self {
             name: "qemu:microbit",
-            description: "Cortex-M0 (v6-M) in QEMU, likewise; 16 KiB of RAM, tables of 16 flows",
+            description: "Cortex-M0 (v6-M) in QEMU, likewise; 16 KiB of RAM, tables of 32 flows",
             target: "thumbv6m-none-eabi",
             small: true,
             machine: "microbit",

@@ -113,8 +113,8 @@ const END_WAYS: usize = 4;
 /// A NIC of the size that the firmware has.
 pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS, END_SETS>;
 
-/// A NIC that a core with 16 KiB of RAM has room for, whatever its algorithm: 16 QPs, 16 received flows.
-pub type SmallNic<A, N> = Nic<A, N, 16, 32, 4, 4, 4>;
+/// A NIC that a core with 16 KiB of RAM has room for, whatever its algorithm: 32 QPs, 32 received flows.
+pub type SmallNic<A, N> = Nic<A, N, 32, 64, 8, 4, 8>;
 
 /// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
 // The reaction point begins it, whose small fields short offsets reach then.
@@ -171,15 +171,30 @@ impl<
     /// # Errors
     /// A setting out of range, or wrong on this port.
     pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
-        Ok(Self {
-            rp: RpEngine::new(start, port, A::check(rp, &port)?),
-            np: NpEngine::new(start, port, N::check(np, &port)?),
+        Ok(Self::with(start, port, Self::check(&port, rp, np)?))
+    }
+
+    /// Parameters from settings, for [`Nic::with`].
+    ///
+    /// # Errors
+    /// As for [`Nic::new`].
+    #[inline(always)]
+    pub fn check(port: &Port, rp: &A::Settings, np: &N::Settings) -> Result<(A::Params, N::Params), ParamError> {
+        Ok((A::check(rp, port)?, N::check(np, port)?))
+    }
+
+    /// A NIC that knows no flow. Nothing can go wrong here, so that it may be made where it is to be.
+    #[inline(always)]
+    pub fn with(start: Instant, port: Port, (rp, np): (A::Params, N::Params)) -> Self {
+        Self {
+            rp: RpEngine::new(start, port, rp),
+            np: NpEngine::new(start, port, np),
             connections: Connections::new(),
             ends: FarEnds::new(),
             quantum: Quantum::at(port.line_rate),
             rp_called: start,
             np_called: start,
-        })
+        }
     }
 
     /// The reaction point.

@@ -180,11 +180,17 @@ pub trait Program: Sized {
     /// What it says of itself at start-up.
     const REPORT: Report;
 
-    /// The program with the settings that the driver left in RAM. Inlined, so that its tables are copied less often.
+    /// What it is made from.
+    type Params;
+
+    /// The settings that the driver left in RAM, checked.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError>;
+    fn check(start: Instant, port: &Port, settings: &Settings) -> Result<Self::Params, ParamError>;
+
+    /// The program.
+    fn new(start: Instant, port: Port, params: Self::Params) -> Self;
 
     /// Handles one descriptor and the frame that came with it.
     fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device);
@@ -199,11 +205,18 @@ pub trait Program: Sized {
 impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
     const REPORT: Report = Self::REPORT;
 
+    type Params = (A::Params, N::Params);
+
     #[inline(always)]
-    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
-        let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
-        let np = from_words(const { N::PRESETS[0].values }, &settings.second);
-        Self::new(start, port, &rp, &np)
+    fn check(_start: Instant, port: &Port, settings: &Settings) -> Result<Self::Params, ParamError> {
+        let rp = from_words(const { A::PRESETS[0].values }, settings.first);
+        let np = from_words(const { N::PRESETS[0].values }, settings.second);
+        Self::check(port, &rp, &np)
+    }
+
+    #[inline(always)]
+    fn new(start: Instant, port: Port, params: Self::Params) -> Self {
+        Self::with(start, port, params)
     }
 
     #[inline(always)]
@@ -231,9 +244,16 @@ impl<S: switch::Program> Program for Switch<S> {
         peer_bytes: S::FLOW_BYTES as u32,
     };
 
+    type Params = Self;
+
     #[inline(always)]
-    fn new(start: Instant, port: Port, settings: &Settings) -> Result<Self, ParamError> {
-        Self::new(start, &port, &from_words(const { S::PRESETS[0].values }, &settings.first))
+    fn check(start: Instant, port: &Port, settings: &Settings) -> Result<Self, ParamError> {
+        Self::new(start, port, &from_words(const { S::PRESETS[0].values }, settings.first))
+    }
+
+    #[inline(always)]
+    fn new(_start: Instant, _port: Port, params: Self) -> Self {
+        params
     }
 
     #[inline(always)]
@@ -263,14 +283,9 @@ struct Firmware<P> {
 }
 
 impl<P: Program> Firmware<P> {
-    /// The program with the settings that the driver left in RAM.
     #[inline(always)]
-    fn new() -> Result<Self, ParamError> {
-        let settings = board::settings();
-        let [line_rate, mtu, base_rtt] = settings.port;
-        let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
-        let program = P::new(Instant::from_nanos(board::now()), port, &settings)?;
-        Ok(Self { program, device: Device { tx: TxRing::new() }, timer: u64::MAX })
+    fn new(start: Instant, port: Port, params: P::Params) -> Self {
+        Self { program: P::new(start, port, params), device: Device { tx: TxRing::new() }, timer: u64::MAX }
     }
 
     /// Sets the timer to when the engines want to be called next.
@@ -293,25 +308,28 @@ fn from_words<S: cc_core::params::Settings>(mut settings: S, words: &[u32]) -> S
 }
 
 /// An image: what its main loop and its timer interrupt share, and these two.
-pub struct Image<P>(Owned<Option<Firmware<P>>>);
+pub struct Image<P>(Owned<Firmware<P>>);
 
 impl<P: Program> Image<P> {
     /// An image that has not started.
     #[expect(clippy::new_without_default, reason = "there is one, in a static")]
     pub const fn new() -> Self {
-        Self(Owned::new(None))
+        Self(Owned::new())
     }
 
-    /// Makes the program. Apart from the main loop, so that the stack that this takes is given back.
+    /// Makes the program, with the settings that the driver left in RAM. Apart from the main loop, so that the stack that this
+    /// takes is given back.
     #[cold]
     #[inline(never)]
     fn begin(&self) {
-        let Ok(firmware) = Firmware::new() else { board::halt(1) };
+        let settings = board::settings();
+        let [line_rate, mtu, base_rtt] = settings.port;
+        let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
+        let start = Instant::from_nanos(board::now());
+        let Ok(params) = P::check(start, &port, &settings) else { board::halt(1) };
         critical_section::with(|cs| {
-            self.0.with(cs, |slot| {
-                *slot = Some(firmware);
-                slot.as_mut().map(Firmware::set_timer)
-            })
+            self.0.fill(cs, || Firmware::new(start, port, params));
+            self.0.with(cs, Firmware::set_timer);
         });
     }
 
@@ -345,12 +363,10 @@ impl<P: Program> Image<P> {
     /// One turn at the engines, and the timer set by what they then want.
     fn with(&self, work: impl FnOnce(Instant, &mut Firmware<P>)) {
         critical_section::with(|cs| {
-            self.0.with(cs, |slot| {
-                if let Some(firmware) = slot {
-                    // Read inside, so that no wake comes between the reading and the work.
-                    work(Instant::from_nanos(board::now()), firmware);
-                    firmware.set_timer();
-                }
+            self.0.with(cs, |firmware| {
+                // Read inside, so that no wake comes between the reading and the work.
+                work(Instant::from_nanos(board::now()), firmware);
+                firmware.set_timer();
             });
         });
     }
