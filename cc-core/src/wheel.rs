@@ -148,7 +148,8 @@ impl<const N: usize> Wheel<N> {
     }
 
     /// The ring of the bucket that comes up first, and the time from the cursor to it.
-    #[inline]
+    // Called: nobody waits for it.
+    #[inline(never)]
     fn earliest(&self) -> Option<(u32, u32)> {
         let mut first = None;
         let mut ring = 0;

@@ -36,12 +36,12 @@ impl Connection {
     /// The connection on which `packet` arrived from the queue pair `remote`. `None` for RoCEv1, which has no CNPs, and
     /// for more than four VLAN tags.
     pub fn of(packet: &Roce<'_>, remote: Qpn) -> Option<Self> {
-        if packet.version() != Version::V2 {
+        if packet.version() != Version::V2 || packet.tags().depth() > TAGS {
             return None;
         }
         let (mut tags, mut tagged) = ([[0; 4]; TAGS], 0_u8);
-        for tag in packet.tags().iter() {
-            *tags.get_mut(usize::from(tagged))? = tag.to_bytes();
+        for (to, tag) in tags.iter_mut().zip(packet.tags().iter()) {
+            *to = tag.to_bytes();
             tagged = tagged.wrapping_add(1);
         }
         Some(Self {

@@ -348,6 +348,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     }
 
     /// The state of a flow, for logs and tests.
+    #[inline(never)]
     pub fn state(&self, handle: Handle) -> Option<&A> {
         self.flows.get(handle).map(|flow| &flow.state)
     }

@@ -149,6 +149,12 @@ impl<'a> Tags<'a> {
         })
     }
 
+    /// How many tags.
+    #[inline]
+    pub fn depth(self) -> usize {
+        self.words.len()
+    }
+
     /// Bytes on the wire.
     #[inline]
     pub(super) fn len(self) -> usize {
@@ -202,8 +208,9 @@ pub(super) fn emit(
 ) -> Result<(), EmitError> {
     output.put(destination.octets())?;
     output.put(source.octets())?;
-    for tag in tags.iter() {
-        output.put(tag.to_bytes())?;
+    for &[p0, p1, t0, t1] in tags.words {
+        let t0 = tags.priority.map_or(t0, |priority| t0 & 0x1f | priority << 5);
+        output.put([p0, p1, t0, t1])?;
     }
     output.put(ethertype.to_be_bytes())
 }

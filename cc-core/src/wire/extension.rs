@@ -74,25 +74,38 @@ impl Extensions {
     // Always, because for a CNP, whose opcode is known, next to nothing of it remains.
     #[inline(always)]
     pub(super) fn emit(&self, info: Info, output: &mut Output<'_>) -> Result<(), EmitError> {
-        for header in info.headers() {
-            match header {
-                Header::ReliableDatagram | Header::ExtendedConnection => output.put([0; 4])?,
-                Header::Datagram => {
-                    output.put(self.deth.queue_key.to_be_bytes())?;
-                    output.put(self.deth.source_qp.get().to_be_bytes())?;
-                }
-                Header::Rdma => {
-                    output.put(self.reth.address.to_be_bytes())?;
-                    output.put(self.reth.key.to_be_bytes())?;
-                    output.put(self.reth.len.to_be_bytes())?;
-                }
-                Header::Atomic => output.put([0; 28])?,
-                Header::Ack => output.put(self.aeth.emit())?,
-                Header::AtomicAck => output.put([0; 8])?,
-                Header::Immediate => output.put(self.immediate.to_be_bytes())?,
-                Header::Invalidate => output.put(self.invalidate.to_be_bytes())?,
-                Header::Cnp => output.put(cnp::emit(&self.cnp))?,
-            }
+        if info.has(Header::ReliableDatagram) {
+            output.put([0; 4])?;
+        }
+        if info.has(Header::Datagram) {
+            output.put(self.deth.queue_key.to_be_bytes())?;
+            output.put(self.deth.source_qp.get().to_be_bytes())?;
+        }
+        if info.has(Header::ExtendedConnection) {
+            output.put([0; 4])?;
+        }
+        if info.has(Header::Rdma) {
+            output.put(self.reth.address.to_be_bytes())?;
+            output.put(self.reth.key.to_be_bytes())?;
+            output.put(self.reth.len.to_be_bytes())?;
+        }
+        if info.has(Header::Atomic) {
+            output.put([0; 28])?;
+        }
+        if info.has(Header::Ack) {
+            output.put(self.aeth.emit())?;
+        }
+        if info.has(Header::AtomicAck) {
+            output.put([0; 8])?;
+        }
+        if info.has(Header::Immediate) {
+            output.put(self.immediate.to_be_bytes())?;
+        }
+        if info.has(Header::Invalidate) {
+            output.put(self.invalidate.to_be_bytes())?;
+        }
+        if info.has(Header::Cnp) {
+            output.put(cnp::emit(&self.cnp))?;
         }
         Ok(())
     }

@@ -108,11 +108,10 @@ pub(super) fn compute<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[
     };
     match *network {
         Network::V4 { head, options, udp } => {
-            let mut head = *head;
-            let [_, tos, len0, len1, _, _, _, _, ttl, _, sum0, sum1, ..] = &mut head;
-            [*tos, *ttl, *sum0, *sum1] = [0xff; 4];
-            shorten([len0, len1], chain_len);
-            crc.update(&head);
+            let &[version, _, mut len0, mut len1, i0, i1, f0, f1, _, protocol, _, _, ref addresses @ ..] = head;
+            shorten([&mut len0, &mut len1], chain_len);
+            crc.update(&[version, 0xff, len0, len1, i0, i1, f0, f1, 0xff, protocol, 0xff, 0xff]);
+            crc.update(addresses);
             crc.update(options);
             crc.update(&plain_udp(udp));
         }
@@ -126,10 +125,8 @@ pub(super) fn compute<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[
         }
         Network::Grh { head } => crc.update(&masked_v6(head)),
     }
-    let mut bth = *bth;
-    let [_, _, _, _, marks, ..] = &mut bth;
-    *marks = 0xff;
-    crc.update(&bth);
+    let &[opcode, flags, p0, p1, _, q0, q1, q2, request, n0, n1, n2] = bth;
+    crc.update(&[opcode, flags, p0, p1, 0xff, q0, q1, q2, request, n0, n1, n2]);
     crc.update(body);
     crc.finish()
 }

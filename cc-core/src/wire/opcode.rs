@@ -191,6 +191,10 @@ const LAST: u16 = 1 << 15;
 impl Info {
     const UNKNOWN: Self = Self { bits: FIRST | LAST, header_len: 0, class: Class::Unknown };
 
+    const fn is(self, other: Self) -> bool {
+        self.bits == other.bits && self.header_len == other.header_len && self.class as u8 == other.class as u8
+    }
+
     /// What the packet does.
     #[inline]
     pub const fn class(self) -> Class {
@@ -241,19 +245,41 @@ impl Info {
 #[inline]
 pub fn info(opcode: u8) -> Info {
     // A byte cannot miss a table of 256; the compiler sees that too.
-    TABLE.get(usize::from(opcode)).copied().unwrap_or(Info::UNKNOWN)
+    let place = PLACES.get(usize::from(opcode)).copied().unwrap_or(0);
+    INFOS.get(usize::from(place)).copied().unwrap_or(Info::UNKNOWN)
 }
 
-#[expect(clippy::indexing_slicing, reason = "evaluated at compile time only")]
-static TABLE: [Info; 256] = {
-    let mut table = [Info::UNKNOWN; 256];
+/// All that opcodes mean, each but once: a fifth of what a table by opcode would hold.
+static INFOS: [Info; KNOWN.1] = {
+    let mut infos = [Info::UNKNOWN; KNOWN.1];
+    let (all, _, _) = KNOWN;
+    infos.copy_from_slice(all.split_at(KNOWN.1).0);
+    infos
+};
+
+/// Where among them an opcode's is.
+static PLACES: [u8; 256] = KNOWN.2;
+
+/// What opcodes mean without repetition, how many there are, and each opcode's place.
+#[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
+const KNOWN: ([Info; 256], usize, [u8; 256]) = {
+    // The first is unknown, and so 0xff, the manufacturer's own.
+    let (mut infos, mut known, mut places) = ([Info::UNKNOWN; 256], 1, [0; 256]);
     let mut opcode = 0u8;
     while opcode < u8::MAX {
-        table[opcode as usize] = meaning(opcode);
+        let info = meaning(opcode);
+        let mut place = 0;
+        while place < known && !info.is(infos[place]) {
+            place += 1;
+        }
+        if place == known {
+            infos[place] = info;
+            known += 1;
+        }
+        places[opcode as usize] = place as u8;
         opcode += 1;
     }
-    // 0xff, the manufacturer's own, stays unknown.
-    table
+    (infos, known, places)
 };
 
 /// The rules from which the table is made.

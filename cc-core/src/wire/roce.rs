@@ -357,10 +357,9 @@ impl<'a> Roce<'a> {
 /// Source and destination of an IPv6 header or a GRH.
 #[inline]
 fn sixteen(head: &[u8; 40]) -> (Ipv6Addr, Ipv6Addr) {
-    let (words, _) = head.as_chunks::<8>();
-    let &[_, s0, s1, d0, d1] = words else { return (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED) };
-    let address = |high, low| {
-        Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(high)) << 64 | u128::from(u64::from_be_bytes(low)))
+    let (_, addresses) = head.split_at(8);
+    let (&[source, destination], _) = addresses.as_chunks::<16>() else {
+        return (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
     };
-    (address(s0, s1), address(d0, d1))
+    (Ipv6Addr::from_octets(source), Ipv6Addr::from_octets(destination))
 }

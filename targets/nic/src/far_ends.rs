@@ -31,9 +31,17 @@ impl<const SETS: usize, const WAYS: usize> FarEnds<SETS, WAYS> {
     pub(crate) fn learn(&mut self, key: FlowKey, handle: Handle, is_open: impl Fn(Handle) -> bool) -> bool {
         let check = key.check();
         let Some(set) = self.0.get_mut(Self::set(key)) else { return false };
-        let same = set.iter().position(|entry| entry.check == check);
-        let way = same.or_else(|| set.iter().position(|entry| !is_open(entry.handle)));
-        let Some(entry) = way.and_then(|way| set.get_mut(way)) else { return false };
+        let mut place = None;
+        for entry in set {
+            if entry.check == check {
+                place = Some(entry);
+                break;
+            }
+            if place.is_none() && !is_open(entry.handle) {
+                place = Some(entry);
+            }
+        }
+        let Some(entry) = place else { return false };
         *entry = Entry { check, handle };
         true
     }

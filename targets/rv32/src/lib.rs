@@ -289,7 +289,7 @@ impl<P: Program> Firmware<P> {
     }
 
     /// Sets the timer to when the engines want to be called next.
-    #[inline(always)]
+    #[inline(never)]
     fn set_timer(&mut self) {
         let next = self.program.next_wake().nanos();
         if next != self.timer {
