@@ -88,13 +88,14 @@ impl nic::Hardware for Device {
 /// Runs the NIC of these two machines for as long as the host has events for it.
 pub fn run<A: ReactionPoint, N: NotificationPoint>() -> ! {
     let mut device = Device { host: Host::open(), frame: [0; TX_FRAME_BYTES] };
-    let rp = settings(const { A::PRESETS[0].values }, &device.host.words::<SETTINGS>());
-    let np = settings(const { N::PRESETS[0].values }, &device.host.words::<SETTINGS>());
-    let [line_rate, mtu, base_rtt] = device.host.words();
-    let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
-    // Never moved: small boards have no room for two.
-    let mut made = Nic::<A, N>::new(Instant::from_nanos(0), port, &rp, &np);
-    let Ok(nic) = &mut made else { exit(Exit::Settings) };
+    let (port, params) = settings::<A, N>(&mut device.host);
+    serve::<A, N>(&mut device, port, params)
+}
+
+/// The NIC, event by event.
+#[inline(never)]
+fn serve<A: ReactionPoint, N: NotificationPoint>(device: &mut Device, port: Port, params: (A::Params, N::Params)) -> ! {
+    let nic = &mut Nic::<A, N>::with(Instant::from_nanos(0), port, params);
     let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N>::REPORT;
     device.host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
     device.host.say(halves(nic.next_wake()));
@@ -105,10 +106,10 @@ pub fn run<A: ReactionPoint, N: NotificationPoint>() -> ! {
         device.host.read(frame);
         let now = Instant::from_nanos(descriptor.now());
         if descriptor.kind != lockstep::WAKE {
-            nic.handle(now, &descriptor, frame, &mut device);
+            nic.handle(now, &descriptor, frame, device);
         }
         while nic.next_wake() <= now {
-            nic.timer(now, &mut device);
+            nic.timer(now, device);
         }
         let [low, high] = halves(nic.next_wake());
         device.host.say([lockstep::DONE, low, high]);
@@ -120,8 +121,19 @@ fn halves(time: Instant) -> [u32; 2] {
     [nanos as u32, (nanos >> 32) as u32]
 }
 
+/// What the host has set. Apart from the NIC, so that the stack that this takes is given back.
+#[inline(never)]
+fn settings<A: ReactionPoint, N: NotificationPoint>(host: &mut Host) -> (Port, (A::Params, N::Params)) {
+    let rp = from_words(const { A::PRESETS[0].values }, &host.words::<SETTINGS>());
+    let np = from_words(const { N::PRESETS[0].values }, &host.words::<SETTINGS>());
+    let [line_rate, mtu, base_rtt] = host.words();
+    let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
+    let Ok(params) = Nic::<A, N>::check(&port, &rp, &np) else { exit(Exit::Settings) };
+    (port, params)
+}
+
 /// Settings from words in the order of their fields.
-fn settings<S: Settings>(mut settings: S, words: &[u32]) -> S {
+fn from_words<S: Settings>(mut settings: S, words: &[u32]) -> S {
     for (index, &word) in words.iter().enumerate().take(S::FIELDS.len()) {
         settings.put(index, word);
     }
