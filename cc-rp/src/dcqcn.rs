@@ -37,7 +37,7 @@ mod tests;
 pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
 
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
+use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
@@ -168,6 +168,10 @@ impl ReactionPoint for Dcqcn {
             byte_stage: 0,
             seq: 0,
         }
+    }
+
+    fn plot(&self, params: &Params, show: &mut dyn FnMut(Plot)) {
+        show(Plot { name: "alpha", bits: self.alpha(params).to_bits(), fraction_bits: 31 });
     }
 
     #[inline(always)]

@@ -35,7 +35,7 @@ mod tests;
 pub use parameters::{DcqcnPlusSettings, PAPER, Params};
 
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
@@ -130,6 +130,10 @@ impl ReactionPoint for DcqcnPlus {
             stage: 0,
             flags: 0,
         }
+    }
+
+    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
+        show(Plot { name: "alpha", bits: self.alpha.to_bits(), fraction_bits: 31 });
     }
 
     #[inline(always)]

@@ -20,7 +20,7 @@
 
 use crate::dcqcn::{self, Dcqcn, DcqcnSettings};
 use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit, ranges};
 use cc_core::{CnpBody, CnpHint, CnpKind, Port};
 
@@ -150,6 +150,10 @@ impl ReactionPoint for DcqcnTcd {
 
     fn open(cx: &Cx<'_, Params>) -> Self {
         Self(Dcqcn::open(&inner(cx)))
+    }
+
+    fn plot(&self, params: &Params, show: &mut dyn FnMut(Plot)) {
+        self.0.plot(&params.dcqcn, show);
     }
 
     #[inline(always)]

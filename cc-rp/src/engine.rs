@@ -1,6 +1,6 @@
 //! Where bytes meet state at the sender: a frame or a transmission comes in, a rate goes out.
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Progress, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Plot, Progress, ReactionPoint, Signals};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::table::{BindError, Handle, SlotTable};
@@ -351,6 +351,13 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline(never)]
     pub fn state(&self, handle: Handle) -> Option<&A> {
         self.flows.get(handle).map(|flow| &flow.state)
+    }
+
+    /// Shows what explains the decisions about the flow in a slot, if there is one: see [`ReactionPoint::plot`].
+    pub fn plot(&self, index: u16, show: &mut dyn FnMut(Plot)) {
+        if let Some(flow) = self.flows.at(index).and_then(|handle| self.flows.get(handle)) {
+            flow.state.plot(&self.shared.params, show);
+        }
     }
 
     /// Takes in a flow of PFC priority `priority`, 0 to 7, and tells the rate limiter how it begins; `None`, counted,

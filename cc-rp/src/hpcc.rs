@@ -33,7 +33,7 @@ mod tests;
 
 pub use parameters::{DRAFT, HPCC_SIM, HpccSettings, LSCC, Params};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
 use cc_core::hops::Hops;
 use cc_core::hpcc::{divided, measure_inflight};
 use cc_core::params::{ParamError, Preset};
@@ -147,6 +147,10 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
             stage: 0,
             flags: 0,
         }
+    }
+
+    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
+        show(Plot { name: "utilisation", bits: self.utilisation, fraction_bits: 24 });
     }
 
     #[inline(always)]

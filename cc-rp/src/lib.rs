@@ -77,4 +77,4 @@ pub mod registry;
 pub use decision::Decision;
 pub use engine::{RateLimiter, RpCounters, RpEngine, Step, Whom};
 pub use event::{Ack, Event, EventMask, Progress, Signals};
-pub use machine::{Cx, Ignored, Limits, ReactionPoint};
+pub use machine::{Cx, Ignored, Limits, Plot, ReactionPoint};

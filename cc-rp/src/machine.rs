@@ -42,6 +42,17 @@ pub struct Limits {
     pub hold: Nanos,
 }
 
+/// A number that explains decisions, to be drawn over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plot {
+    /// What it is: letters, digits and underscores.
+    pub name: &'static str,
+    /// The number, in steps of two to the power of minus `fraction_bits`.
+    pub bits: u32,
+    /// 0 to 32.
+    pub fraction_bits: u32,
+}
+
 /// A congestion-control algorithm at the sender. The value is the state of one flow.
 pub trait ReactionPoint: Copy + PartialEq + Debug + 'static {
     /// What the user sets.
@@ -83,6 +94,11 @@ pub trait ReactionPoint: Copy + PartialEq + Debug + 'static {
 
     /// The row that this event meets in this state: an index into [`ReactionPoint::TABLE`].
     fn row(&self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> usize;
+
+    /// Shows what explains the decisions and is not among them, number by number. For harnesses: no image calls it.
+    fn plot(&self, params: &Self::Params, show: &mut dyn FnMut(Plot)) {
+        let _ = (params, show);
+    }
 
     /// Takes one event and says how the flow is to be paced from now on.
     fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> Decision;

@@ -36,7 +36,7 @@ pub use parameters::{LINUX, PAPER, Params, PowerTcpSettings};
 
 pub(crate) use parameters::PRESETS;
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
 use cc_core::hops::{FINE, Hops, Interval};
 use cc_core::hpcc::{divided, smooth};
 use cc_core::params::{ParamError, Preset};
@@ -227,6 +227,10 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
             has_sent: false,
             has_acked: false,
         }
+    }
+
+    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
+        show(Plot { name: "power", bits: self.window.power, fraction_bits: 24 });
     }
 
     #[inline(always)]

@@ -40,7 +40,7 @@ mod tests;
 
 pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
+use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
 use cc_core::math::{InverseRoot, Reciprocal};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Delay, Nanos, Port, Psn, Rate, Stamp};
@@ -145,6 +145,11 @@ impl ReactionPoint for Swift {
             Event::Nack { .. } => 9,
             _ => 10,
         }
+    }
+
+    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
+        show(Plot { name: "fcwnd", bits: self.fabric, fraction_bits: 20 });
+        show(Plot { name: "ncwnd", bits: self.endpoint, fraction_bits: 20 });
     }
 
     #[inline(always)]

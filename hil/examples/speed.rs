@@ -99,7 +99,7 @@ fn pico_start() -> Program {
 /// The model: start-up code, handler, and the kernel; instructions per second.
 fn model(design: Design, kernel: &Program) -> f64 {
     let start = match design.dialect() {
-        Dialect::Machine => start(),
+        Dialect::Machine | Dialect::Vexriscv => start(),
         Dialect::Picorv32 => pico_start(),
     };
     let mut core = design.model(&[RAM], DEVICE..DEVICE + 16, 0, 0);

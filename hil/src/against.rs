@@ -56,7 +56,7 @@ pub fn measure() -> Result<Vec<Contestant>> {
     let mut contestants = Vec::new();
     for (name, source, optimise) in CONTESTANTS {
         let path = source.map(|source| root().join("targets/c-opponent").join(source).with_extension("c"));
-        let by = path.as_deref().map_or(By::Library(&library), By::Source);
+        let by = path.as_deref().map_or(By::Library(&library.path), By::Source);
         let program = Program { place: Place::Ibex, by, optimise, timed: true };
         let prefix = source.unwrap_or("rnic_rp");
         let mut contestant = Contestant {

@@ -260,6 +260,18 @@ impl<C: Core> Board<C> {
         bytes
     }
 
+    /// Bytes of its code, its data and the rings.
+    pub fn held(&self) -> u32 {
+        self.held as u32
+    }
+
+    /// Bytes of stack that the image has used at most, its start included: all above the first that it has changed.
+    pub fn stack(&self) -> u32 {
+        let mut bytes = vec![0; RAM_SIZE as usize - self.held];
+        self.core.peek(RAM_BASE + self.held as u32, &mut bytes);
+        bytes.iter().skip_while(|&&byte| byte == PAINT).count() as u32
+    }
+
     /// The cycle on which the timer interrupt's handler began for the first time since [`Board::begin`].
     pub fn timer_entered(&self) -> Option<u64> {
         self.timer_entered

@@ -4,6 +4,7 @@
 use crate::core::{Core, Ibex, Ram, Stop, Timing};
 use crate::elf::Image;
 use crate::firmware::{fault, root};
+use crate::qemu;
 use crate::random::SplitMix;
 use anyhow::{Context, Result, bail, ensure};
 use cc_core::clock::LocalClock;
@@ -513,8 +514,8 @@ fn on_ibex(elf: &Path) -> Result<Vec<u32>> {
 /// What an image reports on one of QEMU's boards, which has a minute for it.
 fn on_qemu(machine: &str, elf: &Path) -> Result<Vec<u32>> {
     let run = Command::new("timeout")
-        .args(["60", "qemu-system-arm", "-M", machine, "-display", "none", "-monitor", "none", "-serial", "none"])
-        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+        .args(["60", "qemu-system-arm"])
+        .args(qemu::arguments(machine))
         .arg(elf)
         .output()
         .context("cannot run qemu-system-arm: install it")?;

@@ -3,9 +3,10 @@
 
 use crate::board::Pace;
 use crate::capture::{Reader, Writer};
-use crate::core::Design;
+use crate::core::{Design, Timing, worst};
 use crate::fabric::incast::Incast;
 use crate::fabric::marking::stress;
+use crate::probe::Probes;
 use crate::processor::Processor;
 use crate::replay::report::{KindCycles, Report};
 use crate::replay::settings::{self, Request};
@@ -83,8 +84,8 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
     let Plan { algorithm, receiver, presets, signals, sample } = pairs::with(algorithm, Planner)??;
-    let image = firmware::build(algorithm, firmware::Kind::Inlining, core.design.dialect())?;
-    let calling = firmware::build(algorithm, firmware::Kind::Calling, core.design.dialect())?;
+    let image = firmware::build(algorithm, firmware::Kind::Inlining, core.dialect())?;
+    let calling = firmware::build(algorithm, firmware::Kind::Calling, core.dialect())?;
     let play = |preset: &'static str, trace: &'static str, seed: u64| -> Result<Run> {
         let quick = QUICK.iter().filter(|(name, _)| *name == algorithm && trace == "quick");
         let sets = quick.map(|(_, set)| (*set).to_owned()).collect();
@@ -189,6 +190,125 @@ impl fmt::Display for Met {
         let Self { role, name, rows, missing } = self;
         writeln!(f, "coverage of {role} {name}: {} of {rows} rows met on the core", rows - missing.len())?;
         missing.iter().try_for_each(|row| writeln!(f, "  not met: {row}"))
+    }
+}
+
+/// What a core does in a second with one algorithm, and how many QPs its memory holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capacity {
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// Memory that a core may have, in KiB, and QPs for which that is enough: beside them there are the image's code, its
+    /// rings, 512 received flows, and as much stack as was seen. At most 65,535, as links have 16 bits; `null` where not
+    /// even the rest fits.
+    pub qps: BTreeMap<u32, Option<u32>>,
+    /// Cycles that the machine's `on` can take at most, over all paths of its code; `null` where it loops, and on cores for
+    /// which costs do not add up instruction by instruction.
+    pub on_bound: Option<u64>,
+    /// Cycles that `step` of a wake takes at most, however late it comes within a second: tests hold machines to it that
+    /// make up for what they missed.
+    pub late_bound: Option<u64>,
+    /// Events in a second by kind, one after the other, from the descriptor to the pacer store, and what else belongs to
+    /// them.
+    pub events: BTreeMap<&'static str, Vec<EventRate>>,
+}
+
+/// How many events of a kind a core takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct EventRate {
+    /// The core's clock, in MHz.
+    pub mhz: u32,
+    /// Events in a second if each takes as many cycles as the median.
+    pub median: u64,
+    /// If each takes as many as the worst that was seen.
+    pub worst: u64,
+}
+
+/// Clocks of cores in NICs, in MHz.
+const CLOCKS: [u32; 4] = [200, 400, 600, 1_000];
+/// Memory of cores in NICs, in KiB.
+const MEMORIES: [u32; 2] = [512, 2_048];
+
+/// Machines that make up for what they missed, and how many cycles of Ibex small that may take, see `tests/tests/budgets.rs`.
+pub const LATE: &[(&str, u64)] = &[("dcqcn", 3_000), ("dcqcn_plus", 12_000)];
+
+/// What the machine's `on` can take at most on Ibex small, or `None`.
+///
+/// # Errors
+/// The image that calls it cannot be built.
+pub fn on_bound(algorithm: &str) -> Result<Option<u64>> {
+    let image = firmware::read(&firmware::build(algorithm, firmware::Kind::Calling, Design::Ibex.dialect())?)?;
+    Ok(Probes::new(&image).machine().and_then(|entry| worst(&image, entry, &Timing::IBEX_SMALL)))
+}
+
+/// What the runs of an algorithm on a core say of it; `None` if there is none of it.
+///
+/// # Errors
+/// Its image cannot be built.
+pub fn capacity(core: Processor, runs: &[Run], algorithm: &str) -> Result<Option<Capacity>> {
+    let small = core == Design::Ibex.into();
+    let on_bound = if small { on_bound(algorithm)? } else { None };
+    let late = LATE.iter().find(|(name, _)| small && *name == algorithm).map(|&(_, cycles)| cycles);
+    Ok(sustained(runs, algorithm).map(|capacity| Capacity { on_bound, late_bound: late, ..capacity }))
+}
+
+fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
+    let runs = || runs.iter().filter(|run| run.algorithm == algorithm);
+    let first = runs().next()?;
+    let (mut held, mut stack) = (0, 0);
+    let mut frames: BTreeMap<&'static str, (Vec<u64>, u64)> = BTreeMap::new();
+    for run in runs() {
+        let memory = run.report.core.as_ref()?.memory?;
+        (held, stack) = (held.max(memory.held_bytes), stack.max(memory.stack_bytes));
+        for (kind, spans) in &run.cycles {
+            if let Some(Summary { median, max, .. }) = spans.frame {
+                let (medians, worst) = frames.entry(kind).or_default();
+                medians.push(median);
+                *worst = max.max(*worst);
+            }
+        }
+    }
+    let size = first.report.sizes.image?;
+    let qps = MEMORIES.map(|kib| {
+        let left = (kib << 10).checked_sub(held - size.qps * size.qp_bytes + stack);
+        (kib, left.map(|left| (left / size.qp_bytes.max(1)).min(u16::MAX.into())))
+    });
+    let rate = |cycles: u64, mhz: u32| u64::from(mhz) * 1_000_000 / cycles.max(1);
+    let events = frames.into_iter().map(|(kind, (medians, worst))| {
+        // The sample's: it comes first.
+        let median = medians.first().copied().unwrap_or(worst);
+        (kind, CLOCKS.map(|mhz| EventRate { mhz, median: rate(median, mhz), worst: rate(worst, mhz) }).to_vec())
+    });
+    let (qps, events) = (qps.into(), events.collect());
+    Some(Capacity { algorithm: first.algorithm, qps, on_bound: None, late_bound: None, events })
+}
+
+/// Lines for people.
+impl fmt::Display for Capacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { algorithm, qps, on_bound, late_bound, events } = self;
+        write!(f, "capacity of {algorithm}:")?;
+        for (kib, qps) in qps {
+            match qps {
+                Some(qps) => write!(f, " {qps} QPs in {kib} KiB")?,
+                None => write!(f, " no room in {kib} KiB")?,
+            }
+        }
+        if let Some(cycles) = on_bound {
+            write!(f, "; `on` takes at most {cycles} cycles")?;
+        }
+        if let Some(cycles) = late_bound {
+            write!(f, "; a wake that comes late, at most {cycles}")?;
+        }
+        writeln!(f)?;
+        for (kind, rates) in events {
+            write!(f, "  {kind:<8} thousands a second, median (worst):")?;
+            for EventRate { mhz, median, worst } in rates {
+                write!(f, "  {} ({}) at {mhz} MHz", median / 1_000, worst / 1_000)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
     }
 }
 

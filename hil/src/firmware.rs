@@ -2,6 +2,7 @@
 
 use crate::core::Dialect;
 use crate::elf::Image;
+use crate::footprint::stack::Frames;
 use crate::pairs;
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
@@ -10,7 +11,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What the image is compiled for.
+/// The bare-metal targets, as the toolchain file lists them.
+pub const TARGETS: [&str; 7] = [
+    "riscv32imc-unknown-none-elf",
+    "riscv32i-unknown-none-elf",
+    "riscv64imac-unknown-none-elf",
+    "thumbv6m-none-eabi",
+    "thumbv7m-none-eabi",
+    "thumbv7em-none-eabi",
+    "aarch64-unknown-none",
+];
+
+/// The package of the images that the core models run.
+const RV32: &str = "rv32";
+/// What they are compiled for.
 const TARGET: &str = "riscv32imc-unknown-none-elf";
 
 /// The image in this file, or, without one, that of this algorithm for cores with machine mode, which this tree builds.
@@ -31,6 +45,8 @@ pub enum Kind {
     Inlining,
     /// It is a function that is called, by which it is measured itself.
     Calling,
+    /// As the first, in an image that logs, see [`crate::log`].
+    Logging,
 }
 
 /// The image in a file.
@@ -44,7 +60,7 @@ pub fn read(path: &Path) -> Result<Image> {
 
 /// Whether this tree has an image for an algorithm.
 pub fn has_image(algorithm: &str) -> bool {
-    source(root(), algorithm).is_file()
+    source(root(), RV32, algorithm).is_file()
 }
 
 /// The algorithms that this tree has an image for, the default first.
@@ -58,8 +74,8 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// The file that makes an algorithm's image.
-fn source(root: &Path, algorithm: &str) -> PathBuf {
-    root.join("targets/rv32/src/bin").join(algorithm).with_extension("rs")
+fn source(root: &Path, package: &str, algorithm: &str) -> PathBuf {
+    root.join("targets").join(package).join("src/bin").join(algorithm).with_extension("rs")
 }
 
 /// Builds an algorithm's image for cores of a dialect, and says where it lies.
@@ -67,45 +83,73 @@ fn source(root: &Path, algorithm: &str) -> PathBuf {
 /// # Errors
 /// There is none for the algorithm, or it cannot be built.
 pub fn build(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<PathBuf> {
-    let root = root();
-    ensure!(
-        root.join("targets/rv32/Cargo.toml").is_file(),
-        "the source tree is not at {} any more: give the firmware with --firmware ELF",
-        root.display()
-    );
-    ensure!(
-        has_image(algorithm),
-        "no firmware image for {algorithm}: expected {}",
-        source(Path::new(""), algorithm).display()
-    );
-    add_target(root, TARGET)?;
+    compile(algorithm, kind, dialect).map(|(path, _)| path)
+}
+
+/// As [`build`], and says also what the functions of the image take of the stack.
+///
+/// # Errors
+/// As for [`build`].
+pub(crate) fn compile(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<(PathBuf, Frames)> {
     // In folders of their own, so that the build does not wait for one that waits for it.
     let (folder, features) = match (dialect, kind) {
         (Dialect::Machine, Kind::Inlining) => ("firmware", "machine"),
         (Dialect::Machine, Kind::Calling) => ("firmware-calling", "machine,calling"),
+        (Dialect::Machine, Kind::Logging) => ("firmware-logging", "machine,log"),
+        (Dialect::Picorv32, Kind::Logging) => ("firmware-picorv32-logging", "picorv32,log"),
         (Dialect::Picorv32, Kind::Inlining) => ("firmware-picorv32", "picorv32"),
         (Dialect::Picorv32, Kind::Calling) => ("firmware-picorv32-calling", "picorv32,calling"),
+        (Dialect::Vexriscv, Kind::Inlining) => ("firmware-vexriscv", "vexriscv"),
+        (Dialect::Vexriscv, Kind::Logging) => ("firmware-vexriscv-logging", "vexriscv,log"),
+        (Dialect::Vexriscv, Kind::Calling) => ("firmware-vexriscv-calling", "vexriscv,calling"),
     };
+    build_in(folder, RV32, &["--no-default-features", "--features", features], algorithm, TARGET)
+}
+
+/// Builds an algorithm's image that talks to its host by semihosting, for one of its package's targets, and says where it
+/// lies.
+///
+/// # Errors
+/// As for [`build`].
+pub fn build_semihosted(algorithm: &str, target: &str) -> Result<PathBuf> {
+    build_in("firmware-semihosted", "semihosted", &[], algorithm, target).map(|(path, _)| path)
+}
+
+fn build_in(
+    folder: &str,
+    package: &str,
+    features: &[&str],
+    algorithm: &str,
+    target: &str,
+) -> Result<(PathBuf, Frames)> {
+    let root = root();
+    ensure!(
+        root.join("targets").join(package).join("Cargo.toml").is_file(),
+        "the source tree is not at {} any more: give the firmware with --firmware ELF",
+        root.display()
+    );
+    ensure!(
+        source(root, package, algorithm).is_file(),
+        "no firmware image for {algorithm}: expected {}",
+        source(Path::new(""), package, algorithm).display()
+    );
+    add_target(root, target)?;
     let directory = target_directory(folder);
     let build = Command::new(cargo())
         .current_dir(root)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "rv32",
-            "--bin",
-            algorithm,
-            "--no-default-features",
-            "--features",
-            features,
-        ])
-        .args(["--profile", "firmware", "--target", TARGET, "--target-dir"])
+        // The levels that defmt compiles in; the user's word counts more.
+        .env("DEFMT_LOG", env::var_os("DEFMT_LOG").unwrap_or_else(|| "trace".into()))
+        .args(["rustc", "--quiet", "--package", package, "--bin", algorithm])
+        .args(features)
+        .args(["--profile", "firmware", "--target", target, "--target-dir"])
         .arg(&directory)
+        // For whoever wants to know what stack it needs: what functions take, and who calls whom.
+        .args(["--", "-C", "remark=prologepilog", "-C", "link-arg=--emit-relocs"])
         .output()
         .context("cannot run cargo to build the firmware: give it with --firmware ELF")?;
     ensure!(build.status.success(), "cannot build the firmware: {}", fault(&build));
-    Ok(directory.join(TARGET).join("firmware").join(algorithm))
+    let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
+    Ok((directory.join(target).join("firmware").join(algorithm), frames))
 }
 
 /// Installs the standard library for a target, if the compiler of the tree at `root` has none.

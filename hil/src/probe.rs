@@ -64,6 +64,11 @@ impl Probes {
         Self { entries, ..Self::default() }
     }
 
+    /// Where the machine's `on` begins, in an image that calls it.
+    pub fn machine(&self) -> Option<u32> {
+        self.entries.iter().find(|(_, place)| **place == Place::Machine).map(|(&entry, _)| entry)
+    }
+
     /// Watches them all.
     pub fn arm(&self, core: &mut impl Core) {
         for &pc in self.entries.keys() {

@@ -1,4 +1,4 @@
-//! The cores that a command may name: the models, and the RTL of each behind `rtl:`.
+//! The cores that a command may name: the models, and RTL behind `rtl:`.
 
 use std::ops::Range;
 
@@ -6,51 +6,66 @@ use anyhow::{Context, Result, ensure};
 
 use crate::core::{AnyCore, Design, Dialect, Ram};
 use crate::replay::settings::expected;
+use crate::rtl::simulator::Verilog;
 use crate::rtl::{Rtl, simulator};
 
 /// Where PicoRV32's RTL begins: the benches fix it.
 const PICORV32_ENTRY: u32 = 0x0010_0000;
 
-/// The model of a design, or its RTL.
+/// A core, and what stands for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Processor {
-    /// The design.
-    pub design: Design,
-    /// Whether it is the RTL, simulated by Verilator.
-    pub rtl: bool,
+pub enum Processor {
+    /// The model of a design.
+    Model(Design),
+    /// The RTL, simulated by Verilator.
+    Rtl(Verilog),
 }
 
 impl From<Design> for Processor {
     fn from(design: Design) -> Self {
-        Self { design, rtl: false }
+        Self::Model(design)
     }
 }
 
 impl Processor {
     /// All of them, the default first.
     pub fn all() -> impl Iterator<Item = Self> {
-        [false, true].into_iter().flat_map(|rtl| Design::ALL.map(|design| Self { design, rtl }))
+        Design::ALL.into_iter().map(Self::Model).chain(Verilog::all().map(Self::Rtl))
     }
 
     /// The name that the command line knows it by.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match (self.rtl, self.design) {
-            (false, design) => design.name(),
-            (true, Design::Ibex) => "rtl:ibex",
-            (true, Design::IbexMaxperf) => "rtl:ibex-maxperf",
-            (true, Design::Picorv32) => "rtl:picorv32",
-            (true, Design::Picorv32Min) => "rtl:picorv32-min",
+        match self {
+            Self::Model(design) => design.name(),
+            Self::Rtl(Verilog::Of(Design::Ibex)) => "rtl:ibex",
+            Self::Rtl(Verilog::Of(Design::IbexMaxperf)) => "rtl:ibex-maxperf",
+            Self::Rtl(Verilog::Of(Design::Picorv32)) => "rtl:picorv32",
+            Self::Rtl(Verilog::Of(Design::Picorv32Min)) => "rtl:picorv32-min",
+            Self::Rtl(Verilog::Vexriscv) => "rtl:vexriscv",
         }
     }
 
     /// What it is, in a line.
     #[must_use]
     pub const fn description(self) -> &'static str {
-        if self.rtl {
-            "its Verilog, in a simulator that is built at the first use: needs verilator, g++, make and pip"
-        } else {
-            self.design.description()
+        match self {
+            Self::Model(design) => design.description(),
+            Self::Rtl(Verilog::Of(_)) => {
+                "its Verilog, in a simulator that is built at the first use: needs verilator, g++, make and pip"
+            }
+            Self::Rtl(Verilog::Vexriscv) => {
+                "VexRiscv: RV32IMAC, five stages, caches of 4 KiB; as Verilog only, like those above, without a model"
+            }
+        }
+    }
+
+    /// What its programs are written in.
+    #[must_use]
+    pub const fn dialect(self) -> Dialect {
+        match self {
+            Self::Model(design) => design.dialect(),
+            Self::Rtl(verilog) => verilog.dialect(),
         }
     }
 
@@ -59,6 +74,7 @@ impl Processor {
     /// # Errors
     /// There is none.
     pub fn named(name: &str) -> Result<Self> {
+        ensure!(name != Verilog::Vexriscv.name(), "{name}: there is no model of it: expected rtl:{name}, its Verilog");
         let expected = || expected(name, Self::all().map(Self::name));
         Self::all().find(|core| core.name() == name).with_context(|| format!("unknown core {name}: {}", expected()))
     }
@@ -69,15 +85,36 @@ impl Processor {
     /// # Errors
     /// The simulator of the RTL cannot be built or started, or the RTL does not begin there.
     pub fn start(self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<AnyCore> {
-        if !self.rtl {
-            return Ok(self.design.model(ram, devices, wait, entry));
-        }
+        let verilog = match self {
+            Self::Model(design) => return Ok(design.model(ram, devices, wait, entry)),
+            Self::Rtl(verilog) => verilog,
+        };
         ensure!(
-            self.design.dialect() != Dialect::Picorv32 || entry == PICORV32_ENTRY,
+            verilog.dialect() != Dialect::Picorv32 || entry == PICORV32_ENTRY,
             "{}: begins at {PICORV32_ENTRY:#010x}, the image at {entry:#010x}",
             self.name()
         );
-        let simulator = simulator::build(&simulator::folder(), self.design)?;
+        let simulator = simulator::build(&simulator::folder(), verilog)?;
         Ok(AnyCore::Rtl(Rtl::new(&simulator, ram, devices, wait, entry)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_without_a_model_is_named_as_rtl_alone() {
+        assert_eq!(Processor::named("rtl:vexriscv").ok(), Some(Processor::Rtl(Verilog::Vexriscv)));
+        let refused = Processor::named("vexriscv").map_err(|error| error.to_string());
+        assert_eq!(refused, Err("vexriscv: there is no model of it: expected rtl:vexriscv, its Verilog".into()));
+    }
+
+    #[test]
+    fn every_core_is_found_by_its_name() {
+        for core in Processor::all() {
+            assert_eq!(Processor::named(core.name()).ok(), Some(core), "{}", core.name());
+            assert_eq!(core.name().starts_with("rtl:"), matches!(core, Processor::Rtl(_)), "{}", core.name());
+        }
     }
 }

@@ -268,6 +268,10 @@ fn bad_arguments_are_refused_in_one_line() {
     replay(&["--line-rate", "0"], &["1 to 2047 Gb/s"]);
     replay(&["--nic", "300.1.1.1"], &["--nic"]);
     replay(&["--pace", "real"], &["--core"]);
+    replay(&["--core", "ibex", "--clock", "200000000"], &["--pace real or --vcd"]);
+    replay(&["--vcd", "wave.vcd"], &["--core"]);
+    replay(&["--core", "ibex", "--vcd", folder.path().to_str().unwrap()], &["not a regular file"]);
+    replay(&["--log"], &["--core"]);
     replay(&["--params", file.to_str().unwrap()], &["params.toml"]);
     for (text, place) in
         [("rpg_ai_rate = 5\nrpg_gd = 12\n", "line 2"), ("rpg_ai_rate 5\n", "line 1"), ("\n\nx = 1\n", "line 3")]

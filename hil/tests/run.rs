@@ -126,6 +126,31 @@ fn every_core_takes_its_own_time() {
     }
 }
 
+/// Each instruction begins when the one before has taken its cycles, of which one is a nanosecond here.
+#[test]
+fn a_wave_shows_every_instruction_in_its_cycle() {
+    let run = Run::of(&elf(&program(), |_| {}));
+    let path = run.folder.path().join("wave.vcd");
+    let run = run.with(&["--vcd", path.to_str().expect("text"), "--clock", "1000000000"]);
+    run.success();
+    let wave = std::fs::read_to_string(&path).expect("a wave");
+    let code = wave.split_once("$var wire 32 ").and_then(|(_, rest)| rest.split_once(" pc $end")).expect("pc").0;
+    let (mut time, mut begun) = (0, Vec::new());
+    for line in wave.lines() {
+        if let Some(stamp) = line.strip_prefix('#') {
+            time = stamp.parse().expect("a time");
+        } else if let Some((bits, _)) =
+            line.strip_prefix('b').and_then(|rest| rest.split_once(' ')).filter(|(_, of)| *of == code)
+            && let Ok(pc) = u32::from_str_radix(bits, 2)
+        {
+            begun.push((time, (pc - BASE) / 4));
+        }
+    }
+    let expected = [0, 1, 2, 3, 5, 8, 45, 47, 48].map(|cycle| cycle * 1_000).into_iter().zip(0..);
+    assert_eq!(begun, expected.collect::<Vec<(u64, u32)>>());
+    assert_eq!(std::fs::read_dir(run.folder.path()).expect("a folder").count(), 2, "image and wave, and nothing else");
+}
+
 /// Words come two in three cycles, and the store's answer one later.
 #[test]
 fn wait_states_cost_cycles() {

@@ -27,6 +27,16 @@ macro_rules! tests {
             }
 
             #[test]
+            fn the_stack_is_never_deeper_than_its_bound() {
+                super::assert_stack(stringify!($module), runs());
+            }
+
+            #[test]
+            fn on_never_takes_more_than_its_bound() {
+                super::assert_bound(stringify!($module), runs());
+            }
+
+            #[test]
             fn cycles_are_those_written_down() {
                 super::assert_cycles(stringify!($module), runs());
             }
@@ -79,4 +89,22 @@ fn assert_cycles(algorithm: &str, runs: &[Run]) {
     let differs = found.iter().zip(&golden).find(|(found, golden)| found != golden);
     assert_eq!(differs, None, "found and written down: hil cycles --write, if that is meant");
     assert_eq!(found.len(), golden.len(), "lines written down: hil cycles --write, if that is meant");
+}
+
+/// What the image has written over of its painted stack, against what its code says.
+fn assert_stack(algorithm: &str, runs: &[Run]) {
+    let bound = hil::footprint::stack_of_image(algorithm).unwrap();
+    let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory?.stack_bytes)).max().unwrap();
+    println!("{algorithm}: {seen} bytes of stack seen, {bound} at most");
+    assert!(0 < seen && u64::from(seen) <= bound, "{algorithm}: {seen} bytes of stack, bound {bound}");
+}
+
+/// What `on` took, against the dearest path through its code, where that has an end.
+fn assert_bound(algorithm: &str, runs: &[Run]) {
+    let bound = cycles::on_bound(algorithm).unwrap();
+    let seen = runs.iter().flat_map(|run| run.cycles.values()).filter_map(|spans| Some(spans.on?.max)).max();
+    // A machine that has no state has no `on` left that could be called.
+    let seen = seen.unwrap_or(0);
+    println!("{algorithm}: on took {seen} cycles, at most {bound:?}");
+    assert!(bound.is_none_or(|bound| seen <= bound), "{algorithm}: on took {seen} cycles, at most {bound:?}");
 }

@@ -45,7 +45,7 @@ fn all_algorithms(place: Place) {
         eprintln!("skipped: {program} is not installed");
         return;
     }
-    let library = library::build(place.target()).unwrap();
+    let library = library::build(place.target()).unwrap().path;
     for (seed, entry) in (1..).zip(cc_rp::registry::ALL) {
         cc_rp::registry::with(entry.name, Play { place, library: &library, seed }).unwrap();
     }

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use hil::firmware::TARGETS;
+use hil::qemu::Machine;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,17 +36,6 @@ enum Step {
     Test,
 }
 
-/// The bare-metal targets, as the toolchain file lists them.
-const TARGETS: [&str; 7] = [
-    "riscv32imc-unknown-none-elf",
-    "riscv32i-unknown-none-elf",
-    "riscv64imac-unknown-none-elf",
-    "thumbv6m-none-eabi",
-    "thumbv7m-none-eabi",
-    "thumbv7em-none-eabi",
-    "aarch64-unknown-none",
-];
-
 /// The library that firmware links.
 const LIBRARY: [&str; 8] = ["-p", "cc-core", "-p", "cc-rp", "-p", "cc-np", "-p", "cc-cp"];
 
@@ -68,9 +59,14 @@ impl Step {
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
                 let library = ["clippy", "-p", "rnic-cc", "--profile", "firmware", "--target", TARGETS[0]];
                 cargo(&[library.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
-                for features in ["", "calling", "picorv32"] {
+                for features in ["", "calling", "picorv32", "log"] {
                     let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0], "--features"];
                     cargo(&[image.as_slice(), &[features, "--", "-D", "warnings"]].concat(), &[])?;
+                }
+                for Machine { target, .. } in Machine::ALL {
+                    hil::firmware::add_target(Path::new("."), target)?;
+                    let image = ["clippy", "-p", "semihosted", "--profile", "firmware", "--target", target];
+                    cargo(&[image.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
                 }
                 Ok(())
             }
@@ -148,10 +144,19 @@ fn symbols() -> Result<()> {
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
         ensure_pure(&format!("the image of {algorithm}"), &names, true)?;
     }
+    for Machine { target, .. } in Machine::ALL {
+        for algorithm in hil::firmware::algorithms() {
+            let image = hil::firmware::build_semihosted(algorithm, target)?;
+            let image = std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
+            let names = hil::library::names(&image)?;
+            let divides = !WITHOUT_DIVIDER.contains(&target);
+            ensure_pure(&format!("the image of {algorithm} for {target}"), &names, divides)?;
+        }
+    }
     let functions = hil::library::functions();
     for target in TARGETS {
         let library = hil::library::build(target)?;
-        let names = hil::library::linked(&library, &functions)?;
+        let names = hil::library::names(&library.link(&functions)?)?;
         ensure_pure(&format!("the C library for {target}"), &names, !WITHOUT_DIVIDER.contains(&target))?;
     }
     Ok(())

@@ -33,11 +33,12 @@ pub(crate) struct Args {
 /// What `hil cycles` prints.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
-    /// A line for each kind of event, and what was met of each machine's table of states and events.
+    /// A line for each kind of event; what was met of each machine's table of states and events; how many events in a
+    /// second, and how many QPs.
     Text,
-    /// A table of the algorithms, and one of the stages.
+    /// A table of the algorithms, one of the stages, and how many events in a second and how many QPs.
     Markdown,
-    /// One array for scripts, and nothing else.
+    /// One array for scripts, of runs and then of `qps` and `events`, and nothing else.
     Json,
 }
 
@@ -62,22 +63,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let text: String = text.collect();
         fs::write(&path, cycles::HEAD.to_owned() + &text).with_context(|| path.display().to_string())?;
     }
+    let mut algorithms: Vec<&str> = runs.iter().map(|run| run.algorithm).collect();
+    algorithms.dedup();
+    let capacities = algorithms.into_iter().filter_map(|name| cycles::capacity(args.core, &runs, name).transpose());
+    let capacities = capacities.collect::<Result<Vec<_>>>()?;
     let mut output = stdout().lock();
     match args.format {
         Format::Text => runs
             .iter()
             .try_for_each(|run| write!(output, "{run}"))
             .and_then(|()| cycles::coverage(&runs).iter().try_for_each(|met| write!(output, "{met}")))
+            .and_then(|()| capacities.iter().try_for_each(|capacity| write!(output, "{capacity}")))
             .and_then(|()| stages.iter().try_for_each(|run| write!(output, "{run}"))),
         Format::Markdown => {
             let rows = |head, rows: String| if rows.is_empty() { String::new() } else { format!("{head}{rows}\n") };
             let runs = rows(cycles::MARKDOWN, runs.iter().map(Run::markdown).collect());
+            let capacities: String = capacities.iter().map(|capacity| format!("```text\n{capacity}```\n")).collect();
             let stages = rows(stages::MARKDOWN, stages.iter().map(stages::Run::markdown).collect());
-            write!(output, "{runs}{stages}")
+            write!(output, "{runs}{stages}{capacities}")
         }
         Format::Json => {
             let runs = runs.iter().map(serde_json::to_value).chain(stages.iter().map(serde_json::to_value));
-            let runs = runs.collect::<Result<Vec<_>, _>>()?;
+            let runs = runs.chain(capacities.iter().map(serde_json::to_value)).collect::<Result<Vec<_>, _>>()?;
             writeln!(output, "{}", serde_json::to_string_pretty(&runs)?)
         }
     }

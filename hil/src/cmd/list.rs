@@ -7,6 +7,7 @@ use cc_cp::CongestionPoint;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use hil::processor::Processor;
+use hil::qemu::Machine;
 use hil::replay::settings::{Shown, table};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -94,7 +95,9 @@ impl List {
         cc_rp::for_each_rp!(rp);
         cc_np::for_each_np!(np);
         cc_cp::for_each_cp!(cp);
-        let cores = Processor::all().map(|core| Core { name: core.name(), doc: core.description() }).collect();
+        let mut cores: Vec<_> =
+            Processor::all().map(|core| Core { name: core.name(), doc: core.description() }).collect();
+        cores.extend(Machine::ALL.map(|machine| Core { name: machine.name, doc: machine.description }));
         Self { schema: 1, algorithms, cores }
     }
 }

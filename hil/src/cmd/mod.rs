@@ -2,6 +2,7 @@
 
 mod check;
 mod cycles;
+mod footprint;
 mod list;
 mod replay;
 mod rtl;
@@ -9,6 +10,7 @@ mod run;
 mod synth;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use std::ops::RangeInclusive;
 
 /// Hardware-in-the-loop harness of rnic-cc.
 #[derive(Parser, Debug)]
@@ -24,6 +26,8 @@ enum Verb {
     Check(check::Args),
     /// Measures what the events of every algorithm cost on a core.
     Cycles(cycles::Args),
+    /// Weighs every role of every algorithm: state, tables, code and stack, by target.
+    Footprint(footprint::Args),
     /// Shows algorithms, their parameters and presets, and cores.
     List(list::Args),
     /// Replays a capture on the library, and on a core with the firmware.
@@ -35,6 +39,11 @@ enum Verb {
     /// Writes a capture of a congested port, made by the simulated fabric.
     Synth(synth::Args),
 }
+
+/// Cycles per second, unless told otherwise.
+const CLOCK: u64 = 250_000_000;
+/// Cycles per second that one may ask for.
+const CLOCKS: RangeInclusive<u64> = 1_000_000..=10_000_000_000;
 
 /// What a verb prints on standard output.
 #[derive(Clone, Copy, ValueEnum, Debug)]
@@ -51,6 +60,7 @@ impl Cli {
         match self.verb {
             Verb::Check(args) => check::run(&args),
             Verb::Cycles(args) => cycles::run(&args),
+            Verb::Footprint(args) => footprint::run(&args),
             Verb::List(args) => list::run(&args),
             Verb::Replay(args) => replay::run(&args),
             Verb::Rtl(args) => rtl::run(&args),

@@ -1,25 +1,24 @@
 //! `hil replay`: a capture played to every NIC that it shows.
 
-use super::Format;
+use super::{CLOCK, CLOCKS, Format};
 use anyhow::{Context, Result, ensure};
 use cc_core::wire::shim;
 use clap::ValueEnum;
 use hil::board;
 use hil::capture::Reader;
+use hil::log::Line;
 use hil::replay::settings::Request;
-use hil::replay::{Images, OnCore, Options, Report, replay};
+use hil::replay::{Images, Log, OnCore, Options, Report, Wave, replay};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Files shorter than this show no progress.
 const LONG: u64 = 64 << 20;
-
-/// Cycles per second, unless told otherwise.
-const CLOCK: u64 = 250_000_000;
 
 /// Arguments of `hil replay`.
 #[derive(clap::Args, Debug)]
@@ -60,9 +59,9 @@ pub(crate) struct Args {
     /// How the core's clock goes: standing while the firmware works, or with its cycles.
     #[arg(long, value_enum, default_value_t = Pace::Lockstep, requires = "core")]
     pace: Pace,
-    /// Cycles per second, with `--pace real`; 250000000 if not given.
+    /// Cycles per second, with `--pace real` or `--vcd`; 250000000 if not given.
     #[arg(long, value_name = "HZ", requires = "core")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1_000_000..=10_000_000_000))]
+    #[arg(value_parser = clap::value_parser!(u64).range(CLOCKS))]
     clock: Option<u64>,
     /// The firmware image; built from the source tree if not given.
     #[arg(long, value_name = "ELF", requires = "core")]
@@ -71,6 +70,14 @@ pub(crate) struct Args {
     /// whether what came of it is always what comes of the event and the wake one after the other.
     #[arg(long, requires = "core")]
     interrupts: bool,
+    /// Writes a wave of the core to this file, for GTKWave: instructions, interrupts, pins, rates, what explains them. Some 30
+    /// bytes for each instruction.
+    #[arg(long, value_name = "FILE", requires = "core")]
+    vcd: Option<PathBuf>,
+    /// Runs an image that logs, and prints its lines and the core's timeline on standard error. Its decisions are the same, its
+    /// cycles are more.
+    #[arg(long, requires = "core")]
+    log: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -88,13 +95,14 @@ enum Pace {
 /// Replays the capture and prints the report.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
-        args.clock.is_none() || matches!(args.pace, Pace::Real),
-        "--clock: expected --pace real beside it, a lockstep clock stands while the firmware works"
+        args.clock.is_none() || matches!(args.pace, Pace::Real) || args.vcd.is_some(),
+        "--clock: expected --pace real or --vcd beside it, a lockstep clock stands while the firmware works"
     );
     ensure!(
         !args.interrupts || matches!(args.pace, Pace::Lockstep),
         "--interrupts: expected --pace lockstep beside it, in real time interrupts come when they are due"
     );
+    let clock = args.clock.unwrap_or(CLOCK);
     let options = Options {
         algorithm: args.algorithm.clone(),
         request: Request {
@@ -111,11 +119,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             name,
             pace: match args.pace {
                 Pace::Lockstep => board::Pace::Lockstep,
-                Pace::Real => board::Pace::Real { hz: args.clock.unwrap_or(CLOCK) },
+                Pace::Real => board::Pace::Real { hz: clock },
             },
             firmware: args.firmware.clone().map(|image| Images { image, calling: None }),
             interrupts: args.interrupts,
         }),
+        log: args.log.then(|| Log(Rc::new(print))),
+        wave: args.vcd.clone().map(|path| Wave { path, hz: clock }),
     };
     let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {
         Some(path) => with_progress(&options, &mut Reader::open(path)?)?,
@@ -131,6 +141,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&report)?),
     }
     .context("cannot write to standard output")
+}
+
+/// Prints a log line. Where nobody reads, nobody is told.
+fn print(nic: IpAddr, line: Line) {
+    let _ = writeln!(stderr().lock(), "cycle {:<10} {nic} {line}", line.cycle);
 }
 
 fn with_progress<R: Read>(options: &Options, capture: &mut Reader<R>) -> Result<Report> {

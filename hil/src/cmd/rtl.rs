@@ -15,6 +15,7 @@ use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
 use hil::rtl::play::Course;
 use hil::rtl::program::{self, Program};
+use hil::rtl::simulator::Verilog;
 use hil::rtl::twin::Twin;
 use hil::rtl::{Rtl, record, simulator};
 
@@ -52,7 +53,7 @@ const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded");
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(args.programs > 0, "--programs 0: expected at least 1");
     Reader::open(&args.capture)?;
-    let simulator = simulator::build(&simulator::folder(), args.core)?;
+    let simulator = simulator::build(&simulator::folder(), Verilog::Of(args.core))?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
     if args.record {
         return write_record(args.core, &mut rtl);
@@ -100,8 +101,10 @@ fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
 /// The design of a name.
 fn design(name: &str) -> anyhow::Result<Design> {
     let processor = Processor::named(name)?;
-    anyhow::ensure!(!processor.rtl, "{name}: expected the name of a model, whose RTL is compared with it");
-    Ok(processor.design)
+    match processor {
+        Processor::Model(design) => Ok(design),
+        Processor::Rtl(_) => bail!("{name}: expected the name of a model, whose RTL is compared with it"),
+    }
 }
 
 fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {

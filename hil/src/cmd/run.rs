@@ -5,10 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
+use hil::capture::NewFile;
 use hil::core::{Core, Ram, Stop};
 use hil::elf::Image;
+use hil::instruments::Instrumented;
 use hil::processor::Processor;
+use hil::wave::{self, Recorder};
 use serde::Serialize;
+
+use super::{CLOCK, CLOCKS};
 
 /// Arguments of `hil run`.
 #[derive(clap::Args, Debug)]
@@ -33,6 +38,13 @@ pub(crate) struct Args {
     /// Gives up after so many cycles.
     #[arg(long, value_name = "N", default_value_t = 2_000_000_000)]
     max_cycles: u64,
+    /// Writes a wave of the core to this file, for GTKWave: instructions and stores. Some 30 bytes for each instruction.
+    #[arg(long, value_name = "FILE")]
+    vcd: Option<PathBuf>,
+    /// Cycles per second in the wave.
+    #[arg(long, value_name = "HZ", requires = "vcd", default_value_t = CLOCK)]
+    #[arg(value_parser = clap::value_parser!(u64).range(CLOCKS))]
+    clock: u64,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -90,8 +102,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::parse(&file).with_context(|| path.to_string())?;
     let end = args.marker.max(args.exit).checked_add(4).context("--marker, --exit: expected at most 0xfffffff8")?;
     let devices = args.marker.min(args.exit)..end;
-    let mut core = args.core.start(&args.ram, devices, args.wait, image.entry)?;
+    let mut core = Instrumented::from(args.core.start(&args.ram, devices, args.wait, image.entry)?);
     image.load(&mut core, &args.ram).with_context(|| path.to_string())?;
+
+    let file = args.vcd.as_deref().map(NewFile::create).transpose()?;
+    if let Some(vcd) = &args.vcd {
+        let recorder = Recorder::new(wave::folder(vcd), args.clock, core.cycles());
+        core.record(recorder.with_context(|| format!("cannot record {}", vcd.display()))?);
+    }
 
     let mut output = std::io::stdout().lock();
     let mut markers = Vec::new();
@@ -106,7 +124,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         Ok(())
     })
-    .with_context(|| path.to_string())?;
+    .with_context(|| path.to_string());
+    // Of a run that fails, too.
+    if let Some((file, recorder)) = file.zip(core.take_recorder()) {
+        let comments = [format!("a cycle is 1/{} s", args.clock)];
+        wave::write(file, vec![("core".to_owned(), recorder)], &comments).context("cannot write the wave")?;
+    }
+    let exit = exit?;
     match args.format {
         Format::Text => writeln!(output, "exit {exit}")?,
         Format::Json => writeln!(output, "{}", serde_json::to_string(&Report { markers, exit })?)?,

@@ -26,6 +26,9 @@ pub enum Dialect {
     Machine,
     /// PicoRV32's own instructions, and no misaligned accesses.
     Picorv32,
+    /// Machine mode with one trap handler, no misaligned accesses, and a data cache that what is shared with devices stays
+    /// out of.
+    Vexriscv,
 }
 
 impl Design {
@@ -95,7 +98,7 @@ pub enum AnyCore {
     Ibex(Ibex),
     /// The model of a PicoRV32.
     Picorv32(Picorv32),
-    /// The RTL of either.
+    /// The RTL of any core.
     Rtl(Rtl),
 }
 
@@ -157,6 +160,10 @@ impl Core for AnyCore {
 
     fn unwatch(&mut self, pc: u32) {
         of_each!(self, core => core.unwatch(pc));
+    }
+
+    fn upcoming(&self) -> Option<(u64, u32)> {
+        of_each!(self, core => core.upcoming())
     }
 
     fn fork(&self) -> Option<Self> {

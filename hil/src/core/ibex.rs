@@ -333,6 +333,10 @@ impl Core for Ibex {
         self.watches.remove(pc);
     }
 
+    fn upcoming(&self) -> Option<(u64, u32)> {
+        Some((if self.asleep.is_some() { u64::MAX } else { self.start }, self.pc))
+    }
+
     fn fork(&self) -> Option<Self> {
         Some(self.clone())
     }

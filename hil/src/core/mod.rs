@@ -17,11 +17,13 @@ mod prefetch;
 mod tests;
 mod timing;
 mod watch;
+mod worst;
 
 pub use design::{AnyCore, Design, Dialect};
 pub use ibex::Ibex;
 pub use picorv32::{PicoTiming, Picorv32};
 pub use timing::Timing;
+pub use worst::worst;
 
 /// A region of RAM, for instructions and data. Base and size are multiples of four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,6 +108,11 @@ pub trait Core {
     fn watch(&mut self, pc: u32);
     /// No longer stops there.
     fn unwatch(&mut self, pc: u32);
+    /// The cycle in which the next instruction begins unless something comes between, [`u64::MAX`] asleep, and its address.
+    /// `None` for RTL, into which one cannot look so far.
+    fn upcoming(&self) -> Option<(u64, u32)> {
+        None
+    }
     /// A core in the same state that goes its own way from here; `None` for RTL in a simulator, which has no double.
     fn fork(&self) -> Option<Self>
     where

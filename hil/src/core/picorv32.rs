@@ -675,6 +675,10 @@ impl Core for Picorv32 {
         self.watches.remove(pc);
     }
 
+    fn upcoming(&self) -> Option<(u64, u32)> {
+        Some((if self.waiting.is_some() { u64::MAX } else { self.start }, self.pc))
+    }
+
     fn fork(&self) -> Option<Self> {
         Some(self.clone())
     }

@@ -3,7 +3,7 @@
 use super::device::{Acts, Arrival, Counters, Device, Difference};
 use super::native::Native;
 use crate::board::{Act, Board};
-use crate::core::Core;
+use crate::instruments::Instruments;
 use crate::interrupts::{Interrupter, Interrupts};
 use crate::probe::Span;
 use anyhow::Result;
@@ -24,7 +24,7 @@ pub struct Lockstep<C> {
     interrupter: Option<Interrupter>,
 }
 
-impl<C: Core> Lockstep<C> {
+impl<C: Instruments> Lockstep<C> {
     /// All at the start: a NIC that has done nothing, a board whose image waits for its first event, and perhaps another
     /// one, whose image calls the machine's `on`, to be compared as well and to measure `on`.
     pub fn new(native: Box<dyn Native>, board: Board<C>, calling: Option<Board<C>>) -> Self {
@@ -78,7 +78,9 @@ impl<C: Core> Lockstep<C> {
     ) -> Result<()> {
         self.events += 1;
         for board in iter::once(&mut self.board).chain(&mut self.calling) {
+            board.core_mut().event(now);
             let theirs = work(board)?;
+            board.core_mut().decided(&theirs, &*self.native);
             let wakes = (self.native.next_wake(), board.next_wake());
             if let Some(difference) = first_difference(self.events, now, ours, &theirs, Some(wakes))
                 && self.identical
@@ -91,7 +93,7 @@ impl<C: Core> Lockstep<C> {
     }
 }
 
-impl<C: Core> Device for Lockstep<C> {
+impl<C: Instruments> Device for Lockstep<C> {
     fn next_wake(&self) -> u64 {
         self.native.next_wake()
     }

@@ -3,6 +3,7 @@
 pub mod cnps;
 pub mod device;
 pub mod distribution;
+pub mod emulated;
 mod fast;
 pub mod flows;
 pub mod lockstep;
@@ -18,31 +19,41 @@ pub use distribution::{Distribution, Summary};
 pub use report::Report;
 
 use crate::board::{Board, Boot, Pace};
-use crate::capture::Reader;
+use crate::capture::{NewFile, Reader};
 use crate::core::{Core, Ibex, Ram, Timing};
 use crate::elf::Image;
+use crate::instruments::Instrumented;
 use crate::interrupts::Interrupts;
+use crate::log::{self, Line};
 use crate::processor::Processor;
-use crate::{firmware, pairs};
-use anyhow::{Context, Result, bail};
+use crate::qemu::Machine;
+use crate::wave::{Recorder, SLOTS};
+use crate::{firmware, pairs, wave};
+use anyhow::{Context, Result, bail, ensure};
 use cc_core::Rate;
 use cc_core::params::Settings;
+use cc_core::table::Handle;
 use cc_core::wire::shim;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use device::Device;
+use emulated::Emulated;
+use flows::{Address, Slot};
 use lockstep::Lockstep;
-use native::{Native, native};
+use native::{Native, native, small};
 use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
-use nic::{FullNic, QPS};
+use nic::{FullNic, SmallNic};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// NICs that are replayed natively at most.
 const MAX_NATIVE: usize = 1_024;
@@ -62,13 +73,45 @@ pub struct Options {
     pub shim_port: u16,
     /// On what core besides the host; `None` for the host alone.
     pub core: Option<OnCore>,
+    /// What the core's wave is written to, if it is.
+    pub wave: Option<Wave>,
+    /// Where log lines go, if they go anywhere: then the image is one that logs, and its cycles are not those of the image
+    /// that ships.
+    pub log: Option<Log>,
+}
+
+/// Who takes the log lines of a replay on a core, with the NIC that they are about.
+#[derive(Clone)]
+pub struct Log(pub Rc<dyn Fn(IpAddr, Line)>);
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Log").finish_non_exhaustive()
+    }
+}
+
+/// A wave of a replay on a core, see [`crate::wave`].
+#[derive(Clone, Debug)]
+pub struct Wave {
+    /// The file.
+    pub path: PathBuf,
+    /// Cycles that make a second in it: in real time those of the clock.
+    pub hz: u64,
 }
 
 impl Default for Options {
     /// DCQCN with its first preset, every address, on the host alone.
     fn default() -> Self {
         let algorithm = "dcqcn".to_owned();
-        Self { algorithm, request: Request::default(), only: Vec::new(), shim_port: shim::PORT, core: None }
+        Self {
+            algorithm,
+            request: Request::default(),
+            only: Vec::new(),
+            shim_port: shim::PORT,
+            core: None,
+            wave: None,
+            log: None,
+        }
     }
 }
 
@@ -117,14 +160,31 @@ impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let Self { options, capture, progress } = self;
         let chosen = Chosen::of::<A, N>(&options.request)?;
-        let make = &|| native::<A, N>(chosen.port, &chosen.rp, &chosen.np);
         let boot = Boot::of(&chosen);
-        let (outcome, core, image) = run(options, A::NAME, make, &boot, capture, progress)?;
-        Ok(report::<A, N>(options, &chosen, &outcome, image, core))
+        let (full, few) = (native::<A, N>, small::<A, N>);
+        let make = |make: fn(_, &_, &_) -> _| make(chosen.port, &chosen.rp, &chosen.np);
+        let machine = match &options.core {
+            Some(on_core) => Machine::named(&on_core.name)?.map(|machine| (on_core, machine)),
+            None => None,
+        };
+        let mut findings = Vec::new();
+        let (outcome, core, image) = match machine {
+            Some((on_core, machine)) => {
+                let make = || make(if machine.small { few } else { full });
+                emulate(options, on_core, &machine, &make, &boot, capture, progress)?
+            }
+            None => run(options, A::NAME, &|| make(full), &boot, capture, progress, &mut findings)?,
+        };
+        let is_small = machine.is_some_and(|(_, machine)| machine.small);
+        let native = size(if is_small { SmallNic::<A, N>::REPORT } else { FullNic::<A, N>::REPORT });
+        let mut report = report::<A, N>(options, &chosen, &outcome, Sizes { native, image }, core);
+        report.findings.append(&mut findings);
+        Ok(report)
     }
 }
 
-/// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for.
+/// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for. What its instruments left out
+/// becomes findings.
 fn run<R: Read>(
     options: &Options,
     algorithm: &str,
@@ -132,37 +192,67 @@ fn run<R: Read>(
     boot: &Boot,
     capture: &mut Reader<R>,
     progress: impl FnMut(u64),
+    findings: &mut Vec<String>,
 ) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
     let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
     let Some(on_core) = &options.core else {
         let choice = Choice { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
-        let (outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress)?;
+        let (played, outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress);
+        played?;
         return Ok((outcome, None, None));
     };
 
+    // Before the long work, since it may fail.
+    let wave = options.wave.as_ref().map(|wave| NewFile::create(&wave.path)).transpose()?;
     let processor = Processor::named(&on_core.name)?;
     let name = processor.name();
     let lockstep = on_core.pace == Pace::Lockstep;
     let (image, calling) = match &on_core.firmware {
         Some(Images { image, calling }) => (image.clone(), calling.clone()),
         None => {
-            let build = |kind| firmware::build(algorithm, kind, processor.design.dialect());
-            let calling = lockstep.then(|| build(firmware::Kind::Calling)).transpose()?;
-            (build(firmware::Kind::Inlining)?, calling)
+            let build = |kind| firmware::build(algorithm, kind, processor.dialect());
+            // The times of an image that logs are no times to put others beside.
+            let calling = (lockstep && options.log.is_none()).then(|| build(firmware::Kind::Calling)).transpose()?;
+            let kind = if options.log.is_some() { firmware::Kind::Logging } else { firmware::Kind::Inlining };
+            (build(kind)?, calling)
         }
     };
+    let log =
+        options.log.as_ref().map(|log| Ok::<_, anyhow::Error>((log, Rc::new(log::table(&image)?)))).transpose()?;
+    if log.is_some() {
+        findings
+            .push("the cycles are those of an image that logs, which takes longer than the one that ships".to_owned());
+    }
     let image = firmware::read(&image)?;
     let calling = calling.as_deref().map(firmware::read).transpose()?;
     let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
-    let board = |image: &Image| board_with(processor.start(&RAM, DEVICES, 0, image.entry)?, image, boot, on_core.pace);
+    let board = |image: &Image| {
+        let core = Instrumented::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
+        board_with(core, image, boot, on_core.pace)
+    };
+    let instrumented = |address: IpAddr| -> Result<Board<Instrumented>> {
+        let mut board = board(&image)?;
+        if let Some(Wave { path, hz }) = &options.wave {
+            let recorder = Recorder::new(wave::folder(path), *hz, board.core().cycles());
+            board.core_mut().record(recorder.with_context(|| format!("cannot record {}", path.display()))?);
+        }
+        if let Some((Log(sink), table)) = &log {
+            let sink = Rc::clone(sink);
+            let reader = log::Reader::new(Rc::clone(table), &image, Box::new(move |line| sink(address, line)))?;
+            board.core_mut().read_log(reader);
+        }
+        Ok(board)
+    };
     match on_core.pace {
         Pace::Lockstep => {
-            let make = |_| {
+            let make = |address| {
                 let calling = calling.as_ref().map(board).transpose()?;
-                let nic = Lockstep::new(make()?, board(&image)?, calling);
+                let nic = Lockstep::new(make()?, instrumented(address)?, calling);
                 Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
-            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
+            write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings)?;
+            played?;
             let core = report::Core {
                 name,
                 pace: "lockstep",
@@ -170,6 +260,7 @@ fn run<R: Read>(
                 identical: nics.iter().all(Lockstep::is_identical) && nics.iter().any(|nic| nic.events() > 0),
                 events: nics.iter().map(Lockstep::events).sum(),
                 difference: report::difference(&outcome),
+                memory: memory(nics.iter().map(Lockstep::board)),
                 cycles: report::cycles(nics.iter().flat_map(Lockstep::cycles)),
                 ring_overflows: 0,
                 cnps_lost: 0,
@@ -184,8 +275,10 @@ fn run<R: Read>(
             Ok((outcome, Some(core), size))
         }
         Pace::Real { hz } => {
-            let make = |_| Ok(Paced::new(make()?, make()?, board(&image)?));
-            let (outcome, nics) = play(choice, line_rate, shim_port, make, capture, progress)?;
+            let make = |address| Ok(Paced::new(make()?, make()?, instrumented(address)?));
+            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
+            write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings)?;
+            played?;
             let core = report::Core {
                 name,
                 pace: "real time",
@@ -193,6 +286,7 @@ fn run<R: Read>(
                 identical: nics.iter().all(Paced::is_identical) && nics.iter().any(|nic| nic.events() > 0),
                 events: nics.iter().map(Paced::events).sum(),
                 difference: report::difference(&outcome),
+                memory: memory(nics.iter().map(Paced::board)),
                 cycles: report::cycles(nics.iter().flat_map(|nic| nic.board().cycles())),
                 ring_overflows: nics.iter().map(Paced::overflows).sum(),
                 cnps_lost: nics.iter().map(Paced::lost_cnps).sum(),
@@ -203,6 +297,89 @@ fn run<R: Read>(
             Ok((outcome, Some(core), size))
         }
     }
+}
+
+/// Writes what the boards of the replayed NICs recorded, if they did; also of an image that misbehaved.
+fn write_wave<'a>(
+    options: &Options,
+    file: Option<NewFile>,
+    outcome: &Outcome,
+    boards: impl Iterator<Item = &'a mut Board<Instrumented>>,
+    findings: &mut Vec<String>,
+) -> Result<()> {
+    let Some((Wave { hz, .. }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
+    let (mut recorded, mut comments) = (Vec::new(), vec![format!("a cycle is 1/{hz} s")]);
+    for (&(number, _), board) in outcome.nics.iter().zip(boards) {
+        let Some(&address) = outcome.addresses.get(usize::from(number)) else { continue };
+        let Some(recorder) = board.core_mut().take_recorder() else { continue };
+        if recorder.left_out() > 0 {
+            let left_out = recorder.left_out();
+            let told =
+                format!("the wave leaves out {left_out} QPs of {address}, which were paced after {SLOTS} others");
+            comments.push(told.clone());
+            findings.push(told);
+        }
+        comments.extend(slots(outcome, number));
+        recorded.push((wave::scope(address), recorder));
+    }
+    wave::write(file, recorded, &comments).context("cannot write the wave")
+}
+
+/// Which flow each slot of a NIC served when the capture ended.
+fn slots(outcome: &Outcome, nic: Address) -> impl Iterator<Item = String> {
+    outcome.flows.all().iter().filter(move |flow| flow.source == nic).filter_map(|flow| {
+        let Slot::Open { handle, .. } = flow.slot else { return None };
+        let address = |number: Address| outcome.addresses.get(usize::from(number)).copied();
+        let (slot, source) = (Handle::from_bits(handle).index(), address(flow.source)?);
+        let to = match flow.target.and_then(address) {
+            Some(target) => format!("to QP {:#x} of {target}", flow.qpn),
+            None => format!("datagrams of QP {:#x}", flow.qpn),
+        };
+        Some(format!("{}.slot_{slot}: {to}", wave::scope(source)))
+    })
+}
+
+/// As [`run`], beside the firmware on one of QEMU's machines.
+fn emulate<R: Read>(
+    options: &Options,
+    on_core: &OnCore,
+    machine: &Machine,
+    make: &dyn Fn() -> Result<Box<dyn Native>>,
+    boot: &Boot,
+    capture: &mut Reader<R>,
+    progress: impl FnMut(u64),
+) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
+    let name = machine.name;
+    ensure!(on_core.pace == Pace::Lockstep, "--pace real: {name} is instruction-accurate, it has no cycles to go by");
+    ensure!(!on_core.interrupts, "--interrupts: the image on {name} takes none");
+    ensure!(options.wave.is_none(), "--vcd: {name} is instruction-accurate, it has no cycles to show");
+    ensure!(options.log.is_none(), "--log: the image on {name} has no log");
+    machine.installed()?;
+    let image = match &on_core.firmware {
+        Some(images) => images.image.clone(),
+        None => firmware::build_semihosted(&options.algorithm, machine.target)?,
+    };
+    machine.takes(&image)?;
+    let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let make = |_| Emulated::new(make()?, machine, &image, boot);
+    let (played, outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress);
+    played?;
+    let core = report::Core {
+        name,
+        pace: "lockstep, instruction-accurate",
+        clock_hz: None,
+        identical: nics.iter().all(Emulated::is_identical) && nics.iter().any(|nic| nic.events() > 0),
+        events: nics.iter().map(Emulated::events).sum(),
+        difference: report::difference(&outcome),
+        memory: None,
+        cycles: BTreeMap::new(),
+        ring_overflows: 0,
+        cnps_lost: 0,
+        cnps_coalesced: 0,
+        interrupts: None,
+    };
+    let size = nics.first().map(|nic| size(nic.report()));
+    Ok((outcome, Some(core), size))
 }
 
 /// A board with an Ibex whose image waits for its first event.
@@ -236,28 +413,52 @@ impl Boot {
     }
 }
 
+fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> Option<report::Memory> {
+    let each = boards.map(|board| report::Memory { held_bytes: board.held(), stack_bytes: board.stack() });
+    each.max_by_key(|memory| memory.stack_bytes)
+}
+
 fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
-    let nic::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = board.report()?;
-    Ok(Size { state_bytes, qp_bytes, qps, peer_bytes, peers })
+    Ok(size(board.report()?))
+}
+
+fn size(report: nic::layout::Report) -> Size {
+    let nic::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = report;
+    Size { state_bytes, qp_bytes, qps, peer_bytes, peers }
 }
 
 /// Frames between two calls of the progress function.
 const PROGRESS: u64 = 1 << 14;
 
+/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end.
 fn play<D, R>(
     choice: Choice,
     line_rate: Rate,
     shim_port: u16,
     make: impl FnMut(IpAddr) -> Result<D>,
     capture: &mut Reader<R>,
-    mut progress: impl FnMut(u64),
-) -> Result<(Outcome, Vec<D>)>
+    progress: impl FnMut(u64),
+) -> (Result<()>, Outcome, Vec<D>)
 where
     D: Device,
     R: Read,
 {
     let only = choice.only.clone();
     let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
+    let played = play_all(&mut player, capture, progress);
+    let (outcome, nics) = player.into_outcome();
+    let played = played.and_then(|()| match only.iter().find(|address| !outcome.addresses.contains(address)) {
+        Some(absent) => bail!("--nic {absent}: the capture shows no RoCE frame from or to this address"),
+        None => Ok(()),
+    });
+    (played, outcome, nics)
+}
+
+fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>, R: Read>(
+    player: &mut Player<D, F>,
+    capture: &mut Reader<R>,
+    mut progress: impl FnMut(u64),
+) -> Result<()> {
     let name = capture.name().to_owned();
     while let Some(record) = capture.next()? {
         let number = record.number;
@@ -266,19 +467,14 @@ where
             progress(capture.position());
         }
     }
-    player.finish()?;
-    let (outcome, nics) = player.into_outcome();
-    if let Some(absent) = only.iter().find(|address| !outcome.addresses.contains(address)) {
-        bail!("--nic {absent}: the capture shows no RoCE frame from or to this address");
-    }
-    Ok((outcome, nics))
+    player.finish()
 }
 
 fn report<A: ReactionPoint, N: NotificationPoint>(
     options: &Options,
     chosen: &Chosen<A::Settings, N::Settings>,
     outcome: &Outcome,
-    image: Option<Size>,
+    sizes: Sizes,
     core: Option<report::Core>,
 ) -> Report {
     let algorithm = Algorithm {
@@ -290,13 +486,6 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
     };
     let Request { line_rate, mtu, base_rtt, .. } = options.request;
     let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };
-    let native = Size {
-        state_bytes: size_of::<A>() as u32,
-        qp_bytes: FullNic::<A, N>::QP_BYTES as u32,
-        qps: QPS as u32,
-        peer_bytes: FullNic::<A, N>::PEER_BYTES as u32,
-        peers: FullNic::<A, N>::PEERS as u32,
-    };
     let signals = report::Signals::new(A::SIGNALS, outcome.signals);
-    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], Sizes { native, image }, core)
+    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], sizes, core)
 }

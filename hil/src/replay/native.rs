@@ -4,17 +4,22 @@ use super::device::{Acts, Arrival, Counters, Device, Rows};
 use crate::board::{Act, LogRecord, PacerStore};
 use crate::crc::HostCrc;
 use anyhow::{Result, anyhow};
+use cc_core::params::ParamError;
+use cc_core::wire::Packet;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
-use cc_rp::{RateLimiter, ReactionPoint};
+use cc_rp::{Plot, RateLimiter, ReactionPoint};
 use nic::descriptor::Descriptor;
 use nic::layout::TX_FRAME_BYTES;
-use nic::{EventKind, FullNic, Hardware};
+use nic::{EventKind, FullNic, Hardware, Nic, SmallNic};
 
 /// A NIC that runs natively, whatever its machines.
 pub trait Native: Device {
     /// One wake, at this time.
     fn wake_at(&mut self, now: u64, acts: &mut Acts);
+
+    /// Shows what explains the decisions about the flow in a slot, see [`ReactionPoint::plot`].
+    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot));
 
     /// One descriptor, handled at this time, without the wakes that it makes due.
     fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts);
@@ -29,34 +34,120 @@ pub fn native<A: ReactionPoint, N: NotificationPoint>(
     rp: &A::Settings,
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
-    let nic = FullNic::<A, N>::new(Instant::from_nanos(0), port, rp, np).map_err(|error| anyhow!("{error}"))?;
-    let rows = Rows { rp: vec![0; A::TABLE.len()], np: vec![0; N::TABLE.len()] };
+    boxed(FullNic::<A, N>::new(Instant::from_nanos(0), port, rp, np))
+}
+
+/// As [`native`], of the size that an image has on the smallest boards.
+///
+/// # Errors
+/// As for [`native`].
+pub fn small<A: ReactionPoint, N: NotificationPoint>(
+    port: Port,
+    rp: &A::Settings,
+    np: &N::Settings,
+) -> Result<Box<dyn Native>> {
+    boxed(SmallNic::<A, N>::new(Instant::from_nanos(0), port, rp, np))
+}
+
+fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Native>> {
+    let nic = nic.map_err(|error| anyhow!("{error}"))?;
+    let (rp, np) = P::ROWS;
+    let rows = Rows { rp: vec![0; rp], np: vec![0; np] };
     Ok(Box::new(OfMachines { nic, rows, transmit: [0; TX_FRAME_BYTES] }))
 }
 
-struct OfMachines<A: ReactionPoint, N: NotificationPoint> {
-    nic: FullNic<A, N>,
+/// A NIC's program, of whatever machines and size.
+trait Program {
+    /// Rows of the machines' tables of states and events.
+    const ROWS: (usize, usize);
+
+    fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>);
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        descriptor: &Descriptor,
+        packet: Option<&Packet<'_>>,
+        hardware: &mut Recorder<'_>,
+    );
+
+    fn next_wake(&self) -> Instant;
+
+    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot));
+
+    fn counters(&self, rows: &Rows) -> Counters;
+}
+
+impl<
+    A: ReactionPoint,
+    N: NotificationPoint,
+    const QPS: usize,
+    const MAP: usize,
+    const SETS: usize,
+    const WAYS: usize,
+    const ENDS: usize,
+> Program for Nic<A, N, QPS, MAP, SETS, WAYS, ENDS>
+{
+    const ROWS: (usize, usize) = (A::TABLE.len(), N::TABLE.len());
+
+    fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>) {
+        self.timer(now, hardware);
+    }
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        descriptor: &Descriptor,
+        packet: Option<&Packet<'_>>,
+        hardware: &mut Recorder<'_>,
+    ) {
+        match packet {
+            Some(packet) => self.arrival(now, descriptor, packet, hardware),
+            None => self.handle(now, descriptor, &[], hardware),
+        }
+    }
+
+    fn next_wake(&self) -> Instant {
+        self.next_wake()
+    }
+
+    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot)) {
+        self.rp().plot(slot, show);
+    }
+
+    fn counters(&self, rows: &Rows) -> Counters {
+        Counters {
+            rp: self.rp().counters().named().to_vec(),
+            np: self.np().counters().named().to_vec(),
+            rows: rows.clone(),
+        }
+    }
+}
+
+struct OfMachines<P> {
+    nic: P,
     rows: Rows,
     transmit: [u8; TX_FRAME_BYTES],
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> Native for OfMachines<A, N> {
+impl<P: Program> Native for OfMachines<P> {
     fn wake_at(&mut self, now: u64, acts: &mut Acts) {
         let mut hardware = Recorder { now, acts, rows: &mut self.rows, transmit: &mut self.transmit };
         self.nic.timer(Instant::from_nanos(now), &mut hardware);
     }
 
+    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot)) {
+        self.nic.plot(slot, show);
+    }
+
     fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {
         let mut hardware = Recorder { now, acts, rows: &mut self.rows, transmit: &mut self.transmit };
-        let now = Instant::from_nanos(now);
-        match arrival {
-            Some(Arrival { packet, .. }) => self.nic.arrival(now, descriptor, packet, &mut hardware),
-            None => self.nic.handle(now, descriptor, &[], &mut hardware),
-        }
+        let packet = arrival.map(|arrival| arrival.packet);
+        self.nic.handle(Instant::from_nanos(now), descriptor, packet, &mut hardware);
     }
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> OfMachines<A, N> {
+impl<P: Program> OfMachines<P> {
     /// Wakes it until nothing is due at `now`: the firmware's timer line stays high as long.
     fn settle(&mut self, now: u64, acts: &mut Acts) {
         while self.next_wake() <= now {
@@ -65,7 +156,7 @@ impl<A: ReactionPoint, N: NotificationPoint> OfMachines<A, N> {
     }
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> Device for OfMachines<A, N> {
+impl<P: Program> Device for OfMachines<P> {
     fn next_wake(&self) -> u64 {
         self.nic.next_wake().nanos()
     }
@@ -82,11 +173,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Device for OfMachines<A, N> {
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            rp: self.nic.rp().counters().named().to_vec(),
-            np: self.nic.np().counters().named().to_vec(),
-            rows: self.rows.clone(),
-        }
+        self.nic.counters(&self.rows)
     }
 }
 

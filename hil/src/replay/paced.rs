@@ -5,7 +5,7 @@ use super::device::{Acts, Arrival, Counters, Device, Difference};
 use super::lockstep::first_difference;
 use super::native::Native;
 use crate::board::{Act, Board, LogRecord};
-use crate::core::Core;
+use crate::instruments::Instruments;
 use anyhow::{Context, Result, ensure};
 
 use cc_core::CnpHint;
@@ -45,10 +45,11 @@ struct Waiting {
     cnp_qpn: Option<u32>,
 }
 
-impl<C: Core> Paced<C> {
+impl<C: Instruments> Paced<C> {
     /// Two NICs that have done nothing, and a board whose image waits for its first event; the clock starts at zero.
     pub fn new(native: Box<dyn Native>, driver: Box<dyn Native>, mut board: Board<C>) -> Self {
         board.start_clock(0);
+        board.core_mut().event(0);
         Self {
             native,
             driver,
@@ -67,6 +68,11 @@ impl<C: Core> Paced<C> {
     /// The board.
     pub fn board(&self) -> &Board<C> {
         &self.board
+    }
+
+    /// The board, to take off what was recorded.
+    pub fn board_mut(&mut self) -> &mut Board<C> {
+        &mut self.board
     }
 
     /// Events compared.
@@ -121,6 +127,7 @@ impl<C: Core> Paced<C> {
             };
             self.native.handle(record.now, descriptor, arrival, acts);
         }
+        self.board.core_mut().decided(&self.group, &*self.native);
         self.events += 1;
         let ours = acts.get(before..).unwrap_or_default();
         if let Some(difference) = first_difference(self.events, record.now, ours, &self.group, None)
@@ -142,7 +149,7 @@ impl<C: Core> Paced<C> {
     }
 }
 
-impl<C: Core> Device for Paced<C> {
+impl<C: Instruments> Device for Paced<C> {
     /// The board wakes the image by itself.
     fn next_wake(&self) -> u64 {
         u64::MAX

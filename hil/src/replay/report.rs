@@ -341,6 +341,8 @@ pub struct Core {
     pub events: u64,
     /// The first event that differed.
     pub difference: Option<Difference>,
+    /// The image in its RAM; `null` where that is not known.
+    pub memory: Option<Memory>,
     /// Cycles per event by kind; a kind that did not occur is absent.
     pub cycles: BTreeMap<&'static str, KindCycles>,
     /// Descriptors that found the receive ring full, in real time.
@@ -351,6 +353,15 @@ pub struct Core {
     pub cnps_coalesced: u64,
     /// What came of interrupting events at every moment, where that was asked for.
     pub interrupts: Option<Interrupts>,
+}
+
+/// What an image took of its RAM.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Memory {
+    /// Bytes of code, data, tables and rings.
+    pub held_bytes: u32,
+    /// Bytes of stack that it has used at most, its start included.
+    pub stack_bytes: u32,
 }
 
 /// Cycles of one kind of event: those of `step`, and of the other spans.
@@ -397,7 +408,7 @@ pub struct Difference {
 }
 
 /// Bits per second of a rate in 2^-24 bytes per nanosecond, to the nearest.
-fn bits_per_second(rate: u32) -> u64 {
+pub(crate) fn bits_per_second(rate: u32) -> u64 {
     ((u128::from(rate) * 8_000_000_000 + (1 << 23)) >> 24) as u64
 }
 
@@ -748,6 +759,9 @@ impl Core {
             writeln!(f, "  first difference: {nic}, event {event} ({kind}) at {}{slot}{qpn}", seconds(*time_ns))?;
             writeln!(f, "    library  {native}")?;
             writeln!(f, "    image    {core}")?;
+        }
+        if let Some(Memory { held_bytes, stack_bytes }) = self.memory {
+            writeln!(f, "  {held_bytes} bytes of code, data, tables and rings; at most {stack_bytes} of stack")?;
         }
         if self.clock_hz.is_some() {
             writeln!(

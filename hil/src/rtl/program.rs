@@ -63,7 +63,7 @@ impl Program {
     /// An empty program.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
-        let entry = if dialect == Dialect::Machine { ENTRY } else { RAM.base };
+        let entry = if dialect == Dialect::Picorv32 { RAM.base } else { ENTRY };
         Self { code: asm::Program::at(RAM.base), listing: Vec::new(), names: Vec::new(), watched: Vec::new(), entry }
     }
 
@@ -201,7 +201,7 @@ const OWN: u32 = 0b11;
 pub fn generate(dialect: Dialect, seed: u64) -> Program {
     let mut generator = Generator { dialect, random: SplitMix::new(seed), program: Program::new(dialect) };
     match dialect {
-        Dialect::Machine => generator.handlers(),
+        Dialect::Machine | Dialect::Vexriscv => generator.handlers(),
         Dialect::Picorv32 => generator.handler(),
     }
     generator.prologue();
@@ -311,7 +311,7 @@ impl Generator {
         self.constant(SHORT_BASE, DATA + 64);
         self.constant(DATA_BASE, DATA);
         self.constant(DEVICE_BASE, DEVICE.start);
-        if self.dialect == Dialect::Machine {
+        if self.dialect != Dialect::Picorv32 {
             let register = self.target();
             self.constant(register, VECTORS | 1);
             self.csr("csrrw", asm::csrrw, 0, csr::MTVEC, register);
@@ -329,7 +329,7 @@ impl Generator {
             self.constant(register, value);
         }
         match self.dialect {
-            Dialect::Machine => self.csr("csrrsi", asm::csrrsi, 0, csr::MSTATUS, INTERRUPTS),
+            Dialect::Machine | Dialect::Vexriscv => self.csr("csrrsi", asm::csrrsi, 0, csr::MSTATUS, INTERRUPTS),
             Dialect::Picorv32 => self.mask(!(TIMER | EXTERNAL | OWN)),
         }
     }
@@ -368,9 +368,9 @@ impl Generator {
             6 => self.input(),
             7 => match (self.random.below(4), self.dialect) {
                 (0, _) => self.trap(),
-                (1, Dialect::Machine) => self.return_over(),
+                (1, Dialect::Machine | Dialect::Vexriscv) => self.return_over(),
                 (2, Dialect::Machine) => self.sleep(),
-                (_, Dialect::Machine) => self.interrupt_enable(),
+                (_, Dialect::Machine | Dialect::Vexriscv) => self.interrupt_enable(),
                 (1, Dialect::Picorv32) => self.count_down(),
                 (2, Dialect::Picorv32) => {
                     let rd = self.target();

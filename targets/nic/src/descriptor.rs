@@ -111,6 +111,13 @@ impl Descriptor {
             self.msn,
         ]
     }
+
+    /// The descriptor of these words.
+    pub const fn from_words(words: [u32; 11]) -> Self {
+        let [head, wire_bytes, now_lo, now_hi, handle, qpn, psn, coalesced, acked, rtt, msn] = words;
+        let (kind, flags, captured) = (head as u8, (head >> 8) as u8, (head >> 16) as u16);
+        Self { kind, flags, captured, wire_bytes, now_lo, now_hi, handle, qpn, psn, coalesced, acked, rtt, msn }
+    }
 }
 
 const _: () = assert!(size_of::<Descriptor>() == 44);

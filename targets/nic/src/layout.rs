@@ -118,6 +118,23 @@ pub struct Shared {
     pub tx: [TxSlot; TX_SLOTS],
 }
 
+/// Bytes of the ring for log frames, a power of two.
+pub const LOG_BYTES: usize = 4_096;
+
+/// Where an image that logs puts its frames: defmt's, whole ones only. Both sides know it by its symbol, `DEFMT_RING`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct LogRing {
+    /// Bytes that the firmware has written, modulo 2^32.
+    pub written: u32,
+    /// Bytes that the harness has read, modulo 2^32.
+    pub read: u32,
+    /// Bytes of frames that found no room.
+    pub lost: u32,
+    /// The bytes.
+    pub bytes: [u8; LOG_BYTES],
+}
+
 /// What the image says of itself at start-up, one word after the other. A switch counts its queues in place of QPs, and the
 /// flows of one queue in place of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -5,9 +5,10 @@
 pub mod descriptor;
 mod far_ends;
 pub mod layout;
+pub mod lockstep;
 mod nic;
 
-pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, QPN_MAP, QPS};
+pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, QPN_MAP, QPS, SmallNic};
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;

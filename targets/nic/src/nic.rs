@@ -4,6 +4,7 @@
 
 use crate::descriptor::{Descriptor, Kind};
 use crate::far_ends::FarEnds;
+use crate::layout::Report;
 use cc_core::params::ParamError;
 use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
@@ -15,6 +16,7 @@ use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngine, Wh
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum EventKind {
     /// Nothing: the descriptor says nothing that concerns a machine.
@@ -103,12 +105,16 @@ pub const QPN_MAP: usize = 2 * QPS;
 const PEER_SETS: usize = 128;
 /// Records in each set.
 const PEER_WAYS: usize = 4;
-/// Sets of its table of the far ends of flows, and entries in each.
+/// Sets of its table of the far ends of flows.
 const END_SETS: usize = QPS / 4;
+/// Entries in each set of any such table.
 const END_WAYS: usize = 4;
 
 /// A NIC of the size that the firmware has.
-pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS>;
+pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS, END_SETS>;
+
+/// A NIC that a core with 16 KiB of RAM has room for, whatever its algorithm: 32 QPs, 32 received flows.
+pub type SmallNic<A, N> = Nic<A, N, 32, 64, 8, 4, 8>;
 
 /// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
 // The reaction point begins it, whose small fields short offsets reach then.
@@ -120,16 +126,24 @@ pub struct Nic<
     const MAP: usize,
     const SETS: usize,
     const WAYS: usize,
+    const ENDS: usize,
 > {
     rp: RpEngine<A, QPS, MAP>,
     np: NpEngine<N, SETS, WAYS>,
     connections: ConnectionsOf<N, SETS, WAYS>,
-    ends: FarEnds<END_SETS, END_WAYS>,
+    ends: FarEnds<ENDS, END_WAYS>,
     quantum: Quantum,
 }
 
-impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize, const SETS: usize, const WAYS: usize>
-    Nic<A, N, QPS, MAP, SETS, WAYS>
+impl<
+    A: ReactionPoint,
+    N: NotificationPoint,
+    const QPS: usize,
+    const MAP: usize,
+    const SETS: usize,
+    const WAYS: usize,
+    const ENDS: usize,
+> Nic<A, N, QPS, MAP, SETS, WAYS, ENDS>
 {
     /// Bytes that each QP adds to the reaction point.
     pub const QP_BYTES: usize = RpEngine::<A, QPS, MAP>::QP_BYTES;
@@ -139,6 +153,15 @@ impl<A: ReactionPoint, N: NotificationPoint, const QPS: usize, const MAP: usize,
 
     /// Received flows that there is room for.
     pub const PEERS: usize = <N::Flows<SETS, WAYS> as Flows<N>>::ROOM;
+
+    /// What an image with this NIC says of itself.
+    pub const REPORT: Report = Report {
+        qps: QPS as u32,
+        state_bytes: size_of::<A>() as u32,
+        qp_bytes: Self::QP_BYTES as u32,
+        peers: Self::PEERS as u32,
+        peer_bytes: Self::PEER_BYTES as u32,
+    };
 
     /// A NIC that knows no flow.
     ///

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
-type Sender = Nic<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, 8, 16, 4, 4>;
+type Sender = Nic<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, 8, 16, 4, 4, 2>;
 
 /// What the program told its hardware last.
 #[derive(Default)]

@@ -26,13 +26,17 @@ struct SharedCell(UnsafeCell<MaybeUninit<Shared>>);
 // SAFETY: the image runs on one hart, and each field has one writer: the device or the main loop.
 unsafe impl Sync for SharedCell {}
 
+/// The bit of an address that leads past the data cache, on a core that has one: see the layer of VexRiscv.
+const UNCACHED: usize = if cfg!(feature = "vexriscv") { 1 << 31 } else { 0 };
+
 fn shared() -> *mut Shared {
-    SHARED.0.get().cast()
+    let shared = SHARED.0.get().cast::<Shared>();
+    if UNCACHED == 0 { shared } else { ptr::with_exposed_provenance_mut(shared.expose_provenance() | UNCACHED) }
 }
 
 /// The address of a device register.
 const fn word(offset: u32) -> usize {
-    (DEVICE_BASE + (offset & (DEVICE_SIZE - 4))) as usize
+    (DEVICE_BASE + (offset & (DEVICE_SIZE - 4))) as usize | UNCACHED
 }
 
 /// Stores to a device register.
@@ -65,6 +69,11 @@ pub(crate) fn set_timer(time: u64) {
     store(register::MTIMECMP_HI, u32::MAX);
     store(register::MTIMECMP_LO, time as u32);
     store(register::MTIMECMP_HI, (time >> 32) as u32);
+    if cfg!(feature = "vexriscv") {
+        // The core goes on before its stores arrive. A load follows them, so that the line has fallen when interrupts come
+        // back on.
+        load(register::MTIME_LO);
+    }
 }
 
 /// One of the board's marker pins, by its register.

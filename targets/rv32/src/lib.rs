@@ -1,5 +1,5 @@
 //! Bare-metal firmware for RV32IMC cores: the NIC program, or a stage of a switch, on what arrives in a ring in RAM. The core
-//! has machine mode, or, with the feature `picorv32` in place of `machine`, is a PicoRV32.
+//! has machine mode, or, with the feature `picorv32` in place of `machine`, is a PicoRV32, or, with `vexriscv`, a VexRiscv.
 //!
 //! The main loop takes one descriptor after the other; the timer interrupt lets the program do what has fallen due. The
 //! two take turns inside critical sections. Decisions go to the device's registers, frames into the transmit ring.
@@ -20,6 +20,12 @@ mod interrupts;
 #[expect(unsafe_code, reason = "interrupts")]
 #[path = "picorv32.rs"]
 mod interrupts;
+#[cfg(feature = "log")]
+#[expect(unsafe_code, reason = "the ring that the harness reads")]
+mod logging;
+#[cfg(feature = "vexriscv")]
+#[expect(unsafe_code, reason = "reset and traps")]
+mod vexriscv;
 
 use board::{BUSY, Owned, RxRing, Settings, TIMER, TxRing, store};
 use cc_core::params::ParamError;
@@ -27,11 +33,10 @@ use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
-use core::mem::size_of;
 use embedded_hal::digital::OutputPin;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, register};
-use nic::{EventKind, FullNic, QPS};
+use nic::{EventKind, FullNic};
 use switch::{Answer, Queue, Switch};
 
 #[doc(hidden)]
@@ -112,6 +117,8 @@ pub struct Device {
 impl RateLimiter for Device {
     #[inline(always)]
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        #[cfg(feature = "log")]
+        logging::paced(index, rate, window, hold);
         store(register::PACER_RATE, rate.to_bits());
         store(register::PACER_WINDOW, window.get());
         store(register::PACER_HOLD, hold.get());
@@ -134,6 +141,8 @@ impl nic::Hardware for Device {
 
     #[inline(always)]
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
+        #[cfg(feature = "log")]
+        logging::happened(kind, index);
         self::log(kind as u32, now, index);
     }
 }
@@ -194,13 +203,7 @@ pub trait Program: Sized {
 }
 
 impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
-    const REPORT: Report = Report {
-        qps: QPS as u32,
-        state_bytes: size_of::<A>() as u32,
-        qp_bytes: Self::QP_BYTES as u32,
-        peers: Self::PEERS as u32,
-        peer_bytes: Self::PEER_BYTES as u32,
-    };
+    const REPORT: Report = Self::REPORT;
 
     type Params = (A::Params, N::Params);
 

@@ -1,4 +1,4 @@
-//! Interrupts of cores with machine mode: vectors, mstatus and mie, `wfi`.
+//! Interrupts of cores with machine mode: vectors (VexRiscv has its own), mstatus and mie, `wfi`.
 
 use critical_section::CriticalSection;
 use riscv::register::{mie, mstatus};
@@ -25,4 +25,5 @@ pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
     unsafe { mie::clear_mext() };
 }
 
+#[cfg(not(feature = "vexriscv"))]
 core::arch::global_asm!(include_str!("start.s"), include_str!("machine.s"));

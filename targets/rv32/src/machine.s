@@ -34,13 +34,9 @@ timer_entry:
     mret
 .size timer_entry, . - timer_entry
 
-# mcause tells the harness what happened: exit codes from 0x100 are causes.
 .section .text.unexpected, "ax"
 .global unexpected
 .type unexpected, @function
 unexpected:
-    csrr a0, mcause
-    ori a0, a0, 0x100
-    call halt
-    j unexpected
+    end_by_cause
 .size unexpected, . - unexpected

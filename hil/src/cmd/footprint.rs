@@ -1,0 +1,84 @@
+//! `hil footprint`: what every role of every algorithm costs in memory.
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use hil::firmware::TARGETS;
+use hil::footprint::{self, Footprint};
+use hil::replay::settings::expected;
+use std::fs;
+use std::io::{Write, stdout};
+
+/// What `hil footprint` is told.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// This algorithm, or this stage of a switch, only; may be given several times. All of them by default.
+    #[arg(long, value_name = "NAME", conflicts_with = "write")]
+    algorithm: Vec<String>,
+    /// This target only, as rustc calls it; may be given several times. All of them by default.
+    #[arg(long, value_name = "TRIPLE", value_parser = target)]
+    target: Vec<&'static str>,
+    /// Writes the footprints down anew, for the test that compares them.
+    #[arg(long)]
+    write: bool,
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// What `hil footprint` prints.
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Format {
+    /// A table for each target.
+    Text,
+    /// One table.
+    Markdown,
+    /// One array for scripts, and nothing else.
+    Json,
+}
+
+fn target(name: &str) -> Result<&'static str, String> {
+    TARGETS
+        .into_iter()
+        .find(|target| *target == name)
+        .ok_or_else(|| format!("unknown target: {}", expected(name, TARGETS.into_iter())))
+}
+
+/// Weighs, and prints or writes down.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let known = || {
+        let machines = cc_rp::registry::ALL.iter().map(|entry| entry.name);
+        machines
+            .chain(cc_np::registry::ALL.iter().map(|entry| entry.name))
+            .chain(switch::registry::NAMES.iter().copied())
+    };
+    for name in &args.algorithm {
+        if !known().any(|known| known == name) {
+            bail!("unknown algorithm or stage {name}: {}", expected(name, known()));
+        }
+    }
+    let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
+    let mut all = Vec::new();
+    for target in if args.target.is_empty() { TARGETS.as_slice() } else { &args.target } {
+        let footprints = footprint::measure(target, &chosen)?;
+        if args.write {
+            let path = footprint::golden(target);
+            fs::write(&path, footprint::text(&footprints)).with_context(|| path.display().to_string())?;
+        }
+        all.push((target, footprints));
+    }
+    let mut output = stdout().lock();
+    match args.format {
+        Format::Text => all
+            .iter()
+            .try_for_each(|(target, footprints)| write!(output, "{target}\n{}\n", footprint::text(footprints))),
+        Format::Markdown => {
+            let rows: String = all.iter().flat_map(|(_, footprints)| footprints).map(Footprint::markdown).collect();
+            write!(output, "{}{rows}", footprint::MARKDOWN)
+        }
+        Format::Json => {
+            let all: Vec<&Footprint> = all.iter().flat_map(|(_, footprints)| footprints).collect();
+            writeln!(output, "{}", serde_json::to_string_pretty(&all)?)
+        }
+    }
+    .context("cannot write to standard output")
+}

@@ -1,0 +1,261 @@
+//! The most stack that linked code can need: what each function takes, and who calls whom.
+//!
+//! What a function takes is what the compiler says of it, in remarks that it makes while it compiles (`-C
+//! remark=prologepilog`). Routines that come compiled with the target have none: of those, all instructions that lower the
+//! stack pointer are added up, which is at least what any path takes. Who calls whom the linker wrote down
+//! (`--emit-relocs`): every reference from one function's code to another's is a call, made or not.
+
+use anyhow::{Context, Result, bail, ensure};
+use object::{Architecture, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the compiler says that functions take, by their names in the object file.
+#[derive(Clone, Debug, Default)]
+pub struct Frames(BTreeMap<String, u64>);
+
+impl Frames {
+    /// From the compiler's remarks, among whatever else it printed.
+    pub fn from_remarks(text: &str) -> Self {
+        let mut frames = BTreeMap::new();
+        for line in text.lines() {
+            let Some((before, after)) = line.split_once(" stack bytes in function '") else { continue };
+            let bytes = before.rsplit(' ').next().and_then(|bytes| bytes.parse().ok());
+            if let (Some(bytes), Some((name, _))) = (bytes, after.split_once('\'')) {
+                frames.insert(name.to_owned(), bytes);
+            }
+        }
+        Self(frames)
+    }
+
+    /// Whether the compiler said nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[derive(Debug)]
+struct Function {
+    /// One of its names.
+    name: String,
+    end: u64,
+    takes: u64,
+    calls: BTreeSet<u64>,
+}
+
+/// What a function takes of which the compiler said nothing, until its code is read.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The functions of a linked file.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// By address.
+    functions: BTreeMap<u64, Function>,
+    /// Several may stand for one function.
+    names: BTreeMap<String, u64>,
+}
+
+impl Calls {
+    /// Reads a file that was linked with `--emit-relocs`.
+    ///
+    /// # Errors
+    /// It cannot be read, or keeps the address of a function, so that who calls it is not known.
+    pub fn of(file: &[u8], frames: &Frames) -> Result<Self> {
+        let file = object::File::parse(file).context("expected an ELF file")?;
+        // On Arm the lowest bit of a function's address says which instructions it has.
+        let even = if file.architecture() == Architecture::Arm { !1 } else { !0 };
+        let mut calls = Self::default();
+        for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0) {
+            let (start, name) = (symbol.address() & even, symbol.name()?);
+            calls.names.insert(name.to_owned(), start);
+            let takes = frames.0.get(name).copied();
+            // The compiler knows a function by one of its names.
+            if takes.is_some() || !calls.functions.contains_key(&start) {
+                let (takes, end) = (takes.unwrap_or(UNKNOWN), start + symbol.size());
+                let function = Function { name: name.to_owned(), end, takes, calls: BTreeSet::new() };
+                calls.functions.insert(start, function);
+            }
+        }
+        for section in file.sections() {
+            let text = section.kind() == SectionKind::Text;
+            if text {
+                calls.read_runtime(section.address(), section.data()?, file.architecture())?;
+            }
+            let data = matches!(section.kind(), SectionKind::Data | SectionKind::ReadOnlyData);
+            for (offset, relocation) in section.relocations().filter(|_| text || data) {
+                let RelocationTarget::Symbol(index) = relocation.target() else { continue };
+                let symbol = file.symbol_by_index(index)?;
+                if symbol.is_undefined() {
+                    continue;
+                }
+                let target = symbol.address() & even;
+                if text {
+                    calls.reference(offset, target);
+                } else if let Some(function) =
+                    calls.functions.get(&target).filter(|_| symbol.kind() == SymbolKind::Text)
+                {
+                    bail!("{}: {} keeps its address: who calls it is not known", function.name, section.name()?);
+                }
+            }
+        }
+        Ok(calls)
+    }
+
+    /// The function that an address lies in.
+    fn at(&self, address: u64) -> Option<u64> {
+        let (&start, function) = self.functions.range(..=address).next_back()?;
+        (address < function.end).then_some(start)
+    }
+
+    fn reference(&mut self, from: u64, to: u64) {
+        if let (Some(caller), Some(callee)) = (self.at(from), self.at(to))
+            && caller != callee
+            && let Some(function) = self.functions.get_mut(&caller)
+        {
+            function.calls.insert(callee);
+        }
+    }
+
+    /// Looks into the code of the functions of which the compiler said nothing.
+    fn read_runtime(&mut self, base: u64, code: &[u8], architecture: Architecture) -> Result<()> {
+        for (&start, function) in &mut self.functions {
+            let place = start.checked_sub(base).zip(function.end.checked_sub(base));
+            let code = place.and_then(|(start, end)| code.get(start as usize..end as usize));
+            if let Some(code) = code.filter(|_| function.takes == UNKNOWN) {
+                function.takes = lowered(code, architecture).with_context(|| function.name.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that a function and all that it calls take at most.
+    ///
+    /// # Errors
+    /// There is no such function, or functions call each other in a circle.
+    pub fn need(&self, name: &str) -> Result<u64> {
+        let start = *self.names.get(name).with_context(|| format!("there is no function {name}"))?;
+        self.need_of(start, &mut BTreeMap::new(), 0)
+    }
+
+    fn need_of(&self, start: u64, known: &mut BTreeMap<u64, u64>, depth: usize) -> Result<u64> {
+        if let Some(&need) = known.get(&start) {
+            return Ok(need);
+        }
+        let function = self.functions.get(&start).with_context(|| format!("no function begins at {start:#x}"))?;
+        ensure!(depth < self.functions.len(), "{} calls itself, if by way of others", function.name);
+        let mut deepest = 0;
+        for &callee in &function.calls {
+            deepest = deepest.max(self.need_of(callee, known, depth + 1)?);
+        }
+        known.insert(start, function.takes + deepest);
+        Ok(function.takes + deepest)
+    }
+}
+
+/// By how much all instructions together lower the stack pointer by a constant.
+fn lowered(code: &[u8], architecture: Architecture) -> Result<u64> {
+    let mut total = 0;
+    let mut rest = code;
+    while let [b0, b1, ..] = *rest {
+        let half = u32::from(u16::from_le_bytes([b0, b1]));
+        let next = rest.get(2..4).map_or(0, |bytes| u32::from(bytes[0]) | u32::from(bytes[1]) << 8);
+        let (length, bytes) = match architecture {
+            Architecture::Riscv32 | Architecture::Riscv64 => riscv(half, next),
+            Architecture::Arm => thumb(half, next),
+            Architecture::Aarch64 => (4, aarch64(half | next << 16)),
+            other => bail!("what its instructions do to the stack is known for RISC-V and Arm, not for {other:?}"),
+        };
+        total += u64::from(bytes);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Ok(total)
+}
+
+/// Bytes of the instruction that begins with these two halves, and by how much it lowers the stack pointer: `addi`,
+/// `c.addi` and `c.addi16sp`.
+fn riscv(half: u32, next: u32) -> (usize, u32) {
+    let word = half | next << 16;
+    let sign = |value: u32, bits: u32| (value.cast_signed() << (32 - bits)) >> (32 - bits);
+    let change = if half & 3 == 3 {
+        if word & 0xf_ffff == 0x1_0113 { word.cast_signed() >> 20 } else { 0 }
+    } else if half & 0xef83 == 0x6101 {
+        let scattered = (half >> 12 & 1) << 9
+            | (half >> 3 & 3) << 7
+            | (half >> 5 & 1) << 6
+            | (half >> 2 & 1) << 5
+            | (half >> 6 & 1) << 4;
+        sign(scattered, 10)
+    } else if half & 0xef83 == 0x0101 {
+        sign((half >> 12 & 1) << 5 | half >> 2 & 0x1f, 6)
+    } else {
+        0
+    };
+    (if half & 3 == 3 { 4 } else { 2 }, change.min(0).unsigned_abs())
+}
+
+/// As [`riscv`], for Thumb: `push`, `sub sp` and their wide forms.
+fn thumb(half: u32, next: u32) -> (usize, u32) {
+    if half >> 11 < 0b11101 {
+        let bytes = match half >> 8 {
+            0xb4 | 0xb5 => 4 * (half & 0x1ff).count_ones(),
+            0xb0 if half & 0x80 != 0 => 4 * (half & 0x7f),
+            _ => 0,
+        };
+        return (2, bytes);
+    }
+    let immediate = (half >> 10 & 1) << 11 | (next >> 12 & 7) << 8 | next & 0xff;
+    let bytes = match half {
+        0xe92d => 4 * next.count_ones(),
+        // Of the modified constants the plain bytes only; the others lower by more than any routine takes.
+        0xf1ad | 0xf5ad | 0xf2ad | 0xf6ad => immediate,
+        _ => 0,
+    };
+    (4, bytes)
+}
+
+/// By how much an AArch64 instruction lowers the stack pointer: `sub sp, sp, #n`, and `stp` and `str` that write back.
+fn aarch64(word: u32) -> u32 {
+    let back = |bits: u32, at: u32, scale: i32| {
+        let field = word >> at & ((1 << bits) - 1);
+        let offset = (field.cast_signed() << (32 - bits)) >> (32 - bits);
+        (offset * scale).min(0).unsigned_abs()
+    };
+    if word & 0xff80_03ff == 0xd100_03ff {
+        (word >> 10 & 0xfff) << (12 * (word >> 22 & 1))
+    } else if word & 0xffc0_03e0 == 0xa980_03e0 {
+        back(7, 15, 8)
+    } else if word & 0xffe0_0fe0 == 0xf800_0fe0 {
+        back(9, 12, 1)
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_that_lower_the_stack_pointer() {
+        // Encodings as the assembler has them.
+        assert_eq!(riscv(0x7139, 0), (2, 64), "c.addi16sp sp,-64");
+        assert_eq!(riscv(0x1141, 0), (2, 16), "c.addi sp,-16");
+        assert_eq!(riscv(0x0113, 0x8101), (4, 2_032), "addi sp,sp,-2032");
+        assert_eq!(riscv(0x6121, 0), (2, 0), "c.addi16sp sp,64");
+        assert_eq!(thumb(0xb5f0, 0), (2, 20), "push {{r4-r7,lr}}");
+        assert_eq!(thumb(0xb085, 0), (2, 20), "sub sp,#20");
+        assert_eq!(thumb(0xe92d, 0x4ff0), (4, 36), "push.w {{r4-r11,lr}}");
+        assert_eq!(thumb(0xf2ad, 0x5d04), (4, 1_284), "subw sp,sp,#1284");
+        assert_eq!(aarch64(0xd100_c3ff), 48, "sub sp,sp,#48");
+        assert_eq!(aarch64(0xa9bd_7bfd), 48, "stp x29,x30,[sp,#-48]!");
+        assert_eq!(aarch64(0xf81e_0ffe), 32, "str x30,[sp,#-32]!");
+        assert_eq!(aarch64(0x9100_c3ff), 0, "add sp,sp,#48");
+    }
+
+    #[test]
+    fn remarks_of_the_compiler() {
+        let text =
+            "note: a/b.rs:12:0 prologepilog (analysis): 96 stack bytes in function 'f.llvm.1'\n\nwarning: other\n";
+        let frames = Frames::from_remarks(text);
+        assert_eq!(frames.0, BTreeMap::from([("f.llvm.1".to_owned(), 96)]));
+    }
+}

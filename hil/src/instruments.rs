@@ -1,0 +1,145 @@
+//! Instruments at a core, which change nothing of what it does.
+
+use crate::board::Act;
+use crate::core::{AnyCore, Core, Ibex, Picorv32, Stop};
+use crate::log::Reader;
+use crate::replay::native::Native;
+use crate::wave::Recorder;
+
+/// What instruments at a core are told of what it is for. A core without any takes no notice.
+pub trait Instruments: Core {
+    /// The clock shows `now`, in nanoseconds, in the present cycle, and an event follows.
+    fn event(&mut self, now: u64) {
+        let _ = now;
+    }
+
+    /// What the image did for one event or several, each act with its cycle, and the library, which has done the same.
+    fn decided(&mut self, acts: &[(u64, Act)], native: &dyn Native) {
+        let _ = (acts, native);
+    }
+}
+
+impl Instruments for Ibex {}
+impl Instruments for Picorv32 {}
+impl Instruments for AnyCore {}
+
+/// A core to which instruments can be attached.
+#[derive(Debug)]
+pub struct Instrumented {
+    core: AnyCore,
+    recorder: Option<Box<Recorder>>,
+    log: Option<Box<Reader>>,
+}
+
+impl From<AnyCore> for Instrumented {
+    /// The core without instruments.
+    fn from(core: AnyCore) -> Self {
+        Self { core, recorder: None, log: None }
+    }
+}
+
+impl Instrumented {
+    /// Records a wave from now on.
+    pub fn record(&mut self, recorder: Recorder) {
+        self.recorder = Some(Box::new(recorder));
+    }
+
+    /// Reads the image's log from now on.
+    pub fn read_log(&mut self, reader: Reader) {
+        self.log = Some(Box::new(reader));
+    }
+
+    /// What was recorded, if anything; no more is.
+    pub fn take_recorder(&mut self) -> Option<Recorder> {
+        self.recorder.take().map(|recorder| *recorder)
+    }
+}
+
+impl Instruments for Instrumented {
+    fn event(&mut self, now: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.event(now, self.core.cycles());
+        }
+        if let Some(log) = &mut self.log {
+            log.event(now, self.core.cycles());
+        }
+    }
+
+    fn decided(&mut self, acts: &[(u64, Act)], native: &dyn Native) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.decided(acts, native);
+        }
+    }
+}
+
+impl Core for Instrumented {
+    fn cycles(&self) -> u64 {
+        self.core.cycles()
+    }
+
+    fn instructions(&self) -> u64 {
+        self.core.instructions()
+    }
+
+    fn run(&mut self, until: u64) -> Stop {
+        let stop = match &mut self.recorder {
+            None => self.core.run(until),
+            Some(recorder) => recorder.run(&mut self.core, until),
+        };
+        if let (Some(log), Stop::Store { address, value, .. }) = (&mut self.log, stop) {
+            log.stored(&mut self.core, address, value);
+        }
+        stop
+    }
+
+    fn answer(&mut self, value: u32) {
+        self.core.answer(value);
+    }
+
+    fn set_timer_line(&mut self, high: bool) {
+        self.core.set_timer_line(high);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.timer_line(self.core.cycles(), high);
+        }
+    }
+
+    fn set_external_line(&mut self, high: bool) {
+        self.core.set_external_line(high);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.external_line(self.core.cycles(), high);
+        }
+    }
+
+    fn sleep_until(&mut self, cycle: u64) {
+        self.core.sleep_until(cycle);
+    }
+
+    fn peek(&self, address: u32, bytes: &mut [u8]) {
+        self.core.peek(address, bytes);
+    }
+
+    fn poke(&mut self, address: u32, bytes: &[u8]) {
+        self.core.poke(address, bytes);
+    }
+
+    fn register(&self, index: usize) -> u32 {
+        self.core.register(index)
+    }
+
+    fn watch(&mut self, pc: u32) {
+        self.core.watch(pc);
+    }
+
+    fn unwatch(&mut self, pc: u32) {
+        self.core.unwatch(pc);
+    }
+
+    fn upcoming(&self) -> Option<(u64, u32)> {
+        self.core.upcoming()
+    }
+
+    /// The copy has no instruments.
+    fn fork(&self) -> Option<Self> {
+        self.core.fork().map(Self::from)
+    }
+}

@@ -1,0 +1,164 @@
+//! What an image that logs has to say, among what the harness sees of its core, by cycles.
+//!
+//! The image writes frames of defmt into a ring in RAM, see [`LogRing`]. They hold numbers; the texts lie in the ELF file. The
+//! ring is emptied at every store to a device, of which there are several for each event.
+
+use crate::core::Core;
+use crate::elf::Image;
+use anyhow::{Context, Result};
+use defmt_decoder::{DecodeError, Table};
+use nic::layout::{DEVICE_BASE, LOG_BYTES, LogRing, register};
+use std::fmt;
+use std::fs;
+use std::mem::offset_of;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Who says a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaker {
+    /// The harness, of what it does or sees.
+    Harness,
+    /// The harness, of log lines that did not get through.
+    Lost,
+    /// The image, at this level.
+    Image(&'static str),
+}
+
+/// A line of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The cycle: for a line of the image the one in which it was found, soon after it was written.
+    pub cycle: u64,
+    /// Who says it.
+    pub speaker: Speaker,
+    /// What the image's clock showed when it wrote it, in nanoseconds.
+    pub clock: Option<String>,
+    /// What it says.
+    pub text: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let speaker = match self.speaker {
+            Speaker::Harness => "hil",
+            Speaker::Lost => "lost",
+            Speaker::Image(level) => level,
+        };
+        write!(f, "{speaker:<5} ")?;
+        if let Some(clock) = &self.clock {
+            write!(f, "at {clock} ns: ")?;
+        }
+        write!(f, "{}", self.text)
+    }
+}
+
+/// The texts of an image's log lines.
+///
+/// # Errors
+/// The file cannot be read, or is no image that logs.
+pub fn table(path: &Path) -> Result<Table> {
+    let file = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let table = Table::parse(&file).with_context(|| path.display().to_string())?;
+    table.with_context(|| format!("{}: the image does not log: expected one with the feature log", path.display()))
+}
+
+/// Reads the log of a core.
+pub struct Reader {
+    table: Rc<Table>,
+    ring: u32,
+    read: u32,
+    lost: u32,
+    sink: Box<dyn Fn(Line)>,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("read", &self.read).field("lost", &self.lost).finish_non_exhaustive()
+    }
+}
+
+impl Reader {
+    /// Reads the log of a core with this image, from its beginning on, and gives the lines to `sink`.
+    ///
+    /// # Errors
+    /// The image has no ring.
+    pub fn new(table: Rc<Table>, image: &Image, sink: Box<dyn Fn(Line)>) -> Result<Self> {
+        let ring = image.symbols.get("DEFMT_RING").context("the image has no symbol DEFMT_RING")?;
+        Ok(Self { table, ring: *ring, read: 0, lost: 0, sink })
+    }
+
+    /// The clock shows `now` in this cycle, and an event follows.
+    pub fn event(&mut self, now: u64, cycle: u64) {
+        self.say(cycle, format!("the clock shows {now} ns"));
+    }
+
+    /// The image has stored to a device: whatever it had to say before comes first.
+    pub fn stored(&mut self, core: &mut impl Core, address: u32, value: u32) {
+        self.drain(core);
+        let text = match address.wrapping_sub(DEVICE_BASE) {
+            register::BUSY_PIN if value != 0 => "it takes a descriptor",
+            register::TIMER_PIN if value != 0 => "it takes the timer interrupt",
+            register::TX_TAIL => "it sends a frame",
+            register::EXIT => "it ends",
+            _ => return,
+        };
+        self.say(core.cycles(), text.to_owned());
+    }
+
+    fn say(&self, cycle: u64, text: String) {
+        (self.sink)(Line { cycle, speaker: Speaker::Harness, clock: None, text });
+    }
+
+    /// Empties the ring.
+    pub fn drain(&mut self, core: &mut impl Core) {
+        let written = self.word(core, offset_of!(LogRing, written));
+        let lost = self.word(core, offset_of!(LogRing, lost));
+        if written == self.read && lost == self.lost {
+            return;
+        }
+        let cycle = core.cycles();
+        let bytes = self.take(core, written);
+        let mut decoder = self.table.new_stream_decoder();
+        decoder.received(&bytes);
+        loop {
+            let line = match decoder.decode() {
+                Ok(frame) => Line {
+                    cycle,
+                    speaker: Speaker::Image(frame.level().map_or("print", |level| level.as_str())),
+                    clock: frame.display_timestamp().map(|clock| clock.to_string()),
+                    text: frame.display_message().to_string(),
+                },
+                Err(DecodeError::Malformed) => Line {
+                    cycle,
+                    speaker: Speaker::Lost,
+                    clock: None,
+                    text: "a frame that is none of defmt's".to_owned(),
+                },
+                Err(DecodeError::UnexpectedEof) => break,
+            };
+            (self.sink)(line);
+        }
+        if lost != self.lost {
+            let text = format!("{} bytes of log found no room in the ring", lost.wrapping_sub(self.lost));
+            self.lost = lost;
+            (self.sink)(Line { cycle, speaker: Speaker::Lost, clock: None, text });
+        }
+    }
+
+    fn word(&self, core: &impl Core, offset: usize) -> u32 {
+        let mut word = [0; 4];
+        core.peek(self.ring + offset as u32, &mut word);
+        u32::from_le_bytes(word)
+    }
+
+    /// What lies in the ring up to what was written; the image may write over it from here on.
+    fn take(&mut self, core: &mut impl Core, written: u32) -> Vec<u8> {
+        let mut all = [0; LOG_BYTES];
+        core.peek(self.ring + offset_of!(LogRing, bytes) as u32, &mut all);
+        let (from, count) = (self.read as usize % LOG_BYTES, written.wrapping_sub(self.read) as usize);
+        self.read = written;
+        core.poke(self.ring + offset_of!(LogRing, read) as u32, &written.to_le_bytes());
+        all.into_iter().cycle().skip(from).take(count.min(LOG_BYTES)).collect()
+    }
+}

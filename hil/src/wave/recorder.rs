@@ -1,0 +1,253 @@
+//! What one core does, recorded.
+
+use super::track::{Kind, Track};
+use crate::board::{Act, PacerStore};
+use crate::core::{Core, Stop};
+use crate::replay::native::Native;
+use crate::replay::report::bits_per_second;
+use nic::EventKind;
+use nic::layout::{DEVICE_BASE, register};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+/// QPs of a NIC that are recorded: those that are paced first.
+pub const SLOTS: usize = 64;
+
+/// Picoseconds of a second.
+const SECOND: u128 = 1_000_000_000_000;
+/// Picoseconds of a nanosecond.
+const NANOSECOND: u64 = 1_000;
+
+/// Returns from an interrupt: `mret`, and PicoRV32's `retirq`.
+const RETURNS: [u32; 2] = [0x3020_0073, 0x0400_000b];
+
+/// When cycles happen.
+#[derive(Clone, Copy, Debug)]
+struct Timeline {
+    hz: u64,
+    /// Picoseconds at `cycle`.
+    time: u64,
+    cycle: u64,
+}
+
+impl Timeline {
+    fn at(&self, cycle: u64) -> u64 {
+        let since = u128::from(cycle.saturating_sub(self.cycle)) * SECOND / u128::from(self.hz);
+        self.time.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    /// An event at this time of the clock in nanoseconds.
+    fn event(&mut self, now: u64, cycle: u64) {
+        self.time = self.at(cycle).max(now.saturating_mul(NANOSECOND));
+        self.cycle = cycle;
+    }
+}
+
+/// Variables of a core.
+#[derive(Clone, Copy, Debug)]
+struct Variables {
+    cycle: usize,
+    pc: usize,
+    interrupt: usize,
+    timer_line: usize,
+    external_line: usize,
+    busy_pin: usize,
+    timer_pin: usize,
+    store: usize,
+    address: usize,
+    data: usize,
+}
+
+/// Variables of a QP.
+#[derive(Debug)]
+struct Slot {
+    scope: String,
+    rate: usize,
+    /// Once they limit anything.
+    window: Option<usize>,
+    hold: Option<usize>,
+    plots: BTreeMap<&'static str, usize>,
+}
+
+/// Records a core, and what its image decides.
+#[derive(Debug)]
+pub struct Recorder {
+    timeline: Timeline,
+    core: Track,
+    variables: Variables,
+    decisions: Track,
+    clock: usize,
+    events: BTreeMap<&'static str, usize>,
+    slots: BTreeMap<u32, Slot>,
+    left_out: BTreeSet<u32>,
+}
+
+impl Recorder {
+    /// Records from the present cycle of a core on, of which `hz` make a second. What it records lies in a folder until it is
+    /// asked for.
+    ///
+    /// # Errors
+    /// No file can be made there.
+    pub fn new(folder: &Path, hz: u64, cycle: u64) -> io::Result<Self> {
+        let (mut core, mut decisions) = (Track::new(folder)?, Track::new(folder)?);
+        let mut new = |name, bits| core.variable(None, name, Kind::Bits(bits));
+        let variables = Variables {
+            cycle: new("cycle", 64),
+            pc: new("pc", 32),
+            interrupt: new("interrupt", 1),
+            timer_line: new("timer_line", 1),
+            external_line: new("external_line", 1),
+            busy_pin: new("busy_pin", 1),
+            timer_pin: new("timer_pin", 1),
+            address: new("store_address", 32),
+            data: new("store_data", 32),
+            store: core.variable(None, "store", Kind::Event),
+        };
+        let clock = decisions.variable(None, "clock_ns", Kind::Bits(64));
+        let mut recorder = Self {
+            timeline: Timeline { hz, time: 0, cycle },
+            core,
+            variables,
+            decisions,
+            clock,
+            events: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            left_out: BTreeSet::new(),
+        };
+        recorder.core.put(0, recorder.variables.cycle, cycle);
+        for variable in [variables.interrupt, variables.busy_pin, variables.timer_pin] {
+            recorder.core.put(0, variable, 0);
+        }
+        Ok(recorder)
+    }
+
+    /// QPs that were not recorded because there were too many.
+    pub fn left_out(&self) -> usize {
+        self.left_out.len()
+    }
+
+    /// What was recorded.
+    pub(super) fn into_tracks(self) -> [Track; 2] {
+        [self.core, self.decisions]
+    }
+
+    /// The clock shows `now` in this cycle, and an event follows.
+    pub fn event(&mut self, now: u64, cycle: u64) {
+        self.timeline.event(now, cycle);
+        self.core.put(self.timeline.time, self.variables.cycle, cycle);
+    }
+
+    /// The timer's line was set.
+    pub fn timer_line(&mut self, cycle: u64, high: bool) {
+        self.core.put(self.timeline.at(cycle), self.variables.timer_line, high.into());
+    }
+
+    /// The external line was set.
+    pub fn external_line(&mut self, cycle: u64, high: bool) {
+        self.core.put(self.timeline.at(cycle), self.variables.external_line, high.into());
+    }
+
+    /// Runs a core as [`Core::run`] does, and records what it executes.
+    pub fn run(&mut self, core: &mut impl Core, until: u64) -> Stop {
+        let stop = loop {
+            let now = core.cycles();
+            let upcoming = core.upcoming().filter(|_| now < until);
+            let Some((start, pc)) = upcoming else { break core.run(until) };
+            let retired = core.instructions();
+            let stop = core.run(now + 1);
+            let next = core.upcoming().map_or(pc, |(_, pc)| pc);
+            let ended = core.instructions() > retired || matches!(stop, Stop::Load { .. } | Stop::Store { .. });
+            if start <= now && (ended || next == pc) {
+                self.executes(core, start, pc);
+            } else if next != pc {
+                // What leads elsewhere and is no instruction that completes: an interrupt, or an exception.
+                self.core.put(self.timeline.at(now), self.variables.interrupt, 1);
+            }
+            if stop != Stop::Cycle || core.cycles() >= until {
+                break stop;
+            }
+        };
+        if let Stop::Store { address, value, .. } = stop {
+            self.stores(core.cycles(), address, value);
+        }
+        stop
+    }
+
+    fn executes(&mut self, core: &impl Core, cycle: u64, pc: u32) {
+        let mut word = [0; 4];
+        core.peek(pc, &mut word);
+        let time = self.timeline.at(cycle);
+        self.core.put(time, self.variables.pc, pc.into());
+        if RETURNS.contains(&u32::from_le_bytes(word)) {
+            self.core.put(time, self.variables.interrupt, 0);
+        }
+    }
+
+    fn stores(&mut self, cycle: u64, address: u32, value: u32) {
+        let time = self.timeline.at(cycle);
+        let Variables { address: at, data, store, busy_pin, timer_pin, .. } = self.variables;
+        self.core.put(time, at, address.into());
+        self.core.put(time, data, value.into());
+        self.core.put(time, store, 1);
+        match address.wrapping_sub(DEVICE_BASE) {
+            register::BUSY_PIN => self.core.put(time, busy_pin, (value != 0).into()),
+            register::TIMER_PIN => self.core.put(time, timer_pin, (value != 0).into()),
+            _ => {}
+        }
+    }
+
+    /// What the image did for one event or several, each act with its cycle, and the library, which has done the same.
+    pub fn decided(&mut self, acts: &[(u64, Act)], native: &dyn Native) {
+        for event in acts.split_inclusive(|(_, act)| matches!(act, Act::Log(_))) {
+            if let [(first, _), .., (_, Act::Log(record))] | [(first, Act::Log(record))] = event {
+                self.decisions.put(self.timeline.at(*first), self.clock, record.now);
+            }
+            for (cycle, act) in event {
+                let time = self.timeline.at(*cycle);
+                match act {
+                    Act::Pace(store) => self.paced(time, store, native),
+                    Act::Log(record) => {
+                        let name = EventKind::from_number(record.kind).map_or("unknown", EventKind::name);
+                        let new = || self.decisions.variable(Some("events"), name, Kind::Event);
+                        let variable = *self.events.entry(name).or_insert_with(new);
+                        self.decisions.put(time, variable, 1);
+                    }
+                    Act::Frame(_) | Act::Answer(_) => {}
+                }
+            }
+        }
+    }
+
+    fn paced(&mut self, time: u64, store: &PacerStore, native: &dyn Native) {
+        let &PacerStore { index, rate, window, hold } = store;
+        if self.slots.len() >= SLOTS && !self.slots.contains_key(&index) {
+            self.left_out.insert(index);
+            return;
+        }
+        let track = &mut self.decisions;
+        let Slot { scope, rate: rate_variable, window: window_variable, hold: hold_variable, plots } =
+            self.slots.entry(index).or_insert_with(|| {
+                let scope = format!("slot_{index}");
+                let rate = track.variable(Some(&scope), "rate_bps", Kind::Bits(64));
+                Slot { scope, rate, window: None, hold: None, plots: BTreeMap::new() }
+            });
+        track.put(time, *rate_variable, bits_per_second(rate));
+        for (name, variable, value, limits) in
+            [("window_bytes", window_variable, window, window != u32::MAX), ("hold_ns", hold_variable, hold, hold != 0)]
+        {
+            if limits && variable.is_none() {
+                *variable = Some(track.variable(Some(scope), name, Kind::Bits(32)));
+            }
+            if let Some(variable) = *variable {
+                track.put(time, variable, value.into());
+            }
+        }
+        native.plot(index as u16, &mut |plot| {
+            let new = || track.variable(Some(scope), plot.name, Kind::Real);
+            let variable = *plots.entry(plot.name).or_insert_with(new);
+            let value = f64::from(plot.bits) / 2_f64.powi(plot.fraction_bits as i32);
+            track.put(time, variable, value.to_bits());
+        });
+    }
+}

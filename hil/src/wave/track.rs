@@ -1,0 +1,123 @@
+//! Changes of variables in order of time, kept in a file without a name until all are there.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+/// The longest time that viewers take, which count it in a signed number: 106 days of picoseconds.
+const LONGEST: u64 = i64::MAX as u64;
+
+/// What a variable holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// So many bits: 1 to 64.
+    Bits(u32),
+    /// A number with a fraction; its changes are the bits of an `f64`.
+    Real,
+    /// Nothing; it happens.
+    Event,
+}
+
+/// A variable of a track.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variable {
+    /// The scope within the track's; none for the track's own.
+    pub scope: Option<String>,
+    /// Its name there.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+    last: Option<u64>,
+}
+
+/// A change of a variable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// In picoseconds.
+    pub time: u64,
+    /// The variable's number in its track.
+    pub variable: usize,
+    /// What it holds from then on.
+    pub value: u64,
+}
+
+/// Variables and their changes so far.
+#[derive(Debug)]
+pub struct Track {
+    file: BufWriter<File>,
+    variables: Vec<Variable>,
+    time: u64,
+    /// Why it is not complete.
+    fault: Option<io::Error>,
+}
+
+impl Track {
+    /// An empty track, whose file lies in a folder.
+    ///
+    /// # Errors
+    /// No file can be made there.
+    pub fn new(folder: &Path) -> io::Result<Self> {
+        let file = BufWriter::new(tempfile::tempfile_in(folder)?);
+        Ok(Self { file, variables: Vec::new(), time: 0, fault: None })
+    }
+
+    /// Takes in a variable and answers its number.
+    pub fn variable(&mut self, scope: Option<&str>, name: &str, kind: Kind) -> usize {
+        self.variables.push(Variable { scope: scope.map(str::to_owned), name: name.to_owned(), kind, last: None });
+        self.variables.len() - 1
+    }
+
+    /// From `time` on, or from that of the change before where that is later, the variable holds `value`. What is no change
+    /// is not kept.
+    pub fn put(&mut self, time: u64, variable: usize, value: u64) {
+        let Some(Variable { kind, last, .. }) = self.variables.get_mut(variable) else { return };
+        if *kind != Kind::Event && last.replace(value) == Some(value) {
+            return;
+        }
+        self.time = self.time.max(time);
+        let words = [self.time, variable as u64, value].map(u64::to_le_bytes);
+        let written = if self.time > LONGEST {
+            Err(io::Error::other("the replay is longer than the 106 days that a wave can hold"))
+        } else {
+            self.file.write_all(words.as_flattened())
+        };
+        if let (Err(error), None) = (written, &self.fault) {
+            self.fault = Some(error);
+        }
+    }
+
+    /// The variables, and the changes from the first on.
+    ///
+    /// # Errors
+    /// A change could not be kept.
+    pub fn finish(self) -> io::Result<(Vec<Variable>, Changes)> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.rewind()?;
+        Ok((self.variables, Changes(BufReader::new(file))))
+    }
+}
+
+/// The changes of a track.
+#[derive(Debug)]
+pub struct Changes(BufReader<File>);
+
+impl Changes {
+    /// The next one; `None` behind the last.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&mut self) -> io::Result<Option<Change>> {
+        let mut words = [[0; 8]; 3];
+        match self.0.read_exact(words.as_flattened_mut()) {
+            Ok(()) => {
+                let [time, variable, value] = words.map(u64::from_le_bytes);
+                Ok(Some(Change { time, variable: variable as usize, value }))
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

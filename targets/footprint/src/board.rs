@@ -1,0 +1,99 @@
+//! The least board that a role can be linked with: registers at an address, and memory for one engine.
+
+use cc_core::wire::TableCrc;
+use cc_core::{Bytes, Instant, Nanos, Rate};
+use cc_np::Transmit;
+use cc_rp::RateLimiter;
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr;
+use switch::{Answer, Queue};
+
+/// Memory for one engine, not in the image.
+pub(crate) struct Memory<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: the program has one thread, and calls one function after the other.
+unsafe impl<T> Sync for Memory<T> {}
+
+impl<T> Memory<T> {
+    pub(crate) const fn new() -> Self {
+        Self(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+
+    /// Puts an engine there.
+    #[inline(always)]
+    pub(crate) fn put(&self, engine: T) {
+        // SAFETY: nobody else has a reference: each function gives its own back.
+        unsafe { (*self.0.get()).write(engine) };
+    }
+
+    /// The engine.
+    ///
+    /// # Safety
+    /// It has been put there, and nobody has another reference.
+    #[expect(clippy::mut_from_ref, reason = "see Safety")]
+    #[inline(always)]
+    pub(crate) unsafe fn engine(&self) -> &mut T {
+        // SAFETY: the caller vouches for it.
+        unsafe { (*self.0.get()).assume_init_mut() }
+    }
+}
+
+/// The device's registers.
+const DEVICE: usize = 0x4000_0000;
+
+fn store(register: usize, value: u32) {
+    // SAFETY: the address is that of a register, and a store there has no effect on RAM.
+    unsafe { ptr::with_exposed_provenance_mut::<u32>(DEVICE + (register & 0xfc)).write_volatile(value) }
+}
+
+fn load(register: usize) -> u32 {
+    // SAFETY: the address is that of a register.
+    unsafe { ptr::with_exposed_provenance::<u32>(DEVICE + (register & 0xfc)).read_volatile() }
+}
+
+/// The pacer, the queues and a transmit buffer of 256 bytes.
+pub(crate) struct Device;
+
+/// Where the transmit buffer is.
+const BUFFER: usize = DEVICE + 0x1000;
+const BUFFER_BYTES: usize = 256;
+
+impl RateLimiter for Device {
+    #[inline(always)]
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        for (register, word) in [rate.to_bits(), window.get(), hold.get(), index.into()].into_iter().enumerate() {
+            store(4 * register, word);
+        }
+    }
+}
+
+impl Transmit for Device {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        let buffer = ptr::with_exposed_provenance_mut::<u8>(BUFFER);
+        // SAFETY: the buffer is the device's memory, and lent for as long as the device is.
+        unsafe { core::slice::from_raw_parts_mut(buffer, BUFFER_BYTES) }
+    }
+
+    fn transmit(&mut self, length: usize) {
+        store(0x10, length as u32);
+    }
+}
+
+impl switch::Hardware for Device {
+    type Crc = TableCrc;
+
+    fn queued(&mut self, queue: Queue) -> Bytes {
+        store(0x14, queue.index());
+        Bytes::new(load(0x18))
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, queue: Queue, answer: &Answer) {
+        let command = answer.tell(queue, |word| store(0x1c, word));
+        store(0x20, command);
+    }
+
+    #[inline(always)]
+    fn log(&mut self, _kind: switch::Kind, _now: Instant, _index: u32) {}
+}

@@ -1,0 +1,113 @@
+//! Notification points: the receiver's engine, with what it knows of connections.
+
+use crate::board::{Device, Memory};
+use crate::{Link, Sizes};
+use cc_core::wire::{self, Packet, TableCrc};
+use cc_core::{Instant, Qpn};
+use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt};
+
+/// An engine with room for `4 * SETS` flows.
+struct Receiver<A: NotificationPoint, const SETS: usize> {
+    engine: NpEngine<A, SETS, 4>,
+    connections: ConnectionsOf<A, SETS, 4>,
+}
+
+/// An engine of the size that is linked.
+type Linked<A> = Receiver<A, 256>;
+
+const fn sizes<A: NotificationPoint>() -> Sizes {
+    let tables = (size_of::<Linked<A>>(), size_of::<Receiver<A, 4_096>>(), size_of::<Receiver<A, 16_384>>());
+    let flows = <A::Flows<16_384, 4> as Flows<A>>::ROOM - <A::Flows<256, 4> as Flows<A>>::ROOM;
+    Sizes {
+        state: size_of::<A>() as u32,
+        flow: if flows == 0 { 0 } else { (tables.2 - tables.0).div_ceil(flows) as u32 },
+        tables_1k: tables.0 as u32,
+        tables_16k: tables.1 as u32,
+        tables_64k: tables.2 as u32,
+    }
+}
+
+#[inline(always)]
+fn start<A: NotificationPoint>(memory: &Memory<Linked<A>>, now: u64, link: Link) -> bool {
+    let params = A::check(const { &A::PRESETS[0].values }, &link.port());
+    let Ok(params) = params else { return false };
+    let engine = NpEngine::new(Instant::from_nanos(now), link.port(), params);
+    memory.put(Receiver { engine, connections: Connections::new() });
+    true
+}
+
+#[inline(always)]
+fn frame<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, bytes: &[u8], remote: u32, msn: u32) {
+    let now = Instant::from_nanos(now);
+    if let Ok(Packet::Roce(roce)) = wire::parse(bytes, bytes.len()) {
+        let receipt = Receipt { msn: Some(msn), ..Receipt::new(now.stamp(), Some(Qpn::new(remote))) };
+        receiver.engine.frame::<TableCrc>(now, &roce, receipt, &mut Device);
+    }
+}
+
+#[inline(always)]
+fn connect<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, bytes: &[u8], remote: u32) {
+    if let Ok(Packet::Roce(roce)) = wire::parse(bytes, bytes.len())
+        && let Some(connection) = Connection::of(&roce, Qpn::new(remote))
+    {
+        receiver.connections.connect(Instant::from_nanos(now).stamp(), roce.bth.dest_qp, connection);
+    }
+}
+
+macro_rules! functions {
+    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => { $(
+        mod $module {
+            use super::*;
+
+            static MEMORY: Memory<Linked<cc_np::$module::$machine>> = Memory::new();
+
+            #[unsafe(export_name = concat!("np_", stringify!($module), "_sizes"))]
+            static SIZES: Sizes = sizes::<cc_np::$module::$machine>();
+
+            #[unsafe(export_name = concat!("np_", stringify!($module), "_start"))]
+            extern "C" fn start(now: u64, link: Link) -> bool {
+                super::start(&MEMORY, now, link)
+            }
+
+            /// # Safety
+            /// The engine has been started, and the frame is as long as that.
+            #[unsafe(export_name = concat!("np_", stringify!($module), "_connect"))]
+            unsafe extern "C" fn connect(now: u64, bytes: *const u8, length: usize, remote: u32) {
+                // SAFETY: it has been started, and the frame is as long as that.
+                let (receiver, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
+                super::connect(receiver, now, bytes, remote);
+            }
+
+            /// # Safety
+            /// The engine has been started.
+            #[unsafe(export_name = concat!("np_", stringify!($module), "_forget"))]
+            unsafe extern "C" fn forget(qpn: u32) {
+                // SAFETY: it has been started.
+                let receiver = unsafe { MEMORY.engine() };
+                receiver.engine.forget(Qpn::new(qpn));
+                receiver.connections.disconnect(Qpn::new(qpn));
+            }
+
+            /// # Safety
+            /// The engine has been started, and the frame is as long as that.
+            #[unsafe(export_name = concat!("np_", stringify!($module), "_frame"))]
+            unsafe extern "C" fn frame(now: u64, bytes: *const u8, length: usize, remote: u32, msn: u32) {
+                // SAFETY: it has been started, and the frame is as long as that.
+                let (receiver, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
+                super::frame(receiver, now, bytes, remote, msn);
+            }
+
+            /// # Safety
+            /// The engine has been started.
+            #[unsafe(export_name = concat!("np_", stringify!($module), "_wake"))]
+            unsafe extern "C" fn wake(now: u64) -> u32 {
+                // SAFETY: it has been started.
+                let Receiver { engine, connections } = unsafe { MEMORY.engine() };
+                engine.wake::<TableCrc>(Instant::from_nanos(now), connections, &mut Device);
+                engine.next_wake().get()
+            }
+        }
+    )+ };
+}
+
+cc_np::for_each_np!(functions);

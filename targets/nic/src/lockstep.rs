@@ -1,0 +1,63 @@
+//! What a host and an image say to each other where a stream of bytes each way is all that is between them.
+//!
+//! Everything is words of 32 bits, little-endian, but the bytes of frames, which follow a word that counts them.
+//!
+//! The host sends the settings of the reaction point, then those of the notification point, [`SETTINGS`] words each, and the
+//! port in three words, all as in [`Shared`](crate::layout::Shared). The image answers with the words of its
+//! [`Report`](crate::layout::Report) and with when it wants to be woken, low half first.
+//!
+//! From then on the host sends a descriptor for each event, and as many bytes of a frame as the descriptor has
+//! [`captured`](crate::descriptor::Descriptor::captured). The clock shows the descriptor's time while the image works. The
+//! image handles it, and is then woken until nothing is due; for a descriptor of kind [`WAKE`] it is woken only. It answers
+//! with all its acts, each a word that says which it is and that act's own, and ends with [`DONE`].
+//!
+//! [`SETTINGS`]: crate::layout::SETTINGS
+
+/// The kind of a descriptor that says that time has passed, and no more. No [`Kind`](crate::descriptor::Kind) has this number.
+pub const WAKE: u8 = 0;
+
+/// Nothing more, and in two words when the image wants to be woken, low half first.
+pub const DONE: u32 = 0;
+/// The pacer is written: slot, rate, window and hold.
+pub const PACE: u32 = 1;
+/// An event is logged: its kind, the time in two words, and the slot.
+pub const LOG: u32 = 2;
+/// A frame is sent: how many bytes it has, and these.
+pub const FRAME: u32 = 3;
+
+/// Bytes that the image of a [`SmallNic`](crate::SmallNic) takes of a frame: all headers, and the bodies of short ones. What
+/// is left of a packet is payload, which tells a NIC nothing.
+pub const SMALL_FRAME_BYTES: usize = 512;
+
+/// Why an image ends its run, and with what code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Exit {
+    /// The host's stream has ended.
+    Finished = 0,
+    /// The settings are out of range, or wrong on this port.
+    Settings = 1,
+    /// A frame is longer than there is room for.
+    Frame = 2,
+    /// The streams cannot be opened, or written.
+    Streams = 3,
+    /// There was an exception or an interrupt.
+    Unexpected = 100,
+}
+
+impl Exit {
+    /// What a code means, in words that follow "the image".
+    pub const fn meaning(code: u32) -> &'static str {
+        const SETTINGS: u32 = Exit::Settings as u32;
+        const FRAME: u32 = Exit::Frame as u32;
+        const STREAMS: u32 = Exit::Streams as u32;
+        const UNEXPECTED: u32 = Exit::Unexpected as u32;
+        match code {
+            SETTINGS => "refuses the settings",
+            FRAME => "has no room for the frame",
+            STREAMS => "cannot reach its host",
+            UNEXPECTED => "met with an exception",
+            _ => "has ended",
+        }
+    }
+}

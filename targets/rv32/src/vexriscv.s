@@ -1,0 +1,32 @@
+# Reset, and the trap handler: mtvec has no vectors. Only the timer's interrupt is ever let in; every exception ends the run.
+# Types and sizes are there for whoever reads the image's symbols.
+
+.section .init, "ax"
+.global _start
+.type _start, @function
+_start:
+    set_up
+    la t0, trap_entry
+    csrw mtvec, t0
+    csrwi 0xbc0, 1                      # Line 0 of the interrupt array is the external interrupt
+    call start
+    j unexpected
+.size _start, . - _start
+
+.section .text.trap_entry, "ax"
+.balign 4
+.type trap_entry, @function
+trap_entry:
+    csrw mscratch, t0
+    csrr t0, mcause
+    bgez t0, unexpected                 # An exception: interrupts have the top bit set
+    csrr t0, mscratch
+    call_timer
+    mret
+.size trap_entry, . - trap_entry
+
+.global unexpected
+.type unexpected, @function
+unexpected:
+    end_by_cause
+.size unexpected, . - unexpected

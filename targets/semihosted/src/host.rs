@@ -1,0 +1,98 @@
+//! The host at the other end of two streams: its standard input and output.
+
+use crate::board::ask;
+use nic::lockstep::Exit;
+
+/// Operations, see [`ask`].
+const SYS_OPEN: usize = 0x01;
+const SYS_WRITE: usize = 0x05;
+const SYS_READ: usize = 0x06;
+const SYS_EXIT_EXTENDED: usize = 0x20;
+
+/// An application's end, as against a fault of its host.
+const APPLICATION_EXIT: usize = 0x2_0026;
+
+/// The streams from and to the host.
+pub(crate) struct Host {
+    input: usize,
+    output: usize,
+}
+
+impl Host {
+    /// Opens both.
+    pub(crate) fn open() -> Self {
+        // Modes of fopen, "rb" and "wb".
+        Self { input: open(1), output: open(5) }
+    }
+
+    /// Fills the buffer; where the stream ends, so does the run.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) {
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            let block = [self.input, rest.as_mut_ptr() as usize, rest.len()];
+            // SAFETY: the host writes to the slice, which is borrowed for it.
+            let missing = unsafe { ask(SYS_READ, &block) };
+            let read = rest.len().saturating_sub(missing);
+            rest = match rest.get_mut(read..) {
+                Some(rest) if read > 0 => rest,
+                _ => exit(Exit::Finished),
+            };
+        }
+    }
+
+    /// Reads that many words.
+    pub(crate) fn words<const N: usize>(&mut self) -> [u32; N] {
+        [(); N].map(|()| {
+            let mut word = [0; 4];
+            self.read(&mut word);
+            u32::from_le_bytes(word)
+        })
+    }
+
+    /// Sends all of these bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        let block = [self.output, bytes.as_ptr() as usize, bytes.len()];
+        // SAFETY: the host reads the slice.
+        if unsafe { ask(SYS_WRITE, &block) } != 0 {
+            exit(Exit::Streams);
+        }
+    }
+
+    /// Sends all of these words.
+    pub(crate) fn say<const N: usize>(&mut self, words: [u32; N]) {
+        self.write(words.map(u32::to_le_bytes).as_flattened());
+    }
+}
+
+/// The console, for reading or for writing.
+fn open(mode: usize) -> usize {
+    let name = c":tt";
+    // SAFETY: the host reads the name.
+    let stream = unsafe { ask(SYS_OPEN, &[name.as_ptr() as usize, mode, name.count_bytes()]) };
+    if stream == usize::MAX { exit(Exit::Streams) } else { stream }
+}
+
+/// Ends the run.
+pub(crate) fn exit(code: Exit) -> ! {
+    loop {
+        // SAFETY: the host does not return to us; should it do so, it is asked again.
+        unsafe { ask(SYS_EXIT_EXTENDED, &[APPLICATION_EXIT, code as usize]) };
+    }
+}
+
+/// Where exceptions and interrupts end: there are none to come.
+#[unsafe(no_mangle)]
+extern "C" fn unexpected() -> ! {
+    exit(Exit::Unexpected)
+}
+
+unsafe extern "C" {
+    /// Is nowhere defined: an image with a panic left in it does not link.
+    fn this_image_can_panic() -> !;
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: never runs; see above.
+    unsafe { this_image_can_panic() }
+}

@@ -1,0 +1,128 @@
+//! The NIC program on the cores that QEMU has, and the library: equal to the bit, whatever arrives. Without QEMU there is
+//! nothing to show, and the tests say so.
+
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use hil::board::{Boot, Pace};
+use hil::capture::Reader;
+use hil::qemu::Machine;
+use hil::replay::emulated::Emulated;
+use hil::replay::native::native;
+use hil::replay::player::{Choice, Player};
+use hil::replay::settings::{Chosen, Request};
+use hil::replay::{Images, OnCore, Options, Report, replay, report};
+use hil::storm::Storm;
+use hil::{firmware, pairs};
+use std::path::Path;
+use tests::sample;
+
+/// The machine of a name, if its emulator is there.
+fn machine(name: &str) -> Option<Machine> {
+    let machine = Machine::named(name).unwrap().unwrap();
+    match machine.installed() {
+        Ok(()) => Some(machine),
+        Err(missing) => {
+            eprintln!("skipped: {missing}");
+            None
+        }
+    }
+}
+
+fn options(machine: Machine, algorithm: &str, firmware: Option<Images>) -> Options {
+    let core = OnCore { name: machine.name.into(), pace: Pace::Lockstep, firmware, interrupts: false };
+    Options { algorithm: algorithm.into(), core: Some(core), ..Options::default() }
+}
+
+fn assert_identical(report: &Report, what: &str) {
+    let core = report.core.as_ref().unwrap();
+    assert!(core.identical, "{what}: {:?}", core.difference);
+    assert!(core.events > report.frames.total, "{what}: {} events", core.events);
+    assert_eq!(report.sizes.image.map(|image| image.qps), Some(report.sizes.native.qps), "{what}");
+}
+
+/// A storm of the signals that an algorithm takes.
+struct Storming(Machine);
+
+impl pairs::Visitor for Storming {
+    type Output = ();
+
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) {
+        let storm = Storm { seed: 1, frames: 1_500, signals: A::SIGNALS }.capture();
+        let report = replay(&options(self.0, A::NAME, None), &mut Reader::new(&storm[..], "storm").unwrap(), |_| {});
+        let report = report.unwrap();
+        assert_identical(&report, A::NAME);
+        let met = report.coverage.rp.rows - report.coverage.rp.missing.len();
+        assert!(2 * met > report.coverage.rp.rows, "{}: {met} rows met", A::NAME);
+    }
+}
+
+fn sample_and_storms(name: &str) {
+    let Some(machine) = machine(name) else { return };
+    let report = replay(&options(machine, "dcqcn", None), &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
+    assert_identical(&report, "sample");
+    assert!(report.cnps.sent > 50);
+    for algorithm in firmware::algorithms() {
+        pairs::with(algorithm, Storming(machine)).unwrap();
+    }
+}
+
+#[test]
+fn on_v6m_all_algorithms_decide_as_the_library() {
+    sample_and_storms("qemu:microbit");
+}
+
+#[test]
+fn on_v7m_all_algorithms_decide_as_the_library() {
+    sample_and_storms("qemu:mps2-an385");
+}
+
+#[test]
+fn on_v7em_all_algorithms_decide_as_the_library() {
+    sample_and_storms("qemu:mps2-an386");
+}
+
+#[test]
+fn on_rv64_all_algorithms_decide_as_the_library() {
+    sample_and_storms("qemu:riscv64-virt");
+}
+
+/// The library with one preset, the image with another.
+#[test]
+fn a_difference_is_found_where_it_begins() {
+    type Rp = cc_rp::dcqcn::Dcqcn;
+    type Np = cc_np::dcqcn::Dcqcn;
+    let Some(machine) = machine("qemu:mps2-an385") else { return };
+    let image = firmware::build_semihosted("dcqcn", machine.target).unwrap();
+    let chosen = |preset: &str| Chosen::of::<Rp, Np>(&Request { preset: Some(preset.into()), ..Request::default() });
+    let (ours, theirs) = (chosen("paper").unwrap(), chosen("vendor").unwrap());
+    let boot = Boot::of(&theirs);
+    let make = |_| Emulated::new(native::<Rp, Np>(ours.port, &ours.rp, &ours.np)?, &machine, &image, &boot);
+    let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 16, strict: true };
+    let mut player = Player::new(choice, ours.port.line_rate, make);
+    let mut capture = Reader::open(&sample()).unwrap();
+    while let Some(record) = capture.next().unwrap() {
+        player.frame(&record).unwrap();
+    }
+    player.finish().unwrap();
+    let (outcome, nics) = player.into_outcome();
+    assert!(nics.iter().any(|nic| !nic.is_identical()));
+    let difference = report::difference(&outcome).unwrap();
+    assert_eq!((difference.kind, difference.slot), ("cnp", Some(0)), "{difference:?}");
+    assert!(
+        difference.native.starts_with("paces slot 0 at rate ") && difference.core.starts_with("paces slot 0 at rate ")
+    );
+}
+
+#[test]
+fn an_image_that_cannot_do_it_says_so() {
+    let refused = |machine: Machine, algorithm: &str, image: &Path| {
+        let options = options(machine, algorithm, Some(Images { image: image.into(), calling: None }));
+        format!("{:#}", replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err())
+    };
+    let (Some(arm), Some(riscv)) = (machine("qemu:mps2-an385"), machine("qemu:riscv64-virt")) else { return };
+    let image = firmware::build_semihosted("pfc", arm.target).unwrap();
+    let error = refused(arm, "dcqcn", &image);
+    assert!(error.ends_with("qemu:mps2-an385: the image refuses the settings, code 1"), "{error}");
+    let error = refused(riscv, "pfc", &image);
+    assert!(error.ends_with("pfc: an image for Arm, qemu:riscv64-virt is Riscv64"), "{error}");
+}

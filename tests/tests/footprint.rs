@@ -1,0 +1,19 @@
+//! What everything costs in memory is as it was written down.
+
+use hil::firmware::TARGETS;
+use hil::footprint;
+
+#[test]
+fn footprints_are_as_written_down() {
+    for target in TARGETS {
+        let text = footprint::text(&footprint::measure(target, &[]).unwrap());
+        let golden = footprint::golden(target);
+        let kept = std::fs::read_to_string(&golden).unwrap_or_default();
+        let stale = text.lines().zip(kept.lines()).find(|(now, then)| now != then);
+        assert!(
+            text == kept,
+            "{}: {stale:?}: run hil footprint --write, and look at what it changes",
+            golden.display()
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! An image that logs: it decides as the others do, and what it says is what it did.
+
+use cc_rp::dcqcn::Dcqcn as Rp;
+use hil::board::{Boot, Pace};
+use hil::capture::Reader;
+use hil::core::{Core, Design};
+use hil::firmware::{self, Kind};
+use hil::instruments::Instrumented;
+use hil::log::{self, Line, Speaker};
+use hil::replay::lockstep::Lockstep;
+use hil::replay::native::native;
+use hil::replay::player::{Choice, Player};
+use hil::replay::settings::{Chosen, Request};
+use hil::replay::{DEVICES, Log, OnCore, Options, RAM, Report, board_with, replay};
+use nic::layout::LOG_BYTES;
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use tests::sample;
+
+type Np = cc_np::dcqcn::Dcqcn;
+type Lines = BTreeMap<IpAddr, Vec<Line>>;
+
+const SENDER: &str = "10.0.0.1";
+const RECEIVER: &str = "10.0.0.9";
+
+/// Replays the sample for two of its NICs: a sender, and the receiver.
+fn replayed(core: Design, log: Option<Log>) -> Report {
+    let options = Options {
+        only: vec![SENDER.parse().unwrap(), RECEIVER.parse().unwrap()],
+        core: Some(OnCore { name: core.name().into(), pace: Pace::Lockstep, firmware: None, interrupts: false }),
+        log,
+        ..Options::default()
+    };
+    replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap()
+}
+
+fn logged(core: Design) -> (Report, Lines) {
+    let lines: Rc<RefCell<Lines>> = Rc::default();
+    let kept = Rc::clone(&lines);
+    let log = Log(Rc::new(move |nic, line| kept.borrow_mut().entry(nic).or_default().push(line)));
+    let report = replayed(core, Some(log));
+    (report, lines.take())
+}
+
+/// The report without what an image that logs may take more of: cycles, and the remark about them.
+fn decisions(report: &Report) -> Value {
+    let mut report = serde_json::to_value(report).unwrap();
+    let core = report["core"].as_object_mut().unwrap();
+    assert_eq!(core["identical"], true, "{}", core["difference"]);
+    core.remove("cycles");
+    report.as_object_mut().unwrap().remove("findings");
+    report
+}
+
+fn count(lines: &[Line], speaker: Speaker, text: impl Fn(&str) -> bool) -> u64 {
+    lines.iter().filter(|line| line.speaker == speaker && text(&line.text)).count() as u64
+}
+
+#[test]
+fn logging_changes_no_decision_and_says_what_was_decided() {
+    for core in [Design::Ibex, Design::Picorv32] {
+        let (plain, (report, lines)) = (replayed(core, None), logged(core));
+        // Both equal the library event by event, and each other in all that they came to.
+        assert_eq!(decisions(&plain), decisions(&report));
+        let (few, more) = (&plain.core.as_ref().unwrap().cycles, &report.core.as_ref().unwrap().cycles);
+        assert!(few["cnp"].frame.unwrap().median < more["cnp"].frame.unwrap().median, "to log takes its time");
+
+        let info = Speaker::Image("info");
+        for nic in &report.nics {
+            let lines = &lines[&nic.address];
+            assert!(lines.is_sorted_by_key(|line| line.cycle));
+            assert_eq!(count(lines, Speaker::Lost, |_| true), 0);
+            assert_eq!(count(lines, info, |text| text.starts_with("Cnp of slot ")), nic.rp["rp_cnp_handled"]);
+            let taken = |text: &str| text == "it takes a descriptor" || text == "it takes the timer interrupt";
+            assert_eq!(count(lines, info, |_| true), count(lines, Speaker::Harness, taken));
+            let frames = count(lines, Speaker::Harness, |text| text == "it sends a frame");
+            assert_eq!(frames, nic.np["np_cnp_sent"]);
+            // The harness said before what the image reads off its clock.
+            let mut clock = String::new();
+            for line in lines {
+                match &line.clock {
+                    Some(read) => assert_eq!(format!("the clock shows {read} ns"), clock),
+                    None if line.text.starts_with("the clock") => clock.clone_from(&line.text),
+                    None => {}
+                }
+            }
+        }
+
+        // The rates that were logged are those of the report.
+        let sender: IpAddr = SENDER.parse().unwrap();
+        let paced = lines[&sender].iter().filter_map(|line| {
+            let (_, rate) = line.text.split_once("slot 0 paced at ")?;
+            let rate = rate.split_once(" Mb/s, hold ")?.0.parse::<u64>().unwrap();
+            Some((line.clock.as_ref()?.parse().unwrap(), rate))
+        });
+        let mut changes: Vec<(u64, u64)> = Vec::new();
+        for (now, rate) in paced {
+            if changes.last().is_none_or(|&(_, last)| last != rate) {
+                changes.push((now, rate));
+            }
+        }
+        let rates = report.rates.iter().find(|rates| rates.nic == sender).unwrap();
+        let expected: Vec<_> = rates.points.iter().map(|&(now, rate)| (now, rate / 1_000_000)).collect();
+        assert!(expected.len() > 5);
+        assert_eq!(changes, expected);
+    }
+}
+
+#[test]
+fn an_image_that_ships_has_nothing_of_it() {
+    let plain = firmware::build("dcqcn", Kind::Inlining, Design::Ibex.dialect()).unwrap();
+    let refused = log::table(&plain).unwrap_err().to_string();
+    assert!(refused.contains("does not log"), "{refused}");
+    let image = firmware::read(&plain).unwrap();
+    let of_logs = |name: &&String| name.to_lowercase().contains("defmt");
+    assert_eq!(image.symbols.keys().find(of_logs), None);
+}
+
+#[test]
+fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
+    let path = firmware::build("dcqcn", Kind::Logging, Design::Ibex.dialect()).unwrap();
+    let (image, table) = (firmware::read(&path).unwrap(), Rc::new(log::table(&path).unwrap()));
+    let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
+    let make = |_| {
+        let core = Instrumented::from(Design::Ibex.model(&RAM, DEVICES, 0, image.entry));
+        let board = board_with(core, &image, &Boot::of(&chosen), Pace::Lockstep)?;
+        Ok(Lockstep::new(native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?, board, None))
+    };
+    let choice = Choice { only: vec![SENDER.parse().unwrap()], limit: 1, strict: true };
+    let mut player = Player::new(choice, chosen.port.line_rate, make);
+    let mut capture = Reader::open(&sample()).unwrap();
+    while let Some(record) = capture.next().unwrap() {
+        player.frame(&record).unwrap();
+    }
+    player.finish().unwrap();
+    let (_, mut nics) = player.into_outcome();
+    let lines: Rc<RefCell<Vec<Line>>> = Rc::default();
+    let kept = Rc::clone(&lines);
+    let mut reader = log::Reader::new(table, &image, Box::new(move |line| kept.borrow_mut().push(line))).unwrap();
+    // Nobody has read so far.
+    let core = nics[0].board_mut().core_mut();
+    let mut written = [0; 4];
+    core.peek(image.symbols["DEFMT_RING"], &mut written);
+    let written = u32::from_le_bytes(written);
+    assert!((LOG_BYTES as u32 - 40..=LOG_BYTES as u32).contains(&written), "{written} bytes");
+    reader.drain(core);
+    let lines = lines.take();
+    let (last, whole) = lines.split_last().unwrap();
+    assert!(whole.len() > 100 && whole.iter().all(|line| matches!(line.speaker, Speaker::Image(_))), "{whole:?}");
+    assert_eq!(last.speaker, Speaker::Lost);
+    let lost: u32 = last.text.split_once(' ').unwrap().0.parse().unwrap();
+    assert!(lost > 1_000, "{last}");
+}
