@@ -45,7 +45,7 @@ use core::mem;
 use fading::{Fading, ONES};
 use parameters::{
     ALPHA_FIRST, Alpha, BOUNDS_CUTS, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
-    FIRST_COUNTS, HYPER_FOLLOWS, HYPER_IS_CONSTANT, KEEPS_LIMITER, SPACES_CUTS,
+    FIRST_COUNTS, HYPER_FOLLOWS, HYPER_IS_CONSTANT, KEEPS_LIMITER, Period, SPACES_CUTS,
 };
 
 /// One flow.
@@ -417,7 +417,7 @@ impl Dcqcn {
     fn recover(&mut self, p: &Params, until: Stamp) {
         let late = until.since(self.rate_due).get();
         if late < HALF {
-            self.expire(p, Clock::Time, late);
+            self.expire(p, Clock::Time, &p.rate_period, late);
         }
     }
 
@@ -433,19 +433,12 @@ impl Dcqcn {
             return;
         }
         cold_path();
-        self.expire(p, Clock::Bytes, bytes.wrapping_sub(left));
+        self.expire(p, Clock::Bytes, &p.byte_period, bytes.wrapping_sub(left));
     }
 
-    /// One clock has run out, and since then gone on by so much, in which it may have run out again.
+    /// One clock has run out, and since then gone on by so much, in which it may have run out again: after each period.
     #[inline(never)]
-    fn expire(&mut self, p: &Params, clock: Clock, over: u32) {
-        let period = match clock {
-            Clock::Time => &p.rate_period,
-            Clock::Bytes => {
-                cold_path();
-                &p.byte_period
-            }
-        };
+    fn expire(&mut self, p: &Params, clock: Clock, period: &Period, over: u32) {
         let (mut expiries, mut run) = (1, period.length);
         if over >= run {
             cold_path();

@@ -52,17 +52,12 @@ impl Fading {
     /// What alpha is after `raised` ticks of which the last follows a notification, (10) so many times and (4), none for no
     /// notification, and `ticks` more without one, (10) so many times.
     #[inline(always)]
-    pub(super) fn after(&self, mut alpha: u32, mut raised: u32, ticks: u32) -> u32 {
-        let mut now = if raised == 0 { ticks } else { raised };
-        loop {
-            let left = self.faded(alpha, now);
-            if raised == 0 {
-                return left;
-            }
-            let sum = left.wrapping_add(self.gain);
+    pub(super) fn after(&self, mut alpha: u32, raised: u32, ticks: u32) -> u32 {
+        if raised != 0 {
+            let sum = self.faded(alpha, raised).wrapping_add(self.gain);
             alpha = if sum < ONES { sum } else { ONES };
-            (now, raised) = (ticks, 0);
         }
+        self.faded(alpha, ticks)
     }
 
     /// What is left of alpha after so many ticks without a notification.
