@@ -42,7 +42,7 @@ fn the_sample_stays_within_its_budget() {
         for kind in ["sent", "cnp", "wake"] {
             let cycles = &report.core.as_ref().unwrap().cycles[kind];
             let (on, step) = (cycles.on.as_ref().unwrap(), cycles.step.as_ref().unwrap());
-            assert!(on.min >= 40 && on.median < step.median + 10, "{preset}, {kind}: on {on}, step {step}");
+            assert!(on.min >= 40 && on.median < step.median + 20, "{preset}, {kind}: on {on}, step {step}");
         }
     }
 }
