@@ -62,7 +62,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let footprints = footprint::measure(target, &chosen)?;
         if args.write {
             let path = footprint::golden(target);
-            fs::write(&path, footprint::text(&footprints)).with_context(|| path.display().to_string())?;
+            let text = footprint::GOLDEN_HEAD.to_owned() + &footprint::text(&footprints);
+            fs::write(&path, text).with_context(|| path.display().to_string())?;
         }
         all.push((target, footprints));
     }

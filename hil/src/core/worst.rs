@@ -1,7 +1,7 @@
 //! The most cycles that a function can take, over all paths through its code.
 
 use super::Timing;
-use super::decode::{Kind, Op, decode};
+use super::decode::{Kind, NOWHERE, Op, decode};
 use crate::elf::Image;
 use std::collections::BTreeMap;
 
@@ -50,7 +50,9 @@ impl Paths<'_> {
                 Some(falls.max(taken))
             }
             Kind::Jal if op.rd == RA => Some(timing.jump + self.entered(op.immediate)? + self.entered(next)?),
-            Kind::Jal => Some(timing.jump + self.entered(op.immediate)?),
+            Kind::Jal if op.rd == NOWHERE => Some(timing.jump + self.entered(op.immediate)?),
+            // A call that returns by another register, as none of compiled code does.
+            Kind::Jal => None,
             // A return; its caller counts the first instruction there.
             Kind::Jalr if op.rs1 == RA && op.rd != RA && op.immediate == 0 => Some(timing.jump),
             Kind::Jalr => match self.constant_before(pc, op.rs1) {
@@ -59,7 +61,7 @@ impl Paths<'_> {
                     let rest = if op.rd == RA { self.entered(next)? } else { 0 };
                     Some(timing.jump + target + rest)
                 }
-                None if op.rd == RA => None,
+                None if op.rd != NOWHERE => None,
                 None => Some(timing.jump + self.table(pc)?),
             },
             Kind::Unknown | Kind::Illegal | Kind::Ecall | Kind::Ebreak | Kind::Mret | Kind::Wfi => None,
@@ -76,7 +78,9 @@ impl Paths<'_> {
     /// The worst of the places that a table of the function around `pc` names.
     fn table(&mut self, pc: u32) -> Option<u64> {
         let image = self.image;
-        let starts = || image.symbols.values().copied();
+        // Names that begin so are of places in functions.
+        let is_function = |name: &str| !name.starts_with(['.', '$']);
+        let starts = || image.symbols.iter().filter(|(name, _)| is_function(name)).map(|(_, &start)| start);
         let start = starts().filter(|&start| start <= pc).max()?;
         let end = starts().filter(|&start| start > pc).min().unwrap_or(u32::MAX);
         // No instruction of 32 bits looks like an even address, and no two of 16 like one of the first megabytes.

@@ -161,6 +161,9 @@ pub fn stack_of_image(algorithm: &str) -> Result<u64> {
     Ok(calls.need("_start")? + calls.need("timer_entry")?)
 }
 
+/// The head of the files that keep them.
+pub const GOLDEN_HEAD: &str = "# Bytes, by role and algorithm. Made by `hil footprint --write`.\n";
+
 /// Where the footprints on a target are kept, for a test to compare.
 pub fn golden(target: &str) -> PathBuf {
     root().join("tests/golden").join(format!("footprint-{target}.txt"))

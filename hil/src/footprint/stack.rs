@@ -2,11 +2,14 @@
 //!
 //! What a function takes is what the compiler says of it, in remarks that it makes while it compiles (`-C
 //! remark=prologepilog`). Routines that come compiled with the target have none: of those, all instructions that lower the
-//! stack pointer are added up, which is at least what any path takes. Who calls whom the linker wrote down
-//! (`--emit-relocs`): every reference from one function's code to another's is a call, made or not.
+//! stack pointer by a constant are added up, which is at least what any path takes. Who calls whom the linker wrote down
+//! (`--emit-relocs`): every reference from code to a function is a call, made or not. Code that takes a function's address
+//! to hand it on, or a table that keeps one, is refused: who calls it would not be known.
 
 use anyhow::{Context, Result, bail, ensure};
-use object::{Architecture, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind};
+use object::{
+    Architecture, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionKind, SymbolKind, elf,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the compiler says that functions take, by their names in the object file.
@@ -87,13 +90,20 @@ impl Calls {
                 if symbol.is_undefined() {
                     continue;
                 }
-                let target = symbol.address() & even;
-                if text {
-                    calls.reference(offset, target);
-                } else if let Some(function) =
-                    calls.functions.get(&target).filter(|_| symbol.kind() == SymbolKind::Text)
-                {
-                    bail!("{}: {} keeps its address: who calls it is not known", function.name, section.name()?);
+                // Where a section stands for what lies in it, only the addend says what is meant. Arm keeps addends in the
+                // code, and names functions.
+                let of_section = symbol.kind() == SymbolKind::Section;
+                let addend = if of_section { relocation.addend() } else { 0 };
+                let target = symbol.address().wrapping_add_signed(addend) & even;
+                let names_function = symbol.kind() == SymbolKind::Text || of_section;
+                if text && is_call(relocation.flags(), file.architecture()) {
+                    ensure!(
+                        !(of_section && file.architecture() == Architecture::Arm),
+                        "{offset:#x} calls into a section"
+                    );
+                    calls.reference(offset, target, names_function)?;
+                } else if names_function && let Some(function) = calls.functions.get(&target) {
+                    bail!("{}: the address is kept at {offset:#x}: who calls it is not known", function.name);
                 }
             }
         }
@@ -106,13 +116,16 @@ impl Calls {
         (address < function.end).then_some(start)
     }
 
-    fn reference(&mut self, from: u64, to: u64) {
-        if let (Some(caller), Some(callee)) = (self.at(from), self.at(to))
-            && caller != callee
+    /// Notes a call. Branches within a function name places in it and not the function.
+    fn reference(&mut self, from: u64, to: u64, names_function: bool) -> Result<()> {
+        let Some(caller) = self.at(from) else { return Ok(()) };
+        let callee = self.at(to).with_context(|| format!("{from:#x} calls {to:#x}, where no function is known"))?;
+        if (caller != callee || names_function && to == callee)
             && let Some(function) = self.functions.get_mut(&caller)
         {
             function.calls.insert(callee);
         }
+        Ok(())
     }
 
     /// Looks into the code of the functions of which the compiler said nothing.
@@ -142,12 +155,35 @@ impl Calls {
         }
         let function = self.functions.get(&start).with_context(|| format!("no function begins at {start:#x}"))?;
         ensure!(depth < self.functions.len(), "{} calls itself, if by way of others", function.name);
+        ensure!(function.takes != UNKNOWN, "{}: its code is not in the file", function.name);
         let mut deepest = 0;
         for &callee in &function.calls {
             deepest = deepest.max(self.need_of(callee, known, depth + 1)?);
         }
         known.insert(start, function.takes + deepest);
         Ok(function.takes + deepest)
+    }
+}
+
+/// Whether a relocation in code is that of a call, a jump or a branch.
+fn is_call(flags: RelocationFlags, architecture: Architecture) -> bool {
+    let RelocationFlags::Elf { r_type } = flags else { return false };
+    match architecture {
+        Architecture::Riscv32 | Architecture::Riscv64 => [
+            elf::R_RISCV_BRANCH,
+            elf::R_RISCV_JAL,
+            elf::R_RISCV_CALL,
+            elf::R_RISCV_CALL_PLT,
+            elf::R_RISCV_RVC_BRANCH,
+            elf::R_RISCV_RVC_JUMP,
+        ]
+        .contains(&r_type),
+        Architecture::Arm => {
+            [elf::R_ARM_THM_PC22, elf::R_ARM_THM_JUMP24, elf::R_ARM_THM_JUMP19, elf::R_ARM_THM_PC11, elf::R_ARM_THM_PC9]
+                .contains(&r_type)
+        }
+        _ => [elf::R_AARCH64_CALL26, elf::R_AARCH64_JUMP26, elf::R_AARCH64_CONDBR19, elf::R_AARCH64_TSTBR14]
+            .contains(&r_type),
     }
 }
 
@@ -192,7 +228,7 @@ fn riscv(half: u32, next: u32) -> (usize, u32) {
     (if half & 3 == 3 { 4 } else { 2 }, change.min(0).unsigned_abs())
 }
 
-/// As [`riscv`], for Thumb: `push`, `sub sp` and their wide forms.
+/// As [`riscv`], for Thumb: `push`, `sub sp` and their wide forms, `vpush`, and stores that lower it.
 fn thumb(half: u32, next: u32) -> (usize, u32) {
     if half >> 11 < 0b11101 {
         let bytes = match half >> 8 {
@@ -205,7 +241,9 @@ fn thumb(half: u32, next: u32) -> (usize, u32) {
     let immediate = (half >> 10 & 1) << 11 | (next >> 12 & 7) << 8 | next & 0xff;
     let bytes = match half {
         0xe92d => 4 * next.count_ones(),
-        // Of the modified constants the plain bytes only; the others lower by more than any routine takes.
+        0xe96d | 0xed2d => 4 * (next & 0xff),
+        0xf84d if next & 0x0f00 == 0x0d00 => next & 0xff,
+        // `sub.w` rotates constants beyond a byte, which are then less than the number that their bits make.
         0xf1ad | 0xf5ad | 0xf2ad | 0xf6ad => immediate,
         _ => 0,
     };
@@ -245,6 +283,7 @@ mod tests {
         assert_eq!(thumb(0xb085, 0), (2, 20), "sub sp,#20");
         assert_eq!(thumb(0xe92d, 0x4ff0), (4, 36), "push.w {{r4-r11,lr}}");
         assert_eq!(thumb(0xf2ad, 0x5d04), (4, 1_284), "subw sp,sp,#1284");
+        assert_eq!(thumb(0xf84d, 0xbd04), (4, 4), "str fp,[sp,#-4]!");
         assert_eq!(aarch64(0xd100_c3ff), 48, "sub sp,sp,#48");
         assert_eq!(aarch64(0xa9bd_7bfd), 48, "stp x29,x30,[sp,#-48]!");
         assert_eq!(aarch64(0xf81e_0ffe), 32, "str x30,[sp,#-32]!");

@@ -71,7 +71,7 @@ impl RateLimiter for Device {
 impl Transmit for Device {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         let buffer = ptr::with_exposed_provenance_mut::<u8>(BUFFER);
-        // SAFETY: the buffer is the device's memory, and lent for as long as the device is.
+        // SAFETY: the buffer is the device's memory, and lent for as long as the device is, of which each function makes one.
         unsafe { core::slice::from_raw_parts_mut(buffer, BUFFER_BYTES) }
     }
 

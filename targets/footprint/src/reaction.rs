@@ -22,6 +22,12 @@ const fn sizes<A: ReactionPoint>() -> Sizes {
     }
 }
 
+/// An engine, and how long a pause lasts on its port.
+struct Sender<A: ReactionPoint> {
+    engine: Engine<A>,
+    quantum: Quantum,
+}
+
 /// What a reaction point is told beside frames.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -32,15 +38,16 @@ struct Told {
 }
 
 #[inline(always)]
-fn start<A: ReactionPoint>(memory: &Memory<Engine<A>>, now: u64, link: Link) -> bool {
+fn start<A: ReactionPoint>(memory: &Memory<Sender<A>>, now: u64, link: Link) -> bool {
     let params = A::check(const { &A::PRESETS[0].values }, &link.port());
     let Ok(params) = params else { return false };
-    memory.put(Engine::<A>::new(Instant::from_nanos(now), link.port(), params));
+    let engine = RpEngine::new(Instant::from_nanos(now), link.port(), params);
+    memory.put(Sender { engine, quantum: Quantum::at(link.port().line_rate) });
     true
 }
 
 #[inline(always)]
-fn frame<A: ReactionPoint>(engine: &mut Engine<A>, told: Told, bytes: &[u8], quantum: Quantum) {
+fn frame<A: ReactionPoint>(Sender { engine, quantum }: &mut Sender<A>, told: Told, bytes: &[u8]) {
     let now = Instant::from_nanos(told.now);
     match wire::parse(bytes, bytes.len()) {
         Ok(Packet::Roce(roce)) => {
@@ -61,7 +68,7 @@ macro_rules! functions {
         mod $module {
             use super::*;
 
-            static MEMORY: Memory<Engine<cc_rp::$module::$machine>> = Memory::new();
+            static MEMORY: Memory<Sender<cc_rp::$module::$machine>> = Memory::new();
 
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_sizes"))]
             static SIZES: Sizes = sizes::<cc_rp::$module::$machine>();
@@ -76,7 +83,7 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_open"))]
             unsafe extern "C" fn open(now: u64, priority: u8, qpn: u32) -> u32 {
                 // SAFETY: it has been started.
-                let engine = unsafe { MEMORY.engine() };
+                let Sender { engine, .. } = unsafe { MEMORY.engine() };
                 let Some(handle) = engine.open(Instant::from_nanos(now), priority, &mut Device) else { return u32::MAX };
                 if engine.bind(handle, Qpn::new(qpn)).is_ok() { handle.to_bits() } else { u32::MAX }
             }
@@ -86,7 +93,7 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_close"))]
             unsafe extern "C" fn close(handle: u32) -> bool {
                 // SAFETY: it has been started.
-                unsafe { MEMORY.engine() }.close(Handle::from_bits(handle))
+                unsafe { MEMORY.engine() }.engine.close(Handle::from_bits(handle))
             }
 
             /// # Safety
@@ -95,16 +102,16 @@ macro_rules! functions {
             unsafe extern "C" fn sent(now: u64, handle: u32, psn: u32, bytes: u32) {
                 let (now, handle) = (Instant::from_nanos(now), Handle::from_bits(handle));
                 // SAFETY: it has been started.
-                unsafe { MEMORY.engine() }.sent(now, handle, Psn::new(psn), Bytes::new(bytes), &mut Device);
+                unsafe { MEMORY.engine() }.engine.sent(now, handle, Psn::new(psn), Bytes::new(bytes), &mut Device);
             }
 
             /// # Safety
             /// The engine has been started, and the frame is as long as that.
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_frame"))]
-            unsafe extern "C" fn frame(told: Told, bytes: *const u8, length: usize, link: Link) {
+            unsafe extern "C" fn frame(told: Told, bytes: *const u8, length: usize) {
                 // SAFETY: it has been started, and the frame is as long as that.
-                let (engine, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
-                super::frame(engine, told, bytes, Quantum::at(link.port().line_rate));
+                let (sender, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
+                super::frame(sender, told, bytes);
             }
 
             /// # Safety
@@ -112,7 +119,7 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_wake"))]
             unsafe extern "C" fn wake(now: u64) -> u32 {
                 // SAFETY: it has been started.
-                let engine = unsafe { MEMORY.engine() };
+                let Sender { engine, .. } = unsafe { MEMORY.engine() };
                 engine.wake(Instant::from_nanos(now), &mut Device);
                 engine.next_wake().get()
             }

@@ -111,9 +111,9 @@ pub(crate) fn queued(index: u32) -> Bytes {
 #[derive(Debug)]
 pub struct Settings {
     /// Of the reaction point, or of a stage.
-    pub first: &'static [u32; SETTINGS],
+    pub first: [u32; SETTINGS],
     /// Of the notification point.
-    pub second: &'static [u32; SETTINGS],
+    pub second: [u32; SETTINGS],
     /// Of the port, see [`Shared::port`].
     pub port: [u32; 3],
 }
@@ -121,8 +121,14 @@ pub struct Settings {
 /// Reads the settings.
 pub(crate) fn settings() -> Settings {
     let shared = shared();
-    // SAFETY: plain words in RAM, that the device wrote before the image started and does not write again.
-    unsafe { Settings { first: &(*shared).rp_settings, second: &(*shared).np_settings, port: (*shared).port } }
+    // SAFETY: words of `SHARED`; volatile, since it is the device that wrote them.
+    unsafe {
+        Settings {
+            first: ptr::read_volatile(&raw const (*shared).rp_settings),
+            second: ptr::read_volatile(&raw const (*shared).np_settings),
+            port: ptr::read_volatile(&raw const (*shared).port),
+        }
+    }
 }
 
 /// The receive ring's consuming end.

@@ -209,8 +209,8 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
 
     #[inline(always)]
     fn check(_start: Instant, port: &Port, settings: &Settings) -> Result<Self::Params, ParamError> {
-        let rp = from_words(const { A::PRESETS[0].values }, settings.first);
-        let np = from_words(const { N::PRESETS[0].values }, settings.second);
+        let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
+        let np = from_words(const { N::PRESETS[0].values }, &settings.second);
         Self::check(port, &rp, &np)
     }
 
@@ -248,7 +248,7 @@ impl<S: switch::Program> Program for Switch<S> {
 
     #[inline(always)]
     fn check(start: Instant, port: &Port, settings: &Settings) -> Result<Self, ParamError> {
-        Self::new(start, port, &from_words(const { S::PRESETS[0].values }, settings.first))
+        Self::new(start, port, &from_words(const { S::PRESETS[0].values }, &settings.first))
     }
 
     #[inline(always)]
