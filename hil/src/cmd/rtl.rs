@@ -1,4 +1,5 @@
-//! `hil rtl`: the same programs on the model of a core and on its RTL, which must agree to the cycle.
+//! `hil rtl`: the same programs on the model of a core and on its RTL, which must agree to the cycle. RTL that there is no
+//! model of must agree with the model of another core, cycles aside.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,12 +8,13 @@ use anyhow::{Context, bail};
 use cc_rp::ReactionPoint;
 use hil::board::{Boot, Pace};
 use hil::capture::Reader;
-use hil::core::Design;
+use hil::core::{Core, Design};
 use hil::firmware;
 use hil::processor::Processor;
 use hil::replay;
 use hil::replay::player::{Choice, Player};
-use hil::replay::settings::{Chosen, Request};
+use hil::replay::settings::{Chosen, Request, expected};
+use hil::replay::{OnCore, Options};
 use hil::rtl::play::Course;
 use hil::rtl::program::{self, Program};
 use hil::rtl::simulator::Verilog;
@@ -23,8 +25,8 @@ use hil::rtl::{Rtl, record, simulator};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The core, see `hil list`.
-    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = design)]
-    core: Design,
+    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = verilog)]
+    core: Verilog,
     /// Random programs to run.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     programs: u64,
@@ -43,6 +45,9 @@ pub(crate) struct Args {
     record: bool,
 }
 
+/// The presets of DCQCN that the firmware image runs with.
+const PRESETS: [&str; 2] = ["paper", "vendor"];
+
 /// The sample that the project carries.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/incast.pcapng");
 
@@ -53,28 +58,35 @@ const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded");
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(args.programs > 0, "--programs 0: expected at least 1");
     Reader::open(&args.capture)?;
-    let simulator = simulator::build(&simulator::folder(), Verilog::Of(args.core))?;
+    let simulator = simulator::build(&simulator::folder(), args.core)?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
-    if args.record {
-        return write_record(args.core, &mut rtl);
+    match args.core {
+        Verilog::Of(design) if args.record => write_record(design, &mut rtl),
+        Verilog::Of(design) => {
+            compare(args, design, &mut rtl)?;
+            compare_image(args, design, &simulator)
+        }
+        Verilog::Vexriscv => {
+            anyhow::ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
+            compare_outcomes(args, &mut rtl)?;
+            replay_image(args)
+        }
     }
-    compare(args, &mut rtl)?;
-    compare_image(args, &simulator)
 }
 
 /// The firmware image with a capture: every act on the same cycle.
-fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
+fn compare_image(args: &Args, design: Design, simulator: &Path) -> anyhow::Result<()> {
     type Rp = cc_rp::dcqcn::Dcqcn;
     type Np = cc_np::dcqcn::Dcqcn;
-    let image = firmware::build(Rp::NAME, firmware::Kind::Inlining, args.core.dialect())?;
+    let image = firmware::build(Rp::NAME, firmware::Kind::Inlining, design.dialect())?;
     let image = firmware::read(&image)?;
-    for preset in ["paper", "vendor"] {
+    for preset in PRESETS {
         let request = Request { preset: Some(preset.to_owned()), ..Request::default() };
         let boot = Boot::of(&Chosen::of::<Rp, Np>(&request)?);
         let make = |_| {
             let rtl = Rtl::new(simulator, &replay::RAM, replay::DEVICES, 0, image.entry)?;
             let rtl = replay::board_with(rtl, &image, &boot, Pace::Lockstep)?;
-            let model = args.core.model(&replay::RAM, replay::DEVICES, 0, image.entry);
+            let model = design.model(&replay::RAM, replay::DEVICES, 0, image.entry);
             Twin::new(replay::board_with(model, &image, &boot, Pace::Lockstep)?, rtl)
         };
         let choice = Choice { only: Vec::new(), limit: 16, strict: true };
@@ -98,13 +110,35 @@ fn compare_image(args: &Args, simulator: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The design of a name.
-fn design(name: &str) -> anyhow::Result<Design> {
-    let processor = Processor::named(name)?;
-    match processor {
-        Processor::Model(design) => Ok(design),
-        Processor::Rtl(_) => bail!("{name}: expected the name of a model, whose RTL is compared with it"),
+/// The firmware image of a core without a model: it must decide as the library does.
+fn replay_image(args: &Args) -> anyhow::Result<()> {
+    for preset in PRESETS {
+        let options = Options {
+            request: Request { preset: Some(preset.to_owned()), ..Request::default() },
+            core: Some(OnCore {
+                name: Processor::Rtl(args.core).name().to_owned(),
+                pace: Pace::Lockstep,
+                firmware: None,
+                interrupts: false,
+            }),
+            ..Options::default()
+        };
+        let report = replay::replay(&options, &mut Reader::open(&args.capture)?, |_| {})?;
+        let core = report.core.filter(|core| core.identical).with_context(|| {
+            format!(
+                "{}, preset {preset}: the firmware image decides otherwise than the library",
+                args.capture.display()
+            )
+        })?;
+        println!("firmware image, preset {preset}: {} events: RTL and library decide the same", core.events);
     }
+    Ok(())
+}
+
+/// The core of a name.
+fn verilog(name: &str) -> anyhow::Result<Verilog> {
+    let expected = || expected(name, Verilog::all().map(Verilog::name));
+    Verilog::all().find(|core| core.name() == name).with_context(|| format!("no RTL of {name}: {}", expected()))
 }
 
 fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
@@ -125,8 +159,8 @@ fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn compare(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
-    let mut model = args.core.model(&[], 0..0, 0, 0);
+fn compare(args: &Args, design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
+    let mut model = design.model(&[], 0..0, 0, 0);
     let (mut cycles, mut instructions, mut interrupts, mut events) = (0, 0, 0, 0);
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for offset in 0..args.programs {
@@ -154,6 +188,41 @@ fn compare(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
     println!(
         "{} programs of {} different instructions, {cycles} cycles, {instructions} instructions, {interrupts} \
          interrupts, {events} stores, loads and sleeps compared",
+        args.programs,
+        names.len()
+    );
+    Ok(())
+}
+
+/// A core without a model: what the programs come to must be what it is on Ibex.
+fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
+    let mut model = Design::Ibex.model(&[], 0..0, 0, 0);
+    let (mut instructions, mut accesses) = (0, 0);
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for offset in 0..args.programs {
+        let seed = args.seed.wrapping_add(offset);
+        let program = program::generate(args.core.dialect(), seed);
+        names.extend(program.names());
+        let expected = record::outcome(&mut model, 0, &program, seed)?;
+        anyhow::ensure!(expected.ended(), "seed {seed}: the program does not end: {:?}", expected.accesses.last());
+        for &wait in &args.wait {
+            let found = record::outcome(rtl, wait, &program, seed)?;
+            if expected != found {
+                let equal = expected.accesses.iter().zip(&found.accesses).take_while(|(a, b)| a == b).count();
+                println!("RTL   {equal}: {:x?}", found.accesses.get(equal));
+                println!("model {equal}: {:x?}", expected.accesses.get(equal));
+                println!("memory at the end: RTL {:08x}, model {:08x}", found.memory, expected.memory);
+                print!("{program}");
+                bail!("seed {seed}, {wait} wait states: the RTL comes to something else than the model of Ibex");
+            }
+            instructions += rtl.instructions();
+            accesses += found.accesses.len();
+        }
+    }
+    let last = args.seed.wrapping_add(args.programs.saturating_sub(1));
+    println!("seeds {} to {last}, wait states {:?}: RTL and the model of Ibex come to the same", args.seed, args.wait);
+    println!(
+        "{} programs of {} different instructions, {instructions} instructions, {accesses} stores and loads compared",
         args.programs,
         names.len()
     );

@@ -134,10 +134,47 @@ pub fn play(core: &mut impl Core, seed: u64) -> Course {
             }
         }
     }
+    course.memory = memory(core);
+    course
+}
+
+/// What a program comes to while no interrupt comes, whatever cycles it takes: the same on every core that executes it right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Loads and stores of devices in their order, to the exit, or to whatever stopped the program instead.
+    pub accesses: Vec<Stop>,
+    /// CRC-32 of the RAM at the end.
+    pub memory: u32,
+}
+
+impl Outcome {
+    /// Whether the program reached its exit.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        matches!(self.accesses.last(), Some(Stop::Store { address: EXIT, .. }))
+    }
+}
+
+/// Runs the program, which `core` holds and has not begun, to its exit. Loads read what `seed` decides.
+pub fn outcome(core: &mut impl Core, seed: u64) -> Outcome {
+    let mut random = SplitMix::new(!seed);
+    let mut accesses = Vec::new();
+    loop {
+        let stop = core.run(PATIENCE);
+        accesses.push(stop);
+        match stop {
+            Stop::Load { .. } => core.answer(random.draw() as u32),
+            Stop::Store { address, .. } if address != EXIT => {}
+            _ => break,
+        }
+    }
+    Outcome { accesses, memory: memory(core) }
+}
+
+fn memory(core: &impl Core) -> u32 {
     let mut memory = vec![0; RAM.size as usize];
     core.peek(RAM.base, &mut memory);
-    course.memory = crc32fast::hash(&memory);
-    course
+    crc32fast::hash(&memory)
 }
 
 /// Cycles between an acknowledgement and the next rise: often so few that the handler is still running.

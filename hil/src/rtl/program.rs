@@ -182,6 +182,9 @@ const READABLE: [u32; 12] = [
 const WRITABLE: [u32; 7] =
     [csr::MSCRATCH, csr::MEPC, csr::MTVAL, csr::MCYCLE, csr::MINSTRET, csr::MINSTRETH, csr::MCOUNTINHIBIT];
 
+/// What of [`READABLE`] says the same on every core with machine mode.
+const EVERYWHERE: [u32; 6] = [csr::MSTATUS, csr::MIE, csr::MTVEC, csr::MSCRATCH, csr::MEPC, csr::MIP];
+
 /// `mstatus.MIE`.
 const INTERRUPTS: u32 = 1 << 3;
 /// `mstatus.MPIE`.
@@ -317,6 +320,11 @@ impl Generator {
             self.csr("csrrw", asm::csrrw, 0, csr::MTVEC, register);
             self.constant(register, TIMER | EXTERNAL);
             self.csr("csrrw", asm::csrrw, 0, csr::MIE, register);
+            if self.dialect == Dialect::Vexriscv {
+                // What a reset leaves there is each core's own choice.
+                self.constant(register, MACHINE | PREVIOUS);
+                self.csr("csrrw", asm::csrrw, 0, csr::MSTATUS, register);
+            }
         }
         for register in (1..32).filter(|register| !RESERVED.contains(register)) {
             let value = match self.random.below(6) {
@@ -423,12 +431,17 @@ impl Generator {
             19 if self.dialect == Dialect::Picorv32 => self.word("fence", String::new(), asm::fence()),
             17 => {
                 let (name, function) = self.random.pick(CSR);
-                let register = self.random.pick(&WRITABLE);
+                let register =
+                    if self.dialect == Dialect::Vexriscv { csr::MSCRATCH } else { self.random.pick(&WRITABLE) };
                 self.csr(name, function, rd, register, rs1);
             }
             18 => {
                 let (name, function) = self.random.pick(CSR_READ);
-                let register = self.random.pick(&READABLE);
+                let register = if self.dialect == Dialect::Vexriscv {
+                    self.random.pick(&EVERYWHERE)
+                } else {
+                    self.random.pick(&READABLE)
+                };
                 self.csr(name, function, rd, register, 0);
             }
             19 => {

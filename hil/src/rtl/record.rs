@@ -35,6 +35,21 @@ pub fn run<C: Restart>(core: &mut C, timing: C::Timing, program: &program::Progr
     Ok(play::play(core, seed))
 }
 
+/// Runs it with no interrupt, for what it comes to alone.
+///
+/// # Errors
+/// The core cannot be restarted.
+pub fn outcome<C: Restart>(
+    core: &mut C,
+    timing: C::Timing,
+    program: &program::Program,
+    seed: u64,
+) -> Result<play::Outcome> {
+    core.restart(&[program::RAM], program::DEVICE, timing, program.entry())?;
+    core.poke(program.base(), program.bytes());
+    Ok(play::outcome(core, seed))
+}
+
 /// Makes the lines of the record, one for each piece and each program and each number of wait states, until `each` says
 /// that it is enough. `timing` is the core's for a number of wait states.
 ///
