@@ -347,7 +347,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.flows.is_empty()
     }
 
-    /// The state of a flow, for logs and tests.
+    /// The state of a flow; `None` when it was closed.
     #[inline(never)]
     pub fn state(&self, handle: Handle) -> Option<&A> {
         self.flows.get(handle).map(|flow| &flow.state)

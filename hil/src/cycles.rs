@@ -275,7 +275,7 @@ fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     });
     let rate = |cycles: u64, mhz: u32| u64::from(mhz) * 1_000_000 / cycles.max(1);
     let events = frames.into_iter().map(|(kind, (medians, worst))| {
-        // The sample's: it comes first.
+        // The sample's where it has such events, for it comes first.
         let median = medians.first().copied().unwrap_or(worst);
         (kind, CLOCKS.map(|mhz| EventRate { mhz, median: rate(median, mhz), worst: rate(worst, mhz) }).to_vec())
     });

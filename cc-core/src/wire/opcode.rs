@@ -191,7 +191,7 @@ const LAST: u16 = 1 << 15;
 impl Info {
     const UNKNOWN: Self = Self { bits: FIRST | LAST, header_len: 0, class: Class::Unknown };
 
-    const fn is(self, other: Self) -> bool {
+    const fn equals(self, other: Self) -> bool {
         self.bits == other.bits && self.header_len == other.header_len && self.class as u8 == other.class as u8
     }
 
@@ -244,12 +244,12 @@ impl Info {
 /// What this opcode means.
 #[inline]
 pub fn info(opcode: u8) -> Info {
-    // A byte cannot miss a table of 256; the compiler sees that too.
+    // A byte cannot miss a table of 256, and no place is beyond the last.
     let place = PLACES.get(usize::from(opcode)).copied().unwrap_or(0);
     INFOS.get(usize::from(place)).copied().unwrap_or(Info::UNKNOWN)
 }
 
-/// All that opcodes mean, each but once: a fifth of what a table by opcode would hold.
+/// All that opcodes mean, each but once.
 static INFOS: [Info; KNOWN.1] = {
     let mut infos = [Info::UNKNOWN; KNOWN.1];
     let (all, _, _) = KNOWN;
@@ -269,7 +269,7 @@ const KNOWN: ([Info; 256], usize, [u8; 256]) = {
     while opcode < u8::MAX {
         let info = meaning(opcode);
         let mut place = 0;
-        while place < known && !info.is(infos[place]) {
+        while place < known && !info.equals(infos[place]) {
             place += 1;
         }
         if place == known {
