@@ -46,7 +46,7 @@ impl Machine {
     pub const ALL: [Self; 4] = [
         Self {
             name: "qemu:microbit",
-            description: "Cortex-M0 (v6-M) in QEMU, likewise; 16 KiB of RAM, tables of 32 flows",
+            description: "Cortex-M0 (v6-M) in QEMU, instruction-accurate: function, no cycles; 16 KiB of RAM, tables of 32 flows",
             target: "thumbv6m-none-eabi",
             small: true,
             machine: "microbit",
@@ -97,7 +97,7 @@ impl Machine {
     /// It cannot be read, or is for another.
     pub fn takes(&self, image: &Path) -> Result<()> {
         let file = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
-        let elf = object::File::parse(&*file).with_context(|| format!("{}: no ELF file", image.display()))?;
+        let elf = object::File::parse(&*file).with_context(|| format!("{}: expected an ELF image", image.display()))?;
         let (found, own) = (elf.architecture(), self.architecture);
         ensure!(found == own, "{}: an image for {found:?}, {} is {own:?}", image.display(), self.name);
         Ok(())
