@@ -212,7 +212,10 @@ impl Answers {
                 }
                 FRAME => {
                     let [length] = self.words()?;
-                    ensure!(length as usize <= TX_FRAME_BYTES, "the image sends a frame of {length} bytes");
+                    ensure!(
+                        length as usize <= TX_FRAME_BYTES,
+                        "the image sends a frame of {length} bytes: expected at most {TX_FRAME_BYTES}"
+                    );
                     let mut frame = vec![0; length as usize];
                     self.read_exact(&mut frame)?;
                     Act::Frame(frame)
