@@ -21,7 +21,7 @@ use cc_rp::{ReactionPoint, Signals};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Frames of a storm.
 const STORM: u32 = 3_000;
@@ -122,11 +122,7 @@ const SAMPLE: &str = "sample";
 
 /// Where the cycles of every algorithm are kept, for a test to compare.
 pub fn golden() -> PathBuf {
-    root().join("tests/golden/cycles-ibex.txt")
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    firmware::root().join("tests/golden/cycles-ibex.txt")
 }
 
 /// What there is to be measured of an algorithm.

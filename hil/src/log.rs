@@ -129,12 +129,14 @@ impl Reader {
                     clock: frame.display_timestamp().map(|clock| clock.to_string()),
                     text: frame.display_message().to_string(),
                 },
-                Err(DecodeError::Malformed) => Line {
-                    cycle,
-                    speaker: Speaker::Lost,
-                    clock: None,
-                    text: "a frame that is none of defmt's".to_owned(),
-                },
+                Err(DecodeError::Malformed) => {
+                    let text = "a frame that is none of defmt's".to_owned();
+                    (self.sink)(Line { cycle, speaker: Speaker::Lost, clock: None, text });
+                    if self.table.encoding().can_recover() {
+                        continue;
+                    }
+                    break;
+                }
                 Err(DecodeError::UnexpectedEof) => break,
             };
             (self.sink)(line);

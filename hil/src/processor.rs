@@ -74,6 +74,7 @@ impl Processor {
     /// # Errors
     /// There is none.
     pub fn named(name: &str) -> Result<Self> {
+        ensure!(!name.starts_with("qemu:"), "{name}: only hil replay runs it, it has no cycles");
         ensure!(name != Verilog::Vexriscv.name(), "{name}: there is no model of it: expected rtl:{name}, its Verilog");
         let expected = || expected(name, Self::all().map(Self::name));
         Self::all().find(|core| core.name() == name).with_context(|| format!("unknown core {name}: {}", expected()))

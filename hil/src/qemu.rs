@@ -44,6 +44,7 @@ const ARM: Machine = Machine {
 impl Machine {
     /// All of them.
     pub const ALL: [Self; 4] = [
+        ARM,
         Self {
             name: "qemu:microbit",
             description: "Cortex-M0 (v6-M) in QEMU, likewise; 16 KiB of RAM, tables of 32 flows",
@@ -52,7 +53,6 @@ impl Machine {
             machine: "microbit",
             ..ARM
         },
-        ARM,
         Self {
             name: "qemu:mps2-an386",
             description: "Cortex-M4 (v7E-M) in QEMU, likewise",
@@ -97,7 +97,8 @@ impl Machine {
     /// It cannot be read, or is for another.
     pub fn takes(&self, image: &Path) -> Result<()> {
         let file = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
-        let elf = object::File::parse(&*file).with_context(|| format!("{}: no ELF file", image.display()))?;
+        let elf = object::File::parse(&*file)
+            .with_context(|| format!("{}: expected an ELF image for {}", image.display(), self.name))?;
         let (found, own) = (elf.architecture(), self.architecture);
         ensure!(found == own, "{}: an image for {found:?}, {} is {own:?}", image.display(), self.name);
         Ok(())

@@ -31,4 +31,7 @@ fn what_qemu_cannot_do_is_refused() {
     let real = "--pace real: qemu:microbit is instruction-accurate, it has no cycles to go by";
     refused(&["qemu:microbit", "--pace", "real"], real);
     refused(&["qemu:microbit", "--interrupts"], "--interrupts: the image on qemu:microbit takes none");
+    let vcd = "--vcd: qemu:microbit is instruction-accurate, it has no cycles to show";
+    refused(&["qemu:microbit", "--vcd", "/nowhere/wave.vcd"], vcd);
+    refused(&["qemu:microbit", "--log"], "--log: the image on qemu:microbit has no log");
 }

@@ -122,7 +122,7 @@ fn an_image_that_cannot_do_it_says_so() {
     let (Some(arm), Some(riscv)) = (machine("qemu:mps2-an385"), machine("qemu:riscv64-virt")) else { return };
     let image = firmware::build_semihosted("pfc", arm.target).unwrap();
     let error = refused(arm, "dcqcn", &image);
-    assert!(error.ends_with("qemu:mps2-an385: the image refuses the settings, code 1"), "{error}");
+    assert!(error.ends_with("qemu:mps2-an385: the image refuses the settings, code 2"), "{error}");
     let error = refused(riscv, "pfc", &image);
     assert!(error.ends_with("pfc: an image for Arm, qemu:riscv64-virt is Riscv64"), "{error}");
 }

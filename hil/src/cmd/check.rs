@@ -57,9 +57,10 @@ impl Step {
             Self::Lint => {
                 hil::firmware::add_target(Path::new("."), TARGETS[0])?;
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
-                let library = ["clippy", "-p", "rnic-cc", "--profile", "firmware", "--target", TARGETS[0]];
-                cargo(&[library.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
-                for features in ["", "calling", "picorv32", "log"] {
+                let libraries =
+                    ["clippy", "-p", "rnic-cc", "-p", "footprint", "--profile", "firmware", "--target", TARGETS[0]];
+                cargo(&[libraries.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
+                for features in ["", "calling", "picorv32", "vexriscv", "log"] {
                     let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0], "--features"];
                     cargo(&[image.as_slice(), &[features, "--", "-D", "warnings"]].concat(), &[])?;
                 }

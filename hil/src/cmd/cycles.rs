@@ -108,6 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Measures the library and its opponents, and prints cycles, bytes and ratios.
 fn against_c(format: Format) -> Result<()> {
+    ensure!(!matches!(format, Format::Markdown), "--format markdown: expected text or json beside --against-c");
     let contestants = against::measure()?;
     let mut output = stdout().lock();
     if matches!(format, Format::Json) {

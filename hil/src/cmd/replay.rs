@@ -99,6 +99,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "--clock: expected --pace real or --vcd beside it, a lockstep clock stands while the firmware works"
     );
     ensure!(
+        !(args.interrupts && args.log),
+        "--interrupts: expected no --log beside it, for log lines carry the clock and no two orders write the same"
+    );
+    ensure!(
         !args.interrupts || matches!(args.pace, Pace::Lockstep),
         "--interrupts: expected --pace lockstep beside it, in real time interrupts come when they are due"
     );

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use cc_rp::ReactionPoint;
 use hil::board::{Boot, Pace};
 use hil::capture::Reader;
@@ -56,7 +56,7 @@ const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded");
 
 /// Compares the cores, or records the RTL.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    anyhow::ensure!(args.programs > 0, "--programs 0: expected at least 1");
+    ensure!(args.programs > 0, "--programs 0: expected at least 1");
     Reader::open(&args.capture)?;
     let simulator = simulator::build(&simulator::folder(), args.core)?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             compare_image(args, design, &simulator)
         }
         Verilog::Vexriscv => {
-            anyhow::ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
+            ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
             compare_outcomes(args, &mut rtl)?;
             replay_image(args)
         }
@@ -105,7 +105,7 @@ fn compare_image(args: &Args, design: Design, simulator: &Path) -> anyhow::Resul
             sum(Twin::cycles),
             sum(Twin::instructions)
         );
-        anyhow::ensure!(sum(Twin::compared) > 0, "{}: nothing to compare", args.capture.display());
+        ensure!(sum(Twin::compared) > 0, "{}: nothing to compare", args.capture.display());
     }
     Ok(())
 }
@@ -204,7 +204,7 @@ fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
         let program = program::generate(args.core.dialect(), seed);
         names.extend(program.names());
         let expected = record::outcome(&mut model, 0, &program, seed)?;
-        anyhow::ensure!(expected.ended(), "seed {seed}: the program does not end: {:?}", expected.accesses.last());
+        ensure!(expected.ended(), "seed {seed}: the program does not end: {:?}", expected.accesses.last());
         for &wait in &args.wait {
             let found = record::outcome(rtl, wait, &program, seed)?;
             if expected != found {

@@ -1,7 +1,7 @@
 //! `hil run`: any bare-metal image from its entry, with a stamp at every store to the marker address.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
@@ -126,11 +126,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
     .with_context(|| path.to_string());
     // Of a run that fails, too.
-    if let Some((file, recorder)) = file.zip(core.take_recorder()) {
+    let written = file.zip(core.take_recorder()).map_or(Ok(()), |(file, recorder)| {
         let comments = [format!("a cycle is 1/{} s", args.clock)];
-        wave::write(file, vec![("core".to_owned(), recorder)], &comments).context("cannot write the wave")?;
-    }
+        wave::write(file, vec![("core".to_owned(), recorder)], &comments)
+    });
     let exit = exit?;
+    written.with_context(|| {
+        format!("cannot write the wave to {}", args.vcd.as_deref().unwrap_or(Path::new("")).display())
+    })?;
     match args.format {
         Format::Text => writeln!(output, "exit {exit}")?,
         Format::Json => writeln!(output, "{}", serde_json::to_string(&Report { markers, exit })?)?,

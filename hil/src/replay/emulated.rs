@@ -5,7 +5,7 @@ use super::lockstep::first_difference;
 use super::native::Native;
 use crate::board::{Act, Boot, LogRecord, PacerStore};
 use crate::qemu::Machine;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nic::descriptor::{Descriptor, Kind};
 use nic::layout::{Report, SETTINGS, TX_FRAME_BYTES};
 use nic::lockstep::{DONE, Exit, FRAME, LOG, PACE, WAKE};
@@ -147,9 +147,11 @@ impl Emulator {
         let ended = match error.downcast_ref::<io::Error>().map(io::Error::kind) {
             Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
                 let code = self.child.wait().ok().and_then(|status| status.code());
-                code.map_or("the emulator was killed".to_owned(), |code| {
-                    format!("the image {}, code {code}", Exit::meaning(code as u32))
-                })
+                match code {
+                    None => "the emulator was killed".to_owned(),
+                    Some(1) => "the emulator failed".to_owned(),
+                    Some(code) => format!("the image {}, code {code}", Exit::meaning(code as u32)),
+                }
             }
             _ => {
                 let _ = self.child.kill();
@@ -210,7 +212,11 @@ impl Answers {
                 }
                 FRAME => {
                     let [length] = self.words()?;
-                    let mut frame = vec![0; (length as usize).min(TX_FRAME_BYTES)];
+                    ensure!(
+                        length as usize <= TX_FRAME_BYTES,
+                        "the image sends a frame of {length} bytes: expected at most {TX_FRAME_BYTES}"
+                    );
+                    let mut frame = vec![0; length as usize];
                     self.read_exact(&mut frame)?;
                     Act::Frame(frame)
                 }

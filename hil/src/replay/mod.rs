@@ -251,8 +251,8 @@ fn run<R: Read>(
                 Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
             let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
-            write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings)?;
-            played?;
+            let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings);
+            played.and(written)?;
             let core = report::Core {
                 name,
                 pace: "lockstep",
@@ -277,8 +277,8 @@ fn run<R: Read>(
         Pace::Real { hz } => {
             let make = |address| Ok(Paced::new(make()?, make()?, instrumented(address)?));
             let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
-            write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings)?;
-            played?;
+            let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings);
+            played.and(written)?;
             let core = report::Core {
                 name,
                 pace: "real time",
@@ -307,7 +307,7 @@ fn write_wave<'a>(
     boards: impl Iterator<Item = &'a mut Board<Instrumented>>,
     findings: &mut Vec<String>,
 ) -> Result<()> {
-    let Some((Wave { hz, .. }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
+    let Some((Wave { path, hz }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
     let (mut recorded, mut comments) = (Vec::new(), vec![format!("a cycle is 1/{hz} s")]);
     for (&(number, _), board) in outcome.nics.iter().zip(boards) {
         let Some(&address) = outcome.addresses.get(usize::from(number)) else { continue };
@@ -322,7 +322,7 @@ fn write_wave<'a>(
         comments.extend(slots(outcome, number));
         recorded.push((wave::scope(address), recorder));
     }
-    wave::write(file, recorded, &comments).context("cannot write the wave")
+    wave::write(file, recorded, &comments).with_context(|| format!("cannot write the wave to {}", path.display()))
 }
 
 /// Which flow each slot of a NIC served when the capture ended.

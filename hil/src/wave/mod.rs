@@ -2,7 +2,8 @@
 //!
 //! One scope for each core, with
 //! - `pc`, the instruction that executes, of cores that are models; `cycle`, the count at which work on an event began;
-//! - `interrupt`, from the taking of one, or of an exception, to the return; the interrupt lines and the marker pins as they are;
+//! - `interrupt`, of cores that are models, from the taking of one, or of an exception, to the return; the interrupt lines and
+//!   the marker pins as they are;
 //! - `store` with `store_address` and `store_data`, for each store to a device;
 //! - `clock_ns`, the clock as the image read it for its last event, and `events`, a kind of event each;
 //! - a scope for each QP's slot: `rate_bps`, `window_bytes` and `hold_ns` of the pacer where they limit anything, and what the

@@ -81,6 +81,8 @@ pub struct Recorder {
     events: BTreeMap<&'static str, usize>,
     slots: BTreeMap<u32, Slot>,
     left_out: BTreeSet<u32>,
+    /// Whether the core shows what it executes, as RTL does not.
+    sees_inside: bool,
 }
 
 impl Recorder {
@@ -114,9 +116,10 @@ impl Recorder {
             events: BTreeMap::new(),
             slots: BTreeMap::new(),
             left_out: BTreeSet::new(),
+            sees_inside: false,
         };
         recorder.core.put(0, recorder.variables.cycle, cycle);
-        for variable in [variables.interrupt, variables.busy_pin, variables.timer_pin] {
+        for variable in [variables.busy_pin, variables.timer_pin] {
             recorder.core.put(0, variable, 0);
         }
         Ok(recorder)
@@ -150,6 +153,10 @@ impl Recorder {
 
     /// Runs a core as [`Core::run`] does, and records what it executes.
     pub fn run(&mut self, core: &mut impl Core, until: u64) -> Stop {
+        if !self.sees_inside && core.upcoming().is_some() {
+            self.sees_inside = true;
+            self.core.put(self.timeline.at(core.cycles()), self.variables.interrupt, 0);
+        }
         let stop = loop {
             let now = core.cycles();
             let upcoming = core.upcoming().filter(|_| now < until);

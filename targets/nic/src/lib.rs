@@ -10,6 +10,7 @@ mod nic;
 
 pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, QPN_MAP, QPS, SmallNic};
 
+use cc_core::params::Settings;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 
@@ -25,6 +26,24 @@ pub const fn receiver_of<A: ReactionPoint>() -> &'static str {
 /// Whether these two are the machines of one NIC.
 pub const fn is_pair<A: ReactionPoint, N: NotificationPoint>() -> bool {
     same_name(receiver_of::<A>(), N::NAME)
+}
+
+/// Stops the build of an image that is not named after its reaction point, or whose machines do not belong together.
+///
+/// # Panics
+/// In that case, while compiling.
+pub const fn assert_pair<A: ReactionPoint, N: NotificationPoint>(name: &str) {
+    assert!(same_name(name, A::NAME), "the file is not named after the reaction point");
+    assert!(is_pair::<A, N>(), "this notification point does not answer this reaction point");
+}
+
+/// Settings from words in the order of their fields; those without a word keep their values, words without a field are
+/// left out.
+pub fn from_words<S: Settings>(mut settings: S, words: &[u32]) -> S {
+    for (index, &word) in words.iter().enumerate().take(S::FIELDS.len()) {
+        settings.put(index, word);
+    }
+    settings
 }
 
 /// Whether two names are equal, at compile time.

@@ -29,18 +29,18 @@ pub const FRAME: u32 = 3;
 /// is left of a packet is payload, which tells a NIC nothing.
 pub const SMALL_FRAME_BYTES: usize = 512;
 
-/// Why an image ends its run, and with what code.
+/// Why an image ends its run, and with what code: emulators end with 1 when they fail themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Exit {
     /// The host's stream has ended.
     Finished = 0,
     /// The settings are out of range, or wrong on this port.
-    Settings = 1,
+    Settings = 2,
     /// A frame is longer than there is room for.
-    Frame = 2,
+    Frame = 3,
     /// The streams cannot be opened, or written.
-    Streams = 3,
+    Streams = 4,
     /// There was an exception or an interrupt.
     Unexpected = 100,
 }

@@ -36,7 +36,7 @@ use cc_rp::{RateLimiter, ReactionPoint};
 use embedded_hal::digital::OutputPin;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, register};
-use nic::{EventKind, FullNic};
+use nic::{EventKind, FullNic, from_words};
 use switch::{Answer, Queue, Switch};
 
 #[doc(hidden)]
@@ -55,7 +55,7 @@ macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
         $crate::entries!($crate::nic::FullNic<$crate::Machine<$reaction_point>, $notification_point>);
 
-        const _: () = $crate::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
+        const _: () = $crate::nic::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
     };
 }
 
@@ -90,15 +90,6 @@ macro_rules! entries {
             IMAGE.tick();
         }
     };
-}
-
-/// Stops the build of an image that is not named after its reaction point, or whose machines do not belong together.
-///
-/// # Panics
-/// In that case, while compiling.
-pub const fn assert_pair<A: ReactionPoint, N: NotificationPoint>(name: &str) {
-    assert!(nic::same_name(name, A::NAME), "the file is not named after the reaction point");
-    assert!(nic::is_pair::<A, N>(), "this notification point does not answer this reaction point");
 }
 
 /// Stops the build of an image that is not named after its stage.
@@ -297,14 +288,6 @@ impl<P: Program> Firmware<P> {
             board::set_timer(next);
         }
     }
-}
-
-/// Settings from words in the order of their fields.
-fn from_words<S: cc_core::params::Settings>(mut settings: S, words: &[u32]) -> S {
-    for (index, &word) in words.iter().enumerate().take(S::FIELDS.len()) {
-        settings.put(index, word);
-    }
-    settings
 }
 
 /// An image: what its main loop and its timer interrupt share, and these two.

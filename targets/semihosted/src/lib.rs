@@ -12,21 +12,23 @@ mod board;
 #[expect(unsafe_code, reason = "semihosting")]
 mod host;
 
-use cc_core::params::Settings;
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use host::{Host, exit};
-use nic::EventKind;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, SETTINGS, TX_FRAME_BYTES};
 use nic::lockstep::{self, Exit};
+use nic::{EventKind, from_words};
 
 #[cfg(not(small))]
 use nic::{FullNic as Nic, layout::RX_FRAME_BYTES as FRAME_BYTES};
 #[cfg(small)]
 use nic::{SmallNic as Nic, lockstep::SMALL_FRAME_BYTES as FRAME_BYTES};
+
+#[doc(hidden)]
+pub use nic;
 
 /// Makes a file of `src/bin`, which is named after its reaction point, the firmware image of these two machines.
 #[macro_export]
@@ -39,17 +41,8 @@ macro_rules! image {
             $crate::run::<$reaction_point, $notification_point>()
         }
 
-        const _: () = $crate::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
+        const _: () = $crate::nic::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
     };
-}
-
-/// Stops the build of an image that is not named after its reaction point, or whose machines do not belong together.
-///
-/// # Panics
-/// In that case, while compiling.
-pub const fn assert_pair<A: ReactionPoint, N: NotificationPoint>(name: &str) {
-    assert!(nic::same_name(name, A::NAME), "the file is not named after the reaction point");
-    assert!(nic::is_pair::<A, N>(), "this notification point does not answer this reaction point");
 }
 
 /// The device of a NIC whose every act is told to the host.
@@ -130,12 +123,4 @@ fn settings<A: ReactionPoint, N: NotificationPoint>(host: &mut Host) -> (Port, (
     let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
     let Ok(params) = Nic::<A, N>::check(&port, &rp, &np) else { exit(Exit::Settings) };
     (port, params)
-}
-
-/// Settings from words in the order of their fields.
-fn from_words<S: Settings>(mut settings: S, words: &[u32]) -> S {
-    for (index, &word) in words.iter().enumerate().take(S::FIELDS.len()) {
-        settings.put(index, word);
-    }
-    settings
 }
