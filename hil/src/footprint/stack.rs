@@ -90,11 +90,17 @@ impl Calls {
                 if symbol.is_undefined() {
                     continue;
                 }
-                // Where a section stands for what lies in it, only the addend says what is meant. Arm keeps addends in the
-                // code, and names functions.
+                // Where a section stands for what lies in it, only the addend says what is meant; on Arm the linked word.
                 let of_section = symbol.kind() == SymbolKind::Section;
-                let addend = if of_section { relocation.addend() } else { 0 };
-                let target = symbol.address().wrapping_add_signed(addend) & even;
+                let target = match file.architecture() {
+                    Architecture::Arm if of_section => {
+                        let word = section.data_range(offset, 4)?.context("a relocation outside its section")?;
+                        u64::from(u32::from_le_bytes(word.try_into()?))
+                    }
+                    _ if of_section => symbol.address().wrapping_add_signed(relocation.addend()),
+                    _ => symbol.address(),
+                };
+                let target = target & even;
                 let names_function = symbol.kind() == SymbolKind::Text || of_section;
                 if text && is_call(relocation.flags(), file.architecture()) {
                     ensure!(
