@@ -64,11 +64,11 @@ impl Ibex {
             }};
         }
         macro_rules! branch {
-            ($taken:expr, $op:ident) => {{
+            ($taken:expr, $op:ident, $next:ident) => {{
                 if $taken {
                     go!($op.immediate, timing.branch_taken, timing.empty);
                 }
-                pc = pc.wrapping_add(u32::from($op.size));
+                pc = $next;
                 start += timing.alu;
                 retired += 1;
                 continue;
@@ -76,8 +76,8 @@ impl Ibex {
         }
         // A load or store leaves decode; `$rd` is the register that it loads.
         macro_rules! accessed {
-            ($op:ident, $cost:expr, $rd:expr, $crosses:expr) => {{
-                pc = pc.wrapping_add(u32::from($op.size));
+            ($next:ident, $cost:expr, $rd:expr, $crosses:expr) => {{
+                pc = $next;
                 start += $cost;
                 if WRITEBACK {
                     let answered = start + if $crosses { 0 } else { timing.data_wait };
@@ -89,24 +89,24 @@ impl Ibex {
             }};
         }
         macro_rules! load {
-            ($type:ty, $width:literal, $base:ident, $op:ident) => {{
+            ($type:ty, $width:literal, $base:ident, $op:ident, $next:ident) => {{
                 let address = $base.wrapping_add($op.immediate);
                 let Some(bytes) = self.memory.load::<$width>(address) else {
-                    let stop = self.device_load(pc, start, $op, address, $width);
+                    let stop = self.device_load(pc, start, *$op, address, $width);
                     if self.unretired {
-                        accessed!($op, load, $op.rd, false);
+                        accessed!($next, load, $op.rd, false);
                     }
                     break Some(stop);
                 };
                 self.registers[usize::from($op.rd & 63)] = <$type>::from_le_bytes(bytes) as u32;
                 let crosses = crosses(address, $width);
-                accessed!($op, if crosses { load + crossing } else { load }, $op.rd, crosses);
+                accessed!($next, if crosses { load + crossing } else { load }, $op.rd, crosses);
                 retired += 1;
                 continue;
             }};
         }
         macro_rules! store {
-            ($type:ty, $width:literal, $base:ident, $value:ident, $op:ident) => {{
+            ($type:ty, $width:literal, $base:ident, $value:ident, $op:ident, $next:ident) => {{
                 let address = $base.wrapping_add($op.immediate);
                 match self.memory.store::<$width>(address, ($value as $type).to_le_bytes()) {
                     Some(Stored::Data) => {}
@@ -114,13 +114,13 @@ impl Ibex {
                     None => {
                         let stop = self.device_store(pc, start, address, $width, u32::from($value as $type));
                         if self.unretired {
-                            accessed!($op, store, NOWHERE, false);
+                            accessed!($next, store, NOWHERE, false);
                         }
                         break Some(stop);
                     }
                 }
                 let crosses = crosses(address, $width);
-                accessed!($op, if crosses { store + crossing } else { store }, NOWHERE, crosses);
+                accessed!($next, if crosses { store + crossing } else { store }, NOWHERE, crosses);
                 retired += 1;
                 continue;
             }};
@@ -130,38 +130,39 @@ impl Ibex {
             if start >= limit {
                 break None;
             }
-            let Some(&op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
+            let Some(op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
+            let next = pc.wrapping_add(u32::from(op.size));
             let a = self.registers[usize::from(op.rs1 & 63)];
             let b = self.registers[usize::from(op.rs2 & 63)];
             let (value, cost) = by_kind!(
                 op, a, b,
                 arithmetic: timing.alu, shift by _amount: timing.alu, mul: timing.mul, mulh: timing.mulh,
                 div: if b == 0 { timing.div_by_zero } else { timing.div },
-                Kind::Lb => load!(i8, 1, a, op),
-                Kind::Lh => load!(i16, 2, a, op),
-                Kind::Lw => load!(u32, 4, a, op),
-                Kind::Lbu => load!(u8, 1, a, op),
-                Kind::Lhu => load!(u16, 2, a, op),
-                Kind::Sb => store!(u8, 1, a, b, op),
-                Kind::Sh => store!(u16, 2, a, b, op),
-                Kind::Sw => store!(u32, 4, a, b, op),
-                Kind::Beq => branch!(a == b, op),
-                Kind::Bne => branch!(a != b, op),
-                Kind::Blt => branch!((a as i32) < b as i32, op),
-                Kind::Bge => branch!((a as i32) >= b as i32, op),
-                Kind::Bltu => branch!(a < b, op),
-                Kind::Bgeu => branch!(a >= b, op),
+                Kind::Lb => load!(i8, 1, a, op, next),
+                Kind::Lh => load!(i16, 2, a, op, next),
+                Kind::Lw => load!(u32, 4, a, op, next),
+                Kind::Lbu => load!(u8, 1, a, op, next),
+                Kind::Lhu => load!(u16, 2, a, op, next),
+                Kind::Sb => store!(u8, 1, a, b, op, next),
+                Kind::Sh => store!(u16, 2, a, b, op, next),
+                Kind::Sw => store!(u32, 4, a, b, op, next),
+                Kind::Beq => branch!(a == b, op, next),
+                Kind::Bne => branch!(a != b, op, next),
+                Kind::Blt => branch!((a as i32) < b as i32, op, next),
+                Kind::Bge => branch!((a as i32) >= b as i32, op, next),
+                Kind::Bltu => branch!(a < b, op, next),
+                Kind::Bgeu => branch!(a >= b, op, next),
                 Kind::Jal => {
-                    self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
+                    self.registers[usize::from(op.rd & 63)] = next;
                     go!(op.immediate, timing.jump, timing.jump_empty)
                 },
                 Kind::Jalr => {
-                    self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
+                    self.registers[usize::from(op.rd & 63)] = next;
                     go!(a.wrapping_add(op.immediate) & !1, timing.jump, timing.jump_empty)
                 },
-                Kind::FenceI => go!(pc.wrapping_add(u32::from(op.size)), timing.jump, timing.jump_empty),
+                Kind::FenceI => go!(next, timing.jump, timing.jump_empty),
                 Kind::Fence => {
-                    pc = pc.wrapping_add(u32::from(op.size));
+                    pc = next;
                     start += timing.alu;
                     retired += 1;
                     continue;
@@ -201,11 +202,11 @@ impl Ibex {
                         self.access = access;
                         self.free = if start == access.ready { access.answered } else { self.free };
                     }
-                    return self.machine(op, a);
+                    return self.machine(*op, a);
                 }
             );
             self.registers[usize::from(op.rd & 63)] = value;
-            pc = pc.wrapping_add(u32::from(op.size));
+            pc = next;
             start += cost;
             retired += 1;
         };

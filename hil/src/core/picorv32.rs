@@ -347,9 +347,9 @@ impl Picorv32 {
 
         // The instruction behind is launched next.
         macro_rules! on {
-            ($op:ident, $cost:expr) => {{
+            ($next:ident, $cost:expr) => {{
                 last = pc;
-                pc = pc.wrapping_add(u32::from($op.size));
+                pc = $next;
                 start += $cost;
                 retired += 1;
                 continue;
@@ -365,16 +365,16 @@ impl Picorv32 {
             }};
         }
         macro_rules! branch {
-            ($taken:expr, $op:ident) => {{
+            ($taken:expr, $op:ident, $next:ident) => {{
                 let late = timing.late($op.next, timing.alu);
                 if !$taken {
-                    on!($op, timing.alu + late);
+                    on!($next, timing.alu + late);
                 }
                 last = pc;
                 pc = $op.immediate;
                 start += timing.branch_taken + late + timing.target(self.memory.is_split(pc));
                 if timing.fetch_wait > 0 {
-                    start += self.detour(last.wrapping_add(u32::from($op.size)), $op.next, pc);
+                    start += self.detour($next, $op.next, pc);
                 }
                 branched = start;
                 retired += 1;
@@ -397,7 +397,7 @@ impl Picorv32 {
             }};
         }
         macro_rules! device {
-            ($address:ident, $access:ident, $op:ident, $stop:expr) => {{
+            ($address:ident, $access:ident, $next:ident, $stop:expr) => {{
                 if !self.devices.contains(&$address) {
                     self.now = start;
                     break Some(Stop::Fault { pc, address: $address, reason: "access outside RAM and devices" });
@@ -405,24 +405,24 @@ impl Picorv32 {
                 self.unretired = true;
                 self.now = $access;
                 last = pc;
-                pc = pc.wrapping_add(u32::from($op.size));
+                pc = $next;
                 start = $access + 1;
                 break Some($stop);
             }};
         }
         macro_rules! load {
-            ($type:ty, $width:literal, $base:ident, $op:ident) => {{
+            ($type:ty, $width:literal, $base:ident, $op:ident, $next:ident) => {{
                 let address = $base.wrapping_add($op.immediate);
                 let access = access!(address, $width, $op);
                 let Some(bytes) = self.memory.load::<$width>(address) else {
-                    self.awaited = Some($op);
-                    device!(address, access, $op, Stop::Load { address, width: $width });
+                    self.awaited = Some(*$op);
+                    device!(address, access, $next, Stop::Load { address, width: $width });
                 };
                 (<$type>::from_le_bytes(bytes) as u32, access + 1 - start)
             }};
         }
         macro_rules! store {
-            ($type:ty, $width:literal, $base:ident, $value:ident, $op:ident) => {{
+            ($type:ty, $width:literal, $base:ident, $value:ident, $op:ident, $next:ident) => {{
                 let address = $base.wrapping_add($op.immediate);
                 let access = access!(address, $width, $op);
                 match self.memory.store::<$width>(address, ($value as $type).to_le_bytes()) {
@@ -430,10 +430,10 @@ impl Picorv32 {
                     Some(Stored::Code) => self.memory.forget(code, address, $width),
                     None => {
                         let value = u32::from($value as $type);
-                        device!(address, access, $op, Stop::Store { address, width: $width, value });
+                        device!(address, access, $next, Stop::Store { address, width: $width, value });
                     }
                 }
-                on!($op, access + 1 - start);
+                on!($next, access + 1 - start);
             }};
         }
 
@@ -441,7 +441,8 @@ impl Picorv32 {
             if start >= limit {
                 break None;
             }
-            let Some(&op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
+            let Some(op) = code.ops.get(pc.wrapping_sub(code.base) as usize / 2) else { break None };
+            let next = pc.wrapping_add(u32::from(op.size));
             let a = self.registers[usize::from(op.rs1 & 63)];
             let b = self.registers[usize::from(op.rs2 & 63)];
             let (value, cost) = by_kind!(
@@ -454,29 +455,29 @@ impl Picorv32 {
                 mul: timing.mul + timing.late(op.next, timing.mul),
                 mulh: timing.mulh + timing.late(op.next, timing.mulh),
                 div: timing.div + timing.late(op.next, timing.div),
-                Kind::Lb => load!(i8, 1, a, op),
-                Kind::Lh => load!(i16, 2, a, op),
-                Kind::Lw => load!(u32, 4, a, op),
-                Kind::Lbu => load!(u8, 1, a, op),
-                Kind::Lhu => load!(u16, 2, a, op),
-                Kind::Sb => store!(u8, 1, a, b, op),
-                Kind::Sh => store!(u16, 2, a, b, op),
-                Kind::Sw => store!(u32, 4, a, b, op),
-                Kind::Beq => branch!(a == b, op),
-                Kind::Bne => branch!(a != b, op),
-                Kind::Blt => branch!((a as i32) < b as i32, op),
-                Kind::Bge => branch!(a as i32 >= b as i32, op),
-                Kind::Bltu => branch!(a < b, op),
-                Kind::Bgeu => branch!(a >= b, op),
+                Kind::Lb => load!(i8, 1, a, op, next),
+                Kind::Lh => load!(i16, 2, a, op, next),
+                Kind::Lw => load!(u32, 4, a, op, next),
+                Kind::Lbu => load!(u8, 1, a, op, next),
+                Kind::Lhu => load!(u16, 2, a, op, next),
+                Kind::Sb => store!(u8, 1, a, b, op, next),
+                Kind::Sh => store!(u16, 2, a, b, op, next),
+                Kind::Sw => store!(u32, 4, a, b, op, next),
+                Kind::Beq => branch!(a == b, op, next),
+                Kind::Bne => branch!(a != b, op, next),
+                Kind::Blt => branch!((a as i32) < b as i32, op, next),
+                Kind::Bge => branch!(a as i32 >= b as i32, op, next),
+                Kind::Bltu => branch!(a < b, op, next),
+                Kind::Bgeu => branch!(a >= b, op, next),
                 Kind::Jal => {
-                    self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
+                    self.registers[usize::from(op.rd & 63)] = next;
                     go!(op.immediate, timing.jump)
                 },
                 Kind::Jalr => {
-                    self.registers[usize::from(op.rd & 63)] = pc.wrapping_add(u32::from(op.size));
+                    self.registers[usize::from(op.rd & 63)] = next;
                     go!(a.wrapping_add(op.immediate) & !1, timing.jump_register)
                 },
-                Kind::Fence => on!(op, timing.alu + timing.late(op.next, timing.alu)),
+                Kind::Fence => on!(next, timing.alu + timing.late(op.next, timing.alu)),
                 Kind::Unknown => match self.watches.meet(&mut self.memory, code, pc, start) {
                     Ok(Met::Ordinary) => continue,
                     Ok(Met::Watched) => {
@@ -509,11 +510,11 @@ impl Picorv32 {
                     self.delay = if start == begun { self.delay } else { self.active };
                     (self.pc, self.start, self.retired) = (pc, start, retired);
                     (self.last, self.branched) = (last, branched);
-                    return self.machine(op, a);
+                    return self.machine(*op, a);
                 }
             );
             self.registers[usize::from(op.rd & 63)] = value;
-            on!(op, cost);
+            on!(next, cost);
         };
         self.delay = if start == begun { self.delay } else { self.active };
         (self.pc, self.start, self.retired) = (pc, start, retired);
