@@ -83,10 +83,39 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
-    let Plan { algorithm, receiver, presets, signals, sample } = pairs::with(algorithm, Planner)??;
+    let plan = pairs::with(algorithm, Planner)??;
+    let build = |kind| firmware::build(algorithm, kind, core.dialect());
+    let images = Images { image: build(firmware::Kind::Inlining)?, calling: Some(build(firmware::Kind::Calling)?) };
+    let mut runs = vec![plan.play(core, &images, plan.first, SAMPLE, 0)?];
+    for (seed, preset) in (1..).zip(&plan.presets) {
+        runs.push(plan.play(core, &images, preset, "storm", seed)?);
+    }
+    if QUICK.iter().any(|(name, _)| *name == algorithm) {
+        runs.push(plan.play(core, &images, plan.first, "quick", 0)?);
+    }
+    Ok(runs)
+}
+
+/// Plays the algorithm's sample alone, on the image that ships.
+///
+/// # Errors
+/// As for [`measure_on`].
+pub fn sample_on(core: Processor, algorithm: &str) -> Result<Run> {
+    let plan = pairs::with(algorithm, Planner)??;
     let image = firmware::build(algorithm, firmware::Kind::Inlining, core.dialect())?;
-    let calling = firmware::build(algorithm, firmware::Kind::Calling, core.dialect())?;
-    let play = |preset: &'static str, trace: &'static str, seed: u64| -> Result<Run> {
+    plan.play(core, &Images { image, calling: None }, plan.first, SAMPLE, 0)
+}
+
+impl Plan {
+    fn play(
+        &self,
+        core: Processor,
+        images: &Images,
+        preset: &'static str,
+        trace: &'static str,
+        seed: u64,
+    ) -> Result<Run> {
+        let &Self { algorithm, receiver, signals, .. } = self;
         let quick = QUICK.iter().filter(|(name, _)| *name == algorithm && trace == "quick");
         let sets = quick.map(|(_, set)| (*set).to_owned()).collect();
         let options = Options {
@@ -95,27 +124,23 @@ pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
             core: Some(OnCore {
                 name: core.name().to_owned(),
                 pace: Pace::Lockstep,
-                firmware: Some(Images { image: image.clone(), calling: Some(calling.clone()) }),
+                firmware: Some(images.clone()),
                 interrupts: false,
             }),
             ..Options::default()
         };
-        let storm = || Storm { seed, frames: STORM, signals }.capture();
-        let capture = if trace == SAMPLE { sample.clone() } else { storm() };
+        let storm;
+        let capture = if trace == SAMPLE {
+            &self.sample
+        } else {
+            storm = Storm { seed, frames: STORM, signals }.capture();
+            &storm
+        };
         let report = replay(&options, &mut Reader::new(&capture[..], trace)?, |_| {})
             .with_context(|| format!("{algorithm}, preset {preset}, {trace} {seed}"))?;
         let cycles = report.core.as_ref().map(|core| core.cycles.clone()).unwrap_or_default();
         Ok(Run { algorithm, receiver, preset, trace, cycles, report })
-    };
-    let first = presets.first().context("an algorithm has a preset")?;
-    let mut runs = vec![play(first, SAMPLE, 0)?];
-    for (seed, preset) in (1..).zip(&presets) {
-        runs.push(play(preset, "storm", seed)?);
     }
-    if QUICK.iter().any(|(name, _)| *name == algorithm) {
-        runs.push(play(first, "quick", 0)?);
-    }
-    Ok(runs)
 }
 
 const SAMPLE: &str = "sample";
@@ -129,6 +154,8 @@ pub fn golden() -> PathBuf {
 struct Plan {
     algorithm: &'static str,
     receiver: &'static str,
+    /// The first of the presets.
+    first: &'static str,
     presets: Vec<&'static str>,
     signals: Signals,
     sample: Vec<u8>,
@@ -140,7 +167,8 @@ impl pairs::Visitor for Planner {
     type Output = Result<Plan>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
-        let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
+        let presets: Vec<_> = A::PRESETS.iter().map(|preset| preset.name).collect();
+        let first = *presets.first().context("an algorithm has a preset")?;
         let mut writer = Writer::new(Vec::new(), &["receiver"])?;
         let (rp, np) = settings::presets::<A, N>(None)?;
         let (pauses, marks) = stress(A::SIGNALS, Red::PRESETS[0].values);
@@ -149,7 +177,7 @@ impl pairs::Visitor for Planner {
             Ok(writer.write(0, time, frame, frame.len() as u32)?)
         })?;
         let sample = writer.into_sink()?;
-        Ok(Plan { algorithm: A::NAME, receiver: N::NAME, presets, signals: A::SIGNALS, sample })
+        Ok(Plan { algorithm: A::NAME, receiver: N::NAME, first, presets, signals: A::SIGNALS, sample })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The cores that a command may name: the models, and RTL behind `rtl:`.
+//! The cores that a command may name: the models, RTL behind `rtl:`, and both side by side behind `twin:`.
 
 use std::ops::Range;
 
@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use crate::core::{AnyCore, Design, Dialect, Ram};
 use crate::replay::settings::expected;
 use crate::rtl::simulator::Verilog;
+use crate::rtl::twin::Twin;
 use crate::rtl::{Rtl, simulator};
 
 /// Where PicoRV32's RTL begins: the benches fix it.
@@ -19,6 +20,8 @@ pub enum Processor {
     Model(Design),
     /// The RTL, simulated by Verilator.
     Rtl(Verilog),
+    /// The model of a design and its RTL, which must agree.
+    Twin(Design),
 }
 
 impl From<Design> for Processor {
@@ -30,7 +33,8 @@ impl From<Design> for Processor {
 impl Processor {
     /// All of them, the default first.
     pub fn all() -> impl Iterator<Item = Self> {
-        Design::ALL.into_iter().map(Self::Model).chain(Verilog::all().map(Self::Rtl))
+        let twins = Design::ALL.into_iter().map(Self::Twin);
+        Design::ALL.into_iter().map(Self::Model).chain(Verilog::all().map(Self::Rtl)).chain(twins)
     }
 
     /// The name that the command line knows it by.
@@ -43,6 +47,10 @@ impl Processor {
             Self::Rtl(Verilog::Of(Design::Picorv32)) => "rtl:picorv32",
             Self::Rtl(Verilog::Of(Design::Picorv32Min)) => "rtl:picorv32-min",
             Self::Rtl(Verilog::Vexriscv) => "rtl:vexriscv",
+            Self::Twin(Design::Ibex) => "twin:ibex",
+            Self::Twin(Design::IbexMaxperf) => "twin:ibex-maxperf",
+            Self::Twin(Design::Picorv32) => "twin:picorv32",
+            Self::Twin(Design::Picorv32Min) => "twin:picorv32-min",
         }
     }
 
@@ -57,6 +65,9 @@ impl Processor {
             Self::Rtl(Verilog::Vexriscv) => {
                 "VexRiscv: RV32IMAC, five stages, caches of 4 KiB; as Verilog only, like those above, without a model"
             }
+            Self::Twin(_) => {
+                "model and Verilog side by side: a run ends as soon as they differ in an access or in its cycle"
+            }
         }
     }
 
@@ -64,7 +75,7 @@ impl Processor {
     #[must_use]
     pub const fn dialect(self) -> Dialect {
         match self {
-            Self::Model(design) => design.dialect(),
+            Self::Model(design) | Self::Twin(design) => design.dialect(),
             Self::Rtl(verilog) => verilog.dialect(),
         }
     }
@@ -89,6 +100,7 @@ impl Processor {
         let verilog = match self {
             Self::Model(design) => return Ok(design.model(ram, devices, wait, entry)),
             Self::Rtl(verilog) => verilog,
+            Self::Twin(design) => Verilog::Of(design),
         };
         ensure!(
             verilog.dialect() != Dialect::Picorv32 || entry == PICORV32_ENTRY,
@@ -96,7 +108,11 @@ impl Processor {
             self.name()
         );
         let simulator = simulator::build(&simulator::folder(), verilog)?;
-        Ok(AnyCore::Rtl(Rtl::new(&simulator, ram, devices, wait, entry)?))
+        let rtl = Rtl::new(&simulator, ram, devices.clone(), wait, entry)?;
+        Ok(match self {
+            Self::Twin(design) => AnyCore::Twin(Twin::new(design.model(ram, devices, wait, entry), rtl)),
+            _ => AnyCore::Rtl(rtl),
+        })
     }
 }
 
@@ -116,6 +132,7 @@ mod tests {
         for core in Processor::all() {
             assert_eq!(Processor::named(core.name()).ok(), Some(core), "{}", core.name());
             assert_eq!(core.name().starts_with("rtl:"), matches!(core, Processor::Rtl(_)), "{}", core.name());
+            assert_eq!(core.name().starts_with("twin:"), matches!(core, Processor::Twin(_)), "{}", core.name());
         }
     }
 }

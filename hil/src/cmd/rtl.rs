@@ -5,21 +5,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use cc_rp::ReactionPoint;
-use hil::board::{Boot, Pace};
+use hil::board::Pace;
 use hil::capture::Reader;
 use hil::core::{Core, Design};
-use hil::firmware;
 use hil::processor::Processor;
 use hil::replay;
-use hil::replay::player::{Choice, Player};
-use hil::replay::settings::{Chosen, Request, expected};
+use hil::replay::settings::{Request, expected};
 use hil::replay::{OnCore, Options};
 use hil::rtl::play::Course;
 use hil::rtl::program::{self, Program};
 use hil::rtl::simulator::Verilog;
-use hil::rtl::twin::Twin;
 use hil::rtl::{Rtl, record, simulator};
+use hil::{cycles, firmware, stages};
 
 /// Arguments of `hil rtl`.
 #[derive(clap::Args, Debug)]
@@ -64,59 +61,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Verilog::Of(design) if args.record => write_record(design, &mut rtl),
         Verilog::Of(design) => {
             compare(args, design, &mut rtl)?;
-            compare_image(args, design, &simulator)
+            replay_image(args, Processor::Twin(design))?;
+            play_images(Processor::Twin(design))
         }
         Verilog::Vexriscv => {
             ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
             compare_outcomes(args, &mut rtl)?;
-            replay_image(args)
+            replay_image(args, Processor::Rtl(args.core))
         }
     }
 }
 
-/// The firmware image with a capture: every act on the same cycle.
-fn compare_image(args: &Args, design: Design, simulator: &Path) -> anyhow::Result<()> {
-    type Rp = cc_rp::dcqcn::Dcqcn;
-    type Np = cc_np::dcqcn::Dcqcn;
-    let image = firmware::build(Rp::NAME, firmware::Kind::Inlining, design.dialect())?;
-    let image = firmware::read(&image)?;
-    for preset in PRESETS {
-        let request = Request { preset: Some(preset.to_owned()), ..Request::default() };
-        let boot = Boot::of(&Chosen::of::<Rp, Np>(&request)?);
-        let make = |_| {
-            let rtl = Rtl::new(simulator, &replay::RAM, replay::DEVICES, 0, image.entry)?;
-            let rtl = replay::board_with(rtl, &image, &boot, Pace::Lockstep)?;
-            let model = design.model(&replay::RAM, replay::DEVICES, 0, image.entry);
-            Twin::new(replay::board_with(model, &image, &boot, Pace::Lockstep)?, rtl)
-        };
-        let choice = Choice { only: Vec::new(), limit: 16, strict: true };
-        let mut player = Player::new(choice, boot.port.line_rate, make);
-        let mut capture = Reader::open(&args.capture)?;
-        while let Some(record) = capture.next()? {
-            player.frame(&record).with_context(|| format!("packet {}, preset {preset}", record.number))?;
-        }
-        player.finish()?;
-        let (_, twins) = player.into_outcome();
-        let sum = |what: fn(&Twin) -> u64| twins.iter().map(what).sum::<u64>();
-        println!(
-            "firmware image, preset {preset}, {} NICs: {} stores to pacer, log and transmit ring, {} cycles, {} instructions: model and RTL are identical",
-            twins.len(),
-            sum(Twin::compared),
-            sum(Twin::cycles),
-            sum(Twin::instructions)
-        );
-        ensure!(sum(Twin::compared) > 0, "{}: nothing to compare", args.capture.display());
-    }
-    Ok(())
-}
-
-/// The firmware image of a core without a model: it must decide as the library does.
-fn replay_image(args: &Args) -> anyhow::Result<()> {
+/// The firmware image of DCQCN with the capture: it must decide as the library does, and on the cycles on which a model of
+/// the core does, if there is one.
+fn replay_image(args: &Args, core: Processor) -> anyhow::Result<()> {
     for preset in PRESETS {
         let options = Options {
             request: Request { preset: Some(preset.to_owned()), ..Request::default() },
             core: Some(OnCore {
-                name: Processor::Rtl(args.core).name().to_owned(),
+                name: core.name().to_owned(),
                 pace: Pace::Lockstep,
                 firmware: None,
                 interrupts: false,
@@ -130,10 +93,30 @@ fn replay_image(args: &Args) -> anyhow::Result<()> {
                 args.capture.display()
             )
         })?;
-        println!("firmware image, preset {preset}: {} events: RTL and library decide the same", core.events);
+        println!("firmware image, preset {preset}: {} events: {AGREED}", core.events);
     }
     Ok(())
 }
+
+/// Every image of the project with traffic of its own.
+fn play_images(core: Processor) -> anyhow::Result<()> {
+    for name in firmware::algorithms() {
+        let run = cycles::sample_on(core, name)?;
+        let identical = run.report.core.filter(|core| core.identical);
+        let events = identical.with_context(|| format!("{name}: library and image differ"))?.events;
+        println!("{name}, preset {}: {events} events: {AGREED}", run.preset);
+    }
+    for name in stages::NAMES {
+        for run in stages::measure_on(core, name)? {
+            ensure!(run.difference.is_none(), "{name}, preset {}: {:?}", run.preset, run.difference);
+            println!("{name}, preset {}: {} events: {AGREED}", run.preset, run.events);
+        }
+    }
+    Ok(())
+}
+
+/// What has been found of a run that came to its end.
+const AGREED: &str = "RTL, model if there is one, and library agree";
 
 /// The core of a name.
 fn verilog(name: &str) -> anyhow::Result<Verilog> {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::rtl::Rtl;
+use crate::rtl::twin::Twin;
 
 use super::{Core, Ibex, PicoTiming, Picorv32, Ram, Stop, Timing};
 
@@ -100,6 +101,8 @@ pub enum AnyCore {
     Picorv32(Picorv32),
     /// The RTL of any core.
     Rtl(Rtl),
+    /// A model and its RTL side by side.
+    Twin(Twin),
 }
 
 /// Calls the same function of whichever core it is.
@@ -109,6 +112,7 @@ macro_rules! of_each {
             AnyCore::Ibex($core) => $call,
             AnyCore::Picorv32($core) => $call,
             AnyCore::Rtl($core) => $call,
+            AnyCore::Twin($core) => $call,
         }
     };
 }
@@ -171,6 +175,7 @@ impl Core for AnyCore {
             Self::Ibex(core) => core.fork().map(Self::Ibex),
             Self::Picorv32(core) => core.fork().map(Self::Picorv32),
             Self::Rtl(core) => core.fork().map(Self::Rtl),
+            Self::Twin(core) => core.fork().map(Self::Twin),
         }
     }
 }

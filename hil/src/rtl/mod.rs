@@ -60,6 +60,7 @@ impl Restart for AnyCore {
             Self::Ibex(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
             Self::Picorv32(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
             Self::Rtl(core) => core.restart(ram, devices, wait, entry),
+            Self::Twin(core) => core.restart(ram, devices, wait, entry),
         }
     }
 }

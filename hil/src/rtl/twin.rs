@@ -1,85 +1,106 @@
-//! The firmware image on the model and on the RTL, side by side: what it does, and on which cycle.
+//! A model and the RTL of the same design, side by side as one core: each sees what the other sees, and they must agree on
+//! every stop and on its cycle.
 
-use crate::board::Board;
-use crate::core::{AnyCore, Core};
-use crate::replay::device::{Acts, Arrival, Counters, Device};
-use crate::rtl::Rtl;
-use anyhow::{Result, ensure};
-use nic::descriptor::Descriptor;
+use super::{Restart, Rtl};
+use crate::core::{AnyCore, Core, Ram, Stop};
+use anyhow::Result;
+use std::ops::Range;
 
-/// A NIC that runs twice: on the model and on the RTL.
+/// The two.
+///
+/// Once they differ, the run ends with a [`Stop::Fault`] that says how.
+#[derive(Debug)]
 pub struct Twin {
-    model: Board<AnyCore>,
-    rtl: Board<Rtl>,
-    compared: u64,
+    model: Box<AnyCore>,
+    rtl: Rtl,
 }
 
 impl Twin {
-    /// Both with their image waiting for its first event.
-    ///
-    /// # Errors
-    /// They took different times to start.
-    pub fn new(model: Board<AnyCore>, rtl: Board<Rtl>) -> Result<Self> {
-        let mut twin = Self { model, rtl, compared: 0 };
-        twin.compare(&Vec::new(), &Vec::new())?;
-        Ok(twin)
-    }
-
-    /// Acts compared, each with its cycle.
-    pub fn compared(&self) -> u64 {
-        self.compared
-    }
-
-    /// Cycles since reset, sleep not included.
-    pub fn cycles(&self) -> u64 {
-        self.model.core().cycles()
-    }
-
-    /// Instructions since reset.
-    pub fn instructions(&self) -> u64 {
-        self.model.core().instructions()
-    }
-
-    fn compare(&mut self, model: &Acts, rtl: &Acts) -> Result<()> {
-        for (index, ours) in model.iter().enumerate() {
-            let theirs = rtl.get(index);
-            ensure!(theirs == Some(ours), "act {}: model {ours:?}, RTL {theirs:?}", self.compared);
-            self.compared += 1;
-        }
-        ensure!(model.len() == rtl.len(), "after act {}: only the RTL does {:?}", self.compared, rtl.get(model.len()));
-        let count = |core: &dyn Core| (core.cycles(), core.instructions());
-        let (ours, theirs) = (count(self.model.core()), count(self.rtl.core()));
-        ensure!(
-            ours == theirs,
-            "after act {}: cycles and instructions {ours:?} on the model, {theirs:?} on the RTL",
-            self.compared
-        );
-        ensure!(self.model.cycles() == self.rtl.cycles(), "after act {}: cycles per event differ", self.compared);
-        Ok(())
+    /// Both about to execute the same program in RAM of the same content.
+    pub fn new(model: AnyCore, rtl: Rtl) -> Self {
+        Self { model: Box::new(model), rtl }
     }
 }
 
-impl Device for Twin {
-    fn next_wake(&self) -> u64 {
-        self.model.next_wake()
+impl Restart for Twin {
+    /// Wait states of every fetch, load and store.
+    type Timing = u64;
+
+    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
+        self.model.restart(ram, devices.clone(), wait, entry)?;
+        self.rtl.restart(ram, devices, wait, entry)
+    }
+}
+
+impl Core for Twin {
+    fn cycles(&self) -> u64 {
+        self.model.cycles()
     }
 
-    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
-        let (model, rtl) = (self.model.wake()?, self.rtl.wake()?);
-        self.compare(&model, &rtl)?;
-        acts.extend(model);
-        Ok(())
+    fn instructions(&self) -> u64 {
+        self.model.instructions()
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
-        let frame = arrival.map_or(&[][..], |arrival| arrival.bytes);
-        let (model, rtl) = (self.model.deliver(descriptor, frame)?, self.rtl.deliver(descriptor, frame)?);
-        self.compare(&model, &rtl)?;
-        acts.extend(model);
-        Ok(())
+    fn run(&mut self, until: u64) -> Stop {
+        let stop = self.model.run(until);
+        let model = (stop, self.model.cycles());
+        let rtl = (self.rtl.run(until), self.rtl.cycles());
+        let agree = match (model.0, rtl.0) {
+            // Each names the reason in its own words.
+            (Stop::Fault { pc: ours, .. }, Stop::Fault { pc: theirs, .. }) => ours == theirs,
+            // Retirement is the one thing that may lie on either side of a stop, but for this one.
+            (Stop::Idle, Stop::Idle) => model.1 == rtl.1 && self.model.instructions() == self.rtl.instructions(),
+            _ => model == rtl,
+        };
+        if agree {
+            return stop;
+        }
+        let pc = self.model.upcoming().map_or(0, |(_, pc)| pc);
+        let reason = format!("the model stops at (what, cycle) {model:x?}, the RTL at {rtl:x?}");
+        // Once: nothing runs on after this.
+        Stop::Fault { pc, address: pc, reason: reason.leak() }
     }
 
-    fn counters(&self) -> Counters {
-        Counters::default()
+    fn answer(&mut self, value: u32) {
+        self.model.answer(value);
+        self.rtl.answer(value);
+    }
+
+    fn set_timer_line(&mut self, high: bool) {
+        self.model.set_timer_line(high);
+        self.rtl.set_timer_line(high);
+    }
+
+    fn set_external_line(&mut self, high: bool) {
+        self.model.set_external_line(high);
+        self.rtl.set_external_line(high);
+    }
+
+    fn sleep_until(&mut self, cycle: u64) {
+        self.model.sleep_until(cycle);
+        self.rtl.sleep_until(cycle);
+    }
+
+    fn peek(&self, address: u32, bytes: &mut [u8]) {
+        self.model.peek(address, bytes);
+    }
+
+    fn poke(&mut self, address: u32, bytes: &[u8]) {
+        self.model.poke(address, bytes);
+        self.rtl.poke(address, bytes);
+    }
+
+    fn register(&self, index: usize) -> u32 {
+        self.model.register(index)
+    }
+
+    fn watch(&mut self, pc: u32) {
+        self.model.watch(pc);
+        self.rtl.watch(pc);
+    }
+
+    fn unwatch(&mut self, pc: u32) {
+        self.model.unwatch(pc);
+        self.rtl.unwatch(pc);
     }
 }
