@@ -61,20 +61,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Verilog::Of(design) if args.record => write_record(design, &mut rtl),
         Verilog::Of(design) => {
             compare(args, design, &mut rtl)?;
-            replay_image(args, Processor::Twin(design))?;
-            play_images(Processor::Twin(design))
+            play_all(args, Processor::Twin(design))
         }
         Verilog::Vexriscv => {
             ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
             compare_outcomes(args, &mut rtl)?;
-            replay_image(args, Processor::Rtl(args.core))
+            play_all(args, Processor::Rtl(args.core))
         }
     }
+}
+
+fn play_all(args: &Args, core: Processor) -> anyhow::Result<()> {
+    replay_image(args, core)?;
+    play_images(core)
 }
 
 /// The firmware image of DCQCN with the capture: it must decide as the library does, and on the cycles on which a model of
 /// the core does, if there is one.
 fn replay_image(args: &Args, core: Processor) -> anyhow::Result<()> {
+    let agreed = agreed(core);
     for preset in PRESETS {
         let options = Options {
             request: Request { preset: Some(preset.to_owned()), ..Request::default() },
@@ -87,36 +92,42 @@ fn replay_image(args: &Args, core: Processor) -> anyhow::Result<()> {
             ..Options::default()
         };
         let report = replay::replay(&options, &mut Reader::open(&args.capture)?, |_| {})?;
-        let core = report.core.filter(|core| core.identical).with_context(|| {
+        let played = report.core.filter(|core| core.identical).with_context(|| {
             format!(
                 "{}, preset {preset}: the firmware image decides otherwise than the library",
                 args.capture.display()
             )
         })?;
-        println!("firmware image, preset {preset}: {} events: {AGREED}", core.events);
+        println!("firmware image, preset {preset}: {} events: {agreed}", played.events);
     }
     Ok(())
 }
 
 /// Every image of the project with traffic of its own.
 fn play_images(core: Processor) -> anyhow::Result<()> {
+    let agreed = agreed(core);
     for name in firmware::algorithms() {
         let run = cycles::sample_on(core, name)?;
         let identical = run.report.core.filter(|core| core.identical);
         let events = identical.with_context(|| format!("{name}: library and image differ"))?.events;
-        println!("{name}, preset {}: {events} events: {AGREED}", run.preset);
+        println!("{name}, preset {}: {events} events: {agreed}", run.preset);
     }
     for name in stages::NAMES {
         for run in stages::measure_on(core, name)? {
             ensure!(run.difference.is_none(), "{name}, preset {}: {:?}", run.preset, run.difference);
-            println!("{name}, preset {}: {} events: {AGREED}", run.preset, run.events);
+            println!("{name}, preset {}: {} events: {agreed}", run.preset, run.events);
         }
     }
     Ok(())
 }
 
 /// What has been found of a run that came to its end.
-const AGREED: &str = "RTL, model if there is one, and library agree";
+const fn agreed(core: Processor) -> &'static str {
+    match core {
+        Processor::Twin(_) => "RTL, model and library agree",
+        _ => "RTL and library agree",
+    }
+}
 
 /// The core of a name.
 fn verilog(name: &str) -> anyhow::Result<Verilog> {
