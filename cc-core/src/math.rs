@@ -16,6 +16,7 @@ mod tanh;
 pub use root::InverseRoot;
 pub use tanh::one_less_tanh;
 
+use crate::Blank;
 use crate::units::Frac;
 use core::num::NonZeroU32;
 
@@ -131,17 +132,19 @@ const fn at(table: &[u16; 256], index: usize) -> u16 {
     table[index & 0xff]
 }
 
-/// Exact division of any `u32` by a fixed one, by multiplication.
-///
-/// Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, figure 4.1.
-/// Rounds down, for every dividend and every divisor but zero.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Divider {
-    multiplier: u32,
-    /// One, or zero when the divisor is one.
-    first: u8,
-    second: u8,
+crate::blank! {
+    /// Exact division of any `u32` by a fixed one, by multiplication.
+    ///
+    /// Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, figure 4.1.
+    /// Rounds down, for every dividend and every divisor but zero.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Divider {
+        multiplier: u32,
+        /// One, or zero when the divisor is one.
+        first: u8,
+        second: u8,
+    }
 }
 
 impl Divider {
@@ -201,8 +204,13 @@ pub struct Decay {
     horizon: u32,
 }
 
+impl Blank for Decay {
+    const BLANK: Self = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
+}
+
 impl Decay {
-    /// The powers of `retained`, or `None` when 24 575 periods leave something of it: up to 1 - 1/1144 they don't.
+    /// Takes the powers of `retained`, and answers the horizon, or `None` when 24 575 periods leave something of it: up to
+    /// 1 - 1/1144 they don't.
     ///
     /// Multiplies once for each period up to the horizon: for configuration, or for the compiler.
     #[expect(
@@ -212,8 +220,7 @@ impl Decay {
         clippy::cast_possible_truncation,
         reason = "configuration; the period is below FINE * COARSE, both powers of two or constant"
     )]
-    pub const fn new(retained: Frac) -> Option<Self> {
-        let mut decay = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
+    pub const fn set(&mut self, retained: Frac) -> Option<u32> {
         // U1.96: truncation loses at most 2^-96 a period, so an entry is wrong only where the true power lies
         // within 2^-81 above a step.
         let mut power = 1u128 << 96;
@@ -221,14 +228,14 @@ impl Decay {
         while period < FINE * COARSE {
             let entry = Frac::from_bits((power >> 65) as u32);
             if entry.to_bits() == 0 {
-                decay.horizon = period as u32;
-                return Some(decay);
+                self.horizon = period as u32;
+                return Some(self.horizon);
             }
             if period < FINE {
-                decay.fine[period] = entry;
+                self.fine[period] = entry;
             }
             if period % FINE == 0 {
-                decay.coarse[period / FINE] = entry;
+                self.coarse[period / FINE] = entry;
             }
             power = (power * retained.to_bits() as u128) >> 31;
             period += 1;
@@ -264,6 +271,14 @@ impl Decay {
 mod tests {
     use super::*;
     use crate::table::Random;
+
+    const fn decay(retained: Frac) -> Option<Decay> {
+        let mut decay = Decay::BLANK;
+        match decay.set(retained) {
+            Some(_) => Some(decay),
+            None => None,
+        }
+    }
 
     fn assert_close(x: u32) {
         let inverse = Reciprocal::of(NonZeroU32::new(x).unwrap());
@@ -331,7 +346,7 @@ mod tests {
     fn a_power_is_low_by_less_than_three_steps() {
         for (share, of) in [(1, 256), (5, 1024), (1, 1024), (1, 16), (1, 2), (1, 1144), (1023, 1024), (1, 1)] {
             let retained = Frac::from_ratio(share, of).complement();
-            let decay = Decay::new(retained).unwrap();
+            let decay = decay(retained).unwrap();
             let (mut low, mut high) = (1u128 << 96, 1u128 << 96);
             for periods in 0..=decay.horizon() + 1 {
                 let power = decay.after(periods).to_bits();
@@ -351,14 +366,14 @@ mod tests {
     #[test]
     fn the_paper_alpha_is_gone_after_5_491_periods() {
         // 31 ln 2 / ln (256 / 255) = 5 490.1.
-        let decay = const { Decay::new(Frac::from_ratio(255, 256)) };
-        assert_eq!(decay.unwrap().horizon(), 5_491);
-        assert_eq!(Decay::new(Frac::ONE.half()).unwrap().horizon(), 32);
+        let paper = const { decay(Frac::from_ratio(255, 256)) };
+        assert_eq!(paper.unwrap().horizon(), 5_491);
+        assert_eq!(decay(Frac::ONE.half()).unwrap().horizon(), 32);
     }
 
     #[test]
     fn what_would_never_be_gone_is_refused() {
-        assert!(Decay::new(Frac::ONE).is_none());
-        assert!(Decay::new(Frac::from_ratio(1, 1145).complement()).is_none());
+        assert!(decay(Frac::ONE).is_none());
+        assert!(decay(Frac::from_ratio(1, 1145).complement()).is_none());
     }
 }

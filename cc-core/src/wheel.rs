@@ -90,6 +90,11 @@ impl<const N: usize> Wheel<N> {
         }
     }
 
+    /// Goes to time `start`, of a wheel that nobody waits on.
+    pub const fn start(&mut self, start: Stamp) {
+        self.cursor = start.to_bits() & !Record::BELOW_TICK;
+    }
+
     /// Asks for a wake of flow `slot` at `deadline`; nothing happens when one is pending that is no later.
     #[inline]
     pub fn arm(&mut self, slot: u16, deadline: Stamp) {

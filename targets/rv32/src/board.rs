@@ -215,40 +215,30 @@ impl TxRing {
     }
 }
 
-/// A value that the main loop and the interrupt take turns at, inside critical sections, once it is there.
-///
-/// Nothing but zeros before, so that an image does not hold it.
+/// A value that the main loop and the interrupt take turns at, inside critical sections.
 pub(crate) struct Owned<T> {
-    free: Cell<bool>,
-    value: UnsafeCell<MaybeUninit<T>>,
+    lent: Cell<bool>,
+    value: UnsafeCell<T>,
 }
 
-// SAFETY: either function looks at either field only inside a critical section, and the image runs on one hart.
+// SAFETY: `with` looks at either field only inside a critical section, and the image runs on one hart.
 unsafe impl<T: Send> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
-    /// Room for a value.
-    pub(crate) const fn new() -> Self {
-        Self { free: Cell::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    /// Nobody has it.
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Has the value made where it is to be. Only once: there is no way to take it back.
-    #[inline(always)]
-    pub(crate) fn fill(&self, _: CriticalSection<'_>, make: impl FnOnce() -> T) {
-        // SAFETY: interrupts are off, there is one hart, and `with` lends nothing before this has returned.
-        unsafe { self.value.get().cast::<T>().write(make()) };
-        self.free.set(true);
-    }
-
-    /// Lends the value for the length of one call. To ask for it again inside that call, or before there is one, ends the run.
+    /// Lends the value for the length of one call. To ask for it again inside that call ends the run.
     #[inline(always)]
     pub(crate) fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
-        if !self.free.replace(false) {
+        if self.lent.replace(true) {
             halt(2);
         }
-        // SAFETY: `free` says that it was filled, and that no call further out has it; interrupts are off, there is one hart.
-        let outcome = work(unsafe { (*self.value.get()).assume_init_mut() });
-        self.free.set(true);
+        // SAFETY: `lent` says that no call further out has it; interrupts are off, there is one hart.
+        let outcome = work(unsafe { &mut *self.value.get() });
+        self.lent.set(false);
         outcome
     }
 }
