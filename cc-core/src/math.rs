@@ -45,23 +45,25 @@ const fn guesses() -> [u16; 256] {
 ///
 /// For configuration: it takes 64 rounds, and keeps the compiler's division routine out of images.
 #[inline(never)]
-#[expect(clippy::arithmetic_side_effects, reason = "the remainder stays below a 32-bit divisor")]
-pub const fn divide(n: u64, d: u32) -> u64 {
+#[expect(clippy::cast_possible_truncation, reason = "the highest bit")]
+pub const fn divide(mut n: u64, d: u32) -> u64 {
     if d == 0 {
         return 0;
     }
-    let (mut remainder, mut quotient) = (0u64, 0u64);
-    let mut bit = 64;
-    while bit > 0 {
-        bit -= 1;
-        remainder = (remainder << 1) | ((n >> bit) & 1);
-        quotient <<= 1;
-        if remainder >= d as u64 {
-            remainder -= d as u64;
-            quotient |= 1;
+    // The dividend's bits leave at the top, and those of the quotient follow at the bottom.
+    let mut remainder = 0u32;
+    let mut bits = u64::BITS;
+    while bits > 0 {
+        let more = remainder >> 31 != 0;
+        remainder = remainder << 1 | (n >> 63) as u32;
+        n <<= 1;
+        if more || remainder >= d {
+            remainder = remainder.wrapping_sub(d);
+            n |= 1;
         }
+        bits = bits.wrapping_sub(1);
     }
-    quotient
+    n
 }
 
 /// The reciprocal of a number, normalised: `1/x = mantissa / 2^(32 + exponent)`.
@@ -150,31 +152,22 @@ crate::blank! {
 impl Divider {
     /// A divider by `divisor`. Works bit by bit, some hundred cycles: for configuration.
     #[inline(never)]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::arithmetic_side_effects,
-        reason = "33 bits at most in 64; the quotient of a remainder below the divisor has 32 bits"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the quotient of a number below the divisor and 2^32")]
     pub const fn new(divisor: NonZeroU32) -> Self {
         let divisor = divisor.get();
-        let log2 = 32 - (divisor - 1).leading_zeros();
-        // The multiplier is 2^32 (2^log2 - divisor) / divisor, plus one.
-        let mut remainder = (1u64 << log2) - divisor as u64;
-        let mut quotient = 0u32;
-        let mut bit = 0;
-        while bit < 32 {
-            remainder <<= 1;
-            quotient <<= 1;
-            if remainder >= divisor as u64 {
-                remainder -= divisor as u64;
-                quotient |= 1;
-            }
-            bit += 1;
+        // The least power of two that is not below the divisor, modulo 2^32, and its logarithm.
+        let (mut power, mut log2) = (1u32, 0u8);
+        let mut rest = divisor.wrapping_sub(1);
+        while rest > 0 {
+            rest >>= 1;
+            power <<= 1;
+            log2 = log2.wrapping_add(1);
         }
+        let quotient = divide((power.wrapping_sub(divisor) as u64) << 32, divisor);
         Self {
-            multiplier: quotient.wrapping_add(1),
+            multiplier: (quotient as u32).wrapping_add(1),
             first: if log2 == 0 { 0 } else { 1 },
-            second: log2.saturating_sub(1) as u8,
+            second: log2.saturating_sub(1),
         }
     }
 
@@ -218,15 +211,18 @@ impl Decay {
         clippy::integer_division,
         clippy::arithmetic_side_effects,
         clippy::cast_possible_truncation,
-        reason = "configuration; the period is below FINE * COARSE, both powers of two or constant"
+        reason = "configuration; the period is below FINE * COARSE, both powers of two or constant; the parts of products"
     )]
     pub const fn set(&mut self, retained: Frac) -> Option<u32> {
-        // U1.96: truncation loses at most 2^-96 a period, so an entry is wrong only where the true power lies
-        // within 2^-81 above a step.
-        let mut power = 1u128 << 96;
+        if retained.to_bits() == Frac::ONE.to_bits() {
+            return None;
+        }
+        let share = retained.to_bits() << 1;
+        // The power after the next period in 96 bits, the lowest first: truncation loses at most 2^-96 a period, so an entry
+        // is wrong only where the true power lies within 2^-81 above a step.
+        let (mut entry, mut power) = (Frac::ONE, [0, 0, share]);
         let mut period = 0;
         while period < FINE * COARSE {
-            let entry = Frac::from_bits((power >> 65) as u32);
             if entry.to_bits() == 0 {
                 self.horizon = period as u32;
                 return Some(self.horizon);
@@ -237,7 +233,11 @@ impl Decay {
             if period % FINE == 0 {
                 self.coarse[period / FINE] = entry;
             }
-            power = (power * retained.to_bits() as u128) >> 31;
+            let [low, middle, top] = power;
+            entry = Frac::from_bits(top >> 1);
+            let middle = middle as u64 * share as u64 + high(low, share) as u64;
+            let top = top as u64 * share as u64 + (middle >> 32);
+            power = [middle as u32, top as u32, (top >> 32) as u32];
             period += 1;
         }
         None

@@ -260,12 +260,9 @@ cc_core::blank! {
 
 impl Period {
     /// A length of zero never passes: nobody counts it.
-    const fn new(length: u32) -> Self {
-        let divisor = match NonZeroU32::new(length) {
-            Some(length) => length,
-            None => NonZeroU32::MAX,
-        };
-        Self { length, divider: Divider::new(divisor) }
+    #[inline(never)]
+    fn set(&mut self, length: u32) {
+        *self = Self { length, divider: Divider::new(NonZeroU32::new(length).unwrap_or(NonZeroU32::MAX)) };
     }
 
     /// How many of these fit into `extent`.
@@ -335,10 +332,10 @@ impl Params {
         self.additive = Rate::from_mbps(settings.rpg_ai_rate);
         self.hyper = Rate::from_mbps(settings.rpg_hai_rate);
         self.least_share = Frac::from_ratio(least, 100);
-        self.rate_period = Period::new(nanos(settings.rpg_time_reset));
-        self.byte_period = Period::new(settings.rpg_byte_reset << 6);
-        self.alpha_period = Period::new(alpha_nanos);
-        self.cut_period = Period::new(nanos(settings.rate_reduce_monitor_period));
+        self.rate_period.set(nanos(settings.rpg_time_reset));
+        self.byte_period.set(settings.rpg_byte_reset << 6);
+        self.alpha_period.set(alpha_nanos);
+        self.cut_period.set(nanos(settings.rate_reduce_monitor_period));
         self.alpha_shift = 32u32.wrapping_sub(settings.rpg_gd);
         self.threshold = settings.rpg_threshold.saturating_sub(settings.fast_recovery);
         self.switches = CLAMPS.wrapping_mul(settings.clamp_tgt_rate)

@@ -111,24 +111,18 @@ pub(crate) fn queued(index: u32) -> Bytes {
 #[derive(Debug)]
 pub struct Settings {
     /// Of the reaction point, or of a stage.
-    pub first: [u32; SETTINGS],
+    pub first: &'static [u32; SETTINGS],
     /// Of the notification point.
-    pub second: [u32; SETTINGS],
+    pub second: &'static [u32; SETTINGS],
     /// Of the port, see [`Shared::port`].
     pub port: [u32; 3],
 }
 
-/// Reads the settings.
+/// Where the settings are.
 pub(crate) fn settings() -> Settings {
     let shared = shared();
-    // SAFETY: words of `SHARED`; volatile, since it is the device that wrote them.
-    unsafe {
-        Settings {
-            first: ptr::read_volatile(&raw const (*shared).rp_settings),
-            second: ptr::read_volatile(&raw const (*shared).np_settings),
-            port: ptr::read_volatile(&raw const (*shared).port),
-        }
-    }
+    // SAFETY: words of `SHARED` that nobody writes any more.
+    unsafe { Settings { first: &(*shared).rp_settings, second: &(*shared).np_settings, port: (*shared).port } }
 }
 
 /// The receive ring's consuming end.

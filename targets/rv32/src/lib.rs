@@ -192,8 +192,8 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
 
     #[inline(always)]
     fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError> {
-        let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
-        let np = from_words(const { N::PRESETS[0].values }, &settings.second);
+        let rp = from_words(const { A::PRESETS[0].values }, settings.first);
+        let np = from_words(const { N::PRESETS[0].values }, settings.second);
         self.begin(start, port, &rp, &np)
     }
 
@@ -224,7 +224,7 @@ impl<S: switch::Program> Program for Switch<S> {
 
     #[inline(always)]
     fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError> {
-        self.begin(start, &port, &from_words(const { S::PRESETS[0].values }, &settings.first))
+        self.begin(start, &port, &from_words(const { S::PRESETS[0].values }, settings.first))
     }
 
     #[inline(always)]
