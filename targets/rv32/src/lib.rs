@@ -249,21 +249,15 @@ impl<S: switch::Program> Program for Switch<S> {
 struct Firmware<P> {
     program: P,
     device: Device,
-    /// What the timer is set to.
-    timer: u64,
 }
 
 impl<P: Program> Firmware<P> {
-    const BLANK: Self = Self { program: P::BLANK, device: Device { tx: TxRing::new() }, timer: 0 };
+    const BLANK: Self = Self { program: P::BLANK, device: Device { tx: TxRing::new() } };
 
     /// Sets the timer to when the engines want to be called next.
     #[inline(never)]
     fn set_timer(&mut self) {
-        let next = self.program.next_wake().nanos();
-        if next != self.timer {
-            self.timer = next;
-            board::set_timer(next);
-        }
+        board::set_timer(self.program.next_wake().nanos());
     }
 }
 

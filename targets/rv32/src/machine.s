@@ -13,7 +13,23 @@ _start:
     j unexpected
 .size _start, . - _start
 
+# Between reset and vectors, where there is room for what these jump to.
+.balign 4
+.type timer_entry, @function
+timer_entry:
+    call_timer
+    mret
+.size timer_entry, . - timer_entry
+
+.balign 4
+.global unexpected
+.type unexpected, @function
+unexpected:
+    end_by_cause
+.size unexpected, . - unexpected
+
 .section .vectors, "ax"
+.global vectors
 .balign 256
 .option push
 .option norvc
@@ -26,17 +42,3 @@ vectors:
     j unexpected
     .endr
 .option pop
-
-.section .text.timer_entry, "ax"
-.type timer_entry, @function
-timer_entry:
-    call_timer
-    mret
-.size timer_entry, . - timer_entry
-
-.section .text.unexpected, "ax"
-.global unexpected
-.type unexpected, @function
-unexpected:
-    end_by_cause
-.size unexpected, . - unexpected
