@@ -1,4 +1,5 @@
-# Reset and vectors. Interrupts are vectored; every one but the machine timer, and every exception, ends the run.
+# Reset and vectors. Only the timer's interrupt is ever let in, the seventh, and so the last that has a vector; every
+# exception, at the first, ends the run.
 # Types and sizes are there for whoever reads the image's symbols.
 
 .section .init, "ax"
@@ -38,7 +39,4 @@ vectors:
     j unexpected
     .endr
     j timer_entry
-    .rept 24
-    j unexpected
-    .endr
 .option pop
