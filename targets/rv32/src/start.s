@@ -89,3 +89,29 @@ memcpy:
 3:  bltu a4, a3, 2b
     ret
 .size memcpy, . - memcpy
+
+# And to fill.
+.section .text.memset, "ax"
+.global memset
+.type memset, @function
+memset:
+    add a3, a0, a2
+    mv a4, a0
+    andi a1, a1, 0xff
+    slli a5, a1, 8
+    or a1, a1, a5
+    slli a5, a1, 16
+    or a1, a1, a5
+    andi a2, a3, -4
+    j 2f
+1:  sb a1, 0(a4)
+    addi a4, a4, 1
+2:  andi a5, a4, 3
+    bnez a5, 5f
+    j 4f
+3:  sw a1, 0(a4)
+    addi a4, a4, 4
+4:  bltu a4, a2, 3b
+5:  bltu a4, a3, 1b
+    ret
+.size memset, . - memset
