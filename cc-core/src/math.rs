@@ -45,7 +45,6 @@ const fn guesses() -> [u16; 256] {
 ///
 /// For configuration: it takes 64 rounds, and keeps the compiler's division routine out of images.
 #[inline(never)]
-#[expect(clippy::cast_possible_truncation, reason = "the highest bit")]
 pub const fn divide(mut n: u64, d: u32) -> u64 {
     if d == 0 {
         return 0;

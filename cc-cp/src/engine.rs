@@ -127,7 +127,6 @@ impl<S: Stage> Queue<S> {
 
 /// The place of a queue, which is zeros while it is empty, as an `Option` need not be.
 #[repr(u8)]
-#[expect(clippy::large_enum_variant, reason = "all of them are to be taken")]
 enum Place<S: Stage> {
     Empty,
     Taken(Queue<S>),

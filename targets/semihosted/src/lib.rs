@@ -81,8 +81,8 @@ impl nic::Hardware for Device {
 /// Runs the NIC of these two machines for as long as the host has events for it.
 pub fn run<A: ReactionPoint, N: NotificationPoint>() -> ! {
     let device = &mut Device { host: Host::open(), frame: [0; TX_FRAME_BYTES] };
-    let nic = &mut Nic::<A, N>::BLANK;
-    begin(&mut device.host, nic);
+    let mut nic = Nic::<A, N>::BLANK;
+    begin(&mut device.host, &mut nic);
     let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N>::REPORT;
     device.host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
     device.host.say(halves(nic.next_wake()));
