@@ -33,19 +33,21 @@ const MOST: u32 = 16 << FINE;
 /// The shortest time between two records of a hop that is worth measuring, in nanoseconds.
 const SHORTEST: u32 = 16;
 
-/// The base round-trip time, and what is computed from it once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Base {
-    /// T in nanoseconds, at least 1 000 and at most 16 ms.
-    pub time: u32,
-    /// 2^(32 + `exponent`) / T, rounded up: 32 bits, the highest of them set, or one for T a power of two.
-    per_time: u32,
-    /// The binary logarithm of T, rounded down: 9 to 23.
-    exponent: u8,
-    /// Multiplier of the compact layout's units.
-    multi: u32,
-    /// The longest time between two records that is worth measuring, in nanoseconds.
-    longest: u32,
+crate::blank! {
+    /// The base round-trip time, and what is computed from it once.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Base {
+        /// T in nanoseconds, at least 1 000 and at most 16 ms.
+        pub time: u32,
+        /// 2^(32 + `exponent`) / T, rounded up: 32 bits, the highest of them set, or one for T a power of two.
+        per_time: u32,
+        /// The binary logarithm of T, rounded down: 9 to 23.
+        exponent: u8,
+        /// Multiplier of the compact layout's units.
+        multi: u32,
+        /// The longest time between two records that is worth measuring, in nanoseconds.
+        longest: u32,
+    }
 }
 
 impl Base {

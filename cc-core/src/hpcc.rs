@@ -29,20 +29,22 @@ pub struct Aims {
     pub line: Rate,
 }
 
-/// What the law computes with. Made once for a port; all flows read the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LawParams {
-    base: Base,
-    /// With 24 fraction bits, the lowest eight of them zero.
-    eta: u32,
-    max_stage: u8,
-    /// W_init.
-    first_window: u32,
-    /// W_AI.
-    step: u32,
-    least_window: u32,
-    least: Rate,
-    line: Rate,
+crate::blank! {
+    /// What the law computes with. Made once for a port; all flows read the same.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct LawParams {
+        base: Base,
+        /// With 24 fraction bits, the lowest eight of them zero.
+        eta: u32,
+        max_stage: u8,
+        /// W_init.
+        first_window: u32,
+        /// W_AI.
+        step: u32,
+        least_window: u32,
+        least: Rate,
+        line: Rate,
+    }
 }
 
 impl LawParams {

@@ -29,6 +29,7 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+pub mod blank;
 pub mod clock;
 pub mod hops;
 pub mod hpcc;
@@ -44,6 +45,7 @@ pub mod units;
 pub mod wheel;
 pub mod wire;
 
+pub use blank::Blank;
 pub use port::Port;
 pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Grant, Mark};
 pub use telemetry::{Delay, Hop, IntLayout, IntStack};

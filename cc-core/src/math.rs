@@ -16,6 +16,7 @@ mod tanh;
 pub use root::InverseRoot;
 pub use tanh::one_less_tanh;
 
+use crate::Blank;
 use crate::units::Frac;
 use core::num::NonZeroU32;
 
@@ -44,23 +45,24 @@ const fn guesses() -> [u16; 256] {
 ///
 /// For configuration: it takes 64 rounds, and keeps the compiler's division routine out of images.
 #[inline(never)]
-#[expect(clippy::arithmetic_side_effects, reason = "the remainder stays below a 32-bit divisor")]
-pub const fn divide(n: u64, d: u32) -> u64 {
+pub const fn divide(mut n: u64, d: u32) -> u64 {
     if d == 0 {
         return 0;
     }
-    let (mut remainder, mut quotient) = (0u64, 0u64);
-    let mut bit = 64;
-    while bit > 0 {
-        bit -= 1;
-        remainder = (remainder << 1) | ((n >> bit) & 1);
-        quotient <<= 1;
-        if remainder >= d as u64 {
-            remainder -= d as u64;
-            quotient |= 1;
+    // The dividend's bits leave at the top, and those of the quotient follow at the bottom.
+    let mut remainder = 0u32;
+    let mut bits = u64::BITS;
+    while bits > 0 {
+        let more = remainder >> 31 != 0;
+        remainder = remainder << 1 | (n >> 63) as u32;
+        n <<= 1;
+        if more || remainder >= d {
+            remainder = remainder.wrapping_sub(d);
+            n |= 1;
         }
+        bits = bits.wrapping_sub(1);
     }
-    quotient
+    n
 }
 
 /// The reciprocal of a number, normalised: `1/x = mantissa / 2^(32 + exponent)`.
@@ -131,47 +133,40 @@ const fn at(table: &[u16; 256], index: usize) -> u16 {
     table[index & 0xff]
 }
 
-/// Exact division of any `u32` by a fixed one, by multiplication.
-///
-/// Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, figure 4.1.
-/// Rounds down, for every dividend and every divisor but zero.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Divider {
-    multiplier: u32,
-    /// One, or zero when the divisor is one.
-    first: u8,
-    second: u8,
+crate::blank! {
+    /// Exact division of any `u32` by a fixed one, by multiplication.
+    ///
+    /// Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, figure 4.1.
+    /// Rounds down, for every dividend and every divisor but zero.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Divider {
+        multiplier: u32,
+        /// One, or zero when the divisor is one.
+        first: u8,
+        second: u8,
+    }
 }
 
 impl Divider {
     /// A divider by `divisor`. Works bit by bit, some hundred cycles: for configuration.
     #[inline(never)]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::arithmetic_side_effects,
-        reason = "33 bits at most in 64; the quotient of a remainder below the divisor has 32 bits"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the quotient of a number below the divisor and 2^32")]
     pub const fn new(divisor: NonZeroU32) -> Self {
         let divisor = divisor.get();
-        let log2 = 32 - (divisor - 1).leading_zeros();
-        // The multiplier is 2^32 (2^log2 - divisor) / divisor, plus one.
-        let mut remainder = (1u64 << log2) - divisor as u64;
-        let mut quotient = 0u32;
-        let mut bit = 0;
-        while bit < 32 {
-            remainder <<= 1;
-            quotient <<= 1;
-            if remainder >= divisor as u64 {
-                remainder -= divisor as u64;
-                quotient |= 1;
-            }
-            bit += 1;
+        // The least power of two that is not below the divisor, modulo 2^32, and its logarithm.
+        let (mut power, mut log2) = (1u32, 0u8);
+        let mut rest = divisor.wrapping_sub(1);
+        while rest > 0 {
+            rest >>= 1;
+            power <<= 1;
+            log2 = log2.wrapping_add(1);
         }
+        let quotient = divide((power.wrapping_sub(divisor) as u64) << 32, divisor);
         Self {
-            multiplier: quotient.wrapping_add(1),
+            multiplier: (quotient as u32).wrapping_add(1),
             first: if log2 == 0 { 0 } else { 1 },
-            second: log2.saturating_sub(1) as u8,
+            second: log2.saturating_sub(1),
         }
     }
 
@@ -201,8 +196,13 @@ pub struct Decay {
     horizon: u32,
 }
 
+impl Blank for Decay {
+    const BLANK: Self = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
+}
+
 impl Decay {
-    /// The powers of `retained`, or `None` when 24 575 periods leave something of it: up to 1 - 1/1144 they don't.
+    /// Takes the powers of `retained`, and answers the horizon, or `None` when 24 575 periods leave something of it: up to
+    /// 1 - 1/1144 they don't.
     ///
     /// Multiplies once for each period up to the horizon: for configuration, or for the compiler.
     #[expect(
@@ -210,27 +210,33 @@ impl Decay {
         clippy::integer_division,
         clippy::arithmetic_side_effects,
         clippy::cast_possible_truncation,
-        reason = "configuration; the period is below FINE * COARSE, both powers of two or constant"
+        reason = "configuration; the period is below FINE * COARSE, both powers of two or constant; the parts of products"
     )]
-    pub const fn new(retained: Frac) -> Option<Self> {
-        let mut decay = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
-        // U1.96: truncation loses at most 2^-96 a period, so an entry is wrong only where the true power lies
-        // within 2^-81 above a step.
-        let mut power = 1u128 << 96;
+    pub const fn set(&mut self, retained: Frac) -> Option<u32> {
+        if retained.to_bits() == Frac::ONE.to_bits() {
+            return None;
+        }
+        let share = retained.to_bits() << 1;
+        // The power after the next period in 96 bits, the lowest first: truncation loses at most 2^-96 a period, so an entry
+        // is wrong only where the true power lies within 2^-81 above a step.
+        let (mut entry, mut power) = (Frac::ONE, [0, 0, share]);
         let mut period = 0;
         while period < FINE * COARSE {
-            let entry = Frac::from_bits((power >> 65) as u32);
             if entry.to_bits() == 0 {
-                decay.horizon = period as u32;
-                return Some(decay);
+                self.horizon = period as u32;
+                return Some(self.horizon);
             }
             if period < FINE {
-                decay.fine[period] = entry;
+                self.fine[period] = entry;
             }
             if period % FINE == 0 {
-                decay.coarse[period / FINE] = entry;
+                self.coarse[period / FINE] = entry;
             }
-            power = (power * retained.to_bits() as u128) >> 31;
+            let [low, middle, top] = power;
+            entry = Frac::from_bits(top >> 1);
+            let middle = middle as u64 * share as u64 + high(low, share) as u64;
+            let top = top as u64 * share as u64 + (middle >> 32);
+            power = [middle as u32, top as u32, (top >> 32) as u32];
             period += 1;
         }
         None
@@ -264,6 +270,14 @@ impl Decay {
 mod tests {
     use super::*;
     use crate::table::Random;
+
+    const fn decay(retained: Frac) -> Option<Decay> {
+        let mut decay = Decay::BLANK;
+        match decay.set(retained) {
+            Some(_) => Some(decay),
+            None => None,
+        }
+    }
 
     fn assert_close(x: u32) {
         let inverse = Reciprocal::of(NonZeroU32::new(x).unwrap());
@@ -331,7 +345,7 @@ mod tests {
     fn a_power_is_low_by_less_than_three_steps() {
         for (share, of) in [(1, 256), (5, 1024), (1, 1024), (1, 16), (1, 2), (1, 1144), (1023, 1024), (1, 1)] {
             let retained = Frac::from_ratio(share, of).complement();
-            let decay = Decay::new(retained).unwrap();
+            let decay = decay(retained).unwrap();
             let (mut low, mut high) = (1u128 << 96, 1u128 << 96);
             for periods in 0..=decay.horizon() + 1 {
                 let power = decay.after(periods).to_bits();
@@ -351,14 +365,14 @@ mod tests {
     #[test]
     fn the_paper_alpha_is_gone_after_5_491_periods() {
         // 31 ln 2 / ln (256 / 255) = 5 490.1.
-        let decay = const { Decay::new(Frac::from_ratio(255, 256)) };
-        assert_eq!(decay.unwrap().horizon(), 5_491);
-        assert_eq!(Decay::new(Frac::ONE.half()).unwrap().horizon(), 32);
+        let paper = const { decay(Frac::from_ratio(255, 256)) };
+        assert_eq!(paper.unwrap().horizon(), 5_491);
+        assert_eq!(decay(Frac::ONE.half()).unwrap().horizon(), 32);
     }
 
     #[test]
     fn what_would_never_be_gone_is_refused() {
-        assert!(Decay::new(Frac::ONE).is_none());
-        assert!(Decay::new(Frac::from_ratio(1, 1145).complement()).is_none());
+        assert!(decay(Frac::ONE).is_none());
+        assert!(decay(Frac::from_ratio(1, 1145).complement()).is_none());
     }
 }

@@ -32,12 +32,14 @@
 use crate::math::{divide, one_less_tanh};
 use crate::units::{Bytes, Instant, Nanos, Stamp};
 
-/// K_p and K_d, per nanosecond in units of 2^-40.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Gains {
-    proportional: u32,
-    derivative: u32,
+crate::blank! {
+    /// K_p and K_d, per nanosecond in units of 2^-40.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Gains {
+        proportional: u32,
+        derivative: u32,
+    }
 }
 
 impl Gains {
@@ -55,14 +57,16 @@ const fn per_nano(gain: u32) -> u32 {
     if scaled > u32::MAX as u64 { u32::MAX } else { scaled as u32 }
 }
 
-/// The controller of one flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-struct Pid {
-    /// U, with 28 fraction bits.
-    control: i32,
-    /// E of the last update in nanoseconds; [`NONE`] before the first.
-    previous: i32,
+crate::blank! {
+    /// The controller of one flow.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    struct Pid {
+        /// U, with 28 fraction bits.
+        control: i32,
+        /// E of the last update in nanoseconds; [`NONE`] before the first.
+        previous: i32,
+    }
 }
 
 /// No error yet. Errors are kept above.
@@ -102,26 +106,28 @@ impl Pid {
     }
 }
 
-/// What the law computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct LawParams {
-    /// K_p and K_d.
-    pub gains: Gains,
-    /// RTT_base.
-    pub round: Nanos,
-    /// delta RTT_base: what a packet may wait by (1).
-    pub tolerated: Nanos,
-    /// How long after its message's beginning a flow gets no verdict.
-    pub youth: Nanos,
-    /// n: samples in a row, at least one.
-    pub samples: u8,
-    /// eta, of what the link carries in a round, in 2^-16.
-    pub busy: u16,
-    /// The least window.
-    pub least: Bytes,
-    /// U does not fall below zero while the fair share holds W down.
-    pub unwinds: bool,
+crate::blank! {
+    /// What the law computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct LawParams {
+        /// K_p and K_d.
+        pub gains: Gains,
+        /// RTT_base.
+        pub round: Nanos,
+        /// delta RTT_base: what a packet may wait by (1).
+        pub tolerated: Nanos,
+        /// How long after its message's beginning a flow gets no verdict.
+        pub youth: Nanos,
+        /// n: samples in a row, at least one.
+        pub samples: u8,
+        /// eta, of what the link carries in a round, in 2^-16.
+        pub busy: u16,
+        /// The least window.
+        pub least: Bytes,
+        /// U does not fall below zero while the fair share holds W down.
+        pub unwinds: bool,
+    }
 }
 
 impl LawParams {
@@ -157,23 +163,25 @@ const fn millionths(value: u32, share: u32) -> u32 {
     if part > u32::MAX as u64 { u32::MAX } else { part as u32 }
 }
 
-/// The state of one flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Law {
-    pid: Pid,
-    /// W.
-    window: Bytes,
-    /// When (4) is evaluated next; before there is a verdict, when there may be one.
-    due: Stamp,
-    /// The least delay of the window of time before this, modulo 2^32 ns.
-    least: u32,
-    /// By how much the least delay of this window of time exceeds that; [`UNSEEN`] until one came, [`FAR`] from there on.
-    exceeds: u16,
-    /// Which window of time this is.
-    age: u8,
-    /// Samples in a row above (1), in the low bits, and flags.
-    state: u8,
+crate::blank! {
+    /// The state of one flow.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Law {
+        pid: Pid,
+        /// W.
+        window: Bytes,
+        /// When (4) is evaluated next; before there is a verdict, when there may be one.
+        due: Stamp,
+        /// The least delay of the window of time before this, modulo 2^32 ns.
+        least: u32,
+        /// By how much the least delay of this window of time exceeds that; [`UNSEEN`] until one came, [`FAR`] from there on.
+        exceeds: u16,
+        /// Which window of time this is.
+        age: u8,
+        /// Samples in a row above (1), in the low bits, and flags.
+        state: u8,
+    }
 }
 
 /// No delay was seen in this window of time.

@@ -49,6 +49,8 @@ impl Rate {
     /// A rate given in Mb/s, rounded to the nearest raw step and saturating at [`Rate::MAX`].
     ///
     /// Whole gigabits and the rest apart, so that 32 bits suffice and no image needs a 64-bit division.
+    // Called: it is for configuration.
+    #[inline(never)]
     #[expect(
         clippy::integer_division,
         clippy::arithmetic_side_effects,

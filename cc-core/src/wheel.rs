@@ -46,7 +46,7 @@ impl Record {
     }
 }
 
-/// A ring's lists, each by its first flow.
+/// A ring's lists, each by its first flow. Of an empty bucket it means nothing.
 #[derive(Clone, Copy)]
 struct Ring {
     heads: [u16; BUCKETS],
@@ -85,9 +85,14 @@ impl<const N: usize> Wheel<N> {
         const { Self::SIZE };
         Self {
             records: [Record::IDLE; N],
-            rings: [Ring { heads: [NONE; BUCKETS], filled: 0 }; RINGS],
+            rings: [Ring { heads: [0; BUCKETS], filled: 0 }; RINGS],
             cursor: start.to_bits() & !Record::BELOW_TICK,
         }
+    }
+
+    /// Goes to time `start`, of a wheel that nobody waits on.
+    pub const fn start(&mut self, start: Stamp) {
+        self.cursor = start.to_bits() & !Record::BELOW_TICK;
     }
 
     /// Asks for a wake of flow `slot` at `deadline`; nothing happens when one is pending that is no later.
@@ -186,9 +191,10 @@ impl<const N: usize> Wheel<N> {
         }
         let bucket = at >> shift(ring) & FURTHEST;
         let Some(list) = self.rings.get_mut(ring as usize) else { return };
-        list.filled |= 1 << bucket;
         let Some(head) = list.heads.get_mut(bucket as usize) else { return };
-        let next = core::mem::replace(head, slot);
+        let next = if list.filled & 1 << bucket == 0 { NONE } else { *head };
+        *head = slot;
+        list.filled |= 1 << bucket;
         if let Some(record) = self.records.get_mut(usize::from(next)) {
             record.previous = slot;
         }

@@ -125,6 +125,13 @@ impl<S: Stage> Queue<S> {
     }
 }
 
+/// The place of a queue, which is zeros while it is empty, as an `Option` need not be.
+#[repr(u8)]
+enum Place<S: Stage> {
+    Empty,
+    Taken(Queue<S>),
+}
+
 /// The congestion points of a switch with `PORTS` ports of `PRIORITIES` egress queues each.
 ///
 /// A queue marks nothing until it is configured. That is how the queue of CNPs and other control traffic is kept
@@ -133,7 +140,7 @@ impl<S: Stage> Queue<S> {
 pub struct CpEngine<S: Stage, const PORTS: usize, const PRIORITIES: usize> {
     /// Since the first call.
     clock: Option<LocalClock>,
-    queues: [[Option<Queue<S>>; PRIORITIES]; PORTS],
+    queues: [[Place<S>; PRIORITIES]; PORTS],
     seed: u64,
 }
 
@@ -144,7 +151,12 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
 
     /// A switch whose queues mark nothing yet. Equal seeds give equal verdicts on equal packets.
     pub const fn new(seed: u64) -> Self {
-        Self { clock: None, queues: [const { [const { None }; PRIORITIES] }; PORTS], seed }
+        Self { clock: None, queues: [const { [const { Place::Empty }; PRIORITIES] }; PORTS], seed }
+    }
+
+    /// The same with this seed, of a switch that has configured no queue.
+    pub const fn seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     /// Local time at a call made at `now`.
@@ -176,12 +188,12 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
         let no_such_queue = NoSuchQueue { port, priority, ports: PORTS, priorities: PRIORITIES };
         let slot = self.queues.get_mut(port).and_then(|queues| queues.get_mut(priority)).ok_or(no_such_queue)?;
         match slot {
-            Some(queue) => (queue.port, queue.params) = (*link, params),
-            None => {
+            Place::Taken(queue) => (queue.port, queue.params) = (*link, params),
+            Place::Empty => {
                 let seed = seed_of(self.seed, port.wrapping_mul(PRIORITIES).wrapping_add(priority));
                 let state = S::open(&Cx { now, port: link, params: &params }, seed);
                 let counters = CpCounters::default();
-                *slot = Some(Queue { port: *link, params, state, counters, pause: None });
+                *slot = Place::Taken(Queue { port: *link, params, state, counters, pause: None });
             }
         }
         Ok(())
@@ -217,7 +229,7 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
         let now = self.local(now);
         for (port, queues) in self.queues.iter_mut().enumerate() {
             for (priority, queue) in queues.iter_mut().enumerate() {
-                let Some(queue) = queue else { continue };
+                let Place::Taken(queue) = queue else { continue };
                 queue.expire(now, queued(port, priority));
                 queue.on(now, &Event::Wake);
             }
@@ -226,13 +238,18 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
 
     #[inline]
     fn queue(&mut self, port: usize, priority: usize) -> Option<&mut Queue<S>> {
-        self.queues.get_mut(port)?.get_mut(priority)?.as_mut()
+        match self.queues.get_mut(port)?.get_mut(priority)? {
+            Place::Taken(queue) => Some(queue),
+            Place::Empty => None,
+        }
     }
 
     /// What a queue has counted; `None` if it is not configured.
     pub fn counters(&self, port: usize, priority: usize) -> Option<&CpCounters> {
-        let queue = self.queues.get(port)?.get(priority)?.as_ref()?;
-        Some(&queue.counters)
+        match self.queues.get(port)?.get(priority)? {
+            Place::Taken(queue) => Some(&queue.counters),
+            Place::Empty => None,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::Upstream;
 use cc_core::clock::LocalClock;
 use cc_core::params::{ParamError, Settings};
 use cc_core::wire::pfc::Quantum;
-use cc_core::{Bytes, Instant, Nanos, Port, Stamp};
+use cc_core::{Blank, Bytes, Instant, Nanos, Port, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -78,6 +78,19 @@ pub struct Params {
     quanta: u16,
     /// Half of what the quanta last.
     refresh: Nanos,
+}
+
+impl Blank for Params {
+    const BLANK: Self = Self {
+        shared: 0,
+        headroom: 0,
+        reserve: 0,
+        alpha_shift: 0,
+        resume_offset: 0,
+        fixed: None,
+        quanta: 0,
+        refresh: Nanos::ZERO,
+    };
 }
 
 impl Params {
@@ -169,6 +182,10 @@ pub struct Mmu<const PORTS: usize, const PRIORITIES: usize> {
 
 /// A frame to be sent upstream: the port, the priority, and the quanta (zero resumes).
 pub type PauseFrame = (usize, usize, u16);
+
+impl<const PORTS: usize, const PRIORITIES: usize> Blank for Mmu<PORTS, PRIORITIES> {
+    const BLANK: Self = Self::new(Params::BLANK);
+}
 
 impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
     /// An empty buffer.

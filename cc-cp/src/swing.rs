@@ -38,15 +38,17 @@ pub const PRESETS: &[Preset<SwingSettings>] = &[Preset {
     values: SwingSettings { buffer: 75_000_000, delay: 1_000_000, keepalive: 100_000, pause_quanta: 65_535 },
 }];
 
-/// What the relays compute with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    high: u32,
-    low: u32,
-    keepalive: Nanos,
-    silence: Nanos,
-    quanta: u16,
-    refresh: Nanos,
+cc_core::blank! {
+    /// What the relays compute with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        high: u32,
+        low: u32,
+        keepalive: Nanos,
+        silence: Nanos,
+        quanta: u16,
+        refresh: Nanos,
+    }
 }
 
 impl Params {
@@ -87,19 +89,21 @@ pub struct Relayed {
     pub seq: u16,
 }
 
-/// The relay at the receiver's end, for one priority.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct FarRelay {
-    /// Bytes in its buffer.
-    queued: u32,
-    /// When it speaks next at the latest.
-    speak_at: Stamp,
-    seq: u16,
-    /// Its own switch pauses it.
-    held: bool,
-    /// Its buffer is too full.
-    full: bool,
+cc_core::blank! {
+    /// The relay at the receiver's end, for one priority.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct FarRelay {
+        /// Bytes in its buffer.
+        queued: u32,
+        /// When it speaks next at the latest.
+        speak_at: Stamp,
+        seq: u16,
+        /// Its own switch pauses it.
+        held: bool,
+        /// Its buffer is too full.
+        full: bool,
+    }
 }
 
 const _: () = assert!(size_of::<FarRelay>() == 12, "a relay has outgrown its 12 bytes");
@@ -159,19 +163,21 @@ impl FarRelay {
     }
 }
 
-/// The relay at the sender's end, for one priority.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct NearRelay {
-    /// When silence has lasted too long.
-    deaf_at: Stamp,
-    /// When the pause is to be renewed, while there is one.
-    renew_at: Stamp,
-    /// Number of the last message.
-    seq: u16,
-    /// A message was heard at all.
-    heard: bool,
-    paused: bool,
+cc_core::blank! {
+    /// The relay at the sender's end, for one priority.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct NearRelay {
+        /// When silence has lasted too long.
+        deaf_at: Stamp,
+        /// When the pause is to be renewed, while there is one.
+        renew_at: Stamp,
+        /// Number of the last message.
+        seq: u16,
+        /// A message was heard at all.
+        heard: bool,
+        paused: bool,
+    }
 }
 
 const _: () = assert!(size_of::<NearRelay>() == 12, "a relay has outgrown its 12 bytes");

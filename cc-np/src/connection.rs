@@ -87,7 +87,7 @@ impl Connection {
 /// A NIC whose queue pair contexts are elsewhere implements this for them.
 pub trait Connections {
     /// Knows no connection.
-    fn new() -> Self;
+    const NONE: Self;
 
     /// Learns the far end of a local queue pair's connection, in place of what it knew of it.
     fn connect(&mut self, now: Stamp, local: Qpn, connection: Connection);
@@ -101,7 +101,7 @@ pub trait Connections {
 
 /// For machines that answer with a frame in hand only: nothing needs to be known.
 impl Connections for () {
-    fn new() -> Self {}
+    const NONE: Self = ();
 
     fn connect(&mut self, _now: Stamp, _local: Qpn, _connection: Connection) {}
 
@@ -116,9 +116,7 @@ impl Connections for () {
 pub struct Directory<const SETS: usize, const WAYS: usize>(PeerTable<Connection, SETS, WAYS>);
 
 impl<const SETS: usize, const WAYS: usize> Connections for Directory<SETS, WAYS> {
-    fn new() -> Self {
-        Self(PeerTable::new(Connection::NONE))
-    }
+    const NONE: Self = Self(PeerTable::new(Connection::NONE));
 
     fn connect(&mut self, now: Stamp, local: Qpn, connection: Connection) {
         if let Some((known, _)) = self.0.touch(local, now, Nanos::MAX, |_| connection) {
@@ -205,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_directory_knows_the_latest_of_each_and_forgets_the_oldest() {
-        let mut directory = Directory::<1, 2>::new();
+        let mut directory = Directory::<1, 2>::NONE;
         let packet = data(V4, &[]);
         let to = |remote| Connection::of(&roce(&packet), Qpn::new(remote)).unwrap();
         let at = |nanos| Stamp::from_bits(nanos);

@@ -66,13 +66,15 @@ pub const CX4: Preset<DcqcnSettings> = Preset {
     values: DcqcnSettings { min_time_between_cnps: 0, cnp_port_interval: 1_000, cnp_port_burst: 1, ..PAPER.values },
 };
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    /// N.
-    interval: Nanos,
-    sequence: bool,
-    outlet: CnpOutlet,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        /// N.
+        interval: Nanos,
+        sequence: bool,
+        outlet: CnpOutlet,
+    }
 }
 
 impl Params {

@@ -31,7 +31,7 @@ use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{Keyed, RingTable};
 use cc_core::wire::CnpMarking;
-use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Qpn};
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Qpn};
 
 cc_core::settings! {
     /// What the user sets.
@@ -69,21 +69,27 @@ pub const PAPER: Preset<DcqcnPlusSettings> = Preset {
     },
 };
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    /// Delta.
-    slot: Nanos,
-    listed: Units,
-    unlisted: Units,
-    idle_turns: u32,
-    idle: Units,
-    outlet: CnpOutlet,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        /// Delta.
+        slot: Nanos,
+        listed: Units,
+        unlisted: Units,
+        idle_turns: u32,
+        idle: Units,
+        outlet: CnpOutlet,
+    }
 }
 
 /// A time in units of 1,024 ns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Units(u32);
+
+impl Blank for Units {
+    const BLANK: Self = Self(0);
+}
 
 impl Units {
     /// The fewest units that are never shorter than so many microseconds, whatever part of a unit has passed at either

@@ -52,12 +52,14 @@ pub const TCD_SIM: Preset<DcqcnTcdSettings> = Preset {
     },
 };
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    /// N.
-    interval: Nanos,
-    outlet: CnpOutlet,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        /// N.
+        interval: Nanos,
+        outlet: CnpOutlet,
+    }
 }
 
 /// How long a flow's count of CNPs outlives its last marked packet.

@@ -46,11 +46,13 @@ pub const TERNARY: Preset<EchoSettings> = Preset {
     values: EchoSettings { ternary_marks: 1, ..BINARY.values },
 };
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    ternary: bool,
-    outlet: CnpOutlet,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        ternary: bool,
+        outlet: CnpOutlet,
+    }
 }
 
 /// How long a mark waits for its acknowledgement.

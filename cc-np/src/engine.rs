@@ -7,7 +7,7 @@ use cc_core::clock::LocalClock;
 use cc_core::table::PeerTable;
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{AckFields, Crc32, Frame, Roce, Version};
-use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
 
 /// The one key of the record of all that are not told apart.
 const THE_REST: Qpn = Qpn::new(0);
@@ -163,6 +163,24 @@ pub struct NpEngine<A: NotificationPoint, const SETS: usize, const WAYS: usize> 
     flows: A::Flows<SETS, WAYS>,
 }
 
+impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Blank for NpEngine<A, SETS, WAYS> {
+    const BLANK: Self = Self {
+        common: Common {
+            port: Port::BLANK,
+            params: A::Params::BLANK,
+            shared: A::SHARED,
+            enabled: false,
+            clock: LocalClock::new(Instant::BLANK),
+            bucket: Bucket::full(Stamp::BLANK),
+            counters: NpCounters::NONE,
+        },
+        next_visit: Stamp::BLANK,
+        next_turn: Stamp::BLANK,
+        rest: PeerTable::new(A::BLANK),
+        flows: Flows::EMPTY,
+    };
+}
+
 /// What is not the table's, so that it can be lent together with a record.
 struct Common<A: NotificationPoint> {
     port: Port,
@@ -184,21 +202,19 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     /// The notification point of `port`, switched on, with no flow known. `params` come from
     /// [`NotificationPoint::check`] for this port.
     pub fn new(start: Instant, port: Port, params: A::Params) -> Self {
-        Self {
-            flows: Flows::new(),
-            rest: PeerTable::new(A::BLANK),
-            next_visit: start.stamp(),
-            next_turn: start.stamp(),
-            common: Common {
-                port,
-                params,
-                shared: A::SHARED,
-                enabled: true,
-                clock: LocalClock::new(start),
-                bucket: Bucket::full(start.stamp()),
-                counters: NpCounters::NONE,
-            },
-        }
+        let mut engine = Self::BLANK;
+        engine.begin(start, port, params);
+        engine
+    }
+
+    /// Makes the notification point of `port` of what is blank, where that is, as [`NpEngine::new`] does.
+    #[inline(always)]
+    pub fn begin(&mut self, start: Instant, port: Port, params: A::Params) {
+        let stamp = start.stamp();
+        (self.next_visit, self.next_turn) = (stamp, stamp);
+        let common = &mut self.common;
+        (common.port, common.params, common.enabled) = (port, params, true);
+        (common.clock, common.bucket) = (LocalClock::new(start), Bucket::full(stamp));
     }
 
     /// Goes on with new parameters. Records and counters stay; the port's bucket is full again.

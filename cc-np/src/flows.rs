@@ -16,7 +16,7 @@ pub trait Flows<A: NotificationPoint> {
     const ROOM: usize;
 
     /// A table without flows.
-    fn new() -> Self;
+    const EMPTY: Self;
 
     /// The record of a flow of which a packet has come, opened if it has none; `None` where there is no room for it.
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
@@ -46,10 +46,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for Pe
 
     const RECORD_BYTES: usize = Self::ENTRY_BYTES;
     const ROOM: usize = SETS.saturating_mul(WAYS);
-
-    fn new() -> Self {
-        Self::new(A::BLANK)
-    }
+    const EMPTY: Self = Self::new(A::BLANK);
 
     #[inline]
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
@@ -97,10 +94,7 @@ impl<A: NotificationPoint + Keyed, const SETS: usize, const WAYS: usize> Flows<A
     /// The machine's own word holds the key.
     const RECORD_BYTES: usize = size_of::<A>();
     const ROOM: usize = SETS.saturating_mul(WAYS);
-
-    fn new() -> Self {
-        Self::new(A::BLANK)
-    }
+    const EMPTY: Self = Self::new(A::BLANK);
 
     #[inline]
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {

@@ -2,7 +2,7 @@
 
 use crate::{Arrival, CnpOutlet, Event, Flows, Reply, Turn};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Instant, Mark, Nanos, Port, Qpn};
+use cc_core::{Blank, Instant, Mark, Nanos, Port, Qpn};
 use core::fmt::Debug;
 
 /// What a machine sees beside the arrival.
@@ -21,7 +21,7 @@ pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`NotificationPoint::check`] only.
-    type Params;
+    type Params: Blank;
     /// What the flows of a port have in common: handed to the machine with every record, `()` where there is nothing.
     type Shared: Copy + PartialEq + Debug;
     /// Where `SETS * WAYS` records are kept, or fewer where they are large: a [`PeerTable`](cc_core::table::PeerTable), or a

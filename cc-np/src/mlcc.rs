@@ -117,24 +117,26 @@ const ONE: u32 = 1 << FINE;
 /// Local round trips without C_D = C_R after which the credits are brought together again.
 const PATIENCE: u32 = 8;
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    law: LawParams,
-    least: Rate,
-    line: Rate,
-    far_rtt: u32,
-    span: Span,
-    theta: u32,
-    target: u32,
-    /// alpha / theta in 2^-56, rounded up.
-    per_theta: u64,
-    /// MTU / RTT_C in 2^-32 bytes per nanosecond.
-    step: u32,
-    /// RTT_C / MTU in 2^-8.
-    per_step: u32,
-    patience: Nanos,
-    outlet: CnpOutlet,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        law: LawParams,
+        least: Rate,
+        line: Rate,
+        far_rtt: u32,
+        span: Span,
+        theta: u32,
+        target: u32,
+        /// alpha / theta in 2^-56, rounded up.
+        per_theta: u64,
+        /// MTU / RTT_C in 2^-32 bytes per nanosecond.
+        step: u32,
+        /// RTT_C / MTU in 2^-8.
+        per_step: u32,
+        patience: Nanos,
+        outlet: CnpOutlet,
+    }
 }
 
 impl Params {

@@ -3,17 +3,19 @@
 use cc_core::wire::CnpMarking;
 use cc_core::{Nanos, Stamp};
 
-/// The class of service of CNPs, and the bound on those of a whole port.
-///
-/// The bound is a token bucket that holds `burst` CNPs and gains one each `interval`: in any time T at most
-/// `burst + T / interval` CNPs leave, whatever the number of flows, and however fast their records are forgotten.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct CnpOutlet {
-    marking: CnpMarking,
-    interval: Nanos,
-    /// How far the bucket may be ahead of the clock: `(burst - 1) * interval`.
-    tolerance: Nanos,
+cc_core::blank! {
+    /// The class of service of CNPs, and the bound on those of a whole port.
+    ///
+    /// The bound is a token bucket that holds `burst` CNPs and gains one each `interval`: in any time T at most
+    /// `burst + T / interval` CNPs leave, whatever the number of flows, and however fast their records are forgotten.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct CnpOutlet {
+        marking: CnpMarking,
+        interval: Nanos,
+        /// How far the bucket may be ahead of the clock: `(burst - 1) * interval`.
+        tolerance: Nanos,
+    }
 }
 
 impl CnpOutlet {

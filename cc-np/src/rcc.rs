@@ -25,7 +25,7 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::rcc::{Gains, Law, LawParams};
 use cc_core::table::PeerTable;
 use cc_core::wire::CnpMarking;
-use cc_core::{Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn};
+use cc_core::{Blank, Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn};
 
 cc_core::settings! {
     /// What the user sets.
@@ -83,18 +83,20 @@ pub(crate) const PRESETS: &[Preset<RccSettings>] = &[
     Preset { name: "rcc_va", source: "RCC V-A: K_p = 1e4, K_d = 1e5; the rest as in `rcc_iv`", values: RCC_VA },
 ];
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    pub(crate) law: LawParams,
-    /// What the link carries in a round, as far as it is shared, in bytes.
-    shared: u32,
-    /// What a byte is of what the link carries in a round, in 31 bits, and how far below 2^-16 the last of them is.
-    per_round: u32,
-    below: u8,
-    /// The binary logarithm of a spell's nanoseconds: fourteen spells are at least sixteen rounds.
-    spell: u8,
-    outlet: CnpOutlet,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        pub(crate) law: LawParams,
+        /// What the link carries in a round, as far as it is shared, in bytes.
+        shared: u32,
+        /// What a byte is of what the link carries in a round, in 31 bits, and how far below 2^-16 the last of them is.
+        per_round: u32,
+        below: u8,
+        /// The binary logarithm of a spell's nanoseconds: fourteen spells are at least sixteen rounds.
+        spell: u8,
+        outlet: CnpOutlet,
+    }
 }
 
 impl Params {
@@ -306,7 +308,7 @@ impl NotificationPoint for Rcc {
 
     const NAME: &'static str = "rcc";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const BLANK: Self = Self { law: Law::new(Bytes::ZERO), spell: 0 };
+    const BLANK: Self = Self { law: Law::BLANK, spell: 0 };
     const SHARED: Census = Census::NONE;
     const REPLIES: bool = true;
 
@@ -340,7 +342,7 @@ impl NotificationPoint for Rcc {
 
     #[inline]
     fn open(_cx: &Cx<'_, Params>, _shared: &mut Census, _local: Option<Qpn>) -> Self {
-        Self::BLANK
+        Self { law: Law::new(Bytes::ZERO), spell: 0 }
     }
 
     fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {

@@ -203,7 +203,7 @@ mod tests {
         type Engine = NpEngine<RccSender, 8, 4>;
         let engine = || Engine::new(Instant::from_nanos(0), PORT, RccSender::check(&RCC_IV, &PORT).unwrap());
         let (mut punctual, mut forgotten) = (engine(), engine());
-        let nobody = Directory::<8, 4>::new();
+        let nobody = Directory::<8, 4>::NONE;
         let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring([0; 512]));
         let (mut told, mut room) = ([0; 12], false);
         for _ in 0..20_000 {

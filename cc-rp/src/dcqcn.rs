@@ -39,7 +39,7 @@ pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VEND
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
+use cc_core::{Blank, Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
 use core::mem;
 use fading::{Fading, ONES};
@@ -130,8 +130,14 @@ impl ReactionPoint for Dcqcn {
     ];
 
     fn check(settings: &DcqcnSettings, port: &Port) -> Result<Params, ParamError> {
+        let mut params = Params::BLANK;
+        Self::check_into(&mut params, settings, port)?;
+        Ok(params)
+    }
+
+    fn check_into(params: &mut Params, settings: &DcqcnSettings, port: &Port) -> Result<(), ParamError> {
         settings.in_range()?;
-        Params::new(settings, port)
+        params.set(settings, port)
     }
 
     fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
@@ -234,9 +240,9 @@ impl Dcqcn {
         self.left |= NUMBERED;
         if self.has(LIMITED) {
             match &p.alpha {
-                Alpha::Restarted { kept, gain, decay } => {
+                Alpha::Restarted { kept, gain } => {
                     let quiet = p.alpha_period.count_in(now.since(self.alpha_at).get());
-                    self.alpha = Frac::from_bits(self.alpha).times(decay.after(quiet)).to_bits(); // (10)
+                    self.alpha = Frac::from_bits(self.alpha).times(p.decay.after(quiet)).to_bits(); // (10)
                     if raises_alpha {
                         self.alpha = high_product(self.alpha, *kept).wrapping_add(*gain); // (4)
                     }
@@ -313,7 +319,7 @@ impl Dcqcn {
             self.limit(p, now);
         }
         match &p.alpha {
-            Alpha::Restarted { kept, gain, decay } => {
+            Alpha::Restarted { kept, gain } => {
                 if self.has(CUT) {
                     cold_path();
                     return;
@@ -322,7 +328,7 @@ impl Dcqcn {
                 let quiet = now.since(self.alpha_at).get();
                 if quiet >= p.alpha_period.length {
                     // Less than one, and so twice that below 2^32.
-                    let left = decay.after(p.alpha_period.count_in(quiet)).to_bits();
+                    let left = p.decay.after(p.alpha_period.count_in(quiet)).to_bits();
                     before = high_product(before, left.wrapping_shl(1)); // (10)
                 }
                 self.alpha = high_product(before, *kept).wrapping_add(*gain); // (4)

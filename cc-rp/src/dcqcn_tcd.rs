@@ -22,7 +22,7 @@ use crate::dcqcn::{self, Dcqcn, DcqcnSettings};
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit, ranges};
-use cc_core::{CnpBody, CnpHint, CnpKind, Port};
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Port};
 
 /// The settings of [`DcqcnSettings`], and one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,11 +83,13 @@ pub const TCD_SIM: DcqcnTcdSettings = DcqcnTcdSettings {
     ue_raises_alpha: 0,
 };
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Debug)]
-pub struct Params {
-    dcqcn: dcqcn::Params,
-    ue_raises_alpha: bool,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Debug)]
+    pub struct Params {
+        dcqcn: dcqcn::Params,
+        ue_raises_alpha: bool,
+    }
 }
 
 /// One flow.
@@ -131,8 +133,15 @@ impl ReactionPoint for DcqcnTcd {
     );
 
     fn check(settings: &DcqcnTcdSettings, port: &Port) -> Result<Params, ParamError> {
+        let mut params = Params::BLANK;
+        Self::check_into(&mut params, settings, port)?;
+        Ok(params)
+    }
+
+    fn check_into(params: &mut Params, settings: &DcqcnTcdSettings, port: &Port) -> Result<(), ParamError> {
         settings.in_range()?;
-        Ok(Params { dcqcn: Dcqcn::check(&settings.dcqcn, port)?, ue_raises_alpha: settings.ue_raises_alpha == 1 })
+        params.ue_raises_alpha = settings.ue_raises_alpha == 1;
+        params.dcqcn.set(&settings.dcqcn, port)
     }
 
     fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {

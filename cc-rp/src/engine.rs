@@ -3,12 +3,15 @@
 use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Plot, Progress, ReactionPoint, Signals};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
+use cc_core::params::ParamError;
 use cc_core::table::{BindError, Handle, SlotTable};
 use cc_core::wheel::Wheel;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
 use cc_core::wire::{Nak, Roce, Syndrome};
-use cc_core::{Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{
+    Blank, Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp,
+};
 use core::hint::cold_path;
 
 /// The part of the hardware that spaces packets.
@@ -163,9 +166,11 @@ impl Pause {
 }
 
 impl Pauses {
-    const fn none(start: Stamp) -> Self {
-        Self { mask: 0, of: [Pause { since: start, until: start, before: 0 }; 8] }
-    }
+    /// What is not in the mask has no times.
+    const NONE: Self = {
+        let never = Stamp::from_bits(0);
+        Self { mask: 0, of: [Pause { since: never, until: never, before: 0 }; 8] }
+    };
 
     /// How much longer the priority is paused.
     #[inline]
@@ -233,6 +238,22 @@ pub struct RpEngine<A: ReactionPoint, const N: usize, const MAP: usize> {
     shared: Shared<A>,
     flows: SlotTable<Flow<A>, N, MAP>,
     wakes: Wheel<N>,
+}
+
+impl<A: ReactionPoint, const N: usize, const MAP: usize> Blank for RpEngine<A, N, MAP> {
+    const BLANK: Self = Self {
+        shared: Shared {
+            clock: LocalClock::new(Instant::BLANK),
+            pauses: Pauses::NONE,
+            visited: Stamp::BLANK,
+            next_visit: 0,
+            port: Port::BLANK,
+            counters: RpCounters::NONE,
+            params: A::Params::BLANK,
+        },
+        flows: SlotTable::new(),
+        wakes: Wheel::new(Stamp::BLANK),
+    };
 }
 
 /// What the flows of a port share.
@@ -312,20 +333,30 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     const REST: Nanos = Nanos::new(Self::VISIT.get().saturating_mul(Self::AT_ONCE));
 
     /// The reaction point of `port`, without flows. `params` come from [`ReactionPoint::check`] for this port.
-    pub const fn new(start: Instant, port: Port, params: A::Params) -> Self {
-        Self {
-            shared: Shared {
-                clock: LocalClock::new(start),
-                pauses: Pauses::none(start.stamp()),
-                visited: start.stamp(),
-                next_visit: 0,
-                port,
-                counters: RpCounters::NONE,
-                params,
-            },
-            flows: SlotTable::new(),
-            wakes: Wheel::new(start.stamp()),
-        }
+    pub fn new(start: Instant, port: Port, params: A::Params) -> Self {
+        let mut engine = Self::BLANK;
+        engine.shared.params = params;
+        engine.start(start, port);
+        engine
+    }
+
+    /// Makes the reaction point of `port` of what is blank, where that is.
+    ///
+    /// # Errors
+    /// As for [`ReactionPoint::check`].
+    #[inline(always)]
+    pub fn begin(&mut self, start: Instant, port: Port, settings: &A::Settings) -> Result<(), ParamError> {
+        A::check_into(&mut self.shared.params, settings, &port)?;
+        self.start(start, port);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn start(&mut self, start: Instant, port: Port) {
+        self.shared.clock = LocalClock::new(start);
+        self.shared.visited = start.stamp();
+        self.shared.port = port;
+        self.wakes.start(start.stamp());
     }
 
     /// What was counted so far.

@@ -72,14 +72,16 @@ pub const PAPER: HpccStarSettings = HpccStarSettings {
     int_multi: 1,
 };
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    far: hpcc::Params,
-    near: LawParams,
-    time: Nanos,
-    /// N.
-    marks: u8,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        far: hpcc::Params,
+        near: LawParams,
+        time: Nanos,
+        /// N.
+        marks: u8,
+    }
 }
 
 /// One flow.

@@ -2,7 +2,7 @@
 
 use crate::{Decision, Event, EventMask, Signals};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{Bytes, CnpHint, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Blank, Bytes, CnpHint, Instant, Nanos, Port, Rate, Stamp};
 use core::fmt::Debug;
 
 /// What a machine sees beside the event.
@@ -58,7 +58,7 @@ pub trait ReactionPoint: Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`ReactionPoint::check`] only.
-    type Params;
+    type Params: Blank;
 
     /// The name on the command line.
     const NAME: &'static str;
@@ -73,6 +73,12 @@ pub trait ReactionPoint: Copy + PartialEq + Debug + 'static {
 
     /// Turns settings into parameters, or says which setting is wrong on this port.
     fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
+
+    /// [`Self::check`] where the parameters are to be. On an error there is no telling what they are.
+    fn check_into(params: &mut Self::Params, settings: &Self::Settings, port: &Port) -> Result<(), ParamError> {
+        *params = Self::check(settings, port)?;
+        Ok(())
+    }
 
     /// What no decision goes beyond, with these parameters.
     fn limits(params: &Self::Params, port: &Port) -> Limits;

@@ -52,12 +52,14 @@ cc_core::settings! {
 pub const PAPER: MlccSettings =
     MlccSettings { eta: 950_000, max_stage: 5, local_rtt: 0, rate_ai: 50, min_rate: 25, int_multi: 1 };
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    law: LawParams,
-    floor: Rate,
-    line: Rate,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        law: LawParams,
+        floor: Rate,
+        line: Rate,
+    }
 }
 
 /// One flow.

@@ -29,16 +29,18 @@ cc_core::settings! {
 /// The paper's sender.
 pub const PAPER: RccSettings = RccSettings { base_rtt: 0, min_rate: 10 };
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    pub(crate) base: Base,
-    /// What the port carries in a base round trip, in bytes.
-    pub(crate) most: Bytes,
-    pub(crate) least: Bytes,
-    pub(crate) floor: Rate,
-    line: Rate,
-    mtu: Bytes,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        pub(crate) base: Base,
+        /// What the port carries in a base round trip, in bytes.
+        pub(crate) most: Bytes,
+        pub(crate) least: Bytes,
+        pub(crate) floor: Rate,
+        line: Rate,
+        mtu: Bytes,
+    }
 }
 
 impl Params {

@@ -63,15 +63,17 @@ pub const RCC_IV: RccSenderSettings = RccSenderSettings {
 /// The gains of the paper's evaluation.
 pub const RCC_VA: RccSenderSettings = RccSenderSettings { k_p: 10_000, k_d: 100_000, ..RCC_IV };
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    window: rcc::Params,
-    law: LawParams,
-    /// What the link carries in a round, as far as it is shared, in bytes.
-    shared: u32,
-    /// Without an acknowledgement, and with nothing in flight, for so long, a message has ended.
-    patience: Nanos,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        window: rcc::Params,
+        law: LawParams,
+        /// What the link carries in a round, as far as it is shared, in bytes.
+        shared: u32,
+        /// Without an acknowledgement, and with nothing in flight, for so long, a message has ended.
+        patience: Nanos,
+    }
 }
 
 /// One flow.

@@ -139,7 +139,7 @@ impl<A: NotificationPoint> Bench<A> {
             let params = A::check(settings, &port).expect("checked before");
             Engine::new(Instant::from_nanos(now), port, params)
         };
-        let (settings, connections) = (*settings, Connections::new());
+        let (settings, connections) = (*settings, Connections::NONE);
         Self { now, port, settings, enabled: true, engine: engine(), woken: engine(), connections, turn: None }
     }
 

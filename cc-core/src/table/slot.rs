@@ -90,8 +90,8 @@ impl Tag {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a closed slot holds 16 bits above the generation")]
-    const fn link(self) -> u16 {
-        (self.0 >> 8) as u16
+    const fn link(self) -> Link {
+        Link((self.0 >> 8) as u16)
     }
 
     const fn with_qpn(self, qpn: Qpn) -> Self {
@@ -102,8 +102,8 @@ impl Tag {
         self.next(UNBOUND.get())
     }
 
-    const fn closed(self, link: u16) -> Self {
-        self.next(link as u32)
+    const fn closed(self, link: Link) -> Self {
+        self.next(link.0 as u32)
     }
 
     const fn next(self, above: u32) -> Self {
@@ -119,8 +119,28 @@ struct Slot<T> {
 
 const _: () = assert!(size_of::<Handle>() == 4 && size_of::<Slot<[u32; 13]>>() == 56);
 
-/// No slot: the end of the free list, an empty place of the map.
-const NONE: u16 = u16::MAX;
+/// A slot's index in the free list and the map. Zeros are no slot: the end of the list, an empty place of the map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Link(u16);
+
+impl Link {
+    const NONE: Self = Self(0);
+
+    const fn to(index: u16) -> Self {
+        Self(index.wrapping_add(1))
+    }
+
+    const fn index(self) -> u16 {
+        self.0.wrapping_sub(1)
+    }
+
+    /// The index in the slots, which do not reach so far where there is none.
+    #[inline]
+    const fn place(self) -> usize {
+        (self.0 as usize).wrapping_sub(1)
+    }
+}
+
 /// What an open slot without a number holds; never a flow's number.
 const UNBOUND: Qpn = Qpn::new(0x00ff_ffff);
 /// Furthest that a number lies from its place in the map.
@@ -137,23 +157,23 @@ const PROBES: u32 = 128;
 /// opening one too many is refused, and admission is the driver's decision.
 pub struct SlotTable<T, const N: usize, const MAP: usize> {
     slots: Vec<Slot<T>, N>,
-    free: u16,
+    free: Link,
     open: u16,
-    map: [u16; MAP],
+    map: [Link; MAP],
 }
 
 impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     const BITS: u32 = MAP.trailing_zeros();
     const MASK: usize = MAP.wrapping_sub(1);
     const SIZES: () = {
-        assert!(N >= 1 && N <= NONE as usize, "a slot table holds 1 to 65,535 flows");
+        assert!(N >= 1 && N <= u16::MAX as usize, "a slot table holds 1 to 65,535 flows");
         assert!(MAP.is_power_of_two() && MAP >> 1 >= N, "the map is a power of two, at least twice the capacity");
     };
 
     /// A table without flows.
     pub const fn new() -> Self {
         const { Self::SIZES };
-        Self { slots: Vec::new(), free: NONE, open: 0, map: [NONE; MAP] }
+        Self { slots: Vec::new(), free: Link::NONE, open: 0, map: [Link::NONE; MAP] }
     }
 
     /// How many flows are open.
@@ -170,12 +190,12 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     /// Takes in a flow, or hands it back when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
-        let index = self.free;
-        let handle = if let Some(slot) = self.slots.get_mut(usize::from(index)) {
+        let free = self.free;
+        let handle = if let Some(slot) = self.slots.get_mut(free.place()) {
             self.free = slot.tag.link();
             let tag = slot.tag.opened();
             *slot = Slot { value, tag };
-            Handle::new(index, tag)
+            Handle::new(free.index(), tag)
         } else {
             let Ok(index) = u16::try_from(self.slots.len()) else { return Err(value) };
             let tag = Tag::NEW;
@@ -192,7 +212,7 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         self.unmap(slot.tag.qpn());
         let free = self.free;
         self.slot_mut(handle)?.tag = slot.tag.closed(free);
-        self.free = handle.index();
+        self.free = Link::to(handle.index());
         self.open = self.open.saturating_sub(1);
         Some(slot.value)
     }
@@ -232,16 +252,16 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The flow that a queue pair number is bound to, and its handle.
     #[inline]
     pub fn find_mut(&mut self, qpn: Qpn) -> Option<(Handle, &mut T)> {
-        let (index, _) = self.probe(qpn)?;
-        let slot = self.slots.get_mut(usize::from(index))?;
-        Some((Handle::new(index, slot.tag), &mut slot.value))
+        let (link, _) = self.probe(qpn)?;
+        let slot = self.slots.get_mut(link.place())?;
+        Some((Handle::new(link.index(), slot.tag), &mut slot.value))
     }
 
     /// The flow that a queue pair number is bound to.
     pub fn find(&self, qpn: Qpn) -> Option<Handle> {
-        let (index, _) = self.search(qpn)?;
-        let slot = self.slots.get(usize::from(index))?;
-        Some(Handle::new(index, slot.tag))
+        let (link, _) = self.search(qpn)?;
+        let slot = self.slots.get(link.place())?;
+        Some(Handle::new(link.index(), slot.tag))
     }
 
     /// Binds a flow to its local queue pair number, once that is known. Binding it again to the same number
@@ -259,8 +279,8 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         }
         let mut place = place(qpn, Self::BITS);
         for _ in 0..PROBES {
-            if let Some(entry @ &mut NONE) = self.map.get_mut(place) {
-                *entry = handle.index();
+            if let Some(entry @ &mut Link::NONE) = self.map.get_mut(place) {
+                *entry = Link::to(handle.index());
                 let slot = self.slot_mut(handle).ok_or(BindError::Stale)?;
                 slot.tag = slot.tag.with_qpn(qpn);
                 return Ok(());
@@ -283,14 +303,14 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The slot bound to a number and its place in the map. An unbound slot is in no place, so the number that
     /// stands for it is never found.
     #[inline]
-    fn probe(&self, qpn: Qpn) -> Option<(u16, usize)> {
+    fn probe(&self, qpn: Qpn) -> Option<(Link, usize)> {
         let mut place = place(qpn, Self::BITS);
         for _ in 0..PROBES {
-            let index = *self.map.get(place)?;
+            let link = *self.map.get(place)?;
             // An empty place names no slot and ends the run.
-            let slot = self.slots.get(usize::from(index))?;
+            let slot = self.slots.get(link.place())?;
             if slot.tag.qpn() == qpn {
-                return Some((index, place));
+                return Some((link, place));
             }
             place = place.wrapping_add(1) & Self::MASK;
         }
@@ -299,7 +319,7 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     /// [`SlotTable::probe`] where nobody waits for it.
     #[inline(never)]
-    fn search(&self, qpn: Qpn) -> Option<(u16, usize)> {
+    fn search(&self, qpn: Qpn) -> Option<(Link, usize)> {
         self.probe(qpn)
     }
 
@@ -310,7 +330,7 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         loop {
             place = place.wrapping_add(1) & Self::MASK;
             let Some(&next) = self.map.get(place) else { return };
-            let Some(slot) = self.slots.get(usize::from(next)) else { break };
+            let Some(slot) = self.slots.get(next.place()) else { break };
             // An entry may move up to the gap only when that is not before its own place.
             let home = super::place(slot.tag.qpn(), Self::BITS);
             if place.wrapping_sub(home) & Self::MASK >= place.wrapping_sub(gap) & Self::MASK {
@@ -318,12 +338,12 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
                 gap = place;
             }
         }
-        self.put(gap, NONE);
+        self.put(gap, Link::NONE);
     }
 
-    fn put(&mut self, place: usize, index: u16) {
+    fn put(&mut self, place: usize, link: Link) {
         if let Some(entry) = self.map.get_mut(place) {
-            *entry = index;
+            *entry = link;
         }
     }
 }

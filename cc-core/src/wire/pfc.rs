@@ -63,14 +63,16 @@ impl Pfc {
     }
 }
 
-/// How long a pause quantum lasts on one link: 512 bit times.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Quantum {
-    /// Nanoseconds times 2^20.
-    nanos: u32,
-    /// Bytes per nanosecond times 2^24.
-    rate: u32,
+crate::blank! {
+    /// How long a pause quantum lasts on one link: 512 bit times.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Quantum {
+        /// Nanoseconds times 2^20.
+        nanos: u32,
+        /// Bytes per nanosecond times 2^24.
+        rate: u32,
+    }
 }
 
 impl Quantum {

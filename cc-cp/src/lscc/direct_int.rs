@@ -18,7 +18,7 @@ use super::rate_calculation::Feedback;
 use crate::segment::{Endpoint, Rewrite, Transit};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::RateMessage;
-use cc_core::{Bytes, CnpBody, CnpKind, Hop, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Blank, Bytes, CnpBody, CnpKind, Hop, Instant, Nanos, Port, Rate, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -48,12 +48,14 @@ pub const PRESETS: &[Preset<DirectIntSettings>] = &[
     },
 ];
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    spacing: Nanos,
-    unit: u32,
-    queue: pseudo_queue::Params,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        spacing: Nanos,
+        unit: u32,
+        queue: pseudo_queue::Params,
+    }
 }
 
 impl Params {
@@ -86,13 +88,25 @@ pub struct DirectInt<const SLOTS: usize> {
     next: [Stamp; SLOTS],
 }
 
+impl<const SLOTS: usize> Blank for DirectInt<SLOTS> {
+    const BLANK: Self = Self { queue: PseudoQueue::BLANK, notified: 0, next: [Stamp::BLANK; SLOTS] };
+}
+
 impl<const SLOTS: usize> DirectInt<SLOTS> {
     const SIZES: () = assert!(SLOTS.is_power_of_two(), "the number of places is a power of two");
 
     /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
-    pub const fn open(p: &Params, now: Stamp) -> Self {
+    pub fn open(p: &Params, now: Stamp) -> Self {
+        let mut machine = Self::BLANK;
+        machine.begin(p, now);
+        machine
+    }
+
+    /// Becomes what [`DirectInt::open`] makes, of what is blank.
+    pub fn begin(&mut self, p: &Params, now: Stamp) {
         const { Self::SIZES };
-        Self { queue: PseudoQueue::open(&p.queue, now), notified: 0, next: [now; SLOTS] }
+        self.queue = PseudoQueue::open(&p.queue, now);
+        self.next.fill(now);
     }
 
     /// q*.

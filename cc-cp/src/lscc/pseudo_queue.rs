@@ -12,48 +12,54 @@ const FINE: u32 = 8;
 /// Periods without feedback in which R holds.
 const PATIENCE: u32 = 4;
 
-/// What the queue goes by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Params {
-    /// T.
-    pub(super) period: Nanos,
-    /// dR.
-    pub(super) slew: Rate,
-    /// The port's speed.
-    pub(super) line: Rate,
+cc_core::blank! {
+    /// What the queue goes by.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(super) struct Params {
+        /// T.
+        pub(super) period: Nanos,
+        /// dR.
+        pub(super) slew: Rate,
+        /// The port's speed.
+        pub(super) line: Rate,
+    }
 }
 
-/// What came of the far end's feedback.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct FeedbackCounters {
-    /// Rates taken.
-    pub taken: u32,
-    /// Rates dropped: overtaken on the way, or sent twice.
-    pub old: u32,
-    /// Times that the far end fell silent for so long that R rose by itself.
-    pub lost: u32,
+cc_core::blank! {
+    /// What came of the far end's feedback.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct FeedbackCounters {
+        /// Rates taken.
+        pub taken: u32,
+        /// Rates dropped: overtaken on the way, or sent twice.
+        pub old: u32,
+        /// Times that the far end fell silent for so long that R rose by itself.
+        pub lost: u32,
+    }
 }
 
-/// The queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) struct PseudoQueue {
-    /// q*, in 1/256 of a byte.
-    queue: u64,
-    /// All that has left it so far, likewise; wraps.
-    left: u64,
-    /// R.
-    rate: Rate,
-    /// What q* is of.
-    as_of: Stamp,
-    /// When R rises without feedback.
-    rises_at: Stamp,
-    /// Number of the last feedback.
-    seq: u16,
-    /// R is what feedback said, and not so old that it rises by itself.
-    heard: bool,
-    counters: FeedbackCounters,
+cc_core::blank! {
+    /// The queue.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub(super) struct PseudoQueue {
+        /// q*, in 1/256 of a byte.
+        queue: u64,
+        /// All that has left it so far, likewise; wraps.
+        left: u64,
+        /// R.
+        rate: Rate,
+        /// What q* is of.
+        as_of: Stamp,
+        /// When R rises without feedback.
+        rises_at: Stamp,
+        /// Number of the last feedback.
+        seq: u16,
+        /// R is what feedback said, and not so old that it rises by itself.
+        heard: bool,
+        counters: FeedbackCounters,
+    }
 }
 
 impl PseudoQueue {

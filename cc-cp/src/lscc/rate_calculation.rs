@@ -25,7 +25,7 @@
 use cc_core::math::{Divider, divide};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::RateMessage;
-use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
+use cc_core::{Blank, Bytes, Nanos, Port, Rate, Stamp};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -83,20 +83,22 @@ pub const PRESETS: &[Preset<FeedbackSettings>] = &[
     },
 ];
 
-/// What the machine computes with. Rates are in kb/s.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    period: Nanos,
-    reference: u32,
-    /// Kilobits per second of one byte in a period, with [`SHIFT`] fraction bits.
-    per_byte: u32,
-    slew_up: i64,
-    slew_down: i64,
-    rate_min: i64,
-    rate_max: i64,
-    unit: Divider,
-    unit_kbps: u32,
-    depth: u8,
+cc_core::blank! {
+    /// What the machine computes with. Rates are in kb/s.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        period: Nanos,
+        reference: u32,
+        /// Kilobits per second of one byte in a period, with [`SHIFT`] fraction bits.
+        per_byte: u32,
+        slew_up: i64,
+        slew_down: i64,
+        rate_min: i64,
+        rate_max: i64,
+        unit: Divider,
+        unit_kbps: u32,
+        depth: u8,
+    }
 }
 
 /// Fraction bits of a byte's rate: 8 000 000 kb/s for one in a nanosecond, in at least 1 000 ns, stays below 2^31.
@@ -231,6 +233,10 @@ pub struct RateCalculation<const N: usize> {
 }
 
 const _: () = assert!(size_of::<RateCalculation<10>>() <= 120, "a port has outgrown 120 bytes");
+
+impl<const N: usize> Blank for RateCalculation<N> {
+    const BLANK: Self = Self { sum: 0, adjustments: [0; N], last: 0, left: 0, ends: Stamp::BLANK, seq: 0, head: 0 };
+}
 
 impl<const N: usize> RateCalculation<N> {
     /// A port by which nothing has come.

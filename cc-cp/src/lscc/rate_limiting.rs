@@ -35,7 +35,7 @@ use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::PeerTable;
 use cc_core::wire::{RateMessage, Roce};
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
+use cc_core::{Blank, Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -101,22 +101,26 @@ impl LimitingSettings {
     }
 }
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    reference: Bytes,
-    notify: Ticks,
-    reset: Ticks,
-    threshold: u32,
-    unit: u32,
-    queue: pseudo_queue::Params,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        reference: Bytes,
+        notify: Ticks,
+        reset: Ticks,
+        threshold: u32,
+        unit: u32,
+        queue: pseudo_queue::Params,
+    }
 }
 
-/// Something that happens again and again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ticks {
-    length: u32,
-    divider: Divider,
+cc_core::blank! {
+    /// Something that happens again and again.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    struct Ticks {
+        length: u32,
+        divider: Divider,
+    }
 }
 
 impl Ticks {
@@ -178,18 +182,20 @@ const ALL: Qpn = Qpn::new(0x00ff_ffff);
 /// A flow that sends nothing for longer is forgotten.
 const MEMORY: Nanos = Nanos::new(2_000_000_000);
 
-/// One flow. With the table's own eight bytes an entry is 20.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-struct Flow {
-    /// Tells it from others that share its place.
-    check: u32,
-    /// Bytes that it has sent, at most the threshold.
-    sent: u32,
-    /// The reset period in which it was marked last.
-    marked: u16,
-    /// The notification period in which it was notified last.
-    notified: u16,
+cc_core::blank! {
+    /// One flow. With the table's own eight bytes an entry is 20.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    struct Flow {
+        /// Tells it from others that share its place.
+        check: u32,
+        /// Bytes that it has sent, at most the threshold.
+        sent: u32,
+        /// The reset period in which it was marked last.
+        marked: u16,
+        /// The notification period in which it was notified last.
+        notified: u16,
+    }
 }
 
 const _: () = assert!(
@@ -227,20 +233,34 @@ pub struct LimitingCounters {
     pub flows_evicted: u32,
 }
 
+impl<const SETS: usize, const WAYS: usize> Blank for RateLimiting<SETS, WAYS> {
+    const BLANK: Self = Self {
+        queue: PseudoQueue::BLANK,
+        notify_at: Stamp::BLANK,
+        reset_at: Stamp::BLANK,
+        reset: 0,
+        notify: 0,
+        pairs: 0,
+        notifying: false,
+        notified: 0,
+        flows: PeerTable::new(Flow::BLANK),
+    };
+}
+
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
     pub const fn open(p: &Params, now: Stamp) -> Self {
-        Self {
-            queue: PseudoQueue::open(&p.queue, now),
-            notify_at: now.after(Nanos::new(p.notify.length)),
-            reset_at: now.after(Nanos::new(p.reset.length)),
-            reset: 1,
-            notify: 1,
-            pairs: 0,
-            notifying: false,
-            notified: 0,
-            flows: PeerTable::new(Flow { check: 0, sent: 0, marked: 0, notified: 0 }),
-        }
+        let mut machine = Self::BLANK;
+        machine.begin(p, now);
+        machine
+    }
+
+    /// Becomes what [`RateLimiting::open`] makes, of what is blank.
+    pub const fn begin(&mut self, p: &Params, now: Stamp) {
+        self.queue = PseudoQueue::open(&p.queue, now);
+        self.notify_at = now.after(Nanos::new(p.notify.length));
+        self.reset_at = now.after(Nanos::new(p.reset.length));
+        (self.reset, self.notify) = (1, 1);
     }
 
     /// q*.

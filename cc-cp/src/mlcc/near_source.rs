@@ -15,7 +15,7 @@
 use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::PeerTable;
-use cc_core::{CnpBody, CnpKind, Instant, Nanos, Stamp};
+use cc_core::{Blank, CnpBody, CnpKind, Instant, Nanos, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -39,10 +39,12 @@ pub const PRESETS: &[Preset<NearSourceSettings>] = &[
     },
 ];
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    interval: Nanos,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        interval: Nanos,
+    }
 }
 
 impl Params {
@@ -59,26 +61,30 @@ impl Params {
 /// A flow whose last Switch-INT is longer ago is as one that was never seen: the longest interval is shorter.
 const MEMORY: Nanos = Nanos::new(20_000_000);
 
-/// One flow, or all that share.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-struct Flow {
-    /// Tells it from others that share its place.
-    check: u32,
-    /// Its last Switch-INT.
-    returned: Stamp,
+cc_core::blank! {
+    /// One flow, or all that share.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    struct Flow {
+        /// Tells it from others that share its place.
+        check: u32,
+        /// Its last Switch-INT.
+        returned: Stamp,
+    }
 }
 
 const _: () = assert!(PeerTable::<Flow, 1, 1>::ENTRY_BYTES == 16, "a flow has outgrown 16 bytes");
 
-/// What a queue has counted.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct NearSourceCounters {
-    /// Switch-INT sent.
-    pub returned: u64,
-    /// Data packets of flows that the table had no room for.
-    pub untracked: u64,
+cc_core::blank! {
+    /// What a queue has counted.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct NearSourceCounters {
+        /// Switch-INT sent.
+        pub returned: u64,
+        /// Data packets of flows that the table had no room for.
+        pub untracked: u64,
+    }
 }
 
 /// The state of one queue towards the long link, with records of at most `SETS * WAYS` flows.
@@ -89,14 +95,22 @@ pub struct NearSource<const SETS: usize, const WAYS: usize> {
     counters: NearSourceCounters,
 }
 
+impl<const SETS: usize, const WAYS: usize> Blank for NearSource<SETS, WAYS> {
+    const BLANK: Self =
+        Self { flows: PeerTable::new(Flow::BLANK), shared: Stamp::BLANK, counters: NearSourceCounters::BLANK };
+}
+
 impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
     /// A queue by which nothing has gone.
     pub const fn open(now: Stamp) -> Self {
-        Self {
-            flows: PeerTable::new(Flow { check: 0, returned: Stamp::from_bits(0) }),
-            shared: now,
-            counters: NearSourceCounters { returned: 0, untracked: 0 },
-        }
+        let mut machine = Self::BLANK;
+        machine.begin(now);
+        machine
+    }
+
+    /// Becomes what [`NearSource::open`] makes, of what is blank.
+    pub const fn begin(&mut self, now: Stamp) {
+        self.shared = now;
     }
 
     /// What was counted so far.

@@ -28,7 +28,7 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::PeerTable;
 use cc_core::wire::Roce;
 use cc_core::wire::shim::{MlccAck, MlccData};
-use cc_core::{Bytes, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate, Stamp};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -48,12 +48,14 @@ pub const PRESETS: &[Preset<QueueSettings>] = &[Preset {
     values: QueueSettings { initial_rate: 25_000, min_rate: 25 },
 }];
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    initial: Rate,
-    least: Rate,
-    line: Rate,
+cc_core::blank! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        initial: Rate,
+        least: Rate,
+        line: Rate,
+    }
 }
 
 impl Params {
@@ -82,21 +84,23 @@ const MEMORY: Nanos = Nanos::new(1_000_000_000);
 /// The longest gap behind a packet: a quarter of what stamps can tell apart.
 const LONGEST: Nanos = Nanos::new(1 << 30);
 
-/// A flow's queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-struct Queue {
-    /// Tells the flow from others that share its place.
-    check: u32,
-    /// Bytes in it.
-    queued: u32,
-    /// R_credit.
-    release: Rate,
-    /// When its next packet may leave: whole nanoseconds, and 2^-8 ns.
-    next: Stamp,
-    next_fraction: u8,
-    /// C_D; zero for none.
-    credit: u16,
+cc_core::blank! {
+    /// A flow's queue.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    struct Queue {
+        /// Tells the flow from others that share its place.
+        check: u32,
+        /// Bytes in it.
+        queued: u32,
+        /// R_credit.
+        release: Rate,
+        /// When its next packet may leave: whole nanoseconds, and 2^-8 ns.
+        next: Stamp,
+        next_fraction: u8,
+        /// C_D; zero for none.
+        credit: u16,
+    }
 }
 
 const _: () = assert!(PeerTable::<Queue, 1, 1>::ENTRY_BYTES <= 36, "a queue has outgrown 36 bytes");
@@ -130,18 +134,20 @@ pub enum Joined {
     Shared,
 }
 
-/// What the queues have counted.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct QueueCounters {
-    /// Packets that joined the shared queue because there was no room for one of their own.
-    pub untracked: u64,
-    /// Acknowledgements that brought a newer credit.
-    pub credits_taken: u64,
-    /// Acknowledgements that brought an older one.
-    pub credits_old: u64,
-    /// Acknowledgements for flows without a queue.
-    pub credits_unknown: u64,
+cc_core::blank! {
+    /// What the queues have counted.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct QueueCounters {
+        /// Packets that joined the shared queue because there was no room for one of their own.
+        pub untracked: u64,
+        /// Acknowledgements that brought a newer credit.
+        pub credits_taken: u64,
+        /// Acknowledgements that brought an older one.
+        pub credits_old: u64,
+        /// Acknowledgements for flows without a queue.
+        pub credits_unknown: u64,
+    }
 }
 
 /// The queues of one port towards the receivers, for at most `SETS * WAYS` flows.
@@ -152,19 +158,15 @@ pub struct PerFlowQueues<const SETS: usize, const WAYS: usize> {
     counters: QueueCounters,
 }
 
+/// No queue.
+impl<const SETS: usize, const WAYS: usize> Blank for PerFlowQueues<SETS, WAYS> {
+    const BLANK: Self = Self { flows: PeerTable::new(Queue::BLANK), shared: 0, counters: QueueCounters::BLANK };
+}
+
 impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
     /// No queue.
     pub const fn open() -> Self {
-        let blank = Queue {
-            check: 0,
-            queued: 0,
-            release: Rate::from_bits(0),
-            next: Stamp::from_bits(0),
-            next_fraction: 0,
-            credit: 0,
-        };
-        let counters = QueueCounters { untracked: 0, credits_taken: 0, credits_old: 0, credits_unknown: 0 };
-        Self { flows: PeerTable::new(blank), shared: 0, counters }
+        Self::BLANK
     }
 
     /// What was counted so far.

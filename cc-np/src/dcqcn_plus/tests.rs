@@ -37,9 +37,7 @@ impl Transmit for Ring {
 struct Contexts(BTreeMap<u32, Connection>);
 
 impl Connections for Contexts {
-    fn new() -> Self {
-        Self(BTreeMap::new())
-    }
+    const NONE: Self = Self(BTreeMap::new());
 
     fn connect(&mut self, _now: Stamp, local: Qpn, connection: Connection) {
         self.0.insert(local.get(), connection);
@@ -110,7 +108,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         let params = DcqcnPlus::check(settings, &PORT).unwrap();
         Self {
             engine: Box::new(NpEngine::new(Instant::from_nanos(now), PORT, params)),
-            connections: Contexts::new(),
+            connections: Contexts::NONE,
             ring: Ring { room: [0; 128], open: true, sent: Vec::new(), rows: BTreeSet::new() },
             now,
             called: now,

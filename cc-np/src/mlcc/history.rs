@@ -4,13 +4,15 @@ use cc_core::Rate;
 use cc_core::math::{Reciprocal, divide};
 use core::num::NonZeroU32;
 
-/// How long a history is, and how coarse.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Span {
-    /// Sums in use.
-    pub(super) sums: u16,
-    /// Rates in each.
-    pub(super) each: u16,
+cc_core::blank! {
+    /// How long a history is, and how coarse.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(super) struct Span {
+        /// Sums in use.
+        pub(super) sums: u16,
+        /// Rates in each.
+        pub(super) each: u16,
+    }
 }
 
 impl Span {

@@ -63,23 +63,25 @@ const LONGEST_RTT: u32 = 8_000_000;
 /// No halt is longer.
 pub(super) const LONGEST_HALT: Nanos = Nanos::new(1_000_000_000);
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Debug)]
-pub struct Params {
-    pub(super) line: Rate,
-    pub(super) floor: Rate,
-    pub(super) gradual_step: Rate,
-    pub(super) aggressive_bound: Rate,
-    pub(super) base_rtt: Nanos,
-    period: Nanos,
-    longest_period: Nanos,
-    /// What a period is long enough for, and from which rate on `period` is.
-    period_bytes: Bytes,
-    fast: Rate,
-    longest_halt: u32,
-    pub(super) ue_periods: u8,
-    pub(super) gradual_periods: u8,
-    pub(super) is_literal: bool,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Debug)]
+    pub struct Params {
+        pub(super) line: Rate,
+        pub(super) floor: Rate,
+        pub(super) gradual_step: Rate,
+        pub(super) aggressive_bound: Rate,
+        pub(super) base_rtt: Nanos,
+        period: Nanos,
+        longest_period: Nanos,
+        /// What a period is long enough for, and from which rate on `period` is.
+        period_bytes: Bytes,
+        fast: Rate,
+        longest_halt: u32,
+        pub(super) ue_periods: u8,
+        pub(super) gradual_periods: u8,
+        pub(super) is_literal: bool,
+    }
 }
 
 /// This many 1024ths of a rate, at most all of it; at least a raw step.

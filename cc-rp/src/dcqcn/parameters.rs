@@ -3,7 +3,7 @@
 use super::fading::Fading;
 use cc_core::math::{Decay, Divider};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Frac, Nanos, Port, Rate};
+use cc_core::{Blank, Frac, Port, Rate};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -180,26 +180,30 @@ pub(super) const PRESETS: &[Preset<DcqcnSettings>] = &[
     },
 ];
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Debug)]
-pub struct Params {
-    pub(super) line: Rate,
-    pub(super) ceiling: Rate,
-    pub(super) floor: Rate,
-    pub(super) first_rate: Rate,
-    pub(super) additive: Rate,
-    pub(super) hyper: Rate,
-    pub(super) least_share: Frac,
-    pub(super) rate_period: Period,
-    pub(super) byte_period: Period,
-    pub(super) alpha_period: Period,
-    pub(super) cut_period: Period,
-    pub(super) initial_alpha: u32,
-    pub(super) refresh_after: u32,
-    pub(super) alpha_shift: u32,
-    pub(super) switches: u32,
-    pub(super) threshold: u32,
-    pub(super) alpha: Alpha,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Debug)]
+    pub struct Params {
+        pub(super) line: Rate,
+        pub(super) ceiling: Rate,
+        pub(super) floor: Rate,
+        pub(super) first_rate: Rate,
+        pub(super) additive: Rate,
+        pub(super) hyper: Rate,
+        pub(super) least_share: Frac,
+        pub(super) rate_period: Period,
+        pub(super) byte_period: Period,
+        pub(super) alpha_period: Period,
+        pub(super) cut_period: Period,
+        pub(super) initial_alpha: u32,
+        pub(super) refresh_after: u32,
+        pub(super) alpha_shift: u32,
+        pub(super) switches: u32,
+        pub(super) threshold: u32,
+        pub(super) alpha: Alpha,
+        /// What a restarted alpha fades by.
+        pub(super) decay: Decay,
+    }
 }
 
 /// Every cut takes the current rate for the target.
@@ -233,30 +237,32 @@ const fn switch(flag: u32, on: bool) -> u32 {
 
 /// The two kinds of alpha, with what each computes by.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one per port, and it never moves")]
 pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
-    Restarted { kept: u32, gain: u32, decay: Decay },
+    Restarted { kept: u32, gain: u32 },
     /// Ten bits.
     Sampled(Fading),
 }
 
-/// A length, and how often it fits into another.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Period {
-    /// In nanoseconds or bytes.
-    pub(super) length: u32,
-    divider: Divider,
+impl Blank for Alpha {
+    const BLANK: Self = Self::Restarted { kept: 0, gain: 0 };
+}
+
+cc_core::blank! {
+    /// A length, and how often it fits into another.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Period {
+        /// In nanoseconds or bytes.
+        pub(super) length: u32,
+        divider: Divider,
+    }
 }
 
 impl Period {
     /// A length of zero never passes: nobody counts it.
-    const fn new(length: u32) -> Self {
-        let divisor = match NonZeroU32::new(length) {
-            Some(length) => length,
-            None => NonZeroU32::MAX,
-        };
-        Self { length, divider: Divider::new(divisor) }
+    #[inline(never)]
+    fn set(&mut self, length: u32) {
+        *self = Self { length, divider: Divider::new(NonZeroU32::new(length).unwrap_or(NonZeroU32::MAX)) };
     }
 
     /// How many of these fit into `extent`.
@@ -271,94 +277,80 @@ impl Period {
 const LONGEST_FADE: u32 = 2_000_000_000;
 const FADES: &str = "restarted alpha must fade to nothing within 2 s: shorten dce_tcp_rtt or lower dce_tcp_g";
 
-const fn conflict<T>(field: &'static str, expected: &'static str) -> Result<T, ParamError> {
+const fn conflict(field: &'static str, expected: &'static str) -> Result<(), ParamError> {
     Err(ParamError::Conflict { field, expected })
 }
 
 impl Params {
-    /// Checks settings, each within the range of its field, against a port and each other. `const`, so that an
-    /// image for one port carries no division.
+    /// Takes over settings, each within the range of its field, once they are checked against a port and each other. Where
+    /// they are to be: the powers of alpha's decay are more than a small stack has room for.
     ///
     /// # Errors
     ///
     /// Names the setting that cannot be had on this port or beside another setting.
-    pub const fn new(settings: &DcqcnSettings, port: &Port) -> Result<Self, ParamError> {
-        let line = port.line_rate.to_bits();
+    pub(crate) fn set(&mut self, settings: &DcqcnSettings, port: &Port) -> Result<(), ParamError> {
+        let line = port.line_rate;
         let floor = Rate::from_mbps(settings.rpg_min_rate);
-        let ceiling = match settings.rpg_max_rate {
-            0 => port.line_rate,
-            mbps => Rate::from_mbps(mbps),
-        };
-        if ceiling.to_bits() > line {
+        let ceiling = or_else(settings.rpg_max_rate, line);
+        if ceiling > line {
             return conflict("rpg_max_rate", "must be at most the speed of the port, or 0");
         }
-        if floor.to_bits() > ceiling.to_bits() {
+        if floor > ceiling {
             return conflict("rpg_min_rate", "must be at most the speed of the port and rpg_max_rate");
         }
-        let first_rate = match settings.rate_to_set_on_first_cnp {
-            0 => ceiling,
-            mbps => Rate::from_mbps(mbps),
-        };
-        if first_rate.to_bits() < floor.to_bits() || first_rate.to_bits() > ceiling.to_bits() {
+        let first_rate = or_else(settings.rate_to_set_on_first_cnp, ceiling);
+        if first_rate < floor || first_rate > ceiling {
             return conflict("rate_to_set_on_first_cnp", "must be from rpg_min_rate to rpg_max_rate, or 0");
         }
-        let sampled = settings.alpha_update == 1;
-        if sampled && settings.rate_reduce_monitor_period == 0 {
-            return conflict("rate_reduce_monitor_period", "must be at least 1 us when alpha is sampled");
-        }
-        if sampled && settings.initial_alpha_value > 1023 {
-            return conflict("initial_alpha_value", "must be at most 1023 when alpha is sampled");
-        }
-        let gain = 1024u32.saturating_sub(settings.dce_tcp_g);
+        let gain = 1024u32.wrapping_sub(settings.dce_tcp_g);
         let alpha_nanos = nanos(settings.dce_tcp_rtt);
-        let (alpha, refresh_after) = if sampled {
-            (Alpha::Sampled(Fading::new(gain)), super::STALE)
+        if settings.alpha_update == 1 {
+            if settings.rate_reduce_monitor_period == 0 {
+                return conflict("rate_reduce_monitor_period", "must be at least 1 us when alpha is sampled");
+            }
+            if settings.initial_alpha_value > 1023 {
+                return conflict("initial_alpha_value", "must be at most 1023 when alpha is sampled");
+            }
+            self.alpha = Alpha::Sampled(Fading::new(gain));
+            self.initial_alpha = settings.initial_alpha_value;
+            self.refresh_after = super::STALE;
         } else {
-            let kept = settings.dce_tcp_g << 22;
-            let Some(decay) = Decay::new(Frac::from_ratio(settings.dce_tcp_g, 1024)) else {
+            let Some(horizon) = self.decay.set(Frac::from_bits(settings.dce_tcp_g << 21)) else {
                 return conflict("dce_tcp_g", FADES);
             };
-            let Some(faded) = decay.horizon().checked_mul(alpha_nanos) else {
-                return conflict("dce_tcp_rtt", FADES);
-            };
-            if faded > LONGEST_FADE {
-                return conflict("dce_tcp_rtt", FADES);
+            match horizon.checked_mul(alpha_nanos) {
+                Some(faded) if faded <= LONGEST_FADE => self.refresh_after = faded,
+                _ => return conflict("dce_tcp_rtt", FADES),
             }
-            (Alpha::Restarted { kept, gain: gain << 21, decay }, faded)
-        };
+            self.alpha = Alpha::Restarted { kept: settings.dce_tcp_g << 22, gain: gain << 21 };
+            self.initial_alpha = settings.initial_alpha_value << 21;
+        }
         // A cut by half of alpha leaves half: a lower bound binds only above, or when cuts are by alpha itself.
         let cuts_by_alpha = settings.rpg_gd == 10;
         let least = if settings.rpg_min_dec_fac > 50 || cuts_by_alpha { settings.rpg_min_dec_fac } else { 0 };
-        Ok(Self {
-            line: port.line_rate,
-            ceiling,
-            floor,
-            first_rate,
-            additive: Rate::from_mbps(settings.rpg_ai_rate),
-            hyper: Rate::from_mbps(settings.rpg_hai_rate),
-            least_share: Frac::from_ratio(least, 100),
-            rate_period: Period::new(nanos(settings.rpg_time_reset)),
-            byte_period: Period::new(settings.rpg_byte_reset << 6),
-            alpha_period: Period::new(alpha_nanos),
-            cut_period: Period::new(nanos(settings.rate_reduce_monitor_period)),
-            initial_alpha: settings.initial_alpha_value << if sampled { 0 } else { 21 },
-            refresh_after,
-            alpha_shift: 32u32.saturating_sub(settings.rpg_gd),
-            threshold: settings.rpg_threshold.saturating_sub(settings.fast_recovery),
-            switches: switch(CLAMPS, settings.clamp_tgt_rate == 1)
-                | switch(CLAMPS_AFTER_TIME, settings.clamp_tgt_rate_after_time_inc == 1)
-                | switch(BOUNDS_CUTS, least != 0)
-                | switch(CUTS_BY_ALPHA, cuts_by_alpha)
-                | switch(ALPHA_FIRST, settings.cut_order == 1)
-                | switch(SPACES_CUTS, settings.rate_reduce_monitor_period != 0)
-                | switch(COUNTS_BYTES, settings.rpg_byte_reset != 0)
-                | switch(HYPER_FOLLOWS, settings.hyper_start == 1)
-                | switch(HYPER_IS_CONSTANT, settings.hyper_step == 1)
-                | switch(FAR_TARGET_DROPS, settings.far_target == 1)
-                | switch(KEEPS_LIMITER, settings.limiter == 1)
-                | switch(FIRST_COUNTS, settings.first_cnp == 0),
-            alpha,
-        })
+        (self.line, self.ceiling, self.floor, self.first_rate) = (line, ceiling, floor, first_rate);
+        self.additive = Rate::from_mbps(settings.rpg_ai_rate);
+        self.hyper = Rate::from_mbps(settings.rpg_hai_rate);
+        self.least_share = Frac::from_ratio(least, 100);
+        self.rate_period.set(nanos(settings.rpg_time_reset));
+        self.byte_period.set(settings.rpg_byte_reset << 6);
+        self.alpha_period.set(alpha_nanos);
+        self.cut_period.set(nanos(settings.rate_reduce_monitor_period));
+        self.alpha_shift = 32u32.wrapping_sub(settings.rpg_gd);
+        self.threshold = settings.rpg_threshold.saturating_sub(settings.fast_recovery);
+        self.switches = CLAMPS.wrapping_mul(settings.clamp_tgt_rate)
+            | CLAMPS_AFTER_TIME.wrapping_mul(settings.clamp_tgt_rate_after_time_inc)
+            | switch(BOUNDS_CUTS, least != 0)
+            | switch(CUTS_BY_ALPHA, cuts_by_alpha)
+            | ALPHA_FIRST.wrapping_mul(settings.cut_order)
+            | switch(SPACES_CUTS, settings.rate_reduce_monitor_period != 0)
+            | switch(COUNTS_BYTES, settings.rpg_byte_reset != 0)
+            | HYPER_FOLLOWS.wrapping_mul(settings.hyper_start)
+            | HYPER_IS_CONSTANT.wrapping_mul(settings.hyper_step)
+            | FAR_TARGET_DROPS.wrapping_mul(settings.far_target)
+            | KEEPS_LIMITER.wrapping_mul(settings.limiter)
+            | switch(FIRST_COUNTS, settings.first_cnp == 0);
+        Ok(())
     }
 
     #[inline]
@@ -372,10 +364,12 @@ impl Params {
     }
 }
 
+/// The rate of a setting that leaves it to another when it is zero.
+fn or_else(mbps: u32, other: Rate) -> Rate {
+    if mbps == 0 { other } else { Rate::from_mbps(mbps) }
+}
+
 /// Microseconds of a setting, all of which are at most 131 071.
 const fn nanos(micros: u32) -> u32 {
-    match Nanos::from_micros(micros) {
-        Some(nanos) => nanos.get(),
-        None => u32::MAX,
-    }
+    micros.wrapping_mul(1_000)
 }

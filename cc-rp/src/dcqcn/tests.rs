@@ -464,9 +464,9 @@ fn wakes_change_no_decision() {
 /// The natural mistake: to bring alpha forward at a wake, where truncated products do not compose.
 fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
-    if let Alpha::Restarted { decay, .. } = &cx.params.alpha {
+    if let Alpha::Restarted { .. } = &cx.params.alpha {
         let periods = cx.params.alpha_period.count_in(cx.now.stamp().since(state.alpha_at).get());
-        state.alpha = Frac::from_bits(state.alpha).times(decay.after(periods)).to_bits();
+        state.alpha = Frac::from_bits(state.alpha).times(cx.params.decay.after(periods)).to_bits();
         let length = Nanos::new(cx.params.alpha_period.length.wrapping_mul(periods));
         state.alpha_at = state.alpha_at.after(length);
     }
@@ -602,12 +602,12 @@ impl<'a> Reference<'a> {
                 self.notified_cut = true;
                 self.notified_alpha |= !first || p.has(FIRST_COUNTS);
             }
-            Alpha::Restarted { kept, gain, decay } => {
+            Alpha::Restarted { kept, gain } => {
                 if now < self.barred_until {
                     return;
                 }
                 let periods = (now - self.raised) / u64::from(p.alpha_period.length);
-                let left = decay.after(u32::try_from(periods).unwrap_or(u32::MAX));
+                let left = p.decay.after(u32::try_from(periods).unwrap_or(u32::MAX));
                 let faded = Frac::from_bits(self.alpha).times(left).to_bits();
                 self.alpha = ((u64::from(faded) * u64::from(*kept)) >> 32) as u32 + gain;
                 self.raised = now;

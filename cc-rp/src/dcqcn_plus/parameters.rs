@@ -77,40 +77,44 @@ pub(super) const PRESETS: &[Preset<DcqcnPlusSettings>] = &[
 /// No timer runs longer, in nanoseconds.
 pub(super) const LONGEST: Nanos = Nanos::new(1_000_000_000);
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Debug)]
-pub struct Params {
-    pub(super) line: Rate,
-    pub(super) floor: Rate,
-    /// R_l / 100 and R_l / 50, the bounds of (19).
-    pub(super) hundredth: Rate,
-    pub(super) fiftieth: Rate,
-    pub(super) hyper: Rate,
-    pub(super) largest_cut: Frac,
-    pub(super) kept: Frac,
-    pub(super) gain: Frac,
-    pub(super) initial_alpha: Frac,
-    pub(super) increase: Timer,
-    pub(super) fading: Timer,
-    /// From here on both fixed lengths have room for their packets.
-    pub(super) fast: Rate,
-    pub(super) adapts_above: Nanos,
-    /// M.
-    pub(super) packet: Bytes,
-    /// F and 4F.
-    pub(super) threshold: u8,
-    pub(super) last_additive: u8,
-    pub(super) is_literal: bool,
-    pub(super) fades_in_pauses: bool,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Debug)]
+    pub struct Params {
+        pub(super) line: Rate,
+        pub(super) floor: Rate,
+        /// R_l / 100 and R_l / 50, the bounds of (19).
+        pub(super) hundredth: Rate,
+        pub(super) fiftieth: Rate,
+        pub(super) hyper: Rate,
+        pub(super) largest_cut: Frac,
+        pub(super) kept: Frac,
+        pub(super) gain: Frac,
+        pub(super) initial_alpha: Frac,
+        pub(super) increase: Timer,
+        pub(super) fading: Timer,
+        /// From here on both fixed lengths have room for their packets.
+        pub(super) fast: Rate,
+        pub(super) adapts_above: Nanos,
+        /// M.
+        pub(super) packet: Bytes,
+        /// F and 4F.
+        pub(super) threshold: u8,
+        pub(super) last_additive: u8,
+        pub(super) is_literal: bool,
+        pub(super) fades_in_pauses: bool,
+    }
 }
 
-/// How long a timer runs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timer {
-    /// As long as the CNP period is short.
-    pub(super) fixed: Nanos,
-    /// In CNP periods, 1024 being one.
-    lambda: u32,
+cc_core::blank! {
+    /// How long a timer runs.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Timer {
+        /// As long as the CNP period is short.
+        pub(super) fixed: Nanos,
+        /// In CNP periods, 1024 being one.
+        lambda: u32,
+    }
 }
 
 impl Timer {

@@ -50,21 +50,23 @@ pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
     Preset { name: "lscc", source: "LSCC IV-C: eta 95 %, W_AI = 500 MBps, read as a rate of 500 Mb/s", values: LSCC },
 ];
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    pub(crate) base: Base,
-    /// With 24 fraction bits, the lowest eight of them zero.
-    pub(crate) eta: u32,
-    pub(crate) max_stage: u8,
-    /// W_init: what the port carries in T.
-    pub(crate) first_window: u32,
-    /// W_AI.
-    pub(crate) step: u32,
-    pub(crate) least_window: u32,
-    pub(crate) floor: Rate,
-    pub(crate) line: Rate,
-    pub(crate) mtu: u32,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        pub(crate) base: Base,
+        /// With 24 fraction bits, the lowest eight of them zero.
+        pub(crate) eta: u32,
+        pub(crate) max_stage: u8,
+        /// W_init: what the port carries in T.
+        pub(crate) first_window: u32,
+        /// W_AI.
+        pub(crate) step: u32,
+        pub(crate) least_window: u32,
+        pub(crate) floor: Rate,
+        pub(crate) line: Rate,
+        pub(crate) mtu: u32,
+    }
 }
 
 impl Params {

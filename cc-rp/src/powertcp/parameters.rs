@@ -41,20 +41,22 @@ pub(crate) const PRESETS: &[Preset<PowerTcpSettings>] = &[
     },
 ];
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    pub(crate) base: Base,
-    /// Gamma in 2^-16.
-    pub(crate) gamma: u32,
-    /// Beta in bytes.
-    pub(crate) beta: u32,
-    /// What the port carries in a base round trip, in bytes, at most 2^30.
-    pub(crate) most_window: u32,
-    pub(crate) least_window: u32,
-    pub(crate) floor: Rate,
-    pub(crate) line: Rate,
-    pub(crate) mtu: u32,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        pub(crate) base: Base,
+        /// Gamma in 2^-16.
+        pub(crate) gamma: u32,
+        /// Beta in bytes.
+        pub(crate) beta: u32,
+        /// What the port carries in a base round trip, in bytes, at most 2^30.
+        pub(crate) most_window: u32,
+        pub(crate) least_window: u32,
+        pub(crate) floor: Rate,
+        pub(crate) line: Rate,
+        pub(crate) mtu: u32,
+    }
 }
 
 impl Params {

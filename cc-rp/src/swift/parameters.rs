@@ -95,41 +95,43 @@ pub(super) const PRESETS: &[Preset<SwiftSettings>] = &[
     },
 ];
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Copy, Debug)]
-pub struct Params {
-    pub(super) line: Rate,
-    pub(super) floor: Rate,
-    /// Bytes of a packet.
-    pub(super) mtu: u32,
-    /// Windows in 2^-20 packets.
-    pub(super) first_window: u32,
-    pub(super) min_window: u32,
-    pub(super) max_window: u32,
-    /// The largest window in whole packets.
-    pub(super) max_packets: u32,
-    /// The round-trip time before the first sample.
-    pub(super) first_rtt: Nanos,
-    /// ai over the packet, 2^34 / B being one.
-    pub(super) gain: u32,
-    /// Shares of one are held with 2^32 being one.
-    pub(super) beta: u32,
-    pub(super) max_mdf: u32,
-    /// Nanoseconds.
-    pub(super) base_target: u32,
-    pub(super) hop_scaling: u32,
-    pub(super) fs_range: u32,
-    /// fs_a, 2^-6 ns being one.
-    pub(super) fs_slope: u32,
-    /// 1 / sqrt(fs_max), 2^26 being one.
-    pub(super) fs_least: u32,
-    /// The weight of the newest in the smoothed round-trip time.
-    pub(super) weight: u32,
-    pub(super) retransmit_limit: u32,
-    pub(super) endpoint_target: u32,
-    pub(super) endpoint_increment: u32,
-    pub(super) endpoint_beta: u32,
-    pub(super) endpoint_max_mdf: u32,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Params {
+        pub(super) line: Rate,
+        pub(super) floor: Rate,
+        /// Bytes of a packet.
+        pub(super) mtu: u32,
+        /// Windows in 2^-20 packets.
+        pub(super) first_window: u32,
+        pub(super) min_window: u32,
+        pub(super) max_window: u32,
+        /// The largest window in whole packets.
+        pub(super) max_packets: u32,
+        /// The round-trip time before the first sample.
+        pub(super) first_rtt: Nanos,
+        /// ai over the packet, 2^34 / B being one.
+        pub(super) gain: u32,
+        /// Shares of one are held with 2^32 being one.
+        pub(super) beta: u32,
+        pub(super) max_mdf: u32,
+        /// Nanoseconds.
+        pub(super) base_target: u32,
+        pub(super) hop_scaling: u32,
+        pub(super) fs_range: u32,
+        /// fs_a, 2^-6 ns being one.
+        pub(super) fs_slope: u32,
+        /// 1 / sqrt(fs_max), 2^26 being one.
+        pub(super) fs_least: u32,
+        /// The weight of the newest in the smoothed round-trip time.
+        pub(super) weight: u32,
+        pub(super) retransmit_limit: u32,
+        pub(super) endpoint_target: u32,
+        pub(super) endpoint_increment: u32,
+        pub(super) endpoint_beta: u32,
+        pub(super) endpoint_max_mdf: u32,
+    }
 }
 
 /// Nanoseconds of a setting in microseconds, all of which are at most 1 000 000.

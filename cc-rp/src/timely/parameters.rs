@@ -127,35 +127,37 @@ pub(crate) const PRESETS: &[Preset<TimelySettings>] = &[
     },
 ];
 
-/// Checked parameters. Made once for a port; all flows read the same.
-#[derive(Clone, Copy, Debug)]
-pub struct Params {
-    pub(super) ceiling: Rate,
-    pub(super) floor: Rate,
-    pub(super) additive: Rate,
-    pub(super) hyper: Rate,
-    /// beta and alpha, 2^32 being one.
-    pub(super) beta: u32,
-    pub(super) weight: u32,
-    /// T_low, T_high and minRTT in nanoseconds.
-    pub(super) low: u32,
-    pub(super) high: u32,
-    pub(super) min_rtt: u32,
-    /// What a time below minRTT is shifted and multiplied by to be a share of it.
-    pub(super) elapsed_shift: u32,
-    pub(super) per_min_rtt: u32,
-    /// The gradient that a difference of round-trip times is.
-    pub(super) gradient: Slope,
-    /// The cut that such a difference calls for, or, for the blend, one nanosecond above T_low.
-    pub(super) cut: Slope,
-    /// Shorter samples, in nanoseconds, are no round-trip times.
-    pub(super) least: u32,
-    /// What is taken from each sample, in nanoseconds.
-    pub(super) serialisation: u32,
-    /// Bytes between updates.
-    pub(super) segment: u32,
-    pub(super) hai_threshold: u8,
-    pub(super) switches: u8,
+cc_core::blank! {
+    /// Checked parameters. Made once for a port; all flows read the same.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Params {
+        pub(super) ceiling: Rate,
+        pub(super) floor: Rate,
+        pub(super) additive: Rate,
+        pub(super) hyper: Rate,
+        /// beta and alpha, 2^32 being one.
+        pub(super) beta: u32,
+        pub(super) weight: u32,
+        /// T_low, T_high and minRTT in nanoseconds.
+        pub(super) low: u32,
+        pub(super) high: u32,
+        pub(super) min_rtt: u32,
+        /// What a time below minRTT is shifted and multiplied by to be a share of it.
+        pub(super) elapsed_shift: u32,
+        pub(super) per_min_rtt: u32,
+        /// The gradient that a difference of round-trip times is.
+        pub(super) gradient: Slope,
+        /// The cut that such a difference calls for, or, for the blend, one nanosecond above T_low.
+        pub(super) cut: Slope,
+        /// Shorter samples, in nanoseconds, are no round-trip times.
+        pub(super) least: u32,
+        /// What is taken from each sample, in nanoseconds.
+        pub(super) serialisation: u32,
+        /// Bytes between updates.
+        pub(super) segment: u32,
+        pub(super) hai_threshold: u8,
+        pub(super) switches: u8,
+    }
 }
 
 /// Steps and cuts are in proportion to the time since the last update.
@@ -167,11 +169,13 @@ pub(super) const COUNTS_GRADIENTS: u8 = 1 << 2;
 /// Patched TIMELY.
 pub(super) const BLENDS: u8 = 1 << 3;
 
-/// A factor that makes a share of one, 2^32 being one, of a number.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slope {
-    digits: u32,
-    shift: u32,
+cc_core::blank! {
+    /// A factor that makes a share of one, 2^32 being one, of a number.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Slope {
+        digits: u32,
+        shift: u32,
+    }
 }
 
 impl Slope {

@@ -109,7 +109,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         Ok(Self {
             rp: Box::new(RpEngine::new(instant(0), port, R::check(rp, &port)?)),
             np: Box::new(NpEngine::new(instant(0), port, N::check(np, &port)?)),
-            connections: Box::new(Connections::new()),
+            connections: Box::new(Connections::NONE),
             outbox: Outbox { buffer: [0; TX_FRAME_BYTES], frames: Vec::new() },
             link,
             messages,

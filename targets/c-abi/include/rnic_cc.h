@@ -258,9 +258,9 @@ typedef struct rnic_turn {
 /* ---- The algorithms: sizes and alignments in bytes, presets, parameters ---- */
 
 /* dcqcn: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn */
-#define RNIC_RP_DCQCN_PORT_BYTES 1560u
+#define RNIC_RP_DCQCN_PORT_BYTES 1616u
 #define RNIC_RP_DCQCN_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[195]; } rnic_rp_dcqcn_port;
+typedef struct { uint64_t opaque[202]; } rnic_rp_dcqcn_port;
 #define RNIC_RP_DCQCN_FLOW_BYTES 32u
 #define RNIC_RP_DCQCN_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
@@ -461,9 +461,9 @@ typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
 RNIC_RP_FUNCTIONS(rcc_sender);
 
 /* dcqcn_tcd: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn_tcd */
-#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1568u
+#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1624u
 #define RNIC_RP_DCQCN_TCD_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[196]; } rnic_rp_dcqcn_tcd_port;
+typedef struct { uint64_t opaque[203]; } rnic_rp_dcqcn_tcd_port;
 #define RNIC_RP_DCQCN_TCD_FLOW_BYTES 32u
 #define RNIC_RP_DCQCN_TCD_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;

@@ -32,7 +32,7 @@ fn start<A: NotificationPoint>(memory: &Memory<Linked<A>>, now: u64, link: Link)
     let params = A::check(const { &A::PRESETS[0].values }, &link.port());
     let Ok(params) = params else { return false };
     let engine = NpEngine::new(Instant::from_nanos(now), link.port(), params);
-    memory.put(Receiver { engine, connections: Connections::new() });
+    memory.put(Receiver { engine, connections: Connections::NONE });
     true
 }
 

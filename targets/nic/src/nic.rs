@@ -10,7 +10,7 @@ use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
-use cc_core::{Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
+use cc_core::{Blank, Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngine, Whom};
 
@@ -143,6 +143,25 @@ impl<
     const SETS: usize,
     const WAYS: usize,
     const ENDS: usize,
+> Blank for Nic<A, N, QPS, MAP, SETS, WAYS, ENDS>
+{
+    const BLANK: Self = Self {
+        rp: Blank::BLANK,
+        np: Blank::BLANK,
+        connections: Connections::NONE,
+        ends: FarEnds::new(),
+        quantum: Quantum::BLANK,
+    };
+}
+
+impl<
+    A: ReactionPoint,
+    N: NotificationPoint,
+    const QPS: usize,
+    const MAP: usize,
+    const SETS: usize,
+    const WAYS: usize,
+    const ENDS: usize,
 > Nic<A, N, QPS, MAP, SETS, WAYS, ENDS>
 {
     /// Bytes that each QP adds to the reaction point.
@@ -168,28 +187,21 @@ impl<
     /// # Errors
     /// A setting out of range, or wrong on this port.
     pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
-        Ok(Self::with(start, port, Self::check(&port, rp, np)?))
+        let mut nic = Self::BLANK;
+        nic.begin(start, port, rp, np)?;
+        Ok(nic)
     }
 
-    /// Parameters from settings, for [`Nic::with`].
+    /// Makes a NIC of what is blank, where that is, as [`Nic::new`] does.
     ///
     /// # Errors
     /// As for [`Nic::new`].
     #[inline(always)]
-    pub fn check(port: &Port, rp: &A::Settings, np: &N::Settings) -> Result<(A::Params, N::Params), ParamError> {
-        Ok((A::check(rp, port)?, N::check(np, port)?))
-    }
-
-    /// A NIC that knows no flow. Nothing can go wrong here, so that it may be made where it is to be.
-    #[inline(always)]
-    pub fn with(start: Instant, port: Port, (rp, np): (A::Params, N::Params)) -> Self {
-        Self {
-            rp: RpEngine::new(start, port, rp),
-            np: NpEngine::new(start, port, np),
-            connections: Connections::new(),
-            ends: FarEnds::new(),
-            quantum: Quantum::at(port.line_rate),
-        }
+    pub fn begin(&mut self, start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<(), ParamError> {
+        self.rp.begin(start, port, rp)?;
+        self.np.begin(start, port, N::check(np, &port)?);
+        self.quantum = Quantum::at(port.line_rate);
+        Ok(())
     }
 
     /// The reaction point.

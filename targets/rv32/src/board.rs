@@ -111,24 +111,18 @@ pub(crate) fn queued(index: u32) -> Bytes {
 #[derive(Debug)]
 pub struct Settings {
     /// Of the reaction point, or of a stage.
-    pub first: [u32; SETTINGS],
+    pub first: &'static [u32; SETTINGS],
     /// Of the notification point.
-    pub second: [u32; SETTINGS],
+    pub second: &'static [u32; SETTINGS],
     /// Of the port, see [`Shared::port`].
     pub port: [u32; 3],
 }
 
-/// Reads the settings.
+/// Where the settings are.
 pub(crate) fn settings() -> Settings {
     let shared = shared();
-    // SAFETY: words of `SHARED`; volatile, since it is the device that wrote them.
-    unsafe {
-        Settings {
-            first: ptr::read_volatile(&raw const (*shared).rp_settings),
-            second: ptr::read_volatile(&raw const (*shared).np_settings),
-            port: ptr::read_volatile(&raw const (*shared).port),
-        }
-    }
+    // SAFETY: words of `SHARED` that nobody writes any more.
+    unsafe { Settings { first: &(*shared).rp_settings, second: &(*shared).np_settings, port: (*shared).port } }
 }
 
 /// The receive ring's consuming end.
@@ -215,40 +209,30 @@ impl TxRing {
     }
 }
 
-/// A value that the main loop and the interrupt take turns at, inside critical sections, once it is there.
-///
-/// Nothing but zeros before, so that an image does not hold it.
+/// A value that the main loop and the interrupt take turns at, inside critical sections.
 pub(crate) struct Owned<T> {
-    free: Cell<bool>,
-    value: UnsafeCell<MaybeUninit<T>>,
+    lent: Cell<bool>,
+    value: UnsafeCell<T>,
 }
 
-// SAFETY: either function looks at either field only inside a critical section, and the image runs on one hart.
+// SAFETY: `with` looks at either field only inside a critical section, and the image runs on one hart.
 unsafe impl<T: Send> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
-    /// Room for a value.
-    pub(crate) const fn new() -> Self {
-        Self { free: Cell::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    /// Nobody has it.
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Has the value made where it is to be. Only once: there is no way to take it back.
-    #[inline(always)]
-    pub(crate) fn fill(&self, _: CriticalSection<'_>, make: impl FnOnce() -> T) {
-        // SAFETY: interrupts are off, there is one hart, and `with` lends nothing before this has returned.
-        unsafe { self.value.get().cast::<T>().write(make()) };
-        self.free.set(true);
-    }
-
-    /// Lends the value for the length of one call. To ask for it again inside that call, or before there is one, ends the run.
+    /// Lends the value for the length of one call. To ask for it again inside that call ends the run.
     #[inline(always)]
     pub(crate) fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
-        if !self.free.replace(false) {
+        if self.lent.replace(true) {
             halt(2);
         }
-        // SAFETY: `free` says that it was filled, and that no call further out has it; interrupts are off, there is one hart.
-        let outcome = work(unsafe { (*self.value.get()).assume_init_mut() });
-        self.free.set(true);
+        // SAFETY: `lent` says that no call further out has it; interrupts are off, there is one hart.
+        let outcome = work(unsafe { &mut *self.value.get() });
+        self.lent.set(false);
         outcome
     }
 }

@@ -23,6 +23,11 @@ impl<A: ReactionPoint> ReactionPoint for Calling<A> {
         A::check(settings, port)
     }
 
+    #[inline(always)]
+    fn check_into(params: &mut A::Params, settings: &A::Settings, port: &Port) -> Result<(), ParamError> {
+        A::check_into(params, settings, port)
+    }
+
     fn limits(params: &A::Params, port: &Port) -> Limits {
         A::limits(params, port)
     }

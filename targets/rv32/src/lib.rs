@@ -30,7 +30,7 @@ mod vexriscv;
 use board::{BUSY, Owned, RxRing, Settings, TIMER, TxRing, store};
 use cc_core::params::ParamError;
 use cc_core::wire::TableCrc;
-use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use embedded_hal::digital::OutputPin;
@@ -167,21 +167,15 @@ fn log(kind: u32, now: Instant, index: u32) {
 }
 
 /// What an image runs.
-pub trait Program: Sized {
+pub trait Program: Blank {
     /// What it says of itself at start-up.
     const REPORT: Report;
 
-    /// What it is made from.
-    type Params;
-
-    /// The settings that the driver left in RAM, checked.
+    /// Becomes the program, of what is blank, with the settings that the driver left in RAM.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn check(start: Instant, port: &Port, settings: &Settings) -> Result<Self::Params, ParamError>;
-
-    /// The program.
-    fn new(start: Instant, port: Port, params: Self::Params) -> Self;
+    fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError>;
 
     /// Handles one descriptor and the frame that came with it.
     fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device);
@@ -196,18 +190,11 @@ pub trait Program: Sized {
 impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
     const REPORT: Report = Self::REPORT;
 
-    type Params = (A::Params, N::Params);
-
     #[inline(always)]
-    fn check(_start: Instant, port: &Port, settings: &Settings) -> Result<Self::Params, ParamError> {
-        let rp = from_words(const { A::PRESETS[0].values }, &settings.first);
-        let np = from_words(const { N::PRESETS[0].values }, &settings.second);
-        Self::check(port, &rp, &np)
-    }
-
-    #[inline(always)]
-    fn new(start: Instant, port: Port, params: Self::Params) -> Self {
-        Self::with(start, port, params)
+    fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError> {
+        let rp = from_words(const { A::PRESETS[0].values }, settings.first);
+        let np = from_words(const { N::PRESETS[0].values }, settings.second);
+        self.begin(start, port, &rp, &np)
     }
 
     #[inline(always)]
@@ -235,16 +222,9 @@ impl<S: switch::Program> Program for Switch<S> {
         peer_bytes: S::FLOW_BYTES as u32,
     };
 
-    type Params = Self;
-
     #[inline(always)]
-    fn check(start: Instant, port: &Port, settings: &Settings) -> Result<Self, ParamError> {
-        Self::new(start, port, &from_words(const { S::PRESETS[0].values }, &settings.first))
-    }
-
-    #[inline(always)]
-    fn new(_start: Instant, _port: Port, params: Self) -> Self {
-        params
+    fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError> {
+        self.begin(start, &port, &from_words(const { S::PRESETS[0].values }, settings.first))
     }
 
     #[inline(always)]
@@ -269,24 +249,15 @@ impl<S: switch::Program> Program for Switch<S> {
 struct Firmware<P> {
     program: P,
     device: Device,
-    /// What the timer is set to.
-    timer: u64,
 }
 
 impl<P: Program> Firmware<P> {
-    #[inline(always)]
-    fn new(start: Instant, port: Port, params: P::Params) -> Self {
-        Self { program: P::new(start, port, params), device: Device { tx: TxRing::new() }, timer: u64::MAX }
-    }
+    const BLANK: Self = Self { program: P::BLANK, device: Device { tx: TxRing::new() } };
 
     /// Sets the timer to when the engines want to be called next.
     #[inline(never)]
     fn set_timer(&mut self) {
-        let next = self.program.next_wake().nanos();
-        if next != self.timer {
-            self.timer = next;
-            board::set_timer(next);
-        }
+        board::set_timer(self.program.next_wake().nanos());
     }
 }
 
@@ -297,10 +268,10 @@ impl<P: Program> Image<P> {
     /// An image that has not started.
     #[expect(clippy::new_without_default, reason = "there is one, in a static")]
     pub const fn new() -> Self {
-        Self(Owned::new())
+        Self(Owned::new(Firmware::BLANK))
     }
 
-    /// Makes the program, with the settings that the driver left in RAM. Apart from the main loop, so that the stack that this
+    /// Begins the program, with the settings that the driver left in RAM. Apart from the main loop, so that the stack that this
     /// takes is given back.
     #[cold]
     #[inline(never)]
@@ -309,10 +280,11 @@ impl<P: Program> Image<P> {
         let [line_rate, mtu, base_rtt] = settings.port;
         let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
         let start = Instant::from_nanos(board::now());
-        let Ok(params) = P::check(start, &port, &settings) else { board::halt(1) };
         critical_section::with(|cs| {
-            self.0.fill(cs, || Firmware::new(start, port, params));
-            self.0.with(cs, Firmware::set_timer);
+            self.0.with(cs, |firmware| match firmware.program.begin(start, port, &settings) {
+                Ok(()) => firmware.set_timer(),
+                Err(_) => board::halt(1),
+            });
         });
     }
 

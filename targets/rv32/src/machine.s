@@ -1,4 +1,5 @@
-# Reset and vectors. Interrupts are vectored; every one but the machine timer, and every exception, ends the run.
+# Reset and vectors. Only the timer's interrupt is ever let in, the seventh, and so the last that has a vector; every
+# exception, at the first, ends the run.
 # Types and sizes are there for whoever reads the image's symbols.
 
 .section .init, "ax"
@@ -13,7 +14,23 @@ _start:
     j unexpected
 .size _start, . - _start
 
+# Between reset and vectors, where there is room for what these jump to.
+.balign 4
+.type timer_entry, @function
+timer_entry:
+    call_timer
+    mret
+.size timer_entry, . - timer_entry
+
+.balign 4
+.global unexpected
+.type unexpected, @function
+unexpected:
+    end_by_cause
+.size unexpected, . - unexpected
+
 .section .vectors, "ax"
+.global vectors
 .balign 256
 .option push
 .option norvc
@@ -22,21 +39,4 @@ vectors:
     j unexpected
     .endr
     j timer_entry
-    .rept 24
-    j unexpected
-    .endr
 .option pop
-
-.section .text.timer_entry, "ax"
-.type timer_entry, @function
-timer_entry:
-    call_timer
-    mret
-.size timer_entry, . - timer_entry
-
-.section .text.unexpected, "ax"
-.global unexpected
-.type unexpected, @function
-unexpected:
-    end_by_cause
-.size unexpected, . - unexpected

@@ -62,3 +62,56 @@
     call halt
     j 1b
 .endm
+
+# What the compiler calls to copy: by words where both ends begin at one, as most here do.
+.section .text.memcpy, "ax"
+.global memcpy
+.type memcpy, @function
+memcpy:
+    add a3, a0, a2
+    mv a4, a0
+    or a5, a0, a1
+    andi a5, a5, 3
+    bnez a5, 3f
+    andi a2, a2, -4
+    add a2, a2, a0
+    beq a4, a2, 3f
+1:  lw a5, 0(a1)
+    addi a4, a4, 4
+    addi a1, a1, 4
+    sw a5, -4(a4)
+    bltu a4, a2, 1b
+    j 3f
+2:  lbu a5, 0(a1)
+    addi a4, a4, 1
+    addi a1, a1, 1
+    sb a5, -1(a4)
+3:  bltu a4, a3, 2b
+    ret
+.size memcpy, . - memcpy
+
+# And to fill.
+.section .text.memset, "ax"
+.global memset
+.type memset, @function
+memset:
+    add a3, a0, a2
+    mv a4, a0
+    andi a1, a1, 0xff
+    slli a5, a1, 8
+    or a1, a1, a5
+    slli a5, a1, 16
+    or a1, a1, a5
+    andi a2, a3, -4
+    j 2f
+1:  sb a1, 0(a4)
+    addi a4, a4, 1
+2:  andi a5, a4, 3
+    bnez a5, 5f
+    j 4f
+3:  sw a1, 0(a4)
+    addi a4, a4, 4
+4:  bltu a4, a2, 3b
+5:  bltu a4, a3, 1b
+    ret
+.size memset, . - memset

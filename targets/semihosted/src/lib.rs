@@ -13,7 +13,7 @@ mod board;
 mod host;
 
 use cc_core::wire::TableCrc;
-use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use host::{Host, exit};
@@ -80,15 +80,9 @@ impl nic::Hardware for Device {
 
 /// Runs the NIC of these two machines for as long as the host has events for it.
 pub fn run<A: ReactionPoint, N: NotificationPoint>() -> ! {
-    let mut device = Device { host: Host::open(), frame: [0; TX_FRAME_BYTES] };
-    let (port, params) = settings::<A, N>(&mut device.host);
-    serve::<A, N>(&mut device, port, params)
-}
-
-/// The NIC, event by event.
-#[inline(never)]
-fn serve<A: ReactionPoint, N: NotificationPoint>(device: &mut Device, port: Port, params: (A::Params, N::Params)) -> ! {
-    let nic = &mut Nic::<A, N>::with(Instant::from_nanos(0), port, params);
+    let device = &mut Device { host: Host::open(), frame: [0; TX_FRAME_BYTES] };
+    let mut nic = Nic::<A, N>::BLANK;
+    begin(&mut device.host, &mut nic);
     let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N>::REPORT;
     device.host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
     device.host.say(halves(nic.next_wake()));
@@ -114,13 +108,14 @@ fn halves(time: Instant) -> [u32; 2] {
     [nanos as u32, (nanos >> 32) as u32]
 }
 
-/// What the host has set. Apart from the NIC, so that the stack that this takes is given back.
+/// Makes the NIC that the host has set. Apart from the events, so that the stack that this takes is given back.
 #[inline(never)]
-fn settings<A: ReactionPoint, N: NotificationPoint>(host: &mut Host) -> (Port, (A::Params, N::Params)) {
+fn begin<A: ReactionPoint, N: NotificationPoint>(host: &mut Host, nic: &mut Nic<A, N>) {
     let rp = from_words(const { A::PRESETS[0].values }, &host.words::<SETTINGS>());
     let np = from_words(const { N::PRESETS[0].values }, &host.words::<SETTINGS>());
     let [line_rate, mtu, base_rtt] = host.words();
     let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
-    let Ok(params) = Nic::<A, N>::check(&port, &rp, &np) else { exit(Exit::Settings) };
-    (port, params)
+    if nic.begin(Instant::from_nanos(0), port, &rp, &np).is_err() {
+        exit(Exit::Settings)
+    }
 }

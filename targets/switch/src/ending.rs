@@ -6,12 +6,12 @@ use crate::{Answer, Hardware, Program};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{self, CnpMarking, FlowKey, Packet, RateMessage, Roce, shim};
-use cc_core::{Bytes, Instant, Nanos, Port, Qpn, Stamp};
+use cc_core::{Blank, Bytes, Instant, Nanos, Port, Qpn, Stamp};
 use cc_cp::Endpoint;
 use cc_cp::segment::{Room, Transit};
 
 /// The end of a segment, as the program of a switch runs it.
-pub trait End: Endpoint + Sized {
+pub trait End: Endpoint<Params: Blank> + Blank {
     /// What the user sets.
     type Settings: Settings;
 
@@ -30,8 +30,8 @@ pub trait End: Endpoint + Sized {
     /// A setting out of range, or wrong on this port.
     fn params(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
 
-    /// The end of a link by which nothing has gone.
-    fn open(p: &Self::Params, now: Stamp) -> Self;
+    /// Becomes the end of a link by which nothing has gone, of what is blank.
+    fn begin(&mut self, p: &Self::Params, now: Stamp);
 
     /// A RoCE packet comes in by the port.
     fn arrived(&mut self, p: &Self::Params, now: Stamp, roce: &Roce<'_>, packet: &Transit);
@@ -74,7 +74,7 @@ impl<E: End> Ending<E> {
     #[inline]
     fn left<H: Hardware>(&mut self, now: Instant, queue: Queue, packet: &cc_cp::Packet, frame: &[u8], hw: &mut H) {
         let p = &self.params;
-        let Some(link) = self.links.of(queue, || E::open(p, now.stamp())) else { return };
+        let Some(link) = self.links.of(queue, |link| link.begin(p, now.stamp())) else { return };
         let Ok(Packet::Roce(roce)) = wire::parse(frame, packet.bytes.get() as usize) else {
             let rewrite = link.forward(p, now, &no_roce(packet.bytes, packet.ecn));
             hw.answer(queue, &Answer::rewrite(&rewrite));
@@ -99,7 +99,7 @@ impl<E: End> Ending<E> {
     #[inline]
     fn arrived(&mut self, now: Instant, queue: Queue, bytes: Bytes, frame: &[u8]) {
         let (p, now, wire_bytes) = (&self.params, now.stamp(), bytes.get() as usize);
-        let Some(link) = self.links.of(queue, || E::open(p, now)) else { return };
+        let Some(link) = self.links.of(queue, |link| link.begin(p, now)) else { return };
         match wire::parse(frame, wire_bytes) {
             Ok(Packet::Roce(roce)) => {
                 let transit = transit(&roce, bytes, roce.ecn);
@@ -115,6 +115,10 @@ impl<E: End> Ending<E> {
     }
 }
 
+impl<E: End> Blank for Ending<E> {
+    const BLANK: Self = Self { params: Blank::BLANK, links: Grid::BLANK, due: Instant::BLANK };
+}
+
 impl<E: End> Program for Ending<E> {
     type Settings = E::Settings;
 
@@ -122,12 +126,14 @@ impl<E: End> Program for Ending<E> {
     const PRESETS: &'static [Preset<E::Settings>] = E::PRESETS;
     const TAKES: &'static [Kind] = &[Kind::Arrived, Kind::Left];
     const STATE_BYTES: usize = size_of::<E>() - Self::FLOWS * Self::FLOW_BYTES;
-    const QUEUE_BYTES: usize = size_of::<Option<E>>() - Self::FLOWS * Self::FLOW_BYTES;
+    const QUEUE_BYTES: usize = Grid::<E>::PLACE_BYTES - Self::FLOWS * Self::FLOW_BYTES;
     const FLOW_BYTES: usize = E::FLOW_BYTES;
     const FLOWS: usize = E::FLOWS;
 
-    fn new(start: Instant, port: &Port, settings: &E::Settings) -> Result<Self, ParamError> {
-        Ok(Self { params: E::params(settings, port)?, links: Grid::new(), due: start.after(REST) })
+    fn begin(&mut self, start: Instant, port: &Port, settings: &E::Settings) -> Result<(), ParamError> {
+        self.params = E::params(settings, port)?;
+        self.due = start.after(REST);
+        Ok(())
     }
 
     #[inline(always)]

@@ -1,40 +1,47 @@
 //! One state for each queue that carries traffic.
 
 use crate::{PORTS, PRIORITIES, Queue};
-use cc_core::{Instant, Nanos};
+use cc_core::{Blank, Instant, Nanos};
 
 /// How long a stage is left alone at most: stamps are of 32 bits.
 pub const REST: Nanos = Nanos::new(500_000_000);
 
 /// The states of the queues at which anything happened so far.
 #[derive(Clone, Debug)]
-pub struct Grid<T>([[Option<T>; PRIORITIES]; PORTS]);
+pub struct Grid<T>([[Place<T>; PRIORITIES]; PORTS]);
+
+/// The state of a queue; blank until that is open.
+#[derive(Clone, Debug)]
+struct Place<T> {
+    state: T,
+    open: bool,
+}
+
+impl<T: Blank> Blank for Grid<T> {
+    const BLANK: Self = Self([const { [const { Place { state: T::BLANK, open: false } }; PRIORITIES] }; PORTS]);
+}
 
 impl<T> Grid<T> {
-    /// Nothing has happened.
-    pub const fn new() -> Self {
-        Self([const { [const { None }; PRIORITIES] }; PORTS])
-    }
+    /// What the state of a queue takes.
+    pub const PLACE_BYTES: usize = size_of::<Place<T>>();
 
-    /// The state of a queue, opened now if need be.
+    /// The state of a queue, opened now if need be, where it is.
     #[inline]
-    pub fn of(&mut self, queue: Queue, open: impl FnOnce() -> T) -> Option<&mut T> {
-        let slot = self.0.get_mut(usize::from(queue.port))?.get_mut(usize::from(queue.priority))?;
-        Some(slot.get_or_insert_with(open))
+    pub fn of(&mut self, queue: Queue, open: impl FnOnce(&mut T)) -> Option<&mut T> {
+        let place = self.0.get_mut(usize::from(queue.port))?.get_mut(usize::from(queue.priority))?;
+        if !place.open {
+            place.open = true;
+            open(&mut place.state);
+        }
+        Some(&mut place.state)
     }
 
     /// The states of all queues that are open.
     pub fn open(&mut self) -> impl Iterator<Item = (Queue, &mut T)> {
         (0..).zip(&mut self.0).flat_map(|(port, queues)| {
-            let open = (0..).zip(queues).filter_map(|(priority, slot)| Some((priority, slot.as_mut()?)));
-            open.map(move |(priority, state)| (Queue { port, priority }, state))
+            let open = (0..).zip(queues).filter(|(_, place)| place.open);
+            open.map(move |(priority, place)| (Queue { port, priority }, &mut place.state))
         })
-    }
-}
-
-impl<T> Default for Grid<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

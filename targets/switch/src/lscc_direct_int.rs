@@ -25,8 +25,8 @@ impl End for direct_int::DirectInt<SLOTS> {
         Params::new(settings, port)
     }
 
-    fn open(p: &Params, now: Stamp) -> Self {
-        Self::open(p, now)
+    fn begin(&mut self, p: &Params, now: Stamp) {
+        self.begin(p, now);
     }
 
     fn arrived(&mut self, _p: &Params, _now: Stamp, _roce: &Roce<'_>, _packet: &Transit) {}

@@ -5,7 +5,7 @@ use crate::grid::{Grid, REST, sooner};
 use crate::{Hardware, Program};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{Addresses, Mac, RateFrame, Tags};
-use cc_core::{Instant, Port};
+use cc_core::{Blank, Instant, Port};
 use cc_cp::lscc::rate_calculation::{Crossing, Feedback, FeedbackSettings, PRESETS, Params, RateCalculation};
 use core::net::Ipv4Addr;
 
@@ -37,6 +37,10 @@ fn send<H: Hardware>(now: Instant, queue: Queue, feedback: &Feedback, hw: &mut H
     }
 }
 
+impl Blank for Calculation {
+    const BLANK: Self = Self { params: Params::BLANK, links: Grid::BLANK, due: Instant::BLANK };
+}
+
 impl Program for Calculation {
     type Settings = FeedbackSettings;
 
@@ -44,10 +48,12 @@ impl Program for Calculation {
     const PRESETS: &'static [Preset<FeedbackSettings>] = PRESETS;
     const TAKES: &'static [Kind] = &[Kind::Arrived, Kind::Left];
     const STATE_BYTES: usize = size_of::<Machine>();
-    const QUEUE_BYTES: usize = size_of::<Option<Machine>>();
+    const QUEUE_BYTES: usize = Grid::<Machine>::PLACE_BYTES;
 
-    fn new(start: Instant, port: &Port, settings: &FeedbackSettings) -> Result<Self, ParamError> {
-        Ok(Self { params: Params::new(settings, port, ROOM)?, links: Grid::new(), due: start.after(REST) })
+    fn begin(&mut self, start: Instant, port: &Port, settings: &FeedbackSettings) -> Result<(), ParamError> {
+        self.params = Params::new(settings, port, ROOM)?;
+        self.due = start.after(REST);
+        Ok(())
     }
 
     #[inline(always)]
@@ -58,7 +64,7 @@ impl Program for Calculation {
             Event::Paused { .. } | Event::Told(_) => return,
         };
         let params = &self.params;
-        let Some(link) = self.links.of(queue, || Machine::open(params, now.stamp())) else { return };
+        let Some(link) = self.links.of(queue, |link| *link = Machine::open(params, now.stamp())) else { return };
         let feedback = link.on(params, now.stamp(), &crossing);
         self.due = sooner(self.due, now, link.next_wake(now.stamp()));
         if let Some(feedback) = feedback {

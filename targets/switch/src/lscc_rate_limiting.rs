@@ -27,8 +27,8 @@ impl End for RateLimiting<SETS, WAYS> {
         Params::new(settings, port)
     }
 
-    fn open(p: &Params, now: Stamp) -> Self {
-        Self::open(p, now)
+    fn begin(&mut self, p: &Params, now: Stamp) {
+        self.begin(p, now);
     }
 
     fn arrived(&mut self, p: &Params, now: Stamp, roce: &Roce<'_>, _packet: &Transit) {

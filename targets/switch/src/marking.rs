@@ -4,7 +4,7 @@ use crate::event::{Event, Kind, Queue};
 use crate::grid::REST;
 use crate::{Answer, Hardware, PORTS, PRIORITIES, Program};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Instant, Port};
+use cc_core::{Blank, Instant, Port};
 use cc_cp::{CongestionPoint, CpEngine};
 
 /// Where the random numbers of a switch begin.
@@ -23,6 +23,10 @@ pub type Tcd = Marking<cc_cp::tcd::Tcd>;
 /// Telemetry.
 pub type Int = Marking<cc_cp::int::IntPush>;
 
+impl<S: CongestionPoint> Blank for Marking<S> {
+    const BLANK: Self = Self { engine: CpEngine::new(0), due: Instant::BLANK };
+}
+
 impl<S: CongestionPoint> Program for Marking<S> {
     type Settings = S::Settings;
 
@@ -32,15 +36,16 @@ impl<S: CongestionPoint> Program for Marking<S> {
     const STATE_BYTES: usize = size_of::<S>();
     const QUEUE_BYTES: usize = size_of::<CpEngine<S, 2, 1>>() - size_of::<CpEngine<S, 1, 1>>();
 
-    fn new(start: Instant, port: &Port, settings: &S::Settings) -> Result<Self, ParamError> {
-        let mut engine = CpEngine::new(SEED);
+    fn begin(&mut self, start: Instant, port: &Port, settings: &S::Settings) -> Result<(), ParamError> {
+        self.engine.seed(SEED);
         for number in 0..PORTS {
             for priority in 0..PRIORITIES {
                 // All of them exist.
-                let _ = engine.configure(start, number, priority, port, S::check(settings, port)?);
+                let _ = self.engine.configure(start, number, priority, port, S::check(settings, port)?);
             }
         }
-        Ok(Self { engine, due: start.after(REST) })
+        self.due = start.after(REST);
+        Ok(())
     }
 
     #[inline(always)]

@@ -28,8 +28,8 @@ impl End for near_source::NearSource<SETS, WAYS> {
         Params::new(settings)
     }
 
-    fn open(_p: &Params, now: Stamp) -> Self {
-        Self::open(now)
+    fn begin(&mut self, _p: &Params, now: Stamp) {
+        self.begin(now);
     }
 
     fn arrived(&mut self, _p: &Params, _now: Stamp, _roce: &Roce<'_>, _packet: &Transit) {}

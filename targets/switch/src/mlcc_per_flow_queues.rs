@@ -28,9 +28,7 @@ impl End for per_flow_queues::PerFlowQueues<SETS, WAYS> {
         Params::new(settings, port)
     }
 
-    fn open(_p: &Params, _now: Stamp) -> Self {
-        Self::open()
-    }
+    fn begin(&mut self, _p: &Params, _now: Stamp) {}
 
     fn arrived(&mut self, p: &Params, now: Stamp, roce: &Roce<'_>, packet: &Transit) {
         if packet.data {

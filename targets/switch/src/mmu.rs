@@ -3,7 +3,7 @@
 use crate::event::{Event, Kind, Queue};
 use crate::{Answer, Hardware, PORTS, PRIORITIES, Program};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Instant, Port};
+use cc_core::{Blank, Instant, Port};
 use cc_cp::mmu::{Mmu, MmuSettings, Params, PauseFrame};
 
 /// The buffer of a switch.
@@ -28,6 +28,10 @@ fn tell<H: Hardware>((port, priority, quanta): PauseFrame, hw: &mut H) {
     hw.answer(Queue { port: port as u8, priority: priority as u8 }, &Answer::Pause(quanta));
 }
 
+impl Blank for Buffer {
+    const BLANK: Self = Self { mmu: Mmu::BLANK, due: Instant::BLANK };
+}
+
 impl Program for Buffer {
     type Settings = MmuSettings;
 
@@ -44,8 +48,10 @@ impl Program for Buffer {
     const STATE_BYTES: usize = Self::QUEUE_BYTES;
     const QUEUE_BYTES: usize = size_of::<Mmu<2, 1>>() - size_of::<Mmu<1, 1>>();
 
-    fn new(_start: Instant, port: &Port, settings: &MmuSettings) -> Result<Self, ParamError> {
-        Ok(Self { mmu: Mmu::new(Params::new(settings, port)?), due: NEVER })
+    fn begin(&mut self, _start: Instant, port: &Port, settings: &MmuSettings) -> Result<(), ParamError> {
+        self.mmu.set_params(Params::new(settings, port)?);
+        self.due = NEVER;
+        Ok(())
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use crate::{Answer, Event, Kind, Queue};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::Crc32;
-use cc_core::{Bytes, Instant, Nanos, Port};
+use cc_core::{Blank, Bytes, Instant, Nanos, Port};
 use cc_cp::Packet;
 use cc_cp::swing::Relayed;
 use cc_np::Transmit;
@@ -26,7 +26,7 @@ pub trait Hardware: Transmit {
 }
 
 /// A stage on the queues of a switch.
-pub trait Program: Sized {
+pub trait Program: Blank {
     /// What the user sets.
     type Settings: Settings;
 
@@ -45,11 +45,11 @@ pub trait Program: Sized {
     /// Flows that a queue can hold apart.
     const FLOWS: usize = 0;
 
-    /// A switch whose queues are empty.
+    /// Becomes a switch whose queues are empty, of what is blank.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn new(start: Instant, port: &Port, settings: &Self::Settings) -> Result<Self, ParamError>;
+    fn begin(&mut self, start: Instant, port: &Port, settings: &Self::Settings) -> Result<(), ParamError>;
 
     /// Takes an event of a queue; `frame` holds the first bytes of the packet, if it is one.
     fn on<H: Hardware>(&mut self, now: Instant, queue: Queue, event: &Event, frame: &[u8], hw: &mut H);
@@ -65,13 +65,27 @@ pub trait Program: Sized {
 #[derive(Debug)]
 pub struct Switch<P>(P);
 
+impl<P: Blank> Blank for Switch<P> {
+    const BLANK: Self = Self(P::BLANK);
+}
+
 impl<P: Program> Switch<P> {
     /// A switch whose queues are empty.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
     pub fn new(start: Instant, port: &Port, settings: &P::Settings) -> Result<Self, ParamError> {
-        P::new(start, port, settings).map(Self)
+        let mut switch = Self::BLANK;
+        switch.begin(start, port, settings)?;
+        Ok(switch)
+    }
+
+    /// Becomes what [`Switch::new`] makes, of what is blank, where that is.
+    ///
+    /// # Errors
+    /// As for [`Switch::new`].
+    pub fn begin(&mut self, start: Instant, port: &Port, settings: &P::Settings) -> Result<(), ParamError> {
+        self.0.begin(start, port, settings)
     }
 
     /// Handles one descriptor at `now`; `frame` holds the bytes that came with it.

@@ -4,17 +4,19 @@ use crate::event::{Event, Kind, Queue};
 use crate::grid::{Grid, REST, sooner};
 use crate::{Answer, Hardware, Program};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Instant, Nanos, Port, Stamp};
+use cc_core::{Blank, Instant, Nanos, Port, Stamp};
 use cc_cp::swing::{FarRelay, NearRelay, PRESETS, Params, Relayed, SwingSettings};
 
-/// The relays of one end of a long link.
-struct Pair {
-    /// For what comes.
-    far: FarRelay,
-    /// For what goes.
-    near: NearRelay,
-    /// When the pause of the far relay runs out, while there is one.
-    until: Stamp,
+cc_core::blank! {
+    /// The relays of one end of a long link.
+    struct Pair {
+        /// For what comes.
+        far: FarRelay,
+        /// For what goes.
+        near: NearRelay,
+        /// When the pause of the far relay runs out, while there is one.
+        until: Stamp,
+    }
 }
 
 impl Pair {
@@ -58,6 +60,10 @@ pub struct Relays {
     due: Instant,
 }
 
+impl Blank for Relays {
+    const BLANK: Self = Self { params: Params::BLANK, links: Grid::BLANK, due: Instant::BLANK };
+}
+
 impl Program for Relays {
     type Settings = SwingSettings;
 
@@ -65,16 +71,18 @@ impl Program for Relays {
     const PRESETS: &'static [Preset<SwingSettings>] = PRESETS;
     const TAKES: &'static [Kind] = &[Kind::Arrived, Kind::Left, Kind::Paused, Kind::Told];
     const STATE_BYTES: usize = size_of::<FarRelay>() + size_of::<NearRelay>();
-    const QUEUE_BYTES: usize = size_of::<Option<Pair>>();
+    const QUEUE_BYTES: usize = Grid::<Pair>::PLACE_BYTES;
 
-    fn new(start: Instant, port: &Port, settings: &SwingSettings) -> Result<Self, ParamError> {
-        Ok(Self { params: Params::new(settings, port)?, links: Grid::new(), due: start.after(REST) })
+    fn begin(&mut self, start: Instant, port: &Port, settings: &SwingSettings) -> Result<(), ParamError> {
+        self.params = Params::new(settings, port)?;
+        self.due = start.after(REST);
+        Ok(())
     }
 
     #[inline(always)]
     fn on<H: Hardware>(&mut self, now: Instant, queue: Queue, event: &Event, _frame: &[u8], hw: &mut H) {
         let (p, stamp) = (&self.params, now.stamp());
-        let Some(link) = self.links.of(queue, || Pair::open(p, stamp)) else { return };
+        let Some(link) = self.links.of(queue, |link| *link = Pair::open(p, stamp)) else { return };
         match *event {
             Event::Arrived { bytes, .. } => relay(queue, link.far.arrived(p, stamp, bytes), hw),
             Event::Left(packet) => relay(queue, link.far.left(p, stamp, packet.bytes), hw),
