@@ -6,7 +6,7 @@ use crate::{Arrival, CnpOutlet, Cx, Event, Flows, NotificationPoint, Receipt, Re
 use cc_core::clock::LocalClock;
 use cc_core::table::PeerTable;
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{AckFields, Crc32, Frame, Roce, Version};
+use cc_core::wire::{AckFields, Crc32, Response, Roce, Version};
 use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
 
 /// The one key of the record of all that are not told apart.
@@ -325,7 +325,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
 
         let mut answer = Answer { reply, ..Answer::default() };
         if let Some(hint) = reply.cnp {
-            let frame = || Frame::cnp(roce, to, hint, outlet.marking());
+            let frame = || Response::cnp(roce.route(), to, hint, outlet.marking());
             answer.cnp = send::<E>(now.stamp(), bucket, outlet, counters, frame, tx);
             if answer.cnp == Cnp::Sent {
                 record.notified(&cx, shared);
@@ -337,7 +337,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
             let Reply { echo, grant, .. } = reply;
             let fields =
                 AckFields { msn, mark: echo, held, rx_level: receipt.rx_level, grant, marking: outlet.marking() };
-            if let Ok(length) = Frame::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
+            if let Ok(length) = Response::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
                 tx.transmit(length);
                 record.acknowledged(&cx, shared);
                 count(&mut counters.np_acks_sent, true);
@@ -496,7 +496,7 @@ fn send<'a, E: Crc32>(
     bucket: &mut Bucket,
     outlet: &CnpOutlet,
     counters: &mut NpCounters,
-    frame: impl FnOnce() -> Frame<'a>,
+    frame: impl FnOnce() -> Response<'a>,
     tx: &mut impl Transmit,
 ) -> Cnp {
     if !bucket.admits(now, outlet) {

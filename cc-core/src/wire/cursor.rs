@@ -1,6 +1,6 @@
 //! Reading and writing bytes in order, without an index and without a panic.
 
-use super::{EmitError, Malformed};
+use super::Malformed;
 
 /// What is still to be read of a frame: the bytes captured, of `left` bytes on the wire.
 ///
@@ -68,7 +68,8 @@ pub(super) const fn two([high, low]: [u8; 2]) -> u16 {
     (high as u16) << 8 | low as u16
 }
 
-/// The part of a buffer that is still to be written.
+/// The part of a buffer that is still to be written. Whoever makes one has seen to it that there is room: what there is
+/// none for is not written.
 pub(super) struct Output<'a>(&'a mut [u8]);
 
 impl<'a> Output<'a> {
@@ -77,24 +78,23 @@ impl<'a> Output<'a> {
         Self(buffer)
     }
 
-    /// Appends `N` bytes.
-    #[inline]
-    pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Result<(), EmitError> {
-        let (head, rest) = core::mem::take(&mut self.0).split_first_chunk_mut().ok_or(EmitError::BufferTooSmall)?;
-        *head = bytes;
-        self.0 = rest;
-        Ok(())
-    }
-
-    /// Appends a slice.
-    #[inline]
-    pub(super) fn put_slice(&mut self, bytes: &[u8]) -> Result<(), EmitError> {
-        let (head, rest) =
-            core::mem::take(&mut self.0).split_at_mut_checked(bytes.len()).ok_or(EmitError::BufferTooSmall)?;
-        // Not `copy_from_slice`, which holds a panic for unequal lengths.
+    /// Appends bytes.
+    // A function of its own, as the next: a frame is many short pieces.
+    #[inline(never)]
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        let room = core::mem::take(&mut self.0);
+        let (head, rest) = room.split_at_mut(bytes.len().min(room.len()));
         head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         self.0 = rest;
-        Ok(())
+    }
+
+    /// Appends four bytes, the highest first.
+    #[inline(never)]
+    pub(super) fn word(&mut self, word: u32) {
+        if let Some((head, rest)) = core::mem::take(&mut self.0).split_first_chunk_mut() {
+            *head = word.to_be_bytes();
+            self.0 = rest;
+        }
     }
 
     /// Fills what is left with zeros.

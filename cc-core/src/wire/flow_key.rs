@@ -1,6 +1,7 @@
 //! Flows as switches know them.
 
 use super::Roce;
+use super::route::halves;
 use crate::Qpn;
 
 /// Which flow a packet belongs to, as far as a switch can see: the addresses, folded into 32 bits, and the queue pair at the
@@ -17,13 +18,13 @@ pub struct FlowKey {
 impl FlowKey {
     /// The flow of a data packet.
     pub fn of(roce: &Roce<'_>) -> Self {
-        let (source, destination) = roce.address_bytes();
+        let (source, destination) = halves(roce.route().addresses);
         Self { peers: fold(source, destination), data_qpn: roce.bth.dest_qp }
     }
 
     /// The flow that a CNP from the receiver is about, where it names the receiver's queue pair in its body.
     pub fn answered_by(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
-        let (source, destination) = cnp.address_bytes();
+        let (source, destination) = halves(cnp.route().addresses);
         Self { peers: fold(destination, source), data_qpn }
     }
 

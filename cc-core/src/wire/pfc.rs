@@ -50,13 +50,13 @@ impl Pfc {
     /// Writes a whole frame, without a frame check sequence, and returns its length, [`FRAME_LEN`].
     pub fn emit(&self, source: Mac, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut output = Output::new(buffer.get_mut(..FRAME_LEN).ok_or(EmitError::BufferTooSmall)?);
-        output.put(DESTINATION.octets())?;
-        output.put(source.octets())?;
-        output.put(ETHERTYPE.to_be_bytes())?;
-        output.put(OPCODE.to_be_bytes())?;
-        output.put([0, self.enabled])?;
+        output.put(&DESTINATION.octets());
+        output.put(&source.octets());
+        output.put(&ETHERTYPE.to_be_bytes());
+        output.put(&OPCODE.to_be_bytes());
+        output.put(&[0, self.enabled]);
         for time in self.quanta {
-            output.put(time.to_be_bytes())?;
+            output.put(&time.to_be_bytes());
         }
         output.zero_rest();
         Ok(FRAME_LEN)

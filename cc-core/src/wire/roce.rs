@@ -5,10 +5,10 @@ use super::ethernet::{Ethernet, Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
+use super::route::{Network, Route};
 use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
-use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
+use super::{Addresses, Aeth, Bth, Malformed, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
-use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
 ///
@@ -31,7 +31,9 @@ pub struct Roce<'a> {
     pub wire_len: Bytes,
     traffic_class: TrafficClass,
     ethernet: Ethernet<'a>,
-    network: Network<'a>,
+    network: Network,
+    /// The headers between Ethernet and shims or BTH.
+    head: &'a [u8],
     /// Where the shims are; nowhere unless the packet came on their port.
     places: Places,
     /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
@@ -44,7 +46,7 @@ impl<'a> Roce<'a> {
     #[inline]
     pub(super) fn parse(
         ethernet: Ethernet<'a>,
-        network: Network<'a>,
+        (network, head): (Network, &'a [u8]),
         places: Places,
         traffic_class: TrafficClass,
         mut input: Input<'a>,
@@ -75,6 +77,7 @@ impl<'a> Roce<'a> {
             traffic_class,
             ethernet,
             network,
+            head,
             places,
             datagram,
             truncated: input.bytes().len() < input.left(),
@@ -96,13 +99,15 @@ impl<'a> Roce<'a> {
     /// Ethernet address of the receiver.
     #[inline]
     pub fn destination_mac(&self) -> Mac {
-        Mac::new(*self.ethernet.destination)
+        let &[m0, m1, m2, m3, m4, m5, ..] = self.ethernet.macs;
+        Mac::new([m0, m1, m2, m3, m4, m5])
     }
 
     /// Ethernet address of the sender.
     #[inline]
     pub fn source_mac(&self) -> Mac {
-        Mac::new(*self.ethernet.source)
+        let &[.., m0, m1, m2, m3, m4, m5] = self.ethernet.macs;
+        Mac::new([m0, m1, m2, m3, m4, m5])
     }
 
     /// The VLAN tags, outermost first.
@@ -120,31 +125,19 @@ impl<'a> Roce<'a> {
     /// The network addresses.
     #[inline]
     pub fn addresses(&self) -> Addresses {
-        match self.network {
-            Network::V4 { head, .. } => {
-                let &[_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = head;
-                Addresses::V4 { source: Ipv4Addr::new(s0, s1, s2, s3), destination: Ipv4Addr::new(d0, d1, d2, d3) }
-            }
-            Network::V6 { head, .. } => {
-                let (source, destination) = sixteen(head);
-                Addresses::V6 { source, destination }
-            }
-            Network::Grh { head } => {
-                let (source, destination) = sixteen(head);
-                Addresses::Gid { source, destination }
-            }
-        }
+        Addresses::of(self.network, self.network.addresses(self.head))
     }
 
-    /// The bytes of source and destination address.
-    pub(super) fn address_bytes(&self) -> (&'a [u8], &'a [u8]) {
-        let (bytes, len): (&[u8], _) = match self.network {
-            Network::V4 { head, .. } => (head, 4),
-            Network::V6 { head, .. } | Network::Grh { head } => (head, 16),
-        };
-        // They end the header.
-        let both = bytes.get(bytes.len().wrapping_sub(len << 1)..).unwrap_or(&[]);
-        both.split_at_checked(len).unwrap_or_default()
+    /// The way that the packet came.
+    #[inline]
+    pub fn route(&self) -> Route<'a> {
+        Route {
+            macs: self.ethernet.macs,
+            tags: self.ethernet.tags,
+            network: self.network,
+            addresses: self.network.addresses(self.head),
+            partition: self.bth.partition,
+        }
     }
 
     /// Differentiated services code point, 0 to 63.
@@ -156,27 +149,15 @@ impl<'a> Roce<'a> {
     /// Time to live, or hop limit.
     #[inline]
     pub fn hop_limit(&self) -> u8 {
-        match self.network {
-            Network::V4 { head, .. } => {
-                let &[_, _, _, _, _, _, _, _, ttl, ..] = head;
-                ttl
-            }
-            Network::V6 { head, .. } | Network::Grh { head } => {
-                let &[_, _, _, _, _, _, _, hop_limit, ..] = head;
-                hop_limit
-            }
-        }
+        self.network.hop_limit(self.head)
     }
 
     /// The UDP source port, which RoCEv1 has not.
     #[inline]
     pub fn udp_source(&self) -> Option<u16> {
-        match self.network {
-            Network::V4 { udp, .. } | Network::V6 { udp, .. } => {
-                let &[high, low, ..] = udp;
-                Some(u16::from_be_bytes([high, low]))
-            }
-            Network::Grh { .. } => None,
+        match (self.network, self.head.last_chunk::<8>()) {
+            (Network::V4 | Network::V6, Some(&[high, low, ..])) => Some(u16::from_be_bytes([high, low])),
+            _ => None,
         }
     }
 
@@ -248,12 +229,7 @@ impl<'a> Roce<'a> {
 
     /// Bytes of the frame in front of the shims, or of the BTH where there are none.
     pub fn chain_at(&self) -> usize {
-        let network_len = match self.network {
-            Network::V4 { options, .. } => options.len().wrapping_add(20 + 8),
-            Network::V6 { extensions, .. } => extensions.len().wrapping_add(40 + 8),
-            Network::Grh { .. } => 40,
-        };
-        self.ethernet.len().wrapping_add(network_len)
+        self.ethernet.len().wrapping_add(self.head.len())
     }
 
     /// The acknowledgement extension header, if the opcode has one.
@@ -328,10 +304,9 @@ impl<'a> Roce<'a> {
             return Icrc::Unchecked;
         }
         let chain_len = usize::from(self.places.len());
-        let behind = self.datagram.get(chain_len..).unwrap_or(&[]);
-        match behind.split_first_chunk().and_then(|(bth, body)| Some((bth, body.split_last_chunk()?))) {
-            Some((bth, (body, &stored)))
-                if icrc::compute::<E>(&self.network, chain_len, bth, body) == u32::from_le_bytes(stored) =>
+        match self.datagram.split_last_chunk() {
+            Some((covered, &stored))
+                if icrc::compute::<E>(self.network, self.head, covered, chain_len) == u32::from_le_bytes(stored) =>
             {
                 Icrc::Valid
             }
@@ -352,14 +327,4 @@ impl<'a> Roce<'a> {
     fn extensions_at(&self) -> usize {
         usize::from(self.places.len()).wrapping_add(12)
     }
-}
-
-/// Source and destination of an IPv6 header or a GRH.
-#[inline]
-fn sixteen(head: &[u8; 40]) -> (Ipv6Addr, Ipv6Addr) {
-    let (_, addresses) = head.split_at(8);
-    let (&[source, destination], _) = addresses.as_chunks::<16>() else {
-        return (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
-    };
-    (Ipv6Addr::from_octets(source), Ipv6Addr::from_octets(destination))
 }

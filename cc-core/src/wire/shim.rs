@@ -241,17 +241,17 @@ impl<'a> IntShim<'a> {
     /// [`EmitError::BufferTooSmall`]; [`IntShim::LONGEST`] bytes are always enough.
     pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], EmitError> {
         let buffer = buffer.get_mut(..self.len()).ok_or(EmitError::BufferTooSmall)?;
-        self.emit(&mut Output::new(buffer))?;
+        self.emit(&mut Output::new(buffer));
         Ok(buffer)
     }
 
     #[inline]
-    fn emit(&self, output: &mut Output<'_>) -> Result<(), EmitError> {
+    fn emit(&self, output: &mut Output<'_>) {
         let mut own = HopsPath(0);
         own.set_hops(self.hops);
         own.set_path(self.path);
-        output.put(head(INT, Self::version(self.layout), self.len(), own.0.to_be_bytes()))?;
-        output.put_slice(self.area)
+        output.word(head(INT, Self::version(self.layout), self.len(), own.0));
+        output.put(self.area);
     }
 
     const fn version(layout: IntLayout) -> u8 {
@@ -323,38 +323,34 @@ impl<'a> Shims<'a> {
             .wrapping_add(echo)
     }
 
-    /// Writes the chain, of [`Shims::len`] bytes, in the order of the types.
+    /// Writes the chain, of [`Shims::len`] bytes, which is not empty, in the order of the types.
     // A function of its own, which packets without shims do not pay for.
     #[inline(never)]
-    pub(super) fn emit(self, output: &mut Output<'_>) -> Result<(), EmitError> {
-        if self.is_empty() {
-            return Ok(());
-        }
+    pub(super) fn emit(&self, output: &mut Output<'_>) {
         if let Some(time) = &self.time {
-            output.put(head(TIME, 1, TIME_LEN, [time.hops, time.rx_level & 0x1f]))?;
-            output.put(time.sent.to_bits().to_be_bytes())?;
-            output.put(time.echo.to_bits().to_be_bytes())?;
-            output.put(time.held.get().to_be_bytes())?;
+            output.word(head(TIME, 1, TIME_LEN, u16::from_be_bytes([time.hops, time.rx_level & 0x1f])));
+            output.word(time.sent.to_bits());
+            output.word(time.echo.to_bits());
+            output.word(time.held.get());
         }
         if let Some(int) = &self.int {
-            int.emit(output)?;
+            int.emit(output);
         }
         if let Some(rcc) = &self.rcc {
-            output.put(head(RCC, 1, RCC_LEN, [0; 2]))?;
-            output.put(rcc.window.get().to_be_bytes())?;
-            output.put(rcc.flows.to_be_bytes())?;
-            output.put(rcc.utilisation.to_be_bytes())?;
-            output.put(rcc.echo.to_bits().to_be_bytes())?;
+            output.word(head(RCC, 1, RCC_LEN, 0));
+            output.word(rcc.window.get());
+            output.word(u32::from(rcc.flows) << 16 | u32::from(rcc.utilisation));
+            output.word(rcc.echo.to_bits());
         }
         if let Some(data) = &self.mlcc_data {
-            output.put(head(MLCC_DATA, 1, MLCC_DATA_LEN, data.credit.to_be_bytes()))?;
-            output.put(data.queue.get().to_be_bytes())?;
+            output.word(head(MLCC_DATA, 1, MLCC_DATA_LEN, data.credit));
+            output.word(data.queue.get());
         }
         if let Some(ack) = &self.mlcc_ack {
-            output.put(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit.to_be_bytes()))?;
-            output.put(ack.data_qpn.get().to_be_bytes())?;
-            output.put(ack.release.to_bits().to_be_bytes())?;
-            output.put(ack.advised.to_bits().to_be_bytes())?;
+            output.word(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit));
+            output.word(ack.data_qpn.get());
+            output.word(ack.release.to_bits());
+            output.word(ack.advised.to_bits());
         }
         if let Some(mark) = self.echo {
             let mark = match mark {
@@ -362,20 +358,20 @@ impl<'a> Shims<'a> {
                 Mark::Undetermined => 1,
                 Mark::Congested => 2,
             };
-            output.put(head(ECHO, 1, HEAD_LEN, [0, mark]))?;
+            output.word(head(ECHO, 1, HEAD_LEN, mark));
         }
-        output.put(head(END, 0, HEAD_LEN, [0; 2]))
+        output.word(head(END, 0, HEAD_LEN, 0));
     }
 }
 
 /// A head; `len` is in bytes.
 #[inline]
-fn head(kind: u8, version: u8, len: usize, [own0, own1]: [u8; 2]) -> [u8; HEAD_LEN] {
+fn head(kind: u8, version: u8, len: usize, own: u16) -> u32 {
     let mut first = TypeVersion(0);
     first.set_kind(kind);
     first.set_version(version);
     let [words, ..] = (len >> 2).to_le_bytes();
-    [first.0, words, own0, own1]
+    u32::from_be_bytes([first.0, words, 0, 0]) | u32::from(own)
 }
 
 /// Where the shims of a datagram are, as they were found when it was parsed: an acknowledgement is read for one or two of

@@ -122,6 +122,13 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
     buffer
 }
 
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    let mut buffer = vec![0xee; 1_024];
+    let len = response.emit::<TableCrc>(&mut buffer).unwrap();
+    buffer.truncate(len);
+    buffer
+}
+
 /// One frame of each shape.
 fn built() -> Vec<Vec<u8>> {
     let tags = [[0x88, 0xa8, 0x60, 0x01], [0x81, 0x00, 0x40, 0x02]];
@@ -178,7 +185,7 @@ fn published_fields_are_read() {
 #[test]
 fn a_cnp_is_the_published_twenty_eight_bytes() {
     let cause = emit(&frame(0x04, V4, b"data"));
-    let cnp = emit(&Frame::cnp(&roce(&cause), Qpn::new(0xd2), CnpHint::Plain, CnpMarking::default()));
+    let cnp = respond(&Response::cnp(roce(&cause).route(), Qpn::new(0xd2), CnpHint::Plain, CnpMarking::default()));
     assert_eq!(cnp.len(), 74);
     assert_eq!(cnp[42..70], hex("8100ffff400000d200000000 00000000000000000000000000000000"));
 }
@@ -192,7 +199,7 @@ fn a_cnp_is_what_a_connectx_sends_but_for_its_identification() {
         ..frame(0x04, V4, b"data")
     };
     let cause = emit(&data);
-    let mut cnp = emit(&Frame::cnp(&roce(&cause), Qpn::new(0x118), CnpHint::Plain, CnpMarking::default()));
+    let mut cnp = respond(&Response::cnp(roce(&cause).route(), Qpn::new(0x118), CnpHint::Plain, CnpMarking::default()));
     assert_eq!(roce(&cnp).icrc::<TableCrc>(), Icrc::Valid);
     // Identification, and with it header checksum and ICRC.
     for at in [18, 19, 24, 25, 70, 71, 72, 73] {
@@ -207,7 +214,7 @@ fn a_cnp_goes_back_by_the_way_the_data_came() {
     for addresses in [V4, V6, GID] {
         let data = Frame { tags: Tags::new(&tags).unwrap(), ..frame(0x04, addresses, b"data") };
         let cause = emit(&data);
-        let cnp = emit(&Frame::cnp(&roce(&cause), Qpn::new(7), CnpHint::Plain, CnpMarking::default()));
+        let cnp = respond(&Response::cnp(roce(&cause).route(), Qpn::new(7), CnpHint::Plain, CnpMarking::default()));
         let cnp = roce(&cnp);
         assert_eq!(cnp.addresses(), addresses.reversed());
         assert_eq!((cnp.source_mac(), cnp.destination_mac()), (data.destination, data.source));
@@ -603,7 +610,7 @@ fn connection_management_survives_and_nothing_else_is_taken_for_it() {
         cm::Message::ReadyToUse { local_id: 0x11223344, remote_id: 0x55667788 },
     ];
     for message in messages {
-        let payload = message.emit().unwrap();
+        let payload = message.emit();
         let (bth, extensions) = cm::headers(Psn::new(3));
         let sent = Frame { bth, extensions, ..frame(0, V4, &payload) };
         let bytes = emit(&sent);
@@ -820,7 +827,7 @@ proptest! {
             prop_assert_eq!(roce.aeth().is_some(), roce.info.has(opcode::Header::Ack));
             prop_assert_eq!(roce.cnp().is_some(), roce.info.has(opcode::Header::Cnp));
             let mut buffer = [0; 256];
-            let _ = Frame::cnp(&roce, Qpn::new(1), CnpHint::Plain, CnpMarking::default())
+            let _ = Response::cnp(roce.route(), Qpn::new(1), CnpHint::Plain, CnpMarking::default())
                 .emit::<TableCrc>(&mut buffer);
         }
     }
