@@ -65,7 +65,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
 
     let mut pause = vec![0; pfc::FRAME_LEN];
     let quanta = [0, 0, 0, 0xffff, 0, 0, 0, 0];
-    Pfc { enabled: 8, quanta }.emit(write.source, &mut pause).expect("the buffer has the frame's length");
+    Pfc::new(8, quanta).emit(write.source, &mut pause).expect("the buffer has the frame's length");
 
     vec![
         ("v4_write", data.clone()),

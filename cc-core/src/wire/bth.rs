@@ -59,7 +59,7 @@ impl Bth {
     }
 
     /// Reads the twelve bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn parse(bytes: &[u8; 12]) -> Self {
         let &[opcode, flags, key0, key1, marks, qp0, qp1, qp2, request, psn0, psn1, psn2] = bytes;
         let (flags, marks) = (Flags(flags), Marks(marks));

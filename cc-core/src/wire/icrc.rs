@@ -92,13 +92,14 @@ pub enum Icrc {
     Unchecked,
 }
 
-/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `head` is what is between Ethernet and
-/// shims, `datagram` what is between UDP's header, or the GRH, and the ICRC.
-pub(super) fn compute<E: Crc32>(network: Network, head: &[u8], datagram: &[u8], chain_len: usize) -> u32 {
-    // All of a network's fields that may change are in its first twelve bytes.
-    let (first, behind) = head.split_at_checked(12).unwrap_or_default();
-    let (middle, udp) = behind.split_at_checked(behind.len().wrapping_sub(network.udp_len())).unwrap_or_default();
-    let (bth, body) = datagram.get(chain_len..).and_then(|behind| behind.split_at_checked(12)).unwrap_or_default();
+/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `bytes` are those between Ethernet and
+/// ICRC, of which `head_len` are in front of shims and BTH. `None` if they are too few.
+pub(super) fn compute<E: Crc32>(network: Network, bytes: &[u8], head_len: usize, chain_len: usize) -> Option<u32> {
+    let (head, datagram) = bytes.split_at_checked(head_len)?;
+    // All of the network's fields that may change are in its first twelve bytes.
+    let (first, behind) = head.split_at_checked(12)?;
+    let (middle, udp) = behind.split_at_checked(behind.len().wrapping_sub(network.udp_len()))?;
+    let (bth, body) = datagram.get(chain_len..)?.split_at_checked(12)?;
     let (mut masked, mut masked_udp, mut masked_bth) = ([0; 12], [0; 8], [0; 12]);
     Output::new(&mut masked).put(first);
     Output::new(&mut masked_udp).put(udp);
@@ -124,10 +125,10 @@ pub(super) fn compute<E: Crc32>(network: Network, head: &[u8], datagram: &[u8], 
     let mut crc = E::resume(MASKED_LRH);
     crc.update(&masked);
     crc.update(middle);
-    crc.update(masked_udp.get(..udp.len()).unwrap_or(&[]));
+    crc.update(masked_udp.get(..udp.len())?);
     crc.update(&masked_bth);
     crc.update(body);
-    crc.finish()
+    Some(crc.finish())
 }
 
 /// Takes the shims out of a length; what a packet holds is no longer than itself.

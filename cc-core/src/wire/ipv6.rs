@@ -23,7 +23,8 @@ bitfield! {
 
 /// Reads the header, which the GRH of RoCEv1 shares, and ends the input where the packet ends. `errors` are for a header that
 /// is short, of another version, or too long.
-#[inline]
+#[cold]
+#[inline(never)]
 pub(super) fn head(input: &mut Input<'_>, errors: [Malformed; 3]) -> Result<Ip, Malformed> {
     let [short, version, length] = errors;
     let &[w0, w1, w2, w3, len0, len1, protocol, ..] = input.take::<40>(short)?;

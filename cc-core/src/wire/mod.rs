@@ -366,13 +366,12 @@ impl Addresses {
 /// `frame` holds the bytes captured and `wire_len` says how many there were on the wire; where nothing was cut,
 /// as in a NIC, it is `frame.len()`. Ethernet padding, a trailer or a frame check sequence behind the packet do
 /// no harm. Shims are expected on [`shim::PORT`].
-#[inline]
 pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
     parse_on(frame, wire_len, shim::PORT)
 }
 
 /// As [`parse`] does, with shims on UDP port `shim_port`. If that is RoCE's own, there are none.
-#[inline]
+#[inline(never)]
 pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<'_>, Malformed> {
     let mut input = Input::new(frame, wire_len);
     let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
@@ -401,7 +400,7 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         (Network::V4, _) => return Ok(Packet::Other(Other::Ipv4)),
         (Network::V6, _) => return Ok(Packet::Other(Other::Ipv6)),
     };
-    let head = start.get(..ip.len.wrapping_add(network.udp_len())).unwrap_or(start);
+    let start = start.get(..ip.len.wrapping_add(network.udp_len()).wrapping_add(input.bytes().len())).unwrap_or(start);
     let wire_len = wire_len.max(frame.len());
-    Roce::parse(ethernet, (network, head), places, ip.traffic_class, input, wire_len).map(Packet::Roce)
+    Roce::parse(ethernet, (network, start), places, ip.traffic_class, input, wire_len).map(Packet::Roce)
 }

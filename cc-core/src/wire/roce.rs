@@ -32,27 +32,28 @@ pub struct Roce<'a> {
     traffic_class: TrafficClass,
     ethernet: Ethernet<'a>,
     network: Network,
-    /// The headers between Ethernet and shims or BTH.
-    head: &'a [u8],
+    /// What is behind Ethernet's header, to the ICRC, as far as captured.
+    bytes: &'a [u8],
+    /// Where in these are the shims, or the BTH where there are none.
+    datagram_at: usize,
     /// Where the shims are; nowhere unless the packet came on their port.
     places: Places,
-    /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
-    datagram: &'a [u8],
     truncated: bool,
 }
 
 impl<'a> Roce<'a> {
     /// Reads from the shims on if there are any, or from the BTH; the input ends with the ICRC.
-    #[inline]
+    // Always, so that the packet is made where it is to be.
+    #[inline(always)]
     pub(super) fn parse(
         ethernet: Ethernet<'a>,
-        (network, head): (Network, &'a [u8]),
+        (network, start): (Network, &'a [u8]),
         places: Places,
         traffic_class: TrafficClass,
         mut input: Input<'a>,
         wire_len: usize,
     ) -> Result<Self, Malformed> {
-        let datagram = input.bytes();
+        let datagram_at = start.len().wrapping_sub(input.bytes().len());
         if places.len() != 0 {
             input.take_slice(usize::from(places.len()), Malformed::ShimShort)?;
         }
@@ -77,10 +78,10 @@ impl<'a> Roce<'a> {
             traffic_class,
             ethernet,
             network,
-            head,
+            bytes: start,
+            datagram_at,
             places,
-            datagram,
-            truncated: input.bytes().len() < input.left(),
+            truncated: input.cut() != 0,
         })
     }
 
@@ -125,7 +126,7 @@ impl<'a> Roce<'a> {
     /// The network addresses.
     #[inline]
     pub fn addresses(&self) -> Addresses {
-        Addresses::of(self.network, self.network.addresses(self.head))
+        Addresses::of(self.network, self.network.addresses(self.bytes))
     }
 
     /// The way that the packet came.
@@ -135,7 +136,7 @@ impl<'a> Roce<'a> {
             macs: self.ethernet.macs,
             tags: self.ethernet.tags,
             network: self.network,
-            addresses: self.network.addresses(self.head),
+            addresses: self.network.addresses(self.bytes),
             partition: self.bth.partition,
         }
     }
@@ -149,16 +150,15 @@ impl<'a> Roce<'a> {
     /// Time to live, or hop limit.
     #[inline]
     pub fn hop_limit(&self) -> u8 {
-        self.network.hop_limit(self.head)
+        self.network.hop_limit(self.bytes)
     }
 
     /// The UDP source port, which RoCEv1 has not.
     #[inline]
     pub fn udp_source(&self) -> Option<u16> {
-        match (self.network, self.head.last_chunk::<8>()) {
-            (Network::V4 | Network::V6, Some(&[high, low, ..])) => Some(u16::from_be_bytes([high, low])),
-            _ => None,
-        }
+        let at = self.datagram_at.wrapping_sub(self.network.udp_len());
+        let &[high, low] = self.bytes.get(at..self.datagram_at)?.first_chunk()?;
+        Some(u16::from_be_bytes([high, low]))
     }
 
     /// Whether the packet came on the shims' port.
@@ -183,37 +183,37 @@ impl<'a> Roce<'a> {
     /// The time stamps.
     #[inline]
     pub fn time_shim(&self) -> Option<Time> {
-        self.places.time(self.datagram)
+        self.places.time(self.datagram())
     }
 
     /// The in-band telemetry.
     #[inline]
     pub fn int_shim(&self) -> Option<IntShim<'a>> {
-        self.places.int(self.datagram)
+        self.places.int(self.datagram())
     }
 
     /// What RCC's receiver returns.
     #[inline]
     pub fn rcc_shim(&self) -> Option<Rcc> {
-        self.places.rcc(self.datagram)
+        self.places.rcc(self.datagram())
     }
 
     /// What MLCC's switch tells the receiver.
     #[inline]
     pub fn mlcc_data_shim(&self) -> Option<MlccData> {
-        self.places.mlcc_data(self.datagram)
+        self.places.mlcc_data(self.datagram())
     }
 
     /// What MLCC's receiver returns.
     #[inline]
     pub fn mlcc_ack_shim(&self) -> Option<MlccAck> {
-        self.places.mlcc_ack(self.datagram)
+        self.places.mlcc_ack(self.datagram())
     }
 
     /// The mark that is returned in a shim.
     #[inline]
     pub fn echo_shim(&self) -> Option<Mark> {
-        self.places.echo(self.datagram)
+        self.places.echo(self.datagram())
     }
 
     #[inline]
@@ -224,12 +224,12 @@ impl<'a> Roce<'a> {
     /// The chain of shims, its end included.
     #[cfg(test)]
     pub(super) fn chain(&self) -> &'a [u8] {
-        self.datagram.get(..usize::from(self.places.len())).unwrap_or(&[])
+        self.datagram().get(..usize::from(self.places.len())).unwrap_or(&[])
     }
 
     /// Bytes of the frame in front of the shims, or of the BTH where there are none.
     pub fn chain_at(&self) -> usize {
-        self.ethernet.len().wrapping_add(self.head.len())
+        self.ethernet.len().wrapping_add(self.datagram_at)
     }
 
     /// The acknowledgement extension header, if the opcode has one.
@@ -293,7 +293,7 @@ impl<'a> Roce<'a> {
     /// The payload, as far as it was captured.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
-        let behind = self.datagram.get(self.extensions_at().wrapping_add(self.info.header_len())..).unwrap_or(&[]);
+        let behind = self.bytes.get(self.extensions_at().wrapping_add(self.info.header_len())..).unwrap_or(&[]);
         behind.get(..self.payload_len).unwrap_or(behind)
     }
 
@@ -304,9 +304,10 @@ impl<'a> Roce<'a> {
             return Icrc::Unchecked;
         }
         let chain_len = usize::from(self.places.len());
-        match self.datagram.split_last_chunk() {
+        match self.bytes.split_last_chunk() {
             Some((covered, &stored))
-                if icrc::compute::<E>(self.network, self.head, covered, chain_len) == u32::from_le_bytes(stored) =>
+                if icrc::compute::<E>(self.network, covered, self.datagram_at, chain_len)
+                    == Some(u32::from_le_bytes(stored)) =>
             {
                 Icrc::Valid
             }
@@ -314,17 +315,23 @@ impl<'a> Roce<'a> {
         }
     }
 
+    /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
+    #[inline]
+    fn datagram(&self) -> &'a [u8] {
+        self.bytes.get(self.datagram_at..).unwrap_or(&[])
+    }
+
     #[inline]
     fn extension<const N: usize>(&self, header: Header) -> Option<&'a [u8; N]> {
         if !self.info.has(header) {
             return None;
         }
-        self.datagram.get(self.extensions_at().wrapping_add(self.info.offset(header))..)?.first_chunk()
+        self.bytes.get(self.extensions_at().wrapping_add(self.info.offset(header))..)?.first_chunk()
     }
 
-    /// Where in the datagram the extension headers begin.
+    /// Where the extension headers begin.
     #[inline]
     fn extensions_at(&self) -> usize {
-        usize::from(self.places.len()).wrapping_add(12)
+        self.datagram_at.wrapping_add(usize::from(self.places.len())).wrapping_add(12)
     }
 }

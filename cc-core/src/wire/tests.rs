@@ -569,7 +569,7 @@ fn names_are_distinct() {
 
 #[test]
 fn a_pfc_frame_is_what_the_standard_draws() {
-    let pfc = Pfc { enabled: 0x09, quanta: [0xffff, 0, 0, 0, 0, 0, 0, 0] };
+    let pfc = Pfc::new(0x09, [0xffff, 0, 0, 0, 0, 0, 0, 0]);
     let mut buffer = [0xee; 64];
     assert_eq!(pfc.emit(Mac::new([2, 0, 0, 0, 0, 1]), &mut buffer), Ok(60));
     assert_eq!(buffer[..18], hex("0180c2000001 020000000001 8808 0101 0009"));
@@ -655,7 +655,7 @@ fn a_body_that_does_not_check_is_a_plain_cnp() {
 #[test]
 fn a_longest_pause_is_read_back() {
     let quantum = pfc::Quantum::at(Rate::from_gbps(100));
-    let pfc = Pfc { enabled: 1, quanta: [quantum.quanta(Nanos::new(335_540)); 8] };
+    let pfc = Pfc::new(1, [quantum.quanta(Nanos::new(335_540)); 8]);
     assert_eq!(pfc.time(0), Some(u16::MAX));
 }
 
@@ -834,7 +834,7 @@ proptest! {
 
     #[test]
     fn pfc_frames_are_read_back(enabled: u8, quanta: [u16; 8]) {
-        let pfc = Pfc { enabled, quanta };
+        let pfc = Pfc::new(enabled, quanta);
         let mut buffer = [0; pfc::FRAME_LEN];
         let len = pfc.emit(Mac::default(), &mut buffer).unwrap();
         match parse(&buffer, len) {

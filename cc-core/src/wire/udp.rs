@@ -14,7 +14,7 @@ pub const ROCE_PORT: u16 = 4791;
 /// Reads the header of a RoCEv2 datagram, and tells where the shims behind it are: nowhere on RoCE's own port.
 /// `None` if the datagram goes neither there nor to the shims' port. The input is left at the first byte behind the header
 /// and ends where the datagram does.
-#[inline]
+#[inline(always)]
 pub(super) fn parse(input: &mut Input<'_>, shim_port: u16) -> Result<Option<Places>, Malformed> {
     let &[_, _, port0, port1, len0, len1, _, _] = input.take(Malformed::UdpShort)?;
     let port = two([port0, port1]);
