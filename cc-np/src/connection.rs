@@ -13,11 +13,12 @@ pub struct Connection {
     ends: Ends,
     tags: [[u8; 4]; TAGS],
     tagged: u8,
+    partition: u16,
     remote: Qpn,
 }
 
 impl Connection {
-    const NONE: Self = Self { ends: Ends::NONE, tags: [[0; 4]; TAGS], tagged: 0, remote: Qpn::new(0) };
+    const NONE: Self = Self { ends: Ends::NONE, tags: [[0; 4]; TAGS], tagged: 0, partition: 0, remote: Qpn::new(0) };
 
     /// The connection on which `packet` arrived from the queue pair `remote`. `None` for RoCEv1, which has no CNPs, and
     /// for more than four VLAN tags.
@@ -30,13 +31,13 @@ impl Connection {
             *to = tag.to_bytes();
             tagged = tagged.wrapping_add(1);
         }
-        Some(Self { ends: Ends::of(&packet.route()), tags, tagged, remote })
+        Some(Self { ends: Ends::of(&packet.route()), tags, tagged, partition: packet.bth.partition, remote })
     }
 
     /// The CNP to the far end that says this; the same as [`Response::cnp`] makes for a packet in hand.
     pub fn cnp(&self, hint: CnpHint, marking: CnpMarking) -> Response<'_> {
         let tags = self.tags.get(..usize::from(self.tagged)).and_then(Tags::new).unwrap_or(Tags::NONE);
-        Response::cnp(self.ends.route().with_tags(tags), self.remote, hint, marking)
+        Response::cnp_back(self.ends.route().with_tags(tags), self.partition, self.remote, hint, marking)
     }
 }
 
@@ -150,7 +151,7 @@ mod tests {
                 let data = data(addresses, &[tag; TAGS][..depth]);
                 let connection = Connection::of(&roce(&data), Qpn::new(9)).unwrap();
                 let marking = CnpMarking { dscp: 10, priority: 5, ecn: Ecn::Ect0 };
-                let with = Response::cnp(roce(&data).route(), Qpn::new(9), hint, marking);
+                let with = Response::cnp(&roce(&data), Qpn::new(9), hint, marking);
                 let emitted = |cnp: Response<'_>| emitted(|buffer| cnp.emit::<TableCrc>(buffer));
                 assert_eq!(emitted(connection.cnp(hint, marking)), emitted(with));
             }

@@ -325,7 +325,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
 
         let mut answer = Answer { reply, ..Answer::default() };
         if let Some(hint) = reply.cnp {
-            let frame = || Response::cnp(roce.route(), to, hint, outlet.marking());
+            let frame = || Response::cnp(roce, to, hint, outlet.marking());
             answer.cnp = send::<E>(now.stamp(), bucket, outlet, counters, frame, tx);
             if answer.cnp == Cnp::Sent {
                 record.notified(&cx, shared);
@@ -490,7 +490,8 @@ fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
 }
 
 /// Sends a CNP, if the port may make one and the ring takes it.
-#[inline]
+// A function of its own: packets that call for none need few registers.
+#[inline(never)]
 fn send<'a, E: Crc32>(
     now: Stamp,
     bucket: &mut Bucket,

@@ -92,10 +92,13 @@ impl<'a> Output<'a> {
     // A function of its own, as the next: a frame is many short pieces.
     #[inline(never)]
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        let room = core::mem::take(&mut self.0);
-        let (head, rest) = room.split_at_mut(bytes.len().min(room.len()));
-        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        self.0 = rest;
+        let mut room = core::mem::take(&mut self.0);
+        for &byte in bytes {
+            let Some((first, rest)) = core::mem::take(&mut room).split_first_mut() else { break };
+            *first = byte;
+            room = rest;
+        }
+        self.0 = room;
     }
 
     /// Appends four bytes, the highest first.

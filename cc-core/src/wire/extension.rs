@@ -1,8 +1,8 @@
 //! The extension headers between BTH and payload (IBTA volume 1, section 9.3).
 
-use super::Aeth;
 use super::cursor::Output;
 use super::opcode::{Header, Info};
+use super::{Aeth, cnp};
 use crate::{CnpHint, Qpn};
 
 /// DETH: what a datagram says beside its BTH.
@@ -91,7 +91,7 @@ impl Extensions {
             output.put(&[0; 28]);
         }
         if info.has(Header::Ack) {
-            output.put(&self.aeth.emit());
+            output.word(self.aeth.word());
         }
         if info.has(Header::AtomicAck) {
             output.put(&[0; 8]);
@@ -103,7 +103,7 @@ impl Extensions {
             output.word(self.invalidate);
         }
         if info.has(Header::Cnp) {
-            output.put(&self.cnp.to_bytes());
+            cnp::words(&self.cnp).into_iter().for_each(|word| output.word(word));
         }
     }
 }

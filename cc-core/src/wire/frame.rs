@@ -6,7 +6,7 @@ use super::icrc::{self, Crc32};
 use super::route::{Ends, Network, Route};
 use super::shim::{self, MlccAck, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, EmitError, Mac, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
-use super::{grh, opcode, udp};
+use super::{cnp, grh, opcode, udp};
 use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Qpn, Stamp};
 
 /// How CNPs and acknowledgements are marked.
@@ -90,10 +90,6 @@ impl Frame<'_> {
     #[inline]
     pub fn emit_on<E: Crc32>(&self, buffer: &mut [u8], shim_port: u16) -> Result<usize, EmitError> {
         let info = opcode::info(self.bth.opcode);
-        // The longest are those of a reliable datagram's atomic request, of 40 bytes.
-        let mut extensions = [0; 64];
-        self.extensions.emit(info, &mut Output::new(&mut extensions));
-        let extensions = extensions.get(..info.header_len()).unwrap_or(&[]);
         let ends = Ends::back_to(self.destination, self.source, self.addresses);
         let head = Head {
             route: ends.route().with_tags(self.tags),
@@ -101,7 +97,8 @@ impl Frame<'_> {
             hop_limit: self.hop_limit,
             udp_source: self.udp_source,
         };
-        head.emit::<E>(buffer, (Some(&self.shims), shim_port), &self.bth, [extensions, self.payload])
+        let extensions = (info.header_len(), |output: &mut Output<'_>| self.extensions.emit(info, output));
+        head.emit::<E>(buffer, (Some(&self.shims), shim_port), &self.bth, extensions, self.payload)
     }
 }
 
@@ -112,24 +109,30 @@ pub struct Response<'a> {
     head: Head<'a>,
     shims: Option<Shims<'a>>,
     bth: Bth,
-    /// Those that the opcode asks for come first.
-    extensions: [u8; 16],
+    /// The words of the extension header, which come first.
+    extension: [u32; 4],
     payload: &'a [u8],
 }
 
 impl<'a> Response<'a> {
-    /// The CNP that answers a data packet that came this way with CE, addressed to its sender's queue pair `to`.
+    /// The CNP that answers `cause`, a data packet that arrived with CE, addressed to its sender's queue pair `to`.
     ///
     /// Addresses are exchanged; VLAN tags (with every priority replaced) and partition key are kept; IP options
     /// and extension headers are not. As a ConnectX-4 Lx does it, the UDP source port and checksum are zero and
     /// the time to live is 64.
     #[inline]
-    pub fn cnp(route: Route<'a>, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
+    pub fn cnp(cause: &Roce<'a>, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
+        Self::cnp_back(cause.route(), cause.bth.partition, to, hint, marking)
+    }
+
+    /// As [`Response::cnp`], with no packet in hand but its way and its partition key.
+    #[inline]
+    pub fn cnp_back(route: Route<'a>, partition: u16, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
         Self {
-            bth: Bth { opcode: opcode::CNP, becn: true, partition: route.partition, dest_qp: to, ..Bth::default() },
+            bth: Bth { opcode: opcode::CNP, becn: true, partition, dest_qp: to, ..Bth::default() },
             head: Head::back(route, 0, marking),
             shims: None,
-            extensions: hint.to_bytes(),
+            extension: cnp::words(&hint),
             payload: &[],
         }
     }
@@ -141,7 +144,7 @@ impl<'a> Response<'a> {
     /// pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's.
     pub fn from_switch(cause: &Roce<'a>, body: CnpBody, int: &'a [u8], marking: CnpMarking) -> Self {
         let body = CnpBody { by_remote: true, remote_qpn: cause.bth.dest_qp, ..body };
-        Self { payload: int, ..Self::cnp(cause.route(), Qpn::new(0), CnpHint::Body(body), marking) }
+        Self { payload: int, ..Self::cnp(cause, Qpn::new(0), CnpHint::Body(body), marking) }
     }
 
     /// The acknowledgement of `cause`, a data packet of a reliable connection, and of all before it, addressed to its
@@ -167,8 +170,6 @@ impl<'a> Response<'a> {
         };
         let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
         let aeth = Aeth { syndrome: Syndrome::Ack { credits: Syndrome::NO_CREDITS }, msn };
-        let mut extensions = [0; 16];
-        Output::new(&mut extensions).put(&aeth.emit());
         Self {
             head: Head::back(cause.route(), cause.udp_source().unwrap_or(0), marking),
             shims: Some(Shims { time, int, rcc, mlcc_ack, ..Shims::NONE }),
@@ -181,7 +182,7 @@ impl<'a> Response<'a> {
                 psn: cause.bth.psn,
                 ..Bth::default()
             },
-            extensions,
+            extension: [aeth.word(), 0, 0, 0],
             payload: &[],
         }
     }
@@ -190,8 +191,9 @@ impl<'a> Response<'a> {
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let len = opcode::info(self.bth.opcode).header_len();
-        let extensions = self.extensions.get(..len).unwrap_or(&[]);
-        self.head.emit::<E>(buffer, (self.shims.as_ref(), shim::PORT), &self.bth, [extensions, self.payload])
+        let words = self.extension.iter().take(len >> 2);
+        let extension = (len, |output: &mut Output<'_>| words.for_each(|&word| output.word(word)));
+        self.head.emit::<E>(buffer, (self.shims.as_ref(), shim::PORT), &self.bth, extension, self.payload)
     }
 }
 
@@ -211,18 +213,19 @@ impl<'a> Head<'a> {
     #[inline]
     fn back(route: Route<'a>, udp_source: u16, marking: CnpMarking) -> Self {
         let CnpMarking { dscp, priority, ecn } = marking;
-        let route = route.with_tags(route.tags().with_priority(priority));
+        let route = route.with_tags(route.ethernet.tags.with_priority(priority));
         Self { route, class: TrafficClass::new(dscp, ecn), hop_limit: 64, udp_source }
     }
 
-    /// Writes a frame with this head; `parts` are extension headers and payload.
+    /// Writes a frame with this head. The extension headers are so long, and written so.
     #[inline]
     fn emit<E: Crc32>(
         &self,
         buffer: &mut [u8],
         (shims, shim_port): (Option<&Shims<'_>>, u16),
         bth: &Bth,
-        parts: [&[u8]; 2],
+        (extensions_len, extensions): (usize, impl FnOnce(&mut Output<'_>)),
+        payload: &[u8],
     ) -> Result<usize, EmitError> {
         let Self { route, class, hop_limit, udp_source } = *self;
         let network = route.network;
@@ -231,16 +234,15 @@ impl<'a> Head<'a> {
         if chain_len > shim::LONGEST {
             return Err(EmitError::TooLong);
         }
-        let [extensions, payload] = parts;
         let [low, ..] = payload.len().to_le_bytes();
         let pad = low.wrapping_neg() & 3;
         // What is behind UDP's header or the GRH, of which the ICRC is the last.
-        let lens = [12, chain_len, extensions.len(), payload.len(), usize::from(pad)];
+        let lens = [12, chain_len, extensions_len, payload.len(), usize::from(pad)];
         let transport_len = lens.into_iter().fold(4, usize::saturating_add);
         let network_len = usize::from(network.len()).wrapping_add(network.udp_len());
         // What the outermost length field counts differs; the largest of all must fit.
         let datagram_len = u16::try_from(transport_len.saturating_add(network_len)).map_err(|_| EmitError::TooLong)?;
-        let ethernet_len = route.ethernet_len();
+        let ethernet_len = route.ethernet.len();
         let total = ethernet_len.saturating_add(network_len).saturating_add(transport_len);
         let frame = buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?;
 
@@ -255,7 +257,7 @@ impl<'a> Head<'a> {
             shims.emit(&mut output);
         }
         bth.emit(pad, &mut output);
-        output.put(extensions);
+        extensions(&mut output);
         if !payload.is_empty() {
             output.put(payload);
             output.put([0; 3].get(..usize::from(pad)).unwrap_or(&[]));

@@ -25,22 +25,22 @@ bitfield! {
 /// is short, of another version, or too long.
 #[cold]
 #[inline(never)]
-pub(super) fn head(input: &mut Input<'_>, errors: [Malformed; 3]) -> Result<Ip, Malformed> {
+pub(super) fn head<'a>(input: &mut Input<'a>, errors: [Malformed; 3]) -> Result<Ip<'a>, Malformed> {
     let [short, version, length] = errors;
-    let &[w0, w1, w2, w3, len0, len1, protocol, ..] = input.take::<40>(short)?;
+    let &[w0, w1, w2, w3, len0, len1, protocol, _, ref addresses @ ..] = input.take::<40>(short)?;
     let first = First(u32::from_be_bytes([w0, w1, w2, w3]));
     if first.version() != 6 {
         return Err(version);
     }
     input.limit(usize::from(two([len0, len1])), length)?;
-    Ok(Ip { len: 40, traffic_class: TrafficClass(first.traffic_class()), protocol })
+    Ok(Ip { len: 40, traffic_class: TrafficClass(first.traffic_class()), protocol, addresses })
 }
 
 /// Reads the header and hop-by-hop options, routing, destination options and atomic fragment headers (RFC 6946) behind it, in
 /// any number and order. The input is left at the first byte behind them and ends where the packet does.
 #[inline]
-pub(super) fn parse(input: &mut Input<'_>) -> Result<Ip, Malformed> {
-    let Ip { len, traffic_class, mut protocol } =
+pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<Ip<'a>, Malformed> {
+    let Ip { len, traffic_class, mut protocol, addresses } =
         head(input, [Malformed::IpShort, Malformed::IpVersion, Malformed::IpLength])?;
     let behind = input.left();
     loop {
@@ -64,5 +64,5 @@ pub(super) fn parse(input: &mut Input<'_>) -> Result<Ip, Malformed> {
         }
     }
     let len = len.wrapping_add(behind.wrapping_sub(input.left()));
-    Ok(Ip { len, traffic_class, protocol })
+    Ok(Ip { len, traffic_class, protocol, addresses })
 }

@@ -72,11 +72,13 @@ const IPV6: u16 = 0x86dd;
 const ROCE_V1: u16 = 0x8915;
 
 /// What an IP header, or a GRH, says of what is behind it.
-struct Ip {
+struct Ip<'a> {
     /// Bytes of the header, with options or extension headers.
     len: usize,
     traffic_class: TrafficClass,
     protocol: u8,
+    /// Source and destination.
+    addresses: &'a [u8],
 }
 
 bitfield! {
@@ -401,6 +403,6 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         (Network::V6, _) => return Ok(Packet::Other(Other::Ipv6)),
     };
     let start = start.get(..ip.len.wrapping_add(network.udp_len()).wrapping_add(input.bytes().len())).unwrap_or(start);
-    let wire_len = wire_len.max(frame.len());
-    Roce::parse(ethernet, (network, start), places, ip.traffic_class, input, wire_len).map(Packet::Roce)
+    let route = Route { ethernet, network, addresses: ip.addresses };
+    Roce::parse(route, start, places, ip.traffic_class, input, wire_len.max(frame.len())).map(Packet::Roce)
 }

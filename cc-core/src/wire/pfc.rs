@@ -45,9 +45,9 @@ impl Pfc {
             return Ok(None);
         }
         let &[_, enabled] = input.take(Malformed::PfcShort)?;
-        let times = input.take::<16>(Malformed::PfcShort)?;
-        let (times, _) = times.as_chunks();
-        Ok(times.first_chunk().map(|&quanta| Self { enabled, quanta }))
+        let mut pfc = Self { enabled, ..Self::default() };
+        Output::new(pfc.quanta.as_flattened_mut()).put(input.take::<16>(Malformed::PfcShort)?);
+        Ok(Some(pfc))
     }
 
     /// Writes a whole frame, without a frame check sequence, and returns its length, [`FRAME_LEN`].

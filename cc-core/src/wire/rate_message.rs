@@ -22,7 +22,7 @@
 use super::cursor::{Input, Output};
 use super::ethernet::Ethernet;
 use super::route::{Ends, Network};
-use super::{Addresses, EmitError, IPV4, IPV6, Mac, Malformed, Tags, TrafficClass, ipv4, ipv6};
+use super::{Addresses, EmitError, IPV4, IPV6, Ip, Mac, Malformed, Tags, TrafficClass, ipv4, ipv6};
 use crate::{Ecn, Stamp};
 use bitfield::bitfield;
 
@@ -136,7 +136,7 @@ impl RateFrame<'_> {
             }
         };
         let network_len = usize::from(route.network.len());
-        let total = route.ethernet_len().saturating_add(network_len).saturating_add(LEN);
+        let total = route.ethernet.len().saturating_add(network_len).saturating_add(LEN);
         let mut output = Output::new(buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?);
         route.emit_back(&mut output, TrafficClass::new(self.dscp, Ecn::NotEct), [HOP_LIMIT, protocol], 20);
         let sum = !sum(route.network, route.addresses, &self.message.bytes(kind, 0));
@@ -160,15 +160,11 @@ impl RateMessage {
             IPV6 => (Network::V6, ipv6::parse(&mut input), TYPE_V6),
             _ => return Err(NoRate::Other),
         };
-        let protocol = ip.map_err(NoRate::Malformed)?.protocol;
+        let Ip { protocol, addresses, .. } = ip.map_err(NoRate::Malformed)?;
         let is_icmp = protocol == if network == Network::V4 { ICMP } else { ICMPV6 };
         let bytes = message(&mut input, is_icmp, kind, network.hop_limit(start))?;
         // With its checksum in place, a message adds up to ones.
-        if sum(network, network.addresses(start), bytes) == u16::MAX {
-            Ok(Self::read(bytes))
-        } else {
-            Err(NoRate::Checksum)
-        }
+        if sum(network, addresses, bytes) == u16::MAX { Ok(Self::read(bytes)) } else { Err(NoRate::Checksum) }
     }
 
     fn read(bytes: &[u8; LEN]) -> Self {

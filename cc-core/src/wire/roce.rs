@@ -1,11 +1,11 @@
 //! A received RoCE packet.
 
 use super::cursor::Input;
-use super::ethernet::{Ethernet, Mac, Tag, Tags};
+use super::ethernet::{Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
-use super::route::{Network, Route};
+use super::route::Route;
 use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, Malformed, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
@@ -30,8 +30,7 @@ pub struct Roce<'a> {
     /// Bytes of the whole frame on the wire, as the caller gave them.
     pub wire_len: Bytes,
     traffic_class: TrafficClass,
-    ethernet: Ethernet<'a>,
-    network: Network,
+    route: Route<'a>,
     /// What is behind Ethernet's header, to the ICRC, as far as captured.
     bytes: &'a [u8],
     /// Where in these are the shims, or the BTH where there are none.
@@ -46,8 +45,8 @@ impl<'a> Roce<'a> {
     // Always, so that the packet is made where it is to be.
     #[inline(always)]
     pub(super) fn parse(
-        ethernet: Ethernet<'a>,
-        (network, start): (Network, &'a [u8]),
+        route: Route<'a>,
+        start: &'a [u8],
         places: Places,
         traffic_class: TrafficClass,
         mut input: Input<'a>,
@@ -76,8 +75,7 @@ impl<'a> Roce<'a> {
             payload_len,
             wire_len: Bytes::new(u32::try_from(wire_len).unwrap_or(u32::MAX)),
             traffic_class,
-            ethernet,
-            network,
+            route,
             bytes: start,
             datagram_at,
             places,
@@ -94,51 +92,45 @@ impl<'a> Roce<'a> {
     /// RoCEv1 or RoCEv2.
     #[inline]
     pub fn version(&self) -> Version {
-        self.network.version()
+        self.route.network.version()
     }
 
     /// Ethernet address of the receiver.
     #[inline]
     pub fn destination_mac(&self) -> Mac {
-        let &[m0, m1, m2, m3, m4, m5, ..] = self.ethernet.macs;
+        let &[m0, m1, m2, m3, m4, m5, ..] = self.route.ethernet.macs;
         Mac::new([m0, m1, m2, m3, m4, m5])
     }
 
     /// Ethernet address of the sender.
     #[inline]
     pub fn source_mac(&self) -> Mac {
-        let &[.., m0, m1, m2, m3, m4, m5] = self.ethernet.macs;
+        let &[.., m0, m1, m2, m3, m4, m5] = self.route.ethernet.macs;
         Mac::new([m0, m1, m2, m3, m4, m5])
     }
 
     /// The VLAN tags, outermost first.
     #[inline]
     pub fn tags(&self) -> Tags<'a> {
-        self.ethernet.tags
+        self.route.ethernet.tags
     }
 
     /// The outermost VLAN tag, whose priority the port goes by.
     #[inline]
     pub fn vlan(&self) -> Option<Tag> {
-        self.ethernet.tags.iter().next()
+        self.route.ethernet.tags.iter().next()
     }
 
     /// The network addresses.
     #[inline]
     pub fn addresses(&self) -> Addresses {
-        Addresses::of(self.network, self.network.addresses(self.bytes))
+        Addresses::of(self.route.network, self.route.addresses)
     }
 
     /// The way that the packet came.
     #[inline]
     pub fn route(&self) -> Route<'a> {
-        Route {
-            macs: self.ethernet.macs,
-            tags: self.ethernet.tags,
-            network: self.network,
-            addresses: self.network.addresses(self.bytes),
-            partition: self.bth.partition,
-        }
+        self.route
     }
 
     /// Differentiated services code point, 0 to 63.
@@ -150,13 +142,13 @@ impl<'a> Roce<'a> {
     /// Time to live, or hop limit.
     #[inline]
     pub fn hop_limit(&self) -> u8 {
-        self.network.hop_limit(self.bytes)
+        self.route.network.hop_limit(self.bytes)
     }
 
     /// The UDP source port, which RoCEv1 has not.
     #[inline]
     pub fn udp_source(&self) -> Option<u16> {
-        let at = self.datagram_at.wrapping_sub(self.network.udp_len());
+        let at = self.datagram_at.wrapping_sub(self.route.network.udp_len());
         let &[high, low] = self.bytes.get(at..self.datagram_at)?.first_chunk()?;
         Some(u16::from_be_bytes([high, low]))
     }
@@ -229,7 +221,7 @@ impl<'a> Roce<'a> {
 
     /// Bytes of the frame in front of the shims, or of the BTH where there are none.
     pub fn chain_at(&self) -> usize {
-        self.ethernet.len().wrapping_add(self.datagram_at)
+        self.route.ethernet.len().wrapping_add(self.datagram_at)
     }
 
     /// The acknowledgement extension header, if the opcode has one.
@@ -306,7 +298,7 @@ impl<'a> Roce<'a> {
         let chain_len = usize::from(self.places.len());
         match self.bytes.split_last_chunk() {
             Some((covered, &stored))
-                if icrc::compute::<E>(self.network, covered, self.datagram_at, chain_len)
+                if icrc::compute::<E>(self.route.network, covered, self.datagram_at, chain_len)
                     == Some(u32::from_le_bytes(stored)) =>
             {
                 Icrc::Valid

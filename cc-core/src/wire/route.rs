@@ -1,7 +1,7 @@
 //! The way of a frame: what a frame that goes back takes over from it.
 
 use super::cursor::Output;
-use super::ethernet::{Mac, Tags};
+use super::ethernet::{Ethernet, Mac, Tags};
 use super::{Addresses, TrafficClass, Version, ipv4};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -53,13 +53,6 @@ impl Network {
         }
     }
 
-    /// The addresses in a header, source and destination.
-    #[inline]
-    pub(super) fn addresses(self, head: &[u8]) -> &[u8] {
-        let end = usize::from(self.len());
-        head.get(end.wrapping_sub(self.addresses_len())..end).unwrap_or(&[])
-    }
-
     /// The time to live, or hop limit, in a header.
     #[inline]
     pub(super) fn hop_limit(self, head: &[u8]) -> u8 {
@@ -79,36 +72,21 @@ impl Network {
     }
 }
 
-/// The way of a frame, borrowed from it: addresses, VLAN tags and partition.
+/// The way of a frame, borrowed from it: addresses and VLAN tags.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Route<'a> {
-    /// Destination and source.
-    pub(super) macs: &'a [u8; 12],
-    pub(super) tags: Tags<'a>,
+    pub(super) ethernet: Ethernet<'a>,
     pub(super) network: Network,
     /// Source and destination.
     pub(super) addresses: &'a [u8],
-    pub(super) partition: u16,
 }
 
 impl<'a> Route<'a> {
-    /// VLAN tags.
-    #[inline]
-    pub const fn tags(&self) -> Tags<'a> {
-        self.tags
-    }
-
     /// The same with other tags.
     #[inline]
     pub const fn with_tags(self, tags: Tags<'a>) -> Self {
-        Self { tags, ..self }
-    }
-
-    /// Bytes of Ethernet's header.
-    #[inline]
-    pub(super) fn ethernet_len(&self) -> usize {
-        self.tags.len().saturating_add(14)
+        Self { ethernet: Ethernet { tags, ..self.ethernet }, ..self }
     }
 
     /// Writes the headers, up to the network's, of a frame that goes back this way; `len` counts what is behind them.
@@ -123,7 +101,7 @@ impl<'a> Route<'a> {
         len: u16,
     ) {
         const DF: u32 = 0x4000;
-        let Self { macs, tags, network, addresses, .. } = *self;
+        let Self { ethernet: Ethernet { macs, tags }, network, addresses } = *self;
         let (destination, source) = macs.split_at(6);
         output.put(source);
         output.put(destination);
@@ -156,17 +134,16 @@ pub struct Ends {
     network: Network,
     /// As many as the network has.
     addresses: [u8; 32],
-    partition: u16,
 }
 
 impl Ends {
     /// Of no frame.
-    pub const NONE: Self = Self { macs: [0; 12], network: Network::V4, addresses: [0; 32], partition: 0 };
+    pub const NONE: Self = Self { macs: [0; 12], network: Network::V4, addresses: [0; 32] };
 
     /// The ends of this way.
     pub fn of(route: &Route<'_>) -> Self {
-        let Route { macs, network, partition, addresses, .. } = *route;
-        let mut ends = Self { macs: *macs, network, partition, ..Self::NONE };
+        let Route { ethernet, network, addresses } = *route;
+        let mut ends = Self { macs: *ethernet.macs, network, ..Self::NONE };
         Output::new(&mut ends.addresses).put(addresses);
         ends
     }
@@ -202,9 +179,9 @@ impl Ends {
     /// The way between them, without tags.
     #[inline]
     pub fn route(&self) -> Route<'_> {
-        let Self { ref macs, network, ref addresses, partition } = *self;
+        let Self { ref macs, network, ref addresses } = *self;
         let addresses = addresses.get(..network.addresses_len()).unwrap_or(addresses);
-        Route { macs, tags: Tags::NONE, network, addresses, partition }
+        Route { ethernet: Ethernet { macs, tags: Tags::NONE }, network, addresses }
     }
 }
 

@@ -185,7 +185,7 @@ fn published_fields_are_read() {
 #[test]
 fn a_cnp_is_the_published_twenty_eight_bytes() {
     let cause = emit(&frame(0x04, V4, b"data"));
-    let cnp = respond(&Response::cnp(roce(&cause).route(), Qpn::new(0xd2), CnpHint::Plain, CnpMarking::default()));
+    let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0xd2), CnpHint::Plain, CnpMarking::default()));
     assert_eq!(cnp.len(), 74);
     assert_eq!(cnp[42..70], hex("8100ffff400000d200000000 00000000000000000000000000000000"));
 }
@@ -199,7 +199,7 @@ fn a_cnp_is_what_a_connectx_sends_but_for_its_identification() {
         ..frame(0x04, V4, b"data")
     };
     let cause = emit(&data);
-    let mut cnp = respond(&Response::cnp(roce(&cause).route(), Qpn::new(0x118), CnpHint::Plain, CnpMarking::default()));
+    let mut cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0x118), CnpHint::Plain, CnpMarking::default()));
     assert_eq!(roce(&cnp).icrc::<TableCrc>(), Icrc::Valid);
     // Identification, and with it header checksum and ICRC.
     for at in [18, 19, 24, 25, 70, 71, 72, 73] {
@@ -214,7 +214,7 @@ fn a_cnp_goes_back_by_the_way_the_data_came() {
     for addresses in [V4, V6, GID] {
         let data = Frame { tags: Tags::new(&tags).unwrap(), ..frame(0x04, addresses, b"data") };
         let cause = emit(&data);
-        let cnp = respond(&Response::cnp(roce(&cause).route(), Qpn::new(7), CnpHint::Plain, CnpMarking::default()));
+        let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(7), CnpHint::Plain, CnpMarking::default()));
         let cnp = roce(&cnp);
         assert_eq!(cnp.addresses(), addresses.reversed());
         assert_eq!((cnp.source_mac(), cnp.destination_mac()), (data.destination, data.source));
@@ -636,7 +636,7 @@ fn connection_management_survives_and_nothing_else_is_taken_for_it() {
 #[test]
 fn a_body_that_does_not_check_is_a_plain_cnp() {
     let body = CnpBody { kind: CnpKind::Period, period: Nanos::new(50_000), ..CnpBody::default() };
-    let good = cnp::emit(&CnpHint::Body(body));
+    let good = CnpHint::Body(body).to_bytes();
     assert_eq!(cnp::parse(&good), CnpHint::Body(body));
     for at in 0..12 {
         let mut bad = good;
@@ -827,7 +827,7 @@ proptest! {
             prop_assert_eq!(roce.aeth().is_some(), roce.info.has(opcode::Header::Ack));
             prop_assert_eq!(roce.cnp().is_some(), roce.info.has(opcode::Header::Cnp));
             let mut buffer = [0; 256];
-            let _ = Response::cnp(roce.route(), Qpn::new(1), CnpHint::Plain, CnpMarking::default())
+            let _ = Response::cnp(&roce, Qpn::new(1), CnpHint::Plain, CnpMarking::default())
                 .emit::<TableCrc>(&mut buffer);
         }
     }
