@@ -26,11 +26,9 @@ impl Connection {
         if packet.version() != Version::V2 || packet.tags().depth() > TAGS {
             return None;
         }
-        let (mut tags, mut tagged) = ([[0; 4]; TAGS], 0_u8);
-        for (to, tag) in tags.iter_mut().zip(packet.tags().iter()) {
-            *to = tag.to_bytes();
-            tagged = tagged.wrapping_add(1);
-        }
+        let mut tags = [[0; 4]; TAGS];
+        tags.iter_mut().zip(packet.tags().words()).for_each(|(to, from)| *to = *from);
+        let tagged = u8::try_from(packet.tags().depth()).ok()?;
         Some(Self { ends: Ends::of(&packet.route()), tags, tagged, partition: packet.bth.partition, remote })
     }
 

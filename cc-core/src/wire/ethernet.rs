@@ -149,6 +149,12 @@ impl<'a> Tags<'a> {
         })
     }
 
+    /// The tags as they are in the frame that they are borrowed from, outermost first.
+    #[inline]
+    pub const fn words(self) -> &'a [[u8; 4]] {
+        self.words
+    }
+
     /// How many tags.
     #[inline]
     pub fn depth(self) -> usize {

@@ -144,7 +144,7 @@ impl Ends {
     pub fn of(route: &Route<'_>) -> Self {
         let Route { ethernet, network, addresses } = *route;
         let mut ends = Self { macs: *ethernet.macs, network, ..Self::NONE };
-        Output::new(&mut ends.addresses).put(addresses);
+        ends.addresses.iter_mut().zip(addresses).for_each(|(to, from)| *to = *from);
         ends
     }
 
