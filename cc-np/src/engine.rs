@@ -453,15 +453,14 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         let Common { port, params, shared, .. } = &mut self.common;
         let cx = Cx { now, port, params };
         let mut owed = self.next_visit;
-        for visits in 0..SETS {
-            let is_owed = visits == 0 || owed.is_due(now.stamp());
-            if !is_owed || !self.next_visit.is_due(now.stamp()) {
-                break;
-            }
+        for _ in 0..SETS {
             owed = owed.after(Nanos::new(1_000_000_000 >> SETS.trailing_zeros()));
             self.next_visit = self.next_visit.after(Nanos::new(Self::ROUND.get() >> SETS.trailing_zeros()));
             self.flows.sweep(&cx, shared);
             self.rest.sweep(now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(&cx, shared));
+            if !owed.is_due(now.stamp()) || !self.next_visit.is_due(now.stamp()) {
+                break;
+            }
         }
         // Whatever is still due waits for nobody, and no stamp may grow old.
         for due in [&mut self.next_visit, &mut self.next_turn] {

@@ -207,6 +207,6 @@ impl<'a> Ethernet<'a> {
     /// Bytes of addresses, tags and EtherType.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.tags.len().saturating_add(14)
+        self.tags.len().wrapping_add(14)
     }
 }

@@ -236,14 +236,14 @@ impl<'a> Head<'a> {
         }
         let [low, ..] = payload.len().to_le_bytes();
         let pad = low.wrapping_neg() & 3;
-        // What is behind UDP's header or the GRH, of which the ICRC is the last.
+        // What is behind UDP's header or the GRH, of which the ICRC is the last. No slice is so long that a sum overflows.
         let lens = [12, chain_len, extensions_len, payload.len(), usize::from(pad)];
-        let transport_len = lens.into_iter().fold(4, usize::saturating_add);
+        let transport_len = lens.into_iter().fold(4, usize::wrapping_add);
         let network_len = usize::from(network.len()).wrapping_add(network.udp_len());
         // What the outermost length field counts differs; the largest of all must fit.
-        let datagram_len = u16::try_from(transport_len.saturating_add(network_len)).map_err(|_| EmitError::TooLong)?;
+        let datagram_len = u16::try_from(transport_len.wrapping_add(network_len)).map_err(|_| EmitError::TooLong)?;
         let ethernet_len = route.ethernet.len();
-        let total = ethernet_len.saturating_add(network_len).saturating_add(transport_len);
+        let total = ethernet_len.wrapping_add(network_len).wrapping_add(transport_len);
         let frame = buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?;
 
         let mut output = Output::new(frame);
