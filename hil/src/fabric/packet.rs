@@ -185,7 +185,7 @@ pub(super) fn control(flow: &Flow, to: usize, control: Control) -> Result<Rc<[u8
         },
         Control::Handshake(message) => {
             let (bth, extensions) = cm::headers(Psn::new(0));
-            datagram = message.emit().map_err(|error| anyhow!("cannot build a handshake: {error:?}"))?;
+            datagram = message.emit();
             Frame { bth, extensions, payload: &datagram, ..head }
         }
     };
