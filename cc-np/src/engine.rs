@@ -489,8 +489,7 @@ fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
 }
 
 /// Sends a CNP, if the port may make one and the ring takes it.
-// A function of its own: packets that call for none need few registers.
-#[inline(never)]
+#[inline]
 fn send<'a, E: Crc32>(
     now: Stamp,
     bucket: &mut Bucket,
