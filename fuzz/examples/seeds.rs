@@ -2,8 +2,8 @@
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Reth, Shims, TableCrc, Tag,
-    TagProtocol, Tags, cm, opcode, parse, pfc,
+    AckFields, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Response, Reth, Shims, TableCrc,
+    Tag, TagProtocol, Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
 use hil::capture::Writer;

@@ -382,9 +382,7 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         IPV4 => (Network::V4, ipv4::parse(&mut input)?),
         IPV6 => (Network::V6, ipv6::parse(&mut input)?),
         ROCE_V1 => (Network::Grh, grh::parse(&mut input)?),
-        pfc::ETHERTYPE => {
-            return Ok(Pfc::parse(&mut input)?.map_or(Packet::Other(Other::MacControl), Packet::Pfc));
-        }
+        pfc::ETHERTYPE => return Pfc::parse(input),
         // IEEE 802.3, 3.2.6: at most 1 500 it is a length, from 1 536 on a type.
         0..0x0600 => return Ok(Packet::Other(Other::Llc)),
         0x0806 => return Ok(Packet::Other(Other::Arp)),

@@ -1,7 +1,7 @@
 //! Priority flow control frames (IEEE 802.1Qbb; IEEE 802.3 annex 31D).
 
 use super::cursor::{Input, Output, two};
-use super::{EmitError, Mac, Malformed};
+use super::{EmitError, Mac, Malformed, Other, Packet};
 use crate::math::divide;
 use crate::{Nanos, Rate};
 
@@ -38,16 +38,17 @@ impl Pfc {
         if enabled { self.quanta.get(usize::from(priority)).map(|&bytes| two(bytes)) } else { None }
     }
 
-    /// Reads what follows the EtherType of MAC control; `None` if it is not PFC.
-    #[inline]
-    pub(super) fn parse(input: &mut Input<'_>) -> Result<Option<Self>, Malformed> {
+    /// Reads what follows the EtherType of MAC control, PFC or not.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn parse(mut input: Input<'_>) -> Result<Packet<'_>, Malformed> {
         if two(*input.take(Malformed::PfcShort)?) != OPCODE {
-            return Ok(None);
+            return Ok(Packet::Other(Other::MacControl));
         }
         let &[_, enabled] = input.take(Malformed::PfcShort)?;
         let mut pfc = Self { enabled, ..Self::default() };
         Output::new(pfc.quanta.as_flattened_mut()).put(input.take::<16>(Malformed::PfcShort)?);
-        Ok(Some(pfc))
+        Ok(Packet::Pfc(pfc))
     }
 
     /// Writes a whole frame, without a frame check sequence, and returns its length, [`FRAME_LEN`].
