@@ -395,9 +395,8 @@ impl Places {
     /// Checks the chain of shims that the input begins with, and finds them.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(mut input: Input<'_>) -> Result<Self, Malformed> {
+    pub(super) fn find(&mut self, mut input: Input<'_>) -> Result<(), Malformed> {
         let start = input.left();
-        let mut places = Self::NONE;
         loop {
             let head @ &[first, words, ..] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
             let (kind, version) = (TypeVersion(first).kind(), TypeVersion(first).version());
@@ -409,8 +408,8 @@ impl Places {
                 return Err(Malformed::ShimsLong);
             }
             if kind == END && body.is_empty() {
-                places.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
-                return Ok(places);
+                self.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
+                return Ok(());
             }
             let at = usize::from(kind.wrapping_sub(TIME));
             let fits = match (kind, LENS.get(at)) {
@@ -419,7 +418,7 @@ impl Places {
                 (_, Some(&len)) if version == 1 => body.len().wrapping_add(HEAD_LEN) == len,
                 _ => continue,
             };
-            match places.words.get_mut(at) {
+            match self.words.get_mut(at) {
                 Some(place) if fits && *place == 0 => {
                     *place = u8::try_from(behind >> 2).map_err(|_| Malformed::ShimsLong)?
                 }

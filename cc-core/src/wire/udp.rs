@@ -19,9 +19,12 @@ pub(super) fn parse(input: &mut Input<'_>, shim_port: u16) -> Result<Option<Plac
     let &[_, _, port0, port1, len0, len1, _, _] = input.take(Malformed::UdpShort)?;
     let port = two([port0, port1]);
     let len = usize::from(two([len0, len1]));
-    let places = if port == ROCE_PORT { Places::NONE } else { elsewhere(*input, len, port == shim_port)? };
-    if port != ROCE_PORT && places.len() == 0 {
-        return Ok(None);
+    let mut places = Places::NONE;
+    if port != ROCE_PORT {
+        elsewhere(*input, len, port == shim_port, &mut places)?;
+        if places.len() == 0 {
+            return Ok(None);
+        }
     }
     end(input, len)?;
     Ok(Some(places))
@@ -36,12 +39,12 @@ fn end(input: &mut Input<'_>, len: usize) -> Result<(), Malformed> {
 /// The shims of a datagram that does not go to RoCE's own port, if it goes to theirs.
 // A function of its own, so that packets without shims pay for one comparison.
 #[inline(never)]
-fn elsewhere(mut input: Input<'_>, len: usize, shimmed: bool) -> Result<Places, Malformed> {
+fn elsewhere(mut input: Input<'_>, len: usize, shimmed: bool, places: &mut Places) -> Result<(), Malformed> {
     if !shimmed {
-        return Ok(Places::NONE);
+        return Ok(());
     }
     end(&mut input, len)?;
-    Places::find(input)
+    places.find(input)
 }
 
 /// Writes a header with checksum zero, as RoCE NICs send it: the ICRC protects more than it would.
