@@ -8,7 +8,7 @@ pub(super) const NEXT_IS_BTH: u8 = 0x1b;
 
 /// Reads the header. The input is left at the BTH and ends with the ICRC.
 #[inline]
-pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<Ip<'a>, Malformed> {
-    let ip = ipv6::head(input, [Malformed::GrhShort, Malformed::Grh, Malformed::GrhLength])?;
-    if ip.protocol == NEXT_IS_BTH { Ok(ip) } else { Err(Malformed::Grh) }
+pub(super) fn parse<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Malformed> {
+    ipv6::head(input, ip, [Malformed::GrhShort, Malformed::Grh, Malformed::GrhLength])?;
+    if ip.protocol == NEXT_IS_BTH { Ok(()) } else { Err(Malformed::Grh) }
 }

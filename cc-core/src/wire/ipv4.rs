@@ -21,7 +21,7 @@ bitfield! {
 /// The header checksum is not verified: the MAC in front of this parser drops frames that fail it, and the
 /// ICRC leaves it out because every router rewrites it.
 #[inline]
-pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<Ip<'a>, Malformed> {
+pub(super) fn parse<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Malformed> {
     let &[version_ihl, tos, len0, len1, _, _, fragment0, fragment1, _, protocol, _, _, ref addresses @ ..] =
         input.take::<20>(Malformed::IpShort)?;
     let version_ihl = VersionIhl(version_ihl);
@@ -36,7 +36,8 @@ pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<Ip<'a>, Malformed> {
     if fragment.more() || fragment.offset() != 0 {
         return Err(Malformed::Fragment);
     }
-    Ok(Ip { len: options.wrapping_add(20), traffic_class: TrafficClass(tos), protocol, addresses })
+    *ip = Ip { len: options.wrapping_add(20), traffic_class: TrafficClass(tos), protocol, addresses };
+    Ok(())
 }
 
 /// The sum, in ones' complement, of an even number of bytes, at most 2^16, and of what has been summed up before (RFC 1071).

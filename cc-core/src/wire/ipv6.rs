@@ -25,7 +25,7 @@ bitfield! {
 /// is short, of another version, or too long.
 #[cold]
 #[inline(never)]
-pub(super) fn head<'a>(input: &mut Input<'a>, errors: [Malformed; 3]) -> Result<Ip<'a>, Malformed> {
+pub(super) fn head<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>, errors: [Malformed; 3]) -> Result<(), Malformed> {
     let [short, version, length] = errors;
     let &[w0, w1, w2, w3, len0, len1, protocol, _, ref addresses @ ..] = input.take::<40>(short)?;
     let first = First(u32::from_be_bytes([w0, w1, w2, w3]));
@@ -33,24 +33,25 @@ pub(super) fn head<'a>(input: &mut Input<'a>, errors: [Malformed; 3]) -> Result<
         return Err(version);
     }
     input.limit(usize::from(two([len0, len1])), length)?;
-    Ok(Ip { len: 40, traffic_class: TrafficClass(first.traffic_class()), protocol, addresses })
+    *ip = Ip { len: 40, traffic_class: TrafficClass(first.traffic_class()), protocol, addresses };
+    Ok(())
 }
 
 /// Reads the header and hop-by-hop options, routing, destination options and atomic fragment headers (RFC 6946) behind it, in
 /// any number and order. The input is left at the first byte behind them and ends where the packet does.
-#[inline]
-pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<Ip<'a>, Malformed> {
-    let Ip { len, traffic_class, mut protocol, addresses } =
-        head(input, [Malformed::IpShort, Malformed::IpVersion, Malformed::IpLength])?;
+#[cold]
+#[inline(never)]
+pub(super) fn parse<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Malformed> {
+    head(input, ip, [Malformed::IpShort, Malformed::IpVersion, Malformed::IpLength])?;
     let behind = input.left();
     loop {
-        match protocol {
+        match ip.protocol {
             HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {
                 let &[next, units] = input.take(Malformed::Ipv6Extension)?;
                 // Counted in units of eight bytes, the first not included.
                 let rest = usize::from(units).wrapping_mul(8).wrapping_add(6);
                 input.take_slice(rest, Malformed::Ipv6Extension)?;
-                protocol = next;
+                ip.protocol = next;
             }
             FRAGMENT => {
                 let &[next, _, fragment0, fragment1, _, _, _, _] = input.take(Malformed::Ipv6Extension)?;
@@ -58,11 +59,11 @@ pub(super) fn parse<'a>(input: &mut Input<'a>) -> Result<Ip<'a>, Malformed> {
                 if fragment.more() || fragment.offset() != 0 {
                     return Err(Malformed::Fragment);
                 }
-                protocol = next;
+                ip.protocol = next;
             }
             _ => break,
         }
     }
-    let len = len.wrapping_add(behind.wrapping_sub(input.left()));
-    Ok(Ip { len, traffic_class, protocol, addresses })
+    ip.len = ip.len.wrapping_add(behind.wrapping_sub(input.left()));
+    Ok(())
 }

@@ -81,6 +81,11 @@ struct Ip<'a> {
     addresses: &'a [u8],
 }
 
+impl Ip<'_> {
+    /// Of a header that has not been read.
+    const NONE: Self = Self { len: 0, traffic_class: TrafficClass(0), protocol: 0, addresses: &[] };
+}
+
 bitfield! {
     /// IPv4's type of service, IPv6's and the GRH's traffic class (RFC 2474, RFC 3168).
     #[derive(Clone, Copy)]
@@ -378,10 +383,20 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
     let mut input = Input::new(frame, wire_len);
     let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
     let start = input.bytes();
-    let (network, ip) = match ethertype {
-        IPV4 => (Network::V4, ipv4::parse(&mut input)?),
-        IPV6 => (Network::V6, ipv6::parse(&mut input)?),
-        ROCE_V1 => (Network::Grh, grh::parse(&mut input)?),
+    let mut ip = Ip::NONE;
+    let network = match ethertype {
+        IPV4 => {
+            ipv4::parse(&mut input, &mut ip)?;
+            Network::V4
+        }
+        IPV6 => {
+            ipv6::parse(&mut input, &mut ip)?;
+            Network::V6
+        }
+        ROCE_V1 => {
+            grh::parse(&mut input, &mut ip)?;
+            Network::Grh
+        }
         pfc::ETHERTYPE => return Pfc::parse(input),
         // IEEE 802.3, 3.2.6: at most 1 500 it is a length, from 1 536 on a type.
         0..0x0600 => return Ok(Packet::Other(Other::Llc)),

@@ -155,12 +155,14 @@ impl RateMessage {
         let mut input = Input::new(frame, wire_len);
         let (_, ethertype) = Ethernet::parse(&mut input).map_err(NoRate::Malformed)?;
         let start = input.bytes();
-        let (network, ip, kind) = match ethertype {
-            IPV4 => (Network::V4, ipv4::parse(&mut input), TYPE),
-            IPV6 => (Network::V6, ipv6::parse(&mut input), TYPE_V6),
+        let mut ip = Ip::NONE;
+        let (network, read, kind) = match ethertype {
+            IPV4 => (Network::V4, ipv4::parse(&mut input, &mut ip), TYPE),
+            IPV6 => (Network::V6, ipv6::parse(&mut input, &mut ip), TYPE_V6),
             _ => return Err(NoRate::Other),
         };
-        let Ip { protocol, addresses, .. } = ip.map_err(NoRate::Malformed)?;
+        read.map_err(NoRate::Malformed)?;
+        let Ip { protocol, addresses, .. } = ip;
         let is_icmp = protocol == if network == Network::V4 { ICMP } else { ICMPV6 };
         let bytes = message(&mut input, is_icmp, kind, network.hop_limit(start))?;
         // With its checksum in place, a message adds up to ones.
