@@ -590,7 +590,7 @@ mod tests {
             let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
             let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(60_000), &transit);
             let mut room = [0; IntShim::LONGEST];
-            let cnp = emit(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
+            let cnp = respond(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
             let cnp = roce(&cnp);
             assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
             assert_eq!(cnp.addresses(), packet.addresses().reversed());

@@ -1,6 +1,8 @@
 use super::*;
 use cc_core::wire::shim::{self, IntShim};
-use cc_core::wire::{AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags};
+use cc_core::wire::{
+    AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Response, Shims, TableCrc, Tags,
+};
 use cc_core::{Ecn, Grant, Hop, IntLayout, Mark, Psn, Qpn, wire};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
