@@ -21,7 +21,7 @@
 use crate::{Cx, Event, Stage, Verdict};
 pub use cc_core::wire::FlowKey;
 use cc_core::wire::shim::{self, IntShim, MlccData};
-use cc_core::wire::{CnpMarking, Frame, Roce};
+use cc_core::wire::{CnpMarking, Response, Roce};
 use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Port};
 
 /// A packet of the local datacentre that passes the end of its segment.
@@ -60,13 +60,13 @@ impl Rewrite {
     /// `packet` is the one that the answer is about, as it came in, and `room` is where telemetry is put. There is no CNP
     /// that was to bring telemetry where the packet carries none, or has met more hops than it had room for, or where the
     /// record is to go into the compact layout.
-    pub fn cnp<'a>(&self, packet: &Roce<'a>, marking: CnpMarking, room: &'a mut Room) -> Option<Frame<'a>> {
+    pub fn cnp<'a>(&self, packet: &Roce<'a>, marking: CnpMarking, room: &'a mut Room) -> Option<Response<'a>> {
         let body = self.notify?;
         let int = match body.kind {
             CnpKind::SwitchInt | CnpKind::DirectInt => self.telemetry(packet, room)?,
             _ => &[],
         };
-        Some(Frame::from_switch(packet, body, int, marking))
+        Some(Response::from_switch(packet, body, int, marking))
     }
 
     /// The packet's records, and the one to be added.

@@ -3,7 +3,8 @@
 use cc_core::table::Handle;
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode,
+    self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, Response, Roce, Shims, TableCrc, Tags,
+    opcode,
 };
 use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
 use cc_cp::Endpoint;
@@ -106,6 +107,13 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
     bytes
 }
 
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 4_200];
+    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
 /// The sender's next packet, with room for what switches write.
 fn data(addresses: Addresses, psn: u32) -> Vec<u8> {
     let int = IntShim::new(IntLayout::Wide, 1, 0, &[0; 64]);
@@ -195,7 +203,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 let rewrite = near.forward(&near_params, at, &transit(&packet));
                 let mut room = [0; IntShim::LONGEST];
                 if let Some(cnp) = rewrite.cnp(&packet, CnpMarking::default(), &mut room) {
-                    then(now + LOCAL, Happening::BackAtSender(emit(&cnp)));
+                    then(now + LOCAL, Happening::BackAtSender(respond(&cnp)));
                 }
                 let length = bytes.len();
                 rewrite.apply(&mut bytes, length, shim::PORT);

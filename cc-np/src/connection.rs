@@ -1,8 +1,8 @@
 //! Whom a CNP is for: what a queue pair's context knows and records do not hold.
 
 use cc_core::table::PeerTable;
-use cc_core::wire::{Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Roce, Shims, Tags, Version, opcode};
-use cc_core::{CnpHint, Nanos, Psn, Qpn, Stamp};
+use cc_core::wire::{CnpMarking, Ends, Response, Roce, Tags, Version};
+use cc_core::{CnpHint, Nanos, Qpn, Stamp};
 
 /// The most VLAN tags that a connection may have.
 const TAGS: usize = 4;
@@ -10,28 +10,15 @@ const TAGS: usize = 4;
 /// The far end of a connection, as frames to it have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
-    destination: Mac,
-    source: Mac,
+    ends: Ends,
     tags: [[u8; 4]; TAGS],
     tagged: u8,
-    addresses: Addresses,
     partition: u16,
     remote: Qpn,
 }
 
 impl Connection {
-    const NONE: Self = Self {
-        destination: Mac::new([0; 6]),
-        source: Mac::new([0; 6]),
-        tags: [[0; 4]; TAGS],
-        tagged: 0,
-        addresses: Addresses::V4 {
-            source: core::net::Ipv4Addr::UNSPECIFIED,
-            destination: core::net::Ipv4Addr::UNSPECIFIED,
-        },
-        partition: 0,
-        remote: Qpn::new(0),
-    };
+    const NONE: Self = Self { ends: Ends::NONE, tags: [[0; 4]; TAGS], tagged: 0, partition: 0, remote: Qpn::new(0) };
 
     /// The connection on which `packet` arrived from the queue pair `remote`. `None` for RoCEv1, which has no CNPs, and
     /// for more than four VLAN tags.
@@ -39,46 +26,16 @@ impl Connection {
         if packet.version() != Version::V2 || packet.tags().depth() > TAGS {
             return None;
         }
-        let (mut tags, mut tagged) = ([[0; 4]; TAGS], 0_u8);
-        for (to, tag) in tags.iter_mut().zip(packet.tags().iter()) {
-            *to = tag.to_bytes();
-            tagged = tagged.wrapping_add(1);
-        }
-        Some(Self {
-            destination: packet.source_mac(),
-            source: packet.destination_mac(),
-            tags,
-            tagged,
-            addresses: packet.addresses().reversed(),
-            partition: packet.bth.partition,
-            remote,
-        })
+        let mut tags = [[0; 4]; TAGS];
+        tags.iter_mut().zip(packet.tags().words()).for_each(|(to, from)| *to = *from);
+        let tagged = u8::try_from(packet.tags().depth()).ok()?;
+        Some(Self { ends: Ends::of(&packet.route()), tags, tagged, partition: packet.bth.partition, remote })
     }
 
-    /// The CNP to the far end that says this; the same as [`Frame::cnp`] makes for a packet in hand.
-    pub fn cnp(&self, hint: CnpHint, marking: CnpMarking) -> Frame<'_> {
+    /// The CNP to the far end that says this; the same as [`Response::cnp`] makes for a packet in hand.
+    pub fn cnp(&self, hint: CnpHint, marking: CnpMarking) -> Response<'_> {
         let tags = self.tags.get(..usize::from(self.tagged)).and_then(Tags::new).unwrap_or(Tags::NONE);
-        Frame {
-            destination: self.destination,
-            source: self.source,
-            tags: tags.with_priority(marking.priority),
-            addresses: self.addresses,
-            dscp: marking.dscp,
-            ecn: marking.ecn,
-            hop_limit: 64,
-            udp_source: 0,
-            shims: Shims::NONE,
-            bth: Bth {
-                opcode: opcode::CNP,
-                becn: true,
-                partition: self.partition,
-                dest_qp: self.remote,
-                psn: Psn::new(0),
-                ..Bth::default()
-            },
-            extensions: Extensions { cnp: hint, ..Extensions::default() },
-            payload: &[],
-        }
+        Response::cnp_back(self.ends.route().with_tags(tags), self.partition, self.remote, hint, marking)
     }
 }
 
@@ -137,7 +94,9 @@ impl<const SETS: usize, const WAYS: usize> Connections for Directory<SETS, WAYS>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::wire::{self, Packet, TableCrc, Tag};
+    use cc_core::wire::{
+        self, Addresses, Bth, EmitError, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tag, opcode,
+    };
     use cc_core::{CnpBody, Ecn};
     use core::net::{Ipv4Addr, Ipv6Addr};
     use std::vec;
@@ -162,12 +121,12 @@ mod tests {
             extensions: Extensions::default(),
             payload: &[1, 2, 3],
         };
-        emitted(&frame)
+        emitted(|buffer| frame.emit::<TableCrc>(buffer))
     }
 
-    fn emitted(frame: &Frame<'_>) -> Vec<u8> {
+    fn emitted(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
         let mut buffer = vec![0; 256];
-        let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
+        let len = emit(&mut buffer).unwrap();
         buffer.truncate(len);
         buffer
     }
@@ -188,8 +147,9 @@ mod tests {
                 let data = data(addresses, &[tag; TAGS][..depth]);
                 let connection = Connection::of(&roce(&data), Qpn::new(9)).unwrap();
                 let marking = CnpMarking { dscp: 10, priority: 5, ecn: Ecn::Ect0 };
-                let with = Frame::cnp(&roce(&data), Qpn::new(9), hint, marking);
-                assert_eq!(emitted(&connection.cnp(hint, marking)), emitted(&with));
+                let with = Response::cnp(&roce(&data), Qpn::new(9), hint, marking);
+                let emitted = |cnp: Response<'_>| emitted(|buffer| cnp.emit::<TableCrc>(buffer));
+                assert_eq!(emitted(connection.cnp(hint, marking)), emitted(with));
             }
         }
     }

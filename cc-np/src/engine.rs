@@ -6,7 +6,7 @@ use crate::{Arrival, CnpOutlet, Cx, Event, Flows, NotificationPoint, Receipt, Re
 use cc_core::clock::LocalClock;
 use cc_core::table::PeerTable;
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{AckFields, Crc32, Frame, Roce, Version};
+use cc_core::wire::{AckFields, Crc32, Response, Roce, Version};
 use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
 
 /// The one key of the record of all that are not told apart.
@@ -341,7 +341,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
 
         let mut answer = Answer { reply, ..Answer::default() };
         if let Some(hint) = reply.cnp {
-            let frame = || Frame::cnp(roce, to, hint, outlet.marking());
+            let frame = || Response::cnp(roce, to, hint, outlet.marking());
             answer.cnp = send::<E>(now.stamp(), bucket, outlet, counters, frame, tx);
             if answer.cnp == Cnp::Sent {
                 record.notified(&cx, shared);
@@ -353,7 +353,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
             let Reply { echo, grant, .. } = reply;
             let fields =
                 AckFields { msn, mark: echo, held, rx_level: receipt.rx_level, grant, marking: outlet.marking() };
-            if let Ok(length) = Frame::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
+            if let Ok(length) = Response::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
                 tx.transmit(length);
                 record.acknowledged(&cx, shared);
                 count(&mut counters.np_acks_sent, true);
@@ -469,15 +469,14 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         let Common { port, params, shared, .. } = &mut self.common;
         let cx = Cx { now, port, params };
         let mut owed = self.next_visit;
-        for visits in 0..SETS {
-            let is_owed = visits == 0 || owed.is_due(now.stamp());
-            if !is_owed || !self.next_visit.is_due(now.stamp()) {
-                break;
-            }
+        for _ in 0..SETS {
             owed = owed.after(Nanos::new(1_000_000_000 >> SETS.trailing_zeros()));
             self.next_visit = self.next_visit.after(Nanos::new(Self::ROUND.get() >> SETS.trailing_zeros()));
             self.flows.sweep(&cx, shared);
             self.rest.sweep(now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(&cx, shared));
+            if !owed.is_due(now.stamp()) || !self.next_visit.is_due(now.stamp()) {
+                break;
+            }
         }
         // Whatever is still due waits for nobody, and no stamp may grow old.
         for due in [&mut self.next_visit, &mut self.next_turn] {
@@ -512,7 +511,7 @@ fn send<'a, E: Crc32>(
     bucket: &mut Bucket,
     outlet: &CnpOutlet,
     counters: &mut NpCounters,
-    frame: impl FnOnce() -> Frame<'a>,
+    frame: impl FnOnce() -> Response<'a>,
     tx: &mut impl Transmit,
 ) -> Cnp {
     if !bucket.admits(now, outlet) {

@@ -2,8 +2,8 @@
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Reth, Shims, TableCrc, Tag,
-    TagProtocol, Tags, cm, opcode, parse, pfc,
+    AckFields, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Response, Reth, Shims, TableCrc,
+    Tag, TagProtocol, Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
 use hil::capture::Writer;
@@ -47,13 +47,13 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let data = emit(&write);
     let Ok(Packet::Roce(cause)) = parse(&data, data.len()) else { panic!("the frame just built is RoCE") };
     let body = CnpBody { kind: CnpKind::Period, ce: true, period: Nanos::new(50_000), ..CnpBody::default() };
-    let cnp = |hint| emit(&Frame::cnp(&cause, Qpn::new(0x55), hint, CnpMarking::default()));
+    let cnp = |hint| respond(&Response::cnp(&cause, Qpn::new(0x55), hint, CnpMarking::default()));
 
     let tags = [TagProtocol::Service, TagProtocol::Customer]
         .map(|protocol| Tag { protocol, priority: 3, drop_eligible: false, vid: 100 }.to_bytes());
     let ack = Bth { opcode: 0x11, ..write.bth };
     let request = cm::Message::Request { local_id: 1, local_qpn: Qpn::new(0x118), starting_psn: Psn::new(9) };
-    let request = request.emit().expect("a message fits its datagram");
+    let request = request.emit();
     let (management, headers) = cm::headers(Psn::new(1));
     let gid = Addresses::Gid { source: v6(1), destination: v6(2) };
 
@@ -65,7 +65,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
 
     let mut pause = vec![0; pfc::FRAME_LEN];
     let quanta = [0, 0, 0, 0xffff, 0, 0, 0, 0];
-    Pfc { enabled: 8, quanta }.emit(write.source, &mut pause).expect("the buffer has the frame's length");
+    Pfc::new(8, quanta).emit(write.source, &mut pause).expect("the buffer has the frame's length");
 
     vec![
         ("v4_write", data.clone()),
@@ -117,12 +117,19 @@ fn acknowledged(frame: &[u8]) -> Vec<u8> {
     let wire_len = frame.len();
     assert_eq!(shim::push_into(&mut frame, wire_len, shim::PORT, &hop), Some(1));
     let Ok(Packet::Roce(cause)) = parse(&frame, wire_len) else { panic!("the frame just built is RoCE") };
-    emit(&Frame::ack(&cause, Qpn::new(0x55), &AckFields { msn: 3, ..AckFields::default() }))
+    respond(&Response::ack(&cause, Qpn::new(0x55), &AckFields { msn: 3, ..AckFields::default() }))
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
     let mut buffer = vec![0; 1_024];
     let len = frame.emit::<TableCrc>(&mut buffer).expect("the frame is short");
+    buffer.truncate(len);
+    buffer
+}
+
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    let mut buffer = vec![0; 1_024];
+    let len = response.emit::<TableCrc>(&mut buffer).expect("the frame is short");
     buffer.truncate(len);
     buffer
 }

@@ -3,7 +3,7 @@
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
     AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, RateFrame,
-    RateMessage, Roce, Shims, TableCrc, Tag, Tags, cm, opcode, parse, pfc,
+    RateMessage, Response, Roce, Shims, TableCrc, Tag, Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{Bytes, CnpHint, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 use hil::crc::HostCrc;
@@ -143,13 +143,23 @@ impl<'a> Seen<'a> {
 /// Emits a frame and hands what a receiver of it sees to `check`. Nothing happens when the frame is too long, which
 /// only a payload near the limit of the length fields can be: extensions that were parsed away make room otherwise.
 fn sent(frame: &Frame<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
-    let mut buffer = vec![0xee; frame.payload.len() + frame.tags.iter().count() * 4 + SPARE];
-    let len = match frame.emit::<HostCrc>(&mut buffer) {
+    let room = frame.payload.len() + frame.tags.iter().count() * 4 + SPARE;
+    written(room, |buffer| frame.emit::<HostCrc>(buffer), check);
+}
+
+/// The same of an answer to this packet.
+fn answered(roce: &Roce<'_>, response: &Response<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
+    written(roce.tags().iter().count() * 4 + SPARE, |buffer| response.emit::<HostCrc>(buffer), check);
+}
+
+fn written(room: usize, emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>, check: impl FnOnce(&Roce<'_>, &[u8])) {
+    let mut buffer = vec![0xee; room];
+    let len = match emit(&mut buffer) {
         Ok(len) => len,
-        Err(EmitError::TooLong) if frame.payload.len() > 0xff00 => return,
-        Err(error) => panic!("{frame:?}: {error:?}"),
+        Err(EmitError::TooLong) if room > 0xff00 => return,
+        Err(error) => panic!("{error:?}"),
     };
-    assert_eq!(frame.emit::<TableCrc>(&mut vec![0; len - 1]), Err(EmitError::BufferTooSmall));
+    assert_eq!(emit(&mut vec![0; len - 1]), Err(EmitError::BufferTooSmall));
     assert!(buffer[len..].iter().all(|&byte| byte == 0xee), "emission keeps to the frame's length");
     let bytes = &buffer[..len];
     match parse(bytes, len) {
@@ -158,7 +168,7 @@ fn sent(frame: &Frame<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
             assert_eq!(roce.icrc::<TableCrc>(), Icrc::Valid);
             check(&roce, bytes);
         }
-        other => panic!("{frame:?} was read as {other:?}"),
+        other => panic!("read as {other:?}"),
     }
 }
 
@@ -194,7 +204,7 @@ fn re_emit(roce: &Roce<'_>) {
 fn notify(roce: &Roce<'_>) {
     let to = Qpn::new(roce.bth.psn.get());
     let hint = roce.cnp().unwrap_or_default();
-    sent(&Frame::cnp(roce, to, hint, CnpMarking::default()), |cnp, _| {
+    answered(roce, &Response::cnp(roce, to, hint, CnpMarking::default()), |cnp, _| {
         assert_eq!((cnp.bth.opcode, cnp.bth.dest_qp, cnp.bth.becn), (opcode::CNP, to, true));
         assert_eq!(cnp.cnp(), Some(hint));
         assert_eq!((cnp.addresses(), cnp.version()), (roce.addresses().reversed(), roce.version()));
@@ -219,7 +229,7 @@ fn acknowledge(roce: &Roce<'_>) {
     let (window, flows, utilisation) = (Bytes::new(msn), 2, 3);
     let grant = if full { Grant::None } else { Grant::Rcc { window, flows, utilisation } };
     let fields = AckFields { msn, mark, held, rx_level: 31, grant, marking: CnpMarking::default() };
-    sent(&Frame::ack(roce, to, &fields), |ack, _| {
+    answered(roce, &Response::ack(roce, to, &fields), |ack, _| {
         assert_eq!((ack.bth.opcode, ack.bth.dest_qp, ack.bth.psn), (opcode::ACKNOWLEDGE, to, roce.bth.psn));
         assert_eq!((ack.echo(), ack.aeth().map(|aeth| aeth.msn)), (mark, Some(msn)));
         assert_eq!((ack.addresses(), ack.version()), (roce.addresses().reversed(), roce.version()));
@@ -258,7 +268,7 @@ fn forward(frame: &[u8], roce: &Roce<'_>) {
 
 fn management(roce: &Roce<'_>) {
     let Some(message) = cm::Message::parse(roce) else { return };
-    let datagram = message.emit().expect("a message fits its datagram");
+    let datagram = message.emit();
     let (bth, extensions) = cm::headers(Psn::new(7));
     let frame = Frame { bth, extensions, payload: &datagram, ..frame_of(roce) };
     sent(&frame, |again, _| assert_eq!(cm::Message::parse(again), Some(message)));
@@ -267,7 +277,7 @@ fn management(roce: &Roce<'_>) {
 fn priority_flow_control(pfc: Pfc) {
     for priority in 0..=u8::MAX {
         let enabled = priority < 8 && pfc.enabled >> priority & 1 == 1;
-        assert_eq!(pfc.time(priority), enabled.then(|| pfc.quanta[usize::from(priority)]));
+        assert_eq!(pfc.time(priority).is_some(), enabled);
     }
     let mut buffer = [0; pfc::FRAME_LEN];
     assert_eq!(pfc.emit(Mac::default(), &mut buffer), Ok(buffer.len()));

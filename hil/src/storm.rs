@@ -443,7 +443,7 @@ impl Making {
         let enabled = self.chance.draw() as u8;
         let longest = if self.weather == Weather::HeldUp { 16 } else { 4 };
         let quanta = [(); 8].map(|()| 0x1000_u16.saturating_mul(self.below(longest) as u16));
-        let length = Pfc { enabled, quanta }.emit(port(host), &mut self.buffer).expect("the buffer is long enough");
+        let length = Pfc::new(enabled, quanta).emit(port(host), &mut self.buffer).expect("the buffer is long enough");
         self.write(length, length);
     }
 
@@ -458,7 +458,7 @@ impl Making {
         let reply = cm::Message::Reply { local_id: local_id + 0x1000, remote_id: local_id, local_qpn, starting_psn };
         for (message, forward) in [(request, true), (reply, false)] {
             let (bth, extensions) = cm::headers(Psn::new(0));
-            let datagram = message.emit().expect("a datagram is long enough");
+            let datagram = message.emit();
             self.emit(&Frame { bth, extensions, payload: &datagram, ..between(flow, forward, Ecn::NotEct) });
             self.now += 1_000;
         }

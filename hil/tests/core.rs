@@ -132,7 +132,7 @@ fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
         }
         Mac::new(record.bytes[..6].try_into().unwrap())
     };
-    Pfc { enabled: 0xff, quanta: [u16::MAX; 8] }.emit(port, &mut pfc).unwrap();
+    Pfc::new(0xff, [u16::MAX; 8]).emit(port, &mut pfc).unwrap();
     let paused = edited(&trace, usize::MAX, 100, &[&pfc]);
 
     // Eight hosts send to that port: nobody knows which of them it was.

@@ -142,8 +142,8 @@ fn e10_the_time_paused_and_its_share_of_the_run_are_told_by_priority() {
         (first, last) = (first.or(Some(record.timestamp_ns)), record.timestamp_ns);
         // At 100 Gb/s a quantum is 5.12 ns: 5.12 us, twice on priority 3 and once on priority 5.
         let frame = match record.number {
-            100 | 1_100 => Pfc { enabled: 1 << 3, quanta: [1_000; 8] },
-            600 => Pfc { enabled: 1 << 5, quanta: [1_000; 8] },
+            100 | 1_100 => Pfc::new(1 << 3, [1_000; 8]),
+            600 => Pfc::new(1 << 5, [1_000; 8]),
             _ => continue,
         };
         let mut bytes = [0; 60];

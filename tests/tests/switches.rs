@@ -3,8 +3,8 @@
 
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, Extensions, FlowKey, Frame, Mac, Packet, RateMessage, Roce, Shims, TableCrc,
-    Tags, opcode,
+    self, Addresses, Bth, CnpMarking, Extensions, FlowKey, Frame, Mac, Packet, RateMessage, Response, Roce, Shims,
+    TableCrc, Tags, opcode,
 };
 use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt};
@@ -80,6 +80,13 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
     bytes
 }
 
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 2_048];
+    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
 fn roce(frame: &[u8]) -> Roce<'_> {
     match wire::parse(frame, frame.len()) {
         Ok(Packet::Roce(roce)) => roce,
@@ -93,7 +100,7 @@ fn answer<E: Endpoint>(end: &mut E, params: &E::Params, now: u64, packet: &[u8])
     let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
     let rewrite = end.forward(params, Instant::from_nanos(now), &transit);
     let mut room: Room = [0; _];
-    rewrite.cnp(&packet, CnpMarking::default(), &mut room).map(|frame| emit(&frame))
+    rewrite.cnp(&packet, CnpMarking::default(), &mut room).map(|cnp| respond(&cnp))
 }
 
 /// One number at two hosts, two numbers at one, over both protocols.

@@ -105,10 +105,10 @@ impl Aeth {
         Self { syndrome: Syndrome::from_bits(syndrome), msn: u32::from_be_bytes([0, msn0, msn1, msn2]) }
     }
 
+    /// The four bytes.
     #[inline]
-    pub(super) fn emit(self) -> [u8; 4] {
-        let [_, msn0, msn1, msn2] = self.msn.to_be_bytes();
-        [self.syndrome.to_bits(), msn0, msn1, msn2]
+    pub(super) fn word(self) -> u32 {
+        u32::from(self.syndrome.to_bits()) << 24 | self.msn & 0x00ff_ffff
     }
 }
 

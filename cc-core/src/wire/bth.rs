@@ -1,7 +1,7 @@
 //! The base transport header (IBTA volume 1, section 9.2).
 
 use super::Malformed;
-use super::cursor::two;
+use super::cursor::{Output, two};
 use crate::{Psn, Qpn};
 use bitfield::bitfield;
 
@@ -59,7 +59,7 @@ impl Bth {
     }
 
     /// Reads the twelve bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn parse(bytes: &[u8; 12]) -> Self {
         let &[opcode, flags, key0, key1, marks, qp0, qp1, qp2, request, psn0, psn1, psn2] = bytes;
         let (flags, marks) = (Flags(flags), Marks(marks));
@@ -76,9 +76,9 @@ impl Bth {
         }
     }
 
-    /// The twelve bytes, with reserved bits and transport version zero.
+    /// Writes the twelve bytes, with reserved bits and transport version zero.
     #[inline]
-    pub(super) fn emit(&self, pad: u8) -> [u8; 12] {
+    pub(super) fn emit(&self, pad: u8, output: &mut Output<'_>) {
         let (mut flags, mut marks, mut request) = (Flags(0), Marks(0), Request(0));
         flags.set_solicited(self.solicited);
         flags.set_migrated(self.migrated);
@@ -86,9 +86,8 @@ impl Bth {
         marks.set_fecn(self.fecn);
         marks.set_becn(self.becn);
         request.set_ack(self.ack_request);
-        let [key0, key1] = self.partition.to_be_bytes();
-        let [_, qp0, qp1, qp2] = self.dest_qp.get().to_be_bytes();
-        let [_, psn0, psn1, psn2] = self.psn.get().to_be_bytes();
-        [self.opcode, flags.0, key0, key1, marks.0, qp0, qp1, qp2, request.0, psn0, psn1, psn2]
+        output.word(u32::from_be_bytes([self.opcode, flags.0, 0, 0]) | u32::from(self.partition));
+        output.word(u32::from(marks.0) << 24 | self.dest_qp.get());
+        output.word(u32::from(request.0) << 24 | self.psn.get());
     }
 }

@@ -3,7 +3,7 @@
 
 use super::cursor::Output;
 use super::opcode::UD_SEND_ONLY;
-use super::{Bth, Deth, EmitError, Extensions, Roce};
+use super::{Bth, Deth, Extensions, Roce};
 use crate::{Psn, Qpn};
 
 /// The queue pair that management datagrams go to and come from.
@@ -86,7 +86,7 @@ impl Message {
     }
 
     /// The management datagram, to be sent as payload with [`headers`]; fields not named here are zero.
-    pub fn emit(&self) -> Result<[u8; DATAGRAM_LEN], EmitError> {
+    pub fn emit(&self) -> [u8; DATAGRAM_LEN] {
         let (attribute, transaction) = match *self {
             Self::Request { local_id, .. } => (REQUEST, local_id),
             Self::Reply { remote_id, .. } => (REPLY, remote_id),
@@ -94,34 +94,34 @@ impl Message {
         };
         let mut datagram = [0; DATAGRAM_LEN];
         let mut output = Output::new(&mut datagram);
-        output.put([BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND])?;
-        output.put([0; 4])?;
+        output.put(&[BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
+        output.word(0);
         // The asker's name for the connection identifies the handshake.
-        output.put(u64::from(transaction).to_be_bytes())?;
-        output.put(attribute.to_be_bytes())?;
-        output.put([0; 6])?;
+        output.put(&u64::from(transaction).to_be_bytes());
+        output.put(&attribute.to_be_bytes());
+        output.put(&[0; 6]);
         match *self {
             Self::Request { local_id, local_qpn, starting_psn } => {
-                output.put(local_id.to_be_bytes())?;
-                output.put([0; 28])?;
-                output.put((local_qpn.get() << 8).to_be_bytes())?;
-                output.put([0; 8])?;
-                output.put((starting_psn.get() << 8).to_be_bytes())?;
+                output.word(local_id);
+                output.put(&[0; 28]);
+                output.word(local_qpn.get() << 8);
+                output.put(&[0; 8]);
+                output.word(starting_psn.get() << 8);
             }
             Self::Reply { local_id, remote_id, local_qpn, starting_psn } => {
-                output.put(local_id.to_be_bytes())?;
-                output.put(remote_id.to_be_bytes())?;
-                output.put([0; 4])?;
-                output.put((local_qpn.get() << 8).to_be_bytes())?;
-                output.put([0; 4])?;
-                output.put((starting_psn.get() << 8).to_be_bytes())?;
+                output.word(local_id);
+                output.word(remote_id);
+                output.word(0);
+                output.word(local_qpn.get() << 8);
+                output.word(0);
+                output.word(starting_psn.get() << 8);
             }
             Self::ReadyToUse { local_id, remote_id } => {
-                output.put(local_id.to_be_bytes())?;
-                output.put(remote_id.to_be_bytes())?;
+                output.word(local_id);
+                output.word(remote_id);
             }
         }
-        Ok(datagram)
+        datagram
     }
 }
 

@@ -16,6 +16,7 @@
 //! Kinds 4 and 5 bring telemetry: behind the sixteen bytes, and covered by the ICRC, follows one INT shim as
 //! [`shim`](super::shim) describes it, with its head and without an end. They are sent to those only that know of them.
 
+use super::cursor::Output;
 use crate::{CnpBody, CnpHint, CnpKind, Nanos, Qpn, Stamp};
 use bitfield::bitfield;
 
@@ -40,9 +41,11 @@ impl CnpHint {
     }
 
     /// The sixteen bytes.
-    #[inline]
     pub fn to_bytes(&self) -> [u8; 16] {
-        emit(self)
+        let mut bytes = [0; 16];
+        let mut output = Output::new(&mut bytes);
+        words(self).into_iter().for_each(|word| output.word(word));
+        bytes
     }
 }
 
@@ -76,10 +79,9 @@ pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
     })
 }
 
-/// The sixteen bytes.
-#[inline]
-pub(super) fn emit(hint: &CnpHint) -> [u8; 16] {
-    let CnpHint::Body(body) = hint else { return [0; 16] };
+/// The sixteen bytes, four at a time.
+pub(super) fn words(hint: &CnpHint) -> [u32; 4] {
+    let CnpHint::Body(body) = hint else { return [0; 4] };
     let kind = match body.kind {
         CnpKind::Standard => 0,
         CnpKind::Period => 1,
@@ -93,15 +95,11 @@ pub(super) fn emit(hint: &CnpHint) -> [u8; 16] {
     flags.set_by_remote(body.by_remote);
     flags.set_ue(body.ue);
     flags.set_ce(body.ce);
-    let [seq0, seq1] = body.seq.to_be_bytes();
-    let [n0, n1, n2, n3] = body.period.get().to_be_bytes();
-    let [_, qp0, qp1, qp2] = body.remote_qpn.get().to_be_bytes();
-    let [t0, t1, t2, t3] = body.stamp.to_bits().to_be_bytes();
-    let mut bytes = [kind, flags.0, seq0, seq1, n0, n1, n2, n3, qp0, qp1, qp2, 0, t0, t1, t2, t3];
-    let sum = check_of(&bytes);
-    let [_, _, _, _, _, _, _, _, _, _, _, check, ..] = &mut bytes;
-    *check = sum;
-    bytes
+    let first = u32::from_be_bytes([kind, flags.0, 0, 0]) | u32::from(body.seq);
+    let (period, remote_qpn) = (body.period.get(), body.remote_qpn.get() << 8);
+    let sum = first ^ period ^ remote_qpn;
+    let [b0, b1, b2, b3] = sum.to_be_bytes();
+    [first, period, remote_qpn | u32::from(CHECK ^ b0 ^ b1 ^ b2 ^ b3), body.stamp.to_bits()]
 }
 
 /// The check byte that belongs to the first eleven.

@@ -1,22 +1,22 @@
 //! Reading and writing bytes in order, without an index and without a panic.
 
-use super::{EmitError, Malformed};
+use super::Malformed;
 
-/// What is still to be read of a frame: the bytes captured, of `left` bytes on the wire.
+/// What is still to be read of a frame: the bytes captured, and how many more were on the wire.
 ///
-/// The two differ when the capture was cut by a snap length. Each read says what it means when the wire
+/// There are more when the capture was cut by a snap length. Each read says what it means when the wire
 /// itself is too short; when only the capture is, the frame is [`Malformed::Truncated`].
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
     bytes: &'a [u8],
-    left: usize,
+    cut: usize,
 }
 
 impl<'a> Input<'a> {
     /// A whole frame. A wire length below the captured one is taken for a mistake of the capture's writer.
     #[inline]
     pub(super) fn new(frame: &'a [u8], wire_len: usize) -> Self {
-        Self { bytes: frame, left: wire_len.max(frame.len()) }
+        Self { bytes: frame, cut: wire_len.saturating_sub(frame.len()) }
     }
 
     /// Bytes captured and not yet read.
@@ -25,17 +25,22 @@ impl<'a> Input<'a> {
         self.bytes
     }
 
+    /// Bytes that were on the wire and were not captured.
+    #[inline]
+    pub(super) fn cut(&self) -> usize {
+        self.cut
+    }
+
     /// Bytes that were on the wire and are not yet read.
     #[inline]
     pub(super) fn left(&self) -> usize {
-        self.left
+        self.bytes.len().wrapping_add(self.cut)
     }
 
     /// The next `N` bytes.
     #[inline(always)]
     pub(super) fn take<const N: usize>(&mut self, short: Malformed) -> Result<&'a [u8; N], Malformed> {
-        self.left = self.left.checked_sub(N).ok_or(short)?;
-        let (head, rest) = self.bytes.split_first_chunk().ok_or(Malformed::Truncated)?;
+        let Some((head, rest)) = self.bytes.split_first_chunk() else { return Err(self.lacks(N, short)) };
         self.bytes = rest;
         Ok(head)
     }
@@ -43,20 +48,25 @@ impl<'a> Input<'a> {
     /// The next `len` bytes.
     #[inline]
     pub(super) fn take_slice(&mut self, len: usize, short: Malformed) -> Result<&'a [u8], Malformed> {
-        self.left = self.left.checked_sub(len).ok_or(short)?;
-        let (head, rest) = self.bytes.split_at_checked(len).ok_or(Malformed::Truncated)?;
+        let Some((head, rest)) = self.bytes.split_at_checked(len) else { return Err(self.lacks(len, short)) };
         self.bytes = rest;
         Ok(head)
+    }
+
+    /// Why it has not the next `len` bytes.
+    #[inline]
+    fn lacks(&self, len: usize, short: Malformed) -> Malformed {
+        if len > self.left() { short } else { Malformed::Truncated }
     }
 
     /// Forgets what lies behind the next `len` bytes: an Ethernet trailer, padding, a frame check sequence.
     #[inline(always)]
     pub(super) fn limit(&mut self, len: usize, beyond: Malformed) -> Result<(), Malformed> {
-        if len > self.left {
-            return Err(beyond);
+        match self.bytes.get(..len) {
+            Some(bytes) => *self = Self { bytes, cut: 0 },
+            None if len > self.left() => return Err(beyond),
+            None => self.cut = len.wrapping_sub(self.bytes.len()),
         }
-        self.left = len;
-        self.bytes = self.bytes.get(..len).unwrap_or(self.bytes);
         Ok(())
     }
 }
@@ -68,7 +78,8 @@ pub(super) const fn two([high, low]: [u8; 2]) -> u16 {
     (high as u16) << 8 | low as u16
 }
 
-/// The part of a buffer that is still to be written.
+/// The part of a buffer that is still to be written. Whoever makes one has seen to it that there is room: what there is
+/// none for is not written.
 pub(super) struct Output<'a>(&'a mut [u8]);
 
 impl<'a> Output<'a> {
@@ -77,24 +88,26 @@ impl<'a> Output<'a> {
         Self(buffer)
     }
 
-    /// Appends `N` bytes.
-    #[inline]
-    pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Result<(), EmitError> {
-        let (head, rest) = core::mem::take(&mut self.0).split_first_chunk_mut().ok_or(EmitError::BufferTooSmall)?;
-        *head = bytes;
-        self.0 = rest;
-        Ok(())
+    /// Appends bytes.
+    // A function of its own, as the next: a frame is many short pieces.
+    #[inline(never)]
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        let mut room = core::mem::take(&mut self.0);
+        for &byte in bytes {
+            let Some((first, rest)) = core::mem::take(&mut room).split_first_mut() else { break };
+            *first = byte;
+            room = rest;
+        }
+        self.0 = room;
     }
 
-    /// Appends a slice.
-    #[inline]
-    pub(super) fn put_slice(&mut self, bytes: &[u8]) -> Result<(), EmitError> {
-        let (head, rest) =
-            core::mem::take(&mut self.0).split_at_mut_checked(bytes.len()).ok_or(EmitError::BufferTooSmall)?;
-        // Not `copy_from_slice`, which holds a panic for unequal lengths.
-        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        self.0 = rest;
-        Ok(())
+    /// Appends four bytes, the highest first.
+    #[inline(never)]
+    pub(super) fn word(&mut self, word: u32) {
+        if let Some((head, rest)) = core::mem::take(&mut self.0).split_first_chunk_mut() {
+            *head = word.to_be_bytes();
+            self.0 = rest;
+        }
     }
 
     /// Fills what is left with zeros.

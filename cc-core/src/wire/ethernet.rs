@@ -1,7 +1,7 @@
 //! Ethernet II with any stack of VLAN tags (IEEE 802.3 clause 3, IEEE 802.1Q clause 9).
 
+use super::Malformed;
 use super::cursor::{Input, Output, two};
-use super::{EmitError, Malformed};
 use bitfield::bitfield;
 use core::fmt;
 
@@ -149,6 +149,12 @@ impl<'a> Tags<'a> {
         })
     }
 
+    /// The tags as they are in the frame that they are borrowed from, outermost first.
+    #[inline]
+    pub const fn words(self) -> &'a [[u8; 4]] {
+        self.words
+    }
+
     /// How many tags.
     #[inline]
     pub fn depth(self) -> usize {
@@ -160,14 +166,23 @@ impl<'a> Tags<'a> {
     pub(super) fn len(self) -> usize {
         self.words.as_flattened().len()
     }
+
+    /// Writes them.
+    #[inline]
+    pub(super) fn emit(self, output: &mut Output<'_>) {
+        let (kept, priority) = self.priority.map_or((!0, 0), |priority| (!0xe000, u32::from(priority & 7) << 13));
+        for &word in self.words {
+            output.word(u32::from_be_bytes(word) & kept | priority);
+        }
+    }
 }
 
 /// The addresses and tags in front of the EtherType.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct Ethernet<'a> {
-    pub(super) destination: &'a [u8; 6],
-    pub(super) source: &'a [u8; 6],
+    /// Destination and source.
+    pub(super) macs: &'a [u8; 12],
     pub(super) tags: Tags<'a>,
 }
 
@@ -175,15 +190,14 @@ impl<'a> Ethernet<'a> {
     /// Reads addresses and tags, and the EtherType behind them.
     #[inline]
     pub(super) fn parse(input: &mut Input<'a>) -> Result<(Self, u16), Malformed> {
-        let destination = input.take(Malformed::EthernetShort)?;
-        let source = input.take(Malformed::EthernetShort)?;
+        let macs = input.take(Malformed::EthernetShort)?;
         let (stack, _) = input.bytes().as_chunks::<4>();
         let mut depth = 0usize;
         loop {
             let ethertype = two(*input.take(Malformed::EthernetShort)?);
             if TagProtocol::from_ethertype(ethertype).is_none() {
                 let words = stack.get(..depth).unwrap_or(&[]);
-                return Ok((Self { destination, source, tags: Tags { words, priority: None } }, ethertype));
+                return Ok((Self { macs, tags: Tags { words, priority: None } }, ethertype));
             }
             input.take::<2>(Malformed::EthernetShort)?;
             depth = depth.wrapping_add(1);
@@ -195,22 +209,4 @@ impl<'a> Ethernet<'a> {
     pub(super) fn len(&self) -> usize {
         self.tags.len().wrapping_add(14)
     }
-}
-
-/// Writes addresses, tags and EtherType.
-#[inline]
-pub(super) fn emit(
-    output: &mut Output<'_>,
-    destination: Mac,
-    source: Mac,
-    tags: Tags<'_>,
-    ethertype: u16,
-) -> Result<(), EmitError> {
-    output.put(destination.octets())?;
-    output.put(source.octets())?;
-    for &[p0, p1, t0, t1] in tags.words {
-        let t0 = tags.priority.map_or(t0, |priority| t0 & 0x1f | priority << 5);
-        output.put([p0, p1, t0, t1])?;
-    }
-    output.put(ethertype.to_be_bytes())
 }

@@ -2,7 +2,7 @@
 
 use super::cursor::Output;
 use super::opcode::{Header, Info};
-use super::{Aeth, EmitError, cnp};
+use super::{Aeth, cnp};
 use crate::{CnpHint, Qpn};
 
 /// DETH: what a datagram says beside its BTH.
@@ -71,42 +71,39 @@ pub struct Extensions {
 
 impl Extensions {
     /// Writes those that the opcode asks for, in order.
-    // Always, because for a CNP, whose opcode is known, next to nothing of it remains.
-    #[inline(always)]
-    pub(super) fn emit(&self, info: Info, output: &mut Output<'_>) -> Result<(), EmitError> {
+    pub(super) fn emit(&self, info: Info, output: &mut Output<'_>) {
         if info.has(Header::ReliableDatagram) {
-            output.put([0; 4])?;
+            output.word(0);
         }
         if info.has(Header::Datagram) {
-            output.put(self.deth.queue_key.to_be_bytes())?;
-            output.put(self.deth.source_qp.get().to_be_bytes())?;
+            output.word(self.deth.queue_key);
+            output.word(self.deth.source_qp.get());
         }
         if info.has(Header::ExtendedConnection) {
-            output.put([0; 4])?;
+            output.word(0);
         }
         if info.has(Header::Rdma) {
-            output.put(self.reth.address.to_be_bytes())?;
-            output.put(self.reth.key.to_be_bytes())?;
-            output.put(self.reth.len.to_be_bytes())?;
+            output.put(&self.reth.address.to_be_bytes());
+            output.word(self.reth.key);
+            output.word(self.reth.len);
         }
         if info.has(Header::Atomic) {
-            output.put([0; 28])?;
+            output.put(&[0; 28]);
         }
         if info.has(Header::Ack) {
-            output.put(self.aeth.emit())?;
+            output.word(self.aeth.word());
         }
         if info.has(Header::AtomicAck) {
-            output.put([0; 8])?;
+            output.put(&[0; 8]);
         }
         if info.has(Header::Immediate) {
-            output.put(self.immediate.to_be_bytes())?;
+            output.word(self.immediate);
         }
         if info.has(Header::Invalidate) {
-            output.put(self.invalidate.to_be_bytes())?;
+            output.word(self.invalidate);
         }
         if info.has(Header::Cnp) {
-            output.put(cnp::emit(&self.cnp))?;
+            cnp::words(&self.cnp).into_iter().for_each(|word| output.word(word));
         }
-        Ok(())
     }
 }

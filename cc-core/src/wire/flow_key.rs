@@ -1,6 +1,7 @@
 //! Flows as switches know them.
 
 use super::Roce;
+use super::route::halves;
 use crate::Qpn;
 
 /// Which flow a packet belongs to, as far as a switch can see: the addresses, folded into 32 bits, and the queue pair at the
@@ -17,14 +18,14 @@ pub struct FlowKey {
 impl FlowKey {
     /// The flow of a data packet.
     pub fn of(roce: &Roce<'_>) -> Self {
-        let (source, destination) = roce.address_bytes();
-        Self { peers: fold(source, destination), data_qpn: roce.bth.dest_qp }
+        let (source, destination) = halves(roce.route().addresses);
+        Self { peers: peers(source, destination), data_qpn: roce.bth.dest_qp }
     }
 
     /// The flow that a CNP from the receiver is about, where it names the receiver's queue pair in its body.
     pub fn answered_by(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
-        let (source, destination) = cnp.address_bytes();
-        Self { peers: fold(destination, source), data_qpn }
+        let (source, destination) = halves(cnp.route().addresses);
+        Self { peers: peers(destination, source), data_qpn }
     }
 
     /// The key as a table takes it: all of it, mixed into 24 bits.
@@ -39,15 +40,19 @@ impl FlowKey {
 }
 
 /// Both addresses in 32 bits.
+fn peers(source: &[u8], destination: &[u8]) -> u32 {
+    fold(fold(1, source), destination)
+}
+
+/// Mixes an address into a hash.
 #[inline(never)]
-fn fold(source: &[u8], destination: &[u8]) -> u32 {
-    [source, destination].into_iter().fold(1, |hash, address| {
-        let (words, _) = address.as_chunks();
-        words.iter().fold(hash, |hash, &word| mix(hash, u32::from_be_bytes(word)))
-    })
+fn fold(hash: u32, address: &[u8]) -> u32 {
+    let (words, _) = address.as_chunks();
+    words.iter().fold(hash, |hash, &word| mix(hash, u32::from_be_bytes(word)))
 }
 
 /// Mixes a word into a hash: the body and the end of MurmurHash3's 32-bit form (A. Appleby).
+#[inline(never)]
 const fn mix(hash: u32, word: u32) -> u32 {
     let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
     let hash = (hash ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64);
@@ -63,8 +68,8 @@ mod tests {
 
     #[test]
     fn flows_that_differ_in_one_thing_have_other_keys() {
-        let v4 = |source: u32, destination: u32| fold(&source.to_be_bytes(), &destination.to_be_bytes());
-        let v6 = |source: u128, destination: u128| fold(&source.to_be_bytes(), &destination.to_be_bytes());
+        let v4 = |source: u32, destination: u32| super::peers(&source.to_be_bytes(), &destination.to_be_bytes());
+        let v6 = |source: u128, destination: u128| super::peers(&source.to_be_bytes(), &destination.to_be_bytes());
         let far = 0x2001_0db8_u128 << 96;
         let mut folded: Vec<u32> = (0..64).flat_map(|n| [v4(n, 7), v4(7, 1 << 16 | n)]).collect();
         folded.extend((0..64).flat_map(|n| [v6(far | n << 48, 7), v6(7, far | n)]));

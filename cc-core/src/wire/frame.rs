@@ -3,10 +3,11 @@
 use super::cursor::Output;
 use super::extension::Extensions;
 use super::icrc::{self, Crc32};
+use super::route::{Ends, Network, Route};
 use super::shim::{self, MlccAck, Rcc, Shims, Time};
-use super::{Addresses, Aeth, Bth, EmitError, Mac, Network, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
-use super::{ethernet, grh, ipv4, ipv6, opcode, udp};
-use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Psn, Qpn, Stamp};
+use super::{Addresses, Aeth, Bth, EmitError, Mac, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
+use super::{cnp, grh, opcode, udp};
+use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Qpn, Stamp};
 
 /// How CNPs and acknowledgements are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,34 +78,61 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
-    /// The CNP that answers `cause`, a data packet that arrived with CE, addressed to its sender's queue pair
-    /// `to`.
+impl Frame<'_> {
+    /// Writes the whole frame, with a valid ICRC and without a frame check sequence, and returns its length.
+    /// When there is an error, what the buffer holds has no meaning. Shims go to [`shim::PORT`].
+    #[inline]
+    pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        self.emit_on::<E>(buffer, shim::PORT)
+    }
+
+    /// As [`Frame::emit`] does, with shims to UDP port `shim_port`.
+    #[inline]
+    pub fn emit_on<E: Crc32>(&self, buffer: &mut [u8], shim_port: u16) -> Result<usize, EmitError> {
+        let info = opcode::info(self.bth.opcode);
+        let ends = Ends::back_to(self.destination, self.source, self.addresses);
+        let head = Head {
+            route: ends.route().with_tags(self.tags),
+            class: TrafficClass::new(self.dscp, self.ecn),
+            hop_limit: self.hop_limit,
+            udp_source: self.udp_source,
+        };
+        let extensions = (info.header_len(), |output: &mut Output<'_>| self.extensions.emit(info, output));
+        head.emit::<E>(buffer, (Some(&self.shims), shim_port), &self.bth, extensions, self.payload)
+    }
+}
+
+/// A frame that goes back the way that another came: a CNP or an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Response<'a> {
+    head: Head<'a>,
+    shims: Option<Shims<'a>>,
+    bth: Bth,
+    /// The words of the extension header, which come first.
+    extension: [u32; 4],
+    payload: &'a [u8],
+}
+
+impl<'a> Response<'a> {
+    /// The CNP that answers `cause`, a data packet that arrived with CE, addressed to its sender's queue pair `to`.
     ///
     /// Addresses are exchanged; VLAN tags (with every priority replaced) and partition key are kept; IP options
     /// and extension headers are not. As a ConnectX-4 Lx does it, the UDP source port and checksum are zero and
     /// the time to live is 64.
     #[inline]
     pub fn cnp(cause: &Roce<'a>, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
+        Self::cnp_back(cause.route(), cause.bth.partition, to, hint, marking)
+    }
+
+    /// As [`Response::cnp`], with no packet in hand but its way and its partition key.
+    #[inline]
+    pub fn cnp_back(route: Route<'a>, partition: u16, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
         Self {
-            destination: cause.source_mac(),
-            source: cause.destination_mac(),
-            tags: cause.tags().with_priority(marking.priority),
-            addresses: cause.addresses().reversed(),
-            dscp: marking.dscp,
-            ecn: marking.ecn,
-            hop_limit: 64,
-            udp_source: 0,
-            shims: Shims::NONE,
-            bth: Bth {
-                opcode: opcode::CNP,
-                becn: true,
-                partition: cause.bth.partition,
-                dest_qp: to,
-                psn: Psn::new(0),
-                ..Bth::default()
-            },
-            extensions: Extensions { cnp: hint, ..Extensions::default() },
+            bth: Bth { opcode: opcode::CNP, becn: true, partition, dest_qp: to, ..Bth::default() },
+            head: Head::back(route, 0, marking),
+            shims: None,
+            extension: cnp::words(&hint),
             payload: &[],
         }
     }
@@ -112,7 +140,7 @@ impl<'a> Frame<'a> {
     /// The CNP of a switch that `cause`, a data packet, passes. `int` is what [`IntShim::write`](shim::IntShim::write) has
     /// written, for a body of kind 4 or 5, and nothing for another.
     ///
-    /// As [`Frame::cnp`] makes it for the receiver, but no data packet tells its sender's queue pair: the CNP goes to queue
+    /// As [`Response::cnp`] makes it for the receiver, but no data packet tells its sender's queue pair: the CNP goes to queue
     /// pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's.
     pub fn from_switch(cause: &Roce<'a>, body: CnpBody, int: &'a [u8], marking: CnpMarking) -> Self {
         let body = CnpBody { by_remote: true, remote_qpn: cause.bth.dest_qp, ..body };
@@ -141,16 +169,10 @@ impl<'a> Frame<'a> {
             }
         };
         let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
+        let aeth = Aeth { syndrome: Syndrome::Ack { credits: Syndrome::NO_CREDITS }, msn };
         Self {
-            destination: cause.source_mac(),
-            source: cause.destination_mac(),
-            tags: cause.tags().with_priority(marking.priority),
-            addresses: cause.addresses().reversed(),
-            dscp: marking.dscp,
-            ecn: marking.ecn,
-            hop_limit: 64,
-            udp_source: cause.udp_source().unwrap_or(0),
-            shims: Shims { time, int, rcc, mlcc_ack, ..Shims::NONE },
+            head: Head::back(cause.route(), cause.udp_source().unwrap_or(0), marking),
+            shims: Some(Shims { time, int, rcc, mlcc_ack, ..Shims::NONE }),
             bth: Bth {
                 opcode: opcode::ACKNOWLEDGE,
                 fecn: mark == Mark::Undetermined,
@@ -160,91 +182,90 @@ impl<'a> Frame<'a> {
                 psn: cause.bth.psn,
                 ..Bth::default()
             },
-            extensions: Extensions {
-                aeth: Aeth { syndrome: Syndrome::Ack { credits: Syndrome::NO_CREDITS }, msn },
-                ..Extensions::default()
-            },
+            extension: [aeth.word(), 0, 0, 0],
             payload: &[],
         }
     }
 
-    /// Writes the whole frame, with a valid ICRC and without a frame check sequence, and returns its length.
-    /// When there is an error, what the buffer holds has no meaning. Shims go to [`shim::PORT`].
+    /// Writes the whole frame, as [`Frame::emit`] does.
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
-        self.emit_on::<E>(buffer, shim::PORT)
+        let len = opcode::info(self.bth.opcode).header_len();
+        let words = self.extension.iter().take(len >> 2);
+        let extension = (len, |output: &mut Output<'_>| words.for_each(|&word| output.word(word)));
+        self.head.emit::<E>(buffer, (self.shims.as_ref(), shim::PORT), &self.bth, extension, self.payload)
+    }
+}
+
+/// What a frame begins with.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct Head<'a> {
+    /// The way that it goes back.
+    route: Route<'a>,
+    class: TrafficClass,
+    hop_limit: u8,
+    udp_source: u16,
+}
+
+impl<'a> Head<'a> {
+    /// The head of a response.
+    #[inline]
+    fn back(route: Route<'a>, udp_source: u16, marking: CnpMarking) -> Self {
+        let CnpMarking { dscp, priority, ecn } = marking;
+        let route = route.with_tags(route.ethernet.tags.with_priority(priority));
+        Self { route, class: TrafficClass::new(dscp, ecn), hop_limit: 64, udp_source }
     }
 
-    /// As [`Frame::emit`] does, with shims to UDP port `shim_port`.
+    /// Writes a frame with this head. The extension headers are so long, and written so.
     #[inline]
-    pub fn emit_on<E: Crc32>(&self, buffer: &mut [u8], shim_port: u16) -> Result<usize, EmitError> {
-        let info = opcode::info(self.bth.opcode);
-        let [low, ..] = self.payload.len().to_le_bytes();
-        let pad = low.wrapping_neg() & 3;
-        let body_len = info.header_len().saturating_add(self.payload.len()).saturating_add(usize::from(pad));
-        let (network_len, chain_len, ethertype) = match self.addresses {
-            Addresses::V4 { .. } => (20 + 8, self.shims.len(), 0x0800),
-            Addresses::V6 { .. } => (40 + 8, self.shims.len(), 0x86dd),
-            Addresses::Gid { .. } => (40, 0, super::ROCE_V1),
-        };
+    fn emit<E: Crc32>(
+        &self,
+        buffer: &mut [u8],
+        (shims, shim_port): (Option<&Shims<'_>>, u16),
+        bth: &Bth,
+        (extensions_len, extensions): (usize, impl FnOnce(&mut Output<'_>)),
+        payload: &[u8],
+    ) -> Result<usize, EmitError> {
+        let Self { route, class, hop_limit, udp_source } = *self;
+        let network = route.network;
+        let shims = shims.filter(|shims| network != Network::Grh && !shims.is_empty());
+        let chain_len = shims.map_or(0, Shims::len);
         if chain_len > shim::LONGEST {
             return Err(EmitError::TooLong);
         }
-        // Shims, BTH, body and ICRC.
-        let transport_len = body_len.saturating_add(16).saturating_add(chain_len);
+        let [low, ..] = payload.len().to_le_bytes();
+        let pad = low.wrapping_neg() & 3;
+        // What is behind UDP's header or the GRH, of which the ICRC is the last. No slice is so long that a sum overflows.
+        let lens = [12, chain_len, extensions_len, payload.len(), usize::from(pad)];
+        let transport_len = lens.into_iter().fold(4, usize::wrapping_add);
+        let network_len = usize::from(network.len()).wrapping_add(network.udp_len());
         // What the outermost length field counts differs; the largest of all must fit.
-        let datagram_len = u16::try_from(transport_len.saturating_add(network_len)).map_err(|_| EmitError::TooLong)?;
-        let head_len = self.tags.len().saturating_add(14).saturating_add(network_len);
-        let total = head_len.saturating_add(transport_len);
+        let datagram_len = u16::try_from(transport_len.wrapping_add(network_len)).map_err(|_| EmitError::TooLong)?;
+        let ethernet_len = route.ethernet.len();
+        let total = ethernet_len.wrapping_add(network_len).wrapping_add(transport_len);
+        let frame = buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?;
 
-        let buffer = buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?;
-        let (head, rest) = buffer.split_at_mut_checked(head_len).ok_or(EmitError::BufferTooSmall)?;
-        let (shims, rest) = rest.split_at_mut_checked(chain_len).ok_or(EmitError::BufferTooSmall)?;
-        let (bth, rest) = rest.split_first_chunk_mut::<12>().ok_or(EmitError::BufferTooSmall)?;
-        let (body, stored) = rest.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
+        let mut output = Output::new(frame);
+        let protocol = if network == Network::Grh { grh::NEXT_IS_BTH } else { udp::PROTOCOL };
+        let len = datagram_len.wrapping_sub(network.len());
+        route.emit_back(&mut output, class, [hop_limit, protocol], len);
+        if network != Network::Grh {
+            udp::emit(&mut output, udp_source, if shims.is_some() { shim_port } else { ROCE_PORT }, len);
+        }
+        if let Some(shims) = shims {
+            shims.emit(&mut output);
+        }
+        bth.emit(pad, &mut output);
+        extensions(&mut output);
+        if !payload.is_empty() {
+            output.put(payload);
+            output.put([0; 3].get(..usize::from(pad)).unwrap_or(&[]));
+        }
 
-        let port = if chain_len == 0 {
-            ROCE_PORT
-        } else {
-            self.shims.emit(&mut Output::new(shims))?;
-            shim_port
-        };
-        *bth = self.bth.emit(pad);
-
-        let mut output = Output::new(body);
-        self.extensions.emit(info, &mut output)?;
-        output.put_slice(self.payload)?;
-        output.zero_rest();
-
-        let mut output = Output::new(head);
-        ethernet::emit(&mut output, self.destination, self.source, self.tags, ethertype)?;
-        let traffic_class = TrafficClass::new(self.dscp, self.ecn);
-        let icrc = match self.addresses {
-            Addresses::V4 { source, destination } => {
-                let (source, destination) = (source.octets(), destination.octets());
-                let head = ipv4::emit(source, destination, traffic_class, self.hop_limit, udp::PROTOCOL, datagram_len)?;
-                let udp = udp::emit(self.udp_source, port, datagram_len.wrapping_sub(20));
-                output.put(head)?;
-                output.put(udp)?;
-                icrc::compute::<E>(&Network::V4 { head: &head, options: &[], udp: &udp }, chain_len, bth, body)
-            }
-            Addresses::V6 { source, destination } => {
-                let (source, destination) = (source.octets(), destination.octets());
-                let len = datagram_len.wrapping_sub(40);
-                let head = ipv6::emit(source, destination, traffic_class, self.hop_limit, udp::PROTOCOL, len)?;
-                let udp = udp::emit(self.udp_source, port, len);
-                output.put(head)?;
-                output.put(udp)?;
-                icrc::compute::<E>(&Network::V6 { head: &head, extensions: &[], udp: &udp }, chain_len, bth, body)
-            }
-            Addresses::Gid { source, destination } => {
-                let (source, destination) = (source.octets(), destination.octets());
-                let len = datagram_len.wrapping_sub(40);
-                let head = ipv6::emit(source, destination, traffic_class, self.hop_limit, grh::NEXT_IS_BTH, len)?;
-                output.put(head)?;
-                icrc::compute::<E>(&Network::Grh { head: &head }, chain_len, bth, body)
-            }
-        };
+        let (_, behind) = frame.split_at_mut_checked(ethernet_len).ok_or(EmitError::BufferTooSmall)?;
+        let (covered, stored) = behind.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
+        let icrc = icrc::compute::<E>(network, covered, network_len, chain_len).ok_or(EmitError::BufferTooSmall)?;
         *stored = icrc.to_le_bytes();
         Ok(total)
     }

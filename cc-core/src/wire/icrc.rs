@@ -11,7 +11,9 @@
 //!
 //! A packet with [shims](super::shim) has the ICRC that it would have without them.
 
-use super::{Network, ROCE_PORT};
+use super::ROCE_PORT;
+use super::cursor::Output;
+use super::route::Network;
 
 /// A CRC-32 engine: reflected polynomial 0xEDB88320, initial value and final complement all ones.
 ///
@@ -49,10 +51,7 @@ impl Crc32 for TableCrc {
     // Called, for each part of a packet.
     #[inline(never)]
     fn update(&mut self, bytes: &[u8]) {
-        // Four steps for each turn of the loop, whose branch would cost a small core a quarter of each.
-        let (words, rest) = bytes.as_chunks::<4>();
-        let state = words.iter().fold(self.0, |state, word| word.iter().fold(state, Self::step));
-        self.0 = rest.iter().fold(state, Self::step);
+        self.0 = bytes.iter().fold(self.0, Self::step);
     }
 
     #[inline]
@@ -93,42 +92,43 @@ pub enum Icrc {
     Unchecked,
 }
 
-/// The ICRC over these headers, but for the `chain_len` bytes of shims that they count, and `body`: extension headers,
-/// payload and pad.
-pub(super) fn compute<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[u8; 12], body: &[u8]) -> u32 {
-    let mut crc = E::resume(MASKED_LRH);
-    let plain_udp = |head: &[u8; 8]| {
-        let mut head = masked_udp(head);
-        if chain_len != 0 {
-            let [_, _, port0, port1, len0, len1, ..] = &mut head;
-            [*port0, *port1] = ROCE_PORT.to_be_bytes();
-            shorten([len0, len1], chain_len);
+/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `bytes` are those between Ethernet and
+/// ICRC, of which `head_len` are in front of shims and BTH. `None` if they are too few.
+pub(super) fn compute<E: Crc32>(network: Network, bytes: &[u8], head_len: usize, chain_len: usize) -> Option<u32> {
+    let (head, datagram) = bytes.split_at_checked(head_len)?;
+    // All of the network's fields that may change are in its first twelve bytes.
+    let (first, behind) = head.split_at_checked(12)?;
+    let (middle, udp) = behind.split_at_checked(behind.len().wrapping_sub(network.udp_len()))?;
+    let (bth, body) = datagram.get(chain_len..)?.split_at_checked(12)?;
+    let (mut masked, mut masked_udp, mut masked_bth) = ([0; 12], [0; 8], [0; 12]);
+    Output::new(&mut masked).put(first);
+    Output::new(&mut masked_udp).put(udp);
+    Output::new(&mut masked_bth).put(bth);
+
+    let [b0, b1, b2, b3, b4, b5, _, b7, b8, _, b10, b11] = &mut masked;
+    let ([v0, v1, v2, v3], len) = match network {
+        Network::V4 => ([b1, b8, b10, b11], [b2, b3]),
+        Network::V6 | Network::Grh => {
+            *b0 |= 0x0f;
+            ([b1, b2, b3, b7], [b4, b5])
         }
-        head
     };
-    match *network {
-        Network::V4 { head, options, udp } => {
-            let &[version, _, mut len0, mut len1, i0, i1, f0, f1, _, protocol, _, _, ref addresses @ ..] = head;
-            shorten([&mut len0, &mut len1], chain_len);
-            crc.update(&[version, 0xff, len0, len1, i0, i1, f0, f1, 0xff, protocol, 0xff, 0xff]);
-            crc.update(addresses);
-            crc.update(options);
-            crc.update(&plain_udp(udp));
-        }
-        Network::V6 { head, extensions, udp } => {
-            let mut head = masked_v6(head);
-            let [_, _, _, _, len0, len1, ..] = &mut head;
-            shorten([len0, len1], chain_len);
-            crc.update(&head);
-            crc.update(extensions);
-            crc.update(&plain_udp(udp));
-        }
-        Network::Grh { head } => crc.update(&masked_v6(head)),
-    }
-    let &[opcode, flags, p0, p1, _, q0, q1, q2, request, n0, n1, n2] = bth;
-    crc.update(&[opcode, flags, p0, p1, 0xff, q0, q1, q2, request, n0, n1, n2]);
+    [*v0, *v1, *v2, *v3] = [0xff; 4];
+    shorten(len, chain_len);
+    let [_, _, port0, port1, len0, len1, sum0, sum1] = &mut masked_udp;
+    [*port0, *port1] = ROCE_PORT.to_be_bytes();
+    shorten([len0, len1], chain_len);
+    [*sum0, *sum1] = [0xff; 2];
+    let [_, _, _, _, marks, ..] = &mut masked_bth;
+    *marks = 0xff;
+
+    let mut crc = E::resume(MASKED_LRH);
+    crc.update(&masked);
+    crc.update(middle);
+    crc.update(masked_udp.get(..udp.len())?);
+    crc.update(&masked_bth);
     crc.update(body);
-    crc.finish()
+    Some(crc.finish())
 }
 
 /// Takes the shims out of a length; what a packet holds is no longer than itself.
@@ -136,21 +136,6 @@ pub(super) fn compute<E: Crc32>(network: &Network<'_>, chain_len: usize, bth: &[
 fn shorten([high, low]: [&mut u8; 2], chain_len: usize) {
     let len = usize::from(u16::from_be_bytes([*high, *low])).wrapping_sub(chain_len);
     [*low, *high, ..] = len.to_le_bytes();
-}
-
-#[inline]
-fn masked_v6(head: &[u8; 40]) -> [u8; 40] {
-    let mut head = *head;
-    let [version, flow0, flow1, flow2, _, _, _, hops, ..] = &mut head;
-    *version |= 0x0f;
-    [*flow0, *flow1, *flow2, *hops] = [0xff; 4];
-    head
-}
-
-#[inline]
-fn masked_udp(head: &[u8; 8]) -> [u8; 8] {
-    let &[s0, s1, d0, d1, l0, l1, _, _] = head;
-    [s0, s1, d0, d1, l0, l1, 0xff, 0xff]
 }
 
 #[cfg(test)]

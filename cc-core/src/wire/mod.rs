@@ -35,6 +35,7 @@ pub mod opcode;
 pub mod pfc;
 pub mod rate_message;
 mod roce;
+mod route;
 pub mod shim;
 mod udp;
 
@@ -46,12 +47,13 @@ pub use bth::Bth;
 pub use ethernet::{Mac, Tag, TagProtocol, Tags};
 pub use extension::{Deth, Extensions, Reth};
 pub use flow_key::FlowKey;
-pub use frame::{AckFields, CnpMarking, Frame};
+pub use frame::{AckFields, CnpMarking, Frame, Response};
 pub use icrc::{Crc32, Icrc, TableCrc};
 pub use opcode::{Class, Info, Transport};
 pub use pfc::Pfc;
 pub use rate_message::{RateFrame, RateMessage};
 pub use roce::Roce;
+pub use route::{Ends, Route};
 pub use shim::Shims;
 pub use udp::ROCE_PORT;
 
@@ -60,13 +62,29 @@ use bitfield::bitfield;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use cursor::Input;
 use ethernet::Ethernet;
-use ipv4::Ipv4;
-use ipv6::Ipv6;
+use route::Network;
 use shim::Places;
+
+const TCP: u8 = 6;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ROCE_V1: u16 = 0x8915;
+
+/// What an IP header, or a GRH, says of what is behind it.
+struct Ip<'a> {
+    /// Bytes of the header, with options or extension headers.
+    len: usize,
+    traffic_class: TrafficClass,
+    protocol: u8,
+    /// Source and destination.
+    addresses: &'a [u8],
+}
+
+impl Ip<'_> {
+    /// Of a header that has not been read.
+    const NONE: Self = Self { len: 0, traffic_class: TrafficClass(0), protocol: 0, addresses: &[] };
+}
 
 bitfield! {
     /// IPv4's type of service, IPv6's and the GRH's traffic class (RFC 2474, RFC 3168).
@@ -350,62 +368,36 @@ impl Addresses {
     }
 }
 
-/// The headers between Ethernet and BTH, which the ICRC covers.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-enum Network<'a> {
-    V4 { head: &'a [u8; 20], options: &'a [u8], udp: &'a [u8; 8] },
-    V6 { head: &'a [u8; 40], extensions: &'a [u8], udp: &'a [u8; 8] },
-    Grh { head: &'a [u8; 40] },
-}
-
-impl Network<'_> {
-    #[inline]
-    fn version(&self) -> Version {
-        match self {
-            Self::V4 { .. } | Self::V6 { .. } => Version::V2,
-            Self::Grh { .. } => Version::V1,
-        }
-    }
-}
-
 /// Reads a frame that starts with its Ethernet destination address.
 ///
 /// `frame` holds the bytes captured and `wire_len` says how many there were on the wire; where nothing was cut,
 /// as in a NIC, it is `frame.len()`. Ethernet padding, a trailer or a frame check sequence behind the packet do
 /// no harm. Shims are expected on [`shim::PORT`].
-#[inline]
 pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
     parse_on(frame, wire_len, shim::PORT)
 }
 
 /// As [`parse`] does, with shims on UDP port `shim_port`. If that is RoCE's own, there are none.
-#[inline]
+#[inline(never)]
 pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<'_>, Malformed> {
     let mut input = Input::new(frame, wire_len);
     let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
-    let (network, places, traffic_class) = match ethertype {
+    let start = input.bytes();
+    let mut ip = Ip::NONE;
+    let network = match ethertype {
         IPV4 => {
-            let Ipv4 { head, options, traffic_class, protocol } = Ipv4::parse(&mut input)?;
-            match datagram(&mut input, protocol, shim_port, Other::Ipv4)? {
-                Ok((udp, places)) => (Network::V4 { head, options, udp }, places, traffic_class),
-                Err(other) => return Ok(Packet::Other(other)),
-            }
+            ipv4::parse(&mut input, &mut ip)?;
+            Network::V4
         }
         IPV6 => {
-            let Ipv6 { head, extensions, traffic_class, protocol } = Ipv6::parse(&mut input)?;
-            match datagram(&mut input, protocol, shim_port, Other::Ipv6)? {
-                Ok((udp, places)) => (Network::V6 { head, extensions, udp }, places, traffic_class),
-                Err(other) => return Ok(Packet::Other(other)),
-            }
+            ipv6::parse(&mut input, &mut ip)?;
+            Network::V6
         }
         ROCE_V1 => {
-            let (head, traffic_class) = grh::parse(&mut input)?;
-            (Network::Grh { head }, Places::NONE, traffic_class)
+            grh::parse(&mut input, &mut ip)?;
+            Network::Grh
         }
-        pfc::ETHERTYPE => {
-            return Ok(Pfc::parse(&mut input)?.map_or(Packet::Other(Other::MacControl), Packet::Pfc));
-        }
+        pfc::ETHERTYPE => return Pfc::parse(input),
         // IEEE 802.3, 3.2.6: at most 1 500 it is a length, from 1 536 on a type.
         0..0x0600 => return Ok(Packet::Other(Other::Llc)),
         0x0806 => return Ok(Packet::Other(Other::Arp)),
@@ -413,21 +405,17 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         0x88cc => return Ok(Packet::Other(Other::Lldp)),
         _ => return Ok(Packet::Other(Other::EtherType)),
     };
-    Roce::parse(ethernet, network, places, traffic_class, input, wire_len.max(frame.len())).map(Packet::Roce)
-}
-
-/// The UDP header of a RoCEv2 datagram and the length of its chain of shims, or what the IP packet carries instead.
-#[inline]
-fn datagram<'a>(
-    input: &mut Input<'a>,
-    protocol: u8,
-    shim_port: u16,
-    neither: Other,
-) -> Result<Result<(&'a [u8; 8], Places), Other>, Malformed> {
-    const TCP: u8 = 6;
-    match protocol {
-        udp::PROTOCOL => Ok(udp::parse(input, shim_port)?.ok_or(Other::Udp)),
-        TCP => Ok(Err(Other::Tcp)),
-        _ => Ok(Err(neither)),
-    }
+    let places = match (network, ip.protocol) {
+        (Network::Grh, _) => Places::NONE,
+        (_, udp::PROTOCOL) => match udp::parse(&mut input, shim_port)? {
+            Some(places) => places,
+            None => return Ok(Packet::Other(Other::Udp)),
+        },
+        (_, TCP) => return Ok(Packet::Other(Other::Tcp)),
+        (Network::V4, _) => return Ok(Packet::Other(Other::Ipv4)),
+        (Network::V6, _) => return Ok(Packet::Other(Other::Ipv6)),
+    };
+    let start = start.get(..ip.len.wrapping_add(network.udp_len()).wrapping_add(input.bytes().len())).unwrap_or(start);
+    let route = Route { ethernet, network, addresses: ip.addresses };
+    Roce::parse(route, start, places, ip.traffic_class, input, wire_len.max(frame.len())).map(Packet::Roce)
 }

@@ -234,10 +234,14 @@ impl Info {
     /// Where, behind the BTH, this extension header is if the packet carries it.
     #[inline]
     pub(super) fn offset(self, header: Header) -> usize {
-        // From the end, where those are that matter most.
-        let behind =
-            Header::ALL.into_iter().rev().take_while(|&other| other != header).filter(|&other| self.has(other));
-        behind.fold(self.header_len().wrapping_sub(header.size()), |at, other| at.wrapping_sub(other.size()))
+        // From the end that is nearer: next to nothing of it remains where the header is known.
+        let size = |header: Header| if self.has(header) { header.size() } else { 0 };
+        let (before, behind) = Header::ALL.split_at(header as usize);
+        if before.len() < behind.len() {
+            before.iter().fold(0, |at, &other| at.wrapping_add(size(other)))
+        } else {
+            behind.iter().fold(self.header_len(), |at, &other| at.wrapping_sub(size(other)))
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Priority flow control frames (IEEE 802.1Qbb; IEEE 802.3 annex 31D).
 
-use super::cursor::{Input, Output};
-use super::{EmitError, Mac, Malformed};
+use super::cursor::{Input, Output, two};
+use super::{EmitError, Mac, Malformed, Other, Packet};
 use crate::math::divide;
 use crate::{Nanos, Rate};
 
@@ -20,44 +20,46 @@ const OPCODE: u16 = 0x0101;
 pub struct Pfc {
     /// The class-enable vector: bit n set = the frame speaks of priority n.
     pub enabled: u8,
-    /// Pause time of each priority in quanta of 512 bit times of the link; zero resumes.
-    pub quanta: [u16; 8],
+    /// Pause time of each priority, as it is in the frame.
+    quanta: [[u8; 2]; 8],
 }
 
 impl Pfc {
+    /// The frame that speaks of the priorities that are set in `enabled`, with these pause times in quanta of 512 bit times of
+    /// the link; zero resumes.
+    pub fn new(enabled: u8, quanta: [u16; 8]) -> Self {
+        Self { enabled, quanta: quanta.map(u16::to_be_bytes) }
+    }
+
     /// The pause time of this priority in quanta, if the frame speaks of it; zero resumes.
     #[inline]
     pub fn time(&self, priority: u8) -> Option<u16> {
         let enabled = u32::from(self.enabled).checked_shr(u32::from(priority))? & 1 == 1;
-        if enabled { self.quanta.get(usize::from(priority)).copied() } else { None }
+        if enabled { self.quanta.get(usize::from(priority)).map(|&bytes| two(bytes)) } else { None }
     }
 
-    /// Reads what follows the EtherType of MAC control; `None` if it is not PFC.
-    #[inline]
-    pub(super) fn parse(input: &mut Input<'_>) -> Result<Option<Self>, Malformed> {
-        if u16::from_be_bytes(*input.take(Malformed::PfcShort)?) != OPCODE {
-            return Ok(None);
+    /// Reads what follows the EtherType of MAC control, PFC or not.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn parse(mut input: Input<'_>) -> Result<Packet<'_>, Malformed> {
+        if two(*input.take(Malformed::PfcShort)?) != OPCODE {
+            return Ok(Packet::Other(Other::MacControl));
         }
         let &[_, enabled] = input.take(Malformed::PfcShort)?;
-        let times: &[u8; 16] = input.take(Malformed::PfcShort)?;
-        let mut quanta = [0; 8];
-        for (to, &from) in quanta.iter_mut().zip(times.as_chunks::<2>().0) {
-            *to = u16::from_be_bytes(from);
-        }
-        Ok(Some(Self { enabled, quanta }))
+        let mut pfc = Self { enabled, ..Self::default() };
+        Output::new(pfc.quanta.as_flattened_mut()).put(input.take::<16>(Malformed::PfcShort)?);
+        Ok(Packet::Pfc(pfc))
     }
 
     /// Writes a whole frame, without a frame check sequence, and returns its length, [`FRAME_LEN`].
     pub fn emit(&self, source: Mac, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut output = Output::new(buffer.get_mut(..FRAME_LEN).ok_or(EmitError::BufferTooSmall)?);
-        output.put(DESTINATION.octets())?;
-        output.put(source.octets())?;
-        output.put(ETHERTYPE.to_be_bytes())?;
-        output.put(OPCODE.to_be_bytes())?;
-        output.put([0, self.enabled])?;
-        for time in self.quanta {
-            output.put(time.to_be_bytes())?;
-        }
+        output.put(&DESTINATION.octets());
+        output.put(&source.octets());
+        output.put(&ETHERTYPE.to_be_bytes());
+        output.put(&OPCODE.to_be_bytes());
+        output.put(&[0, self.enabled]);
+        output.put(self.quanta.as_flattened());
         output.zero_rest();
         Ok(FRAME_LEN)
     }
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn only_enabled_priorities_are_spoken_of() {
-        let pfc = Pfc { enabled: 0b1000_0001, quanta: [7, 1, 1, 1, 1, 1, 1, 0] };
+        let pfc = Pfc::new(0b1000_0001, [7, 1, 1, 1, 1, 1, 1, 0]);
         assert_eq!(pfc.time(0), Some(7));
         assert_eq!(pfc.time(7), Some(0));
         for absent in [1, 6, 8, 255] {

@@ -20,10 +20,9 @@
 //! nowhere else (RFC 5082).
 
 use super::cursor::{Input, Output};
-use super::ethernet::{self, Ethernet};
-use super::ipv4::{self, Ipv4};
-use super::ipv6::{self, Ipv6};
-use super::{Addresses, EmitError, IPV4, IPV6, Mac, Malformed, Tags, TrafficClass};
+use super::ethernet::Ethernet;
+use super::route::{Ends, Network};
+use super::{Addresses, EmitError, IPV4, IPV6, Ip, Mac, Malformed, Tags, TrafficClass, ipv4, ipv6};
 use crate::{Ecn, Stamp};
 use bitfield::bitfield;
 
@@ -43,6 +42,8 @@ const TYPE_V6: u8 = 200;
 const MAGIC: u16 = 0x4c53;
 /// Bytes of type, code, checksum and body.
 const LEN: usize = 20;
+/// The same, and the protocol, as ICMPv6's checksum has them.
+const PSEUDO: u16 = 20 + ICMPV6 as u16;
 const HOP_LIMIT: u8 = 255;
 
 /// A rate for the far end of a long link.
@@ -124,27 +125,23 @@ impl RateFrame<'_> {
     /// # Errors
     /// [`EmitError::BufferTooSmall`].
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
-        let mut output = Output::new(buffer);
-        let class = TrafficClass::new(self.dscp, Ecn::NotEct);
-        let network_len = match self.addresses {
-            Addresses::V4 { source, destination } => {
-                let (source, destination) = (source.octets(), destination.octets());
-                ethernet::emit(&mut output, self.destination, self.source, self.tags, IPV4)?;
-                output.put(ipv4::emit(source, destination, class, HOP_LIMIT, ICMP, 40)?)?;
-                let sum = ipv4::checksum(&self.message.emit(TYPE, [0; 2])?);
-                output.put(self.message.emit(TYPE, sum)?)?;
-                20
-            }
-            Addresses::V6 { source, destination } | Addresses::Gid { source, destination } => {
-                let (source, destination) = (source.octets(), destination.octets());
-                ethernet::emit(&mut output, self.destination, self.source, self.tags, IPV6)?;
-                output.put(ipv6::emit(source, destination, class, HOP_LIMIT, ICMPV6, 20)?)?;
-                let sum = sum_v6(source, destination, self.message.emit(TYPE_V6, [0; 2])?)?;
-                output.put(self.message.emit(TYPE_V6, sum)?)?;
-                40
+        let ends = Ends::back_to(self.destination, self.source, self.addresses);
+        let mut route = ends.route().with_tags(self.tags);
+        // A message to a global identifier goes to it as the IPv6 address that it is.
+        let (kind, protocol) = match route.network {
+            Network::V4 => (TYPE, ICMP),
+            Network::V6 | Network::Grh => {
+                route.network = Network::V6;
+                (TYPE_V6, ICMPV6)
             }
         };
-        Ok(self.tags.len().wrapping_add(14 + LEN).wrapping_add(network_len))
+        let network_len = usize::from(route.network.len());
+        let total = route.ethernet.len().saturating_add(network_len).saturating_add(LEN);
+        let mut output = Output::new(buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?);
+        route.emit_back(&mut output, TrafficClass::new(self.dscp, Ecn::NotEct), [HOP_LIMIT, protocol], 20);
+        let sum = !sum(route.network, route.addresses, &self.message.bytes(kind, 0));
+        output.put(&self.message.bytes(kind, sum));
+        Ok(total)
     }
 }
 
@@ -157,25 +154,19 @@ impl RateMessage {
     pub fn parse(frame: &[u8], wire_len: usize) -> Result<Self, NoRate> {
         let mut input = Input::new(frame, wire_len);
         let (_, ethertype) = Ethernet::parse(&mut input).map_err(NoRate::Malformed)?;
-        match ethertype {
-            IPV4 => {
-                let Ipv4 { head, protocol, .. } = Ipv4::parse(&mut input).map_err(NoRate::Malformed)?;
-                let &[_, _, _, _, _, _, _, _, hop_limit, ..] = head;
-                let bytes = message(&mut input, protocol == ICMP, TYPE, hop_limit)?;
-                verify(ipv4::checksum(bytes))?;
-                Ok(Self::read(bytes))
-            }
-            IPV6 => {
-                let Ipv6 { head, protocol, .. } = Ipv6::parse(&mut input).map_err(NoRate::Malformed)?;
-                let &[_, _, _, _, _, _, _, hop_limit, ref addresses @ ..] = head;
-                let bytes = message(&mut input, protocol == ICMPV6, TYPE_V6, hop_limit)?;
-                let (addresses, _) = addresses.as_chunks();
-                let &[source, destination] = addresses else { return Err(NoRate::Length) };
-                verify(sum_v6(source, destination, *bytes).map_err(|_| NoRate::Length)?)?;
-                Ok(Self::read(bytes))
-            }
-            _ => Err(NoRate::Other),
-        }
+        let start = input.bytes();
+        let mut ip = Ip::NONE;
+        let (network, read, kind) = match ethertype {
+            IPV4 => (Network::V4, ipv4::parse(&mut input, &mut ip), TYPE),
+            IPV6 => (Network::V6, ipv6::parse(&mut input, &mut ip), TYPE_V6),
+            _ => return Err(NoRate::Other),
+        };
+        read.map_err(NoRate::Malformed)?;
+        let Ip { protocol, addresses, .. } = ip;
+        let is_icmp = protocol == if network == Network::V4 { ICMP } else { ICMPV6 };
+        let bytes = message(&mut input, is_icmp, kind, network.hop_limit(start))?;
+        // With its checksum in place, a message adds up to ones.
+        if sum(network, addresses, bytes) == u16::MAX { Ok(Self::read(bytes)) } else { Err(NoRate::Checksum) }
     }
 
     fn read(bytes: &[u8; LEN]) -> Self {
@@ -194,23 +185,19 @@ impl RateMessage {
     }
 
     /// Type, code, this checksum, body.
-    fn emit(&self, kind: u8, sum: [u8; 2]) -> Result<[u8; LEN], EmitError> {
+    fn bytes(&self, kind: u8, sum: u16) -> [u8; LEN] {
         let mut flags = Flags(0);
         flags.set_keepalive(self.keepalive);
         flags.set_at_minimum(self.at_minimum);
         flags.set_at_maximum(self.at_maximum);
-        let [_, r0, r1, r2] = self.units.min(0x00ff_ffff).to_be_bytes();
         let mut bytes = [0; LEN];
         let mut output = Output::new(&mut bytes);
-        output.put([kind, 0])?;
-        output.put(sum)?;
-        output.put(MAGIC.to_be_bytes())?;
-        output.put(self.seq.to_be_bytes())?;
-        output.put([r0, r1, r2, flags.0])?;
-        output.put(self.stamp.to_bits().to_be_bytes())?;
-        output.put(self.port.to_be_bytes())?;
-        output.put([self.priority & 7, 0])?;
-        Ok(bytes)
+        output.word(u32::from(kind) << 24 | u32::from(sum));
+        output.word(u32::from(MAGIC) << 16 | u32::from(self.seq));
+        output.word(self.units.min(0x00ff_ffff) << 8 | u32::from(flags.0));
+        output.word(self.stamp.to_bits());
+        output.word(u32::from(self.port) << 16 | u32::from(self.priority & 7) << 8);
+        bytes
     }
 }
 
@@ -233,18 +220,11 @@ fn message<'a>(input: &mut Input<'a>, is_icmp: bool, kind: u8, hop_limit: u8) ->
     input.take(Malformed::Truncated).map_err(NoRate::Malformed)
 }
 
-/// With its checksum in place, a message adds up to nothing.
-fn verify(sum: [u8; 2]) -> Result<(), NoRate> {
-    if sum == [0; 2] { Ok(()) } else { Err(NoRate::Checksum) }
-}
-
-/// ICMPv6's checksum goes over addresses, length and protocol too (RFC 4443, section 2.3).
-fn sum_v6(source: [u8; 16], destination: [u8; 16], message: [u8; LEN]) -> Result<[u8; 2], EmitError> {
-    let mut bytes = [0; 40 + LEN];
-    let mut output = Output::new(&mut bytes);
-    output.put(source)?;
-    output.put(destination)?;
-    output.put([0, 0, 0, 20, 0, 0, 0, ICMPV6])?;
-    output.put(message)?;
-    Ok(ipv4::checksum(&bytes))
+/// What the checksum goes over, added up: ICMPv6's over addresses, length and protocol too (RFC 4443, section 2.3).
+fn sum(network: Network, addresses: &[u8], message: &[u8; LEN]) -> u16 {
+    let sum = |before: u16, bytes| ipv4::sum(before.into(), bytes);
+    match network {
+        Network::V4 => sum(0, message),
+        Network::V6 | Network::Grh => sum(sum(PSEUDO, message), addresses),
+    }
 }

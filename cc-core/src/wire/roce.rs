@@ -1,14 +1,14 @@
 //! A received RoCE packet.
 
 use super::cursor::Input;
-use super::ethernet::{Ethernet, Mac, Tag, Tags};
+use super::ethernet::{Mac, Tag, Tags};
 use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
+use super::route::Route;
 use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
-use super::{Addresses, Aeth, Bth, Malformed, Network, TrafficClass, Version, cnp};
+use super::{Addresses, Aeth, Bth, Malformed, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
-use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
 ///
@@ -30,27 +30,29 @@ pub struct Roce<'a> {
     /// Bytes of the whole frame on the wire, as the caller gave them.
     pub wire_len: Bytes,
     traffic_class: TrafficClass,
-    ethernet: Ethernet<'a>,
-    network: Network<'a>,
+    route: Route<'a>,
+    /// What is behind Ethernet's header, to the ICRC, as far as captured.
+    bytes: &'a [u8],
+    /// Where in these are the shims, or the BTH where there are none.
+    datagram_at: usize,
     /// Where the shims are; nowhere unless the packet came on their port.
     places: Places,
-    /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
-    datagram: &'a [u8],
     truncated: bool,
 }
 
 impl<'a> Roce<'a> {
     /// Reads from the shims on if there are any, or from the BTH; the input ends with the ICRC.
-    #[inline]
+    // Always, so that the packet is made where it is to be.
+    #[inline(always)]
     pub(super) fn parse(
-        ethernet: Ethernet<'a>,
-        network: Network<'a>,
+        route: Route<'a>,
+        start: &'a [u8],
         places: Places,
         traffic_class: TrafficClass,
         mut input: Input<'a>,
         wire_len: usize,
     ) -> Result<Self, Malformed> {
-        let datagram = input.bytes();
+        let datagram_at = start.len().wrapping_sub(input.bytes().len());
         if places.len() != 0 {
             input.take_slice(usize::from(places.len()), Malformed::ShimShort)?;
         }
@@ -73,11 +75,11 @@ impl<'a> Roce<'a> {
             payload_len,
             wire_len: Bytes::new(u32::try_from(wire_len).unwrap_or(u32::MAX)),
             traffic_class,
-            ethernet,
-            network,
+            route,
+            bytes: start,
+            datagram_at,
             places,
-            datagram,
-            truncated: input.bytes().len() < input.left(),
+            truncated: input.cut() != 0,
         })
     }
 
@@ -90,61 +92,45 @@ impl<'a> Roce<'a> {
     /// RoCEv1 or RoCEv2.
     #[inline]
     pub fn version(&self) -> Version {
-        self.network.version()
+        self.route.network.version()
     }
 
     /// Ethernet address of the receiver.
     #[inline]
     pub fn destination_mac(&self) -> Mac {
-        Mac::new(*self.ethernet.destination)
+        let &[m0, m1, m2, m3, m4, m5, ..] = self.route.ethernet.macs;
+        Mac::new([m0, m1, m2, m3, m4, m5])
     }
 
     /// Ethernet address of the sender.
     #[inline]
     pub fn source_mac(&self) -> Mac {
-        Mac::new(*self.ethernet.source)
+        let &[.., m0, m1, m2, m3, m4, m5] = self.route.ethernet.macs;
+        Mac::new([m0, m1, m2, m3, m4, m5])
     }
 
     /// The VLAN tags, outermost first.
     #[inline]
     pub fn tags(&self) -> Tags<'a> {
-        self.ethernet.tags
+        self.route.ethernet.tags
     }
 
     /// The outermost VLAN tag, whose priority the port goes by.
     #[inline]
     pub fn vlan(&self) -> Option<Tag> {
-        self.ethernet.tags.iter().next()
+        self.route.ethernet.tags.iter().next()
     }
 
     /// The network addresses.
     #[inline]
     pub fn addresses(&self) -> Addresses {
-        match self.network {
-            Network::V4 { head, .. } => {
-                let &[_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = head;
-                Addresses::V4 { source: Ipv4Addr::new(s0, s1, s2, s3), destination: Ipv4Addr::new(d0, d1, d2, d3) }
-            }
-            Network::V6 { head, .. } => {
-                let (source, destination) = sixteen(head);
-                Addresses::V6 { source, destination }
-            }
-            Network::Grh { head } => {
-                let (source, destination) = sixteen(head);
-                Addresses::Gid { source, destination }
-            }
-        }
+        Addresses::of(self.route.network, self.route.addresses)
     }
 
-    /// The bytes of source and destination address.
-    pub(super) fn address_bytes(&self) -> (&'a [u8], &'a [u8]) {
-        let (bytes, len): (&[u8], _) = match self.network {
-            Network::V4 { head, .. } => (head, 4),
-            Network::V6 { head, .. } | Network::Grh { head } => (head, 16),
-        };
-        // They end the header.
-        let both = bytes.get(bytes.len().wrapping_sub(len << 1)..).unwrap_or(&[]);
-        both.split_at_checked(len).unwrap_or_default()
+    /// The way that the packet came.
+    #[inline]
+    pub fn route(&self) -> Route<'a> {
+        self.route
     }
 
     /// Differentiated services code point, 0 to 63.
@@ -156,28 +142,15 @@ impl<'a> Roce<'a> {
     /// Time to live, or hop limit.
     #[inline]
     pub fn hop_limit(&self) -> u8 {
-        match self.network {
-            Network::V4 { head, .. } => {
-                let &[_, _, _, _, _, _, _, _, ttl, ..] = head;
-                ttl
-            }
-            Network::V6 { head, .. } | Network::Grh { head } => {
-                let &[_, _, _, _, _, _, _, hop_limit, ..] = head;
-                hop_limit
-            }
-        }
+        self.route.network.hop_limit(self.bytes)
     }
 
     /// The UDP source port, which RoCEv1 has not.
     #[inline]
     pub fn udp_source(&self) -> Option<u16> {
-        match self.network {
-            Network::V4 { udp, .. } | Network::V6 { udp, .. } => {
-                let &[high, low, ..] = udp;
-                Some(u16::from_be_bytes([high, low]))
-            }
-            Network::Grh { .. } => None,
-        }
+        let at = self.datagram_at.wrapping_sub(self.route.network.udp_len());
+        let &[high, low] = self.bytes.get(at..self.datagram_at)?.first_chunk()?;
+        Some(u16::from_be_bytes([high, low]))
     }
 
     /// Whether the packet came on the shims' port.
@@ -202,37 +175,37 @@ impl<'a> Roce<'a> {
     /// The time stamps.
     #[inline]
     pub fn time_shim(&self) -> Option<Time> {
-        self.places.time(self.datagram)
+        self.places.time(self.datagram())
     }
 
     /// The in-band telemetry.
     #[inline]
     pub fn int_shim(&self) -> Option<IntShim<'a>> {
-        self.places.int(self.datagram)
+        self.places.int(self.datagram())
     }
 
     /// What RCC's receiver returns.
     #[inline]
     pub fn rcc_shim(&self) -> Option<Rcc> {
-        self.places.rcc(self.datagram)
+        self.places.rcc(self.datagram())
     }
 
     /// What MLCC's switch tells the receiver.
     #[inline]
     pub fn mlcc_data_shim(&self) -> Option<MlccData> {
-        self.places.mlcc_data(self.datagram)
+        self.places.mlcc_data(self.datagram())
     }
 
     /// What MLCC's receiver returns.
     #[inline]
     pub fn mlcc_ack_shim(&self) -> Option<MlccAck> {
-        self.places.mlcc_ack(self.datagram)
+        self.places.mlcc_ack(self.datagram())
     }
 
     /// The mark that is returned in a shim.
     #[inline]
     pub fn echo_shim(&self) -> Option<Mark> {
-        self.places.echo(self.datagram)
+        self.places.echo(self.datagram())
     }
 
     #[inline]
@@ -243,17 +216,12 @@ impl<'a> Roce<'a> {
     /// The chain of shims, its end included.
     #[cfg(test)]
     pub(super) fn chain(&self) -> &'a [u8] {
-        self.datagram.get(..usize::from(self.places.len())).unwrap_or(&[])
+        self.datagram().get(..usize::from(self.places.len())).unwrap_or(&[])
     }
 
     /// Bytes of the frame in front of the shims, or of the BTH where there are none.
     pub fn chain_at(&self) -> usize {
-        let network_len = match self.network {
-            Network::V4 { options, .. } => options.len().wrapping_add(20 + 8),
-            Network::V6 { extensions, .. } => extensions.len().wrapping_add(40 + 8),
-            Network::Grh { .. } => 40,
-        };
-        self.ethernet.len().wrapping_add(network_len)
+        self.route.ethernet.len().wrapping_add(self.datagram_at)
     }
 
     /// The acknowledgement extension header, if the opcode has one.
@@ -317,7 +285,7 @@ impl<'a> Roce<'a> {
     /// The payload, as far as it was captured.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
-        let behind = self.datagram.get(self.extensions_at().wrapping_add(self.info.header_len())..).unwrap_or(&[]);
+        let behind = self.bytes.get(self.extensions_at().wrapping_add(self.info.header_len())..).unwrap_or(&[]);
         behind.get(..self.payload_len).unwrap_or(behind)
     }
 
@@ -328,10 +296,10 @@ impl<'a> Roce<'a> {
             return Icrc::Unchecked;
         }
         let chain_len = usize::from(self.places.len());
-        let behind = self.datagram.get(chain_len..).unwrap_or(&[]);
-        match behind.split_first_chunk().and_then(|(bth, body)| Some((bth, body.split_last_chunk()?))) {
-            Some((bth, (body, &stored)))
-                if icrc::compute::<E>(&self.network, chain_len, bth, body) == u32::from_le_bytes(stored) =>
+        match self.bytes.split_last_chunk() {
+            Some((covered, &stored))
+                if icrc::compute::<E>(self.route.network, covered, self.datagram_at, chain_len)
+                    == Some(u32::from_le_bytes(stored)) =>
             {
                 Icrc::Valid
             }
@@ -339,27 +307,23 @@ impl<'a> Roce<'a> {
         }
     }
 
+    /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
+    #[inline]
+    fn datagram(&self) -> &'a [u8] {
+        self.bytes.get(self.datagram_at..).unwrap_or(&[])
+    }
+
     #[inline]
     fn extension<const N: usize>(&self, header: Header) -> Option<&'a [u8; N]> {
         if !self.info.has(header) {
             return None;
         }
-        self.datagram.get(self.extensions_at().wrapping_add(self.info.offset(header))..)?.first_chunk()
+        self.bytes.get(self.extensions_at().wrapping_add(self.info.offset(header))..)?.first_chunk()
     }
 
-    /// Where in the datagram the extension headers begin.
+    /// Where the extension headers begin.
     #[inline]
     fn extensions_at(&self) -> usize {
-        usize::from(self.places.len()).wrapping_add(12)
+        self.datagram_at.wrapping_add(usize::from(self.places.len())).wrapping_add(12)
     }
-}
-
-/// Source and destination of an IPv6 header or a GRH.
-#[inline]
-fn sixteen(head: &[u8; 40]) -> (Ipv6Addr, Ipv6Addr) {
-    let (_, addresses) = head.split_at(8);
-    let (&[source, destination], _) = addresses.as_chunks::<16>() else {
-        return (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
-    };
-    (Ipv6Addr::from_octets(source), Ipv6Addr::from_octets(destination))
 }

@@ -241,17 +241,17 @@ impl<'a> IntShim<'a> {
     /// [`EmitError::BufferTooSmall`]; [`IntShim::LONGEST`] bytes are always enough.
     pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], EmitError> {
         let buffer = buffer.get_mut(..self.len()).ok_or(EmitError::BufferTooSmall)?;
-        self.emit(&mut Output::new(buffer))?;
+        self.emit(&mut Output::new(buffer));
         Ok(buffer)
     }
 
     #[inline]
-    fn emit(&self, output: &mut Output<'_>) -> Result<(), EmitError> {
+    fn emit(&self, output: &mut Output<'_>) {
         let mut own = HopsPath(0);
         own.set_hops(self.hops);
         own.set_path(self.path);
-        output.put(head(INT, Self::version(self.layout), self.len(), own.0.to_be_bytes()))?;
-        output.put_slice(self.area)
+        output.word(head(INT, Self::version(self.layout), self.len(), own.0));
+        output.put(self.area);
     }
 
     const fn version(layout: IntLayout) -> u8 {
@@ -323,38 +323,34 @@ impl<'a> Shims<'a> {
             .wrapping_add(echo)
     }
 
-    /// Writes the chain, of [`Shims::len`] bytes, in the order of the types.
+    /// Writes the chain, of [`Shims::len`] bytes, which is not empty, in the order of the types.
     // A function of its own, which packets without shims do not pay for.
     #[inline(never)]
-    pub(super) fn emit(self, output: &mut Output<'_>) -> Result<(), EmitError> {
-        if self.is_empty() {
-            return Ok(());
-        }
+    pub(super) fn emit(&self, output: &mut Output<'_>) {
         if let Some(time) = &self.time {
-            output.put(head(TIME, 1, TIME_LEN, [time.hops, time.rx_level & 0x1f]))?;
-            output.put(time.sent.to_bits().to_be_bytes())?;
-            output.put(time.echo.to_bits().to_be_bytes())?;
-            output.put(time.held.get().to_be_bytes())?;
+            output.word(head(TIME, 1, TIME_LEN, u16::from_be_bytes([time.hops, time.rx_level & 0x1f])));
+            output.word(time.sent.to_bits());
+            output.word(time.echo.to_bits());
+            output.word(time.held.get());
         }
         if let Some(int) = &self.int {
-            int.emit(output)?;
+            int.emit(output);
         }
         if let Some(rcc) = &self.rcc {
-            output.put(head(RCC, 1, RCC_LEN, [0; 2]))?;
-            output.put(rcc.window.get().to_be_bytes())?;
-            output.put(rcc.flows.to_be_bytes())?;
-            output.put(rcc.utilisation.to_be_bytes())?;
-            output.put(rcc.echo.to_bits().to_be_bytes())?;
+            output.word(head(RCC, 1, RCC_LEN, 0));
+            output.word(rcc.window.get());
+            output.word(u32::from(rcc.flows) << 16 | u32::from(rcc.utilisation));
+            output.word(rcc.echo.to_bits());
         }
         if let Some(data) = &self.mlcc_data {
-            output.put(head(MLCC_DATA, 1, MLCC_DATA_LEN, data.credit.to_be_bytes()))?;
-            output.put(data.queue.get().to_be_bytes())?;
+            output.word(head(MLCC_DATA, 1, MLCC_DATA_LEN, data.credit));
+            output.word(data.queue.get());
         }
         if let Some(ack) = &self.mlcc_ack {
-            output.put(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit.to_be_bytes()))?;
-            output.put(ack.data_qpn.get().to_be_bytes())?;
-            output.put(ack.release.to_bits().to_be_bytes())?;
-            output.put(ack.advised.to_bits().to_be_bytes())?;
+            output.word(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit));
+            output.word(ack.data_qpn.get());
+            output.word(ack.release.to_bits());
+            output.word(ack.advised.to_bits());
         }
         if let Some(mark) = self.echo {
             let mark = match mark {
@@ -362,20 +358,20 @@ impl<'a> Shims<'a> {
                 Mark::Undetermined => 1,
                 Mark::Congested => 2,
             };
-            output.put(head(ECHO, 1, HEAD_LEN, [0, mark]))?;
+            output.word(head(ECHO, 1, HEAD_LEN, mark));
         }
-        output.put(head(END, 0, HEAD_LEN, [0; 2]))
+        output.word(head(END, 0, HEAD_LEN, 0));
     }
 }
 
 /// A head; `len` is in bytes.
 #[inline]
-fn head(kind: u8, version: u8, len: usize, [own0, own1]: [u8; 2]) -> [u8; HEAD_LEN] {
+fn head(kind: u8, version: u8, len: usize, own: u16) -> u32 {
     let mut first = TypeVersion(0);
     first.set_kind(kind);
     first.set_version(version);
     let [words, ..] = (len >> 2).to_le_bytes();
-    [first.0, words, own0, own1]
+    u32::from_be_bytes([first.0, words, 0, 0]) | u32::from(own)
 }
 
 /// Where the shims of a datagram are, as they were found when it was parsed: an acknowledgement is read for one or two of
@@ -385,27 +381,25 @@ fn head(kind: u8, version: u8, len: usize, [own0, own1]: [u8; 2]) -> [u8; HEAD_L
 pub(super) struct Places {
     /// Bytes of the chain, its end included; zero for none.
     len: u16,
-    /// For the first shim of each type the word of the chain behind its head; zero where there is none.
-    time: u8,
-    int: u8,
-    rcc: u8,
-    mlcc_data: u8,
-    mlcc_ack: u8,
-    echo: u8,
+    /// For the first shim of each type, from [`TIME`] on, the word of the chain behind its head; zero where there is none.
+    words: [u8; ECHO as usize],
 }
+
+/// Bytes of the shims of each type, from [`TIME`] on; zero for one whose length tells what is in it.
+const LENS: [usize; ECHO as usize] = [TIME_LEN, 0, RCC_LEN, MLCC_DATA_LEN, MLCC_ACK_LEN, HEAD_LEN];
 
 impl Places {
     /// No chain.
-    pub(super) const NONE: Self = Self { len: 0, time: 0, int: 0, rcc: 0, mlcc_data: 0, mlcc_ack: 0, echo: 0 };
+    pub(super) const NONE: Self = Self { len: 0, words: [0; _] };
 
     /// Checks the chain of shims that the input begins with, and finds them.
-    #[inline]
-    pub(super) fn find(mut input: Input<'_>) -> Result<Self, Malformed> {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn find(&mut self, mut input: Input<'_>) -> Result<(), Malformed> {
         let start = input.left();
-        let mut places = Self::NONE;
         loop {
             let head @ &[first, words, ..] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
-            let first = TypeVersion(first);
+            let (kind, version) = (TypeVersion(first).kind(), TypeVersion(first).version());
             let behind = start.wrapping_sub(input.left());
             let words = usize::from(words).checked_sub(1).ok_or(Malformed::ShimLength)?;
             let body = input.take_slice(words.wrapping_mul(4), Malformed::ShimShort)?;
@@ -413,27 +407,38 @@ impl Places {
             if read > LONGEST {
                 return Err(Malformed::ShimsLong);
             }
-            let (place, fits) = match (first.kind(), first.version()) {
-                (END, _) if body.is_empty() => {
-                    places.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
-                    return Ok(places);
-                }
-                (END, _) => return Err(Malformed::ShimBody),
-                (TIME, 1) => (&mut places.time, body.len() == TIME_LEN - HEAD_LEN),
-                (INT, 1 | 2) => (&mut places.int, IntShim::read(head, body).is_some()),
-                (RCC, 1) => (&mut places.rcc, body.len() == RCC_LEN - HEAD_LEN),
-                (MLCC_DATA, 1) => (&mut places.mlcc_data, body.len() == MLCC_DATA_LEN - HEAD_LEN),
-                (MLCC_ACK, 1) => (&mut places.mlcc_ack, body.len() == MLCC_ACK_LEN - HEAD_LEN),
-                (ECHO, 1) => (&mut places.echo, body.is_empty()),
+            if kind == END && body.is_empty() {
+                self.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
+                return Ok(());
+            }
+            let at = usize::from(kind.wrapping_sub(TIME));
+            let fits = match (kind, LENS.get(at)) {
+                (END, _) => false,
+                (INT, _) if matches!(version, 1 | 2) => IntShim::read(head, body).is_some(),
+                (_, Some(&len)) if version == 1 => body.len().wrapping_add(HEAD_LEN) == len,
                 _ => continue,
             };
-            if !fits {
-                return Err(Malformed::ShimBody);
-            }
-            if *place == 0 {
-                *place = u8::try_from(behind >> 2).map_err(|_| Malformed::ShimsLong)?;
+            match self.words.get_mut(at) {
+                Some(place) if fits && *place == 0 => {
+                    *place = u8::try_from(behind >> 2).map_err(|_| Malformed::ShimsLong)?
+                }
+                _ if fits => {}
+                _ => return Err(Malformed::ShimBody),
             }
         }
+    }
+
+    /// The head and what is behind it of the shim of this type, if the chain in front of this datagram has one.
+    #[inline(always)]
+    fn shim<'a>(&self, kind: u8, datagram: &'a [u8]) -> Option<(&'a [u8; HEAD_LEN], &'a [u8])> {
+        datagram.get(self.at(kind)?..)?.split_first_chunk()
+    }
+
+    /// Bytes of the chain in front of the shim of this type.
+    #[inline(always)]
+    fn at(&self, kind: u8) -> Option<usize> {
+        let word = self.words.get(usize::from(kind.wrapping_sub(TIME)))?;
+        Some(usize::from(word.checked_sub(1)?) << 2)
     }
 
     /// Bytes of the chain, its end included; zero for none.
@@ -445,7 +450,7 @@ impl Places {
     /// The time stamps in this datagram, in which the places were found.
     #[inline]
     pub(super) fn time(&self, datagram: &[u8]) -> Option<Time> {
-        let (&[_, _, hops, rx_level], body) = at(self.time, datagram)?;
+        let (&[_, _, hops, rx_level], body) = self.shim(TIME, datagram)?;
         let &[s0, s1, s2, s3, e0, e1, e2, e3, h0, h1, h2, h3] = body.first_chunk()?;
         Some(Time {
             sent: Stamp::from_bits(u32::from_be_bytes([s0, s1, s2, s3])),
@@ -459,20 +464,20 @@ impl Places {
     /// The telemetry in this datagram.
     #[inline]
     pub(super) fn int<'a>(&self, datagram: &'a [u8]) -> Option<IntShim<'a>> {
-        let (head @ &[_, words, ..], body) = at(self.int, datagram)?;
+        let (head @ &[_, words, ..], body) = self.shim(INT, datagram)?;
         IntShim::read(head, body.get(..(usize::from(words) << 2).checked_sub(HEAD_LEN)?)?)
     }
 
     /// Bytes of the chain in front of the telemetry.
     #[inline]
     fn int_at(&self) -> Option<usize> {
-        Some(usize::from(self.int.checked_sub(1)?) << 2)
+        self.at(INT)
     }
 
     /// What RCC's receiver returns in this datagram.
     #[inline]
     pub(super) fn rcc(&self, datagram: &[u8]) -> Option<Rcc> {
-        let (_, body) = at(self.rcc, datagram)?;
+        let (_, body) = self.shim(RCC, datagram)?;
         let &[w0, w1, w2, w3, f0, f1, u0, u1, e0, e1, e2, e3] = body.first_chunk()?;
         Some(Rcc {
             window: Bytes::new(u32::from_be_bytes([w0, w1, w2, w3])),
@@ -485,20 +490,20 @@ impl Places {
     /// What MLCC's switch tells the receiver in this datagram.
     #[inline]
     pub(super) fn mlcc_data(&self, datagram: &[u8]) -> Option<MlccData> {
-        let (&[_, _, c0, c1], body) = at(self.mlcc_data, datagram)?;
+        let (&[_, _, c0, c1], body) = self.shim(MLCC_DATA, datagram)?;
         let &queue = body.first_chunk()?;
         Some(MlccData { credit: two([c0, c1]), queue: Bytes::new(u32::from_be_bytes(queue)) })
     }
 
     /// Bytes of the chain in front of that.
     fn mlcc_data_at(&self) -> Option<usize> {
-        Some(usize::from(self.mlcc_data.checked_sub(1)?) << 2)
+        self.at(MLCC_DATA)
     }
 
     /// What MLCC's receiver returns in this datagram.
     #[inline]
     pub(super) fn mlcc_ack(&self, datagram: &[u8]) -> Option<MlccAck> {
-        let (&[_, _, c0, c1], body) = at(self.mlcc_ack, datagram)?;
+        let (&[_, _, c0, c1], body) = self.shim(MLCC_ACK, datagram)?;
         let &[_, q0, q1, q2, r0, r1, r2, r3, a0, a1, a2, a3] = body.first_chunk()?;
         Some(MlccAck {
             credit: two([c0, c1]),
@@ -511,7 +516,7 @@ impl Places {
     /// The mark that this datagram returns in a shim.
     #[inline]
     pub(super) fn echo(&self, datagram: &[u8]) -> Option<Mark> {
-        let (&[.., mark], _) = at(self.echo, datagram)?;
+        let (&[.., mark], _) = self.shim(ECHO, datagram)?;
         Some(match mark & 3 {
             0 => Mark::None,
             1 => Mark::Undetermined,
@@ -519,12 +524,6 @@ impl Places {
             _ => Mark::Congested,
         })
     }
-}
-
-/// The head in front of a place, and what is behind it.
-#[inline(always)]
-fn at(place: u8, datagram: &[u8]) -> Option<(&[u8; HEAD_LEN], &[u8])> {
-    datagram.get(usize::from(place.checked_sub(1)?) << 2..)?.split_first_chunk()
 }
 
 /// Appends a switch's record to an area in which `hops` have written theirs, and returns how many have then:

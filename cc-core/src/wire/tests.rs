@@ -122,6 +122,13 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
     buffer
 }
 
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    let mut buffer = vec![0xee; 1_024];
+    let len = response.emit::<TableCrc>(&mut buffer).unwrap();
+    buffer.truncate(len);
+    buffer
+}
+
 /// One frame of each shape.
 fn built() -> Vec<Vec<u8>> {
     let tags = [[0x88, 0xa8, 0x60, 0x01], [0x81, 0x00, 0x40, 0x02]];
@@ -178,7 +185,7 @@ fn published_fields_are_read() {
 #[test]
 fn a_cnp_is_the_published_twenty_eight_bytes() {
     let cause = emit(&frame(0x04, V4, b"data"));
-    let cnp = emit(&Frame::cnp(&roce(&cause), Qpn::new(0xd2), CnpHint::Plain, CnpMarking::default()));
+    let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0xd2), CnpHint::Plain, CnpMarking::default()));
     assert_eq!(cnp.len(), 74);
     assert_eq!(cnp[42..70], hex("8100ffff400000d200000000 00000000000000000000000000000000"));
 }
@@ -192,7 +199,7 @@ fn a_cnp_is_what_a_connectx_sends_but_for_its_identification() {
         ..frame(0x04, V4, b"data")
     };
     let cause = emit(&data);
-    let mut cnp = emit(&Frame::cnp(&roce(&cause), Qpn::new(0x118), CnpHint::Plain, CnpMarking::default()));
+    let mut cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0x118), CnpHint::Plain, CnpMarking::default()));
     assert_eq!(roce(&cnp).icrc::<TableCrc>(), Icrc::Valid);
     // Identification, and with it header checksum and ICRC.
     for at in [18, 19, 24, 25, 70, 71, 72, 73] {
@@ -207,7 +214,7 @@ fn a_cnp_goes_back_by_the_way_the_data_came() {
     for addresses in [V4, V6, GID] {
         let data = Frame { tags: Tags::new(&tags).unwrap(), ..frame(0x04, addresses, b"data") };
         let cause = emit(&data);
-        let cnp = emit(&Frame::cnp(&roce(&cause), Qpn::new(7), CnpHint::Plain, CnpMarking::default()));
+        let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(7), CnpHint::Plain, CnpMarking::default()));
         let cnp = roce(&cnp);
         assert_eq!(cnp.addresses(), addresses.reversed());
         assert_eq!((cnp.source_mac(), cnp.destination_mac()), (data.destination, data.source));
@@ -562,7 +569,7 @@ fn names_are_distinct() {
 
 #[test]
 fn a_pfc_frame_is_what_the_standard_draws() {
-    let pfc = Pfc { enabled: 0x09, quanta: [0xffff, 0, 0, 0, 0, 0, 0, 0] };
+    let pfc = Pfc::new(0x09, [0xffff, 0, 0, 0, 0, 0, 0, 0]);
     let mut buffer = [0xee; 64];
     assert_eq!(pfc.emit(Mac::new([2, 0, 0, 0, 0, 1]), &mut buffer), Ok(60));
     assert_eq!(buffer[..18], hex("0180c2000001 020000000001 8808 0101 0009"));
@@ -603,7 +610,7 @@ fn connection_management_survives_and_nothing_else_is_taken_for_it() {
         cm::Message::ReadyToUse { local_id: 0x11223344, remote_id: 0x55667788 },
     ];
     for message in messages {
-        let payload = message.emit().unwrap();
+        let payload = message.emit();
         let (bth, extensions) = cm::headers(Psn::new(3));
         let sent = Frame { bth, extensions, ..frame(0, V4, &payload) };
         let bytes = emit(&sent);
@@ -629,7 +636,7 @@ fn connection_management_survives_and_nothing_else_is_taken_for_it() {
 #[test]
 fn a_body_that_does_not_check_is_a_plain_cnp() {
     let body = CnpBody { kind: CnpKind::Period, period: Nanos::new(50_000), ..CnpBody::default() };
-    let good = cnp::emit(&CnpHint::Body(body));
+    let good = CnpHint::Body(body).to_bytes();
     assert_eq!(cnp::parse(&good), CnpHint::Body(body));
     for at in 0..12 {
         let mut bad = good;
@@ -648,7 +655,7 @@ fn a_body_that_does_not_check_is_a_plain_cnp() {
 #[test]
 fn a_longest_pause_is_read_back() {
     let quantum = pfc::Quantum::at(Rate::from_gbps(100));
-    let pfc = Pfc { enabled: 1, quanta: [quantum.quanta(Nanos::new(335_540)); 8] };
+    let pfc = Pfc::new(1, [quantum.quanta(Nanos::new(335_540)); 8]);
     assert_eq!(pfc.time(0), Some(u16::MAX));
 }
 
@@ -820,14 +827,14 @@ proptest! {
             prop_assert_eq!(roce.aeth().is_some(), roce.info.has(opcode::Header::Ack));
             prop_assert_eq!(roce.cnp().is_some(), roce.info.has(opcode::Header::Cnp));
             let mut buffer = [0; 256];
-            let _ = Frame::cnp(&roce, Qpn::new(1), CnpHint::Plain, CnpMarking::default())
+            let _ = Response::cnp(&roce, Qpn::new(1), CnpHint::Plain, CnpMarking::default())
                 .emit::<TableCrc>(&mut buffer);
         }
     }
 
     #[test]
     fn pfc_frames_are_read_back(enabled: u8, quanta: [u16; 8]) {
-        let pfc = Pfc { enabled, quanta };
+        let pfc = Pfc::new(enabled, quanta);
         let mut buffer = [0; pfc::FRAME_LEN];
         let len = pfc.emit(Mac::default(), &mut buffer).unwrap();
         match parse(&buffer, len) {

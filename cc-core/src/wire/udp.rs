@@ -2,7 +2,7 @@
 //! ECMP and take any value, those of other protocols included.
 
 use super::Malformed;
-use super::cursor::{Input, two};
+use super::cursor::{Input, Output, two};
 use super::shim::Places;
 
 /// IP protocol number.
@@ -14,18 +14,20 @@ pub const ROCE_PORT: u16 = 4791;
 /// Reads the header of a RoCEv2 datagram, and tells where the shims behind it are: nowhere on RoCE's own port.
 /// `None` if the datagram goes neither there nor to the shims' port. The input is left at the first byte behind the header
 /// and ends where the datagram does.
-#[inline]
-pub(super) fn parse<'a>(input: &mut Input<'a>, shim_port: u16) -> Result<Option<(&'a [u8; 8], Places)>, Malformed> {
-    let head = input.take::<8>(Malformed::UdpShort)?;
-    let &[_, _, port0, port1, len0, len1, ..] = head;
+#[inline(always)]
+pub(super) fn parse(input: &mut Input<'_>, shim_port: u16) -> Result<Option<Places>, Malformed> {
+    let &[_, _, port0, port1, len0, len1, _, _] = input.take(Malformed::UdpShort)?;
     let port = two([port0, port1]);
     let len = usize::from(two([len0, len1]));
-    let places = if port == ROCE_PORT { Places::NONE } else { elsewhere(*input, len, port == shim_port)? };
-    if port != ROCE_PORT && places.len() == 0 {
-        return Ok(None);
+    let mut places = Places::NONE;
+    if port != ROCE_PORT {
+        elsewhere(*input, len, port == shim_port, &mut places)?;
+        if places.len() == 0 {
+            return Ok(None);
+        }
     }
     end(input, len)?;
-    Ok(Some((head, places)))
+    Ok(Some(places))
 }
 
 /// Ends the input behind the header where the datagram ends.
@@ -37,17 +39,17 @@ fn end(input: &mut Input<'_>, len: usize) -> Result<(), Malformed> {
 /// The shims of a datagram that does not go to RoCE's own port, if it goes to theirs.
 // A function of its own, so that packets without shims pay for one comparison.
 #[inline(never)]
-fn elsewhere(mut input: Input<'_>, len: usize, shimmed: bool) -> Result<Places, Malformed> {
+fn elsewhere(mut input: Input<'_>, len: usize, shimmed: bool, places: &mut Places) -> Result<(), Malformed> {
     if !shimmed {
-        return Ok(Places::NONE);
+        return Ok(());
     }
     end(&mut input, len)?;
-    Places::find(input)
+    places.find(input)
 }
 
-/// A header with checksum zero, as RoCE NICs send it: the ICRC protects more than it would.
+/// Writes a header with checksum zero, as RoCE NICs send it: the ICRC protects more than it would.
 #[inline]
-pub(super) fn emit(source: u16, destination: u16, len: u16) -> [u8; 8] {
-    let ([s0, s1], [d0, d1], [l0, l1]) = (source.to_be_bytes(), destination.to_be_bytes(), len.to_be_bytes());
-    [s0, s1, d0, d1, l0, l1, 0, 0]
+pub(super) fn emit(output: &mut Output<'_>, source: u16, destination: u16, len: u16) {
+    output.word(u32::from(source) << 16 | u32::from(destination));
+    output.word(u32::from(len) << 16);
 }

@@ -201,8 +201,8 @@ mod tests {
     use crate::segment::Room;
     use cc_core::wire::shim::{self, IntShim};
     use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, Extensions, FlowKey, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags,
-        opcode,
+        self, Addresses, Bth, CnpMarking, Extensions, FlowKey, Frame, Icrc, Mac, Packet, Response, Roce, Shims,
+        TableCrc, Tags, opcode,
     };
     use cc_core::{CnpHint, Ecn, IntLayout, Qpn};
     use core::net::{Ipv4Addr, Ipv6Addr};
@@ -272,6 +272,13 @@ mod tests {
         bytes
     }
 
+    fn respond(response: &Response<'_>) -> Vec<u8> {
+        let mut bytes = vec![0; 512];
+        let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+        bytes.truncate(length);
+        bytes
+    }
+
     fn roce(frame: &[u8]) -> Roce<'_> {
         match wire::parse(frame, frame.len()) {
             Ok(Packet::Roce(roce)) => roce,
@@ -309,7 +316,7 @@ mod tests {
                 let transit = Transit { flow, data: true, bytes: packet.wire_len, ecn: packet.ecn };
                 let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(5), &transit);
                 let mut room: Room = [0; _];
-                let cnp = emit(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
+                let cnp = respond(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
                 let len = frame.len();
                 rewrite.apply(&mut frame, len, shim::PORT);
                 cnp

@@ -397,8 +397,8 @@ mod tests {
     use super::*;
     use cc_core::wire::shim::IntShim;
     use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, RateFrame, Shims, TableCrc, Tags,
-        opcode,
+        self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, RateFrame, Response, Shims, TableCrc,
+        Tags, opcode,
     };
     use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
@@ -585,6 +585,13 @@ mod tests {
         bytes
     }
 
+    fn respond(response: &Response<'_>) -> Vec<u8> {
+        let mut bytes = vec![0; 256];
+        let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+        bytes.truncate(length);
+        bytes
+    }
+
     fn roce(frame: &[u8]) -> Roce<'_> {
         match wire::parse(frame, frame.len()) {
             Ok(Packet::Roce(roce)) => roce,
@@ -603,7 +610,7 @@ mod tests {
             let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
             let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(60_000), &transit);
             let mut room = [0; IntShim::LONGEST];
-            let cnp = emit(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
+            let cnp = respond(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
             let cnp = roce(&cnp);
             assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
             assert_eq!(cnp.addresses(), packet.addresses().reversed());
@@ -632,12 +639,12 @@ mod tests {
             sends(&mut bench, 1, flow, 63_000_000);
         }
         assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 100_000, flow, 0)), [false; 3]);
-        let plain = emit(&Frame::cnp(&roce(&flows[0]), Qpn::new(99), CnpHint::Plain, CnpMarking::default()));
+        let plain = respond(&Response::cnp(&roce(&flows[0]), Qpn::new(99), CnpHint::Plain, CnpMarking::default()));
         bench.machine.cnp(&bench.params, Stamp::from_bits(110_000), &roce(&plain));
         assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 150_000, flow, 0)), [true, true, false]);
         assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks were taken off");
         let named = CnpHint::Body(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
-        let named = emit(&Frame::cnp(&roce(&flows[1]), Qpn::new(99), named, CnpMarking::default()));
+        let named = respond(&Response::cnp(&roce(&flows[1]), Qpn::new(99), named, CnpMarking::default()));
         bench.machine.cnp(&bench.params, Stamp::from_bits(560_000), &roce(&named));
         bench.machine.cnp(&bench.params, Stamp::from_bits(560_001), &roce(&flows[0]));
         assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 600_000, flow, 0)), [false, true, false]);

@@ -4,7 +4,8 @@ use crate::echo::{BINARY, Echo, EchoSettings, TERNARY};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::shim::{IntShim, Time};
 use cc_core::wire::{
-    self, Addresses, Bth, Class, CnpMarking, Deth, Extensions, Icrc, Mac, Packet, Shims, TableCrc, Tag, Tags, opcode,
+    self, Addresses, Bth, Class, CnpMarking, Deth, Extensions, Frame, Icrc, Mac, Packet, Shims, TableCrc, Tag, Tags,
+    opcode,
 };
 use cc_core::{Bytes, CnpHint, IntLayout, Psn, Rate};
 use core::net::{Ipv4Addr, Ipv6Addr};

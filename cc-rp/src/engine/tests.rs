@@ -3,9 +3,7 @@ use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::shim::{self, IntShim, Rcc};
-use cc_core::wire::{
-    self, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode,
-};
+use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode};
 use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
@@ -241,6 +239,11 @@ fn frame(opcode: u8, syndrome: Syndrome) -> Vec<u8> {
 }
 
 fn shimmed(opcode: u8, syndrome: Syndrome, shims: Shims<'_>) -> Vec<u8> {
+    let bth = Bth { opcode, dest_qp: Qpn::new(17), psn: Psn::new(5), ..Bth::default() };
+    framed(shims, bth, Extensions { aeth: Aeth { syndrome, msn: 0 }, ..Extensions::default() }, &[])
+}
+
+fn framed(shims: Shims<'_>, bth: Bth, extensions: Extensions, payload: &[u8]) -> Vec<u8> {
     let frame = Frame {
         destination: Mac::new([2, 0, 0, 0, 0, 1]),
         source: Mac::new([2, 0, 0, 0, 0, 2]),
@@ -251,9 +254,9 @@ fn shimmed(opcode: u8, syndrome: Syndrome, shims: Shims<'_>) -> Vec<u8> {
         hop_limit: 64,
         udp_source: 0,
         shims,
-        bth: Bth { opcode, dest_qp: Qpn::new(17), psn: Psn::new(5), ..Bth::default() },
-        extensions: Extensions { aeth: Aeth { syndrome, msn: 0 }, ..Extensions::default() },
-        payload: &[],
+        bth,
+        extensions,
+        payload,
     };
     let mut buffer = vec![0; 256];
     let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
@@ -606,14 +609,9 @@ fn switch_int(by_remote: bool, queue: u32) -> Vec<u8> {
     let area = Hop { queue, ..Hop::default() }.to_wide();
     let mut int = [0; IntShim::LONGEST];
     let int = IntShim::new(IntLayout::Wide, 0, 1, &area).unwrap().write(&mut int).unwrap();
-    let hint = CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt, by_remote, ..CnpBody::default() });
-    let cause = frame(0x04, Syndrome::Ack { credits: 31 });
-    let Ok(Packet::Roce(cause)) = wire::parse(&cause, cause.len()) else { panic!("not RoCE") };
-    let frame = Frame { payload: int, ..Frame::cnp(&cause, Qpn::new(17), hint, CnpMarking::default()) };
-    let mut bytes = vec![0; 256];
-    let len = frame.emit::<TableCrc>(&mut bytes).unwrap();
-    bytes.truncate(len);
-    bytes
+    let cnp = CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt, by_remote, ..CnpBody::default() });
+    let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(17), ..Bth::default() };
+    framed(Shims::NONE, bth, Extensions { cnp, ..Extensions::default() }, int)
 }
 
 #[test]

@@ -185,7 +185,7 @@ pub(super) fn control(flow: &Flow, to: usize, control: Control) -> Result<Rc<[u8
         },
         Control::Handshake(message) => {
             let (bth, extensions) = cm::headers(Psn::new(0));
-            datagram = message.emit().map_err(|error| anyhow!("cannot build a handshake: {error:?}"))?;
+            datagram = message.emit();
             Frame { bth, extensions, payload: &datagram, ..head }
         }
     };
@@ -196,8 +196,9 @@ pub(super) fn control(flow: &Flow, to: usize, control: Control) -> Result<Rc<[u8
 
 /// A PFC frame of the host at the end of a port, which pauses the port's data or, with no quanta, resumes it.
 pub(super) fn pause(host: usize, priority: u8, quanta: u16) -> Result<Rc<[u8]>> {
-    let mut pfc = Pfc { enabled: 1 << priority, ..Pfc::default() };
-    pfc.quanta[usize::from(priority)] = quanta;
+    let mut times = [0; 8];
+    times[usize::from(priority)] = quanta;
+    let pfc = Pfc::new(1 << priority, times);
     let mut buffer = [0; 64];
     let length = pfc.emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
     Ok(Rc::from(&buffer[..length]))

@@ -54,9 +54,9 @@ mod tests {
         let line_rate = Rate::from_gbps(100);
         // 5.12 ns each: 100 quanta are 512 ns.
         let mut frame = |now: u64, priority: u8, quanta: u16| {
-            let mut pfc = Pfc { enabled: 1 << priority, quanta: [9; 8] };
-            pfc.quanta[usize::from(priority)] = quanta;
-            pauses.obey(now, &pfc, line_rate);
+            let mut times = [9; 8];
+            times[usize::from(priority)] = quanta;
+            pauses.obey(now, &Pfc::new(1 << priority, times), line_rate);
             pauses.totals(100_000)
         };
         assert_eq!(frame(1_000, 3, 100), [0, 0, 0, 512, 0, 0, 0, 0]);

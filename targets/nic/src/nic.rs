@@ -224,8 +224,8 @@ impl<
         const CONNECT: u8 = Kind::Connect as u8;
         const DESTINATION: u8 = Kind::Destination as u8;
         if matches!(descriptor.kind, FRAME | CONNECT | DESTINATION) {
-            match wire::parse(frame, descriptor.wire_bytes as usize) {
-                Ok(packet) => self.arrival(now, descriptor, &packet, hw),
+            match &wire::parse(frame, descriptor.wire_bytes as usize) {
+                Ok(packet) => self.arrival(now, descriptor, packet, hw),
                 Err(_) => hw.log(EventKind::Nothing, now, NO_FLOW),
             }
         } else {

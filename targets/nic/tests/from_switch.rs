@@ -2,7 +2,7 @@
 
 use cc_core::table::Handle;
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode,
+    self, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Response, Roce, Shims, TableCrc, Tags, opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::Transmit;
@@ -86,6 +86,13 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
     bytes
 }
 
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 512];
+    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
 fn roce(frame: &[u8]) -> Roce<'_> {
     match wire::parse(frame, frame.len()) {
         Ok(Packet::Roce(roce)) => roce,
@@ -96,7 +103,7 @@ fn roce(frame: &[u8]) -> Roce<'_> {
 /// What a switch sends that this packet passes.
 fn direct(cause: &[u8]) -> Vec<u8> {
     let body = CnpBody { kind: CnpKind::Direct, ce: true, ..CnpBody::default() };
-    emit(&Frame::from_switch(&roce(cause), body, &[], CnpMarking::default()))
+    respond(&Response::from_switch(&roce(cause), body, &[], CnpMarking::default()))
 }
 
 fn descriptor(kind: Kind, handle: u32, frame: &[u8]) -> Descriptor {
@@ -146,7 +153,7 @@ fn a_switch_s_cnps_and_the_receiver_s_numbered_ones_do_not_disturb_each_other() 
     nic.handle(Instant::from_nanos(1_000), &bind, &[], &mut bench);
     let numbered = |seq| {
         let hint = CnpHint::Body(CnpBody { seq, ..CnpBody::default() });
-        emit(&Frame::cnp(&roce(&packet), Qpn::new(19), hint, CnpMarking::default()))
+        respond(&Response::cnp(&roce(&packet), Qpn::new(19), hint, CnpMarking::default()))
     };
     let cnps = [numbered(7), direct(&packet), numbered(8), numbered(8), direct(&packet), numbered(7)];
     let handled = cnps.map(|cnp| give(&mut nic, &mut bench, Kind::Frame, 0, &cnp).1 == 0);

@@ -360,8 +360,7 @@ fn an_acknowledgement_returns_what_the_packet_brought() {
         let mut data = emit(&data);
         shim::push_into(&mut data, usize::MAX, shim::PORT, &HOP);
         let cause = roce(&data);
-        let ack = Frame::ack(&cause, Qpn::new(0x55), &fields(Mark::Congested, grant));
-        let ack = emit(&ack);
+        let ack = respond(&Response::ack(&cause, Qpn::new(0x55), &fields(Mark::Congested, grant)));
         let ack = roce(&ack);
         assert_eq!(ack.icrc::<TableCrc>(), Icrc::Valid);
         assert_eq!((ack.bth.opcode, ack.bth.psn, ack.bth.dest_qp), (0x11, cause.bth.psn, Qpn::new(0x55)));
@@ -382,7 +381,7 @@ fn an_acknowledgement_returns_what_the_packet_brought() {
         let MlccAck { credit, release, advised, .. } = MLCC_ACK;
         let grant = Grant::Mlcc { credit, release, advised };
         let returned = MlccAck { data_qpn: cause.bth.dest_qp, ..MLCC_ACK };
-        let mlcc = emit(&Frame::ack(&cause, Qpn::new(0x55), &fields(Mark::Congested, grant)));
+        let mlcc = respond(&Response::ack(&cause, Qpn::new(0x55), &fields(Mark::Congested, grant)));
         assert_eq!(roce(&mlcc).shims(), Shims { time, int, mlcc_ack: Some(returned), ..Shims::NONE });
         assert_eq!(MLCC_ACK.grant(), grant);
         assert!(ack.shims().int.unwrap().stack().iter().eq([HOP]));
@@ -395,7 +394,7 @@ fn an_acknowledgement_of_a_packet_without_shims_is_any_nic_s() {
     for (mark, becn, fecn) in
         [(Mark::None, false, false), (Mark::Undetermined, false, true), (Mark::Congested, true, false)]
     {
-        let ack = emit(&Frame::ack(&roce(&data), Qpn::new(0xd2), &fields(mark, Grant::None)));
+        let ack = respond(&Response::ack(&roce(&data), Qpn::new(0xd2), &fields(mark, Grant::None)));
         let marks = if becn {
             0x40
         } else if fecn {
@@ -411,7 +410,7 @@ fn an_acknowledgement_of_a_packet_without_shims_is_any_nic_s() {
         assert_eq!(roce(&ack).echo(), mark);
     }
     let data = roce_v1_write();
-    let ack = emit(&Frame::ack(&roce(&data), Qpn::new(1), &fields(Mark::None, Grant::None)));
+    let ack = respond(&Response::ack(&roce(&data), Qpn::new(1), &fields(Mark::None, Grant::None)));
     assert_eq!((roce(&ack).version(), roce(&ack).aeth().unwrap().msn), (Version::V1, 0x00ab_cdef));
 }
 
@@ -421,7 +420,7 @@ fn hops_are_what_the_time_to_live_lacks_of_the_next_usual_start() {
         let shims = Shims { time: Some(time()), ..Shims::NONE };
         for addresses in [V4, V6] {
             let data = emit(&Frame { hop_limit, ..shimmed(addresses, shims) });
-            let ack = emit(&Frame::ack(&roce(&data), Qpn::new(1), &fields(Mark::None, Grant::None)));
+            let ack = respond(&Response::ack(&roce(&data), Qpn::new(1), &fields(Mark::None, Grant::None)));
             assert_eq!(roce(&ack).shims().time.unwrap().hops, hops, "{hop_limit}");
         }
     }
@@ -438,7 +437,7 @@ fn the_longest_acknowledgement_under_four_tags_takes_354_bytes() {
         let shims = Shims { time: Some(time()), int: Some(IntShim::empty(IntLayout::Wide, PATH, room)), ..Shims::NONE };
         let data = emit(&Frame { tags: Tags::new(&tags).unwrap(), ..shimmed(V6, shims) });
         let mut buffer = [0; 354];
-        Frame::ack(&roce(&data), Qpn::new(1), &fields(Mark::None, grant)).emit::<TableCrc>(&mut buffer).ok()
+        Response::ack(&roce(&data), Qpn::new(1), &fields(Mark::None, grant)).emit::<TableCrc>(&mut buffer).ok()
     });
     assert_eq!(longest.max(), Some(354 - 2 * 4));
 }
@@ -556,7 +555,7 @@ const NEAR: &str = "21051001 0186a001 01020304 11223344 0000abcd";
 fn near(kind: CnpKind, payload: &[u8]) -> Vec<u8> {
     let cause = emit(&frame(0x04, V4, b"data"));
     let body = CnpBody { kind, seq: 7, ..CnpBody::default() };
-    emit(&Frame::from_switch(&roce(&cause), body, payload, CnpMarking::default()))
+    respond(&Response::from_switch(&roce(&cause), body, payload, CnpMarking::default()))
 }
 
 #[test]
@@ -575,7 +574,7 @@ fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
             (CnpKind::Direct, &[], None),
         ] {
             let body = CnpBody { kind, ce: true, seq: 3, ..CnpBody::default() };
-            let cnp = emit(&Frame::from_switch(&roce(&cause), body, payload, CnpMarking::default()));
+            let cnp = respond(&Response::from_switch(&roce(&cause), body, payload, CnpMarking::default()));
             let cnp = roce(&cnp);
             let body = CnpBody { by_remote: true, remote_qpn: Qpn::new(0x118), ..body };
             assert_eq!((cnp.cnp(), cnp.near_int()), (Some(CnpHint::Body(body)), told));

@@ -1,6 +1,8 @@
 use super::*;
 use cc_core::wire::shim::{self, IntShim};
-use cc_core::wire::{AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags};
+use cc_core::wire::{
+    AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Response, Shims, TableCrc, Tags,
+};
 use cc_core::{Ecn, Grant, Hop, IntLayout, Mark, Psn, Qpn, wire};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
@@ -168,6 +170,13 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
     bytes
 }
 
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 2_048];
+    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
 fn parse(bytes: &[u8]) -> Roce<'_> {
     match wire::parse(bytes, bytes.len()) {
         Ok(Packet::Roce(roce)) => roce,
@@ -216,7 +225,7 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
             grant,
             marking: CnpMarking::default(),
         };
-        let ack = emit(&Frame::ack(&roce, Qpn::new(0x99), &fields));
+        let ack = respond(&Response::ack(&roce, Qpn::new(0x99), &fields));
         bench.queues.acknowledgement(&bench.params, &parse(&ack));
         bench.queues.acknowledgement(&bench.params, &roce);
         assert_eq!(bench.queues.release(transit.flow), Some(Rate::from_gbps(7)));

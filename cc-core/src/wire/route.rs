@@ -1,0 +1,208 @@
+//! The way of a frame: what a frame that goes back takes over from it.
+
+use super::cursor::Output;
+use super::ethernet::{Ethernet, Mac, Tags};
+use super::{Addresses, TrafficClass, Version, ipv4};
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// What is between Ethernet and BTH.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) enum Network {
+    /// IPv4 and UDP.
+    V4,
+    /// IPv6 and UDP.
+    V6,
+    /// RoCEv1's GRH.
+    Grh,
+}
+
+impl Network {
+    #[inline]
+    pub(super) const fn version(self) -> Version {
+        match self {
+            Self::V4 | Self::V6 => Version::V2,
+            Self::Grh => Version::V1,
+        }
+    }
+
+    /// Bytes of a header without options.
+    #[inline]
+    pub(super) const fn len(self) -> u16 {
+        match self {
+            Self::V4 => 20,
+            Self::V6 | Self::Grh => 40,
+        }
+    }
+
+    /// Bytes of UDP's header, if there is one.
+    #[inline]
+    pub(super) const fn udp_len(self) -> usize {
+        match self {
+            Self::V4 | Self::V6 => 8,
+            Self::Grh => 0,
+        }
+    }
+
+    /// Bytes of source and destination address.
+    #[inline]
+    const fn addresses_len(self) -> usize {
+        match self {
+            Self::V4 => 8,
+            Self::V6 | Self::Grh => 32,
+        }
+    }
+
+    /// The time to live, or hop limit, in a header.
+    #[inline]
+    pub(super) fn hop_limit(self, head: &[u8]) -> u8 {
+        let at = match self {
+            Self::V4 => 8,
+            Self::V6 | Self::Grh => 7,
+        };
+        head.get(at).copied().unwrap_or(0)
+    }
+
+    const fn ethertype(self) -> u16 {
+        match self {
+            Self::V4 => super::IPV4,
+            Self::V6 => super::IPV6,
+            Self::Grh => super::ROCE_V1,
+        }
+    }
+}
+
+/// The way of a frame, borrowed from it: addresses and VLAN tags.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Route<'a> {
+    pub(super) ethernet: Ethernet<'a>,
+    pub(super) network: Network,
+    /// Source and destination.
+    pub(super) addresses: &'a [u8],
+}
+
+impl<'a> Route<'a> {
+    /// The same with other tags.
+    #[inline]
+    pub const fn with_tags(self, tags: Tags<'a>) -> Self {
+        Self { ethernet: Ethernet { tags, ..self.ethernet }, ..self }
+    }
+
+    /// Writes the headers, up to the network's, of a frame that goes back this way; `len` counts what is behind them.
+    ///
+    /// The network's has no options. IPv4 is never fragmented, so that its identification, which RFC 6864 gives no meaning
+    /// then, is zero, as IPv6's flow label is.
+    pub(super) fn emit_back(
+        &self,
+        output: &mut Output<'_>,
+        TrafficClass(class): TrafficClass,
+        [hop_limit, protocol]: [u8; 2],
+        len: u16,
+    ) {
+        const DF: u32 = 0x4000;
+        let Self { ethernet: Ethernet { macs, tags }, network, addresses } = *self;
+        let (destination, source) = macs.split_at(6);
+        output.put(source);
+        output.put(destination);
+        tags.emit(output);
+        output.put(&network.ethertype().to_be_bytes());
+        match network {
+            Network::V4 => {
+                let first = u32::from_be_bytes([0x45, class, 0, 0]) | u32::from(len.wrapping_add(network.len()));
+                let third = u32::from_be_bytes([hop_limit, protocol, 0, 0]);
+                let fields = (first >> 16).wrapping_add(first & 0xffff).wrapping_add(DF).wrapping_add(third >> 16);
+                output.word(first);
+                output.word(DF);
+                output.word(third | u32::from(!ipv4::sum(fields, addresses)));
+            }
+            Network::V6 | Network::Grh => {
+                output.word(6 << 28 | u32::from(class) << 20);
+                output.word(u32::from(len) << 16 | u32::from_be_bytes([0, 0, protocol, hop_limit]));
+            }
+        }
+        let (source, destination) = halves(addresses);
+        output.put(destination);
+        output.put(source);
+    }
+}
+
+/// The ends of a way, kept for frames to be sent later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    macs: [u8; 12],
+    network: Network,
+    /// As many as the network has.
+    addresses: [u8; 32],
+}
+
+impl Ends {
+    /// Of no frame.
+    pub const NONE: Self = Self { macs: [0; 12], network: Network::V4, addresses: [0; 32] };
+
+    /// The ends of this way.
+    pub fn of(route: &Route<'_>) -> Self {
+        let Route { ethernet, network, addresses } = *route;
+        let mut ends = Self { macs: *ethernet.macs, network, ..Self::NONE };
+        ends.addresses.iter_mut().zip(addresses).for_each(|(to, from)| *to = *from);
+        ends
+    }
+
+    /// The ends of a way on which an answer goes to this receiver.
+    pub(super) fn back_to(receiver: Mac, sender: Mac, addresses: Addresses) -> Self {
+        let mut ends = Self::NONE;
+        let mut macs = Output::new(&mut ends.macs);
+        macs.put(&sender.octets());
+        macs.put(&receiver.octets());
+        let mut both = Output::new(&mut ends.addresses);
+        let mut set = |source: &[u8], destination: &[u8]| {
+            both.put(destination);
+            both.put(source);
+        };
+        ends.network = match addresses {
+            Addresses::V4 { source, destination } => {
+                set(&source.octets(), &destination.octets());
+                Network::V4
+            }
+            Addresses::V6 { source, destination } => {
+                set(&source.octets(), &destination.octets());
+                Network::V6
+            }
+            Addresses::Gid { source, destination } => {
+                set(&source.octets(), &destination.octets());
+                Network::Grh
+            }
+        };
+        ends
+    }
+
+    /// The way between them, without tags.
+    #[inline]
+    pub fn route(&self) -> Route<'_> {
+        let Self { ref macs, network, ref addresses } = *self;
+        let addresses = addresses.get(..network.addresses_len()).unwrap_or(addresses);
+        Route { ethernet: Ethernet { macs, tags: Tags::NONE }, network, addresses }
+    }
+}
+
+impl Addresses {
+    /// The addresses in these bytes; zeros where they are too short.
+    pub(super) fn of(network: Network, both: &[u8]) -> Self {
+        let (source, destination) = halves(both);
+        let four =
+            |bytes: &[u8]| bytes.first_chunk().map_or(Ipv4Addr::UNSPECIFIED, |&octets| Ipv4Addr::from_octets(octets));
+        let sixteen =
+            |bytes: &[u8]| bytes.first_chunk().map_or(Ipv6Addr::UNSPECIFIED, |&octets| Ipv6Addr::from_octets(octets));
+        match network {
+            Network::V4 => Self::V4 { source: four(source), destination: four(destination) },
+            Network::V6 => Self::V6 { source: sixteen(source), destination: sixteen(destination) },
+            Network::Grh => Self::Gid { source: sixteen(source), destination: sixteen(destination) },
+        }
+    }
+}
+
+/// Source and destination of both.
+#[inline]
+pub(super) fn halves(both: &[u8]) -> (&[u8], &[u8]) {
+    both.split_at_checked(both.len() >> 1).unwrap_or_default()
+}
