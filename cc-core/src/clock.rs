@@ -64,6 +64,7 @@ impl LocalClock {
     }
 
     #[cold]
+    #[inline(never)]
     const fn jump(&mut self, elapsed: u64) {
         self.offset = self.offset.wrapping_add(elapsed);
         if elapsed < 1 << 63 {
