@@ -597,7 +597,8 @@ impl Dcqcn {
     /// Keeps stamps from going stale, in ways that change nothing.
     #[inline(always)]
     fn refresh(&mut self, p: &Params, now: Stamp) {
-        if now.since(self.alpha_at).get() >= p.refresh_after && self.has(LIMITED) {
+        if self.has(LIMITED) && now.since(self.alpha_at).get() >= p.refresh_after {
+            cold_path();
             self.refresh_now(p, now);
         }
     }

@@ -114,10 +114,34 @@ impl RpCounters {
         ]
     }
 
+    /// A CNP that is not acted on. The sum is made when somebody asks for it.
     #[cold]
-    fn ignore(&mut self, reason: impl FnOnce(&mut Self) -> &mut u64) {
-        count(&mut self.rp_cnp_ignored);
-        count(reason(self));
+    #[inline(never)]
+    fn ignore(&mut self, reason: Reason) {
+        count(match reason {
+            Reason::UnknownQp => &mut self.rp_cnp_unknown_qp,
+            Reason::ByRemoteQp => &mut self.rp_cnp_by_remote_qp,
+            Reason::Stale => &mut self.rp_cnp_stale,
+            Reason::Unsupported => &mut self.rp_cnp_unsupported,
+        });
+    }
+}
+
+/// Why a CNP is not acted on, as [`RpCounters`] has it.
+#[derive(Clone, Copy)]
+enum Reason {
+    UnknownQp,
+    ByRemoteQp,
+    Stale,
+    Unsupported,
+}
+
+impl From<Ignored> for Reason {
+    fn from(ignored: Ignored) -> Self {
+        match ignored {
+            Ignored::Stale => Self::Stale,
+            Ignored::Kind => Self::Unsupported,
+        }
     }
 }
 
@@ -274,12 +298,11 @@ impl<A: ReactionPoint> Shared<A> {
     /// Whether the machine has no use for the notification; counted by reason.
     #[inline(always)]
     fn ignores(&mut self, flow: &Flow<A>, hint: &CnpHint) -> bool {
-        let Some(reason) = flow.state.ignores(hint) else { return false };
-        match reason {
-            Ignored::Stale => self.counters.ignore(|counters| &mut counters.rp_cnp_stale),
-            Ignored::Kind => self.counters.ignore(|counters| &mut counters.rp_cnp_unsupported),
+        let ignored = flow.state.ignores(hint);
+        if let Some(ignored) = ignored {
+            self.counters.ignore(ignored.into());
         }
-        true
+        ignored.is_some()
     }
 }
 
@@ -330,10 +353,18 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// What was counted so far.
     pub fn counters(&self) -> RpCounters {
+        let counters = self.shared.counters;
+        let ignored = [
+            counters.rp_cnp_unknown_qp,
+            counters.rp_cnp_by_remote_qp,
+            counters.rp_cnp_stale,
+            counters.rp_cnp_unsupported,
+        ];
         RpCounters {
+            rp_cnp_ignored: ignored.into_iter().fold(0, u64::wrapping_add),
             rp_clock_leaps: self.shared.clock.leaps().into(),
             rp_clock_reversals: self.shared.clock.reversals().into(),
-            ..self.shared.counters
+            ..counters
         }
     }
 
@@ -372,7 +403,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             count(&mut self.shared.counters.rp_flows_refused);
             return None;
         };
-        self.visit(now, handle, limiter);
+        self.wake_flow(handle.index(), limiter);
         Some(handle)
     }
 
@@ -431,23 +462,23 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             _ => {}
         }
         let decision = self.shared.decide(now, handle, flow, event, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
     #[inline(always)]
     pub fn cnp(&mut self, now: Instant, qpn: Qpn, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
-        self.notify(now, Whom::Bound(qpn), hint, limiter)
+        self.notify(now, Whom::Bound(qpn), &hint, limiter)
     }
 
     /// As [`RpEngine::cnp`], for a flow that the caller may have found by other means.
     #[inline(always)]
-    pub fn notify(&mut self, now: Instant, whom: Whom, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
+    pub fn notify(&mut self, now: Instant, whom: Whom, hint: &CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
         let now = self.shared.clock.advance(now);
         if let CnpHint::Body(body) = hint
             && body.by_remote
         {
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_by_remote_qp);
+            self.shared.counters.ignore(Reason::ByRemoteQp);
             return None;
         }
         let found = match whom {
@@ -458,19 +489,19 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             }
         };
         let Some((handle, flow)) = found else {
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unknown_qp);
+            self.shared.counters.ignore(Reason::UnknownQp);
             return None;
         };
         if !A::WANTS.contains(EventMask::CNP) {
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
+            self.shared.counters.ignore(Reason::Unsupported);
             return None;
         }
-        if self.shared.ignores(flow, &hint) {
+        if self.shared.ignores(flow, hint) {
             return None;
         }
-        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { hint }, limiter);
+        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { hint: *hint }, limiter);
         count(&mut self.shared.counters.rp_cnp_handled);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
@@ -485,7 +516,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     ) -> Option<Step> {
         if !A::WANTS.contains(event.kind()) {
             self.shared.clock.advance(now);
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
+            self.shared.counters.ignore(Reason::Unsupported);
             return None;
         }
         let now = self.shared.clock.advance(now);
@@ -562,7 +593,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         };
         let event = Event::Ack(acknowledgement::<A>(arrived, roce, progress, &mut self.shared.counters));
         let decision = self.shared.decide(now, handle, flow, &event, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// A negative acknowledgement for a local queue pair number: the receiver expects `psn`.
@@ -577,7 +608,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             return None;
         };
         let decision = self.shared.decide(now, handle, flow, &Event::Nack { psn }, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
@@ -600,7 +631,10 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
         let handle = self.due(now, limiter)?;
-        self.wake_due(handle, limiter)
+        let flow = self.flows.get_mut(handle)?;
+        let now = self.shared.clock.now();
+        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// A flow whose time has come, which is to be given to [`RpEngine::wake_due`]; where the two are to be one, there is
@@ -617,17 +651,9 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// Wakes the flow that [`RpEngine::due`] has just found, at the time of that call.
     #[inline]
-    pub fn wake_due(&mut self, handle: Handle, limiter: &mut impl RateLimiter) -> Option<Step> {
-        if !A::WANTS.contains(EventMask::WAKE) {
-            return None;
-        }
-        let now = self.shared.clock.now();
-        let Some((handle, flow)) = self.flows.at_mut(handle.index()) else {
-            count(&mut self.shared.counters.rp_handles_stale);
-            return None;
-        };
-        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+    pub fn wake_due(&mut self, handle: Handle, limiter: &mut impl RateLimiter) {
+        self.wake_flow(handle.index(), limiter);
+        self.visit_after(Self::AWAY, limiter);
     }
 
     /// When the last call was made, by the caller's clock.
@@ -661,70 +687,65 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// What can wait until the rate limiter knows.
     #[inline(always)]
-    fn follow(&mut self, now: Instant, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
-        self.arm(now, handle, decision);
-        // Wakes see to the visits; events do so only for a caller that calls for none.
-        self.visit_after(Self::AWAY, limiter);
+    fn follow(&mut self, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
+        self.arm_and_visit(handle.index(), decision.wake_in, limiter);
         Step { handle, decision }
     }
 
+    #[inline(never)]
+    fn arm_and_visit(&mut self, index: u16, wake_in: Nanos, limiter: &mut impl RateLimiter) {
+        self.arm(index, wake_in);
+        // Wakes see to the visits; events do so only for a caller that calls for none.
+        self.visit_after(Self::AWAY, limiter);
+    }
+
     #[inline(always)]
-    fn arm(&mut self, now: Instant, handle: Handle, decision: Decision) {
-        if decision.wake_in != Nanos::MAX {
-            self.wakes.arm(handle.index(), now.stamp().after(decision.wake_in));
+    fn arm(&mut self, index: u16, wake_in: Nanos) {
+        if wake_in != Nanos::MAX {
+            self.wakes.arm(index, self.shared.clock.now().stamp().after(wake_in));
         }
     }
 
-    /// A wake that is nobody's hurry.
-    #[cold]
+    /// Wakes the flow in a slot, if there is one.
     #[inline(never)]
-    fn visit(&mut self, now: Instant, handle: Handle, limiter: &mut impl RateLimiter) {
-        let Some(flow) = self.flows.get_mut(handle) else { return };
+    fn wake_flow(&mut self, index: u16, limiter: &mut impl RateLimiter) {
+        let now = self.shared.clock.now();
+        let Some((handle, flow)) = self.flows.at_mut(index) else { return };
         let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
-        flow.pacer.settle(now.stamp());
-        self.arm(now, handle, decision);
+        self.arm(index, decision.wake_in);
     }
 
     /// Visits slots once so much time has passed since the last visit.
     #[inline]
     fn visit_after(&mut self, rest: Nanos, limiter: &mut impl RateLimiter) {
-        let now = self.shared.clock.now();
-        if now.stamp().since(self.shared.visited) >= rest {
-            self.visit_due(now, limiter);
+        if self.shared.clock.now().stamp().since(self.shared.visited) >= rest {
+            self.visit_due(limiter);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn visit_due(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
-        self.shared.pauses.expire(now.stamp());
-        let lag = now.stamp().since(self.shared.visited);
-        // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
-        let all = lag >= Self::AWAY;
-        let visits = if self.is_empty() {
-            0
-        } else if all {
-            N
-        } else {
-            Self::AT_ONCE as usize
-        };
-        if all || visits == 0 {
-            self.shared.visited = now.stamp();
+    fn visit_due(&mut self, limiter: &mut impl RateLimiter) {
+        let now = self.shared.clock.now().stamp();
+        self.shared.pauses.expire(now);
+        if self.is_empty() {
+            self.shared.visited = now;
         }
-        for _ in 0..visits {
-            if !all {
-                if now.stamp().since(self.shared.visited) < Self::VISIT {
-                    return;
-                }
-                self.shared.visited = self.shared.visited.after(Self::VISIT);
-            }
-            let handle = self.flows.at(self.shared.next_visit);
-            self.shared.next_visit = self.shared.next_visit.wrapping_add(1);
-            if usize::from(self.shared.next_visit) >= N {
-                self.shared.next_visit = 0;
-            }
-            if let Some(handle) = handle {
-                self.visit(now, handle, limiter);
+        let mut visits = Self::AT_ONCE;
+        let mut rest = Self::VISIT;
+        // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
+        if now.since(self.shared.visited) >= Self::AWAY {
+            (visits, rest) = (N as u32, Nanos::ZERO);
+            self.shared.visited = now;
+        }
+        while visits > 0 && now.since(self.shared.visited) >= rest {
+            visits = visits.wrapping_sub(1);
+            self.shared.visited = self.shared.visited.after(rest);
+            let index = self.shared.next_visit;
+            self.shared.next_visit = if usize::from(index) < N.wrapping_sub(1) { index.wrapping_add(1) } else { 0 };
+            if let Some((_, flow)) = self.flows.at_mut(index) {
+                flow.pacer.settle(now);
+                self.wake_flow(index, limiter);
             }
         }
     }

@@ -135,6 +135,7 @@ const PROBES: u32 = 128;
 ///
 /// The table never evicts: a sender's flow without its state would be a flow without congestion control, so
 /// opening one too many is refused, and admission is the driver's decision.
+#[repr(C)]
 pub struct SlotTable<T, const N: usize, const MAP: usize> {
     slots: Vec<Slot<T>, N>,
     free: u16,

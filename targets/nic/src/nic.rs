@@ -314,7 +314,7 @@ impl<
 
     #[inline(never)]
     fn cnp<H: Hardware>(&mut self, now: Instant, whom: Whom, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.notify(now, whom, *hint, hw);
+        let step = self.rp.notify(now, whom, hint, hw);
         step.map(|step| step.handle)
     }
 
