@@ -19,14 +19,14 @@ pub struct LocalClock {
     last: u64,
     /// The caller's time less local time, modulo 2^64.
     offset: u64,
-    leaps: u32,
-    reversals: u32,
+    /// Leaps forward, and reversals.
+    jumps: [u32; 2],
 }
 
 impl LocalClock {
     /// A clock that agrees with the caller's at `start`.
     pub const fn new(start: Instant) -> Self {
-        Self { last: start.nanos(), offset: 0, leaps: 0, reversals: 0 }
+        Self { last: start.nanos(), offset: 0, jumps: [0; 2] }
     }
 
     /// Local time at a call made at `now` by the caller's clock. Never before the answer to the last call, and
@@ -39,6 +39,12 @@ impl LocalClock {
             self.jump(elapsed);
         }
         self.now()
+    }
+
+    /// [`LocalClock::advance`] where nobody waits for it.
+    #[inline(never)]
+    pub const fn follow(&mut self, now: Instant) -> Instant {
+        self.advance(now)
     }
 
     /// Local time at the last call.
@@ -55,23 +61,20 @@ impl LocalClock {
 
     /// Leaps forward of more than a second.
     pub const fn leaps(&self) -> u32 {
-        self.leaps
+        self.jumps[0]
     }
 
     /// Calls made at an earlier time than the call before.
     pub const fn reversals(&self) -> u32 {
-        self.reversals
+        self.jumps[1]
     }
 
     #[cold]
     #[inline(never)]
     const fn jump(&mut self, elapsed: u64) {
         self.offset = self.offset.wrapping_add(elapsed);
-        if elapsed < 1 << 63 {
-            self.leaps = self.leaps.saturating_add(1);
-        } else {
-            self.reversals = self.reversals.saturating_add(1);
-        }
+        let jumps = &mut self.jumps[(elapsed >> 63) as usize];
+        *jumps = jumps.saturating_add(1);
     }
 }
 

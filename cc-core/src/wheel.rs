@@ -195,7 +195,8 @@ impl<const N: usize> Wheel<N> {
             at = to << shift(LAST);
         }
         let place = ring << RING | to & FURTHEST;
-        let (Some(filled), Some(head)) = (self.filled.get_mut(ring as usize), self.heads.get_mut(place as usize)) else {
+        let (Some(filled), Some(head)) = (self.filled.get_mut(ring as usize), self.heads.get_mut(place as usize))
+        else {
             return;
         };
         *filled |= 1 << (to & FURTHEST);

@@ -361,9 +361,6 @@ impl Dcqcn {
             }
         } else {
             self.mark_tick(p, fading, now);
-            if self.has(CUT) {
-                return;
-            }
             self.advance_cut(p, now);
         }
         self.left |= CUT;
@@ -518,10 +515,13 @@ impl Dcqcn {
             Clock::Time => (&mut self.time_stage, self.byte_stage),
             Clock::Bytes => (&mut self.byte_stage, self.time_stage),
         };
-        let (mut own, other) = (u32::from(*stage), u32::from(other));
+        let (own, other) = (u32::from(*stage), u32::from(other));
+        let last = last_step(p, other);
+        // From the last on all stages are alike; so the first round finds the step, whatever the stage.
+        let mut own = own.min(last.wrapping_sub(1));
         *stage = stage.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
         let mut rates = Rates { current: self.current, target: self.target };
-        let (last, mut gain, mut gap) = (last_step(p, other), step(p, own, other), rates.gap());
+        let (mut gain, mut gap) = (Rate::ZERO, rates.gap());
         while rounds > 0 && rates.current != p.ceiling {
             if own < last {
                 cold_path();
@@ -566,25 +566,25 @@ impl Dcqcn {
     fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        let (alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
-        let mut raised = 0;
-        if marked != 0 && marked <= ticks {
-            (raised, ticks) = (marked, ticks.wrapping_sub(marked));
-            marked = 0;
+        let (alpha, mut raised) = (self.alpha & ONES, self.alpha >> TEN_BITS);
+        if raised <= ticks {
+            ticks = ticks.wrapping_sub(raised);
+            self.alpha = 0;
         } else {
-            marked = marked.saturating_sub(ticks);
+            self.alpha = raised.wrapping_sub(ticks).wrapping_shl(TEN_BITS);
+            raised = 0;
         }
         let alpha = fading.after(alpha, raised, ticks);
-        self.alpha = alpha | marked.wrapping_shl(TEN_BITS);
+        self.alpha |= alpha;
         if cuts {
             self.cut(p, alpha.wrapping_shl(p.alpha_shift));
-            self.restart(p, until);
             self.left &= !CUT;
+            self.restart(p, until);
             self.cut_due = until.after(Nanos::new(p.cut_period.length));
         }
     }
 
-    /// Moves the cut tick, if it is past, to the first after `now`.
+    /// Moves the cut tick, if it is past, to the first after `now`. One to cut at is ahead.
     #[inline(always)]
     fn advance_cut(&mut self, p: &Params, now: Stamp) {
         let late = now.since(self.cut_due).get();
@@ -609,9 +609,7 @@ impl Dcqcn {
         match &p.alpha {
             Alpha::Sampled(fading) => {
                 self.settle(p, fading, now, false);
-                if !self.has(CUT) {
-                    self.advance_cut(p, now);
-                }
+                self.advance_cut(p, now);
             }
             // Faded to nothing, which does not depend on when.
             Alpha::Restarted { .. } => self.alpha = 0,

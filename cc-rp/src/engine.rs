@@ -199,7 +199,7 @@ impl Pauses {
 
     #[cold]
     fn left_of(&self, now: Stamp, priority: u8) -> Nanos {
-        match self.of.get(usize::from(priority)) {
+        match self.of.get(usize::from(priority & 7)) {
             Some(pause) if self.mask & bit(priority) != 0 && !pause.until.is_due(now) => pause.until.since(now),
             _ => Nanos::ZERO,
         }
@@ -228,12 +228,18 @@ impl Pauses {
     }
 
     /// Ends the pauses that ran out, before their stamps go stale.
+    #[inline(never)]
     fn expire(&mut self, now: Stamp) {
-        for (priority, pause) in (0..8).zip(&mut self.of) {
-            if self.mask & bit(priority) != 0 && pause.until.is_due(now) {
+        let (mut paused, mut priority) = (u32::from(self.mask), 0);
+        while paused != 0 {
+            if paused & 1 != 0
+                && let Some(pause) = self.of.get_mut(usize::from(priority))
+                && pause.until.is_due(now)
+            {
                 pause.before = pause.so_far(now);
                 self.mask &= !bit(priority);
             }
+            (paused, priority) = (paused >> 1, priority.wrapping_add(1));
         }
     }
 }
@@ -394,7 +400,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Takes in a flow of PFC priority `priority`, 0 to 7, and tells the rate limiter how it begins; `None`, counted,
     /// when the table is full. A slot that was used before is as new.
     pub fn open(&mut self, now: Instant, priority: u8, limiter: &mut impl RateLimiter) -> Option<Handle> {
-        let now = self.shared.clock.advance(now);
+        let now = self.shared.clock.follow(now);
         let Shared { port, params, pauses, .. } = &self.shared;
         let (pause, unpaused) = (pauses.left(now.stamp(), priority), pauses.unpaused(now.stamp(), priority));
         let state = A::open(&Cx { now, port, params, pause, unpaused });
@@ -614,8 +620,9 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
     /// carry what is left of it as a hold. A resume makes all flows due for a visit, at the next wakes, which lifts
     /// the holds that the rate limiter was told.
+    #[inline(never)]
     pub fn pause(&mut self, now: Instant, priority: u8, time: Nanos) {
-        let now = self.shared.clock.advance(now);
+        let now = self.shared.clock.follow(now);
         self.shared.pauses.set(now.stamp(), priority, time.min(Self::LONGEST_WAIT));
         if time == Nanos::ZERO && now.stamp().since(self.shared.visited) < Self::ROUND {
             self.shared.visited = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(Self::ROUND.get()));
@@ -641,7 +648,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// [`RpEngine::wake`].
     #[inline]
     pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Handle> {
-        let now = self.shared.clock.advance(now);
+        let now = self.shared.clock.follow(now);
         let due = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index));
         if due.is_none() {
             self.visit_after(Self::VISIT, limiter);

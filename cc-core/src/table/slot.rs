@@ -2,7 +2,7 @@
 
 use super::place;
 use crate::units::Qpn;
-use core::fmt;
+use core::{fmt, mem};
 use heapless::Vec;
 
 /// A flow of one [`SlotTable`]: the slot's index and its generation, in 32 bits.
@@ -171,20 +171,19 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     /// Takes in a flow, or hands it back when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
-        let index = self.free;
-        let handle = if let Some(slot) = self.slots.get_mut(usize::from(index)) {
-            self.free = slot.tag.link();
-            let tag = slot.tag.opened();
-            *slot = Slot { value, tag };
-            Handle::new(index, tag)
-        } else {
-            let Ok(index) = u16::try_from(self.slots.len()) else { return Err(value) };
-            let tag = Tag::NEW;
-            self.slots.push(Slot { value, tag }).map_err(|slot| slot.value)?;
-            Handle::new(index, tag)
+        let (index, tag) = match self.slots.get(usize::from(self.free)) {
+            Some(slot) => (mem::replace(&mut self.free, slot.tag.link()), slot.tag.opened()),
+            // As many as there are, or none where no link reaches further.
+            None => (u16::try_from(self.slots.len()).unwrap_or(NONE), Tag::NEW),
         };
+        let slot = Slot { value, tag };
+        if let Some(closed) = self.slots.get_mut(usize::from(index)) {
+            *closed = slot;
+        } else {
+            self.slots.push(slot).map_err(|slot| slot.value)?;
+        }
         self.open = self.open.saturating_add(1);
-        Ok(handle)
+        Ok(Handle::new(index, tag))
     }
 
     /// Lets a flow go, and its number with it; `None` when it was closed before.
@@ -233,14 +232,14 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The flow that a queue pair number is bound to, and its handle.
     #[inline]
     pub fn find_mut(&mut self, qpn: Qpn) -> Option<(Handle, &mut T)> {
-        let (index, _) = self.probe(qpn)?;
+        let index = *self.map.get(self.probe(qpn)?)?;
         let slot = self.slots.get_mut(usize::from(index))?;
         Some((Handle::new(index, slot.tag), &mut slot.value))
     }
 
     /// The flow that a queue pair number is bound to.
     pub fn find(&self, qpn: Qpn) -> Option<Handle> {
-        let (index, _) = self.search(qpn)?;
+        let index = *self.map.get(self.search(qpn)?)?;
         let slot = self.slots.get(usize::from(index))?;
         Some(Handle::new(index, slot.tag))
     }
@@ -281,17 +280,16 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         self.slots.get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
-    /// The slot bound to a number and its place in the map. An unbound slot is in no place, so the number that
-    /// stands for it is never found.
+    /// The place of a number in the map. An unbound slot is in no place, so the number that stands for it is never found.
     #[inline]
-    fn probe(&self, qpn: Qpn) -> Option<(u16, usize)> {
+    fn probe(&self, qpn: Qpn) -> Option<usize> {
         let mut place = place(qpn, Self::BITS);
         for _ in 0..PROBES {
             let index = *self.map.get(place)?;
             // An empty place names no slot and ends the run.
             let slot = self.slots.get(usize::from(index))?;
             if slot.tag.qpn() == qpn {
-                return Some((index, place));
+                return Some(place);
             }
             place = place.wrapping_add(1) & Self::MASK;
         }
@@ -300,13 +298,13 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     /// [`SlotTable::probe`] where nobody waits for it.
     #[inline(never)]
-    fn search(&self, qpn: Qpn) -> Option<(u16, usize)> {
+    fn search(&self, qpn: Qpn) -> Option<usize> {
         self.probe(qpn)
     }
 
     /// Takes a number out of the map and closes the gap, so that no run is broken and no tombstone stays.
     fn unmap(&mut self, qpn: Qpn) {
-        let Some((_, mut gap)) = self.search(qpn) else { return };
+        let Some(mut gap) = self.search(qpn) else { return };
         let mut place = gap;
         loop {
             place = place.wrapping_add(1) & Self::MASK;

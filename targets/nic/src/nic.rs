@@ -368,10 +368,12 @@ impl<
 
     #[inline(never)]
     fn pause(&mut self, now: Instant, pfc: &Pfc) {
-        for priority in 0..8 {
+        let (mut enabled, mut priority) = (u32::from(pfc.enabled), 0);
+        while enabled != 0 {
             if let Some(quanta) = pfc.time(priority) {
                 self.rp.pause(now, priority, self.quantum.pause(quanta));
             }
+            (enabled, priority) = (enabled >> 1, priority.wrapping_add(1));
         }
     }
 
