@@ -407,8 +407,10 @@ impl<
     /// Learns the far end of a connection from a packet that arrived on it.
     fn connect(&mut self, now: Instant, descriptor: &Descriptor, roce: &Roce<'_>) -> Option<()> {
         let remote = (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn))?;
-        self.connections.connect(now.stamp(), roce.bth.dest_qp, Connection::of(roce, remote)?);
-        Some(())
+        if <ConnectionsOf<N, SETS, WAYS>>::KEEPS {
+            self.connections.connect(now.stamp(), roce.bth.dest_qp, Connection::of(roce, remote)?);
+        }
+        Connection::is_for(roce).then_some(())
     }
 
     /// Learns the far end of a flow from a packet of it, and answers the flow's slot.
