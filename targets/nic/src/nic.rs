@@ -211,22 +211,37 @@ impl<
         const FRAME: u8 = Kind::Frame as u8;
         const CONNECT: u8 = Kind::Connect as u8;
         const DESTINATION: u8 = Kind::Destination as u8;
-        if matches!(descriptor.kind, FRAME | CONNECT | DESTINATION) {
+        let (kind, index) = if matches!(descriptor.kind, FRAME | CONNECT | DESTINATION) {
             match wire::parse(frame, descriptor.wire_bytes as usize) {
-                Ok(packet) => self.arrival(now, descriptor, &packet, hw),
-                Err(_) => hw.log(EventKind::Nothing, now, NO_FLOW),
+                Ok(packet) => self.take(now, descriptor, &packet, hw),
+                Err(_) => (EventKind::Nothing, NO_FLOW),
             }
         } else {
-            self.order(now, descriptor, hw);
-        }
+            self.order(now, descriptor, hw)
+        };
+        hw.log(kind, now, index);
     }
 
     /// Handles a descriptor that came with a frame, which has been read.
     #[inline]
     pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
+        let (kind, index) = self.take(now, descriptor, packet, hw);
+        hw.log(kind, now, index);
+    }
+
+    #[inline]
+    fn take<H: Hardware>(
+        &mut self,
+        now: Instant,
+        descriptor: &Descriptor,
+        packet: &Packet<'_>,
+        hw: &mut H,
+    ) -> (EventKind, u32) {
         if descriptor.kind != Kind::Frame as u8 {
-            self.learn(now, descriptor, packet, hw);
-            return;
+            return match self.learn(now, descriptor, packet) {
+                Some(index) => (EventKind::Connect, index),
+                None => (EventKind::Nothing, NO_FLOW),
+            };
         }
         let (kind, handle) = match packet {
             Packet::Roce(roce)
@@ -264,11 +279,11 @@ impl<
             }
             Packet::Other(_) => (EventKind::Nothing, None),
         };
-        hw.log(kind, now, handle.map_or(NO_FLOW, |handle| u32::from(handle.index())));
+        (kind, handle.map_or(NO_FLOW, |handle| u32::from(handle.index())))
     }
 
     /// Something that the device did or the driver asks for.
-    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) {
+    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (EventKind, u32) {
         const SENT: u8 = Kind::Sent as u8;
         const OPEN: u8 = Kind::Open as u8;
         const BIND: u8 = Kind::Bind as u8;
@@ -276,7 +291,7 @@ impl<
         const DISCONNECT: u8 = Kind::Disconnect as u8;
         let handle = Handle::from_bits(descriptor.handle);
         let slot = u32::from(handle.index());
-        let (kind, index) = match descriptor.kind {
+        match descriptor.kind {
             SENT => {
                 self.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
                 (EventKind::Sent, slot)
@@ -301,8 +316,7 @@ impl<
                 (EventKind::Connect, NO_FLOW)
             }
             _ => (EventKind::Nothing, NO_FLOW),
-        };
-        hw.log(kind, now, index);
+        }
     }
 
     // The calls of the engines are functions of their own, so that a harness can tell how long each kind of event takes.
@@ -389,18 +403,14 @@ impl<
         self.np.frame::<H::Crc>(now, roce, receipt, hw);
     }
 
-    /// Learns what the driver shows a packet for.
+    /// Learns what the driver shows a packet for, and answers what the log has of it.
     #[cold]
     #[inline(never)]
-    fn learn<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
-        let learnt = match packet {
+    fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>) -> Option<u32> {
+        match packet {
             Packet::Roce(roce) if descriptor.kind == Kind::Destination as u8 => self.destination(descriptor, roce),
             Packet::Roce(roce) => self.connect(now, descriptor, roce).map(|()| NO_FLOW),
             _ => None,
-        };
-        match learnt {
-            Some(index) => hw.log(EventKind::Connect, now, index),
-            None => hw.log(EventKind::Nothing, now, NO_FLOW),
         }
     }
 
