@@ -385,7 +385,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     }
 
     /// The state of a flow; `None` when it was closed.
-    #[inline(never)]
+    #[inline]
     pub fn state(&self, handle: Handle) -> Option<&A> {
         self.flows.get(handle).map(|flow| &flow.state)
     }
@@ -637,19 +637,19 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngine::next_wake`] is zero.
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let handle = self.due(now, limiter)?;
-        let flow = self.flows.get_mut(handle)?;
+        let index = self.due(now, limiter)?;
+        let (handle, flow) = self.flows.at_mut(index)?;
         let now = self.shared.clock.now();
         let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
         Some(self.follow(handle, decision, limiter))
     }
 
-    /// A flow whose time has come, which is to be given to [`RpEngine::wake_due`]; where the two are to be one, there is
-    /// [`RpEngine::wake`].
+    /// The slot of a flow whose time has come, which is to be given to [`RpEngine::wake_due`]; where the two are to be one,
+    /// there is [`RpEngine::wake`].
     #[inline]
-    pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Handle> {
+    pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<u16> {
         let now = self.shared.clock.follow(now);
-        let due = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index));
+        let due = self.wakes.pop_due(now.stamp());
         if due.is_none() {
             self.visit_after(Self::VISIT, limiter);
         }
@@ -658,8 +658,8 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// Wakes the flow that [`RpEngine::due`] has just found, at the time of that call.
     #[inline]
-    pub fn wake_due(&mut self, handle: Handle, limiter: &mut impl RateLimiter) {
-        self.wake_flow(handle.index(), limiter);
+    pub fn wake_due(&mut self, index: u16, limiter: &mut impl RateLimiter) {
+        self.wake_flow(index, limiter);
         self.visit_after(Self::AWAY, limiter);
     }
 

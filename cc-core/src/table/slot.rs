@@ -190,15 +190,13 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     pub fn close(&mut self, handle: Handle) -> Option<T> {
         let slot = *self.slot(handle)?;
         self.unmap(slot.tag.qpn());
-        let free = self.free;
-        self.slot_mut(handle)?.tag = slot.tag.closed(free);
-        self.free = handle.index();
+        let free = mem::replace(&mut self.free, handle.index());
+        self.slots.get_mut(usize::from(handle.index()))?.tag = slot.tag.closed(free);
         self.open = self.open.saturating_sub(1);
         Some(slot.value)
     }
 
     /// The flow of a handle; `None` when it was closed.
-    #[inline]
     pub fn get(&self, handle: Handle) -> Option<&T> {
         self.slot(handle).map(|slot| &slot.value)
     }
@@ -250,9 +248,9 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         if qpn == UNBOUND {
             return Err(BindError::Multicast);
         }
-        let bound = self.slot(handle).ok_or(BindError::Stale)?.tag.qpn();
-        if bound != UNBOUND {
-            return if bound == qpn { Ok(()) } else { Err(BindError::Bound) };
+        let tag = self.slot(handle).ok_or(BindError::Stale)?.tag;
+        if tag.qpn() != UNBOUND {
+            return if tag.qpn() == qpn { Ok(()) } else { Err(BindError::Bound) };
         }
         if self.search(qpn).is_some() {
             return Err(BindError::Taken);
@@ -261,8 +259,8 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         for _ in 0..PROBES {
             if let Some(entry @ &mut NONE) = self.map.get_mut(place) {
                 *entry = handle.index();
-                let slot = self.slot_mut(handle).ok_or(BindError::Stale)?;
-                slot.tag = slot.tag.with_qpn(qpn);
+                let slot = self.slots.get_mut(usize::from(handle.index())).ok_or(BindError::Stale)?;
+                slot.tag = tag.with_qpn(qpn);
                 return Ok(());
             }
             place = place.wrapping_add(1) & Self::MASK;
@@ -270,7 +268,8 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         Err(BindError::Crowded)
     }
 
-    #[inline]
+    /// An open slot, where nobody waits for it.
+    #[inline(never)]
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
         self.slots.get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }

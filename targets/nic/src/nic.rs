@@ -435,16 +435,16 @@ impl<
     #[inline(never)]
     pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
         let due = self.rp.due(now, hw);
-        if let Some(handle) = due {
-            self.wake(handle, hw);
+        if let Some(index) = due {
+            self.wake(index, hw);
         }
         self.turn(now, hw);
-        hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, |handle| u32::from(handle.index())));
+        hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, u32::from));
     }
 
     #[inline(never)]
-    fn wake<H: Hardware>(&mut self, handle: Handle, hw: &mut H) {
-        self.rp.wake_due(handle, hw);
+    fn wake<H: Hardware>(&mut self, index: u16, hw: &mut H) {
+        self.rp.wake_due(index, hw);
     }
 
     /// Lets the notification point do what has fallen due.
