@@ -651,7 +651,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         let now = self.shared.clock.follow(now);
         let due = self.wakes.pop_due(now.stamp());
         if due.is_none() {
-            self.visit_after(Self::VISIT, limiter);
+            self.visit_after(now.stamp(), Self::VISIT, limiter);
         }
         due
     }
@@ -660,7 +660,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     #[inline]
     pub fn wake_due(&mut self, index: u16, limiter: &mut impl RateLimiter) {
         self.wake_flow(index, limiter);
-        self.visit_after(Self::AWAY, limiter);
+        self.visit_after(self.shared.clock.now().stamp(), Self::AWAY, limiter);
     }
 
     /// When the last call was made, by the caller's clock.
@@ -701,15 +701,16 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     #[inline(never)]
     fn arm_and_visit(&mut self, index: u16, wake_in: Nanos, limiter: &mut impl RateLimiter) {
-        self.arm(index, wake_in);
+        let now = self.shared.clock.now().stamp();
+        self.arm(now, index, wake_in);
         // Wakes see to the visits; events do so only for a caller that calls for none.
-        self.visit_after(Self::AWAY, limiter);
+        self.visit_after(now, Self::AWAY, limiter);
     }
 
     #[inline(always)]
-    fn arm(&mut self, index: u16, wake_in: Nanos) {
+    fn arm(&mut self, now: Stamp, index: u16, wake_in: Nanos) {
         if wake_in != Nanos::MAX {
-            self.wakes.arm(index, self.shared.clock.now().stamp().after(wake_in));
+            self.wakes.arm(index, now.after(wake_in));
         }
     }
 
@@ -719,13 +720,13 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         let now = self.shared.clock.now();
         let Some((handle, flow)) = self.flows.at_mut(index) else { return };
         let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
-        self.arm(index, decision.wake_in);
+        self.arm(now.stamp(), index, decision.wake_in);
     }
 
     /// Visits slots once so much time has passed since the last visit.
     #[inline]
-    fn visit_after(&mut self, rest: Nanos, limiter: &mut impl RateLimiter) {
-        if self.shared.clock.now().stamp().since(self.shared.visited) >= rest {
+    fn visit_after(&mut self, now: Stamp, rest: Nanos, limiter: &mut impl RateLimiter) {
+        if now.since(self.shared.visited) >= rest {
             self.visit_due(limiter);
         }
     }
