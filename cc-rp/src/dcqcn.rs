@@ -484,19 +484,23 @@ impl Dcqcn {
         };
         *stage = next(*stage);
         let mut rates = Rates { current: self.current, target: self.target };
-        if p.has(FAR_TARGET_DROPS) && self.is_far_below() {
-            cold_path();
+        let gain = if self.is_far_below(p) {
             rates.target = Rate::from_bits(rates.target.to_bits() >> 3);
-            rates.climb(Rate::ZERO, p.ceiling);
+            Rate::ZERO
         } else {
-            rates.climb(step(p, self.time_stage.into(), self.byte_stage.into()), p.ceiling);
-        }
+            step(p, self.time_stage.into(), self.byte_stage.into())
+        };
+        rates.climb(gain, p.ceiling);
         (self.current, self.target) = (rates.current, rates.target);
     }
 
     /// R_T so far above R_C, in the first stage of a clock, that `far_target` applies.
     #[inline(always)]
-    fn is_far_below(&self) -> bool {
+    fn is_far_below(&self, p: &Params) -> bool {
+        if !p.has(FAR_TARGET_DROPS) {
+            return false;
+        }
+        cold_path();
         (self.time_stage == 1 || self.byte_stage == 1)
             && self.target.to_bits() > self.current.to_bits().saturating_mul(10)
     }
@@ -566,16 +570,16 @@ impl Dcqcn {
     fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        let (alpha, mut raised) = (self.alpha & ONES, self.alpha >> TEN_BITS);
-        if raised <= ticks {
-            ticks = ticks.wrapping_sub(raised);
-            self.alpha = 0;
+        let (alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
+        let mut raised = 0;
+        if marked != 0 && marked <= ticks {
+            (raised, ticks) = (marked, ticks.wrapping_sub(marked));
+            marked = 0;
         } else {
-            self.alpha = raised.wrapping_sub(ticks).wrapping_shl(TEN_BITS);
-            raised = 0;
+            marked = marked.saturating_sub(ticks);
         }
         let alpha = fading.after(alpha, raised, ticks);
-        self.alpha |= alpha;
+        self.alpha = alpha | marked.wrapping_shl(TEN_BITS);
         if cuts {
             self.cut(p, alpha.wrapping_shl(p.alpha_shift));
             self.left &= !CUT;
