@@ -19,14 +19,14 @@ pub struct LocalClock {
     last: u64,
     /// The caller's time less local time, modulo 2^64.
     offset: u64,
-    /// Leaps forward, and reversals.
-    jumps: [u32; 2],
+    leaps: u32,
+    reversals: u32,
 }
 
 impl LocalClock {
     /// A clock that agrees with the caller's at `start`.
     pub const fn new(start: Instant) -> Self {
-        Self { last: start.nanos(), offset: 0, jumps: [0; 2] }
+        Self { last: start.nanos(), offset: 0, leaps: 0, reversals: 0 }
     }
 
     /// Local time at a call made at `now` by the caller's clock. Never before the answer to the last call, and
@@ -61,19 +61,19 @@ impl LocalClock {
 
     /// Leaps forward of more than a second.
     pub const fn leaps(&self) -> u32 {
-        self.jumps[0]
+        self.leaps
     }
 
     /// Calls made at an earlier time than the call before.
     pub const fn reversals(&self) -> u32 {
-        self.jumps[1]
+        self.reversals
     }
 
     #[cold]
     #[inline(never)]
     const fn jump(&mut self, elapsed: u64) {
         self.offset = self.offset.wrapping_add(elapsed);
-        let jumps = &mut self.jumps[(elapsed >> 63) as usize];
+        let jumps = if elapsed < 1 << 63 { &mut self.leaps } else { &mut self.reversals };
         *jumps = jumps.saturating_add(1);
     }
 }

@@ -39,6 +39,7 @@ impl Record {
     /// Of a flow that waits nowhere, whose neighbours mean nothing.
     const IDLE: Self = Self { next: 0, previous: 0, at: 0 };
     const ARMED: u32 = 1 << 7;
+    const PLACE: u32 = (1 << 7) - 1;
     const BELOW_TICK: u32 = (1 << TICK) - 1;
 
     const fn is_armed(self) -> bool {
@@ -50,11 +51,11 @@ impl Record {
     }
 
     const fn place(self) -> u32 {
-        self.at & (PLACES as u32 - 1)
+        self.at & Self::PLACE
     }
 }
 
-const _: () = assert!(size_of::<Record>() == 8);
+const _: () = assert!(size_of::<Record>() == 8 && PLACES == 1 << 7);
 
 /// Binary logarithm of the length of a ring's buckets in nanoseconds.
 #[inline]
