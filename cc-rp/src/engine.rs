@@ -739,11 +739,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         if self.is_empty() {
             self.shared.visited = now;
         }
-        let mut visits = Self::AT_ONCE;
+        let mut visits = Self::AT_ONCE as usize;
         let mut rest = Self::VISIT;
         // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
         if now.since(self.shared.visited) >= Self::AWAY {
-            (visits, rest) = (N as u32, Nanos::ZERO);
+            (visits, rest) = (N, Nanos::ZERO);
             self.shared.visited = now;
         }
         while visits > 0 && now.since(self.shared.visited) >= rest {
