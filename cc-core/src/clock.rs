@@ -41,6 +41,12 @@ impl LocalClock {
         self.now()
     }
 
+    /// [`LocalClock::advance`] where nobody waits for it.
+    #[inline(never)]
+    pub const fn follow(&mut self, now: Instant) -> Instant {
+        self.advance(now)
+    }
+
     /// Local time at the last call.
     #[inline]
     pub const fn now(&self) -> Instant {
@@ -64,13 +70,11 @@ impl LocalClock {
     }
 
     #[cold]
+    #[inline(never)]
     const fn jump(&mut self, elapsed: u64) {
         self.offset = self.offset.wrapping_add(elapsed);
-        if elapsed < 1 << 63 {
-            self.leaps = self.leaps.saturating_add(1);
-        } else {
-            self.reversals = self.reversals.saturating_add(1);
-        }
+        let jumps = if elapsed < 1 << 63 { &mut self.leaps } else { &mut self.reversals };
+        *jumps = jumps.saturating_add(1);
     }
 }
 

@@ -5,14 +5,22 @@
 //! the finest ring that reaches its deadline and moves to a finer one when its bucket comes up: at most three moves.
 
 use crate::units::Stamp;
+use core::hint::cold_path;
 
 const RINGS: usize = 4;
 const LAST: u32 = 3;
-const BUCKETS: usize = 32;
 /// The bucket of a ring furthest from the current one.
 const FURTHEST: u32 = 31;
+/// Binary logarithm of the buckets of a ring, and of how much longer those of the next are.
+const RING: u32 = 5;
+/// Buckets of all rings.
+const PLACES: usize = RINGS << RING;
 /// Binary logarithm of a tick in nanoseconds.
 const TICK: u32 = 10;
+/// The time that the last ring takes, less one nanosecond.
+const ROUND: u32 = (1 << (shift(LAST) + RING)) - 1;
+/// No wait of a bucket is so long.
+const NEVER: u32 = u32::MAX;
 /// No flow: the end of a list.
 const NONE: u16 = u16::MAX;
 /// Most flows that one call moves to a finer ring.
@@ -23,14 +31,15 @@ const MOVES: u32 = 8;
 struct Record {
     next: u16,
     previous: u16,
-    /// The deadline in whole ticks; the bits below say whether and in which ring the flow waits.
+    /// The deadline in whole ticks; the bits below say whether and in which bucket of which ring the flow waits.
     at: u32,
 }
 
 impl Record {
     /// Of a flow that waits nowhere, whose neighbours mean nothing.
     const IDLE: Self = Self { next: 0, previous: 0, at: 0 };
-    const ARMED: u32 = 1 << 2;
+    const ARMED: u32 = 1 << 7;
+    const PLACE: u32 = (1 << 7) - 1;
     const BELOW_TICK: u32 = (1 << TICK) - 1;
 
     const fn is_armed(self) -> bool {
@@ -41,25 +50,17 @@ impl Record {
         self.at & !Self::BELOW_TICK
     }
 
-    const fn ring(self) -> u32 {
-        self.at & 3
+    const fn place(self) -> u32 {
+        self.at & Self::PLACE
     }
 }
 
-/// A ring's lists, each by its first flow. Of an empty bucket it means nothing.
-#[derive(Clone, Copy)]
-struct Ring {
-    heads: [u16; BUCKETS],
-    /// A bit for each bucket that is not empty.
-    filled: u32,
-}
-
-const _: () = assert!(size_of::<Record>() == 8);
+const _: () = assert!(size_of::<Record>() == 8 && PLACES == 1 << 7);
 
 /// Binary logarithm of the length of a ring's buckets in nanoseconds.
 #[inline]
 const fn shift(ring: u32) -> u32 {
-    TICK.wrapping_add(ring.wrapping_mul(5))
+    TICK.wrapping_add(ring.wrapping_mul(RING))
 }
 
 /// The wakes of `N` flows, at most 65 535: one each, the earliest that it asked for.
@@ -70,11 +71,16 @@ const fn shift(ring: u32) -> u32 {
 /// a second ahead is taken for one of about a second.
 ///
 /// Arming and disarming are O(1). The caller pops at least once a second.
+// The small fields come first, where short offsets reach them.
+#[repr(C)]
 pub struct Wheel<const N: usize> {
-    records: [Record; N],
-    rings: [Ring; RINGS],
     /// The tick up to which every bucket was emptied, in nanoseconds.
     cursor: u32,
+    /// For each ring, a bit for each bucket that is not empty.
+    filled: [u32; RINGS],
+    /// The list of each bucket, by its first flow; ring by ring. Of an empty bucket it means nothing.
+    heads: [u16; PLACES],
+    records: [Record; N],
 }
 
 impl<const N: usize> Wheel<N> {
@@ -84,9 +90,10 @@ impl<const N: usize> Wheel<N> {
     pub const fn new(start: Stamp) -> Self {
         const { Self::SIZE };
         Self {
-            records: [Record::IDLE; N],
-            rings: [Ring { heads: [0; BUCKETS], filled: 0 }; RINGS],
             cursor: start.to_bits() & !Record::BELOW_TICK,
+            filled: [0; RINGS],
+            heads: [0; PLACES],
+            records: [Record::IDLE; N],
         }
     }
 
@@ -96,7 +103,7 @@ impl<const N: usize> Wheel<N> {
     }
 
     /// Asks for a wake of flow `slot` at `deadline`; nothing happens when one is pending that is no later.
-    #[inline]
+    #[inline(never)]
     pub fn arm(&mut self, slot: u16, deadline: Stamp) {
         let Some(record) = self.records.get(usize::from(slot)) else { return };
         let at = deadline.to_bits().wrapping_add(Record::BELOW_TICK) & !Record::BELOW_TICK;
@@ -104,6 +111,7 @@ impl<const N: usize> Wheel<N> {
             if at.wrapping_sub(record.deadline()) < 1 << 31 {
                 return;
             }
+            cold_path();
             self.unlink(slot);
         }
         self.link(slot, at);
@@ -127,19 +135,19 @@ impl<const N: usize> Wheel<N> {
         }
         for _ in 0..=MOVES {
             let ahead = now.to_bits().wrapping_sub(self.cursor);
-            let Some((ring, wait)) = self.earliest().filter(|&(_, wait)| wait <= ahead) else {
+            let (place, wait) = self.earliest();
+            if wait > ahead {
                 self.cursor = now.to_bits() & !Record::BELOW_TICK;
                 return None;
-            };
+            }
             self.cursor = self.cursor.wrapping_add(wait);
-            let bucket = self.cursor >> shift(ring) & FURTHEST;
-            let slot = *self.rings.get(ring as usize)?.heads.get(bucket as usize)?;
-            let at = self.records.get(usize::from(slot))?.deadline();
+            let slot = *self.heads.get(place as usize)?;
+            let deadline = self.records.get(usize::from(slot))?.deadline();
             self.unlink(slot);
-            if ring == 0 {
+            if place <= FURTHEST {
                 return Some(slot);
             }
-            self.link(slot, at);
+            self.link(slot, deadline);
         }
         None
     }
@@ -149,22 +157,23 @@ impl<const N: usize> Wheel<N> {
     /// one: 32.8 us for waits up to 1.05 ms, 1.05 ms up to 33.6 ms, 33.6 ms beyond.
     #[inline]
     pub fn next_deadline(&self) -> Option<Stamp> {
-        self.earliest().map(|(_, wait)| Stamp::from_bits(self.cursor.wrapping_add(wait)))
+        let (_, wait) = self.earliest();
+        (wait != NEVER).then_some(Stamp::from_bits(self.cursor.wrapping_add(wait)))
     }
 
-    /// The ring of the bucket that comes up first, and the time from the cursor to it.
+    /// The place of the bucket that comes up first, and the time from the cursor to it; [`NEVER`] when all are empty.
     // Called: nobody waits for it.
     #[inline(never)]
-    fn earliest(&self) -> Option<(u32, u32)> {
-        let mut first = None;
+    fn earliest(&self) -> (u32, u32) {
+        let mut first = (0, NEVER);
         let mut ring = 0;
-        for &Ring { filled, .. } in &self.rings {
+        for &filled in &self.filled {
             if filled != 0 {
                 let here = self.cursor >> shift(ring);
-                let buckets = filled.rotate_right(here & FURTHEST).trailing_zeros();
-                let wait = (here.wrapping_add(buckets) << shift(ring)).wrapping_sub(self.cursor);
-                if first.is_none_or(|(_, least)| wait < least) {
-                    first = Some((ring, wait));
+                let bucket = here.wrapping_add(filled.rotate_right(here & FURTHEST).trailing_zeros());
+                let wait = (bucket << shift(ring)).wrapping_sub(self.cursor);
+                if wait < first.1 {
+                    first = (ring << RING | bucket & FURTHEST, wait);
                 }
             }
             ring = ring.wrapping_add(1);
@@ -173,42 +182,46 @@ impl<const N: usize> Wheel<N> {
     }
 
     /// Puts an idle flow into the finest ring that reaches `at`.
-    #[inline]
+    #[inline(never)]
     fn link(&mut self, slot: u16, at: u32) {
         // A deadline that has passed is due now.
         let mut at = if at.wrapping_sub(self.cursor) < 1 << 31 { at } else { self.cursor };
-        let mut ring = 0;
-        loop {
-            let start = self.cursor >> shift(ring) << shift(ring);
-            if at.wrapping_sub(start) >> shift(ring) <= FURTHEST {
-                break;
-            }
-            if ring == LAST {
-                at = start.wrapping_add(FURTHEST << shift(ring));
-                break;
-            }
-            ring = ring.wrapping_add(1);
+        // Both in ticks since the last ring came round, and then in the buckets of one ring after the other.
+        let round = self.cursor & !ROUND;
+        let mut from = self.cursor.wrapping_sub(round) >> TICK;
+        let mut to = at.wrapping_sub(round) >> TICK;
+        let mut ring = 0_u32;
+        while to.wrapping_sub(from) > FURTHEST {
+            (from, to, ring) = (from >> RING, to >> RING, ring.wrapping_add(1));
         }
-        let bucket = at >> shift(ring) & FURTHEST;
-        let Some(list) = self.rings.get_mut(ring as usize) else { return };
-        let Some(head) = list.heads.get_mut(bucket as usize) else { return };
-        let next = if list.filled & 1 << bucket == 0 { NONE } else { *head };
+        if ring > LAST {
+            cold_path();
+            ring = LAST;
+            to = (self.cursor >> shift(LAST)).wrapping_add(FURTHEST);
+            at = to << shift(LAST);
+        }
+        let (place, bucket) = (ring << RING | to & FURTHEST, 1 << (to & FURTHEST));
+        let (Some(filled), Some(head)) = (self.filled.get_mut(ring as usize), self.heads.get_mut(place as usize))
+        else {
+            return;
+        };
+        let next = if *filled & bucket == 0 { NONE } else { *head };
+        *filled |= bucket;
         *head = slot;
-        list.filled |= 1 << bucket;
         if let Some(record) = self.records.get_mut(usize::from(next)) {
             record.previous = slot;
         }
         if let Some(record) = self.records.get_mut(usize::from(slot)) {
-            *record = Record { next, previous: NONE, at: at | Record::ARMED | ring };
+            *record = Record { next, previous: NONE, at: at | Record::ARMED | place };
         }
     }
 
     /// Takes an armed flow out of its bucket.
-    #[inline]
+    #[inline(never)]
     fn unlink(&mut self, slot: u16) {
         let Some(record) = self.records.get_mut(usize::from(slot)) else { return };
         let Record { next, previous, .. } = *record;
-        let (ring, bucket) = (record.ring(), record.deadline() >> shift(record.ring()) & FURTHEST);
+        let place = record.place();
         record.at = 0;
         if let Some(record) = self.records.get_mut(usize::from(next)) {
             record.previous = previous;
@@ -217,12 +230,13 @@ impl<const N: usize> Wheel<N> {
             record.next = next;
             return;
         }
-        let Some(list) = self.rings.get_mut(ring as usize) else { return };
-        if next == NONE {
-            list.filled &= !(1 << bucket);
-        }
-        if let Some(head) = list.heads.get_mut(bucket as usize) {
+        if let Some(head) = self.heads.get_mut(place as usize) {
             *head = next;
+        }
+        if next == NONE
+            && let Some(filled) = self.filled.get_mut((place >> RING) as usize)
+        {
+            *filled &= !(1 << (place & FURTHEST));
         }
     }
 }

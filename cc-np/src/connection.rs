@@ -20,10 +20,14 @@ pub struct Connection {
 impl Connection {
     const NONE: Self = Self { ends: Ends::NONE, tags: [[0; 4]; TAGS], tagged: 0, partition: 0, remote: Qpn::new(0) };
 
-    /// The connection on which `packet` arrived from the queue pair `remote`. `None` for RoCEv1, which has no CNPs, and
-    /// for more than four VLAN tags.
+    /// Whether there can be CNPs on the connection of a packet: not with RoCEv1, nor with more than four VLAN tags.
+    pub fn is_for(packet: &Roce<'_>) -> bool {
+        packet.version() == Version::V2 && packet.tags().depth() <= TAGS
+    }
+
+    /// The connection on which `packet` arrived from the queue pair `remote`, if it [is for](Self::is_for) such packets.
     pub fn of(packet: &Roce<'_>, remote: Qpn) -> Option<Self> {
-        if packet.version() != Version::V2 || packet.tags().depth() > TAGS {
+        if !Self::is_for(packet) {
             return None;
         }
         let mut tags = [[0; 4]; TAGS];
@@ -43,6 +47,9 @@ impl Connection {
 ///
 /// A NIC whose queue pair contexts are elsewhere implements this for them.
 pub trait Connections {
+    /// Whether it keeps what it learns.
+    const KEEPS: bool = true;
+
     /// Knows no connection.
     const NONE: Self;
 
@@ -58,6 +65,7 @@ pub trait Connections {
 
 /// For machines that answer with a frame in hand only: nothing needs to be known.
 impl Connections for () {
+    const KEEPS: bool = false;
     const NONE: Self = ();
 
     fn connect(&mut self, _now: Stamp, _local: Qpn, _connection: Connection) {}

@@ -371,7 +371,8 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     /// missed is lost, and never made up for by CNPs that are closer.
     #[inline]
     pub fn wake<E: Crc32>(&mut self, now: Instant, connections: &impl Connections, tx: &mut impl Transmit) -> Cnp {
-        let now = self.common.advance(now);
+        let now = self.common.clock.follow(now);
+        self.common.bucket.advance(now.stamp());
         let cnp = match A::slot(&self.common.params) {
             Some(slot) => self.turn::<E>(now, slot, connections, tx),
             None => Cnp::None,

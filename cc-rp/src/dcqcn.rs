@@ -367,9 +367,6 @@ impl Dcqcn {
             }
         } else {
             self.mark_tick(p, fading, now);
-            if self.has(CUT) {
-                return;
-            }
             self.advance_cut(p, now);
         }
         self.left |= CUT;
@@ -493,19 +490,23 @@ impl Dcqcn {
         };
         *stage = next(*stage);
         let mut rates = Rates { current: self.current, target: self.target };
-        if p.has(FAR_TARGET_DROPS) && self.is_far_below() {
-            cold_path();
+        let gain = if self.is_far_below(p) {
             rates.target = Rate::from_bits(rates.target.to_bits() >> 3);
-            rates.climb(Rate::ZERO, p.ceiling);
+            Rate::ZERO
         } else {
-            rates.climb(step(p, self.time_stage.into(), self.byte_stage.into()), p.ceiling);
-        }
+            step(p, self.time_stage.into(), self.byte_stage.into())
+        };
+        rates.climb(gain, p.ceiling);
         (self.current, self.target) = (rates.current, rates.target);
     }
 
     /// R_T so far above R_C, in the first stage of a clock, that `far_target` applies.
     #[inline(always)]
-    fn is_far_below(&self) -> bool {
+    fn is_far_below(&self, p: &Params) -> bool {
+        if !p.has(FAR_TARGET_DROPS) {
+            return false;
+        }
+        cold_path();
         (self.time_stage == 1 || self.byte_stage == 1)
             && self.target.to_bits() > self.current.to_bits().saturating_mul(10)
     }
@@ -524,10 +525,13 @@ impl Dcqcn {
             Clock::Time => (&mut self.time_stage, self.byte_stage),
             Clock::Bytes => (&mut self.byte_stage, self.time_stage),
         };
-        let (mut own, other) = (u32::from(*stage), u32::from(other));
+        let (own, other) = (u32::from(*stage), u32::from(other));
+        let last = last_step(p, other);
+        // From the last on all stages are alike; so the first round finds the step, whatever the stage.
+        let mut own = own.min(last.wrapping_sub(1));
         *stage = stage.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
         let mut rates = Rates { current: self.current, target: self.target };
-        let (last, mut gain, mut gap) = (last_step(p, other), step(p, own, other), rates.gap());
+        let (mut gain, mut gap) = (Rate::ZERO, rates.gap());
         while rounds > 0 && rates.current != p.ceiling {
             if own < last {
                 cold_path();
@@ -584,13 +588,13 @@ impl Dcqcn {
         self.alpha = alpha | marked.wrapping_shl(TEN_BITS);
         if cuts {
             self.cut(p, alpha.wrapping_shl(p.alpha_shift));
-            self.restart(p, until);
             self.left &= !CUT;
+            self.restart(p, until);
             self.cut_due = until.after(Nanos::new(p.cut_period.length));
         }
     }
 
-    /// Moves the cut tick, if it is past, to the first after `now`.
+    /// Moves the cut tick, if it is past, to the first after `now`. One to cut at is ahead.
     #[inline(always)]
     fn advance_cut(&mut self, p: &Params, now: Stamp) {
         let late = now.since(self.cut_due).get();
@@ -603,7 +607,8 @@ impl Dcqcn {
     /// Keeps stamps from going stale, in ways that change nothing.
     #[inline(always)]
     fn refresh(&mut self, p: &Params, now: Stamp) {
-        if now.since(self.alpha_at).get() >= p.refresh_after && self.has(LIMITED) {
+        if self.has(LIMITED) && now.since(self.alpha_at).get() >= p.refresh_after {
+            cold_path();
             self.refresh_now(p, now);
         }
     }
@@ -614,9 +619,7 @@ impl Dcqcn {
         match &p.alpha {
             Alpha::Sampled(fading) => {
                 self.settle(p, fading, now, false);
-                if !self.has(CUT) {
-                    self.advance_cut(p, now);
-                }
+                self.advance_cut(p, now);
             }
             // Faded to nothing, which does not depend on when.
             Alpha::Restarted { .. } => self.alpha = 0,

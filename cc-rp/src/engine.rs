@@ -117,10 +117,34 @@ impl RpCounters {
         ]
     }
 
+    /// A CNP that is not acted on. The sum is made when somebody asks for it.
     #[cold]
-    fn ignore(&mut self, reason: impl FnOnce(&mut Self) -> &mut u64) {
-        count(&mut self.rp_cnp_ignored);
-        count(reason(self));
+    #[inline(never)]
+    fn ignore(&mut self, reason: Reason) {
+        count(match reason {
+            Reason::UnknownQp => &mut self.rp_cnp_unknown_qp,
+            Reason::ByRemoteQp => &mut self.rp_cnp_by_remote_qp,
+            Reason::Stale => &mut self.rp_cnp_stale,
+            Reason::Unsupported => &mut self.rp_cnp_unsupported,
+        });
+    }
+}
+
+/// Why a CNP is not acted on, as [`RpCounters`] has it.
+#[derive(Clone, Copy)]
+enum Reason {
+    UnknownQp,
+    ByRemoteQp,
+    Stale,
+    Unsupported,
+}
+
+impl From<Ignored> for Reason {
+    fn from(ignored: Ignored) -> Self {
+        match ignored {
+            Ignored::Stale => Self::Stale,
+            Ignored::Kind => Self::Unsupported,
+        }
     }
 }
 
@@ -180,7 +204,7 @@ impl Pauses {
 
     #[cold]
     fn left_of(&self, now: Stamp, priority: u8) -> Nanos {
-        match self.of.get(usize::from(priority)) {
+        match self.of.get(usize::from(priority & 7)) {
             Some(pause) if self.mask & bit(priority) != 0 && !pause.until.is_due(now) => pause.until.since(now),
             _ => Nanos::ZERO,
         }
@@ -209,12 +233,18 @@ impl Pauses {
     }
 
     /// Ends the pauses that ran out, before their stamps go stale.
+    #[inline(never)]
     fn expire(&mut self, now: Stamp) {
-        for (priority, pause) in (0..8).zip(&mut self.of) {
-            if self.mask & bit(priority) != 0 && pause.until.is_due(now) {
+        let (mut paused, mut priority) = (u32::from(self.mask), 0);
+        while paused != 0 {
+            if paused & 1 != 0
+                && let Some(pause) = self.of.get_mut(usize::from(priority))
+                && pause.until.is_due(now)
+            {
                 pause.before = pause.so_far(now);
                 self.mask &= !bit(priority);
             }
+            (paused, priority) = (paused >> 1, priority.wrapping_add(1));
         }
     }
 }
@@ -295,12 +325,11 @@ impl<A: ReactionPoint> Shared<A> {
     /// Whether the machine has no use for the notification; counted by reason.
     #[inline(always)]
     fn ignores(&mut self, flow: &Flow<A>, hint: &CnpHint) -> bool {
-        let Some(reason) = flow.state.ignores(hint) else { return false };
-        match reason {
-            Ignored::Stale => self.counters.ignore(|counters| &mut counters.rp_cnp_stale),
-            Ignored::Kind => self.counters.ignore(|counters| &mut counters.rp_cnp_unsupported),
+        let ignored = flow.state.ignores(hint);
+        if let Some(ignored) = ignored {
+            self.counters.ignore(ignored.into());
         }
-        true
+        ignored.is_some()
     }
 }
 
@@ -361,10 +390,18 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// What was counted so far.
     pub fn counters(&self) -> RpCounters {
+        let counters = self.shared.counters;
+        let ignored = [
+            counters.rp_cnp_unknown_qp,
+            counters.rp_cnp_by_remote_qp,
+            counters.rp_cnp_stale,
+            counters.rp_cnp_unsupported,
+        ];
         RpCounters {
+            rp_cnp_ignored: ignored.into_iter().fold(0, u64::wrapping_add),
             rp_clock_leaps: self.shared.clock.leaps().into(),
             rp_clock_reversals: self.shared.clock.reversals().into(),
-            ..self.shared.counters
+            ..counters
         }
     }
 
@@ -379,7 +416,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     }
 
     /// The state of a flow; `None` when it was closed.
-    #[inline(never)]
+    #[inline]
     pub fn state(&self, handle: Handle) -> Option<&A> {
         self.flows.get(handle).map(|flow| &flow.state)
     }
@@ -394,7 +431,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Takes in a flow of PFC priority `priority`, 0 to 7, and tells the rate limiter how it begins; `None`, counted,
     /// when the table is full. A slot that was used before is as new.
     pub fn open(&mut self, now: Instant, priority: u8, limiter: &mut impl RateLimiter) -> Option<Handle> {
-        let now = self.shared.clock.advance(now);
+        let now = self.shared.clock.follow(now);
         let Shared { port, params, pauses, .. } = &self.shared;
         let (pause, unpaused) = (pauses.left(now.stamp(), priority), pauses.unpaused(now.stamp(), priority));
         let state = A::open(&Cx { now, port, params, pause, unpaused });
@@ -403,7 +440,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             count(&mut self.shared.counters.rp_flows_refused);
             return None;
         };
-        self.visit(now, handle, limiter);
+        self.wake_flow(handle.index(), limiter);
         Some(handle)
     }
 
@@ -462,23 +499,23 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             _ => {}
         }
         let decision = self.shared.decide(now, handle, flow, event, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
     #[inline(always)]
     pub fn cnp(&mut self, now: Instant, qpn: Qpn, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
-        self.notify(now, Whom::Bound(qpn), hint, limiter)
+        self.notify(now, Whom::Bound(qpn), &hint, limiter)
     }
 
     /// As [`RpEngine::cnp`], for a flow that the caller may have found by other means.
     #[inline(always)]
-    pub fn notify(&mut self, now: Instant, whom: Whom, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
+    pub fn notify(&mut self, now: Instant, whom: Whom, hint: &CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
         let now = self.shared.clock.advance(now);
         if let CnpHint::Body(body) = hint
             && body.by_remote
         {
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_by_remote_qp);
+            self.shared.counters.ignore(Reason::ByRemoteQp);
             return None;
         }
         let found = match whom {
@@ -489,19 +526,19 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             }
         };
         let Some((handle, flow)) = found else {
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unknown_qp);
+            self.shared.counters.ignore(Reason::UnknownQp);
             return None;
         };
         if !A::WANTS.contains(EventMask::CNP) {
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
+            self.shared.counters.ignore(Reason::Unsupported);
             return None;
         }
-        if self.shared.ignores(flow, &hint) {
+        if self.shared.ignores(flow, hint) {
             return None;
         }
-        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { hint }, limiter);
+        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { hint: *hint }, limiter);
         count(&mut self.shared.counters.rp_cnp_handled);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
@@ -516,7 +553,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     ) -> Option<Step> {
         if !A::WANTS.contains(event.kind()) {
             self.shared.clock.advance(now);
-            self.shared.counters.ignore(|counters| &mut counters.rp_cnp_unsupported);
+            self.shared.counters.ignore(Reason::Unsupported);
             return None;
         }
         let now = self.shared.clock.advance(now);
@@ -593,7 +630,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         };
         let event = Event::Ack(acknowledgement::<A>(arrived, roce, progress, &mut self.shared.counters));
         let decision = self.shared.decide(now, handle, flow, &event, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// A negative acknowledgement for a local queue pair number: the receiver expects `psn`.
@@ -608,14 +645,15 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             return None;
         };
         let decision = self.shared.decide(now, handle, flow, &Event::Nack { psn }, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+        Some(self.follow(handle, decision, limiter))
     }
 
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
     /// carry what is left of it as a hold. A resume makes all flows due for a visit, at the next wakes, which lifts
     /// the holds that the rate limiter was told.
+    #[inline(never)]
     pub fn pause(&mut self, now: Instant, priority: u8, time: Nanos) {
-        let now = self.shared.clock.advance(now);
+        let now = self.shared.clock.follow(now);
         self.shared.pauses.set(now.stamp(), priority, time.min(Self::LONGEST_WAIT));
         if time == Nanos::ZERO && now.stamp().since(self.shared.visited) < Self::ROUND {
             self.shared.visited = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(Self::ROUND.get()));
@@ -630,35 +668,30 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngine::next_wake`] is zero.
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let handle = self.due(now, limiter)?;
-        self.wake_due(handle, limiter)
+        let index = self.due(now, limiter)?;
+        let (handle, flow) = self.flows.at_mut(index)?;
+        let now = self.shared.clock.now();
+        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
+        Some(self.follow(handle, decision, limiter))
     }
 
-    /// A flow whose time has come, which is to be given to [`RpEngine::wake_due`]; where the two are to be one, there is
-    /// [`RpEngine::wake`].
+    /// The slot of a flow whose time has come, which is to be given to [`RpEngine::wake_due`]; where the two are to be one,
+    /// there is [`RpEngine::wake`].
     #[inline]
-    pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Handle> {
-        let now = self.shared.clock.advance(now);
-        let due = self.wakes.pop_due(now.stamp()).and_then(|index| self.flows.at(index));
+    pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<u16> {
+        let now = self.shared.clock.follow(now);
+        let due = self.wakes.pop_due(now.stamp());
         if due.is_none() {
-            self.visit_after(Self::VISIT, limiter);
+            self.visit_after(now.stamp(), Self::VISIT, limiter);
         }
         due
     }
 
     /// Wakes the flow that [`RpEngine::due`] has just found, at the time of that call.
     #[inline]
-    pub fn wake_due(&mut self, handle: Handle, limiter: &mut impl RateLimiter) -> Option<Step> {
-        if !A::WANTS.contains(EventMask::WAKE) {
-            return None;
-        }
-        let now = self.shared.clock.now();
-        let Some((handle, flow)) = self.flows.at_mut(handle.index()) else {
-            count(&mut self.shared.counters.rp_handles_stale);
-            return None;
-        };
-        let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
-        Some(self.follow(now, handle, decision, limiter))
+    pub fn wake_due(&mut self, index: u16, limiter: &mut impl RateLimiter) {
+        self.wake_flow(index, limiter);
+        self.visit_after(self.shared.clock.now().stamp(), Self::AWAY, limiter);
     }
 
     /// When the last call was made, by the caller's clock.
@@ -692,70 +725,66 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// What can wait until the rate limiter knows.
     #[inline(always)]
-    fn follow(&mut self, now: Instant, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
-        self.arm(now, handle, decision);
-        // Wakes see to the visits; events do so only for a caller that calls for none.
-        self.visit_after(Self::AWAY, limiter);
+    fn follow(&mut self, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
+        self.arm_and_visit(handle.index(), decision.wake_in, limiter);
         Step { handle, decision }
     }
 
+    #[inline(never)]
+    fn arm_and_visit(&mut self, index: u16, wake_in: Nanos, limiter: &mut impl RateLimiter) {
+        let now = self.shared.clock.now().stamp();
+        self.arm(now, index, wake_in);
+        // Wakes see to the visits; events do so only for a caller that calls for none.
+        self.visit_after(now, Self::AWAY, limiter);
+    }
+
     #[inline(always)]
-    fn arm(&mut self, now: Instant, handle: Handle, decision: Decision) {
-        if decision.wake_in != Nanos::MAX {
-            self.wakes.arm(handle.index(), now.stamp().after(decision.wake_in));
+    fn arm(&mut self, now: Stamp, index: u16, wake_in: Nanos) {
+        if wake_in != Nanos::MAX {
+            self.wakes.arm(index, now.after(wake_in));
         }
     }
 
-    /// A wake that is nobody's hurry.
-    #[cold]
+    /// Wakes the flow in a slot, if there is one.
     #[inline(never)]
-    fn visit(&mut self, now: Instant, handle: Handle, limiter: &mut impl RateLimiter) {
-        let Some(flow) = self.flows.get_mut(handle) else { return };
+    fn wake_flow(&mut self, index: u16, limiter: &mut impl RateLimiter) {
+        let now = self.shared.clock.now();
+        let Some((handle, flow)) = self.flows.at_mut(index) else { return };
         let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
-        flow.pacer.settle(now.stamp());
-        self.arm(now, handle, decision);
+        self.arm(now.stamp(), index, decision.wake_in);
     }
 
     /// Visits slots once so much time has passed since the last visit.
     #[inline]
-    fn visit_after(&mut self, rest: Nanos, limiter: &mut impl RateLimiter) {
-        let now = self.shared.clock.now();
-        if now.stamp().since(self.shared.visited) >= rest {
-            self.visit_due(now, limiter);
+    fn visit_after(&mut self, now: Stamp, rest: Nanos, limiter: &mut impl RateLimiter) {
+        if now.since(self.shared.visited) >= rest {
+            self.visit_due(limiter);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn visit_due(&mut self, now: Instant, limiter: &mut impl RateLimiter) {
-        self.shared.pauses.expire(now.stamp());
-        let lag = now.stamp().since(self.shared.visited);
-        // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
-        let all = lag >= Self::AWAY;
-        let visits = if self.is_empty() {
-            0
-        } else if all {
-            N
-        } else {
-            Self::AT_ONCE as usize
-        };
-        if all || visits == 0 {
-            self.shared.visited = now.stamp();
+    fn visit_due(&mut self, limiter: &mut impl RateLimiter) {
+        let now = self.shared.clock.now().stamp();
+        self.shared.pauses.expire(now);
+        if self.is_empty() {
+            self.shared.visited = now;
         }
-        for _ in 0..visits {
-            if !all {
-                if now.stamp().since(self.shared.visited) < Self::VISIT {
-                    return;
-                }
-                self.shared.visited = self.shared.visited.after(Self::VISIT);
-            }
-            let handle = self.flows.at(self.shared.next_visit);
-            self.shared.next_visit = self.shared.next_visit.wrapping_add(1);
-            if usize::from(self.shared.next_visit) >= N {
-                self.shared.next_visit = 0;
-            }
-            if let Some(handle) = handle {
-                self.visit(now, handle, limiter);
+        let mut visits = Self::AT_ONCE as usize;
+        let mut rest = Self::VISIT;
+        // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
+        if now.since(self.shared.visited) >= Self::AWAY {
+            (visits, rest) = (N, Nanos::ZERO);
+            self.shared.visited = now;
+        }
+        while visits > 0 && now.since(self.shared.visited) >= rest {
+            visits = visits.wrapping_sub(1);
+            self.shared.visited = self.shared.visited.after(rest);
+            let index = self.shared.next_visit;
+            self.shared.next_visit = if usize::from(index) < N.wrapping_sub(1) { index.wrapping_add(1) } else { 0 };
+            if let Some((_, flow)) = self.flows.at_mut(index) {
+                flow.pacer.settle(now);
+                self.wake_flow(index, limiter);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::place;
 use crate::units::Qpn;
-use core::fmt;
+use core::{fmt, mem};
 use heapless::Vec;
 
 /// A flow of one [`SlotTable`]: the slot's index and its generation, in 32 bits.
@@ -155,6 +155,7 @@ const PROBES: u32 = 128;
 ///
 /// The table never evicts: a sender's flow without its state would be a flow without congestion control, so
 /// opening one too many is refused, and admission is the driver's decision.
+#[repr(C)]
 pub struct SlotTable<T, const N: usize, const MAP: usize> {
     slots: Vec<Slot<T>, N>,
     free: Link,
@@ -190,35 +191,32 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     /// Takes in a flow, or hands it back when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
-        let free = self.free;
-        let handle = if let Some(slot) = self.slots.get_mut(free.place()) {
-            self.free = slot.tag.link();
-            let tag = slot.tag.opened();
-            *slot = Slot { value, tag };
-            Handle::new(free.index(), tag)
-        } else {
-            let Ok(index) = u16::try_from(self.slots.len()) else { return Err(value) };
-            let tag = Tag::NEW;
-            self.slots.push(Slot { value, tag }).map_err(|slot| slot.value)?;
-            Handle::new(index, tag)
+        let (index, tag) = match self.slots.get(self.free.place()) {
+            Some(slot) => (mem::replace(&mut self.free, slot.tag.link()).index(), slot.tag.opened()),
+            // As many as there are, or none where no link reaches further.
+            None => (u16::try_from(self.slots.len()).unwrap_or(u16::MAX), Tag::NEW),
         };
+        let slot = Slot { value, tag };
+        if let Some(closed) = self.slots.get_mut(usize::from(index)) {
+            *closed = slot;
+        } else {
+            self.slots.push(slot).map_err(|slot| slot.value)?;
+        }
         self.open = self.open.saturating_add(1);
-        Ok(handle)
+        Ok(Handle::new(index, tag))
     }
 
     /// Lets a flow go, and its number with it; `None` when it was closed before.
     pub fn close(&mut self, handle: Handle) -> Option<T> {
         let slot = *self.slot(handle)?;
         self.unmap(slot.tag.qpn());
-        let free = self.free;
-        self.slot_mut(handle)?.tag = slot.tag.closed(free);
-        self.free = Link::to(handle.index());
+        let free = mem::replace(&mut self.free, Link::to(handle.index()));
+        self.slots.get_mut(usize::from(handle.index()))?.tag = slot.tag.closed(free);
         self.open = self.open.saturating_sub(1);
         Some(slot.value)
     }
 
     /// The flow of a handle; `None` when it was closed.
-    #[inline]
     pub fn get(&self, handle: Handle) -> Option<&T> {
         self.slot(handle).map(|slot| &slot.value)
     }
@@ -252,14 +250,14 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The flow that a queue pair number is bound to, and its handle.
     #[inline]
     pub fn find_mut(&mut self, qpn: Qpn) -> Option<(Handle, &mut T)> {
-        let (link, _) = self.probe(qpn)?;
+        let link = *self.map.get(self.probe(qpn)?)?;
         let slot = self.slots.get_mut(link.place())?;
         Some((Handle::new(link.index(), slot.tag), &mut slot.value))
     }
 
     /// The flow that a queue pair number is bound to.
     pub fn find(&self, qpn: Qpn) -> Option<Handle> {
-        let (link, _) = self.search(qpn)?;
+        let link = *self.map.get(self.search(qpn)?)?;
         let slot = self.slots.get(link.place())?;
         Some(Handle::new(link.index(), slot.tag))
     }
@@ -270,9 +268,9 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         if qpn == UNBOUND {
             return Err(BindError::Multicast);
         }
-        let bound = self.slot(handle).ok_or(BindError::Stale)?.tag.qpn();
-        if bound != UNBOUND {
-            return if bound == qpn { Ok(()) } else { Err(BindError::Bound) };
+        let tag = self.slot(handle).ok_or(BindError::Stale)?.tag;
+        if tag.qpn() != UNBOUND {
+            return if tag.qpn() == qpn { Ok(()) } else { Err(BindError::Bound) };
         }
         if self.search(qpn).is_some() {
             return Err(BindError::Taken);
@@ -281,8 +279,8 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         for _ in 0..PROBES {
             if let Some(entry @ &mut Link::NONE) = self.map.get_mut(place) {
                 *entry = Link::to(handle.index());
-                let slot = self.slot_mut(handle).ok_or(BindError::Stale)?;
-                slot.tag = slot.tag.with_qpn(qpn);
+                let slot = self.slots.get_mut(usize::from(handle.index())).ok_or(BindError::Stale)?;
+                slot.tag = tag.with_qpn(qpn);
                 return Ok(());
             }
             place = place.wrapping_add(1) & Self::MASK;
@@ -290,7 +288,8 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         Err(BindError::Crowded)
     }
 
-    #[inline]
+    /// An open slot, where nobody waits for it.
+    #[inline(never)]
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
         self.slots.get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
@@ -300,17 +299,16 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         self.slots.get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
-    /// The slot bound to a number and its place in the map. An unbound slot is in no place, so the number that
-    /// stands for it is never found.
+    /// The place of a number in the map. An unbound slot is in no place, so the number that stands for it is never found.
     #[inline]
-    fn probe(&self, qpn: Qpn) -> Option<(Link, usize)> {
+    fn probe(&self, qpn: Qpn) -> Option<usize> {
         let mut place = place(qpn, Self::BITS);
         for _ in 0..PROBES {
             let link = *self.map.get(place)?;
             // An empty place names no slot and ends the run.
             let slot = self.slots.get(link.place())?;
             if slot.tag.qpn() == qpn {
-                return Some((link, place));
+                return Some(place);
             }
             place = place.wrapping_add(1) & Self::MASK;
         }
@@ -319,13 +317,13 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     /// [`SlotTable::probe`] where nobody waits for it.
     #[inline(never)]
-    fn search(&self, qpn: Qpn) -> Option<(Link, usize)> {
+    fn search(&self, qpn: Qpn) -> Option<usize> {
         self.probe(qpn)
     }
 
     /// Takes a number out of the map and closes the gap, so that no run is broken and no tombstone stays.
     fn unmap(&mut self, qpn: Qpn) {
-        let Some((_, mut gap)) = self.search(qpn) else { return };
+        let Some(mut gap) = self.search(qpn) else { return };
         let mut place = gap;
         loop {
             place = place.wrapping_add(1) & Self::MASK;

@@ -52,12 +52,17 @@ impl Fading {
     /// What alpha is after `raised` ticks of which the last follows a notification, (10) so many times and (4), none for no
     /// notification, and `ticks` more without one, (10) so many times.
     #[inline(always)]
-    pub(super) fn after(&self, mut alpha: u32, raised: u32, ticks: u32) -> u32 {
-        if raised != 0 {
-            let sum = self.faded(alpha, raised).wrapping_add(self.gain);
+    pub(super) fn after(&self, mut alpha: u32, mut raised: u32, ticks: u32) -> u32 {
+        let mut span = if raised != 0 { raised } else { ticks };
+        loop {
+            alpha = self.faded(alpha, span);
+            if raised == 0 {
+                return alpha;
+            }
+            let sum = alpha.wrapping_add(self.gain);
             alpha = if sum < ONES { sum } else { ONES };
+            (raised, span) = (0, ticks);
         }
-        self.faded(alpha, ticks)
     }
 
     /// What is left of alpha after so many ticks without a notification.

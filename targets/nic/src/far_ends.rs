@@ -29,32 +29,26 @@ impl<const SETS: usize, const WAYS: usize> FarEnds<SETS, WAYS> {
     /// the later is meant. Answers whether there was room.
     #[cold]
     pub(crate) fn learn(&mut self, key: FlowKey, handle: Handle, is_open: impl Fn(Handle) -> bool) -> bool {
-        let check = key.check();
-        let Some(set) = self.0.get_mut(Self::set(key)) else { return false };
-        let mut place = None;
-        for entry in set {
-            if entry.check == check {
-                place = Some(entry);
-                break;
-            }
-            if place.is_none() && !is_open(entry.handle) {
-                place = Some(entry);
-            }
+        let (set, check) = Self::place(key);
+        let Some(set) = self.0.get_mut(set) else { return false };
+        let known = set.iter().position(|entry| entry.check == check);
+        let Some(way) = known.or_else(|| set.iter().position(|entry| !is_open(entry.handle))) else { return false };
+        if let Some(entry) = set.get_mut(way) {
+            *entry = Entry { check, handle };
         }
-        let Some(entry) = place else { return false };
-        *entry = Entry { check, handle };
         true
     }
 
     /// The flow with this far end, if one is known; it may have been closed since.
     pub(crate) fn find(&self, key: FlowKey) -> Option<Handle> {
-        let check = key.check();
-        let set = self.0.get(Self::set(key))?;
-        set.iter().find(|entry| entry.check == check).map(|entry| entry.handle)
+        let (set, check) = Self::place(key);
+        self.0.get(set)?.iter().find(|entry| entry.check == check).map(|entry| entry.handle)
     }
 
-    fn set(key: FlowKey) -> usize {
-        key.place().get() as usize & SETS.wrapping_sub(1)
+    /// The set of a key, and what tells it apart there.
+    #[inline(never)]
+    fn place(key: FlowKey) -> (usize, u32) {
+        (key.place().get() as usize & SETS.wrapping_sub(1), key.check())
     }
 }
 

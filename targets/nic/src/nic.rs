@@ -223,22 +223,37 @@ impl<
         const FRAME: u8 = Kind::Frame as u8;
         const CONNECT: u8 = Kind::Connect as u8;
         const DESTINATION: u8 = Kind::Destination as u8;
-        if matches!(descriptor.kind, FRAME | CONNECT | DESTINATION) {
+        let (kind, index) = if matches!(descriptor.kind, FRAME | CONNECT | DESTINATION) {
             match &wire::parse(frame, descriptor.wire_bytes as usize) {
-                Ok(packet) => self.arrival(now, descriptor, packet, hw),
-                Err(_) => hw.log(EventKind::Nothing, now, NO_FLOW),
+                Ok(packet) => self.take(now, descriptor, packet, hw),
+                Err(_) => (EventKind::Nothing, NO_FLOW),
             }
         } else {
-            self.order(now, descriptor, hw);
-        }
+            self.order(now, descriptor, hw)
+        };
+        hw.log(kind, now, index);
     }
 
     /// Handles a descriptor that came with a frame, which has been read.
     #[inline]
     pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
+        let (kind, index) = self.take(now, descriptor, packet, hw);
+        hw.log(kind, now, index);
+    }
+
+    #[inline]
+    fn take<H: Hardware>(
+        &mut self,
+        now: Instant,
+        descriptor: &Descriptor,
+        packet: &Packet<'_>,
+        hw: &mut H,
+    ) -> (EventKind, u32) {
         if descriptor.kind != Kind::Frame as u8 {
-            self.learn(now, descriptor, packet, hw);
-            return;
+            return match self.learn(now, descriptor, packet) {
+                Some(index) => (EventKind::Connect, index),
+                None => (EventKind::Nothing, NO_FLOW),
+            };
         }
         let (kind, handle) = match packet {
             Packet::Roce(roce)
@@ -276,11 +291,11 @@ impl<
             }
             Packet::Other(_) => (EventKind::Nothing, None),
         };
-        hw.log(kind, now, handle.map_or(NO_FLOW, |handle| u32::from(handle.index())));
+        (kind, handle.map_or(NO_FLOW, |handle| u32::from(handle.index())))
     }
 
     /// Something that the device did or the driver asks for.
-    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) {
+    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (EventKind, u32) {
         const SENT: u8 = Kind::Sent as u8;
         const OPEN: u8 = Kind::Open as u8;
         const BIND: u8 = Kind::Bind as u8;
@@ -288,7 +303,7 @@ impl<
         const DISCONNECT: u8 = Kind::Disconnect as u8;
         let handle = Handle::from_bits(descriptor.handle);
         let slot = u32::from(handle.index());
-        let (kind, index) = match descriptor.kind {
+        match descriptor.kind {
             SENT => {
                 self.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
                 (EventKind::Sent, slot)
@@ -313,8 +328,7 @@ impl<
                 (EventKind::Connect, NO_FLOW)
             }
             _ => (EventKind::Nothing, NO_FLOW),
-        };
-        hw.log(kind, now, index);
+        }
     }
 
     // The calls of the engines are functions of their own, so that a harness can tell how long each kind of event takes.
@@ -326,7 +340,7 @@ impl<
 
     #[inline(never)]
     fn cnp<H: Hardware>(&mut self, now: Instant, whom: Whom, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.notify(now, whom, *hint, hw);
+        let step = self.rp.notify(now, whom, hint, hw);
         step.map(|step| step.handle)
     }
 
@@ -380,10 +394,12 @@ impl<
 
     #[inline(never)]
     fn pause(&mut self, now: Instant, pfc: &Pfc) {
-        for priority in 0..8 {
+        let (mut enabled, mut priority) = (u32::from(pfc.enabled), 0);
+        while enabled != 0 {
             if let Some(quanta) = pfc.time(priority) {
                 self.rp.pause(now, priority, self.quantum.pause(quanta));
             }
+            (enabled, priority) = (enabled >> 1, priority.wrapping_add(1));
         }
     }
 
@@ -399,26 +415,24 @@ impl<
         self.np.frame::<H::Crc>(now, roce, receipt, hw);
     }
 
-    /// Learns what the driver shows a packet for.
+    /// Learns what the driver shows a packet for, and answers what the log has of it.
     #[cold]
     #[inline(never)]
-    fn learn<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
-        let learnt = match packet {
+    fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>) -> Option<u32> {
+        match packet {
             Packet::Roce(roce) if descriptor.kind == Kind::Destination as u8 => self.destination(descriptor, roce),
             Packet::Roce(roce) => self.connect(now, descriptor, roce).map(|()| NO_FLOW),
             _ => None,
-        };
-        match learnt {
-            Some(index) => hw.log(EventKind::Connect, now, index),
-            None => hw.log(EventKind::Nothing, now, NO_FLOW),
         }
     }
 
     /// Learns the far end of a connection from a packet that arrived on it.
     fn connect(&mut self, now: Instant, descriptor: &Descriptor, roce: &Roce<'_>) -> Option<()> {
         let remote = (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn))?;
-        self.connections.connect(now.stamp(), roce.bth.dest_qp, Connection::of(roce, remote)?);
-        Some(())
+        if <ConnectionsOf<N, SETS, WAYS>>::KEEPS {
+            self.connections.connect(now.stamp(), roce.bth.dest_qp, Connection::of(roce, remote)?);
+        }
+        Connection::is_for(roce).then_some(())
     }
 
     /// Learns the far end of a flow from a packet of it, and answers the flow's slot.
@@ -433,16 +447,16 @@ impl<
     #[inline(never)]
     pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
         let due = self.rp.due(now, hw);
-        if let Some(handle) = due {
-            self.wake(handle, hw);
+        if let Some(index) = due {
+            self.wake(index, hw);
         }
         self.turn(now, hw);
-        hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, |handle| u32::from(handle.index())));
+        hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, u32::from));
     }
 
     #[inline(never)]
-    fn wake<H: Hardware>(&mut self, handle: Handle, hw: &mut H) {
-        self.rp.wake_due(handle, hw);
+    fn wake<H: Hardware>(&mut self, index: u16, hw: &mut H) {
+        self.rp.wake_due(index, hw);
     }
 
     /// Lets the notification point do what has fallen due.
