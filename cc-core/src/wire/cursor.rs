@@ -92,13 +92,10 @@ impl<'a> Output<'a> {
     // A function of its own, as the next: a frame is many short pieces.
     #[inline(never)]
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        let mut room = core::mem::take(&mut self.0);
-        for &byte in bytes {
-            let Some((first, rest)) = core::mem::take(&mut room).split_first_mut() else { break };
-            *first = byte;
-            room = rest;
+        if let Some((head, rest)) = core::mem::take(&mut self.0).split_at_mut_checked(bytes.len()) {
+            head.copy_from_slice(bytes);
+            self.0 = rest;
         }
-        self.0 = room;
     }
 
     /// Appends four bytes, the highest first.

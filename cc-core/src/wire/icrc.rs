@@ -51,7 +51,10 @@ impl Crc32 for TableCrc {
     // Called, for each part of a packet.
     #[inline(never)]
     fn update(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, Self::step);
+        // Four steps for each turn of the loop, whose branch would cost a small core a quarter of each.
+        let (words, rest) = bytes.as_chunks::<4>();
+        let state = words.iter().fold(self.0, |state, word| word.iter().fold(state, Self::step));
+        self.0 = rest.iter().fold(state, Self::step);
     }
 
     #[inline]

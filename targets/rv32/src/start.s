@@ -63,7 +63,8 @@
     j 1b
 .endm
 
-# What the compiler calls to copy: by words where both ends begin at one, as most here do.
+# What the compiler calls to copy: by words where both ends begin at one, and by halfwords where both are even, as headers
+# behind an Ethernet header are.
 .section .text.memcpy, "ax"
 .global memcpy
 .type memcpy, @function
@@ -71,22 +72,30 @@ memcpy:
     add a3, a0, a2
     mv a4, a0
     or a5, a0, a1
-    andi a5, a5, 3
+    andi a2, a5, 1
+    bnez a2, 5f
+    andi a5, a5, 2
     bnez a5, 3f
-    andi a2, a2, -4
-    add a2, a2, a0
-    beq a4, a2, 3f
+    addi a2, a3, -3
+    j 2f
 1:  lw a5, 0(a1)
     addi a4, a4, 4
     addi a1, a1, 4
     sw a5, -4(a4)
-    bltu a4, a2, 1b
-    j 3f
-2:  lbu a5, 0(a1)
+2:  bltu a4, a2, 1b
+3:  addi a2, a3, -1
+    bgeu a4, a2, 5f
+4:  lhu a5, 0(a1)
+    addi a4, a4, 2
+    addi a1, a1, 2
+    sh a5, -2(a4)
+    bltu a4, a2, 4b
+    j 5f
+6:  lbu a5, 0(a1)
     addi a4, a4, 1
     addi a1, a1, 1
     sb a5, -1(a4)
-3:  bltu a4, a3, 2b
+5:  bltu a4, a3, 6b
     ret
 .size memcpy, . - memcpy
 

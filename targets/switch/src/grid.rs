@@ -39,8 +39,9 @@ impl<T> Grid<T> {
     /// The states of all queues that are open.
     pub fn open(&mut self) -> impl Iterator<Item = (Queue, &mut T)> {
         (0..).zip(&mut self.0).flat_map(|(port, queues)| {
-            let open = (0..).zip(queues).filter(|(_, place)| place.open);
-            open.map(move |(priority, place)| (Queue { port, priority }, &mut place.state))
+            let open =
+                (0..).zip(queues).filter_map(|(priority, place)| place.open.then_some((priority, &mut place.state)));
+            open.map(move |(priority, state)| (Queue { port, priority }, state))
         })
     }
 }
