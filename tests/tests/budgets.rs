@@ -42,7 +42,9 @@ fn the_sample_stays_within_its_budget() {
         for kind in ["sent", "cnp", "wake"] {
             let cycles = &report.core.as_ref().unwrap().cycles[kind];
             let (on, step) = (cycles.on.as_ref().unwrap(), cycles.step.as_ref().unwrap());
-            assert!(on.min >= 40 && on.median < step.median + 20, "{preset}, {kind}: on {on}, step {step}");
+            // By itself it saves and restores up to twelve registers at two cycles each, and is called and left at two.
+            let call = 12 * (2 + 2) + 2 + 2;
+            assert!(on.min >= 40 && on.median < step.median + call, "{preset}, {kind}: on {on}, step {step}");
         }
     }
 }

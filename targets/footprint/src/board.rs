@@ -1,41 +1,33 @@
 //! The least board that a role can be linked with: registers at an address, and memory for one engine.
 
 use cc_core::wire::TableCrc;
-use cc_core::{Bytes, Instant, Nanos, Rate};
+use cc_core::{Blank, Bytes, Instant, Nanos, Rate};
 use cc_np::Transmit;
 use cc_rp::RateLimiter;
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
 use core::ptr;
 use switch::{Answer, Queue};
 
-/// Memory for one engine, not in the image.
-pub(crate) struct Memory<T>(UnsafeCell<MaybeUninit<T>>);
+/// Memory for one engine: zeros, which the image does not hold.
+pub(crate) struct Memory<T>(UnsafeCell<T>);
 
 // SAFETY: the program has one thread, and calls one function after the other.
 unsafe impl<T> Sync for Memory<T> {}
 
-impl<T> Memory<T> {
+impl<T: Blank> Memory<T> {
     pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(MaybeUninit::uninit()))
-    }
-
-    /// Puts an engine there.
-    #[inline(always)]
-    pub(crate) fn put(&self, engine: T) {
-        // SAFETY: nobody else has a reference: each function gives its own back.
-        unsafe { (*self.0.get()).write(engine) };
+        Self(UnsafeCell::new(T::BLANK))
     }
 
     /// The engine.
     ///
     /// # Safety
-    /// It has been put there, and nobody has another reference.
+    /// Nobody has another reference.
     #[expect(clippy::mut_from_ref, reason = "see Safety")]
     #[inline(always)]
     pub(crate) unsafe fn engine(&self) -> &mut T {
         // SAFETY: the caller vouches for it.
-        unsafe { (*self.0.get()).assume_init_mut() }
+        unsafe { &mut *self.0.get() }
     }
 }
 

@@ -21,11 +21,8 @@ const fn sizes<P: Program>() -> Sizes {
 }
 
 #[inline(always)]
-fn start<P: Program>(memory: &Memory<Switch<P>>, now: u64, link: Link) -> bool {
-    let switch = Switch::new(Instant::from_nanos(now), &link.port(), const { &P::PRESETS[0].values });
-    let Ok(switch) = switch else { return false };
-    memory.put(switch);
-    true
+fn start<P: Program>(switch: &mut Switch<P>, now: u64, link: Link) -> bool {
+    switch.begin(Instant::from_nanos(now), &link.port(), const { &P::PRESETS[0].values }).is_ok()
 }
 
 macro_rules! functions {
@@ -40,7 +37,8 @@ macro_rules! functions {
 
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
-                super::start(&MEMORY, now, link)
+                // SAFETY: each function gives its own reference back.
+                super::start(unsafe { MEMORY.engine() }, now, link)
             }
 
             /// # Safety

@@ -3,13 +3,17 @@
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
 use cc_core::wire::{self, Packet, TableCrc};
-use cc_core::{Instant, Qpn};
+use cc_core::{Blank, Instant, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt};
 
 /// An engine with room for `4 * SETS` flows.
 struct Receiver<A: NotificationPoint, const SETS: usize> {
     engine: NpEngine<A, SETS, 4>,
     connections: ConnectionsOf<A, SETS, 4>,
+}
+
+impl<A: NotificationPoint, const SETS: usize> Blank for Receiver<A, SETS> {
+    const BLANK: Self = Self { engine: NpEngine::BLANK, connections: Connections::NONE };
 }
 
 /// An engine of the size that is linked.
@@ -28,11 +32,10 @@ const fn sizes<A: NotificationPoint>() -> Sizes {
 }
 
 #[inline(always)]
-fn start<A: NotificationPoint>(memory: &Memory<Linked<A>>, now: u64, link: Link) -> bool {
+fn start<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, link: Link) -> bool {
     let params = A::check(const { &A::PRESETS[0].values }, &link.port());
     let Ok(params) = params else { return false };
-    let engine = NpEngine::new(Instant::from_nanos(now), link.port(), params);
-    memory.put(Receiver { engine, connections: Connections::NONE });
+    receiver.engine.begin(Instant::from_nanos(now), link.port(), params);
     true
 }
 
@@ -66,7 +69,8 @@ macro_rules! functions {
 
             #[unsafe(export_name = concat!("np_", stringify!($module), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
-                super::start(&MEMORY, now, link)
+                // SAFETY: each function gives its own reference back.
+                super::start(unsafe { MEMORY.engine() }, now, link)
             }
 
             /// # Safety

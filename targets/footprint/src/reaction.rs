@@ -5,7 +5,7 @@ use crate::{Link, Sizes};
 use cc_core::table::Handle;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Packet};
-use cc_core::{Bytes, Instant, Nanos, Psn, Qpn};
+use cc_core::{Blank, Bytes, Instant, Nanos, Psn, Qpn};
 use cc_rp::{Progress, ReactionPoint, RpEngine};
 
 /// An engine of the size that is linked.
@@ -28,6 +28,10 @@ struct Sender<A: ReactionPoint> {
     quantum: Quantum,
 }
 
+impl<A: ReactionPoint> Blank for Sender<A> {
+    const BLANK: Self = Self { engine: Engine::BLANK, quantum: Quantum::BLANK };
+}
+
 /// What a reaction point is told beside frames.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -38,12 +42,9 @@ struct Told {
 }
 
 #[inline(always)]
-fn start<A: ReactionPoint>(memory: &Memory<Sender<A>>, now: u64, link: Link) -> bool {
-    let params = A::check(const { &A::PRESETS[0].values }, &link.port());
-    let Ok(params) = params else { return false };
-    let engine = RpEngine::new(Instant::from_nanos(now), link.port(), params);
-    memory.put(Sender { engine, quantum: Quantum::at(link.port().line_rate) });
-    true
+fn start<A: ReactionPoint>(Sender { engine, quantum }: &mut Sender<A>, now: u64, link: Link) -> bool {
+    *quantum = Quantum::at(link.port().line_rate);
+    engine.begin(Instant::from_nanos(now), link.port(), const { &A::PRESETS[0].values }).is_ok()
 }
 
 #[inline(always)]
@@ -75,7 +76,8 @@ macro_rules! functions {
 
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
-                super::start(&MEMORY, now, link)
+                // SAFETY: each function gives its own reference back.
+                super::start(unsafe { MEMORY.engine() }, now, link)
             }
 
             /// # Safety
