@@ -143,21 +143,27 @@ impl<'a> Seen<'a> {
 /// Emits a frame and hands what a receiver of it sees to `check`. Nothing happens when the frame is too long, which
 /// only a payload near the limit of the length fields can be: extensions that were parsed away make room otherwise.
 fn sent(frame: &Frame<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
-    let room = frame.payload.len() + frame.tags.iter().count() * 4 + SPARE;
-    written(room, |buffer| frame.emit::<HostCrc>(buffer), check);
+    let (tags, payload_len) = (frame.tags.iter().count(), frame.payload.len());
+    written(frame, tags, payload_len, |buffer| frame.emit::<HostCrc>(buffer), check);
 }
 
 /// The same of an answer to this packet.
 fn answered(roce: &Roce<'_>, response: &Response<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
-    written(roce.tags().iter().count() * 4 + SPARE, |buffer| response.emit::<HostCrc>(buffer), check);
+    written(response, roce.tags().iter().count(), 0, |buffer| response.emit::<HostCrc>(buffer), check);
 }
 
-fn written(room: usize, emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>, check: impl FnOnce(&Roce<'_>, &[u8])) {
-    let mut buffer = vec![0xee; room];
+fn written(
+    what: &impl std::fmt::Debug,
+    tags: usize,
+    payload_len: usize,
+    emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>,
+    check: impl FnOnce(&Roce<'_>, &[u8]),
+) {
+    let mut buffer = vec![0xee; payload_len + tags * 4 + SPARE];
     let len = match emit(&mut buffer) {
         Ok(len) => len,
-        Err(EmitError::TooLong) if room > 0xff00 => return,
-        Err(error) => panic!("{error:?}"),
+        Err(EmitError::TooLong) if payload_len > 0xff00 => return,
+        Err(error) => panic!("{what:?}: {error:?}"),
     };
     assert_eq!(emit(&mut vec![0; len - 1]), Err(EmitError::BufferTooSmall));
     assert!(buffer[len..].iter().all(|&byte| byte == 0xee), "emission keeps to the frame's length");
@@ -168,7 +174,7 @@ fn written(room: usize, emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>, ch
             assert_eq!(roce.icrc::<TableCrc>(), Icrc::Valid);
             check(&roce, bytes);
         }
-        other => panic!("read as {other:?}"),
+        other => panic!("{what:?} was read as {other:?}"),
     }
 }
 
@@ -275,12 +281,14 @@ fn management(roce: &Roce<'_>) {
 }
 
 fn priority_flow_control(pfc: Pfc) {
-    for priority in 0..=u8::MAX {
-        let enabled = priority < 8 && pfc.enabled >> priority & 1 == 1;
-        assert_eq!(pfc.time(priority).is_some(), enabled);
-    }
     let mut buffer = [0; pfc::FRAME_LEN];
     assert_eq!(pfc.emit(Mac::default(), &mut buffer), Ok(buffer.len()));
+    // Behind addresses, EtherType, opcode and class-enable vector.
+    let times = buffer[18..].as_chunks::<2>().0;
+    for priority in 0..=u8::MAX {
+        let enabled = priority < 8 && pfc.enabled >> priority & 1 == 1;
+        assert_eq!(pfc.time(priority), enabled.then(|| u16::from_be_bytes(times[usize::from(priority)])));
+    }
     match parse(&buffer, buffer.len()) {
         Ok(Packet::Pfc(again)) => assert_eq!(again, pfc),
         other => panic!("{pfc:?} was read as {other:?}"),
