@@ -61,25 +61,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Verilog::Of(design) if args.record => write_record(design, &mut rtl),
         Verilog::Of(design) => {
             compare(args, design, &mut rtl)?;
-            play_all(args, Processor::Twin(design))
+            play(args, Processor::Twin(design))
         }
         Verilog::Vexriscv => {
             ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
             compare_outcomes(args, &mut rtl)?;
-            play_all(args, Processor::Rtl(args.core))
+            play(args, Processor::Rtl(args.core))
         }
     }
 }
 
-fn play_all(args: &Args, core: Processor) -> anyhow::Result<()> {
-    replay_image(args, core)?;
-    play_images(core)
-}
-
-/// The firmware image of DCQCN with the capture: it must decide as the library does, and on the cycles on which a model of
-/// the core does, if there is one.
-fn replay_image(args: &Args, core: Processor) -> anyhow::Result<()> {
-    let agreed = agreed(core);
+/// The firmware image of DCQCN with the capture, and every image of the project with traffic of its own: they must decide as
+/// the library does, and on the cycles on which a model of the core does, if there is one.
+fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
+    let agreed = match core {
+        Processor::Twin(_) => "RTL, model and library agree",
+        _ => "RTL and library agree",
+    };
     for preset in PRESETS {
         let options = Options {
             request: Request { preset: Some(preset.to_owned()), ..Request::default() },
@@ -98,14 +96,9 @@ fn replay_image(args: &Args, core: Processor) -> anyhow::Result<()> {
                 args.capture.display()
             )
         })?;
+        ensure!(played.events > 0, "{}: nothing to compare", args.capture.display());
         println!("firmware image, preset {preset}: {} events: {agreed}", played.events);
     }
-    Ok(())
-}
-
-/// Every image of the project with traffic of its own.
-fn play_images(core: Processor) -> anyhow::Result<()> {
-    let agreed = agreed(core);
     for name in firmware::algorithms() {
         let run = cycles::sample_on(core, name)?;
         let identical = run.report.core.filter(|core| core.identical);
@@ -119,14 +112,6 @@ fn play_images(core: Processor) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// What has been found of a run that came to its end.
-const fn agreed(core: Processor) -> &'static str {
-    match core {
-        Processor::Twin(_) => "RTL, model and library agree",
-        _ => "RTL and library agree",
-    }
 }
 
 /// The core of a name.
