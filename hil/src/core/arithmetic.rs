@@ -1,11 +1,12 @@
-//! What instructions compute, for every core: each adds what they cost, and what else it can do.
+//! What instructions compute, load, store and compare, for every core: each adds what that costs, and what else it can do.
 
 /// The value that an instruction computes from its sources `$a` and `$b`, and its cost, by kind of instruction: an
 /// expression for arithmetic, for shifts (which may look at the amount), multiplication, its high half, and division (which
-/// may look at `$b`). What remains are arms of the core's own.
+/// may look at `$b`). Loads, stores and branches go to the core's own `load!`, `store!` and `branch!`, for an instruction in front
+/// of `$next`. What remains are arms of the core's own.
 macro_rules! by_kind {
     (
-        $op:ident, $a:ident, $b:ident,
+        $op:ident, $next:ident, $a:ident, $b:ident,
         arithmetic: $alu:expr, shift by $amount:ident: $shift:expr, mul: $mul:expr, mulh: $mulh:expr, div: $div:expr,
         $($kinds:pat => $outcome:expr),* $(,)?
     ) => {
@@ -57,6 +58,20 @@ macro_rules! by_kind {
             Kind::Divu => ($a.checked_div($b).unwrap_or(u32::MAX), $div),
             Kind::Rem => (if $b == 0 { $a } else { ($a as i32).wrapping_rem($b as i32) as u32 }, $div),
             Kind::Remu => ($a.checked_rem($b).unwrap_or($a), $div),
+            Kind::Lb => load!(i8, 1, $a, $op, $next),
+            Kind::Lh => load!(i16, 2, $a, $op, $next),
+            Kind::Lw => load!(u32, 4, $a, $op, $next),
+            Kind::Lbu => load!(u8, 1, $a, $op, $next),
+            Kind::Lhu => load!(u16, 2, $a, $op, $next),
+            Kind::Sb => store!(u8, 1, $a, $b, $op, $next),
+            Kind::Sh => store!(u16, 2, $a, $b, $op, $next),
+            Kind::Sw => store!(u32, 4, $a, $b, $op, $next),
+            Kind::Beq => branch!($a == $b, $op, $next),
+            Kind::Bne => branch!($a != $b, $op, $next),
+            Kind::Blt => branch!(($a as i32) < $b as i32, $op, $next),
+            Kind::Bge => branch!($a as i32 >= $b as i32, $op, $next),
+            Kind::Bltu => branch!($a < $b, $op, $next),
+            Kind::Bgeu => branch!($a >= $b, $op, $next),
             $($kinds => $outcome),*
         }
     };

@@ -446,7 +446,7 @@ impl Picorv32 {
             let a = self.registers[usize::from(op.rs1 & 63)];
             let b = self.registers[usize::from(op.rs2 & 63)];
             let (value, cost) = by_kind!(
-                op, a, b,
+                op, next, a, b,
                 arithmetic: timing.alu + timing.late(op.next, timing.alu),
                 shift by amount: {
                     let steps = if timing.stepwise { u64::from(amount / 4 + amount % 4) } else { 0 };
@@ -455,20 +455,6 @@ impl Picorv32 {
                 mul: timing.mul + timing.late(op.next, timing.mul),
                 mulh: timing.mulh + timing.late(op.next, timing.mulh),
                 div: timing.div + timing.late(op.next, timing.div),
-                Kind::Lb => load!(i8, 1, a, op, next),
-                Kind::Lh => load!(i16, 2, a, op, next),
-                Kind::Lw => load!(u32, 4, a, op, next),
-                Kind::Lbu => load!(u8, 1, a, op, next),
-                Kind::Lhu => load!(u16, 2, a, op, next),
-                Kind::Sb => store!(u8, 1, a, b, op, next),
-                Kind::Sh => store!(u16, 2, a, b, op, next),
-                Kind::Sw => store!(u32, 4, a, b, op, next),
-                Kind::Beq => branch!(a == b, op, next),
-                Kind::Bne => branch!(a != b, op, next),
-                Kind::Blt => branch!((a as i32) < b as i32, op, next),
-                Kind::Bge => branch!(a as i32 >= b as i32, op, next),
-                Kind::Bltu => branch!(a < b, op, next),
-                Kind::Bgeu => branch!(a >= b, op, next),
                 Kind::Jal => {
                     self.registers[usize::from(op.rd & 63)] = next;
                     go!(op.immediate, timing.jump)
