@@ -89,12 +89,9 @@ impl<const N: usize> Wheel<N> {
     /// A wheel that nobody waits on, at time `start`.
     pub const fn new(start: Stamp) -> Self {
         const { Self::SIZE };
-        Self {
-            cursor: start.to_bits() & !Record::BELOW_TICK,
-            filled: [0; RINGS],
-            heads: [0; PLACES],
-            records: [Record::IDLE; N],
-        }
+        let mut wheel = Self { cursor: 0, filled: [0; RINGS], heads: [0; PLACES], records: [Record::IDLE; N] };
+        wheel.start(start);
+        wheel
     }
 
     /// Goes to time `start`, of a wheel that nobody waits on.

@@ -86,12 +86,13 @@ pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
     let plan = pairs::with(algorithm, Planner)??;
     let build = |kind| firmware::build(algorithm, kind, core.dialect());
     let images = Images { image: build(firmware::Kind::Inlining)?, calling: Some(build(firmware::Kind::Calling)?) };
-    let mut runs = vec![plan.play(core, &images, plan.first, SAMPLE, 0)?];
+    let first = plan.first()?;
+    let mut runs = vec![plan.play(core, &images, first, SAMPLE, 0)?];
     for (seed, preset) in (1..).zip(&plan.presets) {
         runs.push(plan.play(core, &images, preset, "storm", seed)?);
     }
     if QUICK.iter().any(|(name, _)| *name == algorithm) {
-        runs.push(plan.play(core, &images, plan.first, "quick", 0)?);
+        runs.push(plan.play(core, &images, first, "quick", 0)?);
     }
     Ok(runs)
 }
@@ -103,10 +104,14 @@ pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
 pub fn sample_on(core: Processor, algorithm: &str) -> Result<Run> {
     let plan = pairs::with(algorithm, Planner)??;
     let image = firmware::build(algorithm, firmware::Kind::Inlining, core.dialect())?;
-    plan.play(core, &Images { image, calling: None }, plan.first, SAMPLE, 0)
+    plan.play(core, &Images { image, calling: None }, plan.first()?, SAMPLE, 0)
 }
 
 impl Plan {
+    fn first(&self) -> Result<&'static str> {
+        self.presets.first().copied().context("an algorithm has a preset")
+    }
+
     fn play(
         &self,
         core: Processor,
@@ -154,8 +159,6 @@ pub fn golden() -> PathBuf {
 struct Plan {
     algorithm: &'static str,
     receiver: &'static str,
-    /// The first of the presets.
-    first: &'static str,
     presets: Vec<&'static str>,
     signals: Signals,
     sample: Vec<u8>,
@@ -167,8 +170,7 @@ impl pairs::Visitor for Planner {
     type Output = Result<Plan>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
-        let presets: Vec<_> = A::PRESETS.iter().map(|preset| preset.name).collect();
-        let first = *presets.first().context("an algorithm has a preset")?;
+        let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
         let mut writer = Writer::new(Vec::new(), &["receiver"])?;
         let (rp, np) = settings::presets::<A, N>(None)?;
         let (pauses, marks) = stress(A::SIGNALS, Red::PRESETS[0].values);
@@ -177,7 +179,7 @@ impl pairs::Visitor for Planner {
             Ok(writer.write(0, time, frame, frame.len() as u32)?)
         })?;
         let sample = writer.into_sink()?;
-        Ok(Plan { algorithm: A::NAME, receiver: N::NAME, first, presets, signals: A::SIGNALS, sample })
+        Ok(Plan { algorithm: A::NAME, receiver: N::NAME, presets, signals: A::SIGNALS, sample })
     }
 }
 
