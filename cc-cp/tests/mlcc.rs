@@ -3,8 +3,8 @@
 use cc_core::table::Handle;
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, Response, Roce, Shims, TableCrc, Tags,
-    opcode,
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Packet, Response, Roce, Shims, TableCrc,
+    Tags, opcode,
 };
 use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
 use cc_cp::Endpoint;
@@ -101,15 +101,16 @@ fn transit(roce: &Roce<'_>) -> Transit {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    let mut bytes = vec![0; 4_200];
-    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
+    written(|buffer| frame.emit::<TableCrc>(buffer))
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
+    written(|buffer| response.emit::<TableCrc>(buffer))
+}
+
+fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut bytes = vec![0; 4_200];
-    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    let length = emit(&mut bytes).unwrap();
     bytes.truncate(length);
     bytes
 }

@@ -2,8 +2,8 @@
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Pfc, Response, Reth, Shims, TableCrc,
-    Tag, TagProtocol, Tags, cm, opcode, parse, pfc,
+    AckFields, Addresses, Aeth, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Pfc, Response, Reth, Shims,
+    TableCrc, Tag, TagProtocol, Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
 use hil::capture::Writer;
@@ -121,15 +121,16 @@ fn acknowledged(frame: &[u8]) -> Vec<u8> {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    let mut buffer = vec![0; 1_024];
-    let len = frame.emit::<TableCrc>(&mut buffer).expect("the frame is short");
-    buffer.truncate(len);
-    buffer
+    written(|buffer| frame.emit::<TableCrc>(buffer))
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
+    written(|buffer| response.emit::<TableCrc>(buffer))
+}
+
+fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut buffer = vec![0; 1_024];
-    let len = response.emit::<TableCrc>(&mut buffer).expect("the frame is short");
+    let len = emit(&mut buffer).expect("the frame is short");
     buffer.truncate(len);
     buffer
 }

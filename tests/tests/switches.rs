@@ -3,8 +3,8 @@
 
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, Extensions, FlowKey, Frame, Mac, Packet, RateMessage, Response, Roce, Shims,
-    TableCrc, Tags, opcode,
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Mac, Packet, RateMessage, Response, Roce,
+    Shims, TableCrc, Tags, opcode,
 };
 use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt};
@@ -74,15 +74,16 @@ fn data(six: bool, host: u8, qpn: u32) -> Vec<u8> {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    let mut bytes = vec![0; 2_048];
-    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
+    written(|buffer| frame.emit::<TableCrc>(buffer))
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
+    written(|buffer| response.emit::<TableCrc>(buffer))
+}
+
+fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut bytes = vec![0; 2_048];
-    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    let length = emit(&mut bytes).unwrap();
     bytes.truncate(length);
     bytes
 }

@@ -116,15 +116,16 @@ fn frame(opcode: u8, addresses: Addresses, payload: &[u8]) -> Frame<'_> {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    let mut buffer = vec![0xee; 66_000];
-    let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
-    buffer.truncate(len);
-    buffer
+    written(|buffer| frame.emit::<TableCrc>(buffer))
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
-    let mut buffer = vec![0xee; 1_024];
-    let len = response.emit::<TableCrc>(&mut buffer).unwrap();
+    written(|buffer| response.emit::<TableCrc>(buffer))
+}
+
+fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
+    let mut buffer = vec![0xee; 66_000];
+    let len = emit(&mut buffer).unwrap();
     buffer.truncate(len);
     buffer
 }

@@ -201,8 +201,8 @@ mod tests {
     use crate::segment::Room;
     use cc_core::wire::shim::{self, IntShim};
     use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, Extensions, FlowKey, Frame, Icrc, Mac, Packet, Response, Roce, Shims,
-        TableCrc, Tags, opcode,
+        self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Icrc, Mac, Packet, Response, Roce,
+        Shims, TableCrc, Tags, opcode,
     };
     use cc_core::{CnpHint, Ecn, IntLayout, Qpn};
     use core::net::{Ipv4Addr, Ipv6Addr};
@@ -266,15 +266,16 @@ mod tests {
     }
 
     fn emit(frame: &Frame<'_>) -> Vec<u8> {
-        let mut bytes = vec![0; 512];
-        let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
-        bytes.truncate(length);
-        bytes
+        written(|buffer| frame.emit::<TableCrc>(buffer))
     }
 
     fn respond(response: &Response<'_>) -> Vec<u8> {
+        written(|buffer| response.emit::<TableCrc>(buffer))
+    }
+
+    fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
         let mut bytes = vec![0; 512];
-        let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+        let length = emit(&mut bytes).unwrap();
         bytes.truncate(length);
         bytes
     }

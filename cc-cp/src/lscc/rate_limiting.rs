@@ -397,8 +397,8 @@ mod tests {
     use super::*;
     use cc_core::wire::shim::IntShim;
     use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Packet, RateFrame, Response, Shims, TableCrc,
-        Tags, opcode,
+        self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Packet, RateFrame, Response, Shims,
+        TableCrc, Tags, opcode,
     };
     use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
@@ -579,15 +579,16 @@ mod tests {
     }
 
     fn emit(frame: &Frame<'_>) -> Vec<u8> {
-        let mut bytes = vec![0; 256];
-        let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
-        bytes.truncate(length);
-        bytes
+        written(|buffer| frame.emit::<TableCrc>(buffer))
     }
 
     fn respond(response: &Response<'_>) -> Vec<u8> {
+        written(|buffer| response.emit::<TableCrc>(buffer))
+    }
+
+    fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
         let mut bytes = vec![0; 256];
-        let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+        let length = emit(&mut bytes).unwrap();
         bytes.truncate(length);
         bytes
     }

@@ -2,7 +2,8 @@
 
 use cc_core::table::Handle;
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Response, Roce, Shims, TableCrc, Tags, opcode,
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Response, Roce, Shims, TableCrc, Tags,
+    opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::Transmit;
@@ -80,15 +81,16 @@ fn data(six: bool, to: u8, qpn: u32) -> Vec<u8> {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    let mut bytes = vec![0; 512];
-    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
+    written(|buffer| frame.emit::<TableCrc>(buffer))
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
+    written(|buffer| response.emit::<TableCrc>(buffer))
+}
+
+fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut bytes = vec![0; 512];
-    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    let length = emit(&mut bytes).unwrap();
     bytes.truncate(length);
     bytes
 }

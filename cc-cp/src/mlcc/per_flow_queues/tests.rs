@@ -1,7 +1,7 @@
 use super::*;
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Packet, Response, Shims, TableCrc, Tags,
+    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Response, Shims, TableCrc, Tags,
 };
 use cc_core::{Ecn, Grant, Hop, IntLayout, Mark, Psn, Qpn, wire};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -164,15 +164,16 @@ fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    let mut bytes = vec![0; 2_048];
-    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
+    written(|buffer| frame.emit::<TableCrc>(buffer))
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
+    written(|buffer| response.emit::<TableCrc>(buffer))
+}
+
+fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut bytes = vec![0; 2_048];
-    let length = response.emit::<TableCrc>(&mut bytes).unwrap();
+    let length = emit(&mut bytes).unwrap();
     bytes.truncate(length);
     bytes
 }
