@@ -266,8 +266,8 @@ const fn bit(priority: u8) -> u8 {
 #[repr(C)]
 pub struct RpEngine<A: ReactionPoint, const N: usize, const MAP: usize> {
     shared: Shared<A>,
-    flows: SlotTable<Flow<A>, N, MAP>,
     wakes: Wheel<N>,
+    flows: SlotTable<Flow<A>, N, MAP>,
 }
 
 impl<A: ReactionPoint, const N: usize, const MAP: usize> Blank for RpEngine<A, N, MAP> {

@@ -157,9 +157,9 @@ const PROBES: u32 = 128;
 /// opening one too many is refused, and admission is the driver's decision.
 #[repr(C)]
 pub struct SlotTable<T, const N: usize, const MAP: usize> {
-    slots: Vec<Slot<T>, N>,
     free: Link,
     open: u16,
+    slots: Vec<Slot<T>, N>,
     map: [Link; MAP],
 }
 
