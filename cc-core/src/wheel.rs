@@ -166,16 +166,22 @@ impl<const N: usize> Wheel<N> {
         let mut ring = 0;
         for &filled in &self.filled {
             if filled != 0 {
-                let here = self.cursor >> shift(ring);
-                let bucket = here.wrapping_add(filled.rotate_right(here & FURTHEST).trailing_zeros());
-                let wait = (bucket << shift(ring)).wrapping_sub(self.cursor);
-                if wait < first.1 {
-                    first = (ring << RING | bucket & FURTHEST, wait);
+                let next = self.next_in(ring, filled);
+                if next.1 < first.1 {
+                    first = next;
                 }
             }
             ring = ring.wrapping_add(1);
         }
         first
+    }
+
+    /// Of a ring that is not empty, the place of the bucket that comes up first, and the time from the cursor to it.
+    #[inline(never)]
+    fn next_in(&self, ring: u32, filled: u32) -> (u32, u32) {
+        let here = self.cursor >> shift(ring);
+        let bucket = here.wrapping_add(filled.rotate_right(here & FURTHEST).trailing_zeros());
+        (ring << RING | bucket & FURTHEST, (bucket << shift(ring)).wrapping_sub(self.cursor))
     }
 
     /// Puts an idle flow into the finest ring that reaches `at`.

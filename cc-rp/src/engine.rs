@@ -619,11 +619,12 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         progress: Progress,
         limiter: &mut impl RateLimiter,
     ) -> Option<Step> {
-        let arrived = now.stamp();
-        let now = self.shared.clock.advance(now);
         if !A::WANTS.contains(EventMask::ACK) {
+            self.shared.clock.follow(now);
             return None;
         }
+        let arrived = now.stamp();
+        let now = self.shared.clock.advance(now);
         let Some((handle, flow)) = self.flows.find_mut(roce.bth.dest_qp) else {
             count(&mut self.shared.counters.rp_ack_unknown_qp);
             return None;
@@ -636,10 +637,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     /// A negative acknowledgement for a local queue pair number: the receiver expects `psn`.
     #[inline(always)]
     pub fn nack(&mut self, now: Instant, qpn: Qpn, psn: Psn, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let now = self.shared.clock.advance(now);
         if !A::WANTS.contains(EventMask::NACK) {
+            self.shared.clock.follow(now);
             return None;
         }
+        let now = self.shared.clock.advance(now);
         let Some((handle, flow)) = self.flows.find_mut(qpn) else {
             count(&mut self.shared.counters.rp_ack_unknown_qp);
             return None;
@@ -662,7 +664,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     /// So many CNPs of which the front end had made one, beside the one that was handled.
     pub const fn count_joined(&mut self, cnps: u32) {
-        self.shared.counters.rp_cnp_handled = self.shared.counters.rp_cnp_handled.saturating_add(cnps as u64);
+        self.shared.counters.rp_cnp_handled = self.shared.counters.rp_cnp_handled.wrapping_add(cnps as u64);
     }
 
     /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngine::next_wake`] is zero.
