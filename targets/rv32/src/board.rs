@@ -210,6 +210,8 @@ impl TxRing {
 }
 
 /// A value that the main loop and the interrupt take turns at, inside critical sections.
+// The flag comes first, where a short offset reaches it.
+#[repr(C)]
 pub(crate) struct Owned<T> {
     lent: Cell<bool>,
     value: UnsafeCell<T>,

@@ -244,11 +244,11 @@ impl<S: switch::Program> Program for Switch<S> {
 }
 
 /// The program and its device.
-// The program comes first, where short offsets reach into it.
+// The device comes first, which is small, so that short offsets reach both.
 #[repr(C)]
 struct Firmware<P> {
-    program: P,
     device: Device,
+    program: P,
 }
 
 impl<P: Program> Firmware<P> {
