@@ -518,14 +518,14 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.counters.ignore(Reason::ByRemoteQp);
             return None;
         }
-        let found = match whom {
-            Whom::Bound(qpn) => self.flows.find_mut(qpn),
+        let index = match whom {
+            Whom::Bound(qpn) => self.flows.index_of(qpn),
             Whom::Flow(handle) => {
                 cold_path();
-                self.flows.get_mut(handle).map(|flow| (handle, flow))
+                self.flows.get(handle).map(|_| handle.index())
             }
         };
-        let Some((handle, flow)) = found else {
+        let Some((handle, flow)) = index.and_then(|index| self.flows.at_mut(index)) else {
             self.shared.counters.ignore(Reason::UnknownQp);
             return None;
         };
