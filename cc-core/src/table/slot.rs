@@ -256,12 +256,12 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The index of the flow that a queue pair number is bound to.
     #[inline]
     pub fn index_of(&self, qpn: Qpn) -> Option<u16> {
-        Some(self.map.get(self.probe(qpn)?)?.index())
+        Some(self.map.get(self.probe(qpn).ok()?)?.index())
     }
 
     /// The flow that a queue pair number is bound to.
     pub fn find(&self, qpn: Qpn) -> Option<Handle> {
-        let link = *self.map.get(self.search(qpn)?)?;
+        let link = *self.map.get(self.search(qpn).ok()?)?;
         let slot = self.slots.get(link.place())?;
         Some(Handle::new(link.index(), slot.tag))
     }
@@ -276,20 +276,12 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         if tag.qpn() != UNBOUND {
             return if tag.qpn() == qpn { Ok(()) } else { Err(BindError::Bound) };
         }
-        if self.search(qpn).is_some() {
-            return Err(BindError::Taken);
+        let Err(place) = self.search(qpn) else { return Err(BindError::Taken) };
+        *self.map.get_mut(place).ok_or(BindError::Crowded)? = Link::to(handle.index());
+        if let Some(slot) = self.slots.get_mut(usize::from(handle.index())) {
+            slot.tag = tag.with_qpn(qpn);
         }
-        let mut place = place(qpn, Self::BITS);
-        for _ in 0..PROBES {
-            if let Some(entry @ &mut Link::NONE) = self.map.get_mut(place) {
-                *entry = Link::to(handle.index());
-                let slot = self.slots.get_mut(usize::from(handle.index())).ok_or(BindError::Stale)?;
-                slot.tag = tag.with_qpn(qpn);
-                return Ok(());
-            }
-            place = place.wrapping_add(1) & Self::MASK;
-        }
-        Err(BindError::Crowded)
+        Ok(())
     }
 
     /// An open slot, where nobody waits for it.
@@ -303,31 +295,32 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         self.slots.get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
-    /// The place of a number in the map. An unbound slot is in no place, so the number that stands for it is never found.
+    /// The place of a number in the map, or else the empty one that it may have: outside where that would be too far away. An
+    /// unbound slot is in no place, so the number that stands for it is never found.
     #[inline]
-    fn probe(&self, qpn: Qpn) -> Option<usize> {
+    fn probe(&self, qpn: Qpn) -> Result<usize, usize> {
         let mut place = place(qpn, Self::BITS);
         for _ in 0..PROBES {
-            let link = *self.map.get(place)?;
+            let link = *self.map.get(place).ok_or(MAP)?;
             // An empty place names no slot and ends the run.
-            let slot = self.slots.get(link.place())?;
+            let slot = self.slots.get(link.place()).ok_or(place)?;
             if slot.tag.qpn() == qpn {
-                return Some(place);
+                return Ok(place);
             }
             place = place.wrapping_add(1) & Self::MASK;
         }
-        None
+        Err(MAP)
     }
 
     /// [`SlotTable::probe`] where nobody waits for it.
     #[inline(never)]
-    fn search(&self, qpn: Qpn) -> Option<usize> {
+    fn search(&self, qpn: Qpn) -> Result<usize, usize> {
         self.probe(qpn)
     }
 
     /// Takes a number out of the map and closes the gap, so that no run is broken and no tombstone stays.
     fn unmap(&mut self, qpn: Qpn) {
-        let Some(mut gap) = self.search(qpn) else { return };
+        let Ok(mut gap) = self.search(qpn) else { return };
         let mut place = gap;
         loop {
             place = place.wrapping_add(1) & Self::MASK;
