@@ -116,41 +116,18 @@ impl RpCounters {
             ("rp_clock_reversals", self.rp_clock_reversals),
         ]
     }
-
-    /// A CNP that is not acted on. The sum is made when somebody asks for it.
-    #[cold]
-    #[inline(never)]
-    fn ignore(&mut self, reason: Reason) {
-        count(match reason {
-            Reason::UnknownQp => &mut self.rp_cnp_unknown_qp,
-            Reason::ByRemoteQp => &mut self.rp_cnp_by_remote_qp,
-            Reason::Stale => &mut self.rp_cnp_stale,
-            Reason::Unsupported => &mut self.rp_cnp_unsupported,
-        });
-    }
-}
-
-/// Why a CNP is not acted on, as [`RpCounters`] has it.
-#[derive(Clone, Copy)]
-enum Reason {
-    UnknownQp,
-    ByRemoteQp,
-    Stale,
-    Unsupported,
-}
-
-impl From<Ignored> for Reason {
-    fn from(ignored: Ignored) -> Self {
-        match ignored {
-            Ignored::Stale => Self::Stale,
-            Ignored::Kind => Self::Unsupported,
-        }
-    }
 }
 
 #[inline]
 fn count(counter: &mut u64) {
     *counter = counter.wrapping_add(1);
+}
+
+/// [`count`] for what is rare.
+#[cold]
+#[inline(never)]
+fn count_rare(counter: &mut u64) {
+    count(counter);
 }
 
 /// A flow: with its table entry and its wake, all that it costs.
@@ -325,11 +302,12 @@ impl<A: ReactionPoint> Shared<A> {
     /// Whether the machine has no use for the notification; counted by reason.
     #[inline(always)]
     fn ignores(&mut self, flow: &Flow<A>, hint: &CnpHint) -> bool {
-        let ignored = flow.state.ignores(hint);
-        if let Some(ignored) = ignored {
-            self.counters.ignore(ignored.into());
-        }
-        ignored.is_some()
+        let Some(ignored) = flow.state.ignores(hint) else { return false };
+        count_rare(match ignored {
+            Ignored::Stale => &mut self.counters.rp_cnp_stale,
+            Ignored::Kind => &mut self.counters.rp_cnp_unsupported,
+        });
+        true
     }
 }
 
@@ -437,7 +415,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         let state = A::open(&Cx { now, port, params, pause, unpaused });
         let pacer = Pacer::new(now.stamp(), port.line_rate, Bytes::MAX);
         let Ok(handle) = self.flows.open(Flow { state, pacer, priority: priority & 7 }) else {
-            count(&mut self.shared.counters.rp_flows_refused);
+            count_rare(&mut self.shared.counters.rp_flows_refused);
             return None;
         };
         self.wake_flow(handle.index(), limiter);
@@ -464,7 +442,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         if closed {
             self.wakes.disarm(handle.index());
         } else {
-            count(&mut self.shared.counters.rp_handles_stale);
+            count_rare(&mut self.shared.counters.rp_handles_stale);
         }
         closed
     }
@@ -490,7 +468,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             return None;
         }
         let Some(flow) = self.flows.get_mut(handle) else {
-            count(&mut self.shared.counters.rp_handles_stale);
+            count_rare(&mut self.shared.counters.rp_handles_stale);
             return None;
         };
         match event {
@@ -515,7 +493,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         if let CnpHint::Body(body) = hint
             && body.by_remote
         {
-            self.shared.counters.ignore(Reason::ByRemoteQp);
+            count_rare(&mut self.shared.counters.rp_cnp_by_remote_qp);
             return None;
         }
         let index = match whom {
@@ -526,11 +504,11 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             }
         };
         let Some((handle, flow)) = index.and_then(|index| self.flows.at_mut(index)) else {
-            self.shared.counters.ignore(Reason::UnknownQp);
+            count_rare(&mut self.shared.counters.rp_cnp_unknown_qp);
             return None;
         };
         if !A::WANTS.contains(EventMask::CNP) {
-            self.shared.counters.ignore(Reason::Unsupported);
+            count_rare(&mut self.shared.counters.rp_cnp_unsupported);
             return None;
         }
         if self.shared.ignores(flow, hint) {
@@ -553,7 +531,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     ) -> Option<Step> {
         if !A::WANTS.contains(event.kind()) {
             self.shared.clock.advance(now);
-            self.shared.counters.ignore(Reason::Unsupported);
+            count_rare(&mut self.shared.counters.rp_cnp_unsupported);
             return None;
         }
         let now = self.shared.clock.advance(now);
@@ -626,7 +604,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         let arrived = now.stamp();
         let now = self.shared.clock.advance(now);
         let Some((handle, flow)) = self.flows.find_mut(roce.bth.dest_qp) else {
-            count(&mut self.shared.counters.rp_ack_unknown_qp);
+            count_rare(&mut self.shared.counters.rp_ack_unknown_qp);
             return None;
         };
         let event = Event::Ack(acknowledgement::<A>(arrived, roce, progress, &mut self.shared.counters));
@@ -643,7 +621,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         }
         let now = self.shared.clock.advance(now);
         let Some((handle, flow)) = self.flows.find_mut(qpn) else {
-            count(&mut self.shared.counters.rp_ack_unknown_qp);
+            count_rare(&mut self.shared.counters.rp_ack_unknown_qp);
             return None;
         };
         let decision = self.shared.decide(now, handle, flow, &Event::Nack { psn }, limiter);
