@@ -529,7 +529,7 @@ impl Dcqcn {
         let last = last_step(p, other);
         // From the last on all stages are alike; so the first round finds the step, whatever the stage.
         let mut own = own.min(last.wrapping_sub(1));
-        *stage = stage.saturating_add(u8::try_from(rounds).unwrap_or(LAST_STAGE)).min(LAST_STAGE);
+        *stage = own.saturating_add(rounds).min(LAST_STAGE.into()) as u8;
         let mut rates = Rates { current: self.current, target: self.target };
         let (mut gain, mut gap) = (Rate::ZERO, rates.gap());
         while rounds > 0 && rates.current != p.ceiling {
@@ -543,11 +543,11 @@ impl Dcqcn {
             let before = mem::replace(&mut gap, rates.gap());
             if gap == before && own >= last {
                 cold_path();
-                let headroom = p.ceiling.saturating_sub(rates.target).to_bits();
+                let headroom = p.ceiling.to_bits().wrapping_sub(rates.target.to_bits());
                 let jump = headroom.checked_div(gain.to_bits()).unwrap_or(rounds).min(rounds);
-                let height = Rate::from_bits(gain.to_bits().wrapping_mul(jump));
-                rates.target = rates.target.saturating_add(height);
-                rates.current = rates.current.saturating_add(height);
+                let height = gain.to_bits().wrapping_mul(jump);
+                rates.target = Rate::from_bits(rates.target.to_bits().wrapping_add(height));
+                rates.current = Rate::from_bits(rates.current.to_bits().wrapping_add(height));
                 rounds = rounds.wrapping_sub(jump);
             }
         }
