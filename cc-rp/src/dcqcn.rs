@@ -526,10 +526,10 @@ impl Dcqcn {
             Clock::Bytes => (&mut self.byte_stage, self.time_stage),
         };
         let (own, other) = (u32::from(*stage), u32::from(other));
+        *stage = own.saturating_add(rounds).min(LAST_STAGE.into()) as u8;
         let last = last_step(p, other);
         // From the last on all stages are alike; so the first round finds the step, whatever the stage.
         let mut own = own.min(last.wrapping_sub(1));
-        *stage = own.saturating_add(rounds).min(LAST_STAGE.into()) as u8;
         let mut rates = Rates { current: self.current, target: self.target };
         let (mut gain, mut gap) = (Rate::ZERO, rates.gap());
         while rounds > 0 && rates.current != p.ceiling {

@@ -196,7 +196,6 @@ impl Pauses {
     }
 
     fn set(&mut self, now: Stamp, priority: u8, time: Nanos) {
-        self.expire(now);
         let Some(pause) = self.of.get_mut(usize::from(priority)) else { return };
         if self.mask & bit(priority) != 0 {
             pause.before = pause.so_far(now);
