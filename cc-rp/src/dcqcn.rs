@@ -284,15 +284,21 @@ impl Dcqcn {
             return;
         }
         if self.has(CUT) && self.cut_due.is_due(now) {
-            match &p.alpha {
-                Alpha::Sampled(fading) => {
-                    self.recover(p, self.cut_due);
-                    self.settle(p, fading, self.cut_due, true);
-                }
-                Alpha::Restarted { .. } => self.left &= !CUT,
-            }
+            self.reach_cut(p);
         }
         self.recover(p, now);
+    }
+
+    /// Applies what fell due with `cut_due`.
+    #[inline(never)]
+    fn reach_cut(&mut self, p: &Params) {
+        match &p.alpha {
+            Alpha::Sampled(fading) => {
+                self.recover(p, self.cut_due);
+                self.settle(p, fading, self.cut_due, true);
+            }
+            Alpha::Restarted { .. } => self.left &= !CUT,
+        }
     }
 
     // The notification.
