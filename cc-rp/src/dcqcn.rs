@@ -532,7 +532,7 @@ impl Dcqcn {
             Clock::Bytes => (&mut self.byte_stage, self.time_stage),
         };
         let (own, other) = (u32::from(*stage), u32::from(other));
-        *stage = own.saturating_add(rounds).min(LAST_STAGE.into()) as u8;
+        *stage = u8::try_from(own.saturating_add(rounds)).map_or(LAST_STAGE, |stage| stage.min(LAST_STAGE));
         let last = last_step(p, other);
         // From the last on all stages are alike; so the first round finds the step, whatever the stage.
         let mut own = own.min(last.wrapping_sub(1));
