@@ -134,22 +134,34 @@ fn build_in(
         source(Path::new(""), package, algorithm).display()
     );
     add_target(root, target)?;
-    let directory = target_directory(folder);
-    let build = Command::new(cargo())
-        .current_dir(root)
+    let (mut rustc, built) = rustc(folder, package, target);
+    let build = rustc
         // The levels that defmt compiles in; the user's word counts more.
         .env("DEFMT_LOG", env::var_os("DEFMT_LOG").unwrap_or_else(|| "trace".into()))
-        .args(["rustc", "--quiet", "--package", package, "--bin", algorithm])
+        .args(["--bin", algorithm])
         .args(features)
-        .args(["--profile", "firmware", "--target", target, "--target-dir"])
-        .arg(&directory)
         // For whoever wants to know what stack it needs: what functions take, and who calls whom.
         .args(["--", "-C", "remark=prologepilog", "-C", "link-arg=--emit-relocs"])
         .output()
         .context("cannot run cargo to build the firmware: give it with --firmware ELF")?;
     ensure!(build.status.success(), "cannot build the firmware: {}", fault(&build));
     let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
-    Ok((directory.join(target).join("firmware").join(algorithm), frames))
+    Ok((built.join(algorithm), frames))
+}
+
+/// Cargo on its way to build a package for firmware, in a folder of its own, and where it puts what it makes.
+pub(crate) fn rustc(folder: &str, package: &str, target: &str) -> (Command, PathBuf) {
+    let directory = target_directory(folder);
+    let mut rustc = Command::new(cargo());
+    rustc.current_dir(root());
+    if target.starts_with("riscv") {
+        // Lets the linker make each call as short as its distance allows. The compiler warns that the name of this is not
+        // settled; whoever has other flags in RUSTFLAGS goes without it.
+        rustc.args(["--config", &format!("target.{target}.rustflags=['-Ctarget-feature=+relax']")]);
+    }
+    rustc.args(["rustc", "--quiet", "--package", package, "--profile", "firmware", "--target", target, "--target-dir"]);
+    rustc.arg(&directory);
+    (rustc, directory.join(target).join("firmware"))
 }
 
 /// Installs the standard library for a target, if the compiler of the tree at `root` has none.
@@ -173,13 +185,13 @@ pub fn add_target(root: &Path, target: &str) -> Result<()> {
 }
 
 /// Where cargo puts what it builds for this purpose.
-pub(crate) fn target_directory(folder: &str) -> PathBuf {
+fn target_directory(folder: &str) -> PathBuf {
     let root = root();
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path)).join(folder)
 }
 
 /// The cargo that runs us, or the first in the path.
-pub(crate) fn cargo() -> OsString {
+fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 

@@ -34,21 +34,17 @@ pub fn build(target: &str) -> Result<Archive> {
 /// It cannot be built, or the compiler does not say what its functions take of the stack.
 pub(crate) fn compile(package: &str, target: &str) -> Result<Archive> {
     firmware::add_target(firmware::root(), target)?;
-    let directory = firmware::target_directory("firmware");
-    let build = Command::new(firmware::cargo())
-        .current_dir(firmware::root())
+    let (mut rustc, built) = firmware::rustc("firmware", package, target);
+    let build = rustc
         // Fat LTO takes a static library, and no crate that has another type beside it.
-        .args(["rustc", "--quiet", "--package", package, "--crate-type", "staticlib"])
-        .args(["--profile", "firmware", "--target", target, "--target-dir"])
-        .arg(&directory)
-        .args(["--", "-C", "remark=prologepilog"])
+        .args(["--crate-type", "staticlib", "--", "-C", "remark=prologepilog"])
         .output()
         .with_context(|| format!("cannot run cargo to build {package}"))?;
     ensure!(build.status.success(), "cannot build {package} for {target}: {}", fault(&build));
     let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
     ensure!(!frames.is_empty(), "building {package} for {target}: the compiler made no remarks on stacks");
     let name = format!("lib{}.a", package.replace('-', "_"));
-    Ok(Archive { path: directory.join(target).join("firmware").join(name), frames })
+    Ok(Archive { path: built.join(name), frames })
 }
 
 impl Archive {
