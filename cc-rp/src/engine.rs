@@ -495,14 +495,14 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             count_rare(&mut self.shared.counters.rp_cnp_by_remote_qp);
             return None;
         }
-        let index = match whom {
-            Whom::Bound(qpn) => self.flows.index_of(qpn),
+        let found = match whom {
+            Whom::Bound(qpn) => self.flows.find_mut(qpn),
             Whom::Flow(handle) => {
                 cold_path();
-                self.flows.get(handle).map(|_| handle.index())
+                self.flows.get_mut(handle).map(|flow| (handle, flow))
             }
         };
-        let Some((handle, flow)) = index.and_then(|index| self.flows.at_mut(index)) else {
+        let Some((handle, flow)) = found else {
             count_rare(&mut self.shared.counters.rp_cnp_unknown_qp);
             return None;
         };

@@ -250,13 +250,9 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The flow that a queue pair number is bound to, and its handle.
     #[inline]
     pub fn find_mut(&mut self, qpn: Qpn) -> Option<(Handle, &mut T)> {
-        self.at_mut(self.index_of(qpn)?)
-    }
-
-    /// The index of the flow that a queue pair number is bound to.
-    #[inline]
-    pub fn index_of(&self, qpn: Qpn) -> Option<u16> {
-        Some(self.map.get(self.probe(qpn).ok()?)?.index())
+        let link = *self.map.get(self.probe(qpn).ok()?)?;
+        let slot = self.slots.get_mut(link.place())?;
+        Some((Handle::new(link.index(), slot.tag), &mut slot.value))
     }
 
     /// The flow that a queue pair number is bound to.
