@@ -16,7 +16,7 @@ impl<'a> Input<'a> {
     /// A whole frame. A wire length below the captured one is taken for a mistake of the capture's writer.
     #[inline]
     pub(super) fn new(frame: &'a [u8], wire_len: usize) -> Self {
-        Self { bytes: frame, cut: wire_len.saturating_sub(frame.len()) }
+        Self { bytes: frame, cut: wire_len.max(frame.len()).wrapping_sub(frame.len()) }
     }
 
     /// Bytes captured and not yet read.
@@ -46,7 +46,7 @@ impl<'a> Input<'a> {
     }
 
     /// The next `len` bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_slice(&mut self, len: usize, short: Malformed) -> Result<&'a [u8], Malformed> {
         let Some((head, rest)) = self.bytes.split_at_checked(len) else { return Err(self.lacks(len, short)) };
         self.bytes = rest;
@@ -62,11 +62,11 @@ impl<'a> Input<'a> {
     /// Forgets what lies behind the next `len` bytes: an Ethernet trailer, padding, a frame check sequence.
     #[inline(always)]
     pub(super) fn limit(&mut self, len: usize, beyond: Malformed) -> Result<(), Malformed> {
-        match self.bytes.get(..len) {
-            Some(bytes) => *self = Self { bytes, cut: 0 },
-            None if len > self.left() => return Err(beyond),
-            None => self.cut = len.wrapping_sub(self.bytes.len()),
+        if len > self.left() {
+            return Err(beyond);
         }
+        self.bytes = self.bytes.get(..len).unwrap_or(self.bytes);
+        self.cut = len.wrapping_sub(self.bytes.len());
         Ok(())
     }
 }

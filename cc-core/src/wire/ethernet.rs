@@ -196,7 +196,7 @@ impl<'a> Ethernet<'a> {
         loop {
             let ethertype = two(*input.take(Malformed::EthernetShort)?);
             if TagProtocol::from_ethertype(ethertype).is_none() {
-                let words = stack.get(..depth).unwrap_or(&[]);
+                let words = stack.get(..depth).ok_or(Malformed::EthernetShort)?;
                 return Ok((Self { macs, tags: Tags { words, priority: None } }, ethertype));
             }
             input.take::<2>(Malformed::EthernetShort)?;

@@ -7,7 +7,7 @@ use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
 use super::route::Route;
 use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
-use super::{Addresses, Aeth, Bth, Malformed, TrafficClass, Version, cnp};
+use super::{Addresses, Aeth, Bth, Malformed, Packet, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
@@ -41,21 +41,20 @@ pub struct Roce<'a> {
 }
 
 impl<'a> Roce<'a> {
-    /// Reads from the shims on if there are any, or from the BTH; the input ends with the ICRC.
+    /// Reads from the BTH on. The datagram that it is in begins, with its shims, so many bytes behind `start`, and the input ends
+    /// with the ICRC.
     // Always, so that the packet is made where it is to be.
     #[inline(always)]
     pub(super) fn parse(
         route: Route<'a>,
         start: &'a [u8],
+        datagram_at: usize,
         places: Places,
         traffic_class: TrafficClass,
         mut input: Input<'a>,
         wire_len: usize,
-    ) -> Result<Self, Malformed> {
-        let datagram_at = start.len().wrapping_sub(input.bytes().len());
-        if places.len() != 0 {
-            input.take_slice(usize::from(places.len()), Malformed::ShimShort)?;
-        }
+    ) -> Result<Packet<'a>, Malformed> {
+        let len = datagram_at.wrapping_add(usize::from(places.len())).wrapping_add(input.bytes().len());
         let bth_bytes = input.take::<12>(Malformed::BthShort)?;
         let pad = Bth::pad(bth_bytes)?;
         let &[opcode, ..] = bth_bytes;
@@ -67,7 +66,7 @@ impl<'a> Roce<'a> {
             .ok_or(Malformed::IcrcMissing)?
             .checked_sub(usize::from(pad))
             .ok_or(Malformed::Pad)?;
-        Ok(Self {
+        Ok(Packet::Roce(Self {
             bth: Bth::parse(bth_bytes),
             info,
             ecn: traffic_class.ecn(),
@@ -76,11 +75,11 @@ impl<'a> Roce<'a> {
             wire_len: Bytes::new(u32::try_from(wire_len).unwrap_or(u32::MAX)),
             traffic_class,
             route,
-            bytes: start,
+            bytes: start.get(..len).unwrap_or(start),
             datagram_at,
             places,
             truncated: input.cut() != 0,
-        })
+        }))
     }
 
     /// Whether the capture's snap length cut this packet: then payload and ICRC are missing or incomplete.

@@ -392,10 +392,10 @@ impl Places {
     /// No chain.
     pub(super) const NONE: Self = Self { len: 0, words: [0; _] };
 
-    /// Checks the chain of shims that the input begins with, and finds them.
+    /// Reads the chain of shims that the input begins with, and finds them.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(&mut self, mut input: Input<'_>) -> Result<(), Malformed> {
+    pub(super) fn find(&mut self, input: &mut Input<'_>) -> Result<(), Malformed> {
         let start = input.left();
         loop {
             let head @ &[first, words, ..] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
