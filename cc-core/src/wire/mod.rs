@@ -414,21 +414,16 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
     let start = input.bytes();
     let (mut ip, mut places) = (Ip::NONE, Places::NONE);
     let network = match ethertype {
-        IPV4 => {
-            ipv4::parse(&mut input, &mut ip)?;
-            Network::V4
-        }
-        IPV6 => {
-            ipv6::parse(&mut input, &mut ip)?;
-            Network::V6
-        }
-        ROCE_V1 => {
-            grh::parse(&mut input, &mut ip)?;
-            Network::Grh
-        }
+        IPV4 => Network::V4,
+        IPV6 => Network::V6,
+        ROCE_V1 => Network::Grh,
         pfc::ETHERTYPE => return Pfc::parse(input),
         _ => return Ok(Packet::Other(Foreign { ethertype, protocol: 0 })),
     };
+    match network {
+        Network::V4 => ipv4::parse(&mut input, &mut ip)?,
+        Network::V6 | Network::Grh => ipv6::parse(network, &mut input, &mut ip)?,
+    }
     let Ip { len, traffic_class, protocol, addresses } = ip;
     if network != Network::Grh && !(protocol == udp::PROTOCOL && udp::parse(&mut input, shim_port, &mut places)?) {
         return Ok(Packet::Other(Foreign { ethertype, protocol }));

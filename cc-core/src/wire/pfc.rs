@@ -45,8 +45,8 @@ impl Pfc {
         if two(*input.take(Malformed::PfcShort)?) != OPCODE {
             return Ok(Packet::Other(Foreign { ethertype: ETHERTYPE, protocol: 0 }));
         }
-        let &[_, enabled] = input.take(Malformed::PfcShort)?;
-        let (quanta, _) = input.take::<16>(Malformed::PfcShort)?.as_chunks();
+        let &[_, enabled, ref quanta @ ..] = input.take::<18>(Malformed::PfcShort)?;
+        let (quanta, _) = quanta.as_chunks();
         let quanta = *quanta.first_chunk().ok_or(Malformed::PfcShort)?;
         Ok(Packet::Pfc(Self { enabled, quanta }))
     }

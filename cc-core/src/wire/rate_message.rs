@@ -158,7 +158,7 @@ impl RateMessage {
         let mut ip = Ip::NONE;
         let (network, read, kind) = match ethertype {
             IPV4 => (Network::V4, ipv4::parse(&mut input, &mut ip), TYPE),
-            IPV6 => (Network::V6, ipv6::parse(&mut input, &mut ip), TYPE_V6),
+            IPV6 => (Network::V6, ipv6::parse(Network::V6, &mut input, &mut ip), TYPE_V6),
             _ => return Err(NoRate::Other),
         };
         read.map_err(NoRate::Malformed)?;

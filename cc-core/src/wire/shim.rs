@@ -395,7 +395,8 @@ impl Places {
     /// Reads the chain of shims that the input begins with, and finds them.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(&mut self, input: &mut Input<'_>) -> Result<(), Malformed> {
+    pub(super) fn find(&mut self, from: &mut Input<'_>) -> Result<(), Malformed> {
+        let mut input = *from;
         let start = input.left();
         loop {
             let head @ &[first, words, ..] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
@@ -409,6 +410,7 @@ impl Places {
             }
             if kind == END && body.is_empty() {
                 self.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
+                *from = input;
                 return Ok(());
             }
             let at = usize::from(kind.wrapping_sub(TIME));
@@ -419,9 +421,7 @@ impl Places {
                 _ => continue,
             };
             match self.words.get_mut(at) {
-                Some(place) if fits && *place == 0 => {
-                    *place = u8::try_from(behind >> 2).map_err(|_| Malformed::ShimsLong)?
-                }
+                Some(place) if fits && *place == 0 => [*place, ..] = (behind >> 2).to_le_bytes(),
                 _ if fits => {}
                 _ => return Err(Malformed::ShimBody),
             }
