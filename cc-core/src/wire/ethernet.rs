@@ -187,17 +187,20 @@ pub(super) struct Ethernet<'a> {
 }
 
 impl<'a> Ethernet<'a> {
-    /// Reads addresses and tags, and the EtherType behind them.
+    /// Of a frame that has not been read.
+    pub(super) const NONE: Self = Self { macs: &[0; 12], tags: Tags::NONE };
+
+    /// Reads addresses and tags, and the EtherType behind them, which it returns.
     #[inline]
-    pub(super) fn parse(input: &mut Input<'a>) -> Result<(Self, u16), Malformed> {
-        let macs = input.take(Malformed::EthernetShort)?;
+    pub(super) fn parse(&mut self, input: &mut Input<'a>) -> Result<u16, Malformed> {
+        self.macs = input.take(Malformed::EthernetShort)?;
         let (stack, _) = input.bytes().as_chunks::<4>();
         let mut depth = 0usize;
         loop {
             let ethertype = two(*input.take(Malformed::EthernetShort)?);
             if TagProtocol::from_ethertype(ethertype).is_none() {
-                let words = stack.get(..depth).ok_or(Malformed::EthernetShort)?;
-                return Ok((Self { macs, tags: Tags { words, priority: None } }, ethertype));
+                self.tags.words = stack.get(..depth).ok_or(Malformed::EthernetShort)?;
+                return Ok(ethertype);
             }
             input.take::<2>(Malformed::EthernetShort)?;
             depth = depth.wrapping_add(1);

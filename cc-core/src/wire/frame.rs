@@ -265,7 +265,8 @@ impl<'a> Head<'a> {
 
         let (_, behind) = frame.split_at_mut_checked(ethernet_len).ok_or(EmitError::BufferTooSmall)?;
         let (covered, stored) = behind.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
-        let icrc = icrc::compute::<E>(network, covered, network_len, chain_len).ok_or(EmitError::BufferTooSmall)?;
+        let (head, datagram) = covered.split_at_checked(network_len).ok_or(EmitError::BufferTooSmall)?;
+        let icrc = icrc::compute::<E>(network, head, datagram, chain_len).ok_or(EmitError::BufferTooSmall)?;
         *stored = icrc.to_le_bytes();
         Ok(total)
     }

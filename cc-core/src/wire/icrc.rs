@@ -95,10 +95,9 @@ pub enum Icrc {
     Unchecked,
 }
 
-/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `bytes` are those between Ethernet and
-/// ICRC, of which `head_len` are in front of shims and BTH. `None` if they are too few.
-pub(super) fn compute<E: Crc32>(network: Network, bytes: &[u8], head_len: usize, chain_len: usize) -> Option<u32> {
-    let (head, datagram) = bytes.split_at_checked(head_len)?;
+/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `head` is what is between Ethernet and
+/// these, `datagram` what is from these on to the ICRC. `None` if they are too short.
+pub(super) fn compute<E: Crc32>(network: Network, head: &[u8], datagram: &[u8], chain_len: usize) -> Option<u32> {
     // All of the network's fields that may change are in its first twelve bytes.
     let (first, behind) = head.split_at_checked(12)?;
     let (middle, udp) = behind.split_at_checked(behind.len().wrapping_sub(network.udp_len()))?;

@@ -63,7 +63,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use cursor::Input;
 use ethernet::Ethernet;
 use route::Network;
-use shim::Places;
 
 const TCP: u8 = 6;
 
@@ -410,9 +409,9 @@ pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
 pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<'_>, Malformed> {
     let mut input = Input::new(frame, wire_len);
     let wire_len = input.left();
-    let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
+    let (mut ethernet, mut ip) = (Ethernet::NONE, Ip::NONE);
+    let ethertype = ethernet.parse(&mut input)?;
     let start = input.bytes();
-    let (mut ip, mut places) = (Ip::NONE, Places::NONE);
     let network = match ethertype {
         IPV4 => Network::V4,
         IPV6 => Network::V6,
@@ -425,10 +424,13 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         Network::V6 | Network::Grh => ipv6::parse(network, &mut input, &mut ip)?,
     }
     let Ip { len, traffic_class, protocol, addresses } = ip;
-    if network != Network::Grh && !(protocol == udp::PROTOCOL && udp::parse(&mut input, shim_port, &mut places)?) {
-        return Ok(Packet::Other(Foreign { ethertype, protocol }));
-    }
+    let shimmed = match (network, protocol) {
+        (Network::Grh, _) => Some(false),
+        (_, udp::PROTOCOL) => udp::parse(&mut input, shim_port)?,
+        _ => None,
+    };
+    let Some(shimmed) = shimmed else { return Ok(Packet::Other(Foreign { ethertype, protocol })) };
     let route = Route { ethernet, network, addresses };
-    let datagram_at = len.wrapping_add(network.udp_len());
-    Roce::parse(route, start, datagram_at, places, traffic_class, input, wire_len)
+    let head = start.get(..len.wrapping_add(network.udp_len())).unwrap_or(start);
+    Roce::parse(route, head, traffic_class, input, shimmed, wire_len)
 }

@@ -3,7 +3,6 @@
 
 use super::Malformed;
 use super::cursor::{Input, Output, two};
-use super::shim::Places;
 
 /// IP protocol number.
 pub(super) const PROTOCOL: u8 = 17;
@@ -11,21 +10,18 @@ pub(super) const PROTOCOL: u8 = 17;
 /// The UDP destination port of RoCEv2 (IBTA volume 1, annex A17).
 pub const ROCE_PORT: u16 = 4791;
 
-/// Reads the header of a RoCEv2 datagram, and finds the shims behind it: there are none on RoCE's own port. Answers whether the
-/// datagram goes there or to the shims' port. The input is left at the BTH and ends where the datagram does.
+/// Reads the header of a RoCEv2 datagram, and answers whether it goes to the shims' port, which is not RoCE's own; `None` if it
+/// goes to neither. The input is left at the first byte behind the header and ends where the datagram does.
 #[inline(always)]
-pub(super) fn parse(input: &mut Input<'_>, shim_port: u16, places: &mut Places) -> Result<bool, Malformed> {
+pub(super) fn parse(input: &mut Input<'_>, shim_port: u16) -> Result<Option<bool>, Malformed> {
     let &[_, _, port0, port1, len0, len1, _, _] = input.take(Malformed::UdpShort)?;
     let port = two([port0, port1]);
     if port != ROCE_PORT && port != shim_port {
-        return Ok(false);
+        return Ok(None);
     }
     let len = usize::from(two([len0, len1]));
     input.limit(len.checked_sub(8).ok_or(Malformed::UdpLength)?, Malformed::UdpLength)?;
-    if port != ROCE_PORT {
-        places.find(input)?;
-    }
-    Ok(true)
+    Ok(Some(port != ROCE_PORT))
 }
 
 /// Writes a header with checksum zero, as RoCE NICs send it: the ICRC protects more than it would.
