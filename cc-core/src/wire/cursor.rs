@@ -98,13 +98,21 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Appends four bytes, the highest first.
+    /// Appends four bytes of each word, the highest first.
     #[inline(never)]
-    pub(super) fn word(&mut self, word: u32) {
-        if let Some((head, rest)) = core::mem::take(&mut self.0).split_first_chunk_mut() {
-            *head = word.to_be_bytes();
-            self.0 = rest;
+    pub(super) fn words(&mut self, words: &[u32]) {
+        for word in words {
+            if let Some((head, rest)) = core::mem::take(&mut self.0).split_first_chunk_mut() {
+                *head = word.to_be_bytes();
+                self.0 = rest;
+            }
         }
+    }
+
+    /// Appends one.
+    #[inline]
+    pub(super) fn word(&mut self, word: u32) {
+        self.words(&[word]);
     }
 
     /// Fills what is left with zeros.

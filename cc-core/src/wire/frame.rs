@@ -191,8 +191,8 @@ impl<'a> Response<'a> {
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let len = opcode::info(self.bth.opcode).header_len();
-        let words = self.extension.iter().take(len >> 2);
-        let extension = (len, |output: &mut Output<'_>| words.for_each(|&word| output.word(word)));
+        let words = self.extension.get(..len >> 2).unwrap_or(&self.extension);
+        let extension = (len, |output: &mut Output<'_>| output.words(words));
         self.head.emit::<E>(buffer, (self.shims.as_ref(), shim::PORT), &self.bth, extension, self.payload)
     }
 }
@@ -249,7 +249,7 @@ impl<'a> Head<'a> {
         let mut output = Output::new(frame);
         let protocol = if network == Network::Grh { grh::NEXT_IS_BTH } else { udp::PROTOCOL };
         let len = datagram_len.wrapping_sub(network.len());
-        route.emit_back(&mut output, class, [hop_limit, protocol], len);
+        route.emit_back(&mut output, class, hop_limit, protocol, len);
         if network != Network::Grh {
             udp::emit(&mut output, udp_source, if shims.is_some() { shim_port } else { ROCE_PORT }, len);
         }

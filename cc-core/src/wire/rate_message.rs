@@ -138,7 +138,7 @@ impl RateFrame<'_> {
         let network_len = usize::from(route.network.len());
         let total = route.ethernet.len().saturating_add(network_len).saturating_add(LEN);
         let mut output = Output::new(buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?);
-        route.emit_back(&mut output, TrafficClass::new(self.dscp, Ecn::NotEct), [HOP_LIMIT, protocol], 20);
+        route.emit_back(&mut output, TrafficClass::new(self.dscp, Ecn::NotEct), HOP_LIMIT, protocol, 20);
         let sum = !sum(route.network, route.addresses, &self.message.bytes(kind, 0));
         output.put(&self.message.bytes(kind, sum));
         Ok(total)

@@ -27,6 +27,5 @@ pub(super) fn parse(input: &mut Input<'_>, shim_port: u16) -> Result<Option<bool
 /// Writes a header with checksum zero, as RoCE NICs send it: the ICRC protects more than it would.
 #[inline]
 pub(super) fn emit(output: &mut Output<'_>, source: u16, destination: u16, len: u16) {
-    output.word(u32::from(source) << 16 | u32::from(destination));
-    output.word(u32::from(len) << 16);
+    output.words(&[u32::from(source) << 16 | u32::from(destination), u32::from(len) << 16]);
 }
