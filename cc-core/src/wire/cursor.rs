@@ -101,11 +101,11 @@ impl<'a> Output<'a> {
     /// Appends four bytes of each word, the highest first.
     #[inline(never)]
     pub(super) fn words(&mut self, words: &[u32]) {
-        for word in words {
-            if let Some((head, rest)) = core::mem::take(&mut self.0).split_first_chunk_mut() {
-                *head = word.to_be_bytes();
-                self.0 = rest;
-            }
+        let room = core::mem::take(&mut self.0).split_at_mut_checked(size_of_val(words));
+        if let Some((head, rest)) = room {
+            let (head, _) = head.as_chunks_mut();
+            head.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_be_bytes());
+            self.0 = rest;
         }
     }
 

@@ -18,14 +18,14 @@ pub struct FlowKey {
 impl FlowKey {
     /// The flow of a data packet.
     pub fn of(roce: &Roce<'_>) -> Self {
-        let (source, destination) = halves(roce.route().addresses);
-        Self { peers: peers(source, destination), data_qpn: roce.bth.dest_qp }
+        // Whole words, so that both are folded as one is.
+        Self { peers: fold(1, roce.route().addresses), data_qpn: roce.bth.dest_qp }
     }
 
     /// The flow that a CNP from the receiver is about, where it names the receiver's queue pair in its body.
     pub fn answered_by(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
         let (source, destination) = halves(cnp.route().addresses);
-        Self { peers: peers(destination, source), data_qpn }
+        Self { peers: fold(fold(1, destination), source), data_qpn }
     }
 
     /// The key as a table takes it: all of it, mixed into 24 bits.
@@ -37,11 +37,6 @@ impl FlowKey {
     pub const fn check(self) -> u32 {
         mix(self.data_qpn.get(), self.peers)
     }
-}
-
-/// Both addresses in 32 bits.
-fn peers(source: &[u8], destination: &[u8]) -> u32 {
-    fold(fold(1, source), destination)
 }
 
 /// Mixes an address into a hash.

@@ -191,8 +191,9 @@ impl<'a> Response<'a> {
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let len = opcode::info(self.bth.opcode).header_len();
-        let words = self.extension.get(..len >> 2).unwrap_or(&self.extension);
-        let extension = (len, |output: &mut Output<'_>| output.words(words));
+        // A copy, so that nothing else of this is in memory.
+        let words = self.extension;
+        let extension = (len, |output: &mut Output<'_>| output.words(words.get(..len >> 2).unwrap_or(&words)));
         self.head.emit::<E>(buffer, (self.shims.as_ref(), shim::PORT), &self.bth, extension, self.payload)
     }
 }
