@@ -63,8 +63,9 @@ mod tests {
 
     #[test]
     fn flows_that_differ_in_one_thing_have_other_keys() {
-        let v4 = |source: u32, destination: u32| super::peers(&source.to_be_bytes(), &destination.to_be_bytes());
-        let v6 = |source: u128, destination: u128| super::peers(&source.to_be_bytes(), &destination.to_be_bytes());
+        let peers = |source: &[u8], destination: &[u8]| fold(fold(1, source), destination);
+        let v4 = |source: u32, destination: u32| peers(&source.to_be_bytes(), &destination.to_be_bytes());
+        let v6 = |source: u128, destination: u128| peers(&source.to_be_bytes(), &destination.to_be_bytes());
         let far = 0x2001_0db8_u128 << 96;
         let mut folded: Vec<u32> = (0..64).flat_map(|n| [v4(n, 7), v4(7, 1 << 16 | n)]).collect();
         folded.extend((0..64).flat_map(|n| [v6(far | n << 48, 7), v6(7, far | n)]));

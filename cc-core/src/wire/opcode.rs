@@ -234,7 +234,9 @@ impl Info {
     /// Where, behind the BTH, this extension header is if the packet carries it.
     #[inline]
     pub(super) fn offset(self, header: Header) -> usize {
-        use Header::{Ack, Atomic, AtomicAck, Cnp, Datagram, ExtendedConnection, Immediate, Invalidate, Rdma, ReliableDatagram};
+        use Header::{
+            Ack, Atomic, AtomicAck, Cnp, Datagram, ExtendedConnection, Immediate, Invalidate, Rdma, ReliableDatagram,
+        };
         // What can be in front of it: of each packet's few headers only these.
         let in_front: &[Header] = match header {
             ReliableDatagram | ExtendedConnection | Cnp => &[],

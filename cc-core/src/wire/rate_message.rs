@@ -153,7 +153,8 @@ impl RateMessage {
     /// Why it is none.
     pub fn parse(frame: &[u8], wire_len: usize) -> Result<Self, NoRate> {
         let mut input = Input::new(frame, wire_len);
-        let ethertype = Ethernet::NONE.parse(&mut input).map_err(NoRate::Malformed)?;
+        let mut ethernet = Ethernet::NONE;
+        let ethertype = ethernet.parse(&mut input).map_err(NoRate::Malformed)?;
         let start = input.bytes();
         let mut ip = Ip::NONE;
         let (network, read, kind) = match ethertype {
