@@ -80,6 +80,9 @@ static TABLE: [u32; 256] = {
     table
 };
 
+/// The CRC-32 of whatever ends with its own CRC-32, and of nothing else.
+pub(super) const WITH_ITSELF: u32 = 0x2144_df1c;
+
 /// The CRC-32 of the eight bytes of ones; in other conventions "state 0xDEBB20E3", before the complement.
 pub const MASKED_LRH: u32 = !0xdebb_20e3;
 
@@ -96,7 +99,8 @@ pub enum Icrc {
 }
 
 /// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `head` is what is between Ethernet and
-/// these, `datagram` what is from these on to the ICRC. `None` if they are too short.
+/// these, `datagram` what is from these on to the ICRC. `None` if they are too short. With the ICRC behind the rest of the
+/// datagram it is [`WITH_ITSELF`].
 pub(super) fn compute<E: Crc32>(network: Network, head: &[u8], datagram: &[u8], chain_len: usize) -> Option<u32> {
     // All of the network's fields that may change are in its first twelve bytes, UDP's in its last six, the BTH's is its fifth.
     let udp_len = if network == Network::Grh { 0 } else { 6 };
