@@ -86,8 +86,10 @@ impl Bth {
         marks.set_fecn(self.fecn);
         marks.set_becn(self.becn);
         request.set_ack(self.ack_request);
-        output.word(u32::from_be_bytes([self.opcode, flags.0, 0, 0]) | u32::from(self.partition));
-        output.word(u32::from(marks.0) << 24 | self.dest_qp.get());
-        output.word(u32::from(request.0) << 24 | self.psn.get());
+        output.words(&[
+            u32::from_be_bytes([self.opcode, flags.0, 0, 0]) | u32::from(self.partition),
+            u32::from(marks.0) << 24 | self.dest_qp.get(),
+            u32::from(request.0) << 24 | self.psn.get(),
+        ]);
     }
 }

@@ -44,7 +44,7 @@ impl CnpHint {
     pub fn to_bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         let mut output = Output::new(&mut bytes);
-        words(self).into_iter().for_each(|word| output.word(word));
+        output.words(&words(self));
         bytes
     }
 }

@@ -16,7 +16,7 @@ impl<'a> Input<'a> {
     /// A whole frame. A wire length below the captured one is taken for a mistake of the capture's writer.
     #[inline]
     pub(super) fn new(frame: &'a [u8], wire_len: usize) -> Self {
-        Self { bytes: frame, cut: wire_len.saturating_sub(frame.len()) }
+        Self { bytes: frame, cut: wire_len.max(frame.len()).wrapping_sub(frame.len()) }
     }
 
     /// Bytes captured and not yet read.
@@ -46,7 +46,7 @@ impl<'a> Input<'a> {
     }
 
     /// The next `len` bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_slice(&mut self, len: usize, short: Malformed) -> Result<&'a [u8], Malformed> {
         let Some((head, rest)) = self.bytes.split_at_checked(len) else { return Err(self.lacks(len, short)) };
         self.bytes = rest;
@@ -62,11 +62,11 @@ impl<'a> Input<'a> {
     /// Forgets what lies behind the next `len` bytes: an Ethernet trailer, padding, a frame check sequence.
     #[inline(always)]
     pub(super) fn limit(&mut self, len: usize, beyond: Malformed) -> Result<(), Malformed> {
-        match self.bytes.get(..len) {
-            Some(bytes) => *self = Self { bytes, cut: 0 },
-            None if len > self.left() => return Err(beyond),
-            None => self.cut = len.wrapping_sub(self.bytes.len()),
+        if len > self.left() {
+            return Err(beyond);
         }
+        self.bytes = self.bytes.get(..len).unwrap_or(self.bytes);
+        self.cut = len.wrapping_sub(self.bytes.len());
         Ok(())
     }
 }
@@ -98,13 +98,21 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Appends four bytes, the highest first.
+    /// Appends four bytes of each word, the highest first.
     #[inline(never)]
-    pub(super) fn word(&mut self, word: u32) {
-        if let Some((head, rest)) = core::mem::take(&mut self.0).split_first_chunk_mut() {
-            *head = word.to_be_bytes();
+    pub(super) fn words(&mut self, words: &[u32]) {
+        let room = core::mem::take(&mut self.0).split_at_mut_checked(size_of_val(words));
+        if let Some((head, rest)) = room {
+            let (head, _) = head.as_chunks_mut();
+            head.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_be_bytes());
             self.0 = rest;
         }
+    }
+
+    /// Appends one.
+    #[inline]
+    pub(super) fn word(&mut self, word: u32) {
+        self.words(&[word]);
     }
 
     /// Fills what is left with zeros.

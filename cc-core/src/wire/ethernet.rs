@@ -117,36 +117,41 @@ impl Tag {
 }
 
 /// A stack of VLAN tags, outermost first, borrowed from wherever its bytes are.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tags<'a> {
     words: &'a [[u8; 4]],
-    priority: Option<u8>,
+    /// What each tag keeps of the byte that its priority is in, and what comes in place of the rest.
+    kept: u8,
+    priority: u8,
+}
+
+impl Default for Tags<'_> {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 impl<'a> Tags<'a> {
     /// No tag.
-    pub const NONE: Self = Self { words: &[], priority: None };
+    pub const NONE: Self = Self { words: &[], kept: 0xff, priority: 0 };
 
     /// The stack made of these tags as they are on the wire (see [`Tag::to_bytes`]); `None` if one of them is
     /// no VLAN tag.
     pub fn new(words: &'a [[u8; 4]]) -> Option<Self> {
-        words.iter().all(|&word| Tag::from_bytes(word).is_some()).then_some(Self { words, priority: None })
+        words.iter().all(|&word| Tag::from_bytes(word).is_some()).then_some(Self { words, ..Self::NONE })
     }
 
     /// The same stack with every tag's priority replaced.
     #[inline]
     pub fn with_priority(self, priority: u8) -> Self {
-        Self { words: self.words, priority: Some(priority) }
+        Self { words: self.words, kept: 0x1f, priority: priority << 5 }
     }
 
     /// The tags, outermost first.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Tag> + use<'a> {
-        self.words.iter().filter_map(move |&word| {
-            let tag = Tag::from_bytes(word)?;
-            Some(Tag { priority: self.priority.unwrap_or(tag.priority), ..tag })
-        })
+        self.words.iter().filter_map(move |&word| Tag::from_bytes(self.to_bytes(word)))
     }
 
     /// The tags as they are in the frame that they are borrowed from, outermost first.
@@ -170,10 +175,15 @@ impl<'a> Tags<'a> {
     /// Writes them.
     #[inline]
     pub(super) fn emit(self, output: &mut Output<'_>) {
-        let (kept, priority) = self.priority.map_or((!0, 0), |priority| (!0xe000, u32::from(priority & 7) << 13));
         for &word in self.words {
-            output.word(u32::from_be_bytes(word) & kept | priority);
+            output.put(&self.to_bytes(word));
         }
+    }
+
+    /// A tag as it is to be sent.
+    #[inline]
+    const fn to_bytes(self, [p0, p1, t0, t1]: [u8; 4]) -> [u8; 4] {
+        [p0, p1, t0 & self.kept | self.priority, t1]
     }
 }
 
@@ -187,17 +197,20 @@ pub(super) struct Ethernet<'a> {
 }
 
 impl<'a> Ethernet<'a> {
-    /// Reads addresses and tags, and the EtherType behind them.
+    /// Of a frame that has not been read.
+    pub(super) const NONE: Self = Self { macs: &[0; 12], tags: Tags::NONE };
+
+    /// Reads addresses and tags, and the EtherType behind them, which it returns.
     #[inline]
-    pub(super) fn parse(input: &mut Input<'a>) -> Result<(Self, u16), Malformed> {
-        let macs = input.take(Malformed::EthernetShort)?;
+    pub(super) fn parse(&mut self, input: &mut Input<'a>) -> Result<u16, Malformed> {
+        self.macs = input.take(Malformed::EthernetShort)?;
         let (stack, _) = input.bytes().as_chunks::<4>();
         let mut depth = 0usize;
         loop {
             let ethertype = two(*input.take(Malformed::EthernetShort)?);
             if TagProtocol::from_ethertype(ethertype).is_none() {
-                let words = stack.get(..depth).unwrap_or(&[]);
-                return Ok((Self { macs, tags: Tags { words, priority: None } }, ethertype));
+                self.tags.words = stack.get(..depth).ok_or(Malformed::EthernetShort)?;
+                return Ok(ethertype);
             }
             input.take::<2>(Malformed::EthernetShort)?;
             depth = depth.wrapping_add(1);

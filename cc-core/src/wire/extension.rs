@@ -103,7 +103,7 @@ impl Extensions {
             output.word(self.invalidate);
         }
         if info.has(Header::Cnp) {
-            cnp::words(&self.cnp).into_iter().for_each(|word| output.word(word));
+            output.words(&cnp::words(&self.cnp));
         }
     }
 }

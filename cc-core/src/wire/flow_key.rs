@@ -18,14 +18,14 @@ pub struct FlowKey {
 impl FlowKey {
     /// The flow of a data packet.
     pub fn of(roce: &Roce<'_>) -> Self {
-        let (source, destination) = halves(roce.route().addresses);
-        Self { peers: peers(source, destination), data_qpn: roce.bth.dest_qp }
+        // Whole words, so that both are folded as one is.
+        Self { peers: fold(1, roce.route().addresses), data_qpn: roce.bth.dest_qp }
     }
 
     /// The flow that a CNP from the receiver is about, where it names the receiver's queue pair in its body.
     pub fn answered_by(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
         let (source, destination) = halves(cnp.route().addresses);
-        Self { peers: peers(destination, source), data_qpn }
+        Self { peers: fold(fold(1, destination), source), data_qpn }
     }
 
     /// The key as a table takes it: all of it, mixed into 24 bits.
@@ -37,11 +37,6 @@ impl FlowKey {
     pub const fn check(self) -> u32 {
         mix(self.data_qpn.get(), self.peers)
     }
-}
-
-/// Both addresses in 32 bits.
-fn peers(source: &[u8], destination: &[u8]) -> u32 {
-    fold(fold(1, source), destination)
 }
 
 /// Mixes an address into a hash.
@@ -68,8 +63,9 @@ mod tests {
 
     #[test]
     fn flows_that_differ_in_one_thing_have_other_keys() {
-        let v4 = |source: u32, destination: u32| super::peers(&source.to_be_bytes(), &destination.to_be_bytes());
-        let v6 = |source: u128, destination: u128| super::peers(&source.to_be_bytes(), &destination.to_be_bytes());
+        let peers = |source: &[u8], destination: &[u8]| fold(fold(1, source), destination);
+        let v4 = |source: u32, destination: u32| peers(&source.to_be_bytes(), &destination.to_be_bytes());
+        let v6 = |source: u128, destination: u128| peers(&source.to_be_bytes(), &destination.to_be_bytes());
         let far = 0x2001_0db8_u128 << 96;
         let mut folded: Vec<u32> = (0..64).flat_map(|n| [v4(n, 7), v4(7, 1 << 16 | n)]).collect();
         folded.extend((0..64).flat_map(|n| [v6(far | n << 48, 7), v6(7, far | n)]));

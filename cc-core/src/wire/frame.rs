@@ -191,8 +191,9 @@ impl<'a> Response<'a> {
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let len = opcode::info(self.bth.opcode).header_len();
-        let words = self.extension.iter().take(len >> 2);
-        let extension = (len, |output: &mut Output<'_>| words.for_each(|&word| output.word(word)));
+        // A copy, so that nothing else of this is in memory.
+        let words = self.extension;
+        let extension = (len, |output: &mut Output<'_>| output.words(words.get(..len >> 2).unwrap_or(&words)));
         self.head.emit::<E>(buffer, (self.shims.as_ref(), shim::PORT), &self.bth, extension, self.payload)
     }
 }
@@ -249,7 +250,7 @@ impl<'a> Head<'a> {
         let mut output = Output::new(frame);
         let protocol = if network == Network::Grh { grh::NEXT_IS_BTH } else { udp::PROTOCOL };
         let len = datagram_len.wrapping_sub(network.len());
-        route.emit_back(&mut output, class, [hop_limit, protocol], len);
+        route.emit_back(&mut output, class, hop_limit, protocol, len);
         if network != Network::Grh {
             udp::emit(&mut output, udp_source, if shims.is_some() { shim_port } else { ROCE_PORT }, len);
         }
@@ -265,7 +266,8 @@ impl<'a> Head<'a> {
 
         let (_, behind) = frame.split_at_mut_checked(ethernet_len).ok_or(EmitError::BufferTooSmall)?;
         let (covered, stored) = behind.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
-        let icrc = icrc::compute::<E>(network, covered, network_len, chain_len).ok_or(EmitError::BufferTooSmall)?;
+        let (head, datagram) = covered.split_at_checked(network_len).ok_or(EmitError::BufferTooSmall)?;
+        let icrc = icrc::compute::<E>(network, head, datagram, chain_len).ok_or(EmitError::BufferTooSmall)?;
         *stored = icrc.to_le_bytes();
         Ok(total)
     }

@@ -12,7 +12,7 @@
 //! A packet with [shims](super::shim) has the ICRC that it would have without them.
 
 use super::ROCE_PORT;
-use super::cursor::Output;
+use super::cursor::{Output, two};
 use super::route::Network;
 
 /// A CRC-32 engine: reflected polynomial 0xEDB88320, initial value and final complement all ones.
@@ -80,6 +80,9 @@ static TABLE: [u32; 256] = {
     table
 };
 
+/// The CRC-32 of whatever ends with its own CRC-32, and of nothing else.
+pub(super) const WITH_ITSELF: u32 = 0x2144_df1c;
+
 /// The CRC-32 of the eight bytes of ones; in other conventions "state 0xDEBB20E3", before the complement.
 pub const MASKED_LRH: u32 = !0xdebb_20e3;
 
@@ -95,50 +98,47 @@ pub enum Icrc {
     Unchecked,
 }
 
-/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `bytes` are those between Ethernet and
-/// ICRC, of which `head_len` are in front of shims and BTH. `None` if they are too few.
-pub(super) fn compute<E: Crc32>(network: Network, bytes: &[u8], head_len: usize, chain_len: usize) -> Option<u32> {
-    let (head, datagram) = bytes.split_at_checked(head_len)?;
-    // All of the network's fields that may change are in its first twelve bytes.
+/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `head` is what is between Ethernet and
+/// these, `datagram` what is from these on to the ICRC. `None` if they are too short. With the ICRC behind the rest of the
+/// datagram it is [`WITH_ITSELF`].
+pub(super) fn compute<E: Crc32>(network: Network, head: &[u8], datagram: &[u8], chain_len: usize) -> Option<u32> {
+    // All of the network's fields that may change are in its first twelve bytes, UDP's in its last six, the BTH's is its fifth.
+    let udp_len = if network == Network::Grh { 0 } else { 6 };
     let (first, behind) = head.split_at_checked(12)?;
-    let (middle, udp) = behind.split_at_checked(behind.len().wrapping_sub(network.udp_len()))?;
-    let (bth, body) = datagram.get(chain_len..)?.split_at_checked(12)?;
-    let (mut masked, mut masked_udp, mut masked_bth) = ([0; 12], [0; 8], [0; 12]);
-    Output::new(&mut masked).put(first);
-    Output::new(&mut masked_udp).put(udp);
-    Output::new(&mut masked_bth).put(bth);
+    let (middle, _) = behind.split_at_checked(behind.len().wrapping_sub(udp_len))?;
+    let (bth, body) = datagram.get(chain_len..)?.split_first_chunk()?;
+    let mut crc = E::resume(MASKED_LRH);
 
-    let [b0, b1, b2, b3, b4, b5, _, b7, b8, _, b10, b11] = &mut masked;
-    let ([v0, v1, v2, v3], len) = match network {
-        Network::V4 => ([b1, b8, b10, b11], [b2, b3]),
+    let mut masked = [0; 12];
+    Output::new(&mut masked).put(first);
+    let [n0, n1, n2, n3, n4, n5, _, n7, n8, _, n10, n11] = &mut masked;
+    let ([v0, v1, v2, v3], [len0, len1]) = match network {
+        Network::V4 => ([n1, n8, n10, n11], [n2, n3]),
         Network::V6 | Network::Grh => {
-            *b0 |= 0x0f;
-            ([b1, b2, b3, b7], [b4, b5])
+            *n0 |= 0x0f;
+            ([n1, n2, n3, n7], [n4, n5])
         }
     };
     [*v0, *v1, *v2, *v3] = [0xff; 4];
-    shorten(len, chain_len);
-    let [_, _, port0, port1, len0, len1, sum0, sum1] = &mut masked_udp;
-    [*port0, *port1] = ROCE_PORT.to_be_bytes();
-    shorten([len0, len1], chain_len);
-    [*sum0, *sum1] = [0xff; 2];
-    let [_, _, _, _, marks, ..] = &mut masked_bth;
-    *marks = 0xff;
-
-    let mut crc = E::resume(MASKED_LRH);
+    [*len0, *len1] = shortened([*len0, *len1], chain_len);
     crc.update(&masked);
     crc.update(middle);
-    crc.update(masked_udp.get(..udp.len())?);
-    crc.update(&masked_bth);
+
+    let &[.., len0, len1, _, _] = head.last_chunk::<4>()?;
+    let &[b0, b1, b2, b3, _] = bth;
+    let [port0, port1] = ROCE_PORT.to_be_bytes();
+    let [len0, len1] = shortened([len0, len1], chain_len);
+    let transport = [port0, port1, len0, len1, 0xff, 0xff, b0, b1, b2, b3, 0xff];
+    crc.update(transport.get(6usize.wrapping_sub(udp_len)..)?);
     crc.update(body);
     Some(crc.finish())
 }
 
-/// Takes the shims out of a length; what a packet holds is no longer than itself.
+/// A length without the shims; what a packet holds is no longer than itself.
 #[inline]
-fn shorten([high, low]: [&mut u8; 2], chain_len: usize) {
-    let len = usize::from(u16::from_be_bytes([*high, *low])).wrapping_sub(chain_len);
-    [*low, *high, ..] = len.to_le_bytes();
+fn shortened(len: [u8; 2], chain_len: usize) -> [u8; 2] {
+    let [low, high, ..] = usize::from(two(len)).wrapping_sub(chain_len).to_le_bytes();
+    [high, low]
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ bitfield! {
 
 bitfield! {
     struct Fragment(u16);
-    more, _: 13;
-    u16, offset, _: 12, 0;
+    // More fragments, and the offset of this one.
+    u16, part, _: 13, 0;
 }
 
 /// Reads header and options. The input is left at the first byte behind them and ends where the datagram does.
@@ -32,8 +32,7 @@ pub(super) fn parse<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Ma
     let total = usize::from(two([len0, len1]));
     input.limit(total.checked_sub(20).ok_or(Malformed::IpLength)?, Malformed::IpLength)?;
     input.take_slice(options, Malformed::IpLength)?;
-    let fragment = Fragment(two([fragment0, fragment1]));
-    if fragment.more() || fragment.offset() != 0 {
+    if Fragment(two([fragment0, fragment1])).part() != 0 {
         return Err(Malformed::Fragment);
     }
     *ip = Ip { len: options.wrapping_add(20), traffic_class: TrafficClass(tos), protocol, addresses };

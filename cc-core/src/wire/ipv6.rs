@@ -1,7 +1,8 @@
-//! IPv6 with extension headers (RFC 8200), as far as RoCEv2 needs it.
+//! IPv6 with extension headers (RFC 8200), as far as RoCEv2 needs it, and RoCEv1's GRH.
 
 use super::cursor::{Input, two};
-use super::{Ip, Malformed, TrafficClass};
+use super::route::Network;
+use super::{Ip, Malformed, TrafficClass, grh};
 use bitfield::bitfield;
 
 const HOP_BY_HOP: u8 = 0;
@@ -21,12 +22,16 @@ bitfield! {
     more, _: 0;
 }
 
-/// Reads the header, which the GRH of RoCEv1 shares, and ends the input where the packet ends. `errors` are for a header that
-/// is short, of another version, or too long.
+/// Reads the header, or the GRH of RoCEv1, which is the same, and hop-by-hop options, routing, destination options and atomic
+/// fragment headers (RFC 6946) behind IPv6's, in any number and order. The input is left at the first byte behind them and ends
+/// where the packet does.
 #[cold]
 #[inline(never)]
-pub(super) fn head<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>, errors: [Malformed; 3]) -> Result<(), Malformed> {
-    let [short, version, length] = errors;
+pub(super) fn parse<'a>(network: Network, input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Malformed> {
+    let [short, version, length] = match network {
+        Network::Grh => grh::ERRORS,
+        Network::V4 | Network::V6 => [Malformed::IpShort, Malformed::IpVersion, Malformed::IpLength],
+    };
     let &[w0, w1, w2, w3, len0, len1, protocol, _, ref addresses @ ..] = input.take::<40>(short)?;
     let first = First(u32::from_be_bytes([w0, w1, w2, w3]));
     if first.version() != 6 {
@@ -34,35 +39,22 @@ pub(super) fn head<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>, errors: [Malforme
     }
     input.limit(usize::from(two([len0, len1])), length)?;
     *ip = Ip { len: 40, traffic_class: TrafficClass(first.traffic_class()), protocol, addresses };
-    Ok(())
-}
-
-/// Reads the header and hop-by-hop options, routing, destination options and atomic fragment headers (RFC 6946) behind it, in
-/// any number and order. The input is left at the first byte behind them and ends where the packet does.
-#[cold]
-#[inline(never)]
-pub(super) fn parse<'a>(input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Malformed> {
-    head(input, ip, [Malformed::IpShort, Malformed::IpVersion, Malformed::IpLength])?;
+    if network == Network::Grh {
+        return if protocol == grh::NEXT_IS_BTH { Ok(()) } else { Err(version) };
+    }
     let behind = input.left();
-    loop {
-        match ip.protocol {
-            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {
-                let &[next, units] = input.take(Malformed::Ipv6Extension)?;
-                // Counted in units of eight bytes, the first not included.
-                let rest = usize::from(units).wrapping_mul(8).wrapping_add(6);
-                input.take_slice(rest, Malformed::Ipv6Extension)?;
-                ip.protocol = next;
+    while matches!(ip.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS) {
+        let &[next, units, fragment0, fragment1, ..] = input.take::<8>(Malformed::Ipv6Extension)?;
+        if ip.protocol == FRAGMENT {
+            let fragment = Fragment(two([fragment0, fragment1]));
+            if fragment.more() || fragment.offset() != 0 {
+                return Err(Malformed::Fragment);
             }
-            FRAGMENT => {
-                let &[next, _, fragment0, fragment1, _, _, _, _] = input.take(Malformed::Ipv6Extension)?;
-                let fragment = Fragment(two([fragment0, fragment1]));
-                if fragment.more() || fragment.offset() != 0 {
-                    return Err(Malformed::Fragment);
-                }
-                ip.protocol = next;
-            }
-            _ => break,
+        } else {
+            // Counted in units of eight bytes, the first not included.
+            input.take_slice(usize::from(units).wrapping_mul(8), Malformed::Ipv6Extension)?;
         }
+        ip.protocol = next;
     }
     ip.len = ip.len.wrapping_add(behind.wrapping_sub(input.left()));
     Ok(())

@@ -63,7 +63,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use cursor::Input;
 use ethernet::Ethernet;
 use route::Network;
-use shim::Places;
 
 const TCP: u8 = 6;
 
@@ -120,7 +119,35 @@ pub enum Packet<'a> {
     /// Priority flow control.
     Pfc(Pfc),
     /// Something else, of which no more than this is known.
-    Other(Other),
+    Other(Foreign),
+}
+
+/// What a frame that is none of ours says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Foreign {
+    ethertype: u16,
+    /// Of IP's header, zero where there is none.
+    protocol: u8,
+}
+
+impl Foreign {
+    /// What it is, by the outermost thing that shows it.
+    pub const fn kind(self) -> Other {
+        match (self.ethertype, self.protocol) {
+            (IPV4 | IPV6, TCP) => Other::Tcp,
+            (IPV4 | IPV6, udp::PROTOCOL) => Other::Udp,
+            (IPV4, _) => Other::Ipv4,
+            (IPV6, _) => Other::Ipv6,
+            (pfc::ETHERTYPE, _) => Other::MacControl,
+            // IEEE 802.3, 3.2.6: at most 1 500 it is a length, from 1 536 on a type.
+            (0..0x0600, _) => Other::Llc,
+            (0x0806, _) => Other::Arp,
+            (0x8847 | 0x8848, _) => Other::Mpls,
+            (0x88cc, _) => Other::Lldp,
+            _ => Other::EtherType,
+        }
+    }
 }
 
 /// A frame that is none of ours, by the outermost thing that shows it.
@@ -381,41 +408,29 @@ pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
 #[inline(never)]
 pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<'_>, Malformed> {
     let mut input = Input::new(frame, wire_len);
-    let (ethernet, ethertype) = Ethernet::parse(&mut input)?;
+    let wire_len = input.left();
+    let (mut ethernet, mut ip) = (Ethernet::NONE, Ip::NONE);
+    let ethertype = ethernet.parse(&mut input)?;
     let start = input.bytes();
-    let mut ip = Ip::NONE;
     let network = match ethertype {
-        IPV4 => {
-            ipv4::parse(&mut input, &mut ip)?;
-            Network::V4
-        }
-        IPV6 => {
-            ipv6::parse(&mut input, &mut ip)?;
-            Network::V6
-        }
-        ROCE_V1 => {
-            grh::parse(&mut input, &mut ip)?;
-            Network::Grh
-        }
+        IPV4 => Network::V4,
+        IPV6 => Network::V6,
+        ROCE_V1 => Network::Grh,
         pfc::ETHERTYPE => return Pfc::parse(input),
-        // IEEE 802.3, 3.2.6: at most 1 500 it is a length, from 1 536 on a type.
-        0..0x0600 => return Ok(Packet::Other(Other::Llc)),
-        0x0806 => return Ok(Packet::Other(Other::Arp)),
-        0x8847 | 0x8848 => return Ok(Packet::Other(Other::Mpls)),
-        0x88cc => return Ok(Packet::Other(Other::Lldp)),
-        _ => return Ok(Packet::Other(Other::EtherType)),
+        _ => return Ok(Packet::Other(Foreign { ethertype, protocol: 0 })),
     };
-    let places = match (network, ip.protocol) {
-        (Network::Grh, _) => Places::NONE,
-        (_, udp::PROTOCOL) => match udp::parse(&mut input, shim_port)? {
-            Some(places) => places,
-            None => return Ok(Packet::Other(Other::Udp)),
-        },
-        (_, TCP) => return Ok(Packet::Other(Other::Tcp)),
-        (Network::V4, _) => return Ok(Packet::Other(Other::Ipv4)),
-        (Network::V6, _) => return Ok(Packet::Other(Other::Ipv6)),
+    match network {
+        Network::V4 => ipv4::parse(&mut input, &mut ip)?,
+        Network::V6 | Network::Grh => ipv6::parse(network, &mut input, &mut ip)?,
+    }
+    let Ip { len, traffic_class, protocol, addresses } = ip;
+    let shimmed = match (network, protocol) {
+        (Network::Grh, _) => Some(false),
+        (_, udp::PROTOCOL) => udp::parse(&mut input, shim_port)?,
+        _ => None,
     };
-    let start = start.get(..ip.len.wrapping_add(network.udp_len()).wrapping_add(input.bytes().len())).unwrap_or(start);
-    let route = Route { ethernet, network, addresses: ip.addresses };
-    Roce::parse(route, start, places, ip.traffic_class, input, wire_len.max(frame.len())).map(Packet::Roce)
+    let Some(shimmed) = shimmed else { return Ok(Packet::Other(Foreign { ethertype, protocol })) };
+    let route = Route { ethernet, network, addresses };
+    let head = start.get(..len.wrapping_add(network.udp_len())).unwrap_or(start);
+    Roce::parse(route, head, traffic_class, input, shimmed, wire_len)
 }

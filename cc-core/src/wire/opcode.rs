@@ -234,14 +234,19 @@ impl Info {
     /// Where, behind the BTH, this extension header is if the packet carries it.
     #[inline]
     pub(super) fn offset(self, header: Header) -> usize {
-        // From the end that is nearer: next to nothing of it remains where the header is known.
-        let size = |header: Header| if self.has(header) { header.size() } else { 0 };
-        let (before, behind) = Header::ALL.split_at(header as usize);
-        if before.len() < behind.len() {
-            before.iter().fold(0, |at, &other| at.wrapping_add(size(other)))
-        } else {
-            behind.iter().fold(self.header_len(), |at, &other| at.wrapping_sub(size(other)))
-        }
+        use Header::{
+            Ack, Atomic, AtomicAck, Cnp, Datagram, ExtendedConnection, Immediate, Invalidate, Rdma, ReliableDatagram,
+        };
+        // What can be in front of it: of each packet's few headers only these.
+        let in_front: &[Header] = match header {
+            ReliableDatagram | ExtendedConnection | Cnp => &[],
+            Datagram | Ack => &[ReliableDatagram],
+            Rdma | Atomic => &[ReliableDatagram, Datagram, ExtendedConnection],
+            AtomicAck => &[ReliableDatagram, Ack],
+            Immediate => &[ReliableDatagram, Datagram, ExtendedConnection, Rdma],
+            Invalidate => &[ExtendedConnection],
+        };
+        in_front.iter().filter(|&&other| self.has(other)).fold(0, |at, other| at.wrapping_add(other.size()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Priority flow control frames (IEEE 802.1Qbb; IEEE 802.3 annex 31D).
 
 use super::cursor::{Input, Output, two};
-use super::{EmitError, Mac, Malformed, Other, Packet};
+use super::{EmitError, Foreign, Mac, Malformed, Packet};
 use crate::math::divide;
 use crate::{Nanos, Rate};
 
@@ -43,12 +43,12 @@ impl Pfc {
     #[inline(never)]
     pub(super) fn parse(mut input: Input<'_>) -> Result<Packet<'_>, Malformed> {
         if two(*input.take(Malformed::PfcShort)?) != OPCODE {
-            return Ok(Packet::Other(Other::MacControl));
+            return Ok(Packet::Other(Foreign { ethertype: ETHERTYPE, protocol: 0 }));
         }
-        let &[_, enabled] = input.take(Malformed::PfcShort)?;
-        let mut pfc = Self { enabled, ..Self::default() };
-        Output::new(pfc.quanta.as_flattened_mut()).put(input.take::<16>(Malformed::PfcShort)?);
-        Ok(Packet::Pfc(pfc))
+        let &[_, enabled, ref quanta @ ..] = input.take::<18>(Malformed::PfcShort)?;
+        let (quanta, _) = quanta.as_chunks();
+        let quanta = *quanta.first_chunk().ok_or(Malformed::PfcShort)?;
+        Ok(Packet::Pfc(Self { enabled, quanta }))
     }
 
     /// Writes a whole frame, without a frame check sequence, and returns its length, [`FRAME_LEN`].

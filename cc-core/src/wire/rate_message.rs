@@ -138,7 +138,7 @@ impl RateFrame<'_> {
         let network_len = usize::from(route.network.len());
         let total = route.ethernet.len().saturating_add(network_len).saturating_add(LEN);
         let mut output = Output::new(buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?);
-        route.emit_back(&mut output, TrafficClass::new(self.dscp, Ecn::NotEct), [HOP_LIMIT, protocol], 20);
+        route.emit_back(&mut output, TrafficClass::new(self.dscp, Ecn::NotEct), HOP_LIMIT, protocol, 20);
         let sum = !sum(route.network, route.addresses, &self.message.bytes(kind, 0));
         output.put(&self.message.bytes(kind, sum));
         Ok(total)
@@ -153,12 +153,13 @@ impl RateMessage {
     /// Why it is none.
     pub fn parse(frame: &[u8], wire_len: usize) -> Result<Self, NoRate> {
         let mut input = Input::new(frame, wire_len);
-        let (_, ethertype) = Ethernet::parse(&mut input).map_err(NoRate::Malformed)?;
+        let mut ethernet = Ethernet::NONE;
+        let ethertype = ethernet.parse(&mut input).map_err(NoRate::Malformed)?;
         let start = input.bytes();
         let mut ip = Ip::NONE;
         let (network, read, kind) = match ethertype {
             IPV4 => (Network::V4, ipv4::parse(&mut input, &mut ip), TYPE),
-            IPV6 => (Network::V6, ipv6::parse(&mut input, &mut ip), TYPE_V6),
+            IPV6 => (Network::V6, ipv6::parse(Network::V6, &mut input, &mut ip), TYPE_V6),
             _ => return Err(NoRate::Other),
         };
         read.map_err(NoRate::Malformed)?;

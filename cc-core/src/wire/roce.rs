@@ -7,7 +7,7 @@ use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
 use super::route::Route;
 use super::shim::{IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
-use super::{Addresses, Aeth, Bth, Malformed, TrafficClass, Version, cnp};
+use super::{Addresses, Aeth, Bth, Malformed, Packet, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
@@ -31,10 +31,11 @@ pub struct Roce<'a> {
     pub wire_len: Bytes,
     traffic_class: TrafficClass,
     route: Route<'a>,
-    /// What is behind Ethernet's header, to the ICRC, as far as captured.
-    bytes: &'a [u8],
-    /// Where in these are the shims, or the BTH where there are none.
-    datagram_at: usize,
+    /// The headers in front of the datagram: the network's, and UDP's if there is one.
+    head: &'a [u8],
+    /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
+    datagram: &'a [u8],
+    extensions: &'a [u8],
     /// Where the shims are; nowhere unless the packet came on their port.
     places: Places,
     truncated: bool,
@@ -46,28 +47,29 @@ impl<'a> Roce<'a> {
     #[inline(always)]
     pub(super) fn parse(
         route: Route<'a>,
-        start: &'a [u8],
-        places: Places,
+        head: &'a [u8],
         traffic_class: TrafficClass,
         mut input: Input<'a>,
+        shimmed: bool,
         wire_len: usize,
-    ) -> Result<Self, Malformed> {
-        let datagram_at = start.len().wrapping_sub(input.bytes().len());
-        if places.len() != 0 {
-            input.take_slice(usize::from(places.len()), Malformed::ShimShort)?;
+    ) -> Result<Packet<'a>, Malformed> {
+        let datagram = input.bytes();
+        let mut places = Places::NONE;
+        if shimmed {
+            places.find(&mut input)?;
         }
         let bth_bytes = input.take::<12>(Malformed::BthShort)?;
         let pad = Bth::pad(bth_bytes)?;
         let &[opcode, ..] = bth_bytes;
         let info = opcode::info(opcode);
-        input.take_slice(info.header_len(), Malformed::ExtensionShort)?;
+        let extensions = input.take_slice(info.header_len(), Malformed::ExtensionShort)?;
         let payload_len = input
             .left()
             .checked_sub(4)
             .ok_or(Malformed::IcrcMissing)?
             .checked_sub(usize::from(pad))
             .ok_or(Malformed::Pad)?;
-        Ok(Self {
+        Ok(Packet::Roce(Self {
             bth: Bth::parse(bth_bytes),
             info,
             ecn: traffic_class.ecn(),
@@ -76,11 +78,12 @@ impl<'a> Roce<'a> {
             wire_len: Bytes::new(u32::try_from(wire_len).unwrap_or(u32::MAX)),
             traffic_class,
             route,
-            bytes: start,
-            datagram_at,
+            head,
+            datagram,
+            extensions,
             places,
             truncated: input.cut() != 0,
-        })
+        }))
     }
 
     /// Whether the capture's snap length cut this packet: then payload and ICRC are missing or incomplete.
@@ -142,14 +145,14 @@ impl<'a> Roce<'a> {
     /// Time to live, or hop limit.
     #[inline]
     pub fn hop_limit(&self) -> u8 {
-        self.route.network.hop_limit(self.bytes)
+        self.route.network.hop_limit(self.head)
     }
 
     /// The UDP source port, which RoCEv1 has not.
     #[inline]
     pub fn udp_source(&self) -> Option<u16> {
-        let at = self.datagram_at.wrapping_sub(self.route.network.udp_len());
-        let &[high, low] = self.bytes.get(at..self.datagram_at)?.first_chunk()?;
+        let at = self.head.len().checked_sub(self.route.network.udp_len())?;
+        let &[high, low] = self.head.get(at..)?.first_chunk()?;
         Some(u16::from_be_bytes([high, low]))
     }
 
@@ -175,37 +178,37 @@ impl<'a> Roce<'a> {
     /// The time stamps.
     #[inline]
     pub fn time_shim(&self) -> Option<Time> {
-        self.places.time(self.datagram())
+        self.places.time(self.datagram)
     }
 
     /// The in-band telemetry.
     #[inline]
     pub fn int_shim(&self) -> Option<IntShim<'a>> {
-        self.places.int(self.datagram())
+        self.places.int(self.datagram)
     }
 
     /// What RCC's receiver returns.
     #[inline]
     pub fn rcc_shim(&self) -> Option<Rcc> {
-        self.places.rcc(self.datagram())
+        self.places.rcc(self.datagram)
     }
 
     /// What MLCC's switch tells the receiver.
     #[inline]
     pub fn mlcc_data_shim(&self) -> Option<MlccData> {
-        self.places.mlcc_data(self.datagram())
+        self.places.mlcc_data(self.datagram)
     }
 
     /// What MLCC's receiver returns.
     #[inline]
     pub fn mlcc_ack_shim(&self) -> Option<MlccAck> {
-        self.places.mlcc_ack(self.datagram())
+        self.places.mlcc_ack(self.datagram)
     }
 
     /// The mark that is returned in a shim.
     #[inline]
     pub fn echo_shim(&self) -> Option<Mark> {
-        self.places.echo(self.datagram())
+        self.places.echo(self.datagram)
     }
 
     #[inline]
@@ -216,12 +219,12 @@ impl<'a> Roce<'a> {
     /// The chain of shims, its end included.
     #[cfg(test)]
     pub(super) fn chain(&self) -> &'a [u8] {
-        self.datagram().get(..usize::from(self.places.len())).unwrap_or(&[])
+        self.datagram.get(..usize::from(self.places.len())).unwrap_or(&[])
     }
 
     /// Bytes of the frame in front of the shims, or of the BTH where there are none.
     pub fn chain_at(&self) -> usize {
-        self.route.ethernet.len().wrapping_add(self.datagram_at)
+        self.route.ethernet.len().wrapping_add(self.head.len())
     }
 
     /// The acknowledgement extension header, if the opcode has one.
@@ -285,7 +288,8 @@ impl<'a> Roce<'a> {
     /// The payload, as far as it was captured.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
-        let behind = self.bytes.get(self.extensions_at().wrapping_add(self.info.header_len())..).unwrap_or(&[]);
+        let at = usize::from(self.places.len()).wrapping_add(12).wrapping_add(self.extensions.len());
+        let behind = self.datagram.get(at..).unwrap_or(&[]);
         behind.get(..self.payload_len).unwrap_or(behind)
     }
 
@@ -296,21 +300,8 @@ impl<'a> Roce<'a> {
             return Icrc::Unchecked;
         }
         let chain_len = usize::from(self.places.len());
-        match self.bytes.split_last_chunk() {
-            Some((covered, &stored))
-                if icrc::compute::<E>(self.route.network, covered, self.datagram_at, chain_len)
-                    == Some(u32::from_le_bytes(stored)) =>
-            {
-                Icrc::Valid
-            }
-            _ => Icrc::Invalid,
-        }
-    }
-
-    /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
-    #[inline]
-    fn datagram(&self) -> &'a [u8] {
-        self.bytes.get(self.datagram_at..).unwrap_or(&[])
+        let crc = icrc::compute::<E>(self.route.network, self.head, self.datagram, chain_len);
+        if crc == Some(icrc::WITH_ITSELF) { Icrc::Valid } else { Icrc::Invalid }
     }
 
     #[inline]
@@ -318,12 +309,6 @@ impl<'a> Roce<'a> {
         if !self.info.has(header) {
             return None;
         }
-        self.bytes.get(self.extensions_at().wrapping_add(self.info.offset(header))..)?.first_chunk()
-    }
-
-    /// Where the extension headers begin.
-    #[inline]
-    fn extensions_at(&self) -> usize {
-        self.datagram_at.wrapping_add(usize::from(self.places.len())).wrapping_add(12)
+        self.extensions.get(self.info.offset(header)..)?.first_chunk()
     }
 }

@@ -97,7 +97,8 @@ impl<'a> Route<'a> {
         &self,
         output: &mut Output<'_>,
         TrafficClass(class): TrafficClass,
-        [hop_limit, protocol]: [u8; 2],
+        hop_limit: u8,
+        protocol: u8,
         len: u16,
     ) {
         const DF: u32 = 0x4000;
@@ -106,21 +107,20 @@ impl<'a> Route<'a> {
         output.put(source);
         output.put(destination);
         tags.emit(output);
-        output.put(&network.ethertype().to_be_bytes());
-        match network {
+        let (words, len) = match network {
             Network::V4 => {
                 let first = u32::from_be_bytes([0x45, class, 0, 0]) | u32::from(len.wrapping_add(network.len()));
                 let third = u32::from_be_bytes([hop_limit, protocol, 0, 0]);
                 let fields = (first >> 16).wrapping_add(first & 0xffff).wrapping_add(DF).wrapping_add(third >> 16);
-                output.word(first);
-                output.word(DF);
-                output.word(third | u32::from(!ipv4::sum(fields, addresses)));
+                ([first, DF, third | u32::from(!ipv4::sum(fields, addresses))], 3)
             }
             Network::V6 | Network::Grh => {
-                output.word(6 << 28 | u32::from(class) << 20);
-                output.word(u32::from(len) << 16 | u32::from_be_bytes([0, 0, protocol, hop_limit]));
+                let second = u32::from(len) << 16 | u32::from_be_bytes([0, 0, protocol, hop_limit]);
+                ([6 << 28 | u32::from(class) << 20, second, 0], 2)
             }
-        }
+        };
+        output.put(&network.ethertype().to_be_bytes());
+        output.words(words.get(..len).unwrap_or(&words));
         let (source, destination) = halves(addresses);
         output.put(destination);
         output.put(source);

@@ -385,45 +385,50 @@ pub(super) struct Places {
     words: [u8; ECHO as usize],
 }
 
-/// Bytes of the shims of each type, from [`TIME`] on; zero for one whose length tells what is in it.
-const LENS: [usize; ECHO as usize] = [TIME_LEN, 0, RCC_LEN, MLCC_DATA_LEN, MLCC_ACK_LEN, HEAD_LEN];
+/// Words of the shims of each type, from [`TIME`] on; zero for one whose length tells what is in it.
+const LENS: [usize; ECHO as usize] =
+    [TIME_LEN >> 2, 0, RCC_LEN >> 2, MLCC_DATA_LEN >> 2, MLCC_ACK_LEN >> 2, HEAD_LEN >> 2];
 
 impl Places {
     /// No chain.
     pub(super) const NONE: Self = Self { len: 0, words: [0; _] };
 
-    /// Checks the chain of shims that the input begins with, and finds them.
+    /// Reads the chain of shims that the input begins with, and finds them.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(&mut self, mut input: Input<'_>) -> Result<(), Malformed> {
-        let start = input.left();
+    pub(super) fn find(&mut self, from: &mut Input<'_>) -> Result<(), Malformed> {
+        let mut input = *from;
+        // In words.
+        let mut read = 0usize;
         loop {
             let head @ &[first, words, ..] = input.take::<HEAD_LEN>(Malformed::ShimShort)?;
             let (kind, version) = (TypeVersion(first).kind(), TypeVersion(first).version());
-            let behind = start.wrapping_sub(input.left());
-            let words = usize::from(words).checked_sub(1).ok_or(Malformed::ShimLength)?;
-            let body = input.take_slice(words.wrapping_mul(4), Malformed::ShimShort)?;
-            let read = start.wrapping_sub(input.left());
-            if read > LONGEST {
+            let words = usize::from(words);
+            let rest = words.checked_sub(1).ok_or(Malformed::ShimLength)?;
+            let body = input.take_slice(rest << 2, Malformed::ShimShort)?;
+            let [behind, ..] = read.wrapping_add(1).to_le_bytes();
+            read = read.wrapping_add(words);
+            if read > LONGEST >> 2 {
                 return Err(Malformed::ShimsLong);
             }
-            if kind == END && body.is_empty() {
-                self.len = u16::try_from(read).map_err(|_| Malformed::ShimsLong)?;
-                return Ok(());
+            if kind == END {
+                self.len = u16::try_from(read << 2).map_err(|_| Malformed::ShimsLong)?;
+                *from = input;
+                return if body.is_empty() { Ok(()) } else { Err(Malformed::ShimBody) };
             }
-            let at = usize::from(kind.wrapping_sub(TIME));
-            let fits = match (kind, LENS.get(at)) {
-                (END, _) => false,
-                (INT, _) if matches!(version, 1 | 2) => IntShim::read(head, body).is_some(),
-                (_, Some(&len)) if version == 1 => body.len().wrapping_add(HEAD_LEN) == len,
+            let at = usize::from(kind).wrapping_sub(usize::from(TIME));
+            let fits = match (kind, version, LENS.get(at)) {
+                (INT, 1 | 2, _) => IntShim::read(head, body).is_some(),
+                (_, 1, Some(&len)) => words == len,
                 _ => continue,
             };
-            match self.words.get_mut(at) {
-                Some(place) if fits && *place == 0 => {
-                    *place = u8::try_from(behind >> 2).map_err(|_| Malformed::ShimsLong)?
-                }
-                _ if fits => {}
-                _ => return Err(Malformed::ShimBody),
+            if !fits {
+                return Err(Malformed::ShimBody);
+            }
+            if let Some(place) = self.words.get_mut(at)
+                && *place == 0
+            {
+                *place = behind;
             }
         }
     }
