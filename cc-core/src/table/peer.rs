@@ -72,34 +72,20 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         horizon: Nanos,
         open: impl FnOnce(Option<S>) -> S,
     ) -> Option<(&mut S, Seen)> {
-        let key = qpn.get() | LIVE;
         let set = self.sets.get_mut(place(qpn, Self::BITS))?;
-        let known = set.iter().enumerate().find(|(_, entry)| entry.key == key);
-        let (way, seen) = match known {
-            Some((way, entry)) if now.since(entry.seen) > horizon => (way, Seen::New),
-            Some((way, _)) => (way, Seen::Known),
-            None => {
-                let way = if WAYS == 1 { 0 } else { stalest(set, now) };
-                let victim = set.get(way)?;
-                let seen = if victim.key == 0 {
-                    self.live = self.live.saturating_add(1);
-                    Seen::New
-                } else if now.since(victim.seen) > horizon {
-                    Seen::New
-                } else {
-                    self.evicted = self.evicted.saturating_add(1);
-                    Seen::Evicted
-                };
-                (way, seen)
-            }
+        let (entry, seen) = claim(set, qpn.get() | LIVE, now, horizon)?;
+        let gone = match seen {
+            Was::Known => return Some((&mut entry.record, Seen::Known)),
+            Was::Dead => None,
+            Was::Expired | Was::Alive => Some(entry.record),
         };
-        let entry = set.get_mut(way)?;
-        if seen != Seen::Known {
-            let gone = (entry.key != 0).then_some(entry.record);
-            *entry = Entry { key, seen: now, record: open(gone) };
+        self.live = self.live.saturating_add(u32::from(gone.is_none()));
+        entry.record = open(gone);
+        if seen == Was::Alive {
+            self.evicted = self.evicted.saturating_add(1);
+            return Some((&mut entry.record, Seen::Evicted));
         }
-        entry.seen = now;
-        Some((&mut entry.record, seen))
+        Some((&mut entry.record, Seen::New))
     }
 
     /// As [`PeerTable::touch`], but nobody who still means something gives way: `None` where there is no other place.
@@ -174,12 +160,45 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     }
 }
 
-/// The way of the entry that gives its place.
-// A function of its own: a flow that is known does not pay for it.
-#[cold]
+/// What an entry was before a flow had it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Was {
+    /// That flow's.
+    Known,
+    /// Nobody's.
+    Dead,
+    /// Somebody's, who was seen longer than the horizon ago.
+    Expired,
+    /// Another's, who still meant something.
+    Alive,
+}
+
+/// Gives a flow the entry that it has in its set, or else the stalest.
 #[inline(never)]
-fn stalest<S>(set: &[Entry<S>], now: Stamp) -> usize {
-    set.iter().enumerate().max_by_key(|(_, entry)| entry.staleness(now)).map_or(0, |(way, _)| way)
+fn claim<S>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos) -> Option<(&mut Entry<S>, Was)> {
+    let (mut claimed, mut staleness) = (None, 0);
+    for entry in set {
+        let known = entry.key == key;
+        if known || entry.staleness(now) >= staleness {
+            staleness = entry.staleness(now);
+            claimed = Some(entry);
+        }
+        if known {
+            break;
+        }
+    }
+    let entry = claimed?;
+    let was = if entry.key == 0 {
+        Was::Dead
+    } else if now.since(entry.seen) > horizon {
+        Was::Expired
+    } else if entry.key == key {
+        Was::Known
+    } else {
+        Was::Alive
+    };
+    (entry.key, entry.seen) = (key, now);
+    Some((entry, was))
 }
 
 impl<S> Entry<S> {
