@@ -469,20 +469,21 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     fn visit_sets(&mut self, now: Instant) {
         let Common { port, params, shared, .. } = &mut self.common;
         let cx = Cx { now, port, params };
+        let now = now.stamp();
+        Flows::sweep(&mut self.rest, &cx, shared);
         let mut owed = self.next_visit;
         for _ in 0..SETS {
             owed = owed.after(Nanos::new(1_000_000_000 >> SETS.trailing_zeros()));
             self.next_visit = self.next_visit.after(Nanos::new(Self::ROUND.get() >> SETS.trailing_zeros()));
             self.flows.sweep(&cx, shared);
-            self.rest.sweep(now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(&cx, shared));
-            if !owed.is_due(now.stamp()) || !self.next_visit.is_due(now.stamp()) {
+            if !owed.is_due(now) {
                 break;
             }
         }
         // Whatever is still due waits for nobody, and no stamp may grow old.
         for due in [&mut self.next_visit, &mut self.next_turn] {
-            if due.is_due(now.stamp()) {
-                *due = now.stamp();
+            if due.is_due(now) {
+                *due = now;
             }
         }
     }

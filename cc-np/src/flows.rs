@@ -40,6 +40,14 @@ pub trait Flows<A: NotificationPoint> {
     fn evicted(&self) -> u32;
 }
 
+/// Tells the machine of records that go. One closure for tables of every size, which so have one sweep.
+fn telling<'a, A: NotificationPoint>(
+    cx: &'a Cx<'_, A::Params>,
+    shared: &'a mut A::Shared,
+) -> impl FnMut(A) + use<'a, A> {
+    |gone| gone.forgotten(cx, shared)
+}
+
 /// The stalest gives way, and there are no turns.
 impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for PeerTable<A, SETS, WAYS> {
     type Connections = ();
@@ -67,7 +75,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for Pe
 
     #[inline]
     fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared) {
-        self.sweep(cx.now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(cx, shared));
+        self.sweep(cx.now.stamp(), A::memory(cx.params), 1, telling(cx, shared));
     }
 
     #[inline]

@@ -136,12 +136,8 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     #[inline]
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
-            for entry in self.sets.get_mut(self.cursor).into_iter().flatten() {
-                if entry.key != 0 && now.since(entry.seen) > horizon {
-                    entry.key = 0;
-                    self.live = self.live.saturating_sub(1);
-                    gone(entry.record);
-                }
+            if let Some(set) = self.sets.get_mut(self.cursor) {
+                self.live = self.live.wrapping_sub(expire(set, now, horizon, &mut gone));
             }
             self.cursor = self.cursor.wrapping_add(1) & SETS.wrapping_sub(1);
         }
@@ -199,6 +195,20 @@ fn claim<S>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos) -> Optio
     };
     (entry.key, entry.seen) = (key, now);
     Some((entry, was))
+}
+
+/// Marks the entries dead that were last seen longer than `horizon` ago, of which `gone` is told, and counts them.
+#[inline(never)]
+fn expire<S: Copy>(set: &mut [Entry<S>], now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
+    let mut expired = 0_u32;
+    for entry in set {
+        if entry.key != 0 && now.since(entry.seen) > horizon {
+            entry.key = 0;
+            expired = expired.wrapping_add(1);
+            gone(entry.record);
+        }
+    }
+    expired
 }
 
 impl<S> Entry<S> {
