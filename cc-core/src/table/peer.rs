@@ -38,6 +38,12 @@ const LIVE: u32 = 1 << 31;
 pub struct PeerTable<S, const SETS: usize, const WAYS: usize> {
     sets: [[Entry<S>; WAYS]; SETS],
     cursor: usize,
+    tally: Tally,
+}
+
+/// How many entries are live, and how many flows lost theirs while it still meant something.
+#[derive(Clone, Copy)]
+struct Tally {
     live: u32,
     evicted: u32,
 }
@@ -56,7 +62,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     pub const fn new(blank: S) -> Self {
         const { Self::SIZES };
         let dead = Entry { key: 0, seen: Stamp::from_bits(0), record: blank };
-        Self { sets: [[dead; WAYS]; SETS], cursor: 0, live: 0, evicted: 0 }
+        Self { sets: [[dead; WAYS]; SETS], cursor: 0, tally: Tally { live: 0, evicted: 0 } }
     }
 
     /// The record of the flow that a packet belongs to, made by `open` when there is none, from the record of the flow
@@ -73,19 +79,16 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         open: impl FnOnce(Option<S>) -> S,
     ) -> Option<(&mut S, Seen)> {
         let set = self.sets.get_mut(place(qpn, Self::BITS))?;
-        let (entry, seen) = claim(set, qpn.get() | LIVE, now, horizon)?;
-        let gone = match seen {
+        let (last, others) = set.split_last_mut()?;
+        let (entry, was) = claim(last, others, &mut self.tally, qpn.get() | LIVE, now, horizon);
+        let (gone, seen) = match was {
             Was::Known => return Some((&mut entry.record, Seen::Known)),
-            Was::Dead => None,
-            Was::Expired | Was::Alive => Some(entry.record),
+            Was::Dead => (None, Seen::New),
+            Was::Expired => (Some(entry.record), Seen::New),
+            Was::Alive => (Some(entry.record), Seen::Evicted),
         };
-        self.live = self.live.saturating_add(u32::from(gone.is_none()));
         entry.record = open(gone);
-        if seen == Was::Alive {
-            self.evicted = self.evicted.saturating_add(1);
-            return Some((&mut entry.record, Seen::Evicted));
-        }
-        Some((&mut entry.record, Seen::New))
+        Some((&mut entry.record, seen))
     }
 
     /// As [`PeerTable::touch`], but nobody who still means something gives way: `None` where there is no other place.
@@ -99,7 +102,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         let entry = set.get_mut(way)?;
         if known.is_none() {
             let gone = (entry.key != 0).then_some(entry.record);
-            self.live = self.live.saturating_add(u32::from(gone.is_none()));
+            self.tally.live = self.tally.live.saturating_add(u32::from(gone.is_none()));
             *entry = Entry { key, seen: now, record: open(gone) };
         }
         entry.seen = now;
@@ -127,7 +130,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         let set = self.sets.get_mut(place(qpn, Self::BITS))?;
         let entry = set.iter_mut().find(|entry| entry.key == key)?;
         entry.key = 0;
-        self.live = self.live.saturating_sub(1);
+        self.tally.live = self.tally.live.saturating_sub(1);
         Some(entry.record)
     }
 
@@ -137,7 +140,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
             if let Some(set) = self.sets.get_mut(self.cursor) {
-                self.live = self.live.wrapping_sub(expire(set, now, horizon, &mut gone));
+                self.tally.live = self.tally.live.wrapping_sub(expire(set, now, horizon, &mut gone));
             }
             self.cursor = self.cursor.wrapping_add(1) & SETS.wrapping_sub(1);
         }
@@ -146,13 +149,13 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     /// Flows seen within the horizon, and those that expired since the sweep last came by.
     #[inline]
     pub const fn live(&self) -> u32 {
-        self.live
+        self.tally.live
     }
 
     /// Records that were lost to a new flow while they still meant something.
     #[inline]
     pub const fn evicted(&self) -> u32 {
-        self.evicted
+        self.tally.evicted
     }
 }
 
@@ -169,32 +172,40 @@ enum Was {
     Alive,
 }
 
-/// Gives a flow the entry that it has in its set, or else the stalest.
+/// Gives a flow the entry that it has in its set, or else the stalest: of entries as stale, the last.
+// One function for sets of every size.
 #[inline(never)]
-fn claim<S>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos) -> Option<(&mut Entry<S>, Was)> {
-    let (mut claimed, mut staleness) = (None, 0);
-    for entry in set {
-        let known = entry.key == key;
-        if known || entry.staleness(now) >= staleness {
-            staleness = entry.staleness(now);
-            claimed = Some(entry);
-        }
-        if known {
+fn claim<'a, S>(
+    last: &'a mut Entry<S>,
+    others: &'a mut [Entry<S>],
+    tally: &mut Tally,
+    key: u32,
+    now: Stamp,
+    horizon: Nanos,
+) -> (&'a mut Entry<S>, Was) {
+    let mut entry = last;
+    for other in others.iter_mut().rev() {
+        if entry.key == key {
             break;
         }
+        if other.key == key || other.staleness(now) > entry.staleness(now) {
+            entry = other;
+        }
     }
-    let entry = claimed?;
-    let was = if entry.key == 0 {
-        Was::Dead
-    } else if now.since(entry.seen) > horizon {
-        Was::Expired
-    } else if entry.key == key {
+    let (before, expired) = (entry.key, now.since(entry.seen) > horizon);
+    (entry.key, entry.seen) = (key, now);
+    let was = if before == key && !expired {
         Was::Known
+    } else if before == 0 {
+        tally.live = tally.live.wrapping_add(1);
+        Was::Dead
+    } else if expired {
+        Was::Expired
     } else {
+        tally.evicted = tally.evicted.saturating_add(1);
         Was::Alive
     };
-    (entry.key, entry.seen) = (key, now);
-    Some((entry, was))
+    (entry, was)
 }
 
 /// Marks the entries dead that were last seen longer than `horizon` ago, of which `gone` is told, and counts them.
