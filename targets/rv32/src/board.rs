@@ -210,6 +210,8 @@ impl TxRing {
 }
 
 /// A value that the main loop and the interrupt take turns at, inside critical sections.
+// What short offsets reach comes first.
+#[repr(C)]
 pub(crate) struct Owned<T> {
     lent: Cell<bool>,
     value: UnsafeCell<T>,
