@@ -68,9 +68,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for Pe
     }
 
     fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
-        if let Some(gone) = self.forget(local) {
-            gone.forgotten(cx, shared);
-        }
+        self.forget(local, telling(cx, shared));
     }
 
     #[inline]

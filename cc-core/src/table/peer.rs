@@ -124,14 +124,13 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         set.iter().find(|entry| entry.key == key).map(|entry| &entry.record)
     }
 
-    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. Answers its record.
-    pub fn forget(&mut self, qpn: Qpn) -> Option<S> {
-        let key = qpn.get() | LIVE;
-        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
-        let entry = set.iter_mut().find(|entry| entry.key == key)?;
-        entry.key = 0;
-        self.tally.live = self.tally.live.saturating_sub(1);
-        Some(entry.record)
+    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. `gone` is told of it if it
+    /// had a record.
+    pub fn forget(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
+        if let Some(set) = self.sets.get_mut(place(qpn, Self::BITS)) {
+            let forgotten = bury(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
+            self.tally.live = self.tally.live.wrapping_sub(forgotten);
+        }
     }
 
     /// Visits the next `sets` sets in turn and marks the entries dead that were last seen longer than `horizon`
@@ -140,7 +139,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
             if let Some(set) = self.sets.get_mut(self.cursor) {
-                self.tally.live = self.tally.live.wrapping_sub(expire(set, now, horizon, &mut gone));
+                self.tally.live = self.tally.live.wrapping_sub(bury(set, 0, now, horizon, &mut gone));
             }
             self.cursor = self.cursor.wrapping_add(1) & SETS.wrapping_sub(1);
         }
@@ -208,18 +207,19 @@ fn claim<'a, S>(
     (entry, was)
 }
 
-/// Marks the entries dead that were last seen longer than `horizon` ago, of which `gone` is told, and counts them.
+/// Marks the entries dead of this key, and those that were last seen longer than `horizon` ago, of which `gone` is told, and
+/// counts them.
 #[inline(never)]
-fn expire<S: Copy>(set: &mut [Entry<S>], now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
-    let mut expired = 0_u32;
+fn bury<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
+    let mut buried = 0_u32;
     for entry in set {
-        if entry.key != 0 && now.since(entry.seen) > horizon {
+        if entry.key != 0 && (entry.key == key || now.since(entry.seen) > horizon) {
             entry.key = 0;
-            expired = expired.wrapping_add(1);
+            buried = buried.wrapping_add(1);
             gone(entry.record);
         }
     }
-    expired
+    buried
 }
 
 impl<S> Entry<S> {
@@ -290,11 +290,11 @@ mod tests {
         let mut table = PeerTable::<u32, 2, 2>::new(0);
         for qpn in [0, 0xff_ffff] {
             assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, |_| 1).unwrap().0, 1);
-            table.forget(Qpn::new(qpn));
-            table.forget(Qpn::new(qpn));
+            table.forget(Qpn::new(qpn), drop);
+            table.forget(Qpn::new(qpn), drop);
             assert_eq!(table.live(), 0);
             assert_eq!(table.touch(Qpn::new(qpn), at(1), HORIZON, |_| 2), Some((&mut 2, Seen::New)));
-            table.forget(Qpn::new(qpn));
+            table.forget(Qpn::new(qpn), drop);
         }
     }
 
