@@ -35,10 +35,7 @@ impl LocalClock {
     pub const fn advance(&mut self, now: Instant) -> Instant {
         let elapsed = now.nanos().wrapping_sub(self.last);
         self.last = now.nanos();
-        if elapsed > LONGEST {
-            self.jump(elapsed);
-        }
-        self.now()
+        if elapsed > LONGEST { self.jump(elapsed) } else { self.now() }
     }
 
     /// [`LocalClock::advance`] where nobody waits for it.
@@ -71,10 +68,11 @@ impl LocalClock {
 
     #[cold]
     #[inline(never)]
-    const fn jump(&mut self, elapsed: u64) {
+    const fn jump(&mut self, elapsed: u64) -> Instant {
         self.offset = self.offset.wrapping_add(elapsed);
         let jumps = if elapsed < 1 << 63 { &mut self.leaps } else { &mut self.reversals };
         *jumps = jumps.saturating_add(1);
+        self.now()
     }
 }
 

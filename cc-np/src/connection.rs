@@ -90,7 +90,7 @@ impl<const SETS: usize, const WAYS: usize> Connections for Directory<SETS, WAYS>
     }
 
     fn disconnect(&mut self, local: Qpn) {
-        self.0.forget(local);
+        self.0.forget(local, drop);
     }
 
     #[inline]

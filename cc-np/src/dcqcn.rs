@@ -72,6 +72,8 @@ cc_core::blank! {
     pub struct Params {
         /// N.
         interval: Nanos,
+        /// How long a record means something.
+        memory: Nanos,
         sequence: bool,
         outlet: CnpOutlet,
     }
@@ -84,9 +86,13 @@ impl Params {
     pub const fn new(settings: &DcqcnSettings) -> Self {
         let marking =
             CnpMarking { dscp: settings.cnp_dscp as u8, priority: settings.cnp_802p_prio as u8, ecn: Ecn::Ect0 };
+        let interval = Nanos::new(settings.min_time_between_cnps.wrapping_mul(1_000));
+        let sequence = settings.cnp_sequence == 1;
         Self {
-            interval: Nanos::new(settings.min_time_between_cnps.saturating_mul(1_000)),
-            sequence: settings.cnp_sequence == 1,
+            interval,
+            // Longer than any interval.
+            memory: if sequence { SEQUENCE_MEMORY } else { interval },
+            sequence,
             outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
         }
     }
@@ -135,7 +141,7 @@ impl NotificationPoint for Dcqcn {
     }
 
     fn memory(params: &Params) -> Nanos {
-        if params.sequence { params.interval.max(SEQUENCE_MEMORY) } else { params.interval }
+        params.memory
     }
 
     #[inline]

@@ -29,6 +29,20 @@ pub enum Cnp {
     Deferred,
 }
 
+impl Cnp {
+    /// As what it is counted.
+    #[inline]
+    const fn counted(self) -> Option<Count> {
+        match self {
+            Self::None => None,
+            Self::Sent => Some(Count::Sent),
+            Self::Unaddressed => Some(Count::Unaddressed),
+            Self::Bounded => Some(Count::Bounded),
+            Self::Deferred => Some(Count::Deferred),
+        }
+    }
+}
+
 /// What became of the acknowledgement of one frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -99,23 +113,6 @@ pub struct NpCounters {
 }
 
 impl NpCounters {
-    const NONE: Self = Self {
-        np_ecn_marked_roce_packets: 0,
-        np_cnp_sent: 0,
-        np_cnp_not_due: 0,
-        np_cnp_unaddressed: 0,
-        np_cnp_bounded: 0,
-        np_cnp_deferred: 0,
-        np_ce_ignored: 0,
-        np_acks_sent: 0,
-        np_acks_unaddressed: 0,
-        np_acks_dropped: 0,
-        np_flows_untracked: 0,
-        np_flows_evicted: 0,
-        np_clock_leaps: 0,
-        np_clock_reversals: 0,
-    };
-
     /// The counters with their names.
     pub const fn named(&self) -> [(&'static str, u64); 14] {
         [
@@ -134,6 +131,35 @@ impl NpCounters {
             ("np_clock_leaps", self.np_clock_leaps),
             ("np_clock_reversals", self.np_clock_reversals),
         ]
+    }
+}
+
+/// What an engine counts: each is the index of a counter.
+#[derive(Clone, Copy)]
+enum Count {
+    // What becomes of a marked packet, which is therefore not counted itself.
+    Sent,
+    NotDue,
+    Unaddressed,
+    Bounded,
+    Deferred,
+    Ignored,
+    /// Those of the above that were no marked packets': a turn's, or an unmarked packet's CNP.
+    Unmarked,
+    AcksSent,
+    AcksUnaddressed,
+    AcksDropped,
+    Untracked,
+}
+
+struct Counts([u64; 11]);
+
+impl Counts {
+    #[inline]
+    fn add(&mut self, count: Count) {
+        if let Some(counter) = self.0.get_mut(count as usize) {
+            *counter = counter.wrapping_add(1);
+        }
     }
 }
 
@@ -172,7 +198,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Blank for NpEng
             enabled: false,
             clock: LocalClock::new(Instant::BLANK),
             bucket: Bucket::full(Stamp::BLANK),
-            counters: NpCounters::NONE,
+            counts: Counts([0; 11]),
         },
         next_visit: Stamp::BLANK,
         next_turn: Stamp::BLANK,
@@ -189,7 +215,7 @@ struct Common<A: NotificationPoint> {
     enabled: bool,
     clock: LocalClock,
     bucket: Bucket,
-    counters: NpCounters,
+    counts: Counts,
 }
 
 impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SETS, WAYS> {
@@ -257,12 +283,16 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         tx: &mut impl Transmit,
     ) -> Answer {
         let held = if receipt.arrived.is_due(now.stamp()) { now.stamp().since(receipt.arrived) } else { Nanos::ZERO };
-        let now = self.common.advance(now);
-        let answer = self.answer::<E>(now, roce, receipt, held, tx);
+        let now = self.common.clock.follow(now);
+        let (answer, counted) = self.answer::<E>(now, roce, receipt, held, tx);
         self.visit(now);
+        if let Some(count) = counted {
+            self.common.counts.add(count);
+        }
         answer
     }
 
+    /// The answer to a frame, and what is to be counted of its CNP.
     #[inline]
     fn answer<E: Crc32>(
         &mut self,
@@ -271,34 +301,38 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         receipt: Receipt,
         held: Nanos,
         tx: &mut impl Transmit,
-    ) -> Answer {
-        let Common { port, params, shared, enabled, bucket, counters, .. } = &mut self.common;
-        let version2 = roce.version() == Version::V2;
+    ) -> (Answer, Option<Count>) {
+        let Common { port, params, shared, enabled, bucket, counts, .. } = &mut self.common;
         let mark = match roce.ecn {
             Ecn::Ce => Mark::Congested,
             Ecn::Ect1 if A::is_ternary(params) => Mark::Undetermined,
             _ => Mark::None,
         };
-        let marked = mark != Mark::None && version2;
-        count(&mut counters.np_ecn_marked_roce_packets, marked);
-
+        if roce.version() != Version::V2 {
+            return (Answer::default(), None);
+        }
+        let marked = mark != Mark::None;
+        let of_marked = |count| marked.then_some(count);
         let transport = Transport::of(roce.bth.opcode);
         let tracked = matches!(transport, Transport::Rc | Transport::Uc | Transport::Xrc | Transport::Ud);
-        let class = roce.info.class();
-        if !*enabled || !tracked || !class.carries_data() || !version2 {
-            count(&mut counters.np_ce_ignored, marked);
-            return Answer::default();
+        if !(*enabled & tracked & roce.info.class().carries_data()) {
+            return (Answer::default(), of_marked(Count::Ignored));
         }
         let acknowledged = if A::REPLIES { receipt.msn.filter(|_| asks_for_acknowledgement(roce)) } else { None };
         if !A::wants(mark) && acknowledged.is_none() {
-            return Answer::default();
+            return (Answer::default(), of_marked(Count::NotDue));
         }
         let source = roce.deth().map(|deth| deth.source_qp);
         let Some(to) = source.or(receipt.remote) else {
-            count(&mut counters.np_cnp_unaddressed, marked);
-            count(&mut counters.np_acks_unaddressed, acknowledged.is_some());
-            let ack = if acknowledged.is_some() { Acknowledgement::Unaddressed } else { Acknowledgement::None };
-            return Answer { cnp: if marked { Cnp::Unaddressed } else { Cnp::None }, ack, ..Answer::default() };
+            let mut answer = Answer::default();
+            if marked {
+                answer.cnp = Cnp::Unaddressed;
+            }
+            if acknowledged.is_some() {
+                counts.add(Count::AcksUnaddressed);
+                answer.ack = Acknowledgement::Unaddressed;
+            }
+            return (answer, of_marked(Count::Unaddressed));
         };
 
         let cx = Cx { now, port, params };
@@ -307,7 +341,9 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         let record = match record {
             Some(record) => record,
             None => {
-                count(&mut counters.np_flows_untracked, source.is_none());
+                if source.is_none() {
+                    counts.add(Count::Untracked);
+                }
                 let open = |gone: Option<A>| {
                     if let Some(gone) = gone {
                         gone.forgotten(&cx, shared);
@@ -316,7 +352,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
                 };
                 let touched = self.rest.touch(THE_REST, now.stamp(), A::memory(cx.params), open);
                 // Every number belongs to a set.
-                let Some((record, _)) = touched else { return Answer::default() };
+                let Some((record, _)) = touched else { return (Answer::default(), None) };
                 record
             }
         };
@@ -340,15 +376,19 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         let outlet = A::outlet(cx.params);
 
         let mut answer = Answer { reply, ..Answer::default() };
-        if let Some(hint) = reply.cnp {
+        let counted = if let Some(hint) = reply.cnp {
+            if !marked {
+                counts.add(Count::Unmarked);
+            }
             let frame = || Response::cnp(roce, to, hint, outlet.marking());
-            answer.cnp = send::<E>(now.stamp(), bucket, outlet, counters, frame, tx);
+            answer.cnp = send::<E>(now.stamp(), bucket, outlet, frame, tx);
             if answer.cnp == Cnp::Sent {
                 record.notified(&cx, shared);
             }
+            answer.cnp.counted()
         } else {
-            count(&mut counters.np_cnp_not_due, marked);
-        }
+            of_marked(Count::NotDue)
+        };
         if let Some(msn) = acknowledged {
             let Reply { echo, grant, .. } = reply;
             let fields =
@@ -356,14 +396,14 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
             if let Ok(length) = Response::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
                 tx.transmit(length);
                 record.acknowledged(&cx, shared);
-                count(&mut counters.np_acks_sent, true);
+                counts.add(Count::AcksSent);
                 answer.ack = Acknowledgement::Sent;
             } else {
-                count(&mut counters.np_acks_dropped, true);
+                counts.add(Count::AcksDropped);
                 answer.ack = Acknowledgement::Dropped;
             }
         }
-        answer
+        (answer, counted)
     }
 
     /// Lets time pass. Where flows have turns and the next is due, one flow has its turn, and the CNP that comes of it
@@ -372,12 +412,15 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     #[inline]
     pub fn wake<E: Crc32>(&mut self, now: Instant, connections: &impl Connections, tx: &mut impl Transmit) -> Cnp {
         let now = self.common.clock.follow(now);
-        self.common.bucket.advance(now.stamp());
         let cnp = match A::slot(&self.common.params) {
             Some(slot) => self.turn::<E>(now, slot, connections, tx),
             None => Cnp::None,
         };
         self.visit(now);
+        if let Some(count) = cnp.counted() {
+            self.common.counts.add(count);
+            self.common.counts.add(Count::Unmarked);
+        }
         cnp
     }
 
@@ -392,7 +435,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
             return Cnp::None;
         }
         self.next_turn = now.stamp().after(slot);
-        let Common { port, params, shared, enabled, bucket, counters, .. } = &mut self.common;
+        let Common { port, params, shared, enabled, bucket, .. } = &mut self.common;
         let cx = Cx { now, port, params };
         let Some(record) = self.flows.turn() else { return Cnp::None };
         tx.observe(|| record.row(&cx, shared, &Event::Turn));
@@ -407,12 +450,11 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         let Some(connection) = connections.find(local) else {
             // Whom nobody knows, nobody can tell: it is listed again by its next marked packet.
             self.flows.leave(&cx, shared);
-            count(&mut counters.np_cnp_unaddressed, true);
             return Cnp::Unaddressed;
         };
         let outlet = A::outlet(cx.params);
         let frame = || connection.cnp(hint, outlet.marking());
-        let cnp = send::<E>(now.stamp(), bucket, outlet, counters, frame, tx);
+        let cnp = send::<E>(now.stamp(), bucket, outlet, frame, tx);
         if cnp == Cnp::Sent {
             record.notified(&cx, shared);
         }
@@ -442,11 +484,24 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
 
     /// What was counted since the start.
     pub fn counters(&self) -> NpCounters {
+        let [sent, not_due, unaddressed, bounded, deferred, ignored, unmarked, ..] = self.common.counts.0;
+        let [.., acks_sent, acks_unaddressed, acks_dropped, untracked] = self.common.counts.0;
+        let became = [sent, not_due, unaddressed, bounded, deferred, ignored].into_iter().fold(0, u64::wrapping_add);
         NpCounters {
+            np_ecn_marked_roce_packets: became.wrapping_sub(unmarked),
+            np_cnp_sent: sent,
+            np_cnp_not_due: not_due,
+            np_cnp_unaddressed: unaddressed,
+            np_cnp_bounded: bounded,
+            np_cnp_deferred: deferred,
+            np_ce_ignored: ignored,
+            np_acks_sent: acks_sent,
+            np_acks_unaddressed: acks_unaddressed,
+            np_acks_dropped: acks_dropped,
+            np_flows_untracked: untracked,
             np_flows_evicted: self.flows.evicted().into(),
             np_clock_leaps: self.common.clock.leaps().into(),
             np_clock_reversals: self.common.clock.reversals().into(),
-            ..self.common.counters
         }
     }
 
@@ -458,7 +513,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     #[inline]
     fn visit(&mut self, now: Instant) {
         if self.next_visit.is_due(now.stamp()) {
-            self.visit_sets(now);
+            self.visit_sets();
         }
     }
 
@@ -466,34 +521,27 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     /// before it.
     #[cold]
     #[inline(never)]
-    fn visit_sets(&mut self, now: Instant) {
-        let Common { port, params, shared, .. } = &mut self.common;
-        let cx = Cx { now, port, params };
+    fn visit_sets(&mut self) {
+        let Common { port, params, shared, clock, bucket, .. } = &mut self.common;
+        let cx = Cx { now: clock.now(), port, params };
+        let now = cx.now.stamp();
+        bucket.advance(now);
+        Flows::sweep(&mut self.rest, &cx, shared);
         let mut owed = self.next_visit;
         for _ in 0..SETS {
             owed = owed.after(Nanos::new(1_000_000_000 >> SETS.trailing_zeros()));
             self.next_visit = self.next_visit.after(Nanos::new(Self::ROUND.get() >> SETS.trailing_zeros()));
             self.flows.sweep(&cx, shared);
-            self.rest.sweep(now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(&cx, shared));
-            if !owed.is_due(now.stamp()) || !self.next_visit.is_due(now.stamp()) {
+            if !owed.is_due(now) {
                 break;
             }
         }
         // Whatever is still due waits for nobody, and no stamp may grow old.
         for due in [&mut self.next_visit, &mut self.next_turn] {
-            if due.is_due(now.stamp()) {
-                *due = now.stamp();
+            if due.is_due(now) {
+                *due = now;
             }
         }
-    }
-}
-
-impl<A: NotificationPoint> Common<A> {
-    #[inline]
-    fn advance(&mut self, now: Instant) -> Instant {
-        let now = self.clock.advance(now);
-        self.bucket.advance(now.stamp());
-        now
     }
 }
 
@@ -511,27 +559,19 @@ fn send<'a, E: Crc32>(
     now: Stamp,
     bucket: &mut Bucket,
     outlet: &CnpOutlet,
-    counters: &mut NpCounters,
     frame: impl FnOnce() -> Response<'a>,
     tx: &mut impl Transmit,
 ) -> Cnp {
+    bucket.advance(now);
     if !bucket.admits(now, outlet) {
-        count(&mut counters.np_cnp_bounded, true);
         return Cnp::Bounded;
     }
     let Ok(length) = frame().emit::<E>(tx.transmit_buffer()) else {
-        count(&mut counters.np_cnp_deferred, true);
         return Cnp::Deferred;
     };
     tx.transmit(length);
     bucket.take(outlet);
-    count(&mut counters.np_cnp_sent, true);
     Cnp::Sent
-}
-
-#[inline]
-fn count(counter: &mut u64, event: bool) {
-    *counter = counter.wrapping_add(u64::from(event));
 }
 
 #[cfg(test)]

@@ -40,6 +40,14 @@ pub trait Flows<A: NotificationPoint> {
     fn evicted(&self) -> u32;
 }
 
+/// Tells the machine of records that go. One closure for tables of every size, which so have one sweep.
+fn telling<'a, A: NotificationPoint>(
+    cx: &'a Cx<'_, A::Params>,
+    shared: &'a mut A::Shared,
+) -> impl FnMut(A) + use<'a, A> {
+    |gone| gone.forgotten(cx, shared)
+}
+
 /// The stalest gives way, and there are no turns.
 impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for PeerTable<A, SETS, WAYS> {
     type Connections = ();
@@ -60,14 +68,12 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for Pe
     }
 
     fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
-        if let Some(gone) = self.forget(local) {
-            gone.forgotten(cx, shared);
-        }
+        self.forget(local, telling(cx, shared));
     }
 
     #[inline]
     fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared) {
-        self.sweep(cx.now.stamp(), A::memory(cx.params), 1, |gone| gone.forgotten(cx, shared));
+        self.sweep(cx.now.stamp(), A::memory(cx.params), 1, telling(cx, shared));
     }
 
     #[inline]

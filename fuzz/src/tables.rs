@@ -197,7 +197,7 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
                 assert!(table.live() == live + 1 || table.live() == live && (seen != Seen::New || live > 0));
             }
             PeerOperation::Forget(number) => {
-                table.forget(number.qpn());
+                table.forget(number.qpn(), drop);
                 model.remove(&number.qpn().get());
             }
             PeerOperation::Sweep(sets) => {

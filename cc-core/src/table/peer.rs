@@ -38,6 +38,12 @@ const LIVE: u32 = 1 << 31;
 pub struct PeerTable<S, const SETS: usize, const WAYS: usize> {
     sets: [[Entry<S>; WAYS]; SETS],
     cursor: usize,
+    tally: Tally,
+}
+
+/// How many entries are live, and how many flows lost theirs while it still meant something.
+#[derive(Clone, Copy)]
+struct Tally {
     live: u32,
     evicted: u32,
 }
@@ -56,7 +62,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     pub const fn new(blank: S) -> Self {
         const { Self::SIZES };
         let dead = Entry { key: 0, seen: Stamp::from_bits(0), record: blank };
-        Self { sets: [[dead; WAYS]; SETS], cursor: 0, live: 0, evicted: 0 }
+        Self { sets: [[dead; WAYS]; SETS], cursor: 0, tally: Tally { live: 0, evicted: 0 } }
     }
 
     /// The record of the flow that a packet belongs to, made by `open` when there is none, from the record of the flow
@@ -72,33 +78,16 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         horizon: Nanos,
         open: impl FnOnce(Option<S>) -> S,
     ) -> Option<(&mut S, Seen)> {
-        let key = qpn.get() | LIVE;
         let set = self.sets.get_mut(place(qpn, Self::BITS))?;
-        let known = set.iter().enumerate().find(|(_, entry)| entry.key == key);
-        let (way, seen) = match known {
-            Some((way, entry)) if now.since(entry.seen) > horizon => (way, Seen::New),
-            Some((way, _)) => (way, Seen::Known),
-            None => {
-                let way = if WAYS == 1 { 0 } else { stalest(set, now) };
-                let victim = set.get(way)?;
-                let seen = if victim.key == 0 {
-                    self.live = self.live.saturating_add(1);
-                    Seen::New
-                } else if now.since(victim.seen) > horizon {
-                    Seen::New
-                } else {
-                    self.evicted = self.evicted.saturating_add(1);
-                    Seen::Evicted
-                };
-                (way, seen)
-            }
+        let (last, others) = set.split_last_mut()?;
+        let (entry, was) = claim(last, others, &mut self.tally, qpn.get() | LIVE, now, horizon);
+        let (gone, seen) = match was {
+            Was::Known => return Some((&mut entry.record, Seen::Known)),
+            Was::Dead => (None, Seen::New),
+            Was::Expired => (Some(entry.record), Seen::New),
+            Was::Alive => (Some(entry.record), Seen::Evicted),
         };
-        let entry = set.get_mut(way)?;
-        if seen != Seen::Known {
-            let gone = (entry.key != 0).then_some(entry.record);
-            *entry = Entry { key, seen: now, record: open(gone) };
-        }
-        entry.seen = now;
+        entry.record = open(gone);
         Some((&mut entry.record, seen))
     }
 
@@ -113,7 +102,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         let entry = set.get_mut(way)?;
         if known.is_none() {
             let gone = (entry.key != 0).then_some(entry.record);
-            self.live = self.live.saturating_add(u32::from(gone.is_none()));
+            self.tally.live = self.tally.live.saturating_add(u32::from(gone.is_none()));
             *entry = Entry { key, seen: now, record: open(gone) };
         }
         entry.seen = now;
@@ -135,14 +124,13 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         set.iter().find(|entry| entry.key == key).map(|entry| &entry.record)
     }
 
-    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. Answers its record.
-    pub fn forget(&mut self, qpn: Qpn) -> Option<S> {
-        let key = qpn.get() | LIVE;
-        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
-        let entry = set.iter_mut().find(|entry| entry.key == key)?;
-        entry.key = 0;
-        self.live = self.live.saturating_sub(1);
-        Some(entry.record)
+    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. `gone` is told of it if it
+    /// had a record.
+    pub fn forget(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
+        if let Some(set) = self.sets.get_mut(place(qpn, Self::BITS)) {
+            let forgotten = bury(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
+            self.tally.live = self.tally.live.wrapping_sub(forgotten);
+        }
     }
 
     /// Visits the next `sets` sets in turn and marks the entries dead that were last seen longer than `horizon`
@@ -150,12 +138,8 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     #[inline]
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
-            for entry in self.sets.get_mut(self.cursor).into_iter().flatten() {
-                if entry.key != 0 && now.since(entry.seen) > horizon {
-                    entry.key = 0;
-                    self.live = self.live.saturating_sub(1);
-                    gone(entry.record);
-                }
+            if let Some(set) = self.sets.get_mut(self.cursor) {
+                self.tally.live = self.tally.live.wrapping_sub(bury(set, 0, now, horizon, &mut gone));
             }
             self.cursor = self.cursor.wrapping_add(1) & SETS.wrapping_sub(1);
         }
@@ -164,22 +148,78 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     /// Flows seen within the horizon, and those that expired since the sweep last came by.
     #[inline]
     pub const fn live(&self) -> u32 {
-        self.live
+        self.tally.live
     }
 
     /// Records that were lost to a new flow while they still meant something.
     #[inline]
     pub const fn evicted(&self) -> u32 {
-        self.evicted
+        self.tally.evicted
     }
 }
 
-/// The way of the entry that gives its place.
-// A function of its own: a flow that is known does not pay for it.
-#[cold]
+/// What an entry was before a flow had it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Was {
+    /// That flow's.
+    Known,
+    /// Nobody's.
+    Dead,
+    /// Somebody's, who was seen longer than the horizon ago.
+    Expired,
+    /// Another's, who still meant something.
+    Alive,
+}
+
+/// Gives a flow the entry that it has in its set, or else the stalest: of entries as stale, the last.
+// One function for sets of every size.
 #[inline(never)]
-fn stalest<S>(set: &[Entry<S>], now: Stamp) -> usize {
-    set.iter().enumerate().max_by_key(|(_, entry)| entry.staleness(now)).map_or(0, |(way, _)| way)
+fn claim<'a, S>(
+    last: &'a mut Entry<S>,
+    others: &'a mut [Entry<S>],
+    tally: &mut Tally,
+    key: u32,
+    now: Stamp,
+    horizon: Nanos,
+) -> (&'a mut Entry<S>, Was) {
+    let mut entry = last;
+    for other in others.iter_mut().rev() {
+        if entry.key == key {
+            break;
+        }
+        if other.key == key || other.staleness(now) > entry.staleness(now) {
+            entry = other;
+        }
+    }
+    let (before, expired) = (entry.key, now.since(entry.seen) > horizon);
+    (entry.key, entry.seen) = (key, now);
+    let was = if before == key && !expired {
+        Was::Known
+    } else if before == 0 {
+        tally.live = tally.live.wrapping_add(1);
+        Was::Dead
+    } else if expired {
+        Was::Expired
+    } else {
+        tally.evicted = tally.evicted.saturating_add(1);
+        Was::Alive
+    };
+    (entry, was)
+}
+
+/// Marks the entries dead of this key, and those that were last seen longer than `horizon` ago, of which `gone` is told, and
+/// counts them.
+#[inline(never)]
+fn bury<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
+    let mut buried = 0_u32;
+    for entry in set {
+        if entry.key != 0 && (entry.key == key || now.since(entry.seen) > horizon) {
+            entry.key = 0;
+            buried = buried.wrapping_add(1);
+            gone(entry.record);
+        }
+    }
+    buried
 }
 
 impl<S> Entry<S> {
@@ -250,11 +290,11 @@ mod tests {
         let mut table = PeerTable::<u32, 2, 2>::new(0);
         for qpn in [0, 0xff_ffff] {
             assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, |_| 1).unwrap().0, 1);
-            table.forget(Qpn::new(qpn));
-            table.forget(Qpn::new(qpn));
+            table.forget(Qpn::new(qpn), drop);
+            table.forget(Qpn::new(qpn), drop);
             assert_eq!(table.live(), 0);
             assert_eq!(table.touch(Qpn::new(qpn), at(1), HORIZON, |_| 2), Some((&mut 2, Seen::New)));
-            table.forget(Qpn::new(qpn));
+            table.forget(Qpn::new(qpn), drop);
         }
     }
 

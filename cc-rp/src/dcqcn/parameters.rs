@@ -337,7 +337,7 @@ impl Params {
         self.alpha_period.set(alpha_nanos);
         self.cut_period.set(nanos(settings.rate_reduce_monitor_period));
         self.alpha_shift = 32u32.wrapping_sub(settings.rpg_gd);
-        self.threshold = settings.rpg_threshold.saturating_sub(settings.fast_recovery);
+        self.threshold = settings.rpg_threshold.wrapping_sub(settings.fast_recovery);
         self.switches = CLAMPS.wrapping_mul(settings.clamp_tgt_rate)
             | CLAMPS_AFTER_TIME.wrapping_mul(settings.clamp_tgt_rate_after_time_inc)
             | switch(BOUNDS_CUTS, least != 0)

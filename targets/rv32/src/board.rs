@@ -209,6 +209,13 @@ impl TxRing {
     }
 }
 
+/// The critical section that start-up and the handler of the only interrupt are, with no need to enter one: called with
+/// interrupts off, which stay so.
+pub(crate) fn uninterrupted() -> CriticalSection<'static> {
+    // SAFETY: there is one hart, and interrupts are off.
+    unsafe { CriticalSection::new() }
+}
+
 /// A value that the main loop and the interrupt take turns at, inside critical sections.
 // The flag comes first, where a short offset reaches it.
 #[repr(C)]

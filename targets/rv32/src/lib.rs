@@ -33,6 +33,7 @@ use cc_core::wire::TableCrc;
 use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
+use critical_section::CriticalSection;
 use embedded_hal::digital::OutputPin;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, register};
@@ -280,11 +281,9 @@ impl<P: Program> Image<P> {
         let [line_rate, mtu, base_rtt] = settings.port;
         let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
         let start = Instant::from_nanos(board::now());
-        critical_section::with(|cs| {
-            self.0.with(cs, |firmware| match firmware.program.begin(start, port, &settings) {
-                Ok(()) => firmware.set_timer(),
-                Err(_) => board::halt(1),
-            });
+        self.0.with(board::uninterrupted(), |firmware| match firmware.program.begin(start, port, &settings) {
+            Ok(()) => firmware.set_timer(),
+            Err(_) => board::halt(1),
         });
     }
 
@@ -299,7 +298,11 @@ impl<P: Program> Image<P> {
             while !ring.is_empty() {
                 let Ok(()) = busy.set_high();
                 let (descriptor, frame) = ring.oldest();
-                self.with(|now, firmware| firmware.program.handle(now, descriptor, frame, &mut firmware.device));
+                critical_section::with(|cs| {
+                    self.with(cs, |now, firmware| {
+                        firmware.program.handle(now, descriptor, frame, &mut firmware.device);
+                    });
+                });
                 let Ok(()) = busy.set_low();
                 ring.release();
             }
@@ -311,18 +314,16 @@ impl<P: Program> Image<P> {
     pub fn tick(&self) {
         let mut pin = TIMER;
         let Ok(()) = pin.set_high();
-        self.with(|now, firmware| firmware.program.timer(now, &mut firmware.device));
+        self.with(board::uninterrupted(), |now, firmware| firmware.program.timer(now, &mut firmware.device));
         let Ok(()) = pin.set_low();
     }
 
     /// One turn at the engines, and the timer set by what they then want.
-    fn with(&self, work: impl FnOnce(Instant, &mut Firmware<P>)) {
-        critical_section::with(|cs| {
-            self.0.with(cs, |firmware| {
-                // Read inside, so that no wake comes between the reading and the work.
-                work(Instant::from_nanos(board::now()), firmware);
-                firmware.set_timer();
-            });
+    fn with(&self, cs: CriticalSection<'_>, work: impl FnOnce(Instant, &mut Firmware<P>)) {
+        self.0.with(cs, |firmware| {
+            // Read inside, so that no wake comes between the reading and the work.
+            work(Instant::from_nanos(board::now()), firmware);
+            firmware.set_timer();
         });
     }
 
