@@ -153,13 +153,17 @@ fn build_in(
 pub(crate) fn rustc(folder: &str, package: &str, target: &str) -> (Command, PathBuf) {
     let directory = target_directory(folder);
     let mut rustc = Command::new(cargo());
-    rustc.current_dir(root());
-    if target.starts_with("riscv") {
-        // Lets the linker make each call as short as its distance allows. The compiler warns that the name of this is not
-        // settled; whoever has other flags in RUSTFLAGS goes without it.
-        rustc.args(["--config", &format!("target.{target}.rustflags=['-Ctarget-feature=+relax']")]);
-    }
-    rustc.args(["rustc", "--quiet", "--package", package, "--profile", "firmware", "--target", target, "--target-dir"]);
+    rustc.current_dir(root()).args([
+        "rustc",
+        "--quiet",
+        "--package",
+        package,
+        "--profile",
+        "firmware",
+        "--target",
+        target,
+        "--target-dir",
+    ]);
     rustc.arg(&directory);
     (rustc, directory.join(target).join("firmware"))
 }
