@@ -153,18 +153,8 @@ fn build_in(
 pub(crate) fn rustc(folder: &str, package: &str, target: &str) -> (Command, PathBuf) {
     let directory = target_directory(folder);
     let mut rustc = Command::new(cargo());
-    rustc.current_dir(root()).args([
-        "rustc",
-        "--quiet",
-        "--package",
-        package,
-        "--profile",
-        "firmware",
-        "--target",
-        target,
-        "--target-dir",
-    ]);
-    rustc.arg(&directory);
+    rustc.current_dir(root()).args(["rustc", "--quiet", "--package", package]);
+    rustc.args(["--profile", "firmware", "--target", target, "--target-dir"]).arg(&directory);
     (rustc, directory.join(target).join("firmware"))
 }
 
