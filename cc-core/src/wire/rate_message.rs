@@ -139,8 +139,11 @@ impl RateFrame<'_> {
         let total = route.ethernet.len().saturating_add(network_len).saturating_add(LEN);
         let mut output = Output::new(buffer.get_mut(..total).ok_or(EmitError::BufferTooSmall)?);
         route.emit_back(&mut output, TrafficClass::new(self.dscp, Ecn::NotEct), HOP_LIMIT, protocol, 20);
-        let sum = !sum(route.network, route.addresses, &self.message.bytes(kind, 0));
-        output.put(&self.message.bytes(kind, sum));
+        let mut bytes = self.message.bytes(kind);
+        let sum = !sum(route.network, route.addresses, &bytes);
+        let [_, _, sum0, sum1, ..] = &mut bytes;
+        [*sum0, *sum1] = sum.to_be_bytes();
+        output.put(&bytes);
         Ok(total)
     }
 }
@@ -185,19 +188,20 @@ impl RateMessage {
         }
     }
 
-    /// Type, code, this checksum, body.
-    fn bytes(&self, kind: u8, sum: u16) -> [u8; LEN] {
+    /// Type, code, no checksum yet, body.
+    fn bytes(&self, kind: u8) -> [u8; LEN] {
         let mut flags = Flags(0);
         flags.set_keepalive(self.keepalive);
         flags.set_at_minimum(self.at_minimum);
         flags.set_at_maximum(self.at_maximum);
         let mut bytes = [0; LEN];
-        let mut output = Output::new(&mut bytes);
-        output.word(u32::from(kind) << 24 | u32::from(sum));
-        output.word(u32::from(MAGIC) << 16 | u32::from(self.seq));
-        output.word(self.units.min(0x00ff_ffff) << 8 | u32::from(flags.0));
-        output.word(self.stamp.to_bits());
-        output.word(u32::from(self.port) << 16 | u32::from(self.priority & 7) << 8);
+        Output::new(&mut bytes).words(&[
+            u32::from(kind) << 24,
+            u32::from(MAGIC) << 16 | u32::from(self.seq),
+            self.units.min(0x00ff_ffff) << 8 | u32::from(flags.0),
+            self.stamp.to_bits(),
+            u32::from(self.port) << 16 | u32::from(self.priority & 7) << 8,
+        ]);
         bytes
     }
 }
