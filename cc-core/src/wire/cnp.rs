@@ -53,9 +53,10 @@ impl CnpHint {
 /// more than a standard CNP; sixteen zeros are of version 0.
 #[inline(always)]
 pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
-    let &[kind, flags, seq0, seq1, n0, n1, n2, n3, qp0, qp1, qp2, check, t0, t1, t2, t3] = bytes;
+    let &[kind, flags, seq0, seq1, ..] = bytes;
     let flags = Flags(flags);
-    if flags.version() != VERSION || check != check_of(bytes) {
+    let [first, period, remote_qpn, stamp] = words_of(bytes);
+    if flags.version() != VERSION || folded(first ^ period ^ remote_qpn) != CHECK {
         return CnpHint::Plain;
     }
     let kind = match kind {
@@ -73,13 +74,13 @@ pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
         ue: flags.ue(),
         by_remote: flags.by_remote(),
         seq: u16::from_be_bytes([seq0, seq1]),
-        period: Nanos::new(u32::from_be_bytes([n0, n1, n2, n3])),
-        remote_qpn: Qpn::new(u32::from_be_bytes([0, qp0, qp1, qp2])),
-        stamp: Stamp::from_bits(u32::from_be_bytes([t0, t1, t2, t3])),
+        period: Nanos::new(period),
+        remote_qpn: Qpn::new(remote_qpn >> 8),
+        stamp: Stamp::from_bits(stamp),
     })
 }
 
-/// The sixteen bytes, four at a time.
+/// The sixteen bytes that say this, four at a time.
 pub(super) fn words(hint: &CnpHint) -> [u32; 4] {
     let CnpHint::Body(body) = hint else { return [0; 4] };
     let kind = match body.kind {
@@ -97,14 +98,24 @@ pub(super) fn words(hint: &CnpHint) -> [u32; 4] {
     flags.set_ce(body.ce);
     let first = u32::from_be_bytes([kind, flags.0, 0, 0]) | u32::from(body.seq);
     let (period, remote_qpn) = (body.period.get(), body.remote_qpn.get() << 8);
-    let sum = first ^ period ^ remote_qpn;
-    let [b0, b1, b2, b3] = sum.to_be_bytes();
-    [first, period, remote_qpn | u32::from(CHECK ^ b0 ^ b1 ^ b2 ^ b3), body.stamp.to_bits()]
+    let check = CHECK ^ folded(first ^ period ^ remote_qpn);
+    [first, period, remote_qpn | u32::from(check), body.stamp.to_bits()]
 }
 
-/// The check byte that belongs to the first eleven.
+/// The sixteen bytes, four at a time.
 #[inline(always)]
-const fn check_of(bytes: &[u8; 16]) -> u8 {
-    let &[b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, ..] = bytes;
-    CHECK ^ b0 ^ b1 ^ b2 ^ b3 ^ b4 ^ b5 ^ b6 ^ b7 ^ b8 ^ b9 ^ b10
+const fn words_of(&[a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3]: &[u8; 16]) -> [u32; 4] {
+    [
+        u32::from_be_bytes([a0, a1, a2, a3]),
+        u32::from_be_bytes([b0, b1, b2, b3]),
+        u32::from_be_bytes([c0, c1, c2, c3]),
+        u32::from_be_bytes([d0, d1, d2, d3]),
+    ]
+}
+
+/// The exclusive or of four bytes: of a body's first twelve, check byte included, it is [`CHECK`].
+#[inline(always)]
+const fn folded(word: u32) -> u8 {
+    let [b0, b1, b2, b3] = word.to_be_bytes();
+    b0 ^ b1 ^ b2 ^ b3
 }
