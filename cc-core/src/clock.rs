@@ -29,6 +29,11 @@ impl LocalClock {
         Self { last: start.nanos(), offset: 0, leaps: 0, reversals: 0 }
     }
 
+    /// Begins, of what is blank, where that is, as a [`new`](Self::new) clock does.
+    pub const fn start(&mut self, start: Instant) {
+        self.last = start.nanos();
+    }
+
     /// Local time at a call made at `now` by the caller's clock. Never before the answer to the last call, and
     /// never more than a second after it.
     #[inline]

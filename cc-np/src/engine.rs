@@ -240,7 +240,8 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         (self.next_visit, self.next_turn) = (stamp, stamp);
         let common = &mut self.common;
         (common.port, common.params, common.enabled) = (port, params, true);
-        (common.clock, common.bucket) = (LocalClock::new(start), Bucket::full(stamp));
+        common.clock.start(start);
+        common.bucket = Bucket::full(stamp);
     }
 
     /// Goes on with new parameters. Records and counters stay; the port's bucket is full again.

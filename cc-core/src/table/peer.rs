@@ -183,12 +183,15 @@ fn claim<'a, S>(
     horizon: Nanos,
 ) -> (&'a mut Entry<S>, Was) {
     let mut entry = last;
-    for other in others.iter_mut().rev() {
-        if entry.key == key {
-            break;
-        }
-        if other.key == key || other.staleness(now) > entry.staleness(now) {
-            entry = other;
+    if entry.key != key {
+        for other in others.iter_mut().rev() {
+            if other.key == key {
+                entry = other;
+                break;
+            }
+            if other.staleness(now) > entry.staleness(now) {
+                entry = other;
+            }
         }
     }
     let (before, expired) = (entry.key, now.since(entry.seen) > horizon);
