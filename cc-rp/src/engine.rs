@@ -359,7 +359,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
 
     #[inline(always)]
     fn start(&mut self, start: Instant, port: Port) {
-        self.shared.clock = LocalClock::new(start);
+        self.shared.clock.start(start);
         self.shared.visited = start.stamp();
         self.shared.port = port;
         self.wakes.start(start.stamp());
