@@ -149,16 +149,28 @@ fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool
     Ok(linked)
 }
 
-/// Bytes of stack that an algorithm's image for RISC-V can take at most: its main program, its start included, and on top
-/// of that the timer interrupt, which interrupts nothing else.
+/// What an algorithm's whole image for RISC-V comes to: both engines, rings and interrupts, for 1,024 flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Whole {
+    /// Bytes of code.
+    pub text: u64,
+    /// Bytes of stack that it can take at most: its main program, its start included, and on top of that the timer
+    /// interrupt, which interrupts nothing else.
+    pub stack: u64,
+}
+
+/// Weighs an algorithm's image.
 ///
 /// # Errors
 /// The image cannot be built or read.
-pub fn stack_of_image(algorithm: &str) -> Result<u64> {
+pub fn of_image(algorithm: &str) -> Result<Whole> {
     let (path, frames) = firmware::compile(algorithm, firmware::Kind::Inlining, Dialect::Machine)?;
     let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let calls = Calls::of(&file, &frames).with_context(|| path.display().to_string())?;
-    Ok(calls.need("_start")? + calls.need("timer_entry")?)
+    let stack = calls.need("_start")? + calls.need("timer_entry")?;
+    let sections = object::File::parse(&*file)?;
+    let code = sections.sections().filter(|section| section.kind() == SectionKind::Text);
+    Ok(Whole { text: code.map(|section| section.size()).sum(), stack })
 }
 
 /// The head of the files that keep them.
