@@ -591,9 +591,9 @@ typedef struct { uint32_t opaque[27]; } rnic_rp_mlcc_flow;
 RNIC_RP_FUNCTIONS(mlcc);
 
 /* dcqcn */
-#define RNIC_NP_DCQCN_PORT_BYTES 104u
+#define RNIC_NP_DCQCN_PORT_BYTES 112u
 #define RNIC_NP_DCQCN_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[13]; } rnic_np_dcqcn_port;
+typedef struct { uint64_t opaque[14]; } rnic_np_dcqcn_port;
 #define RNIC_NP_DCQCN_FLOW_BYTES 8u
 #define RNIC_NP_DCQCN_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_flow;
