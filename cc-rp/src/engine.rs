@@ -196,6 +196,8 @@ impl Pauses {
     }
 
     fn set(&mut self, now: Stamp, priority: u8, time: Nanos) {
+        // Of all priorities: pauses may be all that a caller tells of for a while, and they bring about no visit.
+        self.expire(now);
         let Some(pause) = self.of.get_mut(usize::from(priority)) else { return };
         if self.mask & bit(priority) != 0 {
             pause.before = pause.so_far(now);
@@ -235,7 +237,8 @@ const fn bit(priority: u8) -> u8 {
 /// Time: the caller calls at least once a second, see [`RpEngine::next_wake`], and passes its own clock; what
 /// happens when that jumps is written at [`LocalClock`]. Each call of [`RpEngine::wake`] visits a few slots if time has
 /// passed since the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state
-/// unambiguous. Whoever calls for events only, and not for wakes, finds an event in half a second that visits them all.
+/// unambiguous. Whoever calls for events only, and not for wakes, finds an event in half a second that visits them all;
+/// events of flows that are not open visit none.
 ///
 /// Order: what a flow is to do goes to the rate limiter as soon as it is known; pacer, wake and visits come after.
 // The small fields come first, where short offsets reach them.

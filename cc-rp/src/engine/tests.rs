@@ -190,6 +190,17 @@ fn a_pause_holds_the_flows_of_its_priority_alone() {
 
 /// Every set of priorities that a PFC frame may pause, with no flow, one, and two: only those of a paused one are held.
 #[test]
+fn a_pause_that_ran_out_stays_over_where_pauses_are_all_that_is_told() {
+    let (mut engine, mut told) = (engine(PAPER), Told::default());
+    engine.pause(at(0), 3, Nanos::new(1_000_000));
+    for half in 1..=7 {
+        engine.pause(at(half * SECOND / 2), 4, Nanos::new(1_000_000));
+    }
+    engine.open(at(7 * SECOND / 2), 3, &mut told).unwrap();
+    assert!(told.0.iter().all(|&(_, _, hold)| hold == Nanos::ZERO), "{:?}", told.0);
+}
+
+#[test]
 fn e1_a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are() {
     for enabled in 0..=255_u8 {
         for (first, second) in [(None, None), (Some(3), None), (Some(3), Some(6)), (Some(0), Some(7))] {
