@@ -1,5 +1,5 @@
-//! The board under the firmware: device registers and rings in RAM. With the layer of the core, its interrupts, the only file
-//! with `unsafe` blocks.
+//! The board under the firmware: device registers and rings in RAM. Beside the layer of the core, its interrupts, and an
+//! image's two entries, the only place of `unsafe` blocks.
 
 use cc_core::Bytes;
 use core::cell::{Cell, UnsafeCell};
@@ -207,13 +207,6 @@ impl TxRing {
         compiler_fence(Ordering::Release);
         store(register::TX_TAIL, self.tail);
     }
-}
-
-/// The critical section that start-up and the handler of the only interrupt are, with no need to enter one: called with
-/// interrupts off, which stay so.
-pub(crate) fn uninterrupted() -> CriticalSection<'static> {
-    // SAFETY: there is one hart, and interrupts are off.
-    unsafe { CriticalSection::new() }
 }
 
 /// A value that the main loop and the interrupt take turns at, inside critical sections.

@@ -33,7 +33,6 @@ use cc_core::wire::TableCrc;
 use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
-use critical_section::CriticalSection;
 use embedded_hal::digital::OutputPin;
 use nic::descriptor::Descriptor;
 use nic::layout::{Report, register};
@@ -41,7 +40,7 @@ use nic::{EventKind, FullNic, from_words};
 use switch::{Answer, Queue, Switch};
 
 #[doc(hidden)]
-pub use {nic, switch};
+pub use {critical_section::CriticalSection, nic, switch};
 
 /// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
 #[cfg(not(feature = "calling"))]
@@ -81,14 +80,16 @@ macro_rules! entries {
         #[expect(unsafe_code, reason = "the reset code knows it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn start() -> ! {
-            IMAGE.run()
+            // SAFETY: a core comes out of reset with interrupts off, and there is one hart.
+            IMAGE.run(unsafe { $crate::CriticalSection::new() })
         }
 
         /// The machine timer interrupt.
         #[expect(unsafe_code, reason = "the vectors know it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn timer() {
-            IMAGE.tick();
+            // SAFETY: a trap turns interrupts off until its handler returns, and there is one hart.
+            IMAGE.tick(unsafe { $crate::CriticalSection::new() });
         }
     };
 }
@@ -276,20 +277,20 @@ impl<P: Program> Image<P> {
     /// takes is given back.
     #[cold]
     #[inline(never)]
-    fn begin(&self) {
+    fn begin(&self, cs: CriticalSection<'_>) {
         let settings = board::settings();
         let [line_rate, mtu, base_rtt] = settings.port;
         let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
         let start = Instant::from_nanos(board::now());
-        self.0.with(board::uninterrupted(), |firmware| match firmware.program.begin(start, port, &settings) {
+        self.0.with(cs, |firmware| match firmware.program.begin(start, port, &settings) {
             Ok(()) => firmware.set_timer(),
             Err(_) => board::halt(1),
         });
     }
 
-    /// The main loop.
-    pub fn run(&self) -> ! {
-        self.begin();
+    /// The main loop, which lets interrupts in once the program has begun.
+    pub fn run(&self, cs: CriticalSection<'_>) -> ! {
+        self.begin(cs);
         Self::report();
         interrupts::enable_interrupts();
         let mut ring = RxRing::new();
@@ -311,10 +312,10 @@ impl<P: Program> Image<P> {
     }
 
     /// The timer interrupt.
-    pub fn tick(&self) {
+    pub fn tick(&self, cs: CriticalSection<'_>) {
         let mut pin = TIMER;
         let Ok(()) = pin.set_high();
-        self.with(board::uninterrupted(), |now, firmware| firmware.program.timer(now, &mut firmware.device));
+        self.with(cs, |now, firmware| firmware.program.timer(now, &mut firmware.device));
         let Ok(()) = pin.set_low();
     }
 
