@@ -29,7 +29,7 @@ impl LocalClock {
         Self { last: start.nanos(), offset: 0, leaps: 0, reversals: 0 }
     }
 
-    /// Begins, of what is blank, where that is, as a [`new`](Self::new) clock does.
+    /// Makes a [`new`](Self::new) clock of a blank one, in place: of no other, for it sets nothing but the time.
     pub const fn start(&mut self, start: Instant) {
         self.last = start.nanos();
     }

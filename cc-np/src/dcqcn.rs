@@ -90,7 +90,6 @@ impl Params {
         let sequence = settings.cnp_sequence == 1;
         Self {
             interval,
-            // Longer than any interval.
             memory: if sequence { SEQUENCE_MEMORY } else { interval },
             sequence,
             outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
@@ -99,7 +98,7 @@ impl Params {
 }
 
 /// How long a flow's count of CNPs outlives its last marked packet. What a machine may ask the table to remember
-/// is bounded by the range of stamps; a second is well within it.
+/// is bounded by the range of stamps; a second is well within it, and longer than any interval.
 const SEQUENCE_MEMORY: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.

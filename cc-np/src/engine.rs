@@ -152,9 +152,12 @@ enum Count {
     Untracked,
 }
 
-struct Counts([u64; 11]);
+/// The counters, one for each [`Count`].
+struct Counts([u64; Count::Untracked as usize + 1]);
 
 impl Counts {
+    const NONE: Self = Self([0; _]);
+
     #[inline]
     fn add(&mut self, count: Count) {
         if let Some(counter) = self.0.get_mut(count as usize) {
@@ -198,7 +201,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Blank for NpEng
             enabled: false,
             clock: LocalClock::new(Instant::BLANK),
             bucket: Bucket::full(Stamp::BLANK),
-            counts: Counts([0; 11]),
+            counts: Counts::NONE,
         },
         next_visit: Stamp::BLANK,
         next_turn: Stamp::BLANK,
@@ -287,6 +290,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         let now = self.common.clock.follow(now);
         let (answer, counted) = self.answer::<E>(now, roce, receipt, held, tx);
         self.visit(now);
+        // Last, in one place for all that may have become of the packet.
         if let Some(count) = counted {
             self.common.counts.add(count);
         }

@@ -102,7 +102,7 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         let entry = set.get_mut(way)?;
         if known.is_none() {
             let gone = (entry.key != 0).then_some(entry.record);
-            self.tally.live = self.tally.live.saturating_add(u32::from(gone.is_none()));
+            self.tally.live = self.tally.live.wrapping_add(u32::from(gone.is_none()));
             *entry = Entry { key, seen: now, record: open(gone) };
         }
         entry.seen = now;
