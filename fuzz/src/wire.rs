@@ -39,7 +39,7 @@ pub fn wire(data: &[u8]) {
             near_int(&roce);
         }
         Ok(Packet::Pfc(pfc)) => priority_flow_control(pfc),
-        Ok(Packet::Other(_)) => rate_message(data),
+        Ok(Packet::Foreign(_)) => rate_message(data),
         Err(_) => {}
     }
 }
@@ -67,7 +67,7 @@ fn cut(whole: &Result<Packet<'_>, Malformed>, kept: &[u8], wire_len: usize) {
     match (parse(kept, wire_len), whole) {
         (Err(Malformed::Truncated), _) => {}
         (Err(cut), Err(whole)) => assert_eq!(cut, *whole),
-        (Ok(Packet::Other(cut)), Ok(Packet::Other(whole))) => assert_eq!(cut, *whole),
+        (Ok(Packet::Foreign(cut)), Ok(Packet::Foreign(whole))) => assert_eq!(cut, *whole),
         (Ok(Packet::Pfc(cut)), Ok(Packet::Pfc(whole))) => assert_eq!(cut, *whole),
         (Ok(Packet::Roce(cut)), Ok(Packet::Roce(whole))) => {
             assert_eq!(Seen::of(&cut), Seen::of(whole));

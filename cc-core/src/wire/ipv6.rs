@@ -28,19 +28,19 @@ bitfield! {
 #[cold]
 #[inline(never)]
 pub(super) fn parse<'a>(network: Network, input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Malformed> {
-    let [short, version, length] = match network {
+    let [short, another, length] = match network {
         Network::Grh => grh::ERRORS,
         Network::V4 | Network::V6 => [Malformed::IpShort, Malformed::IpVersion, Malformed::IpLength],
     };
     let &[w0, w1, w2, w3, len0, len1, protocol, _, ref addresses @ ..] = input.take::<40>(short)?;
     let first = First(u32::from_be_bytes([w0, w1, w2, w3]));
     if first.version() != 6 {
-        return Err(version);
+        return Err(another);
     }
     input.limit(usize::from(two([len0, len1])), length)?;
     *ip = Ip { len: 40, traffic_class: TrafficClass(first.traffic_class()), protocol, addresses };
     if network == Network::Grh {
-        return if protocol == grh::NEXT_IS_BTH { Ok(()) } else { Err(version) };
+        return if protocol == grh::NEXT_IS_BTH { Ok(()) } else { Err(another) };
     }
     let behind = input.left();
     while matches!(ip.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS) {

@@ -119,7 +119,7 @@ pub enum Packet<'a> {
     /// Priority flow control.
     Pfc(Pfc),
     /// Something else, of which no more than this is known.
-    Other(Foreign),
+    Foreign(Foreign),
 }
 
 /// What a frame that is none of ours says of itself.
@@ -417,7 +417,7 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         IPV6 => Network::V6,
         ROCE_V1 => Network::Grh,
         pfc::ETHERTYPE => return Pfc::parse(input),
-        _ => return Ok(Packet::Other(Foreign { ethertype, protocol: 0 })),
+        _ => return Ok(Packet::Foreign(Foreign { ethertype, protocol: 0 })),
     };
     match network {
         Network::V4 => ipv4::parse(&mut input, &mut ip)?,
@@ -429,7 +429,7 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         (_, udp::PROTOCOL) => udp::parse(&mut input, shim_port)?,
         _ => None,
     };
-    let Some(shimmed) = shimmed else { return Ok(Packet::Other(Foreign { ethertype, protocol })) };
+    let Some(shimmed) = shimmed else { return Ok(Packet::Foreign(Foreign { ethertype, protocol })) };
     let route = Route { ethernet, network, addresses };
     let head = start.get(..len.wrapping_add(network.udp_len())).unwrap_or(start);
     Roce::parse(route, head, traffic_class, input, shimmed, wire_len)

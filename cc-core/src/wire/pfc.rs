@@ -43,7 +43,7 @@ impl Pfc {
     #[inline(never)]
     pub(super) fn parse(mut input: Input<'_>) -> Result<Packet<'_>, Malformed> {
         if two(*input.take(Malformed::PfcShort)?) != OPCODE {
-            return Ok(Packet::Other(Foreign { ethertype: ETHERTYPE, protocol: 0 }));
+            return Ok(Packet::Foreign(Foreign { ethertype: ETHERTYPE, protocol: 0 }));
         }
         let &[_, enabled, ref quanta @ ..] = input.take::<18>(Malformed::PfcShort)?;
         let (quanta, _) = quanta.as_chunks();

@@ -35,6 +35,7 @@ pub struct Roce<'a> {
     head: &'a [u8],
     /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
     datagram: &'a [u8],
+    /// The headers behind the BTH that its opcode asks for.
     extensions: &'a [u8],
     /// Where the shims are; nowhere unless the packet came on their port.
     places: Places,

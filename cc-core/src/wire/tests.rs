@@ -65,7 +65,7 @@ fn outcome(frame: &[u8]) -> Result<&'static str, Malformed> {
     parse(frame, frame.len()).map(|packet| match packet {
         Packet::Roce(_) => "roce",
         Packet::Pfc(_) => "pfc",
-        Packet::Other(foreign) => foreign.kind().name(),
+        Packet::Foreign(foreign) => foreign.kind().name(),
     })
 }
 

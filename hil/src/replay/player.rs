@@ -218,8 +218,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             }
             Packet::Roce(roce) => self.roce(record, &packet, roce, now),
             Packet::Pfc(pfc) => self.pfc(record, &packet, pfc, now),
-            Packet::Other(other) => {
-                *self.frames.other.entry(other.kind().name()).or_default() += 1;
+            Packet::Foreign(foreign) => {
+                *self.frames.other.entry(foreign.kind().name()).or_default() += 1;
                 Ok(())
             }
         }

@@ -60,7 +60,7 @@ fn frame<A: ReactionPoint>(Sender { engine, quantum }: &mut Sender<A>, told: Tol
                 engine.pause(now, priority, quantum.pause(quanta));
             }
         }),
-        Ok(Packet::Other(_)) | Err(_) => {}
+        Ok(Packet::Foreign(_)) | Err(_) => {}
     }
 }
 

@@ -289,7 +289,7 @@ impl<
                 self.pause(now, pfc);
                 (EventKind::Pause, None)
             }
-            Packet::Other(_) => (EventKind::Nothing, None),
+            Packet::Foreign(_) => (EventKind::Nothing, None),
         };
         (kind, handle.map_or(NO_FLOW, |handle| u32::from(handle.index())))
     }

@@ -105,7 +105,7 @@ impl<E: End> Ending<E> {
                 let transit = transit(&roce, bytes, roce.ecn);
                 link.arrived(p, now, &roce, &transit);
             }
-            Ok(Packet::Other(_)) => {
+            Ok(Packet::Foreign(_)) => {
                 if let Ok(message) = RateMessage::parse(frame, wire_bytes) {
                     link.told(p, now, &message);
                 }
