@@ -134,8 +134,8 @@ fn build_in(
         source(Path::new(""), package, algorithm).display()
     );
     add_target(root, target)?;
-    let (mut rustc, built) = rustc(folder, package, target);
-    let build = rustc
+    let (mut cargo, built) = cargo_rustc(folder, package, target);
+    let build = cargo
         // The levels that defmt compiles in; the user's word counts more.
         .env("DEFMT_LOG", env::var_os("DEFMT_LOG").unwrap_or_else(|| "trace".into()))
         .args(["--bin", algorithm])
@@ -150,7 +150,7 @@ fn build_in(
 }
 
 /// Cargo on its way to build a package for firmware, in a folder of its own, and where it puts what it makes.
-pub(crate) fn rustc(folder: &str, package: &str, target: &str) -> (Command, PathBuf) {
+pub(crate) fn cargo_rustc(folder: &str, package: &str, target: &str) -> (Command, PathBuf) {
     let directory = target_directory(folder);
     let mut rustc = Command::new(cargo());
     rustc.current_dir(root()).args(["rustc", "--quiet", "--package", package]);

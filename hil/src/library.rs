@@ -34,8 +34,8 @@ pub fn build(target: &str) -> Result<Archive> {
 /// It cannot be built, or the compiler does not say what its functions take of the stack.
 pub(crate) fn compile(package: &str, target: &str) -> Result<Archive> {
     firmware::add_target(firmware::root(), target)?;
-    let (mut rustc, built) = firmware::rustc("firmware", package, target);
-    let build = rustc
+    let (mut cargo, built) = firmware::cargo_rustc("firmware", package, target);
+    let build = cargo
         // Fat LTO takes a static library, and no crate that has another type beside it.
         .args(["--crate-type", "staticlib", "--", "-C", "remark=prologepilog"])
         .output()

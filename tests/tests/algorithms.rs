@@ -98,7 +98,7 @@ fn assert_size(algorithm: &str, runs: &[Run]) {
     let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory?.stack_bytes)).max().unwrap();
     println!("{algorithm}: {text} bytes of code, {seen} bytes of stack seen, {bound} at most");
     assert!(0 < seen && u64::from(seen) <= bound, "{algorithm}: {seen} bytes of stack, bound {bound}");
-    // What the README promises of the whole image: setting up, an event, and the timer's interrupt on top.
+    // What the README promises of the whole image, whose stack is that of setting up, an event, and the timer's interrupt.
     assert!((text < 16_384 && bound < 1_024) || algorithm != "dcqcn", "{algorithm}: {text} of code, {bound} of stack");
 }
 
