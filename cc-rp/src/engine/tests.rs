@@ -188,7 +188,6 @@ fn a_pause_holds_the_flows_of_its_priority_alone() {
     }
 }
 
-/// Every set of priorities that a PFC frame may pause, with no flow, one, and two: only those of a paused one are held.
 #[test]
 fn a_pause_that_ran_out_stays_over_where_pauses_are_all_that_is_told() {
     let (mut engine, mut told) = (engine(PAPER), Told::default());
@@ -200,6 +199,7 @@ fn a_pause_that_ran_out_stays_over_where_pauses_are_all_that_is_told() {
     assert!(told.0.iter().all(|&(_, _, hold)| hold == Nanos::ZERO), "{:?}", told.0);
 }
 
+/// Every set of priorities that a PFC frame may pause, with no flow, one, and two: only those of a paused one are held.
 #[test]
 fn e1_a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are() {
     for enabled in 0..=255_u8 {
