@@ -51,13 +51,13 @@ const CONTESTANTS: [(&str, Option<&str>, &str); 5] = [
 /// # Errors
 /// The cross compiler is missing, or one of them fails, or the fixed-point C decides differently.
 pub fn measure() -> Result<Vec<Contestant>> {
-    let library = library::build(Place::Ibex.target())?;
+    let library = library::build(Place::IBEX.target())?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let mut contestants = Vec::new();
     for (name, source, optimise) in CONTESTANTS {
         let path = source.map(|source| root().join("targets/c-opponent").join(source).with_extension("c"));
         let by = path.as_deref().map_or(By::Library(&library.path), By::Source);
-        let program = Program { place: Place::Ibex, by, optimise, timed: true };
+        let program = Program { place: Place::IBEX, by, optimise, timed: true };
         let prefix = source.unwrap_or("rnic_rp");
         let mut contestant = Contestant {
             name,

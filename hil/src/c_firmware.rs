@@ -1,11 +1,12 @@
-//! Firmware in C against the C library: built by a cross compiler, given a trace of events, and run on the core model or
+//! Firmware in C against the C library: built by a cross compiler, given a trace of events, and run on a core or
 //! on QEMU. What it reports is compared with the library's machines called from Rust.
 
-use crate::core::{Core, Ibex, Ram, Stop, Timing};
-use crate::elf::Image;
-use crate::firmware::{fault, root};
+use crate::core::{Core, Design, Stop};
+use crate::firmware::{self, fault, root};
+use crate::processor::Processor;
 use crate::qemu;
 use crate::random::SplitMix;
+use crate::replay::{DEVICES, RAM};
 use anyhow::{Context, Result, bail, ensure};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings as _;
@@ -13,8 +14,9 @@ use cc_core::{
     Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
     Stamp,
 };
+use cc_rp::registry::Visitor;
 use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
-use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE, register};
+use nic::layout::{DEVICE_BASE, register};
 use object::{Object, ObjectSection, SectionKind};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -332,8 +334,8 @@ impl Making {
 /// Where a firmware in C can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// On the model of Ibex small.
-    Ibex,
+    /// On a 32-bit RISC-V core: a model, RTL, or both.
+    Riscv(Processor),
     /// On one of QEMU's boards: its name, the core, and the target of the library.
     Qemu {
         /// As QEMU calls it.
@@ -346,6 +348,8 @@ pub enum Place {
 }
 
 impl Place {
+    /// The model of Ibex small.
+    pub const IBEX: Self = Self::Riscv(Processor::Model(Design::Ibex));
     /// The Cortex-M boards.
     pub const CORTEX_M: [Self; 3] = [
         Self::Qemu { machine: "microbit", cpu: "cortex-m0", target: "thumbv6m-none-eabi" },
@@ -356,7 +360,7 @@ impl Place {
     /// The target of the library.
     pub const fn target(self) -> &'static str {
         match self {
-            Self::Ibex => "riscv32imc-unknown-none-elf",
+            Self::Riscv(_) => "riscv32imc-unknown-none-elf",
             Self::Qemu { target, .. } => target,
         }
     }
@@ -364,7 +368,7 @@ impl Place {
     /// The C compiler.
     pub const fn compiler(self) -> &'static str {
         match self {
-            Self::Ibex => "riscv64-unknown-elf-gcc",
+            Self::Riscv(_) => "riscv64-unknown-elf-gcc",
             Self::Qemu { .. } => "arm-none-eabi-gcc",
         }
     }
@@ -372,7 +376,7 @@ impl Place {
     /// The first program that is needed here and not installed.
     pub fn missing(self) -> Option<&'static str> {
         let needed = match self {
-            Self::Ibex => &[self.compiler()][..],
+            Self::Riscv(_) => &[self.compiler()][..],
             Self::Qemu { .. } => &[self.compiler(), "qemu-system-arm"],
         };
         needed.iter().copied().find(|program| Command::new(program).arg("--version").output().is_err())
@@ -412,7 +416,7 @@ impl Program<'_> {
         fs::write(&data, trace.to_bytes()).with_context(|| data.display().to_string())?;
         let mut gcc = Command::new(self.place.compiler());
         let board = match self.place {
-            Place::Ibex => {
+            Place::Riscv(_) => {
                 gcc.args(["-march=rv32imc", "-mabi=ilp32"]);
                 "rv32"
             }
@@ -476,7 +480,7 @@ impl Program<'_> {
     /// It faults, does not end, or reports something else than decisions and counters.
     pub fn run(&self, elf: &Path, records: usize) -> Result<Outcome> {
         let words = match self.place {
-            Place::Ibex => on_ibex(elf)?,
+            Place::Riscv(core) => on_riscv(core, elf)?,
             Place::Qemu { machine, .. } => on_qemu(machine, elf)?,
         };
         let each = if self.timed { 5 } else { 4 };
@@ -491,13 +495,68 @@ impl Program<'_> {
     }
 }
 
-/// What an image reports on the core model.
-fn on_ibex(elf: &Path) -> Result<Vec<u32>> {
-    let image = Image::parse(&fs::read(elf).with_context(|| elf.display().to_string())?)?;
-    let ram = [Ram { base: RAM_BASE, size: RAM_SIZE }];
-    let devices = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
-    let mut core = Ibex::new(&ram, devices, Timing::IBEX_SMALL, image.entry);
-    image.load(&mut core, &ram)?;
+/// A random trace for firmware in C with the C library, and for the machine in Rust.
+#[derive(Clone, Debug)]
+pub struct Play<'a> {
+    /// Where the firmware runs.
+    pub place: Place,
+    /// The C library.
+    pub library: &'a Path,
+    /// Settings changed before the first event: numbers and values.
+    pub settings: Vec<(u32, u32)>,
+    /// Seed of the trace.
+    pub seed: u64,
+    /// Its length.
+    pub records: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// The trace.
+    pub trace: Trace,
+    /// What the firmware made of it.
+    pub found: Outcome,
+    /// What the machine made of it.
+    pub native: Outcome,
+}
+
+impl Visitor for Play<'_> {
+    type Output = Result<Played>;
+
+    fn visit<A: ReactionPoint>(self) -> Self::Output {
+        let Self { place, library, settings, seed, records } = self;
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let trace = Trace { settings, ..Trace::random::<A>(seed, records) };
+        let program = Program { place, by: By::Library(library), optimise: "-O2", timed: false };
+        let found = program.run(&program.build(&trace, folder.path())?, records)?;
+        let native = trace.native::<A>()?;
+        Ok(Played { trace, found, native })
+    }
+}
+
+impl Played {
+    /// Where the two differ, if they do.
+    pub fn difference(&self) -> Option<String> {
+        let Self { trace, found, native } = self;
+        let pairs = found.decisions.iter().zip(&native.decisions).zip(&trace.records);
+        let differing = pairs.enumerate().find(|(_, ((is, should), _))| is != should);
+        if let Some((nth, ((is, should), record))) = differing {
+            return Some(format!("record {nth}, {record:?}: decided {is:x?}, the library {should:x?}"));
+        }
+        (found != native).then(|| {
+            let told =
+                |outcome: &Outcome| format!("{} decisions, counters {:?}", outcome.decisions.len(), outcome.counters);
+            format!("{}, the library {}", told(found), told(native))
+        })
+    }
+}
+
+/// What an image reports on a core.
+fn on_riscv(core: Processor, elf: &Path) -> Result<Vec<u32>> {
+    let image = firmware::read(elf)?;
+    let mut core = core.start(&RAM, DEVICES, 0, image.entry)?;
+    image.load(&mut core, &RAM)?;
     let mut words = Vec::new();
     loop {
         match core.run(4_000_000_000) {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 #[test]
 fn the_c_opponent_decides_alike_and_is_not_much_cheaper() {
-    if let Some(program) = Place::Ibex.missing() {
+    if let Some(program) = Place::IBEX.missing() {
         eprintln!("skipped: {program} is not installed");
         return;
     }
@@ -38,13 +38,13 @@ const VARIANTS: [(u32, &[(u32, u32)]); 10] = [
 
 #[test]
 fn with_other_settings_both_decide_alike_too() {
-    if let Some(program) = Place::Ibex.missing() {
+    if let Some(program) = Place::IBEX.missing() {
         eprintln!("skipped: {program} is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/c-opponent/vendor.c");
-    let program = Program { place: Place::Ibex, by: By::Source(&source), optimise: "-O2", timed: false };
+    let program = Program { place: Place::IBEX, by: By::Source(&source), optimise: "-O2", timed: false };
     for ((preset, settings), seed) in VARIANTS.into_iter().zip(100..) {
         let trace = Trace { preset, settings: settings.to_vec(), ..Trace::random::<Dcqcn>(seed, 1_500) };
         let found = program.run(&program.build(&trace, folder.path()).unwrap(), 1_500).unwrap();

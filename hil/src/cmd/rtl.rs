@@ -1,22 +1,25 @@
 //! `hil rtl`: the same programs on the model of a core and on its RTL, which must agree to the cycle. RTL that there is no
 //! model of must agree with the model of another core, cycles aside.
 
+use super::CLOCK;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
 use hil::board::Pace;
+use hil::c_firmware::{Place, Play};
 use hil::capture::Reader;
-use hil::core::{Core, Design};
+use hil::core::{Core, Design, Dialect};
 use hil::processor::Processor;
 use hil::replay;
 use hil::replay::settings::{Request, expected};
-use hil::replay::{OnCore, Options};
+use hil::replay::{Log, OnCore, Options};
 use hil::rtl::play::Course;
 use hil::rtl::program::{self, Program};
 use hil::rtl::simulator::Verilog;
 use hil::rtl::{Rtl, record, simulator};
-use hil::{cycles, firmware, stages};
+use hil::{cycles, firmware, library, stages};
 
 /// Arguments of `hil rtl`.
 #[derive(clap::Args, Debug)]
@@ -45,6 +48,9 @@ pub(crate) struct Args {
 /// The presets of DCQCN that the firmware image runs with.
 const PRESETS: [&str; 2] = ["paper", "vendor"];
 
+/// Events that firmware in C handles, for each algorithm.
+const C_RECORDS: usize = 1_000;
+
 /// The sample that the project carries.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/incast.pcapng");
 
@@ -71,33 +77,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// The firmware image of DCQCN with the capture, and every image of the project with traffic of its own: they must decide as
-/// the library does, and on the cycles on which a model of the core does, if there is one.
+/// The firmware image of DCQCN with the capture, every image of the project with traffic of its own, and firmware in C: they
+/// must decide as the library does, and on the cycles on which a model of the core does, if there is one.
 fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
     let agreed = match core {
         Processor::Twin(_) => "RTL, model and library agree",
         _ => "RTL and library agree",
     };
+    let real = Pace::Real { hz: CLOCK };
     for preset in PRESETS {
-        let options = Options {
-            request: Request { preset: Some(preset.to_owned()), ..Request::default() },
-            core: Some(OnCore {
-                name: core.name().to_owned(),
-                pace: Pace::Lockstep,
-                firmware: None,
-                interrupts: false,
-            }),
-            ..Options::default()
-        };
-        let report = replay::replay(&options, &mut Reader::open(&args.capture)?, |_| {})?;
-        let played = report.core.filter(|core| core.identical).with_context(|| {
-            format!(
-                "{}, preset {preset}: the firmware image decides otherwise than the library",
-                args.capture.display()
-            )
-        })?;
-        ensure!(played.events > 0, "{}: nothing to compare", args.capture.display());
-        println!("firmware image, preset {preset}: {} events: {agreed}", played.events);
+        for (how, pace, logs) in [
+            ("", Pace::Lockstep, false),
+            (" in real time", real, false),
+            (" that logs", Pace::Lockstep, true),
+            (" that logs in real time", real, true),
+        ] {
+            let name = core.name().to_owned();
+            let options = Options {
+                request: Request { preset: Some(preset.to_owned()), ..Request::default() },
+                core: Some(OnCore { name, pace, firmware: None, interrupts: false }),
+                log: logs.then(|| Log(Rc::new(|_, _| {}))),
+                ..Options::default()
+            };
+            let report = replay::replay(&options, &mut Reader::open(&args.capture)?, |_| {})?;
+            let played = report.core.filter(|core| core.identical).with_context(|| {
+                let capture = args.capture.display();
+                format!("{capture}, preset {preset}: the firmware image{how} decides otherwise than the library")
+            })?;
+            ensure!(played.events > 0, "{}: nothing to compare", args.capture.display());
+            println!("firmware image{how}, preset {preset}: {} events: {agreed}", played.events);
+        }
     }
     for name in firmware::algorithms() {
         let run = cycles::sample_on(core, name)?;
@@ -110,6 +119,28 @@ fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
             ensure!(run.difference.is_none(), "{name}, preset {}: {:?}", run.preset, run.difference);
             println!("{name}, preset {}: {} events: {agreed}", run.preset, run.events);
         }
+    }
+    play_c(args.seed, core, agreed)
+}
+
+/// Firmware in C with every algorithm of the C library, where there is the cycle counter that its board reads.
+fn play_c(seed: u64, core: Processor, agreed: &str) -> anyhow::Result<()> {
+    if core.dialect() != Dialect::Machine {
+        return Ok(());
+    }
+    let place = Place::Riscv(core);
+    if let Some(program) = place.missing() {
+        println!("firmware in C: skipped, {program} is not installed");
+        return Ok(());
+    }
+    let library = library::build(place.target())?.path;
+    for entry in cc_rp::registry::ALL {
+        let play = Play { place, library: &library, settings: Vec::new(), seed, records: C_RECORDS };
+        let played = cc_rp::registry::with(entry.name, play).context("every algorithm has its name")??;
+        if let Some(difference) = played.difference() {
+            bail!("firmware in C, {}: {difference}", entry.name);
+        }
+        println!("firmware in C, {}: {} events: {agreed}", entry.name, played.trace.records.len());
     }
     Ok(())
 }
