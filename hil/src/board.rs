@@ -7,8 +7,8 @@ use crate::core::{Core, Stop};
 use crate::elf::Image;
 use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
-use nic::descriptor::Descriptor;
-use nic::layout::{
+use programs::descriptor::Descriptor;
+use programs::layout::{
     DEVICE_BASE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES,
     TX_SLOTS, TxSlot, register,
 };

@@ -16,8 +16,8 @@ use cc_core::{
 };
 use cc_rp::registry::Visitor;
 use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
-use nic::layout::{DEVICE_BASE, register};
 use object::{Object, ObjectSection, SectionKind};
+use programs::layout::{DEVICE_BASE, register};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

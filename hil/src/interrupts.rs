@@ -8,8 +8,8 @@
 use crate::board::{Act, Board};
 use crate::core::Core;
 use anyhow::Result;
-use nic::EventKind;
-use nic::descriptor::Descriptor;
+use programs::EventKind;
+use programs::descriptor::Descriptor;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::elf::Image;
 use anyhow::{Context, Result};
 use defmt_decoder::{DecodeError, Table};
-use nic::layout::{DEVICE_BASE, LOG_BYTES, LogRing, register};
+use programs::layout::{DEVICE_BASE, LOG_BYTES, LogRing, register};
 use std::fmt;
 use std::fs;
 use std::mem::offset_of;

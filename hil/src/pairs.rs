@@ -38,7 +38,7 @@ impl<V: Visitor> cc_rp::registry::Visitor for AtSender<V> {
     type Output = Result<V::Output>;
 
     fn visit<A: ReactionPoint>(self) -> Self::Output {
-        let receiver = nic::receiver_of::<A>();
+        let receiver = programs::receiver_of::<A>();
         let at_receiver = AtReceiver { visitor: self.0, sender: PhantomData::<A> };
         cc_np::registry::with(receiver, at_receiver)
             .flatten()
@@ -57,7 +57,7 @@ impl<V: Visitor, A: ReactionPoint> cc_np::registry::Visitor for AtReceiver<V, A>
 
     fn visit<N: NotificationPoint>(self) -> Self::Output {
         // Decided while compiling: no code is made for machines that do not belong together.
-        if const { nic::is_pair::<A, N>() } { Some(self.visitor.visit::<A, N>()) } else { None }
+        if const { programs::is_pair::<A, N>() } { Some(self.visitor.visit::<A, N>()) } else { None }
     }
 }
 

@@ -4,9 +4,9 @@
 use crate::replay::settings::expected;
 use crate::rtl::simulator::need;
 use anyhow::{Context, Result, ensure};
-use nic::layout::RX_FRAME_BYTES;
-use nic::lockstep::SMALL_FRAME_BYTES;
 use object::{Architecture, Object};
+use programs::layout::RX_FRAME_BYTES;
+use programs::lockstep::SMALL_FRAME_BYTES;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ pub struct Machine {
     pub description: &'static str,
     /// As `rustc` calls its core.
     pub target: &'static str,
-    /// Whether it has room for a [`SmallNic`](nic::SmallNic) only.
+    /// Whether it has room for a [`SmallNic`](programs::SmallNic) only.
     pub small: bool,
     architecture: Architecture,
     emulator: &'static str,

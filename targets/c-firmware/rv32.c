@@ -1,4 +1,4 @@
-/* The board of the core model: 512 KiB of RAM, and a device page that takes words and ends runs (nic::layout). */
+/* The board of the core model: 512 KiB of RAM, and a device page that takes words and ends runs (programs::layout). */
 #include "board.h"
 
 #define REPORT (*(volatile uint32_t *)0x40000030)

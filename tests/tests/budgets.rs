@@ -12,7 +12,7 @@ use hil::probe::Span;
 use hil::replay::settings::{Chosen, Request};
 use hil::replay::{OnCore, Options, Report, board, replay};
 use hil::storm::{Storm, plain_cnp, sender_qpn};
-use nic::descriptor::{Descriptor, Kind};
+use programs::descriptor::{Descriptor, Kind};
 use tests::sample;
 
 fn request(preset: &str) -> Request {

@@ -14,10 +14,10 @@ use hil::firmware;
 use hil::replay::board;
 use hil::replay::settings::{Chosen, Request, words};
 use hil::stages::LINK;
-use nic::EventKind;
-use nic::descriptor::{Descriptor, Kind};
+use programs::EventKind;
+use programs::descriptor::{Descriptor, Kind};
+use programs::switch::{Event, Program, Queue};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use switch::{Event, Program, Queue};
 
 /// The queue towards the long link.
 const QUEUE: Queue = Queue { port: 1, priority: 3 };
@@ -166,7 +166,7 @@ impl Bench {
 
 #[test]
 fn a_direct_cnp_of_lscc_cuts_the_queue_pair_of_dcqcn_that_it_means() {
-    type Limiting = switch::lscc_rate_limiting::Limiting;
+    type Limiting = programs::switch::lscc_rate_limiting::Limiting;
     let mut bench = Bench::new::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Limiting>(false);
     bench.arrives(500, &slowly());
     bench.each_is_slowed_down_alone(false);
@@ -174,7 +174,7 @@ fn a_direct_cnp_of_lscc_cuts_the_queue_pair_of_dcqcn_that_it_means() {
 
 #[test]
 fn a_direct_int_of_lscc_slows_the_queue_pair_of_hpcc_star_that_it_means() {
-    type DirectInt = switch::lscc_direct_int::DirectInt;
+    type DirectInt = programs::switch::lscc_direct_int::DirectInt;
     let mut bench = Bench::new::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo, DirectInt>(true);
     bench.arrives(500, &slowly());
     bench.each_is_slowed_down_alone(true);
@@ -182,7 +182,7 @@ fn a_direct_int_of_lscc_slows_the_queue_pair_of_hpcc_star_that_it_means() {
 
 #[test]
 fn a_switch_int_of_mlcc_slows_the_queue_pair_that_it_means() {
-    type NearSource = switch::mlcc_near_source::NearSource;
+    type NearSource = programs::switch::mlcc_near_source::NearSource;
     let bench = Bench::new::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16, NearSource>(true);
     bench.each_is_slowed_down_alone(true);
 }

@@ -12,7 +12,7 @@ use hil::replay::native::native;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
 use hil::replay::{DEVICES, Log, OnCore, Options, RAM, Report, board_with, replay};
-use nic::layout::LOG_BYTES;
+use programs::layout::LOG_BYTES;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

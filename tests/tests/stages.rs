@@ -29,7 +29,7 @@ macro_rules! tests {
     };
 }
 
-switch::for_each_stage!(tests);
+programs::for_each_stage!(tests);
 
 fn assert_identical(runs: &[Run]) {
     for Run { stage, preset, events, answers, frames, difference, .. } in runs {

@@ -18,7 +18,7 @@ use hil::core::Ibex;
 use hil::firmware;
 use hil::replay::board;
 use hil::replay::settings::{Chosen, Request};
-use nic::descriptor::{Descriptor, Kind};
+use programs::descriptor::{Descriptor, Kind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The port of the long link.

@@ -10,7 +10,7 @@ use cc_core::wire::opcode::{self, Class};
 use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::{Connection, Connections, ConnectionsOf, NpEngine, Receipt, Transmit};
 use cc_rp::{Progress, RateLimiter, RpEngine};
-use nic::layout::TX_FRAME_BYTES;
+use programs::layout::TX_FRAME_BYTES;
 use std::collections::VecDeque;
 use std::rc::Rc;
 

@@ -3,7 +3,7 @@
 use crate::board::Act;
 use anyhow::Result;
 use cc_core::wire::Packet;
-use nic::descriptor::Descriptor;
+use programs::descriptor::Descriptor;
 
 /// What a NIC did, each act with the time in nanoseconds.
 pub type Acts = Vec<(u64, Act)>;

@@ -6,9 +6,9 @@ use super::native::Native;
 use crate::board::{Act, Boot, LogRecord, PacerStore};
 use crate::qemu::Machine;
 use anyhow::{Context, Result, bail, ensure};
-use nic::descriptor::{Descriptor, Kind};
-use nic::layout::{Report, SETTINGS, TX_FRAME_BYTES};
-use nic::lockstep::{DONE, Exit, FRAME, LOG, PACE, WAKE};
+use programs::descriptor::{Descriptor, Kind};
+use programs::layout::{Report, SETTINGS, TX_FRAME_BYTES};
+use programs::lockstep::{DONE, Exit, FRAME, LOG, PACE, WAKE};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -95,7 +95,7 @@ impl Device for Emulated {
     }
 }
 
-/// An image that runs in an emulator, see [`nic::lockstep`].
+/// An image that runs in an emulator, see [`programs::lockstep`].
 struct Emulator {
     machine: Machine,
     child: Child,

@@ -8,8 +8,8 @@ use crate::interrupts::{Interrupter, Interrupts};
 use crate::probe::Span;
 use anyhow::Result;
 use cc_core::table::Handle;
-use nic::descriptor::Descriptor;
-use nic::{EventKind, NO_FLOW};
+use programs::descriptor::Descriptor;
+use programs::{EventKind, NO_FLOW};
 use std::iter;
 
 /// A NIC that runs twice: natively and on a core.

@@ -41,10 +41,10 @@ use emulated::Emulated;
 use flows::{Address, Slot};
 use lockstep::Lockstep;
 use native::{Native, native, small};
-use nic::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
-use nic::{FullNic, SmallNic};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
+use programs::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
+use programs::{FullNic, SmallNic};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request};
 use std::collections::BTreeMap;
@@ -422,8 +422,8 @@ fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
     Ok(size(board.report()?))
 }
 
-fn size(report: nic::layout::Report) -> Size {
-    let nic::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = report;
+fn size(report: programs::layout::Report) -> Size {
+    let programs::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = report;
     Size { state_bytes, qp_bytes, qps, peer_bytes, peers }
 }
 

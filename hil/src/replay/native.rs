@@ -9,9 +9,9 @@ use cc_core::wire::Packet;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{Plot, RateLimiter, ReactionPoint};
-use nic::descriptor::Descriptor;
-use nic::layout::TX_FRAME_BYTES;
-use nic::{EventKind, FullNic, Hardware, Nic, SmallNic};
+use programs::descriptor::Descriptor;
+use programs::layout::TX_FRAME_BYTES;
+use programs::{EventKind, FullNic, Hardware, Nic, SmallNic};
 
 /// A NIC that runs natively, whatever its machines.
 pub trait Native: Device {

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use cc_core::CnpHint;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{self, Packet};
-use nic::EventKind;
-use nic::descriptor::{Descriptor, Kind};
+use programs::EventKind;
+use programs::descriptor::{Descriptor, Kind};
 use std::collections::VecDeque;
 
 /// How far the clock goes on before the image is asked again whether it has caught up.

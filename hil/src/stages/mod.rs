@@ -17,13 +17,13 @@ use cc_core::params::Preset;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
 use cc_cp::mmu::Admission;
 use cc_np::Transmit;
-use nic::descriptor::Descriptor;
-use nic::layout::{Report, TX_FRAME_BYTES};
+use programs::descriptor::Descriptor;
+use programs::layout::{Report, TX_FRAME_BYTES};
+use programs::switch::registry::{self, Visitor};
+use programs::switch::{Answer, Event, Hardware, Kind, PORTS, PRIORITIES, Program, Queue, Switch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use switch::registry::{self, Visitor};
-use switch::{Answer, Event, Hardware, Kind, PORTS, PRIORITIES, Program, Queue, Switch};
 
 /// The link by which every port of the measured switch is connected.
 pub const LINK: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
@@ -323,7 +323,7 @@ impl fmt::Display for Run {
 mod tests {
     use super::*;
     use cc_core::params::Settings;
-    use switch::marking::Red;
+    use programs::switch::marking::Red;
 
     #[test]
     fn a_library_that_marks_otherwise_than_the_image_is_noticed() {

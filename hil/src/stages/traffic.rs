@@ -8,8 +8,8 @@ use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessa
 use cc_core::{Bytes, CnpBody, CnpHint, Ecn, IntLayout, IntStack, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_cp::Packet;
 use cc_cp::swing::Relayed;
+use programs::switch::{Event, Kind, PORTS, PRIORITIES, Queue};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use switch::{Event, Kind, PORTS, PRIORITIES, Queue};
 
 /// Flows of each address family: more than a queue can hold apart.
 const FLOWS: u32 = 50;

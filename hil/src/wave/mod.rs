@@ -163,7 +163,7 @@ mod tests {
     use crate::replay::settings::{Chosen, Request};
     use cc_np::dcqcn::Dcqcn as Np;
     use cc_rp::dcqcn::Dcqcn as Rp;
-    use nic::EventKind;
+    use programs::EventKind;
 
     fn recorder(hz: u64) -> Recorder {
         Recorder::new(Path::new("."), hz, 100).unwrap()

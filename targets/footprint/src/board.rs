@@ -6,7 +6,7 @@ use cc_np::Transmit;
 use cc_rp::RateLimiter;
 use core::cell::UnsafeCell;
 use core::ptr;
-use switch::{Answer, Queue};
+use programs::switch::{Answer, Queue};
 
 /// Memory for one engine: zeros, which the image does not hold.
 pub(crate) struct Memory<T>(UnsafeCell<T>);
@@ -72,7 +72,7 @@ impl Transmit for Device {
     }
 }
 
-impl switch::Hardware for Device {
+impl programs::switch::Hardware for Device {
     type Crc = TableCrc;
 
     fn queued(&mut self, queue: Queue) -> Bytes {
@@ -87,5 +87,5 @@ impl switch::Hardware for Device {
     }
 
     #[inline(always)]
-    fn log(&mut self, _kind: switch::Kind, _now: Instant, _index: u32) {}
+    fn log(&mut self, _kind: programs::switch::Kind, _now: Instant, _index: u32) {}
 }

@@ -3,8 +3,8 @@
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
 use cc_core::Instant;
-use nic::descriptor::Descriptor;
-use switch::{Program, Switch};
+use programs::descriptor::Descriptor;
+use programs::switch::{Program, Switch};
 
 /// The engine that is linked has 32 queues; a table of so many flows belongs to one queue, where the stage tells flows
 /// apart, and otherwise it is one of so many queues.
@@ -30,10 +30,10 @@ macro_rules! functions {
         mod $name {
             use super::*;
 
-            static MEMORY: Memory<Switch<switch::$module::$program>> = Memory::new();
+            static MEMORY: Memory<Switch<programs::switch::$module::$program>> = Memory::new();
 
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_sizes"))]
-            static SIZES: Sizes = sizes::<switch::$module::$program>();
+            static SIZES: Sizes = sizes::<programs::switch::$module::$program>();
 
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
@@ -63,4 +63,4 @@ macro_rules! functions {
     )+ };
 }
 
-switch::for_each_stage!(functions);
+programs::for_each_stage!(functions);

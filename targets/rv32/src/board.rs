@@ -9,8 +9,8 @@ use core::ptr;
 use core::sync::atomic::{Ordering, compiler_fence};
 use critical_section::CriticalSection;
 use embedded_hal::digital::{ErrorType, OutputPin};
-use nic::descriptor::Descriptor;
-use nic::layout::{
+use programs::descriptor::Descriptor;
+use programs::layout::{
     DEVICE_BASE, DEVICE_SIZE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot,
     register,
 };

@@ -34,13 +34,13 @@ use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use embedded_hal::digital::OutputPin;
-use nic::descriptor::Descriptor;
-use nic::layout::{Report, register};
-use nic::{EventKind, FullNic, from_words};
-use switch::{Answer, Queue, Switch};
+use programs::descriptor::Descriptor;
+use programs::layout::{Report, register};
+use programs::switch::{Answer, Queue, Switch};
+use programs::{EventKind, FullNic, from_words};
 
 #[doc(hidden)]
-pub use {critical_section::CriticalSection, nic, switch};
+pub use {critical_section::CriticalSection, programs};
 
 /// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
 #[cfg(not(feature = "calling"))]
@@ -53,9 +53,9 @@ pub type Machine<A> = calling::Calling<A>;
 #[macro_export]
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
-        $crate::entries!($crate::nic::FullNic<$crate::Machine<$reaction_point>, $notification_point>);
+        $crate::entries!($crate::programs::FullNic<$crate::Machine<$reaction_point>, $notification_point>);
 
-        const _: () = $crate::nic::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
+        const _: () = $crate::programs::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
     };
 }
 
@@ -63,7 +63,7 @@ macro_rules! image {
 #[macro_export]
 macro_rules! stage {
     ($stage:ty) => {
-        $crate::entries!($crate::switch::Switch<$stage>);
+        $crate::entries!($crate::programs::switch::Switch<$stage>);
 
         const _: () = $crate::assert_stage::<$stage>(env!("CARGO_BIN_NAME"));
     };
@@ -98,8 +98,8 @@ macro_rules! entries {
 ///
 /// # Panics
 /// In that case, while compiling.
-pub const fn assert_stage<S: switch::Program>(name: &str) {
-    assert!(nic::same_name(name, S::NAME), "the file is not named after the stage");
+pub const fn assert_stage<S: programs::switch::Program>(name: &str) {
+    assert!(programs::same_name(name, S::NAME), "the file is not named after the stage");
 }
 
 /// The pacer, the registers of queues, the transmit ring and the event log of the board.
@@ -129,7 +129,7 @@ impl Transmit for Device {
     }
 }
 
-impl nic::Hardware for Device {
+impl programs::Hardware for Device {
     type Crc = TableCrc;
 
     #[inline(always)]
@@ -140,7 +140,7 @@ impl nic::Hardware for Device {
     }
 }
 
-impl switch::Hardware for Device {
+impl programs::switch::Hardware for Device {
     type Crc = TableCrc;
 
     fn queued(&mut self, queue: Queue) -> Bytes {
@@ -154,7 +154,7 @@ impl switch::Hardware for Device {
     }
 
     #[inline(always)]
-    fn log(&mut self, kind: switch::Kind, now: Instant, index: u32) {
+    fn log(&mut self, kind: programs::switch::Kind, now: Instant, index: u32) {
         log(kind as u32, now, index);
     }
 }
@@ -215,9 +215,9 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
     }
 }
 
-impl<S: switch::Program> Program for Switch<S> {
+impl<S: programs::switch::Program> Program for Switch<S> {
     const REPORT: Report = Report {
-        qps: (switch::PORTS * switch::PRIORITIES) as u32,
+        qps: (programs::switch::PORTS * programs::switch::PRIORITIES) as u32,
         state_bytes: S::STATE_BYTES as u32,
         qp_bytes: S::QUEUE_BYTES as u32,
         peers: S::FLOWS as u32,
@@ -328,7 +328,7 @@ impl<P: Program> Image<P> {
         });
     }
 
-    /// Sizes of the tables, for whoever watches: see `nic::layout::Report`.
+    /// Sizes of the tables, for whoever watches: see `programs::layout::Report`.
     fn report() {
         let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = P::REPORT;
         for word in [qps, state_bytes, qp_bytes, peers, peer_bytes] {

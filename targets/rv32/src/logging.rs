@@ -8,8 +8,8 @@ use core::ptr;
 use core::sync::atomic::{Ordering, compiler_fence};
 use critical_section::RestoreState;
 use defmt::Encoder;
-use nic::layout::{LOG_BYTES, LogRing};
-use nic::{EventKind, NO_FLOW};
+use programs::layout::{LOG_BYTES, LogRing};
+use programs::{EventKind, NO_FLOW};
 
 /// Says how a flow is paced from now on.
 pub(crate) fn paced(slot: u16, rate: Rate, window: cc_core::Bytes, hold: Nanos) {

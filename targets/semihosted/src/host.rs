@@ -1,7 +1,7 @@
 //! The host at the other end of two streams: its standard input and output.
 
 use crate::board::ask;
-use nic::lockstep::Exit;
+use programs::lockstep::Exit;
 
 /// Operations, see [`ask`].
 const SYS_OPEN: usize = 0x01;

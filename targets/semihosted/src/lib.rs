@@ -1,5 +1,5 @@
 //! Bare-metal firmware for cores that an emulator or a debug probe runs: the NIC program on events that a host sends by
-//! semihosting, in lockstep with the same program there, see [`nic::lockstep`]. For Cortex-M and for RISC-V with 64 bits.
+//! semihosting, in lockstep with the same program there, see [`programs::lockstep`]. For Cortex-M and for RISC-V with 64 bits.
 //!
 //! This is all of it but the algorithm. Each file of `src/bin` is the image of one, which it names by its types, see
 //! [`image!`].
@@ -17,18 +17,18 @@ use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use host::{Host, exit};
-use nic::descriptor::Descriptor;
-use nic::layout::{Report, SETTINGS, TX_FRAME_BYTES};
-use nic::lockstep::{self, Exit};
-use nic::{EventKind, from_words};
+use programs::descriptor::Descriptor;
+use programs::layout::{Report, SETTINGS, TX_FRAME_BYTES};
+use programs::lockstep::{self, Exit};
+use programs::{EventKind, from_words};
 
 #[cfg(not(small))]
-use nic::{FullNic as Nic, layout::RX_FRAME_BYTES as FRAME_BYTES};
+use programs::{FullNic as Nic, layout::RX_FRAME_BYTES as FRAME_BYTES};
 #[cfg(small)]
-use nic::{SmallNic as Nic, lockstep::SMALL_FRAME_BYTES as FRAME_BYTES};
+use programs::{SmallNic as Nic, lockstep::SMALL_FRAME_BYTES as FRAME_BYTES};
 
 #[doc(hidden)]
-pub use nic;
+pub use programs;
 
 /// Makes a file of `src/bin`, which is named after its reaction point, the firmware image of these two machines.
 #[macro_export]
@@ -41,7 +41,7 @@ macro_rules! image {
             $crate::run::<$reaction_point, $notification_point>()
         }
 
-        const _: () = $crate::nic::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
+        const _: () = $crate::programs::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
     };
 }
 
@@ -69,7 +69,7 @@ impl Transmit for Device {
     }
 }
 
-impl nic::Hardware for Device {
+impl programs::Hardware for Device {
     type Crc = TableCrc;
 
     fn log(&mut self, kind: EventKind, now: Instant, index: u32) {

@@ -1,6 +1,6 @@
 //! MLCC where the long link comes in: a queue for each flow, which its receiver lets go.
 
-use crate::ending::{End, Ending};
+use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{FlowKey, Roce};
 use cc_core::{Nanos, Port, Stamp};

@@ -4,11 +4,11 @@
 //! and priority, `qpn` for the bytes in the queue, `psn` for those in all queues of the port, `coalesced` for ECN bits, `rtt`
 //! for the length of a pause, `acked` for what a relay says (bit 16, its number below).
 
-use crate::{PORTS, PRIORITIES};
+use crate::descriptor::Descriptor;
+use crate::switch::{PORTS, PRIORITIES};
 use cc_core::{Bytes, Ecn, Nanos};
 use cc_cp::Packet;
 use cc_cp::swing::Relayed;
-use nic::descriptor::Descriptor;
 
 /// A port and a priority.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -105,7 +105,7 @@ impl Event {
         let blank = Descriptor {
             kind: self.kind() as u8,
             handle: queue.index(),
-            ..Descriptor::at(nic::descriptor::Kind::Frame, now)
+            ..Descriptor::at(crate::descriptor::Kind::Frame, now)
         };
         match *self {
             Self::Arrived { bytes, queued } => Descriptor { wire_bytes: bytes.get(), qpn: queued.get(), ..blank },

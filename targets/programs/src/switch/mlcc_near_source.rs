@@ -1,6 +1,6 @@
 //! MLCC where the long link goes out: the telemetry of this datacentre goes back to its sources.
 
-use crate::ending::{End, Ending};
+use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::Roce;
 use cc_core::{Port, Stamp};

@@ -1,8 +1,8 @@
 //! The stages that say something of each packet that leaves: marks, and telemetry.
 
-use crate::event::{Event, Kind, Queue};
-use crate::grid::REST;
-use crate::{Answer, Hardware, PORTS, PRIORITIES, Program};
+use crate::switch::event::{Event, Kind, Queue};
+use crate::switch::grid::REST;
+use crate::switch::{Answer, Hardware, PORTS, PRIORITIES, Program};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Blank, Instant, Port};
 use cc_cp::{CongestionPoint, CpEngine};

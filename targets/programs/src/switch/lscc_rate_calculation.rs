@@ -1,8 +1,8 @@
 //! LSCC where the long link comes in: how fast the other datacentre may send.
 
-use crate::event::{Event, Kind, Queue};
-use crate::grid::{Grid, REST, sooner};
-use crate::{Hardware, Program};
+use crate::switch::event::{Event, Kind, Queue};
+use crate::switch::grid::{Grid, REST, sooner};
+use crate::switch::{Hardware, Program};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{Addresses, Mac, RateFrame, Tags};
 use cc_core::{Blank, Instant, Port};

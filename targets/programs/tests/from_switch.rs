@@ -8,8 +8,8 @@ use cc_core::wire::{
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
 use cc_np::Transmit;
 use cc_rp::RateLimiter;
-use nic::descriptor::{Descriptor, Kind};
-use nic::{EventKind, Hardware, NO_FLOW, Nic};
+use programs::descriptor::{Descriptor, Kind};
+use programs::{EventKind, Hardware, NO_FLOW, Nic};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };

@@ -1,6 +1,6 @@
 //! LSCC where the long link goes out: direct CNPs to the sources of this datacentre.
 
-use crate::ending::{End, Ending};
+use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{RateMessage, Roce};
 use cc_core::{Port, Stamp};

@@ -1,6 +1,6 @@
 //! All stages by name, for programs that choose at run time.
 
-use crate::Program;
+use crate::switch::Program;
 
 /// Something to be done with a stage that is known only at run time.
 pub trait Visitor {
@@ -20,17 +20,17 @@ macro_rules! list {
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(
                 if name == stringify!($name) {
-                    return Some(visitor.visit::<crate::$module::$program>());
+                    return Some(visitor.visit::<crate::switch::$module::$program>());
                 }
             )+
             None
         }
 
         $(const _: () = assert!(
-            nic::same_name(stringify!($name), <crate::$module::$program as Program>::NAME),
+            crate::same_name(stringify!($name), <crate::switch::$module::$program as Program>::NAME),
             concat!(stringify!($name), ": the program has another name"),
         );)+
     };
 }
 
-for_each_stage!(list);
+crate::for_each_stage!(list);

@@ -3,8 +3,6 @@
 //! What happens at a port and a priority comes in as descriptors, in the ring that the NIC program has too, and most of them
 //! with the head of a frame. What the stage answers goes to the switch's registers, and frames of its own into the transmit
 //! ring. A stage is one file here, one line below, and one file beside the other images.
-#![no_std]
-#![forbid(unsafe_code)]
 
 /// Hands the list of stages to a macro, one line each: its name, and the program that runs it.
 #[macro_export]

@@ -1,8 +1,8 @@
 //! Swing's relays: each port and priority has one for the packets that come by the long link, and one for those that go.
 
-use crate::event::{Event, Kind, Queue};
-use crate::grid::{Grid, REST, sooner};
-use crate::{Answer, Hardware, Program};
+use crate::switch::event::{Event, Kind, Queue};
+use crate::switch::grid::{Grid, REST, sooner};
+use crate::switch::{Answer, Hardware, Program};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Blank, Instant, Nanos, Port, Stamp};
 use cc_cp::swing::{FarRelay, NearRelay, PRESETS, Params, Relayed, SwingSettings};

@@ -1,6 +1,6 @@
 //! What a stage answers, and how the device is told.
 
-use crate::Queue;
+use crate::switch::Queue;
 use cc_core::wire::FlowKey;
 use cc_core::wire::shim::MlccData;
 use cc_core::{Ecn, Nanos};

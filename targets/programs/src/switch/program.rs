@@ -1,13 +1,13 @@
 //! The program of a switch around one stage.
 
-use crate::{Answer, Event, Kind, Queue};
+use crate::descriptor::Descriptor;
+use crate::switch::{Answer, Event, Kind, Queue};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::Crc32;
 use cc_core::{Blank, Bytes, Instant, Nanos, Port};
 use cc_cp::Packet;
 use cc_cp::swing::Relayed;
 use cc_np::Transmit;
-use nic::descriptor::Descriptor;
 
 /// What the program drives: the queues' registers, the transmit ring, the event log.
 pub trait Hardware: Transmit {

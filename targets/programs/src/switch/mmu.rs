@@ -1,7 +1,7 @@
 //! The shared buffer: what it admits, and whom it pauses.
 
-use crate::event::{Event, Kind, Queue};
-use crate::{Answer, Hardware, PORTS, PRIORITIES, Program};
+use crate::switch::event::{Event, Kind, Queue};
+use crate::switch::{Answer, Hardware, PORTS, PRIORITIES, Program};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Blank, Instant, Port};
 use cc_cp::mmu::{Mmu, MmuSettings, Params, PauseFrame};

@@ -1,6 +1,6 @@
 //! One state for each queue that carries traffic.
 
-use crate::{PORTS, PRIORITIES, Queue};
+use crate::switch::{PORTS, PRIORITIES, Queue};
 use cc_core::{Blank, Instant, Nanos};
 
 /// How long a stage is left alone at most: stamps are of 32 bits.

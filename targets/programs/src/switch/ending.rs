@@ -1,8 +1,8 @@
 //! Ends of control segments: what interconnect switches do to the packets that pass a long link's end.
 
-use crate::event::{Event, Kind, Queue};
-use crate::grid::{Grid, REST};
-use crate::{Answer, Hardware, Program};
+use crate::switch::event::{Event, Kind, Queue};
+use crate::switch::grid::{Grid, REST};
+use crate::switch::{Answer, Hardware, Program};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{self, CnpMarking, FlowKey, Packet, RateMessage, Roce, shim};

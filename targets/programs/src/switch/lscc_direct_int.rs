@@ -1,6 +1,6 @@
 //! HPCC* where the long link goes out: direct INT to the sources of this datacentre.
 
-use crate::ending::{End, Ending};
+use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{RateMessage, Roce};
 use cc_core::{Port, Stamp};

@@ -1,4 +1,5 @@
-//! The NIC program without the hardware: what firmware and host run alike, and the layout they share.
+//! The programs without the hardware, which firmware and host run alike: the NIC's, at the top of the crate, and the
+//! [`switch`]'s; and the layout that they share with the harness.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -7,6 +8,7 @@ mod far_ends;
 pub mod layout;
 pub mod lockstep;
 mod nic;
+pub mod switch;
 
 pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, QPN_MAP, QPS, SmallNic};
 
