@@ -3,17 +3,18 @@
 //! In lockstep the clock stands still while the firmware works and jumps, when it idles, to the next thing that
 //! happens. In real time it runs with the core's cycles.
 
-use crate::core::{Core, Stop};
+use crate::core::{Core, Ibex, Ram, Stop, Timing};
 use crate::elf::Image;
 use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
 use programs::descriptor::Descriptor;
 use programs::layout::{
-    DEVICE_BASE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES,
-    TX_SLOTS, TxSlot, register,
+    DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared,
+    TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
 };
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
+use std::ops::Range;
 
 /// Cycles that the image may take for one event before it counts as hung.
 const PATIENCE: u64 = 50_000_000;
@@ -34,6 +35,11 @@ pub struct PacerStore {
     pub window: u32,
     /// In nanoseconds.
     pub hold: u32,
+}
+
+/// Bits per second of a rate in 2^-24 bytes per nanosecond, to the nearest.
+pub fn bits_per_second(rate: u32) -> u64 {
+    ((u128::from(rate) * 8_000_000_000 + (1 << 23)) >> 24) as u64
 }
 
 /// A record of the firmware's event log.
@@ -131,6 +137,29 @@ pub struct Board<C> {
     report_words: Vec<u32>,
     probes: Probes,
     acts: Vec<(u64, Act)>,
+}
+
+/// A board with an Ibex whose image waits for its first event.
+///
+/// # Errors
+/// The image does not fit the board, or does not start.
+pub fn board(image: &Image, boot: &Boot, pace: Pace) -> Result<Board<Ibex>> {
+    board_with(Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry), image, boot, pace)
+}
+
+/// What the board's core has for memory.
+pub const RAM: [Ram; 1] = [Ram { base: RAM_BASE, size: RAM_SIZE }];
+/// Where the board has its devices.
+pub const DEVICES: Range<u32> = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
+
+/// A board with this core, which has [`RAM`] and [`DEVICES`] and has not yet started, once its image waits for its first
+/// event.
+///
+/// # Errors
+/// As for [`board`].
+pub fn board_with<C: Core>(mut core: C, image: &Image, boot: &Boot, pace: Pace) -> Result<Board<C>> {
+    image.load(&mut core, &RAM)?;
+    Board::boot(core, image, boot, pace)
 }
 
 impl<C: Core> Board<C> {

@@ -1,12 +1,12 @@
 //! Firmware in C against the C library: built by a cross compiler, given a trace of events, and run on a core or
 //! on QEMU. What it reports is compared with the library's machines called from Rust.
 
+use crate::board::{DEVICES, RAM};
 use crate::core::{Core, Design, Stop};
 use crate::firmware::{self, fault, root};
 use crate::processor::Processor;
 use crate::qemu;
 use crate::random::SplitMix;
-use crate::replay::{DEVICES, RAM};
 use anyhow::{Context, Result, bail, ensure};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings as _;

@@ -70,6 +70,11 @@ pub struct Run {
     pub report: Report,
 }
 
+/// The algorithms that this tree has an image for, the default first.
+pub fn algorithms() -> impl Iterator<Item = &'static str> {
+    pairs::names().filter(|name| firmware::has_image(name))
+}
+
 /// As [`measure_on`], on Ibex small.
 ///
 /// # Errors

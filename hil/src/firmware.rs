@@ -3,7 +3,6 @@
 use crate::core::Dialect;
 use crate::elf::Image;
 use crate::footprint::stack::Frames;
-use crate::pairs;
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::ffi::OsString;
@@ -61,11 +60,6 @@ pub fn read(path: &Path) -> Result<Image> {
 /// Whether this tree has an image for an algorithm.
 pub fn has_image(algorithm: &str) -> bool {
     source(root(), RV32, algorithm).is_file()
-}
-
-/// The algorithms that this tree has an image for, the default first.
-pub fn algorithms() -> impl Iterator<Item = &'static str> {
-    pairs::names().filter(|name| has_image(name))
 }
 
 /// The source tree.

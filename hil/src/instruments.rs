@@ -3,8 +3,7 @@
 use crate::board::Act;
 use crate::core::{AnyCore, Core, Ibex, Picorv32, Stop};
 use crate::log::Reader;
-use crate::replay::native::Native;
-use crate::wave::Recorder;
+use crate::wave::{Explain, Recorder};
 
 /// What instruments at a core are told of what it is for. A core without any takes no notice.
 pub trait Instruments: Core {
@@ -13,9 +12,9 @@ pub trait Instruments: Core {
         let _ = now;
     }
 
-    /// What the image did for one event or several, each act with its cycle, and the library, which has done the same.
-    fn decided(&mut self, acts: &[(u64, Act)], native: &dyn Native) {
-        let _ = (acts, native);
+    /// What the image did for one event or several, each act with its cycle, and what explains the decisions about a slot.
+    fn decided(&mut self, acts: &[(u64, Act)], explain: Explain<'_>) {
+        let _ = (acts, explain);
     }
 }
 
@@ -65,9 +64,9 @@ impl Instruments for Instrumented {
         }
     }
 
-    fn decided(&mut self, acts: &[(u64, Act)], native: &dyn Native) {
+    fn decided(&mut self, acts: &[(u64, Act)], explain: Explain<'_>) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.decided(acts, native);
+            recorder.decided(acts, explain);
         }
     }
 }

@@ -1,10 +1,37 @@
 //! Both machines of an algorithm by its name: the reaction point, and the notification point that stands beside it.
 
-use crate::replay::settings::expected;
 use anyhow::{Context, Result, bail};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
+use std::error::Error;
+use std::fmt;
 use std::marker::PhantomData;
+
+/// A name that stands for nothing. The command line offers what is near it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownName {
+    /// What it should have been: an algorithm, a parameter and so on.
+    pub what: String,
+    /// The name as it was given.
+    pub typed: String,
+    /// The names there are.
+    pub known: Vec<&'static str>,
+}
+
+impl UnknownName {
+    /// A name that is none of `known`.
+    pub fn new(what: &str, typed: &str, known: impl Iterator<Item = &'static str>) -> Self {
+        Self { what: what.to_owned(), typed: typed.to_owned(), known: known.collect() }
+    }
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {} {}", self.what, self.typed)
+    }
+}
+
+impl Error for UnknownName {}
 
 /// Something to be done with an algorithm that is known only at run time.
 pub trait Visitor {
@@ -22,7 +49,7 @@ pub trait Visitor {
 pub fn with<V: Visitor>(name: &str, visitor: V) -> Result<V::Output> {
     cc_rp::registry::with(name, AtSender(visitor)).unwrap_or_else(|| {
         let names = cc_rp::registry::ALL.iter().map(|entry| entry.name);
-        bail!("unknown algorithm {name}: {}", expected(name, names))
+        bail!(UnknownName::new("algorithm", name, names))
     })
 }
 
@@ -78,6 +105,8 @@ mod tests {
     #[test]
     fn a_reaction_point_meets_the_notification_point_that_it_names() {
         assert_eq!(with("dcqcn", Names).unwrap(), ("dcqcn", "dcqcn"));
-        assert!(with("dcqcm", Names).unwrap_err().to_string().starts_with("unknown algorithm dcqcm: "));
+        let unknown = with("dcqcm", Names).unwrap_err();
+        assert_eq!(unknown.to_string(), "unknown algorithm dcqcm");
+        assert!(unknown.downcast_ref::<UnknownName>().unwrap().known.starts_with(&["dcqcn"]));
     }
 }

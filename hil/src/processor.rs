@@ -1,17 +1,35 @@
 //! The cores that a command may name: the models, RTL behind `rtl:`, and both side by side behind `twin:`.
 
+use std::error::Error;
+use std::fmt;
 use std::ops::Range;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::core::{AnyCore, Design, Dialect, Ram};
-use crate::replay::settings::expected;
 use crate::rtl::simulator::Verilog;
 use crate::rtl::twin::Twin;
 use crate::rtl::{Rtl, simulator};
 
 /// Where PicoRV32's RTL begins: the benches fix it.
 const PICORV32_ENTRY: u32 = 0x0010_0000;
+
+/// A name that no core has. The command line offers what is near it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownCore {
+    /// The name as it was given.
+    pub typed: String,
+    /// The names there are.
+    pub known: Vec<&'static str>,
+}
+
+impl fmt::Display for UnknownCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown core {}", self.typed)
+    }
+}
+
+impl Error for UnknownCore {}
 
 /// A core, and what stands for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,8 +105,8 @@ impl Processor {
     pub fn named(name: &str) -> Result<Self> {
         ensure!(!name.starts_with("qemu:"), "{name}: only hil replay runs it, it has no cycles");
         ensure!(name != Verilog::Vexriscv.name(), "{name}: there is no model of it: expected rtl:{name}, its Verilog");
-        let expected = || expected(name, Self::all().map(Self::name));
-        Self::all().find(|core| core.name() == name).with_context(|| format!("unknown core {name}: {}", expected()))
+        let unknown = || UnknownCore { typed: name.to_owned(), known: Self::all().map(Self::name).collect() };
+        Ok(Self::all().find(|core| core.name() == name).ok_or_else(unknown)?)
     }
 
     /// A core with zeroed RAM about to execute at `entry`; loads and stores in `devices`, as far as it is not RAM, surface as

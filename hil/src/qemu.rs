@@ -1,7 +1,7 @@
 //! QEMU's boards with the cores that this tree has no model of. QEMU is instruction-accurate and nothing more: it shows that
 //! an image takes the right decisions, not how long they take.
 
-use crate::replay::settings::expected;
+use crate::processor::UnknownCore;
 use crate::rtl::simulator::need;
 use anyhow::{Context, Result, ensure};
 use object::{Architecture, Object};
@@ -80,9 +80,9 @@ impl Machine {
         if !name.starts_with("qemu:") {
             return Ok(None);
         }
-        let expected = || expected(name, Self::ALL.iter().map(|machine| machine.name));
+        let known = || Self::ALL.iter().map(|machine| machine.name).collect();
         let found = Self::ALL.into_iter().find(|machine| machine.name == name);
-        found.map(Some).with_context(|| format!("unknown core {name}: {}", expected()))
+        Ok(Some(found.ok_or_else(|| UnknownCore { typed: name.to_owned(), known: known() })?))
     }
 
     /// Bytes that its image takes of a frame.

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use cc_core::wire::opcode::CNP;
 use cc_core::wire::{Mac, Pfc};
-use hil::board::{Boot, Pace};
+use hil::board::{Pace, board};
 use hil::capture::{Reader, Writer};
 use hil::core::{Core, Ibex};
 use hil::firmware;
-use hil::replay::board;
+use hil::replay::boot;
 use hil::replay::device::{Acts, Arrival, Counters, Device, Difference};
 use hil::replay::lockstep::Lockstep;
 use hil::replay::native::native;
@@ -226,7 +226,7 @@ fn an_alpha_without_its_top_bit_is_seen_at_the_next_cnp() {
     let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 1, strict: true };
     let make = |_| {
         let native = native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?;
-        Ok(Disturbed { nic: Lockstep::new(native, board(&image, &Boot::of(&chosen), Pace::Lockstep)?, None), cnps: 0 })
+        Ok(Disturbed { nic: Lockstep::new(native, board(&image, &boot(&chosen), Pace::Lockstep)?, None), cnps: 0 })
     };
     let mut player = Player::new(choice, chosen.port.line_rate, make);
     let mut capture = Reader::open(&synth(folder.path())).unwrap();

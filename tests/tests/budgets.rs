@@ -3,14 +3,14 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
-use hil::board::{Act, Board, Boot, Pace};
+use hil::board::{Act, Board, Pace, board};
 use hil::capture::Reader;
 use hil::core::Ibex;
 use hil::cycles::LATE;
 use hil::firmware;
 use hil::probe::Span;
 use hil::replay::settings::{Chosen, Request};
-use hil::replay::{OnCore, Options, Report, board, replay};
+use hil::replay::{OnCore, Options, Report, boot, replay};
 use hil::storm::{Storm, plain_cnp, sender_qpn};
 use programs::descriptor::{Descriptor, Kind};
 use tests::sample;
@@ -69,7 +69,7 @@ fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
 /// A board whose one flow has been notified once, at this time.
 fn notified<R: ReactionPoint, N: NotificationPoint>(request: &Request, now: u64) -> Board<Ibex> {
     let chosen = Chosen::of::<R, N>(request).unwrap();
-    let mut board = board(&firmware::image(None, R::NAME).unwrap(), &Boot::of(&chosen), Pace::Lockstep).unwrap();
+    let mut board = board(&firmware::image(None, R::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
     let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, now) }, &[]).unwrap();
     let handle = opened
         .iter()

@@ -8,10 +8,10 @@ use cc_core::{Bytes, Ecn, Hop, IntLayout, Qpn, Rate};
 use cc_cp::Packet;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::board::{Act, Board, Boot, Pace, PacerStore};
+use hil::board::{Act, Board, Boot, Pace, PacerStore, board};
 use hil::core::Ibex;
 use hil::firmware;
-use hil::replay::board;
+use hil::replay::boot;
 use hil::replay::settings::{Chosen, Request, words};
 use hil::stages::LINK;
 use programs::EventKind;
@@ -100,7 +100,7 @@ impl Bench {
     /// An interconnect switch that runs `P`, and a NIC with flows whose far ends it has learnt, not their own numbers.
     fn new<A: ReactionPoint, N: NotificationPoint, P: Program>(telemetry: bool) -> Self {
         let chosen = Chosen::of::<A, N>(&Request::default()).unwrap();
-        let mut nic = board(&firmware::image(None, A::NAME).unwrap(), &Boot::of(&chosen), Pace::Lockstep).unwrap();
+        let mut nic = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
         let boot = Boot { rp_settings: words(&P::PRESETS[0].values), np_settings: Vec::new(), port: LINK };
         let switch = board(&firmware::image(None, P::NAME).unwrap(), &boot, Pace::Lockstep).unwrap();
         let mut slots = Vec::new();

@@ -3,16 +3,16 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::board::{Boot, Pace};
+use hil::board::Pace;
 use hil::capture::Reader;
 use hil::qemu::Machine;
 use hil::replay::emulated::Emulated;
 use hil::replay::native::native;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
-use hil::replay::{Images, OnCore, Options, Report, replay, report};
+use hil::replay::{Images, OnCore, Options, Report, boot, replay, report};
 use hil::storm::Storm;
-use hil::{firmware, pairs};
+use hil::{cycles, firmware, pairs};
 use std::path::Path;
 use tests::sample;
 
@@ -61,7 +61,7 @@ fn sample_and_storms(name: &str) {
     let report = replay(&options(machine, "dcqcn", None), &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
     assert_identical(&report, "sample");
     assert!(report.cnps.sent > 50);
-    for algorithm in firmware::algorithms() {
+    for algorithm in cycles::algorithms() {
         pairs::with(algorithm, Storming(machine)).unwrap();
     }
 }
@@ -95,7 +95,7 @@ fn a_difference_is_found_where_it_begins() {
     let image = firmware::build_semihosted("dcqcn", machine.target).unwrap();
     let chosen = |preset: &str| Chosen::of::<Rp, Np>(&Request { preset: Some(preset.into()), ..Request::default() });
     let (ours, theirs) = (chosen("paper").unwrap(), chosen("vendor").unwrap());
-    let boot = Boot::of(&theirs);
+    let boot = boot(&theirs);
     let make = |_| Emulated::new(native::<Rp, Np>(ours.port, &ours.rp, &ours.np)?, &machine, &image, &boot);
     let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 16, strict: true };
     let mut player = Player::new(choice, ours.port.line_rate, make);

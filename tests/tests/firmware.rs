@@ -1,7 +1,7 @@
 //! The firmware image on the core model and the library: equal to the bit, whatever arrives.
 
 use cc_rp::Signals;
-use hil::board::{Boot, Pace};
+use hil::board::{DEVICES, Pace, RAM, board_with};
 use hil::capture::Reader;
 use hil::core::{Core, Ibex, Timing};
 use hil::firmware;
@@ -10,7 +10,7 @@ use hil::replay::lockstep::Lockstep;
 use hil::replay::native::native;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
-use hil::replay::{DEVICES, OnCore, Options, RAM, Report, board_with, replay};
+use hil::replay::{OnCore, Options, Report, boot, replay};
 use hil::storm::Storm;
 use std::collections::BTreeMap;
 use tests::sample;
@@ -100,7 +100,7 @@ fn c17_memory_that_is_not_zero_at_the_start_changes_nothing() {
         let make = |_| {
             let mut core = Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry);
             core.poke(RAM[0].base, &vec![fill; RAM[0].size as usize]);
-            let board = board_with(core, &image, &Boot::of(&chosen), Pace::Lockstep)?;
+            let board = board_with(core, &image, &boot(&chosen), Pace::Lockstep)?;
             Ok(Lockstep::new(native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?, board, None))
         };
         let choice = Choice { only: Vec::new(), limit: 16, strict: true };

@@ -1,7 +1,7 @@
 //! An image that logs: it decides as the others do, and what it says is what it did.
 
 use cc_rp::dcqcn::Dcqcn as Rp;
-use hil::board::{Boot, Pace};
+use hil::board::{DEVICES, Pace, RAM, board_with};
 use hil::capture::Reader;
 use hil::core::{Core, Design};
 use hil::firmware::{self, Kind};
@@ -11,7 +11,7 @@ use hil::replay::lockstep::Lockstep;
 use hil::replay::native::native;
 use hil::replay::player::{Choice, Player};
 use hil::replay::settings::{Chosen, Request};
-use hil::replay::{DEVICES, Log, OnCore, Options, RAM, Report, board_with, replay};
+use hil::replay::{Log, OnCore, Options, Report, boot, replay};
 use programs::layout::LOG_BYTES;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -127,7 +127,7 @@ fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
     let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
     let make = |_| {
         let core = Instrumented::from(Design::Ibex.model(&RAM, DEVICES, 0, image.entry));
-        let board = board_with(core, &image, &Boot::of(&chosen), Pace::Lockstep)?;
+        let board = board_with(core, &image, &boot(&chosen), Pace::Lockstep)?;
         Ok(Lockstep::new(native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?, board, None))
     };
     let choice = Choice { only: vec![SENDER.parse().unwrap()], limit: 1, strict: true };

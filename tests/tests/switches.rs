@@ -13,10 +13,10 @@ use cc_cp::mlcc::near_source::{self, NearSource};
 use cc_cp::segment::{Endpoint, Room, Transit};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::board::{Act, Board, Boot, Pace};
+use hil::board::{Act, Board, Pace, board};
 use hil::core::Ibex;
 use hil::firmware;
-use hil::replay::board;
+use hil::replay::boot;
 use hil::replay::settings::{Chosen, Request};
 use programs::descriptor::{Descriptor, Kind};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -27,7 +27,7 @@ const PORT: Port = Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_064
 /// A board with a flow for each of these packets, in slots 0, 1 and so on.
 fn sender<A: ReactionPoint, N: NotificationPoint>(flows: &[Vec<u8>]) -> Board<Ibex> {
     let chosen = Chosen::of::<A, N>(&Request::default()).unwrap();
-    let mut board = board(&firmware::image(None, A::NAME).unwrap(), &Boot::of(&chosen), Pace::Lockstep).unwrap();
+    let mut board = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
     for flow in flows {
         let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, 0) }, &[]).unwrap();
         let log = opened.iter().rev().find_map(|(_, act)| if let Act::Log(log) = act { Some(log.index) } else { None });

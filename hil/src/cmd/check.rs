@@ -139,14 +139,14 @@ fn header() -> Result<()> {
 /// Looks for what no image may contain: a panic, formatting, floats, or a division in software. The C library is
 /// searched whole and on every target, with all of its functions linked.
 fn symbols() -> Result<()> {
-    for algorithm in hil::firmware::algorithms() {
+    for algorithm in hil::cycles::algorithms() {
         let image = hil::firmware::image(None, algorithm)?;
         let names: BTreeSet<String> =
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
         ensure_pure(&format!("the image of {algorithm}"), &names, true)?;
     }
     for Machine { target, .. } in Machine::ALL {
-        for algorithm in hil::firmware::algorithms() {
+        for algorithm in hil::cycles::algorithms() {
             let image = hil::firmware::build_semihosted(algorithm, target)?;
             let image = std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
             let names = hil::library::names(&image)?;

@@ -6,7 +6,7 @@ use hil::against;
 use hil::core::Design;
 use hil::cycles::{self, Run};
 use hil::processor::Processor;
-use hil::{firmware, stages};
+use hil::stages;
 use std::fs;
 use std::io::{Write, stdout};
 
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "write")]
     algorithm: Vec<String>,
     /// The core, see `hil list`.
-    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = Processor::named)]
+    #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = super::unknown::core)]
     core: Processor,
     /// Writes the cycles on Ibex small down anew, for the test that compares them.
     #[arg(long, conflicts_with = "core")]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return against_c(args.format);
     }
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
-    let all = || firmware::algorithms().chain(stages::NAMES.iter().copied()).collect();
+    let all = || cycles::algorithms().chain(stages::NAMES.iter().copied()).collect();
     let (mut runs, mut stages) = (Vec::new(), Vec::new());
     for name in if chosen.is_empty() { all() } else { chosen } {
         if stages::NAMES.contains(&name) {

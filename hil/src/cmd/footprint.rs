@@ -1,10 +1,10 @@
 //! `hil footprint`: what every role of every algorithm costs in memory.
 
+use super::unknown::expected;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use hil::firmware::TARGETS;
 use hil::footprint::{self, Footprint};
-use hil::replay::settings::expected;
 use std::fs;
 use std::io::{Write, stdout};
 

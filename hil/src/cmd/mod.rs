@@ -8,9 +8,12 @@ mod replay;
 mod rtl;
 mod run;
 mod synth;
+mod unknown;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ops::RangeInclusive;
+
+pub(crate) use unknown::explained;
 
 /// Hardware-in-the-loop harness of rnic-cc.
 #[derive(Parser, Debug)]

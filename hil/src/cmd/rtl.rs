@@ -2,6 +2,7 @@
 //! model of must agree with the model of another core, cycles aside.
 
 use super::CLOCK;
+use super::unknown::expected;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,13 +14,13 @@ use hil::capture::Reader;
 use hil::core::{Core, Design, Dialect};
 use hil::processor::Processor;
 use hil::replay;
-use hil::replay::settings::{Request, expected};
+use hil::replay::settings::Request;
 use hil::replay::{Log, OnCore, Options};
 use hil::rtl::play::Course;
 use hil::rtl::program::{self, Program};
 use hil::rtl::simulator::Verilog;
 use hil::rtl::{Rtl, record, simulator};
-use hil::{cycles, firmware, library, stages};
+use hil::{cycles, library, stages};
 
 /// Arguments of `hil rtl`.
 #[derive(clap::Args, Debug)]
@@ -108,7 +109,7 @@ fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
             println!("firmware image{how}, preset {preset}: {} events: {agreed}", played.events);
         }
     }
-    for name in firmware::algorithms() {
+    for name in cycles::algorithms() {
         let run = cycles::sample_on(core, name)?;
         let identical = run.report.core.filter(|core| core.identical);
         let events = identical.with_context(|| format!("{name}: library and image differ"))?.events;

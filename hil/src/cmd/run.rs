@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// The image: a 32-bit little-endian RISC-V ELF executable.
     elf: PathBuf,
     /// The core, see `hil list`.
-    #[arg(long, value_name = "NAME", value_parser = Processor::named)]
+    #[arg(long, value_name = "NAME", value_parser = super::unknown::core)]
     core: Processor,
     /// RAM, zeroed before the image is loaded; decimal or 0x numbers, sizes with K or M. May be given several times.
     #[arg(long, value_name = "BASE:SIZE", required = true, value_parser = ram)]

@@ -80,7 +80,7 @@ impl<C: Instruments> Lockstep<C> {
         for board in iter::once(&mut self.board).chain(&mut self.calling) {
             board.core_mut().event(now);
             let theirs = work(board)?;
-            board.core_mut().decided(&theirs, &*self.native);
+            board.core_mut().decided(&theirs, &|slot, show| self.native.explain(slot, show));
             let wakes = (self.native.next_wake(), board.next_wake());
             if let Some(difference) = first_difference(self.events, now, ours, &theirs, Some(wakes))
                 && self.identical

@@ -18,9 +18,9 @@ pub mod settings;
 pub use distribution::{Distribution, Summary};
 pub use report::Report;
 
-use crate::board::{Board, Boot, Pace};
+use crate::board::{Board, Boot, DEVICES, Pace, RAM, board_with};
 use crate::capture::{NewFile, Reader};
-use crate::core::{Core, Ibex, Ram, Timing};
+use crate::core::Core;
 use crate::elf::Image;
 use crate::instruments::Instrumented;
 use crate::interrupts::Interrupts;
@@ -41,17 +41,15 @@ use emulated::Emulated;
 use flows::{Address, Slot};
 use lockstep::Lockstep;
 use native::{Native, native, small};
+use programs::{FullNic, SmallNic};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
-use programs::layout::{DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE};
-use programs::{FullNic, SmallNic};
 use report::{Algorithm, Size, Sizes};
 use settings::{Chosen, Request};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -160,7 +158,7 @@ impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let Self { options, capture, progress } = self;
         let chosen = Chosen::of::<A, N>(&options.request)?;
-        let boot = Boot::of(&chosen);
+        let boot = boot(&chosen);
         let (full, few) = (native::<A, N>, small::<A, N>);
         let make = |make: fn(_, &_, &_) -> _| make(chosen.port, &chosen.rp, &chosen.np);
         let machine = match &options.core {
@@ -382,35 +380,10 @@ fn emulate<R: Read>(
     Ok((outcome, Some(core), size))
 }
 
-/// A board with an Ibex whose image waits for its first event.
-///
-/// # Errors
-/// The image does not fit the board, or does not start.
-pub fn board(image: &Image, boot: &Boot, pace: Pace) -> Result<Board<Ibex>> {
-    board_with(Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry), image, boot, pace)
-}
-
-/// What the board's core has for memory.
-pub const RAM: [Ram; 1] = [Ram { base: RAM_BASE, size: RAM_SIZE }];
-/// Where the board has its devices.
-pub const DEVICES: Range<u32> = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
-
-/// A board with this core, which has [`RAM`] and [`DEVICES`] and has not yet started, once its image waits for its first
-/// event.
-///
-/// # Errors
-/// As for [`board`].
-pub fn board_with<C: Core>(mut core: C, image: &Image, boot: &Boot, pace: Pace) -> Result<Board<C>> {
-    image.load(&mut core, &RAM)?;
-    Board::boot(core, image, boot, pace)
-}
-
-impl Boot {
-    /// What an image is told of the settings chosen.
-    pub fn of<R: Settings, N: Settings>(chosen: &Chosen<R, N>) -> Self {
-        let Chosen { rp, np, port, .. } = chosen;
-        Self { rp_settings: settings::words(rp), np_settings: settings::words(np), port: *port }
-    }
+/// What an image is told of the settings chosen.
+pub fn boot<R: Settings, N: Settings>(chosen: &Chosen<R, N>) -> Boot {
+    let Chosen { rp, np, port, .. } = chosen;
+    Boot { rp_settings: settings::words(rp), np_settings: settings::words(np), port: *port }
 }
 
 fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> Option<report::Memory> {

@@ -18,8 +18,8 @@ pub trait Native: Device {
     /// One wake, at this time.
     fn wake_at(&mut self, now: u64, acts: &mut Acts);
 
-    /// Shows what explains the decisions about the flow in a slot, see [`ReactionPoint::plot`].
-    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot));
+    /// Names and values of what explains the decisions about the flow in a slot, see [`ReactionPoint::plot`].
+    fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64));
 
     /// One descriptor, handled at this time, without the wakes that it makes due.
     fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts);
@@ -136,8 +136,10 @@ impl<P: Program> Native for OfMachines<P> {
         self.nic.timer(Instant::from_nanos(now), &mut hardware);
     }
 
-    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot)) {
-        self.nic.plot(slot, show);
+    fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64)) {
+        self.nic.plot(slot, &mut |Plot { name, bits, fraction_bits }| {
+            show(name, f64::from(bits) / 2_f64.powi(fraction_bits as i32));
+        });
     }
 
     fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {

@@ -127,7 +127,7 @@ impl<C: Instruments> Paced<C> {
             };
             self.native.handle(record.now, descriptor, arrival, acts);
         }
-        self.board.core_mut().decided(&self.group, &*self.native);
+        self.board.core_mut().decided(&self.group, &|slot, show| self.native.explain(slot, show));
         self.events += 1;
         let ours = acts.get(before..).unwrap_or_default();
         if let Some(difference) = first_difference(self.events, record.now, ours, &self.group, None)

@@ -6,6 +6,7 @@ use super::distribution::{Distribution, Summary};
 use super::flows::{Address, Flow, Slot};
 use super::player::Outcome;
 use super::settings::Shown;
+use crate::board::bits_per_second;
 use crate::interrupts::Interrupts;
 use crate::probe::Span;
 use serde::Serialize;
@@ -405,11 +406,6 @@ pub struct Difference {
     pub native: String,
     /// What the image did.
     pub core: String,
-}
-
-/// Bits per second of a rate in 2^-24 bytes per nanosecond, to the nearest.
-pub(crate) fn bits_per_second(rate: u32) -> u64 {
-    ((u128::from(rate) * 8_000_000_000 + (1 << 23)) >> 24) as u64
 }
 
 fn named(counters: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {

@@ -1,5 +1,6 @@
 //! From what a user typed to checked settings of both machines.
 
+use crate::pairs::UnknownName;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
 use cc_core::{Bytes, Nanos, Port, Rate};
@@ -129,7 +130,7 @@ impl<R: Settings, N: Settings> Chosen<R, N> {
                     .iter()
                     .chain(N::FIELDS)
                     .flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()));
-                bail!("unknown parameter {name}: {}", expected(name, names))
+                bail!(UnknownName::new("parameter", name, names))
             }
         }
     }
@@ -192,8 +193,9 @@ pub fn presets<A: ReactionPoint, B: NotificationPoint>(name: Option<&str>) -> Re
 /// There is none of this name.
 pub fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
     let Some(name) = name else { return presets.first().context("the algorithm has no preset") };
-    presets.iter().find(|preset| preset.name == name).with_context(|| {
-        format!("unknown preset {name} of {algorithm}: {}", expected(name, presets.iter().map(|preset| preset.name)))
+    let named = presets.iter().find(|preset| preset.name == name);
+    named.ok_or_else(|| {
+        UnknownName::new(&format!("preset of {algorithm}"), name, presets.iter().map(|preset| preset.name)).into()
     })
 }
 
@@ -208,33 +210,6 @@ fn port(request: &Request) -> Result<Port> {
 
 /// A file of settings is no longer than this, in bytes.
 const LONGEST_FILE: u64 = 1 << 20;
-
-/// "did you mean x?" where a name is near, otherwise "expected one of x, y, z".
-pub fn expected<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let near = names.iter().map(|name| (distance(typed, name), name)).min();
-    match near {
-        Some((steps, name)) if steps <= 1 + typed.len() / 4 && names.len() > 1 => format!("did you mean {name}?"),
-        _ if names.len() <= 12 => format!("expected one of {}", names.join(", ")),
-        _ => "hil list shows them all".to_owned(),
-    }
-}
-
-/// Letters to change, insert or leave out to make one word of the other, capitals being equal to small ones.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for letter in from.to_lowercase().chars() {
-        let mut diagonal = row[0];
-        row[0] += 1;
-        for (index, &other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[index + 1];
-            row[index + 1] = replaced.min(diagonal + 1).min(row[index] + 1);
-        }
-    }
-    row[to.len()]
-}
 
 /// A setting as reports show it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -271,18 +246,4 @@ pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, Shown> {
 /// The settings as the firmware takes them.
 pub fn words<S: Settings>(settings: &S) -> Vec<u32> {
     (0..S::FIELDS.len()).map(|index| settings.get(index)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_names_are_offered() {
-        let names = ["rpg_ai_rate", "rpg_hai_rate", "cnp_dscp"];
-        assert_eq!(expected("rpg_ai_rat", names.into_iter()), "did you mean rpg_ai_rate?");
-        assert_eq!(expected("zzz", names.into_iter()), "expected one of rpg_ai_rate, rpg_hai_rate, cnp_dscp");
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-    }
 }

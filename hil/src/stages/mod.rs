@@ -4,14 +4,15 @@ mod traffic;
 
 use traffic::Traffic;
 
-use crate::board::{Act, Board, Boot, LogRecord, Pace};
+use crate::board::{Act, Board, Boot, DEVICES, LogRecord, Pace, RAM, board_with};
 use crate::core::{Core, Design};
 use crate::crc::HostCrc;
 use crate::firmware;
+use crate::pairs::UnknownName;
 use crate::processor::Processor;
+use crate::replay::Summary;
 use crate::replay::report::{KindCycles, cycles};
-use crate::replay::settings::{expected, words};
-use crate::replay::{DEVICES, RAM, Summary, board_with};
+use crate::replay::settings::words;
 use anyhow::{Context, Result, anyhow};
 use cc_core::params::Preset;
 use cc_core::{Bytes, Instant, Nanos, Port, Rate};
@@ -79,7 +80,7 @@ pub fn measure(stage: &str) -> Result<Vec<Run>> {
 /// There is no such stage, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, stage: &str) -> Result<Vec<Run>> {
     registry::with(stage, Measure(core))
-        .unwrap_or_else(|| Err(anyhow!("unknown stage {stage}: {}", expected(stage, NAMES.iter().copied()))))
+        .unwrap_or_else(|| Err(UnknownName::new("stage", stage, NAMES.iter().copied()).into()))
 }
 
 struct Measure(Processor);

@@ -7,7 +7,7 @@
 //! - `store` with `store_address` and `store_data`, for each store to a device;
 //! - `clock_ns`, the clock as the image read it for its last event, and `events`, a kind of event each;
 //! - a scope for each QP's slot: `rate_bps`, `window_bytes` and `hold_ns` of the pacer where they limit anything, and what the
-//!   algorithm has to explain them, see [`plot`](cc_rp::ReactionPoint::plot), as it was after the last event.
+//!   algorithm has to explain them, see [`Explain`], as it was after the last event.
 //!
 //! Time is picoseconds. In real time it is the board's clock. In lockstep, where that stands while the image works, work begins
 //! at the time of its event, or when the work before has ended, and takes its cycles.
@@ -18,7 +18,7 @@
 mod recorder;
 mod track;
 
-pub use recorder::{Recorder, SLOTS};
+pub use recorder::{Explain, Recorder, SLOTS};
 pub use track::{Change, Changes, Kind, Track, Variable};
 
 use crate::capture::NewFile;
@@ -159,10 +159,6 @@ fn put(writer: &mut vcd::Writer<impl Write>, kind: Kind, code: IdCode, value: u6
 mod tests {
     use super::*;
     use crate::board::{Act, LogRecord, PacerStore};
-    use crate::replay::native::native;
-    use crate::replay::settings::{Chosen, Request};
-    use cc_np::dcqcn::Dcqcn as Np;
-    use cc_rp::dcqcn::Dcqcn as Rp;
     use programs::EventKind;
 
     fn recorder(hz: u64) -> Recorder {
@@ -212,13 +208,11 @@ mod tests {
 
     #[test]
     fn a_nic_that_paces_too_many_says_how_many_are_left_out() {
-        let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
-        let native = native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np).unwrap();
         let mut recorder = recorder(1_000_000_000);
         for index in (0..70).chain(0..70) {
             let store = PacerStore { index, rate: 1 << 24, window: u32::MAX, hold: 0 };
             let record = LogRecord { kind: EventKind::Sent as u32, now: 5, index };
-            recorder.decided(&[(200, Act::Pace(store)), (200, Act::Log(record))], &*native);
+            recorder.decided(&[(200, Act::Pace(store)), (200, Act::Log(record))], &|_, show| show("alpha", 0.5));
         }
         assert_eq!(recorder.left_out(), 70 - SLOTS);
         let text = merged(vec![("nic".into(), recorder)]);
@@ -228,6 +222,7 @@ mod tests {
             at(&text, 100_000).iter().filter(|line| line.starts_with(&format!("b{:b} ", 8_000_000_000_u64))).count(),
             SLOTS
         );
+        assert_eq!(text.matches(" alpha $end").count(), SLOTS);
         assert!(!text.contains("window_bytes") && !text.contains("hold_ns"), "nothing but rates limits these");
     }
 

@@ -1,10 +1,8 @@
 //! What one core does, recorded.
 
 use super::track::{Kind, Track};
-use crate::board::{Act, PacerStore};
+use crate::board::{Act, PacerStore, bits_per_second};
 use crate::core::{Core, Stop};
-use crate::replay::native::Native;
-use crate::replay::report::bits_per_second;
 use programs::EventKind;
 use programs::layout::{DEVICE_BASE, register};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +19,9 @@ const NANOSECOND: u64 = 1_000;
 
 /// Returns from an interrupt: `mret`, and PicoRV32's `retirq`.
 const RETURNS: [u32; 2] = [0x3020_0073, 0x0400_000b];
+
+/// Names and values of what explains the decisions about the flow in a slot, given to a function one by one.
+pub type Explain<'a> = &'a dyn Fn(u16, &mut dyn FnMut(&'static str, f64));
 
 /// When cycles happen.
 #[derive(Clone, Copy, Debug)]
@@ -204,8 +205,8 @@ impl Recorder {
         }
     }
 
-    /// What the image did for one event or several, each act with its cycle, and the library, which has done the same.
-    pub fn decided(&mut self, acts: &[(u64, Act)], native: &dyn Native) {
+    /// What the image did for one event or several, each act with its cycle, and what explains the decisions about a slot.
+    pub fn decided(&mut self, acts: &[(u64, Act)], explain: Explain<'_>) {
         for event in acts.split_inclusive(|(_, act)| matches!(act, Act::Log(_))) {
             if let [(first, _), .., (_, Act::Log(record))] | [(first, Act::Log(record))] = event {
                 self.decisions.put(self.timeline.at(*first), self.clock, record.now);
@@ -213,7 +214,7 @@ impl Recorder {
             for (cycle, act) in event {
                 let time = self.timeline.at(*cycle);
                 match act {
-                    Act::Pace(store) => self.paced(time, store, native),
+                    Act::Pace(store) => self.paced(time, store, explain),
                     Act::Log(record) => {
                         let name = EventKind::from_number(record.kind).map_or("unknown", EventKind::name);
                         let new = || self.decisions.variable(Some("events"), name, Kind::Event);
@@ -226,7 +227,7 @@ impl Recorder {
         }
     }
 
-    fn paced(&mut self, time: u64, store: &PacerStore, native: &dyn Native) {
+    fn paced(&mut self, time: u64, store: &PacerStore, explain: Explain<'_>) {
         let &PacerStore { index, rate, window, hold } = store;
         if self.slots.len() >= SLOTS && !self.slots.contains_key(&index) {
             self.left_out.insert(index);
@@ -250,10 +251,9 @@ impl Recorder {
                 track.put(time, variable, value.into());
             }
         }
-        native.plot(index as u16, &mut |plot| {
-            let new = || track.variable(Some(scope), plot.name, Kind::Real);
-            let variable = *plots.entry(plot.name).or_insert_with(new);
-            let value = f64::from(plot.bits) / 2_f64.powi(plot.fraction_bits as i32);
+        explain(index as u16, &mut |name, value| {
+            let new = || track.variable(Some(scope), name, Kind::Real);
+            let variable = *plots.entry(name).or_insert_with(new);
             track.put(time, variable, value.to_bits());
         });
     }
