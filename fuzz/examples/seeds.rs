@@ -6,7 +6,7 @@ use cc_core::wire::{
     TableCrc, Tag, TagProtocol, Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
-use hil::capture::Writer;
+use hil_capture::Writer;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::{fs, io};

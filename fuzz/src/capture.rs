@@ -1,6 +1,6 @@
 //! Any bytes as a capture file.
 
-use hil::capture::{Reader, Record, Writer};
+use hil_capture::{Reader, Record, Writer};
 use std::io::{self, ErrorKind, Read};
 
 /// What the writer takes: the snap length that it declares, bytes.

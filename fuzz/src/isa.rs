@@ -1,7 +1,7 @@
 //! Any bytes as a program of the Ibex model.
 
 use arbitrary::{Arbitrary, Unstructured};
-use hil::core::{Core, Ibex, Ram, Stop, Timing};
+use hil_cores::core::{Core, Ibex, Ram, Stop, Timing};
 
 /// RAM from zero on, where the trap vector is after reset, so that programs that trap go on.
 const RAM: Ram = Ram { base: 0, size: 1 << 10 };

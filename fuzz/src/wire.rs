@@ -6,7 +6,7 @@ use cc_core::wire::{
     RateMessage, Response, Roce, Shims, TableCrc, Tag, Tags, cm, opcode, parse, pfc,
 };
 use cc_core::{Bytes, CnpHint, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
-use hil::crc::HostCrc;
+use hil_capture::crc::HostCrc;
 
 /// The headers that a cut is tried within; behind them it only shortens the payload.
 const HEADERS: usize = 192 + shim::LONGEST;

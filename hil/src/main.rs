@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use hil::rtl::simulator::Missing;
+use hil_cores::rtl::simulator::Missing;
 
 /// Exit code of a command that needs a program which is not installed, as test drivers know it.
 const SKIPPED: u8 = 77;

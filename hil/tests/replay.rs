@@ -2,8 +2,8 @@
 
 use cc_core::params::{Settings, Unit};
 use cc_rp::ReactionPoint;
-use hil::capture::{Reader, Writer};
-use hil::replay::settings::table;
+use hil_algorithms::settings::table;
+use hil_capture::{Reader, Writer};
 use serde_json::Value;
 use std::fs;
 use std::io::Write as _;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use hil::core::assemble::*;
+use hil_cores::core::assemble::*;
 
 const BASE: u32 = 0x0010_0000;
 const MARKER: u32 = 0x8000_0000;

@@ -1,8 +1,8 @@
 //! The library beside the same DCQCN in fixed-point C: the same decisions, to the bit, at a cost that is not far off.
 
 use cc_rp::dcqcn::Dcqcn;
-use hil::against::{measure, ratios};
-use hil::c_firmware::{By, Place, Program, Trace};
+use hil_measure::against::{measure, ratios};
+use hil_measure::c_firmware::{By, Place, Program, Trace};
 use std::path::Path;
 
 #[test]

@@ -3,15 +3,15 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
-use hil::board::{Act, Board, Pace, board};
-use hil::capture::Reader;
-use hil::core::Ibex;
-use hil::cycles::LATE;
-use hil::firmware;
-use hil::probe::Span;
-use hil::replay::settings::{Chosen, Request};
-use hil::replay::{OnCore, Options, Report, boot, replay};
-use hil::storm::{Storm, plain_cnp, sender_qpn};
+use hil_algorithms::settings::{Chosen, Request};
+use hil_capture::Reader;
+use hil_cores::board::{Act, Board, Pace, board};
+use hil_cores::core::Ibex;
+use hil_cores::firmware;
+use hil_cores::probe::Span;
+use hil_measure::cycles::LATE;
+use hil_measure::storm::{Storm, plain_cnp, sender_qpn};
+use hil_replay::{OnCore, Options, Report, boot, replay};
 use programs::descriptor::{Descriptor, Kind};
 use tests::sample;
 

@@ -95,13 +95,13 @@ fn structures_lie_in_c_as_they_do_in_rust() {
 
 #[test]
 fn the_header_is_what_the_algorithms_make_it() {
-    let kept = std::fs::read_to_string(hil::header::path()).unwrap();
-    assert!(kept == hil::header::text(), "run hil check header, and commit what it writes");
+    let kept = std::fs::read_to_string(hil_measure::header::path()).unwrap();
+    assert!(kept == hil_measure::header::text(), "run hil check header, and commit what it writes");
 }
 
 #[test]
 fn a_c_program_gets_what_the_header_promises() {
-    let library = hil::library::build("x86_64-unknown-linux-gnu").unwrap();
+    let library = hil_measure::library::build("x86_64-unknown-linux-gnu").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/c/behaviour.c");
     let Some(program) = compile(&source, folder.path(), &[&library.path]) else { return };
@@ -111,11 +111,11 @@ fn a_c_program_gets_what_the_header_promises() {
 
 #[test]
 fn algorithms_that_nobody_calls_are_not_linked() {
-    let library = hil::library::build("riscv32imc-unknown-none-elf").unwrap();
-    let functions = hil::library::functions();
+    let library = hil_measure::library::build("riscv32imc-unknown-none-elf").unwrap();
+    let functions = hil_measure::library::functions();
     let chosen =
         |start: &str| -> Vec<String> { functions.iter().filter(|name| name.starts_with(start)).cloned().collect() };
-    let swift = hil::library::names(&library.link(&chosen("rnic_rp_swift_")).unwrap()).unwrap();
+    let swift = hil_measure::library::names(&library.link(&chosen("rnic_rp_swift_")).unwrap()).unwrap();
     assert!(swift.iter().any(|name| name.contains("cc_rp::swift")));
     for other in ["dcqcn", "hpcc", "powertcp", "timely", "rcc", "acc", "pfc", "cc_np"] {
         // Where two algorithms have the same number of settings, the compiler keeps one of two equal accessors.

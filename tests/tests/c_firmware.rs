@@ -2,8 +2,8 @@
 //! Without the cross compilers, or QEMU, there is nothing to show, and the tests say so.
 
 use cc_rp::registry;
-use hil::c_firmware::{Place, Play, Played};
-use hil::library;
+use hil_measure::c_firmware::{Place, Play, Played};
+use hil_measure::library;
 
 /// Records of a trace: as many as a microbit's flash has room for.
 const RECORDS: usize = 1_000;

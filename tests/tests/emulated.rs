@@ -3,16 +3,18 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::board::Pace;
-use hil::capture::Reader;
-use hil::qemu::Machine;
-use hil::replay::emulated::Emulated;
-use hil::replay::native::native;
-use hil::replay::player::{Choice, Player};
-use hil::replay::settings::{Chosen, Request};
-use hil::replay::{Images, OnCore, Options, Report, boot, replay, report};
-use hil::storm::Storm;
-use hil::{cycles, firmware, pairs};
+use hil_algorithms::pairs;
+use hil_algorithms::settings::{Chosen, Request};
+use hil_capture::Reader;
+use hil_cores::board::Pace;
+use hil_cores::firmware;
+use hil_cores::qemu::Machine;
+use hil_measure::cycles;
+use hil_measure::storm::Storm;
+use hil_replay::emulated::Emulated;
+use hil_replay::native::native;
+use hil_replay::player::{Choice, Player};
+use hil_replay::{Images, OnCore, Options, Report, boot, replay, report};
 use std::path::Path;
 use tests::sample;
 

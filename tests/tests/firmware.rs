@@ -1,17 +1,17 @@
 //! The firmware image on the core model and the library: equal to the bit, whatever arrives.
 
 use cc_rp::Signals;
-use hil::board::{DEVICES, Pace, RAM, board_with};
-use hil::capture::Reader;
-use hil::core::{Core, Ibex, Timing};
-use hil::firmware;
-use hil::probe::Span;
-use hil::replay::lockstep::Lockstep;
-use hil::replay::native::native;
-use hil::replay::player::{Choice, Player};
-use hil::replay::settings::{Chosen, Request};
-use hil::replay::{OnCore, Options, Report, boot, replay};
-use hil::storm::Storm;
+use hil_algorithms::settings::{Chosen, Request};
+use hil_capture::Reader;
+use hil_cores::board::{DEVICES, Pace, RAM, board_with};
+use hil_cores::core::{Core, Ibex, Timing};
+use hil_cores::firmware;
+use hil_cores::probe::Span;
+use hil_measure::storm::Storm;
+use hil_replay::lockstep::Lockstep;
+use hil_replay::native::native;
+use hil_replay::player::{Choice, Player};
+use hil_replay::{OnCore, Options, Report, boot, replay};
 use std::collections::BTreeMap;
 use tests::sample;
 

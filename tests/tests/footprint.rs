@@ -1,7 +1,7 @@
 //! What everything costs in memory is as it was written down.
 
-use hil::firmware::TARGETS;
-use hil::footprint;
+use hil_cores::firmware::TARGETS;
+use hil_measure::footprint;
 
 #[test]
 fn footprints_are_as_written_down() {

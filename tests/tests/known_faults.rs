@@ -17,11 +17,11 @@
 //! - C1, D1: cc-rp/src/engine/tests.rs
 //! - C2, C6, C12, C17: cc-rp/src/timely/tests.rs
 //! - C17: tests/tests/firmware.rs
-//! - C18: hil/src/fabric/host.rs
+//! - C18: hil/sim/src/host.rs
 //! - C22, F1: cc-rp/src/swift/tests.rs
 //! - E1: cc-rp/src/engine/tests.rs
 //! - E3, E5, E8: cc-cp/src/engine.rs
-//! - E10: hil/src/replay/pauses.rs, hil/tests/replay.rs
+//! - E10: hil/replay/src/pauses.rs, hil/tests/replay.rs
 //! - E11: cc-cp/src/mmu.rs
 //! - F12: cc-core/src/table/slot.rs, cc-core/src/table/ring.rs, cc-core/src/table/peer.rs
 //!
@@ -42,8 +42,8 @@ use cc_core::{
 };
 use cc_np::{NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Ack, Cx, Event, Progress, RateLimiter, ReactionPoint, RpEngine, registry};
-use hil::capture::Reader;
-use hil::replay::{Options, replay};
+use hil_capture::Reader;
+use hil_replay::{Options, replay};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

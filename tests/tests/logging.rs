@@ -1,17 +1,17 @@
 //! An image that logs: it decides as the others do, and what it says is what it did.
 
 use cc_rp::dcqcn::Dcqcn as Rp;
-use hil::board::{DEVICES, Pace, RAM, board_with};
-use hil::capture::Reader;
-use hil::core::{Core, Design};
-use hil::firmware::{self, Kind};
-use hil::instruments::Instrumented;
-use hil::log::{self, Line, Speaker};
-use hil::replay::lockstep::Lockstep;
-use hil::replay::native::native;
-use hil::replay::player::{Choice, Player};
-use hil::replay::settings::{Chosen, Request};
-use hil::replay::{Log, OnCore, Options, Report, boot, replay};
+use hil_algorithms::settings::{Chosen, Request};
+use hil_capture::Reader;
+use hil_cores::board::{DEVICES, Pace, RAM, board_with};
+use hil_cores::core::{Core, Design};
+use hil_cores::firmware::{self, Kind};
+use hil_cores::instruments::Instrumented;
+use hil_cores::log::{self, Line, Speaker};
+use hil_replay::lockstep::Lockstep;
+use hil_replay::native::native;
+use hil_replay::player::{Choice, Player};
+use hil_replay::{Log, OnCore, Options, Report, boot, replay};
 use programs::layout::LOG_BYTES;
 use serde_json::Value;
 use std::cell::RefCell;

@@ -1,14 +1,14 @@
 //! Every stage of a switch as an image on the core model: equal to the library, whatever happens under whatever preset; the
 //! cycles are those written down.
 
-use hil::cycles;
-use hil::stages::{self, Run};
+use hil_measure::cycles;
+use hil_measure::stages::{self, Run};
 use std::fs;
 
 macro_rules! tests {
     ($($name:ident => $module:ident :: $program:ident;)+) => {
         $(mod $name {
-            use hil::stages::{self, Run};
+            use hil_measure::stages::{self, Run};
             use std::sync::OnceLock;
 
             fn runs() -> &'static [Run] {

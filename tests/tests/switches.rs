@@ -13,11 +13,11 @@ use cc_cp::mlcc::near_source::{self, NearSource};
 use cc_cp::segment::{Endpoint, Room, Transit};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::board::{Act, Board, Pace, board};
-use hil::core::Ibex;
-use hil::firmware;
-use hil::replay::boot;
-use hil::replay::settings::{Chosen, Request};
+use hil_algorithms::settings::{Chosen, Request};
+use hil_cores::board::{Act, Board, Pace, board};
+use hil_cores::core::Ibex;
+use hil_cores::firmware;
+use hil_replay::boot;
 use programs::descriptor::{Descriptor, Kind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,11 +1,11 @@
 //! The wave of a replay, read back: it says what the report says, and what the image's text allows.
 
-use hil::board::Pace;
-use hil::capture::Reader;
-use hil::core::Design;
-use hil::firmware::{self, Kind};
-use hil::replay::settings::Request;
-use hil::replay::{Images, OnCore, Options, Report, Wave, replay};
+use hil_algorithms::settings::Request;
+use hil_capture::Reader;
+use hil_cores::board::Pace;
+use hil_cores::core::Design;
+use hil_cores::firmware::{self, Kind};
+use hil_replay::{Images, OnCore, Options, Report, Wave, replay};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use hil::firmware::TARGETS;
-use hil::qemu::Machine;
+use hil_cores::firmware::TARGETS;
+use hil_cores::qemu::Machine;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ impl Step {
         match self {
             Self::Fmt => format(),
             Self::Lint => {
-                hil::firmware::add_target(Path::new("."), TARGETS[0])?;
+                hil_cores::firmware::add_target(Path::new("."), TARGETS[0])?;
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
                 let libraries =
                     ["clippy", "-p", "rnic-cc", "-p", "footprint", "--profile", "firmware", "--target", TARGETS[0]];
@@ -65,7 +65,7 @@ impl Step {
                     cargo(&[image.as_slice(), &[features, "--", "-D", "warnings"]].concat(), &[])?;
                 }
                 for Machine { target, .. } in Machine::ALL {
-                    hil::firmware::add_target(Path::new("."), target)?;
+                    hil_cores::firmware::add_target(Path::new("."), target)?;
                     let image = ["clippy", "-p", "semihosted", "--profile", "firmware", "--target", target];
                     cargo(&[image.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
                 }
@@ -73,7 +73,7 @@ impl Step {
             }
             Self::Build => {
                 for target in TARGETS {
-                    hil::firmware::add_target(Path::new("."), target)?;
+                    hil_cores::firmware::add_target(Path::new("."), target)?;
                     for features in [&[][..], &["--features", "cc-core/defmt,cc-rp/defmt,cc-np/defmt,cc-cp/defmt"]] {
                         let build = ["build", "--release", "--target", target];
                         cargo(&[build.as_slice(), &LIBRARY, features].concat(), &[("RUSTFLAGS", "-D warnings")])?;
@@ -127,7 +127,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// Compares the C header with the algorithms, and writes it anew where it is stale.
 fn header() -> Result<()> {
-    let (path, text) = (hil::header::path(), hil::header::text());
+    let (path, text) = (hil_measure::header::path(), hil_measure::header::text());
     if std::fs::read_to_string(&path).is_ok_and(|kept| kept == text) {
         println!("{}: as the algorithms are", path.display());
         return Ok(());
@@ -139,25 +139,25 @@ fn header() -> Result<()> {
 /// Looks for what no image may contain: a panic, formatting, floats, or a division in software. The C library is
 /// searched whole and on every target, with all of its functions linked.
 fn symbols() -> Result<()> {
-    for algorithm in hil::cycles::algorithms() {
-        let image = hil::firmware::image(None, algorithm)?;
+    for algorithm in hil_measure::cycles::algorithms() {
+        let image = hil_cores::firmware::image(None, algorithm)?;
         let names: BTreeSet<String> =
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
         ensure_pure(&format!("the image of {algorithm}"), &names, true)?;
     }
     for Machine { target, .. } in Machine::ALL {
-        for algorithm in hil::cycles::algorithms() {
-            let image = hil::firmware::build_semihosted(algorithm, target)?;
+        for algorithm in hil_measure::cycles::algorithms() {
+            let image = hil_cores::firmware::build_semihosted(algorithm, target)?;
             let image = std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
-            let names = hil::library::names(&image)?;
+            let names = hil_measure::library::names(&image)?;
             let divides = !WITHOUT_DIVIDER.contains(&target);
             ensure_pure(&format!("the image of {algorithm} for {target}"), &names, divides)?;
         }
     }
-    let functions = hil::library::functions();
+    let functions = hil_measure::library::functions();
     for target in TARGETS {
-        let library = hil::library::build(target)?;
-        let names = hil::library::names(&library.link(&functions)?)?;
+        let library = hil_measure::library::build(target)?;
+        let names = hil_measure::library::names(&library.link(&functions)?)?;
         ensure_pure(&format!("the C library for {target}"), &names, !WITHOUT_DIVIDER.contains(&target))?;
     }
     Ok(())

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use hil::against;
-use hil::core::Design;
-use hil::cycles::{self, Run};
-use hil::processor::Processor;
-use hil::stages;
+use hil_cores::core::Design;
+use hil_cores::processor::Processor;
+use hil_measure::against;
+use hil_measure::cycles::{self, Run};
+use hil_measure::stages;
 use std::fs;
 use std::io::{Write, stdout};
 

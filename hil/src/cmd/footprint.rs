@@ -3,8 +3,8 @@
 use super::unknown::expected;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use hil::firmware::TARGETS;
-use hil::footprint::{self, Footprint};
+use hil_cores::firmware::TARGETS;
+use hil_measure::footprint::{self, Footprint};
 use std::fs;
 use std::io::{Write, stdout};
 

@@ -8,19 +8,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
-use hil::board::Pace;
-use hil::c_firmware::{Place, Play};
-use hil::capture::Reader;
-use hil::core::{Core, Design, Dialect};
-use hil::processor::Processor;
-use hil::replay;
-use hil::replay::settings::Request;
-use hil::replay::{Log, OnCore, Options};
-use hil::rtl::play::Course;
-use hil::rtl::program::{self, Program};
-use hil::rtl::simulator::Verilog;
-use hil::rtl::{Rtl, record, simulator};
-use hil::{cycles, library, stages};
+use hil_algorithms::settings::Request;
+use hil_capture::Reader;
+use hil_cores::board::Pace;
+use hil_cores::core::{Core, Design, Dialect};
+use hil_cores::processor::Processor;
+use hil_cores::rtl::play::Course;
+use hil_cores::rtl::program::{self, Program};
+use hil_cores::rtl::simulator::Verilog;
+use hil_cores::rtl::{Rtl, record, simulator};
+use hil_measure::c_firmware::{Place, Play};
+use hil_measure::{cycles, library, stages};
+use hil_replay::{Log, OnCore, Options};
 
 /// Arguments of `hil rtl`.
 #[derive(clap::Args, Debug)]
@@ -56,7 +55,7 @@ const C_RECORDS: usize = 1_000;
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/incast.pcapng");
 
 /// Where the records lie in the source tree.
-const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rtl/recorded");
+const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cores/src/rtl/recorded");
 
 /// Compares the cores, or records the RTL.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -100,7 +99,7 @@ fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
                 log: logs.then(|| Log(Rc::new(|_, _| {}))),
                 ..Options::default()
             };
-            let report = replay::replay(&options, &mut Reader::open(&args.capture)?, |_| {})?;
+            let report = hil_replay::replay(&options, &mut Reader::open(&args.capture)?, |_| {})?;
             let played = report.core.filter(|core| core.identical).with_context(|| {
                 let capture = args.capture.display();
                 format!("{capture}, preset {preset}: the firmware image{how} decides otherwise than the library")

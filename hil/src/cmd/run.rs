@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
-use hil::capture::NewFile;
-use hil::core::{Core, Ram, Stop};
-use hil::elf::Image;
-use hil::instruments::Instrumented;
-use hil::processor::Processor;
-use hil::wave::{self, Recorder};
+use hil_capture::NewFile;
+use hil_cores::core::{Core, Ram, Stop};
+use hil_cores::elf::Image;
+use hil_cores::instruments::Instrumented;
+use hil_cores::processor::Processor;
+use hil_cores::wave::{self, Recorder};
 use serde::Serialize;
 
 use super::{CLOCK, CLOCKS};

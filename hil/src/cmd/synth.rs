@@ -6,11 +6,11 @@ use cc_cp::CongestionPoint;
 use cc_cp::red::Red;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil::capture::Writer;
-use hil::fabric::incast::{Incast, Pauses};
-use hil::fabric::marking::{Marks, stress};
-use hil::pairs;
-use hil::replay::settings::{preset, presets};
+use hil_algorithms::pairs;
+use hil_algorithms::settings::{preset, presets};
+use hil_capture::Writer;
+use hil_sim::incast::{Incast, Pauses};
+use hil_sim::marking::{Marks, stress};
 use std::path::PathBuf;
 
 /// What `hil synth` is told.

@@ -1,8 +1,8 @@
 //! Names that stand for nothing: what was probably meant.
 
 use anyhow::Error;
-use hil::pairs::UnknownName;
-use hil::processor::{Processor, UnknownCore};
+use hil_algorithms::pairs::UnknownName;
+use hil_cores::processor::{Processor, UnknownCore};
 
 /// An error in one line, with the name that was probably meant where one is unknown.
 pub(crate) fn explained(error: &Error) -> String {

@@ -1,0 +1,17 @@
+//! Processor cores and the board around them: models, RTL and QEMU, images and what they do. Knows no algorithm.
+#![forbid(unsafe_code)]
+
+pub mod board;
+pub mod core;
+pub mod elf;
+pub mod firmware;
+pub mod instruments;
+pub mod interrupts;
+pub mod log;
+pub mod probe;
+pub mod processor;
+pub mod qemu;
+pub mod random;
+pub mod rtl;
+pub mod stack;
+pub mod wave;

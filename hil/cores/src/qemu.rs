@@ -1,0 +1,128 @@
+//! QEMU's boards with the cores that this tree has no model of. QEMU is instruction-accurate and nothing more: it shows that
+//! an image takes the right decisions, not how long they take.
+
+use crate::processor::UnknownCore;
+use crate::rtl::simulator::need;
+use anyhow::{Context, Result, ensure};
+use object::{Architecture, Object};
+use programs::layout::RX_FRAME_BYTES;
+use programs::lockstep::SMALL_FRAME_BYTES;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// A board, and what runs on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// The name that the command line knows it by.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub description: &'static str,
+    /// As `rustc` calls its core.
+    pub target: &'static str,
+    /// Whether it has room for a [`SmallNic`](programs::SmallNic) only.
+    pub small: bool,
+    architecture: Architecture,
+    emulator: &'static str,
+    /// The Debian package with the emulator.
+    package: &'static str,
+    /// As the emulator calls it.
+    machine: &'static str,
+}
+
+const ARM: Machine = Machine {
+    name: "qemu:mps2-an385",
+    description: "Cortex-M3 (v7-M) in QEMU, instruction-accurate: function, no cycles; needs qemu-system-arm",
+    target: "thumbv7m-none-eabi",
+    small: false,
+    architecture: Architecture::Arm,
+    emulator: "qemu-system-arm",
+    package: "qemu-system-arm",
+    machine: "mps2-an385",
+};
+
+impl Machine {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        ARM,
+        Self {
+            name: "qemu:microbit",
+            description: "Cortex-M0 (v6-M) in QEMU, likewise; 16 KiB of RAM, tables of 32 flows",
+            target: "thumbv6m-none-eabi",
+            small: true,
+            machine: "microbit",
+            ..ARM
+        },
+        Self {
+            name: "qemu:mps2-an386",
+            description: "Cortex-M4 (v7E-M) in QEMU, likewise",
+            target: "thumbv7em-none-eabi",
+            machine: "mps2-an386",
+            ..ARM
+        },
+        Self {
+            name: "qemu:riscv64-virt",
+            description: "RV64IMAC in QEMU, likewise; needs qemu-system-riscv64",
+            target: "riscv64imac-unknown-none-elf",
+            small: false,
+            architecture: Architecture::Riscv64,
+            emulator: "qemu-system-riscv64",
+            package: "qemu-system-misc",
+            machine: "virt",
+        },
+    ];
+
+    /// The machine of a name; `None` for a name that is not of QEMU's.
+    ///
+    /// # Errors
+    /// There is none among QEMU's.
+    pub fn named(name: &str) -> Result<Option<Self>> {
+        if !name.starts_with("qemu:") {
+            return Ok(None);
+        }
+        let known = || Self::ALL.iter().map(|machine| machine.name).collect();
+        let found = Self::ALL.into_iter().find(|machine| machine.name == name);
+        Ok(Some(found.ok_or_else(|| UnknownCore { typed: name.to_owned(), known: known() })?))
+    }
+
+    /// Bytes that its image takes of a frame.
+    #[must_use]
+    pub const fn frame_bytes(&self) -> usize {
+        if self.small { SMALL_FRAME_BYTES } else { RX_FRAME_BYTES }
+    }
+
+    /// Complains if a file is no image for its core.
+    ///
+    /// # Errors
+    /// It cannot be read, or is for another.
+    pub fn takes(&self, image: &Path) -> Result<()> {
+        let file = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+        let elf = object::File::parse(&*file)
+            .with_context(|| format!("{}: expected an ELF image for {}", image.display(), self.name))?;
+        let (found, own) = (elf.architecture(), self.architecture);
+        ensure!(found == own, "{}: an image for {found:?}, {} is {own:?}", image.display(), self.name);
+        Ok(())
+    }
+
+    /// Complains if its emulator is missing.
+    ///
+    /// # Errors
+    /// [`Missing`](crate::rtl::simulator::Missing), which says what to install.
+    pub fn installed(&self) -> Result<()> {
+        need(self.emulator, &["--version"], self.package)
+    }
+
+    /// Its emulator with the image in a file.
+    pub fn run(&self, image: &Path) -> Command {
+        let mut command = Command::new(self.emulator);
+        command.args(arguments(self.machine)).arg(image);
+        command
+    }
+}
+
+/// Arguments of an emulator, the path of an image to come.
+pub fn arguments(machine: &str) -> Vec<&str> {
+    let bare = ["-display", "none", "-monitor", "none", "-serial", "none", "-bios", "none"];
+    let semihosting = ["-semihosting-config", "enable=on,target=native", "-kernel"];
+    ["-M", machine].into_iter().chain(bare).chain(semihosting).collect()
+}

@@ -1,0 +1,143 @@
+//! The library beside the same DCQCN written in C: cycles and bytes on Ibex small.
+//!
+//! Both are called by the same firmware through the same interface, over the same traces, with the same settings,
+//! parameters and counters, and have to take the same decisions.
+
+use crate::c_firmware::{By, Outcome, Place, Program, Trace, What};
+use crate::library;
+use anyhow::{Context, Result, ensure};
+use cc_rp::dcqcn::Dcqcn;
+use cc_rp::{Event, ReactionPoint};
+use hil_cores::firmware::root;
+use hil_replay::Summary;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Records of a trace, and those that doubles are given, which take a thousand times longer over what is overdue.
+const RECORDS: (usize, usize) = (2_000, 120);
+
+/// What one of the contestants costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contestant {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether its decisions are the library's, to the bit.
+    pub identical: bool,
+    /// Bytes of code and constants that events come to: `on` and all that it calls.
+    pub event_bytes: u64,
+    /// Bytes with initialisation, settings and counters.
+    pub all_bytes: u64,
+    /// Cycles of a call, by preset and kind of event.
+    pub cycles: BTreeMap<&'static str, BTreeMap<&'static str, Summary>>,
+    /// Cycles of a call on average, by preset.
+    pub mean: BTreeMap<&'static str, f64>,
+}
+
+/// The source of the one that is not expected to decide alike.
+const DOUBLE: &str = "vendor_double";
+
+/// The contestants: the library first.
+const CONTESTANTS: [(&str, Option<&str>, &str); 5] = [
+    ("library", None, "-O2"),
+    ("fixed-point C, -O2", Some("vendor"), "-O2"),
+    ("fixed-point C, -O3", Some("vendor"), "-O3"),
+    ("double C, -O2", Some(DOUBLE), "-O2"),
+    ("double C, -O3", Some(DOUBLE), "-O3"),
+];
+
+/// Plays all presets with every contestant.
+///
+/// # Errors
+/// The cross compiler is missing, or one of them fails, or the fixed-point C decides differently.
+pub fn measure() -> Result<Vec<Contestant>> {
+    let library = library::build(Place::IBEX.target())?;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let mut contestants = Vec::new();
+    for (name, source, optimise) in CONTESTANTS {
+        let path = source.map(|source| root().join("targets/c-opponent").join(source).with_extension("c"));
+        let by = path.as_deref().map_or(By::Library(&library.path), By::Source);
+        let program = Program { place: Place::IBEX, by, optimise, timed: true };
+        let prefix = source.unwrap_or("rnic_rp");
+        let mut contestant = Contestant {
+            name,
+            identical: true,
+            event_bytes: program.bytes(folder.path(), &[format!("{prefix}_dcqcn_on")])?,
+            all_bytes: program.bytes(
+                folder.path(),
+                &["init", "set", "open", "on", "count"].map(|function| format!("{prefix}_dcqcn_{function}")),
+            )?,
+            cycles: BTreeMap::new(),
+            mean: BTreeMap::new(),
+        };
+        for (preset, seed) in Dcqcn::PRESETS.iter().zip(1..) {
+            let records = if source == Some(DOUBLE) { RECORDS.1 } else { RECORDS.0 };
+            let trace = Trace { preset: seed as u32 - 1, ..Trace::random::<Dcqcn>(seed, records) };
+            let elf = program.build(&trace, folder.path())?;
+            let outcome = program.run(&elf, records)?;
+            let native = trace.native::<Dcqcn>()?;
+            contestant.identical &= outcome.decisions == native.decisions && outcome.counters == native.counters;
+            contestant.take(preset.name, &trace, &outcome);
+        }
+        ensure!(contestant.identical || source == Some(DOUBLE), "{name} decides differently");
+        contestants.push(contestant);
+    }
+    Ok(contestants)
+}
+
+impl Contestant {
+    fn take(&mut self, preset: &'static str, trace: &Trace, outcome: &Outcome) {
+        let mut kinds: BTreeMap<&'static str, Vec<u32>> = BTreeMap::new();
+        for (record, &cycles) in trace.records.iter().zip(&outcome.cycles) {
+            if let What::Event(event) = record.what {
+                kinds.entry(kind(&event)).or_default().push(cycles);
+            }
+        }
+        let total: u64 = kinds.values().flatten().map(|&cycles| u64::from(cycles)).sum();
+        let calls = kinds.values().map(Vec::len).sum::<usize>().max(1);
+        self.mean.insert(preset, total as f64 / calls as f64);
+        let summaries = kinds.into_iter().filter_map(|(kind, mut cycles)| Some((kind, Summary::of(&mut cycles)?)));
+        self.cycles.insert(preset, summaries.collect());
+    }
+}
+
+/// The name of an event's kind.
+const fn kind(event: &Event<'_>) -> &'static str {
+    match event {
+        Event::Sent { .. } => "sent",
+        Event::Ack(_) => "ack",
+        Event::Nack { .. } => "nack",
+        Event::Cnp { .. } => "cnp",
+        Event::NearInt { .. } => "near_int",
+        Event::Wake => "wake",
+    }
+}
+
+/// How many times the best fixed-point C the library takes: in cycles, by preset, and in bytes of event code.
+pub fn ratios(contestants: &[Contestant]) -> Option<(BTreeMap<&'static str, f64>, f64)> {
+    let (ours, theirs) = contestants.split_first()?;
+    let fixed = || theirs.iter().filter(|contestant| contestant.identical);
+    let bytes = ours.event_bytes as f64 / fixed().map(|contestant| contestant.event_bytes).min()? as f64;
+    let mut cycles = BTreeMap::new();
+    for (preset, &mean) in &ours.mean {
+        let best = fixed().filter_map(|contestant| contestant.mean.get(preset)).copied().reduce(f64::min)?;
+        cycles.insert(*preset, mean / best);
+    }
+    Some((cycles, bytes))
+}
+
+/// Lines for people.
+impl fmt::Display for Contestant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, event_bytes, all_bytes, .. } = self;
+        writeln!(f, "{name}: {event_bytes} bytes for events, {all_bytes} in all")?;
+        for (preset, kinds) in &self.cycles {
+            write!(f, "  {preset:<9} {:>6.0} cycles on average", self.mean[preset])?;
+            for (kind, Summary { min, median, p99, max }) in kinds {
+                write!(f, "  {kind} {min}/{median}/{p99}/{max}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

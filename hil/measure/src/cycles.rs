@@ -1,0 +1,399 @@
+//! What the events of every algorithm cost on a core: firmware beside library, over a sample of the simulated fabric
+//! and over storms.
+
+use crate::storm::Storm;
+use anyhow::{Context, Result};
+use cc_cp::CongestionPoint;
+use cc_cp::red::Red;
+use cc_np::NotificationPoint;
+use cc_rp::{ReactionPoint, Signals};
+use hil_algorithms::pairs;
+use hil_algorithms::settings::{self, Request};
+use hil_capture::{Reader, Writer};
+use hil_cores::board::Pace;
+use hil_cores::core::{Design, Timing, worst};
+use hil_cores::firmware;
+use hil_cores::probe::Probes;
+use hil_cores::processor::Processor;
+use hil_replay::report::{KindCycles, Report};
+use hil_replay::{Images, OnCore, Options, Summary, replay};
+use hil_sim::incast::Incast;
+use hil_sim::marking::stress;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+use std::path::PathBuf;
+
+/// Frames of a storm.
+const STORM: u32 = 3_000;
+
+/// What `step` is meant to take at most over all presets and traces, by algorithm and kind of event. DCQCN's budgets,
+/// which depend on the preset and on what is overdue, stand in `tests/tests/budgets.rs`.
+pub const BUDGETS: &[(&str, &str, u64)] = &[
+    ("dcqcn_plus", "cnp", 300),
+    ("dcqcn_tcd", "cnp", 300),
+    ("timely", "ack", 300),
+    ("timely_tcd", "ack", 300),
+    ("swift", "ack", 300),
+    ("theta_powertcp", "ack", 300),
+    ("acc", "ack", 300),
+    ("rcc", "ack", 300),
+    ("rcc_sender", "ack", 300),
+    ("hpcc", "ack", 1_250),
+    ("powertcp", "ack", 1_250),
+    ("rcc", "data", 250),
+];
+
+/// Settings that bring a storm into states which take far more traffic than it has with any preset.
+const QUICK: &[(&str, &str)] = &[
+    ("dcqcn", "rpg_byte_reset=32"),
+    ("dcqcn_tcd", "rpg_byte_reset=32"),
+    ("dcqcn_tcd", "rpg_threshold=1"),
+    ("rcc", "np.samples=1"),
+];
+
+/// One trace played with one preset of an algorithm.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// The notification point that answers it.
+    pub receiver: &'static str,
+    /// The preset of its reaction point.
+    pub preset: &'static str,
+    /// The trace: `sample`, what the fabric makes of this very algorithm; `storm`; or `quick`, a storm with settings that
+    /// bring it into rarer states.
+    pub trace: &'static str,
+    /// Cycles per event by kind.
+    pub cycles: BTreeMap<&'static str, KindCycles>,
+    /// All that the replay said.
+    #[serde(skip)]
+    pub report: Report,
+}
+
+/// The algorithms that this tree has an image for, the default first.
+pub fn algorithms() -> impl Iterator<Item = &'static str> {
+    pairs::names().filter(|name| firmware::has_image(name))
+}
+
+/// As [`measure_on`], on Ibex small.
+///
+/// # Errors
+/// As for [`measure_on`].
+pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
+    measure_on(Design::Ibex.into(), algorithm)
+}
+
+/// Plays the algorithm's sample with its first preset and a storm with each, on a core and beside the library.
+///
+/// # Errors
+/// There is no such algorithm, no image of it, or an image that misbehaves.
+pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
+    let plan = pairs::with(algorithm, Planner)??;
+    let build = |kind| firmware::build(algorithm, kind, core.dialect());
+    let images = Images { image: build(firmware::Kind::Inlining)?, calling: Some(build(firmware::Kind::Calling)?) };
+    let first = plan.first()?;
+    let mut runs = vec![plan.play(core, &images, first, SAMPLE, 0)?];
+    for (seed, preset) in (1..).zip(&plan.presets) {
+        runs.push(plan.play(core, &images, preset, "storm", seed)?);
+    }
+    if QUICK.iter().any(|(name, _)| *name == algorithm) {
+        runs.push(plan.play(core, &images, first, "quick", 0)?);
+    }
+    Ok(runs)
+}
+
+/// Plays the algorithm's sample alone, on the image that ships.
+///
+/// # Errors
+/// As for [`measure_on`].
+pub fn sample_on(core: Processor, algorithm: &str) -> Result<Run> {
+    let plan = pairs::with(algorithm, Planner)??;
+    let image = firmware::build(algorithm, firmware::Kind::Inlining, core.dialect())?;
+    plan.play(core, &Images { image, calling: None }, plan.first()?, SAMPLE, 0)
+}
+
+impl Plan {
+    fn first(&self) -> Result<&'static str> {
+        self.presets.first().copied().context("an algorithm has a preset")
+    }
+
+    fn play(
+        &self,
+        core: Processor,
+        images: &Images,
+        preset: &'static str,
+        trace: &'static str,
+        seed: u64,
+    ) -> Result<Run> {
+        let &Self { algorithm, receiver, signals, .. } = self;
+        let quick = QUICK.iter().filter(|(name, _)| *name == algorithm && trace == "quick");
+        let sets = quick.map(|(_, set)| (*set).to_owned()).collect();
+        let options = Options {
+            algorithm: algorithm.to_owned(),
+            request: Request { preset: Some(preset.to_owned()), sets, ..Request::default() },
+            core: Some(OnCore {
+                name: core.name().to_owned(),
+                pace: Pace::Lockstep,
+                firmware: Some(images.clone()),
+                interrupts: false,
+            }),
+            ..Options::default()
+        };
+        let storm;
+        let capture = if trace == SAMPLE {
+            &self.sample
+        } else {
+            storm = Storm { seed, frames: STORM, signals }.capture();
+            &storm
+        };
+        let report = replay(&options, &mut Reader::new(&capture[..], trace)?, |_| {})
+            .with_context(|| format!("{algorithm}, preset {preset}, {trace} {seed}"))?;
+        let cycles = report.core.as_ref().map(|core| core.cycles.clone()).unwrap_or_default();
+        Ok(Run { algorithm, receiver, preset, trace, cycles, report })
+    }
+}
+
+const SAMPLE: &str = "sample";
+
+/// Where the cycles of every algorithm are kept, for a test to compare.
+pub fn golden() -> PathBuf {
+    firmware::root().join("tests/golden/cycles-ibex.txt")
+}
+
+/// What there is to be measured of an algorithm.
+struct Plan {
+    algorithm: &'static str,
+    receiver: &'static str,
+    presets: Vec<&'static str>,
+    signals: Signals,
+    sample: Vec<u8>,
+}
+
+struct Planner;
+
+impl pairs::Visitor for Planner {
+    type Output = Result<Plan>;
+
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
+        let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
+        let mut writer = Writer::new(Vec::new(), &["receiver"])?;
+        let (rp, np) = settings::presets::<A, N>(None)?;
+        let (pauses, marks) = stress(A::SIGNALS, Red::PRESETS[0].values);
+        let scenario = Incast { pauses, ..Incast::SAMPLE };
+        scenario.run::<A, N>(&rp.values, &np.values, &marks, &mut |time, frame| {
+            Ok(writer.write(0, time, frame, frame.len() as u32)?)
+        })?;
+        let sample = writer.into_sink()?;
+        Ok(Plan { algorithm: A::NAME, receiver: N::NAME, presets, signals: A::SIGNALS, sample })
+    }
+}
+
+/// What some runs have met on the core of the table of states and events of one machine.
+#[derive(Clone, Debug)]
+pub struct Met {
+    /// The machine's role.
+    pub role: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Rows of its table.
+    pub rows: usize,
+    /// Those that no run met.
+    pub missing: BTreeSet<&'static str>,
+}
+
+/// What the runs have met, machine by machine: reaction points first, in the order of the runs.
+pub fn coverage(runs: &[Run]) -> Vec<Met> {
+    let rp = runs.iter().map(|run| ("reaction point", run.algorithm, &run.report.coverage.rp));
+    let np = runs.iter().map(|run| ("notification point", run.receiver, &run.report.coverage.np));
+    let mut all: Vec<Met> = Vec::new();
+    for (role, name, rows) in rp.chain(np) {
+        let missing = rows.missing.iter().copied().collect();
+        match all.iter_mut().find(|met| (met.role, met.name) == (role, name)) {
+            Some(met) => met.missing = &met.missing & &missing,
+            None => all.push(Met { role, name, rows: rows.rows, missing }),
+        }
+    }
+    all
+}
+
+impl fmt::Display for Met {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { role, name, rows, missing } = self;
+        writeln!(f, "coverage of {role} {name}: {} of {rows} rows met on the core", rows - missing.len())?;
+        missing.iter().try_for_each(|row| writeln!(f, "  not met: {row}"))
+    }
+}
+
+/// What a core does in a second with one algorithm, and how many QPs its memory holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capacity {
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// Memory that a core may have, in KiB, and QPs for which that is enough: beside them there are the image's code, its
+    /// rings, 512 received flows, and as much stack as was seen. At most 65,535, as links have 16 bits; `null` where not
+    /// even the rest fits.
+    pub qps: BTreeMap<u32, Option<u32>>,
+    /// Cycles that the machine's `on` can take at most, over all paths of its code; `null` where it loops, and on cores for
+    /// which costs do not add up instruction by instruction.
+    pub on_bound: Option<u64>,
+    /// Cycles that `step` of a wake takes at most, however late it comes within a second: tests hold machines to it that
+    /// make up for what they missed.
+    pub late_bound: Option<u64>,
+    /// Events in a second by kind, one after the other, from the descriptor to the pacer store, and what else belongs to
+    /// them.
+    pub events: BTreeMap<&'static str, Vec<EventRate>>,
+}
+
+/// How many events of a kind a core takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct EventRate {
+    /// The core's clock, in MHz.
+    pub mhz: u32,
+    /// Events in a second if each takes as many cycles as the median.
+    pub median: u64,
+    /// If each takes as many as the worst that was seen.
+    pub worst: u64,
+}
+
+/// Clocks of cores in NICs, in MHz.
+const CLOCKS: [u32; 4] = [200, 400, 600, 1_000];
+/// Memory of cores in NICs, in KiB.
+const MEMORIES: [u32; 2] = [512, 2_048];
+
+/// Machines that make up for what they missed, and how many cycles of Ibex small that may take, see `tests/tests/budgets.rs`.
+pub const LATE: &[(&str, u64)] = &[("dcqcn", 3_000), ("dcqcn_plus", 12_000)];
+
+/// What the machine's `on` can take at most on Ibex small, or `None`.
+///
+/// # Errors
+/// The image that calls it cannot be built.
+pub fn on_bound(algorithm: &str) -> Result<Option<u64>> {
+    let image = firmware::read(&firmware::build(algorithm, firmware::Kind::Calling, Design::Ibex.dialect())?)?;
+    Ok(Probes::new(&image).machine().and_then(|entry| worst(&image, entry, &Timing::IBEX_SMALL)))
+}
+
+/// What the runs of an algorithm on a core say of it; `None` if there is none of it.
+///
+/// # Errors
+/// Its image cannot be built.
+pub fn capacity(core: Processor, runs: &[Run], algorithm: &str) -> Result<Option<Capacity>> {
+    let small = core == Design::Ibex.into();
+    let on_bound = if small { on_bound(algorithm)? } else { None };
+    let late = LATE.iter().find(|(name, _)| small && *name == algorithm).map(|&(_, cycles)| cycles);
+    Ok(sustained(runs, algorithm).map(|capacity| Capacity { on_bound, late_bound: late, ..capacity }))
+}
+
+fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
+    let runs = || runs.iter().filter(|run| run.algorithm == algorithm);
+    let first = runs().next()?;
+    let (mut held, mut stack) = (0, 0);
+    let mut frames: BTreeMap<&'static str, (Vec<u64>, u64)> = BTreeMap::new();
+    for run in runs() {
+        let memory = run.report.core.as_ref()?.memory?;
+        (held, stack) = (held.max(memory.held_bytes), stack.max(memory.stack_bytes));
+        for (kind, spans) in &run.cycles {
+            if let Some(Summary { median, max, .. }) = spans.frame {
+                let (medians, worst) = frames.entry(kind).or_default();
+                medians.push(median);
+                *worst = max.max(*worst);
+            }
+        }
+    }
+    let size = first.report.sizes.image?;
+    let qps = MEMORIES.map(|kib| {
+        let left = (kib << 10).checked_sub(held - size.qps * size.qp_bytes + stack);
+        (kib, left.map(|left| (left / size.qp_bytes.max(1)).min(u16::MAX.into())))
+    });
+    let rate = |cycles: u64, mhz: u32| u64::from(mhz) * 1_000_000 / cycles.max(1);
+    let events = frames.into_iter().map(|(kind, (medians, worst))| {
+        // The sample's where it has such events, for it comes first.
+        let median = medians.first().copied().unwrap_or(worst);
+        (kind, CLOCKS.map(|mhz| EventRate { mhz, median: rate(median, mhz), worst: rate(worst, mhz) }).to_vec())
+    });
+    let (qps, events) = (qps.into(), events.collect());
+    Some(Capacity { algorithm: first.algorithm, qps, on_bound: None, late_bound: None, events })
+}
+
+/// Lines for people.
+impl fmt::Display for Capacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { algorithm, qps, on_bound, late_bound, events } = self;
+        write!(f, "capacity of {algorithm}:")?;
+        for (kib, qps) in qps {
+            match qps {
+                Some(qps) => write!(f, " {qps} QPs in {kib} KiB")?,
+                None => write!(f, " no room in {kib} KiB")?,
+            }
+        }
+        if let Some(cycles) = on_bound {
+            write!(f, "; `on` takes at most {cycles} cycles")?;
+        }
+        if let Some(cycles) = late_bound {
+            write!(f, "; a wake that comes late, at most {cycles}")?;
+        }
+        writeln!(f)?;
+        for (kind, rates) in events {
+            write!(f, "  {kind:<8} thousands a second, median (worst):")?;
+            for EventRate { mhz, median, worst } in rates {
+                write!(f, "  {} ({}) at {mhz} MHz", median / 1_000, worst / 1_000)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// The head of the golden file.
+pub const HEAD: &str = "\
+# Cycles per event on Ibex small: min/median/p99/max of each span. Made by `hil cycles --write`.
+";
+
+impl Run {
+    /// The kinds of events whose `step` took longer than their budget, each with what it took and what it may take.
+    pub fn over_budget(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
+        BUDGETS.iter().filter(|&&(algorithm, ..)| algorithm == self.algorithm).filter_map(|&(_, kind, budget)| {
+            let worst = self.cycles.get(kind)?.step?.max;
+            (worst > budget).then_some((kind, worst, budget))
+        })
+    }
+
+    /// The rows of a Markdown table, see [`MARKDOWN`].
+    pub fn markdown(&self) -> String {
+        let mut rows = String::new();
+        for (kind, spans) in &self.cycles {
+            // Writing to a string does not fail.
+            let _ = write!(rows, "| {} | {} | {} | {kind} |", self.algorithm, self.preset, self.trace);
+            for span in spans.named().map(|(_, span)| span) {
+                let _ = match span {
+                    Some(Summary { min, median, p99, max }) => write!(rows, " {min} / {median} / {p99} / {max} |"),
+                    None => write!(rows, " |"),
+                };
+            }
+            rows.push('\n');
+        }
+        rows
+    }
+}
+
+/// The head of the Markdown table of runs.
+pub const MARKDOWN: &str = "\
+| algorithm | preset | trace | event | on: min / median / p99 / max | step | step_total | frame |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
+/// The lines of the golden file.
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, spans) in &self.cycles {
+            write!(f, "{:<14} {:<9} {:<6} {kind:<5}", self.algorithm, self.preset, self.trace)?;
+            for (name, span) in spans.named() {
+                if let Some(Summary { min, median, p99, max }) = span {
+                    write!(f, "  {name} {min}/{median}/{p99}/{max}")?;
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

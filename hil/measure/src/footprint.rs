@@ -1,0 +1,226 @@
+//! What a role of an algorithm costs in memory, by target: state, tables, code, constants and stack.
+//!
+//! Everything is read off linked code. `targets/footprint` has each role as firmware in Rust links it, engine and frame
+//! reading included; the C library has the machine alone, called by its caller's own engine.
+
+use crate::library::{self, Archive};
+use anyhow::{Context, Result, ensure};
+use hil_cores::core::Dialect;
+use hil_cores::firmware::{self, root};
+use hil_cores::stack::Calls;
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use serde::Serialize;
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+/// The functions of each role in `targets/footprint`; the first sets the engine up.
+const ROLES: [(&str, &[&str]); 3] = [
+    ("rp", &["start", "open", "close", "sent", "frame", "wake"]),
+    ("np", &["start", "connect", "forget", "frame", "wake"]),
+    ("cp", &["start", "frame", "wake"]),
+];
+
+/// What linking comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Linked {
+    /// Bytes of code.
+    pub text: u64,
+    /// Bytes of constants.
+    pub rodata: u64,
+    /// Bytes of variables with a value at the start.
+    pub data: u64,
+    /// Bytes of variables without, the tables for 1,024 flows included.
+    pub bss: u64,
+    /// Bytes of stack that an event can take at most, the opening of a flow included.
+    pub stack: u64,
+    /// Bytes of stack that setting it up can take at most, and for C its parameters and counters.
+    pub start_stack: u64,
+}
+
+/// One role of one algorithm on one target.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Footprint {
+    /// `rp`, `np` or `cp`.
+    pub role: &'static str,
+    /// The algorithm, or the stage of a switch.
+    pub algorithm: &'static str,
+    /// As `rustc` calls it.
+    pub target: &'static str,
+    /// Bytes of the machine's state: of a flow, or of a queue where the machine tells no flows apart.
+    pub state_bytes: u32,
+    /// Bytes that each further flow, or queue, costs with its pacer, its wake and its places in tables.
+    pub qp_bytes: u32,
+    /// Bytes of the engine with room for 1,024, 16,384 and 65,536 flows, or queues. For a reaction point the last is
+    /// 65,535.
+    pub tables_1k: u32,
+    /// See `tables_1k`.
+    pub tables_16k: u32,
+    /// See `tables_1k`.
+    pub tables_64k: u32,
+    /// In Rust, with the engine.
+    #[serde(flatten)]
+    pub linked: Linked,
+    /// The machine behind its C interface, where it has one.
+    pub c: Option<Linked>,
+}
+
+/// Every role of every algorithm, or of those that are named, on a target.
+///
+/// # Errors
+/// Something cannot be built or linked.
+pub fn measure(target: &'static str, algorithms: &[&str]) -> Result<Vec<Footprint>> {
+    let chosen = |name: &&str| algorithms.is_empty() || algorithms.contains(name);
+    let (ours, for_c) = (library::compile("footprint", target)?, library::build(target)?);
+    let rp = cc_rp::registry::ALL.iter().map(|entry| (0, entry.name));
+    let np = cc_np::registry::ALL.iter().map(|entry| (1, entry.name));
+    let cp = programs::switch::registry::NAMES.iter().map(|&name| (2, name));
+    let all = rp.chain(np).chain(cp).filter(|(_, name)| chosen(name));
+    all.map(|(role, algorithm)| {
+        let (role, functions) = ROLES[role];
+        weigh(&ours, &for_c, role, algorithm, functions, target)
+            .with_context(|| format!("{role} {algorithm} for {target}"))
+    })
+    .collect()
+}
+
+fn weigh(
+    ours: &Archive,
+    for_c: &Archive,
+    role: &'static str,
+    algorithm: &'static str,
+    functions: &[&str],
+    target: &'static str,
+) -> Result<Footprint> {
+    let symbol = |name: &str| format!("{role}_{algorithm}_{name}");
+    let [state_bytes, qp_bytes, tables_1k, tables_16k, tables_64k] = sizes(ours, &symbol("sizes"))?;
+    let names: Vec<String> = functions.iter().map(|name| symbol(name)).collect();
+    let c = match role {
+        "cp" => None,
+        _ => {
+            let is_event = |name: &str| name.ends_with("_on") || name.ends_with("_open");
+            Some(linked(for_c, &library::functions_of(role, algorithm), |name| !is_event(name))?)
+        }
+    };
+    let linked = linked(ours, &names, |name| name.ends_with("_start"))?;
+    Ok(Footprint { role, algorithm, target, state_bytes, qp_bytes, tables_1k, tables_16k, tables_64k, linked, c })
+}
+
+/// The five words behind a symbol.
+fn sizes(archive: &Archive, symbol: &str) -> Result<[u32; 5]> {
+    let image = archive.link(&[symbol.to_owned()])?;
+    let file = object::File::parse(&*image)?;
+    let symbol = file.symbol_by_name(symbol).with_context(|| format!("there is no symbol {symbol}"))?;
+    let section = symbol.section_index().context("the sizes lie in no section")?;
+    let words = file.section_by_index(section)?.data_range(symbol.address(), 20)?.context("the sizes are not there")?;
+    ensure!(symbol.size() == 20, "the sizes have {} bytes: expected 20", symbol.size());
+    let mut sizes = [0; 5];
+    for (size, word) in sizes.iter_mut().zip(words.chunks_exact(4)) {
+        *size = u32::from_le_bytes(word.try_into()?);
+    }
+    Ok(sizes)
+}
+
+/// What comes along with these functions.
+fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool) -> Result<Linked> {
+    let image = archive.link(functions)?;
+    let file = object::File::parse(&*image)?;
+    let mut linked = Linked { text: 0, rodata: 0, data: 0, bss: 0, stack: 0, start_stack: 0 };
+    for section in file.sections() {
+        let bytes = match section.kind() {
+            SectionKind::Text => &mut linked.text,
+            // Tables for unwinding, which the linker scripts of firmware discard.
+            SectionKind::ReadOnlyData | SectionKind::ReadOnlyString if section.name()? != ".eh_frame" => {
+                &mut linked.rodata
+            }
+            SectionKind::Data => &mut linked.data,
+            SectionKind::UninitializedData => &mut linked.bss,
+            _ => continue,
+        };
+        *bytes += section.size();
+    }
+    let calls = Calls::of(&image, &archive.frames)?;
+    for name in functions {
+        let stack = if starts(name) { &mut linked.start_stack } else { &mut linked.stack };
+        *stack = (*stack).max(calls.need(name)?);
+    }
+    Ok(linked)
+}
+
+/// What an algorithm's whole image for RISC-V comes to: both engines, rings and interrupts, for 1,024 flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Whole {
+    /// Bytes of code.
+    pub text: u64,
+    /// Bytes of stack that it can take at most: its main program, its start included, and on top of that the timer
+    /// interrupt, which interrupts nothing else.
+    pub stack: u64,
+}
+
+/// Weighs an algorithm's image.
+///
+/// # Errors
+/// The image cannot be built or read.
+pub fn of_image(algorithm: &str) -> Result<Whole> {
+    let (path, frames) = firmware::compile(algorithm, firmware::Kind::Inlining, Dialect::Machine)?;
+    let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let calls = Calls::of(&file, &frames).with_context(|| path.display().to_string())?;
+    let stack = calls.need("_start")? + calls.need("timer_entry")?;
+    let sections = object::File::parse(&*file)?;
+    let code = sections.sections().filter(|section| section.kind() == SectionKind::Text);
+    Ok(Whole { text: code.map(|section| section.size()).sum(), stack })
+}
+
+/// The head of the files that keep them.
+pub const GOLDEN_HEAD: &str = "# Bytes, by role and algorithm. Made by `hil footprint --write`.\n";
+
+/// Where the footprints on a target are kept, for a test to compare.
+pub fn golden(target: &str) -> PathBuf {
+    root().join("tests/golden").join(format!("footprint-{target}.txt"))
+}
+
+/// A table for people.
+pub fn text(footprints: &[Footprint]) -> String {
+    HEAD.to_owned() + &footprints.iter().map(Footprint::to_string).collect::<String>()
+}
+
+const HEAD: &str = "\
+role algorithm             state    qp  tables 1k      16k       64k    text rodata data     bss stack start |  C text rodata stack start
+";
+
+/// A line for people.
+impl fmt::Display for Footprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { role, algorithm, state_bytes, qp_bytes, tables_1k, tables_16k, tables_64k, linked, c, .. } = self;
+        let Linked { text, rodata, data, bss, stack, start_stack } = linked;
+        write!(
+            f,
+            "{role:<4} {algorithm:<21} {state_bytes:>5} {qp_bytes:>5} {tables_1k:>10} {tables_16k:>8} {tables_64k:>9} "
+        )?;
+        write!(f, "{text:>7} {rodata:>6} {data:>4} {bss:>7} {stack:>5} {start_stack:>5}")?;
+        if let Some(Linked { text, rodata, stack, start_stack, .. }) = c {
+            write!(f, " | {text:>7} {rodata:>6} {stack:>5} {start_stack:>5}")?;
+        }
+        writeln!(f)
+    }
+}
+
+/// The head of the Markdown table.
+pub const MARKDOWN: &str = "\
+| target | role | algorithm | state_bytes | qp_bytes | tables: 1K / 16K / 64K | text | rodata | data | bss | stack | start | C: text / rodata / stack |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
+impl Footprint {
+    /// A row of the table under [`MARKDOWN`].
+    pub fn markdown(&self) -> String {
+        let Self { role, algorithm, target, state_bytes, qp_bytes, tables_1k, tables_16k, tables_64k, linked, c } =
+            self;
+        let Linked { text, rodata, data, bss, stack, start_stack } = linked;
+        let c = c.map_or(String::new(), |c| format!("{} / {} / {}", c.text, c.rodata, c.stack));
+        format!(
+            "| {target} | {role} | {algorithm} | {state_bytes} | {qp_bytes} | {tables_1k} / {tables_16k} / {tables_64k} \
+             | {text} | {rodata} | {data} | {bss} | {stack} | {start_stack} | {c} |\n"
+        )
+    }
+}

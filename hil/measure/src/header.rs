@@ -1,0 +1,103 @@
+//! The C header of `rnic_cc`, written from the registries of algorithms.
+
+use cc_core::params::{Field, Preset, Settings, Unit};
+use cc_np::NotificationPoint;
+use cc_rp::{EventMask, ReactionPoint};
+use hil_cores::firmware;
+use rnic_cc::np::NpPort;
+use rnic_cc::rp::RpPort;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// What does not depend on the algorithms.
+pub(crate) const HEAD: &str = include_str!("../../../targets/c-abi/src/head.h");
+
+const FOOT: &str = "
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+";
+
+/// Where the header is kept.
+pub fn path() -> PathBuf {
+    firmware::root().join("targets/c-abi/include/rnic_cc.h")
+}
+
+/// The header as it should be.
+pub fn text() -> String {
+    let mut text = HEAD.to_owned();
+    for entry in cc_rp::registry::ALL {
+        text += &cc_rp::registry::with(entry.name, Describe).unwrap_or_default();
+    }
+    for entry in cc_np::registry::ALL {
+        text += &cc_np::registry::with(entry.name, Describe).unwrap_or_default();
+    }
+    text + FOOT
+}
+
+struct Describe;
+
+impl cc_rp::registry::Visitor for Describe {
+    type Output = String;
+
+    fn visit<A: ReactionPoint>(self) -> String {
+        let kinds = [
+            ("SENT", EventMask::SENT),
+            ("ACK", EventMask::ACK),
+            ("NACK", EventMask::NACK),
+            ("CNP", EventMask::CNP),
+            ("WAKE", EventMask::WAKE),
+            ("NEAR_INT", EventMask::NEAR_INT),
+        ];
+        let takes: Vec<&str> =
+            kinds.iter().filter(|(_, kind)| A::WANTS.contains(*kind)).map(|(name, _)| *name).collect();
+        let partner = A::ANSWERED_BY.map_or(String::new(), |name| format!("; answered by rnic_np_{name}"));
+        let what = format!("{}: takes {}{partner}", A::NAME, takes.join(", "));
+        block::<RpPort<A>, A, A::Settings>("rp", A::NAME, &what, A::PRESETS)
+    }
+}
+
+impl cc_np::registry::Visitor for Describe {
+    type Output = String;
+
+    fn visit<A: NotificationPoint>(self) -> String {
+        block::<NpPort<A>, A, A::Settings>("np", A::NAME, A::NAME, A::PRESETS)
+    }
+}
+
+/// All of one algorithm: `P` is its port, `F` its flow.
+fn block<P, F, S: Settings>(role: &str, name: &str, what: &str, presets: &[Preset<S>]) -> String {
+    let capital = format!("RNIC_{}_{}", role.to_uppercase(), name.to_uppercase());
+    let mut text = format!("\n/* {what} */\n");
+    for (part, size, align) in
+        [("port", size_of::<P>(), align_of::<P>()), ("flow", size_of::<F>().max(1), align_of::<F>())]
+    {
+        let upper = part.to_uppercase();
+        put(
+            &mut text,
+            format_args!("#define {capital}_{upper}_BYTES {size}u\n#define {capital}_{upper}_ALIGN {align}u\n"),
+        );
+        let (bits, words) = (8 * align, size / align);
+        put(&mut text, format_args!("typedef struct {{ uint{bits}_t opaque[{words}]; }} rnic_{role}_{name}_{part};\n"));
+    }
+    for (id, preset) in presets.iter().enumerate() {
+        put(&mut text, format_args!("#define {capital}_PRESET_{} {id}u\n", preset.name.to_uppercase()));
+    }
+    for (id, Field { name, unit, min, max, .. }) in S::FIELDS.iter().enumerate() {
+        let unit = match unit {
+            Unit::Choice(words) => format!(": {}", words.join(", ")),
+            unit if unit.symbol().is_empty() => String::new(),
+            unit => format!(" {}", unit.symbol()),
+        };
+        put(&mut text, format_args!("#define {capital}_{} {id}u /* {min} to {max}{unit} */\n", name.to_uppercase()));
+    }
+    put(&mut text, format_args!("RNIC_{}_FUNCTIONS({name});\n", role.to_uppercase()));
+    text
+}
+
+/// Writing to a string does not fail.
+fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
+    let _ = text.write_fmt(what);
+}

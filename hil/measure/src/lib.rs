@@ -1,0 +1,11 @@
+//! What the library and its images cost, and whether they agree: on random traffic, and beside firmware in C.
+#![forbid(unsafe_code)]
+
+pub mod against;
+pub mod c_firmware;
+pub mod cycles;
+pub mod footprint;
+pub mod header;
+pub mod library;
+pub mod stages;
+pub mod storm;

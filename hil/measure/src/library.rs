@@ -1,0 +1,117 @@
+//! Static libraries, `librnic_cc.a` for C and that of `hil footprint`: built from this tree for a target, and linked to see
+//! what is in them.
+
+use crate::header;
+use anyhow::{Context, Result, bail, ensure};
+use hil_cores::firmware::{self, fault};
+use hil_cores::stack::Frames;
+use object::{Object, ObjectSymbol, SymbolKind};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A static library for a target.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// What its functions take of the stack.
+    pub frames: Frames,
+}
+
+/// Builds the C library for a target.
+///
+/// # Errors
+/// It cannot be built.
+pub fn build(target: &str) -> Result<Archive> {
+    compile("rnic-cc", target)
+}
+
+/// Builds a static library of this tree.
+///
+/// # Errors
+/// It cannot be built, or the compiler does not say what its functions take of the stack.
+pub(crate) fn compile(package: &str, target: &str) -> Result<Archive> {
+    firmware::add_target(firmware::root(), target)?;
+    let (mut cargo, built) = firmware::cargo_rustc("firmware", package, target);
+    let build = cargo
+        // Fat LTO takes a static library, and no crate that has another type beside it.
+        .args(["--crate-type", "staticlib", "--", "-C", "remark=prologepilog"])
+        .output()
+        .with_context(|| format!("cannot run cargo to build {package}"))?;
+    ensure!(build.status.success(), "cannot build {package} for {target}: {}", fault(&build));
+    let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
+    ensure!(!frames.is_empty(), "building {package} for {target}: the compiler made no remarks on stacks");
+    let name = format!("lib{}.a", package.replace('-', "_"));
+    Ok(Archive { path: built.join(name), frames })
+}
+
+impl Archive {
+    /// An image that holds these symbols, all that they refer to, and nothing else.
+    ///
+    /// # Errors
+    /// The library cannot be linked, which is so where it can panic, or lacks one of the symbols.
+    pub fn link(&self, symbols: &[String]) -> Result<Vec<u8>> {
+        let image = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        let link = Command::new(linker()?)
+            .args(["-flavor", "gnu", "--gc-sections", "--strip-debug", "--emit-relocs", "-e", "0"])
+            .args(symbols.iter().map(|name| format!("--undefined={name}")))
+            .arg(&self.path)
+            .arg("-o")
+            .arg(image.path())
+            .output()
+            .context("cannot run rust-lld")?;
+        let archive = self.path.display();
+        ensure!(link.status.success(), "cannot link {archive}: {}", fault(&link));
+        let file = fs::read(image.path()).context("cannot read the linked library")?;
+        let linked: BTreeSet<&str> = object::File::parse(&*file)?
+            .symbols()
+            .filter(|symbol| symbol.is_definition())
+            .filter_map(|symbol| symbol.name().ok())
+            .collect();
+        if let Some(missing) = symbols.iter().find(|name| !linked.contains(name.as_str())) {
+            bail!("{archive} lacks {missing}");
+        }
+        Ok(file)
+    }
+}
+
+/// Names, demangled, of the functions and data that an image holds.
+///
+/// # Errors
+/// It is no ELF file.
+pub fn names(image: &[u8]) -> Result<BTreeSet<String>> {
+    let file = object::File::parse(image)?;
+    let symbols = file.symbols().filter(|symbol| matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data));
+    let names = symbols.filter_map(|symbol| symbol.name().ok());
+    Ok(names.map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect())
+}
+
+/// The functions that the header declares for one algorithm, `role` being `rp` or `np`.
+pub(crate) fn functions_of(role: &str, algorithm: &str) -> Vec<String> {
+    let mark = format!("rnic_{role}_##NAME##_");
+    let names = header::HEAD.split(mark.as_str()).skip(1).filter_map(|rest| rest.split_once('('));
+    let names = names.map(|(name, _)| name).filter(|name| name.bytes().all(|letter| letter.is_ascii_lowercase()));
+    names.map(|name| format!("rnic_{role}_{algorithm}_{name}")).collect()
+}
+
+/// All functions that the header declares.
+pub fn functions() -> Vec<String> {
+    let common = ["rnic_version", "rnic_rp_counter", "rnic_np_counter"].map(str::to_owned);
+    let rp = cc_rp::registry::ALL.iter().flat_map(|entry| functions_of("rp", entry.name));
+    let np = cc_np::registry::ALL.iter().flat_map(|entry| functions_of("np", entry.name));
+    common.into_iter().chain(rp).chain(np).collect()
+}
+
+/// The linker that comes with the compiler and knows all of its targets.
+fn linker() -> Result<PathBuf> {
+    let rustc = Command::new("rustc").current_dir(firmware::root()).args(["--print", "sysroot"]).output();
+    let rustc = rustc.context("cannot run rustc to find its linker")?;
+    let hosts = Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).join("lib/rustlib");
+    fs::read_dir(&hosts)
+        .with_context(|| hosts.display().to_string())?
+        .filter_map(|host| Some(host.ok()?.path().join("bin/rust-lld")))
+        .find(|path| path.is_file())
+        .with_context(|| format!("no rust-lld below {}", hosts.display()))
+}

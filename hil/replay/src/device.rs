@@ -1,0 +1,116 @@
+//! What a replayed NIC is, whether it runs natively, on a core, or on both.
+
+use anyhow::Result;
+use cc_core::wire::Packet;
+use hil_cores::board::Act;
+use programs::descriptor::Descriptor;
+
+/// What a NIC did, each act with the time in nanoseconds.
+pub type Acts = Vec<(u64, Act)>;
+
+/// A NIC under replay.
+pub trait Device {
+    /// When it wants to be woken, in nanoseconds; `u64::MAX` for never.
+    fn next_wake(&self) -> u64;
+
+    /// Wakes it at [`Device::next_wake`].
+    ///
+    /// # Errors
+    /// The firmware misbehaved.
+    fn wake(&mut self, acts: &mut Acts) -> Result<()>;
+
+    /// Hands it one descriptor; for an arrival with its frame, and what the frame says.
+    ///
+    /// # Errors
+    /// The firmware misbehaved.
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()>;
+
+    /// The capture is over, at this time: whatever is still under way is brought to its end.
+    ///
+    /// # Errors
+    /// The firmware misbehaved.
+    fn finish(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
+        let _ = (now, acts);
+        Ok(())
+    }
+
+    /// The first difference between the decisions of the library and those of the image, once.
+    fn difference(&mut self) -> Option<Difference> {
+        None
+    }
+
+    /// What it counted, by name.
+    fn counters(&self) -> Counters;
+}
+
+impl<T: Device + ?Sized> Device for Box<T> {
+    fn next_wake(&self) -> u64 {
+        (**self).next_wake()
+    }
+
+    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
+        (**self).wake(acts)
+    }
+
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+        (**self).deliver(descriptor, arrival, acts)
+    }
+
+    fn finish(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
+        (**self).finish(now, acts)
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        (**self).difference()
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+}
+
+/// An arrived frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its bytes, as far as captured.
+    pub bytes: &'a [u8],
+    /// What they say.
+    pub packet: &'a Packet<'a>,
+}
+
+/// Counters of a NIC's two machines.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// The reaction point's.
+    pub rp: Vec<(&'static str, u64)>,
+    /// The notification point's.
+    pub np: Vec<(&'static str, u64)>,
+    /// How often events met the rows of their tables of states and events.
+    pub rows: Rows,
+}
+
+/// How often an event met each row of a machine's table of states and events.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The reaction point's.
+    pub rp: Vec<u64>,
+    /// The notification point's.
+    pub np: Vec<u64>,
+}
+
+/// Where library and image parted.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Which event of this NIC, from 1.
+    pub event: u64,
+    /// Its time in nanoseconds.
+    pub now: u64,
+    /// What happened.
+    pub kind: &'static str,
+    /// The slot it was about, if any.
+    pub slot: Option<u16>,
+    /// What the library did.
+    pub native: String,
+    /// What the image did.
+    pub core: String,
+}

@@ -1,0 +1,271 @@
+//! Library and image side by side, the image in an emulator that is fed event by event.
+
+use super::device::{Acts, Arrival, Counters, Device, Difference};
+use super::lockstep::first_difference;
+use super::native::Native;
+use anyhow::{Context, Result, bail, ensure};
+use hil_cores::board::{Act, Boot, LogRecord, PacerStore};
+use hil_cores::qemu::Machine;
+use programs::descriptor::{Descriptor, Kind};
+use programs::layout::{Report, SETTINGS, TX_FRAME_BYTES};
+use programs::lockstep::{DONE, Exit, FRAME, LOG, PACE, WAKE};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// The time that an image has for each answer. One that has not crashed needs a millisecond.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A NIC that runs twice: natively and in an emulator.
+pub struct Emulated {
+    native: Box<dyn Native>,
+    image: Emulator,
+    events: u64,
+    difference: Option<Difference>,
+    identical: bool,
+}
+
+impl Emulated {
+    /// All at the start: a NIC that has done nothing, and an image that waits for its first event.
+    ///
+    /// # Errors
+    /// The emulator or the image does not start.
+    pub fn new(native: Box<dyn Native>, machine: &Machine, image: &Path, boot: &Boot) -> Result<Self> {
+        let image = Emulator::start(machine, image, boot)?;
+        Ok(Self { native, image, events: 0, difference: None, identical: true })
+    }
+
+    /// Events compared.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Whether every event compared so far was equal.
+    pub fn is_identical(&self) -> bool {
+        self.identical
+    }
+
+    /// What the image says of its tables.
+    pub fn report(&self) -> Report {
+        self.image.report
+    }
+
+    /// Lets the image do what the library did, and compares.
+    fn compare(&mut self, descriptor: &Descriptor, frame: &[u8], ours: &[(u64, Act)]) -> Result<()> {
+        self.events += 1;
+        let (event, now) = (self.events, descriptor.now());
+        let (theirs, wake) = self.image.turn(descriptor, frame).with_context(|| format!("event {event}"))?;
+        if self.identical {
+            let wakes = Some((self.native.next_wake(), wake));
+            self.difference = first_difference(event, now, ours, &theirs, wakes);
+            self.identical = self.difference.is_none();
+        }
+        Ok(())
+    }
+}
+
+impl Device for Emulated {
+    fn next_wake(&self) -> u64 {
+        self.native.next_wake()
+    }
+
+    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
+        let before = acts.len();
+        let descriptor = Descriptor { kind: WAKE, ..Descriptor::at(Kind::Frame, self.native.next_wake()) };
+        self.native.wake(acts)?;
+        self.compare(&descriptor, &[], acts.get(before..).unwrap_or_default())
+    }
+
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+        let before = acts.len();
+        self.native.deliver(descriptor, arrival, acts)?;
+        let bytes: &[u8] = arrival.map_or(&[], |arrival| arrival.bytes);
+        self.compare(descriptor, bytes, acts.get(before..).unwrap_or_default())
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        self.difference.take()
+    }
+
+    fn counters(&self) -> Counters {
+        self.native.counters()
+    }
+}
+
+/// An image that runs in an emulator, see [`programs::lockstep`].
+struct Emulator {
+    machine: Machine,
+    child: Child,
+    answers: Answers,
+    report: Report,
+}
+
+impl Emulator {
+    /// An image that waits for its first event.
+    fn start(machine: &Machine, image: &Path, boot: &Boot) -> Result<Self> {
+        let mut command = machine.run(image);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("{}: cannot be started", machine.name))?;
+        let answers = Answers::of(child.stdout.take());
+        let mut emulator = Self { machine: *machine, child, answers, report: Report::default() };
+        emulator.boot(boot).map_err(|error| emulator.explained(error))?;
+        Ok(emulator)
+    }
+
+    fn boot(&mut self, boot: &Boot) -> Result<()> {
+        let mut settings = [0; 2 * SETTINGS + 3];
+        let (machines, port) = settings.split_at_mut(2 * SETTINGS);
+        for (words, given) in machines.chunks_mut(SETTINGS).zip([&boot.rp_settings, &boot.np_settings]) {
+            words.iter_mut().zip(given).for_each(|(word, &given)| *word = given);
+        }
+        port.copy_from_slice(&[boot.port.line_rate.to_bits(), boot.port.mtu.get(), boot.port.base_rtt.get()]);
+        self.send(&bytes(&settings))?;
+        let [qps, state_bytes, qp_bytes, peers, peer_bytes, _, _] = self.answers.words()?;
+        self.report = Report { qps, state_bytes, qp_bytes, peers, peer_bytes };
+        Ok(())
+    }
+
+    /// Hands it an event. Answers what it did, and when it wants to be woken.
+    fn turn(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<(Vec<(u64, Act)>, u64)> {
+        let frame = frame.get(..self.machine.frame_bytes()).unwrap_or(frame);
+        let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
+        let sent = self.send(&[&bytes(&descriptor.to_words()), frame].concat());
+        sent.and_then(|()| self.answers.turn(descriptor.now())).map_err(|error| self.explained(error))
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let input = self.child.stdin.as_mut().context("it has no input")?;
+        Ok(input.write_all(bytes)?)
+    }
+
+    /// An error with what the emulator said of it. The emulator is at its end.
+    fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
+        let mut complaint = String::new();
+        let ended = match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
+                let code = self.child.wait().ok().and_then(|status| status.code());
+                match code {
+                    None => "the emulator was killed".to_owned(),
+                    Some(1) => "the emulator failed".to_owned(),
+                    Some(code) => format!("the image {}, code {code}", Exit::meaning(code as u32)),
+                }
+            }
+            _ => {
+                let _ = self.child.kill();
+                format!("{error:#}")
+            }
+        };
+        if let Some(mut output) = self.child.stderr.take() {
+            let _ = output.read_to_string(&mut complaint);
+        }
+        let complaint = complaint.lines().next().map_or(String::new(), |line| format!(": {line}"));
+        anyhow::anyhow!("{}: {ended}{complaint}", self.machine.name)
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the image says, for which it has limited time.
+struct Answers {
+    pieces: Receiver<Vec<u8>>,
+    rest: io::Cursor<Vec<u8>>,
+}
+
+impl Answers {
+    /// Of this stream, which another thread waits for.
+    fn of(stream: Option<impl Read + Send + 'static>) -> Self {
+        let (sender, pieces) = mpsc::channel();
+        thread::spawn(move || {
+            let Some(mut stream) = stream else { return };
+            let mut piece = vec![0; 1 << 12];
+            while let Ok(length @ 1..) = stream.read(&mut piece) {
+                if sender.send(piece.get(..length).unwrap_or_default().to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { pieces, rest: io::Cursor::default() }
+    }
+
+    /// What the image does for an event, and when it then wants to be woken.
+    fn turn(&mut self, now: u64) -> Result<(Vec<(u64, Act)>, u64)> {
+        let mut acts = Vec::new();
+        loop {
+            let [what] = self.words()?;
+            let act = match what {
+                PACE => {
+                    let [index, rate, window, hold] = self.words()?;
+                    Act::Pace(PacerStore { index, rate, window, hold })
+                }
+                LOG => {
+                    let [kind, low, high, index] = self.words()?;
+                    Act::Log(LogRecord { kind, now: whole(low, high), index })
+                }
+                FRAME => {
+                    let [length] = self.words()?;
+                    ensure!(
+                        length as usize <= TX_FRAME_BYTES,
+                        "the image sends a frame of {length} bytes: expected at most {TX_FRAME_BYTES}"
+                    );
+                    let mut frame = vec![0; length as usize];
+                    self.read_exact(&mut frame)?;
+                    Act::Frame(frame)
+                }
+                DONE => {
+                    let [low, high] = self.words()?;
+                    return Ok((acts, whole(low, high)));
+                }
+                what => bail!("the image says {what:#x}, which is no act"),
+            };
+            acts.push((now, act));
+        }
+    }
+
+    fn words<const N: usize>(&mut self) -> Result<[u32; N]> {
+        let mut words = [0; N];
+        for word in &mut words {
+            let mut bytes = [0; 4];
+            self.read_exact(&mut bytes)?;
+            *word = u32::from_le_bytes(bytes);
+        }
+        Ok(words)
+    }
+}
+
+impl Read for Answers {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.rest.read(buffer)?;
+        if length > 0 {
+            return Ok(length);
+        }
+        match self.pieces.recv_timeout(LIMIT) {
+            Ok(piece) => self.rest = io::Cursor::new(piece),
+            Err(RecvTimeoutError::Disconnected) => return Ok(0),
+            Err(RecvTimeoutError::Timeout) => {
+                let limit = LIMIT.as_secs();
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("the image is silent for {limit} seconds"),
+                ));
+            }
+        }
+        self.rest.read(buffer)
+    }
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn whole(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}

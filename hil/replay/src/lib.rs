@@ -1,0 +1,465 @@
+//! A capture played to the NICs that it shows: natively, and on a core with the firmware.
+#![forbid(unsafe_code)]
+
+pub mod cnps;
+pub mod device;
+pub mod distribution;
+pub mod emulated;
+mod fast;
+pub mod flows;
+pub mod lockstep;
+pub mod native;
+pub mod paced;
+pub mod pauses;
+pub mod player;
+pub mod report;
+pub mod series;
+
+pub use distribution::{Distribution, Summary};
+pub use report::Report;
+
+use anyhow::{Context, Result, bail, ensure};
+use cc_core::Rate;
+use cc_core::params::Settings;
+use cc_core::table::Handle;
+use cc_core::wire::shim;
+use cc_np::NotificationPoint;
+use cc_rp::ReactionPoint;
+use device::Device;
+use emulated::Emulated;
+use flows::{Address, Slot};
+use hil_algorithms::settings::{Chosen, Request};
+use hil_algorithms::{pairs, settings};
+use hil_capture::{NewFile, Reader};
+use hil_cores::board::{Board, Boot, DEVICES, Pace, RAM, board_with};
+use hil_cores::core::Core;
+use hil_cores::elf::Image;
+use hil_cores::instruments::Instrumented;
+use hil_cores::interrupts::Interrupts;
+use hil_cores::log::{self, Line};
+use hil_cores::processor::Processor;
+use hil_cores::qemu::Machine;
+use hil_cores::wave::{Recorder, SLOTS};
+use hil_cores::{firmware, wave};
+use lockstep::Lockstep;
+use native::{Native, native, small};
+use paced::Paced;
+use player::{Choice, Outcome, Player};
+use programs::{FullNic, SmallNic};
+use report::{Algorithm, Size, Sizes};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// NICs that are replayed natively at most.
+const MAX_NATIVE: usize = 1_024;
+/// NICs that are replayed on cores at most.
+const MAX_CORES: usize = 16;
+
+/// What is to be replayed, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The algorithm, by name.
+    pub algorithm: String,
+    /// Its settings.
+    pub request: Request,
+    /// The addresses to be replayed; all if empty.
+    pub only: Vec<IpAddr>,
+    /// The UDP port on which shims come.
+    pub shim_port: u16,
+    /// On what core besides the host; `None` for the host alone.
+    pub core: Option<OnCore>,
+    /// What the core's wave is written to, if it is.
+    pub wave: Option<Wave>,
+    /// Where log lines go, if they go anywhere: then the image is one that logs, and its cycles are not those of the image
+    /// that ships.
+    pub log: Option<Log>,
+}
+
+/// Who takes the log lines of a replay on a core, with the NIC that they are about.
+#[derive(Clone)]
+pub struct Log(pub Rc<dyn Fn(IpAddr, Line)>);
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Log").finish_non_exhaustive()
+    }
+}
+
+/// A wave of a replay on a core, see [`hil_cores::wave`].
+#[derive(Clone, Debug)]
+pub struct Wave {
+    /// The file.
+    pub path: PathBuf,
+    /// Cycles that make a second in it: in real time those of the clock.
+    pub hz: u64,
+}
+
+impl Default for Options {
+    /// DCQCN with its first preset, every address, on the host alone.
+    fn default() -> Self {
+        let algorithm = "dcqcn".to_owned();
+        Self {
+            algorithm,
+            request: Request::default(),
+            only: Vec::new(),
+            shim_port: shim::PORT,
+            core: None,
+            wave: None,
+            log: None,
+        }
+    }
+}
+
+/// A replay on a core.
+#[derive(Clone, Debug)]
+pub struct OnCore {
+    /// The core, by name.
+    pub name: String,
+    /// How its clock goes.
+    pub pace: Pace,
+    /// The images; built from this tree if not given.
+    pub firmware: Option<Images>,
+    /// Whether, in lockstep, events are interrupted at every moment, see [`hil_cores::interrupts`].
+    pub interrupts: bool,
+}
+
+/// Files of images of one algorithm.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// The one to be replayed.
+    pub image: PathBuf,
+    /// One that calls the machine's `on`, which in lockstep is played to beside the other and compared as well, and which
+    /// tells how long `on` takes; `None` to go without.
+    pub calling: Option<PathBuf>,
+}
+
+/// Replays a capture. `progress` is told the position in the file from time to time.
+///
+/// # Errors
+/// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
+/// too many NICs for cores.
+pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, progress: impl FnMut(u64)) -> Result<Report> {
+    pairs::with(&options.algorithm, Replay { options, capture, progress })?
+}
+
+/// A replay whose machines are about to be known.
+struct Replay<'a, R, P> {
+    options: &'a Options,
+    capture: &'a mut Reader<R>,
+    progress: P,
+}
+
+impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
+    type Output = Result<Report>;
+
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
+        let Self { options, capture, progress } = self;
+        let chosen = Chosen::of::<A, N>(&options.request)?;
+        let boot = boot(&chosen);
+        let (full, few) = (native::<A, N>, small::<A, N>);
+        let make = |make: fn(_, &_, &_) -> _| make(chosen.port, &chosen.rp, &chosen.np);
+        let machine = match &options.core {
+            Some(on_core) => Machine::named(&on_core.name)?.map(|machine| (on_core, machine)),
+            None => None,
+        };
+        let mut findings = Vec::new();
+        let (outcome, core, image) = match machine {
+            Some((on_core, machine)) => {
+                let make = || make(if machine.small { few } else { full });
+                emulate(options, on_core, &machine, &make, &boot, capture, progress)?
+            }
+            None => run(options, A::NAME, &|| make(full), &boot, capture, progress, &mut findings)?,
+        };
+        let is_small = machine.is_some_and(|(_, machine)| machine.small);
+        let native = size(if is_small { SmallNic::<A, N>::REPORT } else { FullNic::<A, N>::REPORT });
+        let mut report = report::<A, N>(options, &chosen, &outcome, Sizes { native, image }, core);
+        report.findings.append(&mut findings);
+        Ok(report)
+    }
+}
+
+/// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for. What its instruments left out
+/// becomes findings.
+fn run<R: Read>(
+    options: &Options,
+    algorithm: &str,
+    make: &dyn Fn() -> Result<Box<dyn Native>>,
+    boot: &Boot,
+    capture: &mut Reader<R>,
+    progress: impl FnMut(u64),
+    findings: &mut Vec<String>,
+) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
+    let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
+    let Some(on_core) = &options.core else {
+        let choice = Choice { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
+        let (played, outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress);
+        played?;
+        return Ok((outcome, None, None));
+    };
+
+    // Before the long work, since it may fail.
+    let wave = options.wave.as_ref().map(|wave| NewFile::create(&wave.path)).transpose()?;
+    let processor = Processor::named(&on_core.name)?;
+    let name = processor.name();
+    let lockstep = on_core.pace == Pace::Lockstep;
+    let (image, calling) = match &on_core.firmware {
+        Some(Images { image, calling }) => (image.clone(), calling.clone()),
+        None => {
+            let build = |kind| firmware::build(algorithm, kind, processor.dialect());
+            // The times of an image that logs are no times to put others beside.
+            let calling = (lockstep && options.log.is_none()).then(|| build(firmware::Kind::Calling)).transpose()?;
+            let kind = if options.log.is_some() { firmware::Kind::Logging } else { firmware::Kind::Inlining };
+            (build(kind)?, calling)
+        }
+    };
+    let log =
+        options.log.as_ref().map(|log| Ok::<_, anyhow::Error>((log, Rc::new(log::table(&image)?)))).transpose()?;
+    if log.is_some() {
+        findings
+            .push("the cycles are those of an image that logs, which takes longer than the one that ships".to_owned());
+    }
+    let image = firmware::read(&image)?;
+    let calling = calling.as_deref().map(firmware::read).transpose()?;
+    let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let board = |image: &Image| {
+        let core = Instrumented::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
+        board_with(core, image, boot, on_core.pace)
+    };
+    let instrumented = |address: IpAddr| -> Result<Board<Instrumented>> {
+        let mut board = board(&image)?;
+        if let Some(Wave { path, hz }) = &options.wave {
+            let recorder = Recorder::new(wave::folder(path), *hz, board.core().cycles());
+            board.core_mut().record(recorder.with_context(|| format!("cannot record {}", path.display()))?);
+        }
+        if let Some((Log(sink), table)) = &log {
+            let sink = Rc::clone(sink);
+            let reader = log::Reader::new(Rc::clone(table), &image, Box::new(move |line| sink(address, line)))?;
+            board.core_mut().read_log(reader);
+        }
+        Ok(board)
+    };
+    match on_core.pace {
+        Pace::Lockstep => {
+            let make = |address| {
+                let calling = calling.as_ref().map(board).transpose()?;
+                let nic = Lockstep::new(make()?, instrumented(address)?, calling);
+                Ok(if on_core.interrupts { nic.interrupted() } else { nic })
+            };
+            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
+            let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings);
+            played.and(written)?;
+            let core = report::Core {
+                name,
+                pace: "lockstep",
+                clock_hz: None,
+                identical: nics.iter().all(Lockstep::is_identical) && nics.iter().any(|nic| nic.events() > 0),
+                events: nics.iter().map(Lockstep::events).sum(),
+                difference: report::difference(&outcome),
+                memory: memory(nics.iter().map(Lockstep::board)),
+                cycles: report::cycles(nics.iter().flat_map(Lockstep::cycles)),
+                ring_overflows: 0,
+                cnps_lost: 0,
+                cnps_coalesced: 0,
+                interrupts: nics.iter().filter_map(Lockstep::interrupts).fold(None, |sum: Option<Interrupts>, one| {
+                    let mut sum = sum.unwrap_or_default();
+                    sum.add(one);
+                    Some(sum)
+                }),
+            };
+            let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
+            Ok((outcome, Some(core), size))
+        }
+        Pace::Real { hz } => {
+            let make = |address| Ok(Paced::new(make()?, make()?, instrumented(address)?));
+            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
+            let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings);
+            played.and(written)?;
+            let core = report::Core {
+                name,
+                pace: "real time",
+                clock_hz: Some(hz),
+                identical: nics.iter().all(Paced::is_identical) && nics.iter().any(|nic| nic.events() > 0),
+                events: nics.iter().map(Paced::events).sum(),
+                difference: report::difference(&outcome),
+                memory: memory(nics.iter().map(Paced::board)),
+                cycles: report::cycles(nics.iter().flat_map(|nic| nic.board().cycles())),
+                ring_overflows: nics.iter().map(Paced::overflows).sum(),
+                cnps_lost: nics.iter().map(Paced::lost_cnps).sum(),
+                cnps_coalesced: nics.iter().map(Paced::coalesced).sum(),
+                interrupts: None,
+            };
+            let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
+            Ok((outcome, Some(core), size))
+        }
+    }
+}
+
+/// Writes what the boards of the replayed NICs recorded, if they did; also of an image that misbehaved.
+fn write_wave<'a>(
+    options: &Options,
+    file: Option<NewFile>,
+    outcome: &Outcome,
+    boards: impl Iterator<Item = &'a mut Board<Instrumented>>,
+    findings: &mut Vec<String>,
+) -> Result<()> {
+    let Some((Wave { path, hz }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
+    let (mut recorded, mut comments) = (Vec::new(), vec![format!("a cycle is 1/{hz} s")]);
+    for (&(number, _), board) in outcome.nics.iter().zip(boards) {
+        let Some(&address) = outcome.addresses.get(usize::from(number)) else { continue };
+        let Some(recorder) = board.core_mut().take_recorder() else { continue };
+        if recorder.left_out() > 0 {
+            let left_out = recorder.left_out();
+            let told =
+                format!("the wave leaves out {left_out} QPs of {address}, which were paced after {SLOTS} others");
+            comments.push(told.clone());
+            findings.push(told);
+        }
+        comments.extend(slots(outcome, number));
+        recorded.push((wave::scope(address), recorder));
+    }
+    wave::write(file, recorded, &comments).with_context(|| format!("cannot write the wave to {}", path.display()))
+}
+
+/// Which flow each slot of a NIC served when the capture ended.
+fn slots(outcome: &Outcome, nic: Address) -> impl Iterator<Item = String> {
+    outcome.flows.all().iter().filter(move |flow| flow.source == nic).filter_map(|flow| {
+        let Slot::Open { handle, .. } = flow.slot else { return None };
+        let address = |number: Address| outcome.addresses.get(usize::from(number)).copied();
+        let (slot, source) = (Handle::from_bits(handle).index(), address(flow.source)?);
+        let to = match flow.target.and_then(address) {
+            Some(target) => format!("to QP {:#x} of {target}", flow.qpn),
+            None => format!("datagrams of QP {:#x}", flow.qpn),
+        };
+        Some(format!("{}.slot_{slot}: {to}", wave::scope(source)))
+    })
+}
+
+/// As [`run`], beside the firmware on one of QEMU's machines.
+fn emulate<R: Read>(
+    options: &Options,
+    on_core: &OnCore,
+    machine: &Machine,
+    make: &dyn Fn() -> Result<Box<dyn Native>>,
+    boot: &Boot,
+    capture: &mut Reader<R>,
+    progress: impl FnMut(u64),
+) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
+    let name = machine.name;
+    ensure!(on_core.pace == Pace::Lockstep, "--pace real: {name} is instruction-accurate, it has no cycles to go by");
+    ensure!(!on_core.interrupts, "--interrupts: the image on {name} takes none");
+    ensure!(options.wave.is_none(), "--vcd: {name} is instruction-accurate, it has no cycles to show");
+    ensure!(options.log.is_none(), "--log: the image on {name} has no log");
+    machine.installed()?;
+    let image = match &on_core.firmware {
+        Some(images) => images.image.clone(),
+        None => firmware::build_semihosted(&options.algorithm, machine.target)?,
+    };
+    machine.takes(&image)?;
+    let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let make = |_| Emulated::new(make()?, machine, &image, boot);
+    let (played, outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress);
+    played?;
+    let core = report::Core {
+        name,
+        pace: "lockstep, instruction-accurate",
+        clock_hz: None,
+        identical: nics.iter().all(Emulated::is_identical) && nics.iter().any(|nic| nic.events() > 0),
+        events: nics.iter().map(Emulated::events).sum(),
+        difference: report::difference(&outcome),
+        memory: None,
+        cycles: BTreeMap::new(),
+        ring_overflows: 0,
+        cnps_lost: 0,
+        cnps_coalesced: 0,
+        interrupts: None,
+    };
+    let size = nics.first().map(|nic| size(nic.report()));
+    Ok((outcome, Some(core), size))
+}
+
+/// What an image is told of the settings chosen.
+pub fn boot<R: Settings, N: Settings>(chosen: &Chosen<R, N>) -> Boot {
+    let Chosen { rp, np, port, .. } = chosen;
+    Boot { rp_settings: settings::words(rp), np_settings: settings::words(np), port: *port }
+}
+
+fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> Option<report::Memory> {
+    let each = boards.map(|board| report::Memory { held_bytes: board.held(), stack_bytes: board.stack() });
+    each.max_by_key(|memory| memory.stack_bytes)
+}
+
+fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
+    Ok(size(board.report()?))
+}
+
+fn size(report: programs::layout::Report) -> Size {
+    let programs::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = report;
+    Size { state_bytes, qp_bytes, qps, peer_bytes, peers }
+}
+
+/// Frames between two calls of the progress function.
+const PROGRESS: u64 = 1 << 14;
+
+/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end.
+fn play<D, R>(
+    choice: Choice,
+    line_rate: Rate,
+    shim_port: u16,
+    make: impl FnMut(IpAddr) -> Result<D>,
+    capture: &mut Reader<R>,
+    progress: impl FnMut(u64),
+) -> (Result<()>, Outcome, Vec<D>)
+where
+    D: Device,
+    R: Read,
+{
+    let only = choice.only.clone();
+    let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
+    let played = play_all(&mut player, capture, progress);
+    let (outcome, nics) = player.into_outcome();
+    let played = played.and_then(|()| match only.iter().find(|address| !outcome.addresses.contains(address)) {
+        Some(absent) => bail!("--nic {absent}: the capture shows no RoCE frame from or to this address"),
+        None => Ok(()),
+    });
+    (played, outcome, nics)
+}
+
+fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>, R: Read>(
+    player: &mut Player<D, F>,
+    capture: &mut Reader<R>,
+    mut progress: impl FnMut(u64),
+) -> Result<()> {
+    let name = capture.name().to_owned();
+    while let Some(record) = capture.next()? {
+        let number = record.number;
+        player.frame(&record).with_context(|| format!("{name}, frame {number}"))?;
+        if number % PROGRESS == 0 {
+            progress(capture.position());
+        }
+    }
+    player.finish()
+}
+
+fn report<A: ReactionPoint, N: NotificationPoint>(
+    options: &Options,
+    chosen: &Chosen<A::Settings, N::Settings>,
+    outcome: &Outcome,
+    sizes: Sizes,
+    core: Option<report::Core>,
+) -> Report {
+    let algorithm = Algorithm {
+        name: A::NAME,
+        preset: chosen.rp_preset,
+        np_preset: chosen.np_preset,
+        rp: settings::table(&chosen.rp),
+        np: settings::table(&chosen.np),
+    };
+    let Request { line_rate, mtu, base_rtt, .. } = options.request;
+    let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };
+    let signals = report::Signals::new(A::SIGNALS, outcome.signals);
+    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], sizes, core)
+}

@@ -1,0 +1,229 @@
+//! The image in real time: frames appear on their cycle and may find the ring full. What the image logs is then
+//! replayed natively, event by event.
+
+use super::device::{Acts, Arrival, Counters, Device, Difference};
+use super::lockstep::first_difference;
+use super::native::Native;
+use anyhow::{Context, Result, ensure};
+use hil_cores::board::{Act, Board, LogRecord};
+use hil_cores::instruments::Instruments;
+
+use cc_core::CnpHint;
+use cc_core::wire::opcode::Class;
+use cc_core::wire::{self, Packet};
+use programs::EventKind;
+use programs::descriptor::{Descriptor, Kind};
+use std::collections::VecDeque;
+
+/// How far the clock goes on before the image is asked again whether it has caught up.
+const PATIENCE_STEP: u64 = 100_000;
+/// Steps after which it counts as hung.
+const PATIENCE: u32 = 10_000;
+
+/// A NIC that runs on a core in real time.
+pub struct Paced<C> {
+    /// Follows the image's log.
+    native: Box<dyn Native>,
+    /// Follows the driver's orders as they are given, so that handles are known before the image has worked them off.
+    driver: Box<dyn Native>,
+    board: Board<C>,
+    waiting: VecDeque<Waiting>,
+    /// What the image did since its last log record.
+    group: Vec<(u64, Act)>,
+    events: u64,
+    overflows: u64,
+    lost_cnps: u64,
+    coalesced: u64,
+    difference: Option<Difference>,
+    identical: bool,
+}
+
+/// A descriptor in the ring.
+struct Waiting {
+    descriptor: Descriptor,
+    frame: Option<Vec<u8>>,
+    cnp_qpn: Option<u32>,
+}
+
+impl<C: Instruments> Paced<C> {
+    /// Two NICs that have done nothing, and a board whose image waits for its first event; the clock starts at zero.
+    pub fn new(native: Box<dyn Native>, driver: Box<dyn Native>, mut board: Board<C>) -> Self {
+        board.start_clock(0);
+        board.core_mut().event(0);
+        Self {
+            native,
+            driver,
+            board,
+            waiting: VecDeque::new(),
+            group: Vec::new(),
+            events: 0,
+            overflows: 0,
+            lost_cnps: 0,
+            coalesced: 0,
+            difference: None,
+            identical: true,
+        }
+    }
+
+    /// The board.
+    pub fn board(&self) -> &Board<C> {
+        &self.board
+    }
+
+    /// The board, to take off what was recorded.
+    pub fn board_mut(&mut self) -> &mut Board<C> {
+        &mut self.board
+    }
+
+    /// Events compared.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Whether every event compared so far was equal.
+    pub fn is_identical(&self) -> bool {
+        self.identical
+    }
+
+    /// Descriptors that found the ring full.
+    pub fn overflows(&self) -> u64 {
+        self.overflows
+    }
+
+    /// Of these, those of CNPs.
+    pub fn lost_cnps(&self) -> u64 {
+        self.lost_cnps
+    }
+
+    /// CNPs that joined one waiting in the ring.
+    pub fn coalesced(&self) -> u64 {
+        self.coalesced
+    }
+
+    /// Lets the image work until the clock shows `now`, and follows what it did.
+    fn run_until(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
+        for (cycle, act) in self.board.run_until(now)? {
+            let log = if let Act::Log(record) = act { Some(record) } else { None };
+            self.group.push((cycle, act));
+            if let Some(record) = log {
+                self.follow(record, acts)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does natively what the image has logged.
+    fn follow(&mut self, record: LogRecord, acts: &mut Acts) -> Result<()> {
+        let before = acts.len();
+        if record.kind == EventKind::Wake as u32 {
+            self.native.wake_at(record.now, acts);
+        } else {
+            let waiting = self.waiting.pop_front().context("the image logged a descriptor that it was not given")?;
+            let Waiting { descriptor, frame, .. } = &waiting;
+            let packet = frame.as_ref().map(|frame| wire::parse(frame, descriptor.wire_bytes as usize));
+            let arrival = match (&packet, frame) {
+                (Some(Ok(packet)), Some(bytes)) => Some(Arrival { bytes, packet }),
+                _ => None,
+            };
+            self.native.handle(record.now, descriptor, arrival, acts);
+        }
+        self.board.core_mut().decided(&self.group, &|slot, show| self.native.explain(slot, show));
+        self.events += 1;
+        let ours = acts.get(before..).unwrap_or_default();
+        if let Some(difference) = first_difference(self.events, record.now, ours, &self.group, None)
+            && self.identical
+        {
+            self.identical = false;
+            self.difference = Some(difference);
+        }
+        self.group.clear();
+        Ok(())
+    }
+
+    /// The place in the ring, from the oldest, of a CNP for this QP that the image has not yet begun with, and its place
+    /// among those that wait.
+    fn joinable(&self, qpn: u32) -> Option<(u32, usize)> {
+        let begun = (self.board.backlog() as usize).saturating_sub(self.waiting.len());
+        let waiting = self.waiting.iter().rposition(|waiting| waiting.cnp_qpn == Some(qpn))?;
+        u32::try_from(waiting + begun).ok().filter(|&place| place > 0).map(|place| (place, waiting))
+    }
+}
+
+impl<C: Instruments> Device for Paced<C> {
+    /// The board wakes the image by itself.
+    fn next_wake(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn wake(&mut self, _: &mut Acts) -> Result<()> {
+        Ok(())
+    }
+
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+        self.run_until(descriptor.now(), acts)?;
+        let cnp_qpn = arrival.and_then(|arrival| match arrival.packet {
+            // One with a body says something of its own.
+            Packet::Roce(roce) if roce.cnp() == Some(CnpHint::Plain) => Some(roce.bth.dest_qp.get()),
+            _ => None,
+        });
+        if let Some((place, waiting)) = cnp_qpn.and_then(|qpn| self.joinable(qpn)) {
+            self.board.coalesce(place);
+            if let Some(waiting) = self.waiting.get_mut(waiting) {
+                waiting.descriptor.coalesced += 1;
+            }
+            self.coalesced += 1;
+            return Ok(());
+        }
+        let bytes = arrival.map_or(&[][..], |arrival| arrival.bytes);
+        let order = descriptor.kind != Kind::Frame as u8 && descriptor.kind != Kind::Sent as u8;
+        let mut pushed = self.board.push(descriptor, bytes);
+        let mut steps = 0;
+        while !pushed && order {
+            // The driver waits for room; the wire does not.
+            ensure!(steps < PATIENCE, "the image does not work off its ring");
+            steps += 1;
+            self.run_until(self.board.now() + PATIENCE_STEP, acts)?;
+            pushed = self.board.push(descriptor, bytes);
+        }
+        if order {
+            // The player is told the handle now, and sees the rest when the image gets there.
+            let mut orders = Acts::new();
+            self.driver.handle(descriptor.now(), descriptor, arrival, &mut orders);
+            acts.extend(orders.into_iter().filter(|(_, act)| matches!(act, Act::Log(_))));
+        }
+        if pushed {
+            let frame = arrival.map(|arrival| arrival.bytes.to_vec());
+            self.waiting.push_back(Waiting { descriptor: *descriptor, frame, cnp_qpn });
+        } else {
+            self.overflows += 1;
+            let is_cnp = arrival.is_some_and(|arrival| match arrival.packet {
+                Packet::Roce(roce) => roce.info.class() == Class::Cnp,
+                _ => false,
+            });
+            self.lost_cnps += u64::from(is_cnp);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
+        self.run_until(now, acts)?;
+        for _ in 0..PATIENCE {
+            if self.board.backlog() == 0 {
+                // Whatever the image did, it has logged.
+                self.identical &= self.group.is_empty() && self.waiting.is_empty();
+                return Ok(());
+            }
+            self.run_until(self.board.now() + PATIENCE_STEP, acts)?;
+        }
+        ensure!(self.board.backlog() == 0, "the image does not work off its ring");
+        Ok(())
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        self.difference.take()
+    }
+
+    fn counters(&self) -> Counters {
+        self.native.counters()
+    }
+}

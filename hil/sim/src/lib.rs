@@ -1,0 +1,42 @@
+//! The simulated fabric: hosts, links and a switch on one agenda of events. The NICs and the switch queues are the
+//! library's own engines; only wires, buffers and applications are simulated.
+//!
+//! Time is integer picoseconds, and what happens at one instant happens in the order in which it was scheduled, so equal
+//! seeds make equal runs, to the byte.
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod host;
+pub mod incast;
+pub mod marking;
+mod packet;
+mod switch;
+
+use cc_core::Instant;
+
+/// Picoseconds since the start of the run; 213 days fit.
+type Picos = u64;
+
+/// The instant, in whole nanoseconds, that the engines are given: rounded down.
+fn instant(now: Picos) -> Instant {
+    Instant::from_nanos(now / 1_000)
+}
+
+/// A full-duplex cable.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// Speed in Gb/s.
+    gbps: u32,
+    /// Propagation delay.
+    delay: Picos,
+}
+
+impl Link {
+    /// Bytes that each frame costs beside its own: preamble 8, check sequence 4, gap 12.
+    const OVERHEAD: u32 = 24;
+
+    /// How long a frame of this many bytes occupies the cable, rounded down to a picosecond.
+    fn serialisation(self, frame_bytes: u32) -> Picos {
+        Picos::from(frame_bytes + Self::OVERHEAD) * 8_000 / Picos::from(self.gbps)
+    }
+}
