@@ -19,6 +19,7 @@ pub use tanh::one_less_tanh;
 use crate::Blank;
 use crate::units::Frac;
 use core::num::NonZeroU32;
+use fixed::types::{U0F32, U32F0, U32F32};
 
 /// First guesses for [`Reciprocal`]: 2^15 over the middle of each of 256 equal parts of 1/2 to 1, to nearest.
 const GUESSES: [u16; 256] = guesses();
@@ -86,8 +87,8 @@ impl Reciprocal {
         let part = ((normal >> 23) & 0xff) as usize;
         // With y the guess and x in 1/2 to 1, the Newton step is y (2 - x y), here rounded down throughout.
         let guess = (at(&GUESSES, part) as u32) << 16;
-        let product = high(normal, guess);
-        Self { mantissa: high(guess, !product) << 1, exponent: 31u32.wrapping_sub(zeros) as u8 }
+        let product = mul_high(normal, guess);
+        Self { mantissa: mul_high(guess, !product) << 1, exponent: 31u32.wrapping_sub(zeros) as u8 }
     }
 
     /// The digits, from 2^31 to 2^32 - 1.
@@ -120,10 +121,11 @@ const fn normalise(mut x: u32) -> (u32, u32) {
     (x, zeros)
 }
 
-/// The high half of a product.
+/// `value * share`, the share in units of 2^-32, rounded down: the high half of the product.
 #[inline]
-const fn high(a: u32, b: u32) -> u32 {
-    ((a as u64).wrapping_mul(b as u64) >> 32) as u32
+pub const fn mul_high(value: u32, share: u32) -> u32 {
+    let product: U32F32 = U32F0::from_bits(value).wide_mul(U0F32::from_bits(share));
+    (product.to_bits() >> U32F32::FRAC_NBITS) as u32
 }
 
 /// The guess for one part; the mask lets the compiler see that every index is inside.
@@ -173,7 +175,7 @@ impl Divider {
     /// `dividend` over the divisor, rounded down.
     #[inline]
     pub const fn quotient(self, dividend: u32) -> u32 {
-        let high = high(self.multiplier, dividend);
+        let high = mul_high(self.multiplier, dividend);
         dividend.wrapping_sub(high).wrapping_shr(self.first as u32).wrapping_add(high).wrapping_shr(self.second as u32)
     }
 }
@@ -234,7 +236,7 @@ impl Decay {
             }
             let [low, middle, top] = power;
             entry = Frac::from_bits(top >> 1);
-            let middle = middle as u64 * share as u64 + high(low, share) as u64;
+            let middle = middle as u64 * share as u64 + mul_high(low, share) as u64;
             let top = top as u64 * share as u64 + (middle >> 32);
             power = [middle as u32, top as u32, (top >> 32) as u32];
             period += 1;
@@ -256,7 +258,7 @@ impl Decay {
         }
         let Some(&coarse) = self.coarse.get(periods >> FINE.trailing_zeros()) else { return Frac::ZERO };
         // A coarse power is below one, and so twice that below 2^32.
-        Frac::from_bits(high(coarse.to_bits().wrapping_shl(1), fine.to_bits()))
+        Frac::from_bits(mul_high(coarse.to_bits().wrapping_shl(1), fine.to_bits()))
     }
 
     /// The number of periods after which nothing is left of any share: the first power below 2^-31.

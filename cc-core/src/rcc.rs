@@ -31,6 +31,7 @@
 
 use crate::math::{divide, one_less_tanh};
 use crate::units::{Bytes, Instant, Nanos, Stamp};
+use fixed::types::{I4F28, U32F0};
 
 crate::blank! {
     /// K_p and K_d, per nanosecond in units of 2^-40.
@@ -93,8 +94,8 @@ impl Pid {
         let derivative = change.clamp(-(1 << 31), 1 << 31).wrapping_mul(i64::from(gains.derivative) >> 1);
         let moved = (proportional >> 12).saturating_add(derivative >> 11);
         self.control = i64::from(self.control).saturating_add(moved).clamp(-MOST, MOST) as i32; // (4)
-        let left = u64::from(window.get()).wrapping_mul(u64::from(one_less_tanh(self.control))) >> 31; // (5)
-        Bytes::new(if left > u64::from(u32::MAX) { u32::MAX } else { left as u32 })
+        let left = U32F0::from_bits(window.get()).wide_mul(one_less_tanh(I4F28::from_bits(self.control))); // (5)
+        Bytes::new(left.saturating_to_num())
     }
 
     /// While something else holds the window down, U does not wind up below zero.

@@ -13,8 +13,9 @@
 //! Every operation saturates or names its wrap; every operation that rounds says which way.
 
 use crate::math::{Reciprocal, divide};
+use core::fmt::{self, Display};
 use core::num::NonZeroU32;
-use fixed::types::{U1F31, U8F24};
+use fixed::types::{U0F32, U1F31, U8F24, U11F21, U32F0, U32F32, U33F31, U40F24};
 
 /// A data rate in bytes per nanosecond, `U8F24`.
 ///
@@ -25,9 +26,9 @@ pub struct Rate(U8F24);
 
 impl Rate {
     /// No rate at all.
-    pub const ZERO: Self = Self::from_bits(0);
+    pub const ZERO: Self = Self(U8F24::ZERO);
     /// The largest rate the format holds, just under 2 048 Gb/s.
-    pub const MAX: Self = Self::from_bits(u32::MAX);
+    pub const MAX: Self = Self(U8F24::MAX);
 
     /// The rate with these raw bits (2^24 raw = 1 B/ns = 8 Gb/s).
     #[inline]
@@ -43,7 +44,7 @@ impl Rate {
 
     /// A rate given in Gb/s; exact, saturating at [`Rate::MAX`].
     pub const fn from_gbps(gbps: u32) -> Self {
-        if gbps >= 2048 { Self::MAX } else { Self::from_bits(gbps << 21) }
+        if gbps >= 2048 { Self::MAX } else { Self::from_bits(U11F21::const_from_int(gbps).to_bits()) }
     }
 
     /// A rate given in Mb/s, rounded to the nearest raw step and saturating at [`Rate::MAX`].
@@ -66,10 +67,9 @@ impl Rate {
 
     /// Bytes sent in `time` at this rate, rounded down, saturating.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
     pub const fn bytes_in(self, time: Nanos) -> Bytes {
-        let bytes = (self.to_bits() as u64).wrapping_mul(time.get() as u64) >> 24;
-        if bytes > u32::MAX as u64 { Bytes::MAX } else { Bytes::new(bytes as u32) }
+        let bytes: U40F24 = self.0.wide_mul(U32F0::from_bits(time.0));
+        Bytes(saturate(bytes.to_bits() >> U40F24::FRAC_NBITS))
     }
 
     /// How long `bytes` take at this rate: low by at most four millionths, rounded down, and [`Nanos::MAX`] where it is
@@ -82,40 +82,54 @@ impl Rate {
     /// `self + other`, saturating at [`Rate::MAX`].
     #[inline]
     pub const fn saturating_add(self, other: Self) -> Self {
-        Self::from_bits(self.to_bits().saturating_add(other.to_bits()))
+        Self(self.0.saturating_add(other.0))
     }
 
     /// `self - other`, saturating at zero.
     #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
-        Self::from_bits(self.to_bits().saturating_sub(other.to_bits()))
+        Self(self.0.saturating_sub(other.0))
     }
 
     /// This share of the rate, rounded down.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the factor is at most one")]
     pub const fn scale(self, share: Frac) -> Self {
-        Self::from_bits(((self.to_bits() as u64).wrapping_mul(share.to_bits() as u64) >> 31) as u32)
+        Self::from_bits(U40F24::const_from_fixed(self.0.wide_mul(share.0)).to_bits() as u32)
     }
 
     /// The mean of two rates, rounded down to a raw step.
     #[inline]
     pub const fn mean(self, other: Self) -> Self {
-        let (a, b) = (self.to_bits(), other.to_bits());
-        Self::from_bits((a & b).wrapping_add((a ^ b) >> 1))
+        Self(self.0.mean(other.0))
     }
+}
+
+/// In Gb/s, as many digits as it takes to tell it from its neighbours, or as the format asks for: `12.5 Gb/s`.
+impl Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Eight bits to the byte: the same raw bits with the binary point three places to the right.
+        U11F21::from_bits(self.to_bits()).fmt(f)?;
+        f.write_str(" Gb/s")
+    }
+}
+
+/// The value cut to 32 bits.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+const fn saturate(value: u64) -> u32 {
+    if value > u32::MAX as u64 { u32::MAX } else { value as u32 }
 }
 
 /// `2^24 n / d` by way of a reciprocal: low by at most four millionths, rounded down, saturating; the largest value
 /// where `d` is zero.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "tested just before")]
 const fn scaled_quotient(n: u32, d: u32) -> u32 {
     let Some(d) = NonZeroU32::new(d) else { return u32::MAX };
     let inverse = Reciprocal::of(d);
-    let product = (n as u64).wrapping_mul(inverse.mantissa() as u64);
-    let quotient = product.wrapping_shr((inverse.exponent() as u32).wrapping_add(8));
-    if quotient > u32::MAX as u64 { u32::MAX } else { quotient as u32 }
+    let product: U32F32 = U32F0::from_bits(n).wide_mul(U0F32::from_bits(inverse.mantissa()));
+    // Of the 32 fraction bits the result keeps 24.
+    saturate(product.to_bits().wrapping_shr((inverse.exponent() as u32).wrapping_add(8)))
 }
 
 /// A share of one, 0 to 1 inclusive, `U1F31`.
@@ -124,14 +138,14 @@ pub struct Frac(U1F31);
 
 impl Frac {
     /// None of it.
-    pub const ZERO: Self = Self::from_bits(0);
+    pub const ZERO: Self = Self(U1F31::ZERO);
     /// All of it.
-    pub const ONE: Self = Self::from_bits(1 << 31);
+    pub const ONE: Self = Self(U1F31::ONE);
 
     /// The share with these raw bits (2^31 raw = 1); more than one is cut to one.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
-        if bits > 1 << 31 { Self(U1F31::from_bits(1 << 31)) } else { Self(U1F31::from_bits(bits)) }
+        if bits > U1F31::ONE.to_bits() { Self::ONE } else { Self(U1F31::from_bits(bits)) }
     }
 
     /// The raw bits.
@@ -152,26 +166,33 @@ impl Frac {
     /// `1 - self`, exact.
     #[inline]
     pub const fn complement(self) -> Self {
-        Self::from_bits((1u32 << 31).saturating_sub(self.to_bits()))
+        Self(U1F31::ONE.saturating_sub(self.0))
     }
 
     /// `self / 2`, rounded down.
     #[inline]
     pub const fn half(self) -> Self {
-        Self::from_bits(self.to_bits() >> 1)
+        Self(self.0.wrapping_shr(1))
     }
 
     /// `self * other`, rounded down, so that repeated decay reaches zero and does not stick.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "both factors are at most one")]
     pub const fn times(self, other: Self) -> Self {
-        Self::from_bits(((self.to_bits() as u64).wrapping_mul(other.to_bits() as u64) >> 31) as u32)
+        Self(U1F31::from_bits(U33F31::const_from_fixed(self.0.wide_mul(other.0)).to_bits() as u32))
     }
 
     /// `self + other`, cut to one.
     #[inline]
     pub const fn saturating_add(self, other: Self) -> Self {
-        Self::from_bits(self.to_bits().saturating_add(other.to_bits()))
+        Self::from_bits(self.0.saturating_add(other.0).to_bits())
+    }
+}
+
+/// As a number from 0 to 1, with as many digits as it takes to tell it from its neighbours, or as the format asks for.
+impl Display for Frac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -390,6 +411,8 @@ mod log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::format;
+    use std::string::ToString;
 
     #[test]
     fn port_speeds_are_exact() {
@@ -453,6 +476,19 @@ mod tests {
         assert_eq!(Frac::from_ratio(1, 256).to_bits(), 1 << 23);
         assert_eq!(Frac::ONE.saturating_add(Frac::ONE), Frac::ONE);
         assert_eq!(Rate::from_gbps(100).scale(Frac::ONE.half()), Rate::from_gbps(50));
+    }
+
+    #[test]
+    fn rates_and_shares_are_shown_in_decimal() {
+        assert_eq!(Rate::from_gbps(100).to_string(), "100 Gb/s");
+        assert_eq!(format!("{:.3}", Rate::from_mbps(2_500)), "2.500 Gb/s");
+        assert_eq!(Rate::from_bits(1).to_string(), "0.0000005 Gb/s");
+        assert_eq!(Frac::from_ratio(3, 8).to_string(), "0.375");
+        // 2^21 raw are one Gb/s, and no two rates are shown alike.
+        for bits in [3, 2_097, 0x1234_5678, u32::MAX] {
+            let gbps: f64 = Rate::from_bits(bits).to_string().trim_end_matches(" Gb/s").parse().unwrap();
+            assert!((gbps * f64::from(1 << 21) - f64::from(bits)).abs() < 0.5, "{gbps} Gb/s");
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VEND
 
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
+use cc_core::math::mul_high;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Blank, Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
 use core::hint::cold_path;
@@ -244,7 +245,7 @@ impl Dcqcn {
                     let quiet = p.alpha_period.count_in(now.since(self.alpha_at).get());
                     self.alpha = Frac::from_bits(self.alpha).times(p.decay.after(quiet)).to_bits(); // (10)
                     if raises_alpha {
-                        self.alpha = high_product(self.alpha, *kept).wrapping_add(*gain); // (4)
+                        self.alpha = mul_high(self.alpha, *kept).wrapping_add(*gain); // (4)
                     }
                     self.alpha_at = now;
                 }
@@ -335,9 +336,9 @@ impl Dcqcn {
                 if quiet >= p.alpha_period.length {
                     // Less than one, and so twice that below 2^32.
                     let left = p.decay.after(p.alpha_period.count_in(quiet)).to_bits();
-                    before = high_product(before, left.wrapping_shl(1)); // (10)
+                    before = mul_high(before, left.wrapping_shl(1)); // (10)
                 }
-                self.alpha = high_product(before, *kept).wrapping_add(*gain); // (4)
+                self.alpha = mul_high(before, *kept).wrapping_add(*gain); // (4)
                 self.alpha_at = now;
                 let mut alpha = before;
                 if p.has(ALPHA_FIRST) {
@@ -401,7 +402,7 @@ impl Dcqcn {
                 self.target = before;
             }
         }
-        let gone = high_product(before.to_bits(), share);
+        let gone = mul_high(before.to_bits(), share);
         let mut after = Rate::from_bits(before.to_bits().wrapping_sub(gone)); // (2)
         if p.has(BOUNDS_CUTS) {
             cold_path();
@@ -631,12 +632,6 @@ impl Dcqcn {
             Alpha::Restarted { .. } => self.alpha = 0,
         }
     }
-}
-
-/// The upper half of the product: `share` of `value`, 2^32 being all of it, rounded down.
-#[inline]
-const fn high_product(value: u32, share: u32) -> u32 {
-    ((value as u64).wrapping_mul(share as u64) >> 32) as u32
 }
 
 /// R_C and R_T on their way up.

@@ -41,7 +41,7 @@ mod tests;
 pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
-use cc_core::math::{InverseRoot, Reciprocal};
+use cc_core::math::{InverseRoot, Reciprocal, mul_high};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Delay, Nanos, Port, Psn, Rate, Stamp};
 use core::hint::cold_path;
@@ -237,7 +237,7 @@ impl Swift {
         if fabric < target {
             self.grow(p, ack.acked, root);
         } else if self.may_cut(now, delay.rtt) {
-            let share = high(p.beta, excess(fabric.get(), target.get())).min(p.max_mdf);
+            let share = mul_high(p.beta, excess(fabric.get(), target.get())).min(p.max_mdf);
             self.cut_by(p, now, share);
         }
         self.turn_endpoint(p, now, &delay);
@@ -257,8 +257,8 @@ impl Swift {
         let mut gain = if gain > u64::from(u32::MAX) { u32::MAX } else { gain as u32 };
         if self.fabric >= PACKET {
             // One over the window is one over its root, squared; that exponent is 10 to 15.
-            let inverse = high(root.mantissa(), root.mantissa());
-            gain = high(gain, inverse) >> (u32::from(root.exponent()) << 1).wrapping_sub(20);
+            let inverse = mul_high(root.mantissa(), root.mantissa());
+            gain = mul_high(gain, inverse) >> (u32::from(root.exponent()) << 1).wrapping_sub(20);
         }
         self.fabric = self.fabric.saturating_add(gain.max(1)).min(p.max_window);
     }
@@ -289,7 +289,7 @@ impl Swift {
                 self.sent &= !SHRUNK;
             }
         } else if settled {
-            let share = high(p.endpoint_beta, excess(level, target)).min(p.endpoint_max_mdf);
+            let share = mul_high(p.endpoint_beta, excess(level, target)).min(p.endpoint_max_mdf);
             let endpoint = less(self.endpoint, share).max(PACKET);
             if endpoint < self.endpoint {
                 self.turned = now;
@@ -365,7 +365,7 @@ fn sample(ack: &Ack<'_>) -> Option<Delay> {
 /// The delay from which on the fabric window, of which `root` is one over the root, is cut.
 #[inline(always)]
 fn target(p: &Params, root: InverseRoot, hops: u8) -> Nanos {
-    let scaling = high(per_root(root).saturating_sub(p.fs_least), p.fs_slope).min(p.fs_range);
+    let scaling = mul_high(per_root(root).saturating_sub(p.fs_least), p.fs_slope).min(p.fs_range);
     let path = u32::from(hops).wrapping_mul(p.hop_scaling);
     Nanos::new(p.base_target.wrapping_add(path).wrapping_add(scaling))
 }
@@ -377,7 +377,7 @@ fn rate(bytes: u64, few: bool, rtt: Nanos) -> Rate {
     // In 2^-18 bytes, or 2^-6.
     let (bytes, shift) = if few { ((bytes >> 2) as u32, 6) } else { ((bytes >> 14) as u32, 18) };
     let reciprocal = reciprocal(rtt.get());
-    let digits = high(bytes, reciprocal.mantissa());
+    let digits = mul_high(bytes, reciprocal.mantissa());
     let exponent = u32::from(reciprocal.exponent());
     if exponent >= shift {
         return Rate::from_bits(digits >> exponent.wrapping_sub(shift));
@@ -406,7 +406,7 @@ fn excess(value: u32, bound: u32) -> u32 {
     let reciprocal = reciprocal(value);
     // Shifted as far as the value to be normal, what it is above the bound stays within 32 bits.
     let normal = value.saturating_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
-    high(normal, reciprocal.mantissa()) << 1
+    mul_high(normal, reciprocal.mantissa()) << 1
 }
 
 #[inline(always)]
@@ -427,13 +427,7 @@ fn smooth(old: u32, new: u32, weight: u32) -> u32 {
 /// A value less this share of it, which is rounded down.
 #[inline(always)]
 const fn less(value: u32, share: u32) -> u32 {
-    value.wrapping_sub(high(value, share))
-}
-
-/// The high half of a product: this share of a value, 2^32 being one, rounded down.
-#[inline(always)]
-const fn high(value: u32, share: u32) -> u32 {
-    ((value as u64).wrapping_mul(share as u64) >> 32) as u32
+    value.wrapping_sub(mul_high(value, share))
 }
 
 /// The time so many nanoseconds before another.

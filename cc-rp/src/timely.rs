@@ -42,7 +42,7 @@ pub(crate) use parameters::PRESETS;
 pub use parameters::{ERPC, NS3_RDMA, PAPER, PATCHED, Params, TimelySettings};
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
-use cc_core::math::Reciprocal;
+use cc_core::math::{Reciprocal, mul_high};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
 use core::num::NonZeroU32;
@@ -250,11 +250,11 @@ impl Timely {
         let before = self.rate;
         let rate = match zone {
             Zone::Low => before.saturating_add(part(p.additive, share)),
-            Zone::High => cut(before, high(high(p.beta, excess(rtt, p.high)), share)),
+            Zone::High => cut(before, mul_high(mul_high(p.beta, excess(rtt, p.high)), share)),
             _ if p.has(BLENDS) => {
                 let weight = self.weight(p);
-                let lost = p.cut.of(rtt.get().wrapping_sub(p.low), high(weight, share));
-                cut(before, lost).saturating_add(part(p.additive, high(!weight, share)))
+                let lost = p.cut.of(rtt.get().wrapping_sub(p.low), mul_high(weight, share));
+                cut(before, lost).saturating_add(part(p.additive, mul_high(!weight, share)))
             }
             Zone::Falling => {
                 let step = if self.falls < p.hai_threshold { p.additive } else { p.hyper };
@@ -277,7 +277,7 @@ impl Timely {
         if !p.has(SCALED) || elapsed >= p.min_rtt {
             return ONE;
         }
-        high(elapsed << p.elapsed_shift, p.per_min_rtt) << 1
+        mul_high(elapsed << p.elapsed_shift, p.per_min_rtt) << 1
     }
 
     /// Patched TIMELY's w.
@@ -317,13 +317,13 @@ fn smooth(old: i32, new: i32, weight: u32) -> i32 {
 /// A rate less this share of it, which is rounded down.
 #[inline(always)]
 const fn cut(rate: Rate, share: u32) -> Rate {
-    Rate::from_bits(rate.to_bits().wrapping_sub(high(rate.to_bits(), share)))
+    Rate::from_bits(rate.to_bits().wrapping_sub(mul_high(rate.to_bits(), share)))
 }
 
 /// This share of a step, and a raw step at least.
 #[inline(always)]
 const fn part(step: Rate, share: u32) -> Rate {
-    Rate::from_bits(high(step.to_bits(), share).wrapping_add(1))
+    Rate::from_bits(mul_high(step.to_bits(), share).wrapping_add(1))
 }
 
 /// `1 - bound / rtt`, for a round-trip time above the bound.
@@ -333,11 +333,5 @@ fn excess(rtt: Nanos, bound: u32) -> u32 {
     let reciprocal = Reciprocal::of(whole);
     // Shifted as far as the round-trip time to be normal, what it is above the bound stays within 32 bits.
     let normal = rtt.get().wrapping_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
-    high(normal, reciprocal.mantissa()) << 1
-}
-
-/// The high half of a product: this share of a value, rounded down.
-#[inline(always)]
-const fn high(value: u32, share: u32) -> u32 {
-    ((value as u64).wrapping_mul(share as u64) >> 32) as u32
+    mul_high(normal, reciprocal.mantissa()) << 1
 }

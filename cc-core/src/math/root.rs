@@ -1,6 +1,6 @@
 //! One over the square root of a number, without a division.
 
-use super::{high, normalise};
+use super::{mul_high, normalise};
 use core::num::NonZeroU32;
 
 /// First guesses for [`InverseRoot`], 2^16 being one: of 32 equal parts of 1 to 2, then of 32 of 2 to 4.
@@ -56,9 +56,9 @@ impl InverseRoot {
         let guess = guess((odd << 5 | (normal >> 26) & 31) as usize) as u32;
         // With y the guess for m, or for 2 m where the logarithm is odd, the Newton step is y (3 - m y^2) / 2, here
         // rounded down throughout: what `high` and the shift drop is less than the one.
-        let unity = high(normal, guess.wrapping_mul(guess)) << odd;
+        let unity = mul_high(normal, guess.wrapping_mul(guess)) << odd;
         let factor = (3u32 << 30).wrapping_sub(unity >> 1).wrapping_sub(1);
-        Self { mantissa: high(guess << 16, factor) << 1, exponent: (log >> 1) as u8 }
+        Self { mantissa: mul_high(guess << 16, factor) << 1, exponent: (log >> 1) as u8 }
     }
 
     /// The digits, from 2^31 - 2^18 to 2^32 - 1.

@@ -1,5 +1,7 @@
 //! The hyperbolic tangent, as what it leaves of one.
 
+use fixed::types::{I4F28, U1F31};
+
 /// 1 - tanh (i / 32) in units of 2^-32, for i from 0 to 128, to nearest; the first is cut to 32 bits.
 #[rustfmt::skip]
 const KNOTS: [u32; 129] = [
@@ -27,16 +29,17 @@ const KNOTS: [u32; 129] = [
     0x0031_ce2a, 0x002e_c9f2, 0x002b_f47c,
 ];
 
-/// `1 - tanh x` in 2^-31, from nearly nothing to nearly two, for x with 28 fraction bits; beyond 4 and -4 it is that of 4
-/// and -4.
+/// `1 - tanh x`, from nearly nothing to nearly two; beyond 4 and -4 it is that of 4 and -4.
 ///
 /// Straight lines between 128 knots, and odd symmetry: right to 5e-4 of the value and 1.3e-4 absolutely. One multiply.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a share of the distance of two knots")]
-pub fn one_less_tanh(x: i32) -> u32 {
-    /// Fraction bits within a segment: 28 and 5 bits of knots for each unit.
-    const WITHIN: u32 = 23;
-    let size = x.unsigned_abs().min(4 << 28);
+pub fn one_less_tanh(x: I4F28) -> U1F31 {
+    /// Fraction bits within a segment: there are 2^5 knots for each unit.
+    const WITHIN: u32 = I4F28::FRAC_NBITS - 5;
+    /// Where the knots end.
+    const LAST: u32 = I4F28::const_from_int(4).unsigned_abs().to_bits();
+    let size = x.unsigned_abs().to_bits().min(LAST);
     let segment = (size >> WITHIN) as usize;
     let share = size & ((1 << WITHIN) - 1);
     let (from, to) = match (KNOTS.get(segment), KNOTS.get(segment.wrapping_add(1))) {
@@ -47,7 +50,7 @@ pub fn one_less_tanh(x: i32) -> u32 {
         if share == 0 { 0 } else { (u64::from(from.wrapping_sub(to)).wrapping_mul(u64::from(share)) >> WITHIN) as u32 };
     let left = from.wrapping_sub(fall) >> 1;
     // 1 - tanh -x = 2 - (1 - tanh x).
-    if x < 0 { left.wrapping_neg() } else { left.wrapping_add(1) }
+    U1F31::from_bits(if x < I4F28::ZERO { left.wrapping_neg() } else { left.wrapping_add(1) })
 }
 
 #[cfg(test)]
@@ -71,15 +74,13 @@ mod tests {
             let x: i32 = step * 1_000 + step % 997;
             let argument = (f64::from(x) / f64::from(1 << 28)).clamp(-4.0, 4.0);
             let exact = 1.0 - argument.tanh();
-            let found = f64::from(one_less_tanh(x)) / f64::from(1_u32 << 31);
+            let found = f64::from(one_less_tanh(I4F28::from_bits(x)));
             most = most.max((found - exact).abs() / exact);
             absolute = absolute.max((found - exact).abs());
         }
         assert!(most < 5e-4 && absolute < 1.3e-4, "{most} {absolute}");
-        assert_eq!(one_less_tanh(0), 1 << 31);
-        assert_eq!(
-            (one_less_tanh(i32::MAX), one_less_tanh(i32::MIN)),
-            (one_less_tanh(4 << 28), one_less_tanh(-(4 << 28)))
-        );
+        let four = I4F28::from_num(4);
+        assert_eq!(one_less_tanh(I4F28::ZERO), U1F31::ONE);
+        assert_eq!((one_less_tanh(I4F28::MAX), one_less_tanh(I4F28::MIN)), (one_less_tanh(four), one_less_tanh(-four)));
     }
 }

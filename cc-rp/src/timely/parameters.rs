@@ -1,7 +1,6 @@
 //! What the user sets, and what TIMELY computes with.
 
-use super::high;
-use cc_core::math::{Reciprocal, divide};
+use cc_core::math::{Reciprocal, divide, mul_high};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Frac, Nanos, Port, Rate};
 use core::num::NonZeroU32;
@@ -191,7 +190,7 @@ impl Slope {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
     pub(super) const fn of(self, number: u32, share: u32) -> u32 {
-        let product = (number as u64).wrapping_mul(high(self.digits, share) as u64);
+        let product = (number as u64).wrapping_mul(mul_high(self.digits, share) as u64);
         let (above, below) = ((product >> 32) as u32, product as u32);
         let rest = 31u32.wrapping_sub(self.shift);
         // One shift less than a word at a time: by a whole one there is none.

@@ -3,6 +3,7 @@
 use super::device::{Acts, Arrival, Counters, Device, Difference};
 use super::native::Native;
 use anyhow::Result;
+use cc_core::Rate;
 use cc_core::table::Handle;
 use hil_cores::board::{Act, Board};
 use hil_cores::instruments::Instruments;
@@ -164,8 +165,11 @@ fn told(act: Option<&(u64, Act)>) -> String {
     match act {
         None => "does nothing more".to_owned(),
         Some((_, Act::Pace(store))) => format!(
-            "paces slot {} at rate {:#x} (2^-24 B/ns), window {} B, hold {} ns",
-            store.index, store.rate, store.window, store.hold
+            "paces slot {} at rate {}, window {} B, hold {} ns",
+            store.index,
+            Rate::from_bits(store.rate),
+            store.window,
+            store.hold
         ),
         Some((_, Act::Log(record))) => {
             let kind = EventKind::from_number(record.kind).map_or("unknown", EventKind::name);
