@@ -7,7 +7,7 @@ use hil_cores::board::{DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Design};
 use hil_cores::firmware::{self, Kind};
 use hil_cores::instruments::Instrumented;
-use hil_cores::log::{self, Line, Speaker};
+use hil_cores::log::{self, Line, Speaker, Texts};
 use hil_replay::lockstep::Lockstep;
 use hil_replay::native::native;
 use hil_replay::player::{Choice, Player};
@@ -113,7 +113,7 @@ fn logging_changes_no_decision_and_says_what_was_decided() {
 #[test]
 fn an_image_that_ships_has_nothing_of_it() {
     let plain = firmware::build("dcqcn", Kind::Inlining, Design::Ibex.dialect()).unwrap();
-    let refused = log::table(&plain).unwrap_err().to_string();
+    let refused = Texts::read(&plain).err().unwrap().to_string();
     assert!(refused.contains("does not log"), "{refused}");
     let image = firmware::read(&plain).unwrap();
     let of_logs = |name: &&String| name.to_lowercase().contains("defmt");
@@ -123,7 +123,7 @@ fn an_image_that_ships_has_nothing_of_it() {
 #[test]
 fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
     let path = firmware::build("dcqcn", Kind::Logging, Design::Ibex.dialect()).unwrap();
-    let (image, table) = (firmware::read(&path).unwrap(), Rc::new(log::table(&path).unwrap()));
+    let (image, table) = (firmware::read(&path).unwrap(), Rc::new(Texts::read(&path).unwrap()));
     let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
     let make = |_| {
         let core = Instrumented::from(Design::Ibex.model(&RAM, DEVICES, 0, image.entry));

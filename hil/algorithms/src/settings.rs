@@ -106,7 +106,9 @@ impl<R: Settings, N: Settings> Chosen<R, N> {
             let value = match value {
                 toml::Value::String(word) => word,
                 toml::Value::Boolean(on) => u8::from(on).to_string(),
-                other => other.to_string(),
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Float(number) => format!("{number:?}"),
+                other => format!("a {}", other.type_str()),
             };
             self.set(name.get_ref(), &value).with_context(|| format!("{file}, line {at}, {}", name.get_ref()))?;
         }

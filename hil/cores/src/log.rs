@@ -3,16 +3,17 @@
 //! The image writes frames of defmt into a ring in RAM, see [`LogRing`]. They hold numbers; the texts lie in the ELF file. The
 //! ring is emptied at every store to a device, of which there are several for each event.
 
+#[cfg_attr(not(feature = "log"), path = "log/without.rs")]
+mod texts;
+
 use crate::core::Core;
 use crate::elf::Image;
 use anyhow::{Context, Result};
-use defmt_decoder::{DecodeError, Table};
 use programs::layout::{DEVICE_BASE, LOG_BYTES, LogRing, register};
 use std::fmt;
-use std::fs;
 use std::mem::offset_of;
-use std::path::Path;
 use std::rc::Rc;
+pub use texts::Texts;
 
 /// Who says a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,19 +54,9 @@ impl fmt::Display for Line {
     }
 }
 
-/// The texts of an image's log lines.
-///
-/// # Errors
-/// The file cannot be read, or is no image that logs.
-pub fn table(path: &Path) -> Result<Table> {
-    let file = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let table = Table::parse(&file).with_context(|| path.display().to_string())?;
-    table.with_context(|| format!("{}: the image does not log: expected one with the feature log", path.display()))
-}
-
 /// Reads the log of a core.
 pub struct Reader {
-    table: Rc<Table>,
+    texts: Rc<Texts>,
     ring: u32,
     read: u32,
     lost: u32,
@@ -83,9 +74,9 @@ impl Reader {
     ///
     /// # Errors
     /// The image has no ring.
-    pub fn new(table: Rc<Table>, image: &Image, sink: Box<dyn Fn(Line)>) -> Result<Self> {
+    pub fn new(texts: Rc<Texts>, image: &Image, sink: Box<dyn Fn(Line)>) -> Result<Self> {
         let ring = image.symbols.get("DEFMT_RING").context("the image has no symbol DEFMT_RING")?;
-        Ok(Self { table, ring: *ring, read: 0, lost: 0, sink })
+        Ok(Self { texts, ring: *ring, read: 0, lost: 0, sink })
     }
 
     /// The clock shows `now` in this cycle, and an event follows.
@@ -119,28 +110,7 @@ impl Reader {
         }
         let cycle = core.cycles();
         let bytes = self.take(core, written);
-        let mut decoder = self.table.new_stream_decoder();
-        decoder.received(&bytes);
-        loop {
-            let line = match decoder.decode() {
-                Ok(frame) => Line {
-                    cycle,
-                    speaker: Speaker::Image(frame.level().map_or("print", |level| level.as_str())),
-                    clock: frame.display_timestamp().map(|clock| clock.to_string()),
-                    text: frame.display_message().to_string(),
-                },
-                Err(DecodeError::Malformed) => {
-                    let text = "a frame that is none of defmt's".to_owned();
-                    (self.sink)(Line { cycle, speaker: Speaker::Lost, clock: None, text });
-                    if self.table.encoding().can_recover() {
-                        continue;
-                    }
-                    break;
-                }
-                Err(DecodeError::UnexpectedEof) => break,
-            };
-            (self.sink)(line);
-        }
+        self.texts.decode(cycle, &bytes, &*self.sink);
         if lost != self.lost {
             let text = format!("{} bytes of log found no room in the ring", lost.wrapping_sub(self.lost));
             self.lost = lost;

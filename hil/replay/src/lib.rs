@@ -36,7 +36,7 @@ use hil_cores::core::Core;
 use hil_cores::elf::Image;
 use hil_cores::instruments::Instrumented;
 use hil_cores::interrupts::Interrupts;
-use hil_cores::log::{self, Line};
+use hil_cores::log::{self, Line, Texts};
 use hil_cores::processor::Processor;
 use hil_cores::qemu::Machine;
 use hil_cores::wave::{Recorder, SLOTS};
@@ -202,6 +202,7 @@ fn run<R: Read>(
     };
 
     // Before the long work, since it may fail.
+    options.log.as_ref().map_or(Ok(()), |_| Texts::supported()).context("--log")?;
     let wave = options.wave.as_ref().map(|wave| NewFile::create(&wave.path)).transpose()?;
     let processor = Processor::named(&on_core.name)?;
     let name = processor.name();
@@ -217,7 +218,7 @@ fn run<R: Read>(
         }
     };
     let log =
-        options.log.as_ref().map(|log| Ok::<_, anyhow::Error>((log, Rc::new(log::table(&image)?)))).transpose()?;
+        options.log.as_ref().map(|log| Ok::<_, anyhow::Error>((log, Rc::new(Texts::read(&image)?)))).transpose()?;
     if log.is_some() {
         findings
             .push("the cycles are those of an image that logs, which takes longer than the one that ships".to_owned());

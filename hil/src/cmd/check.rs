@@ -56,7 +56,9 @@ impl Step {
             Self::Fmt => format(),
             Self::Lint => {
                 hil_cores::firmware::add_target(Path::new("."), TARGETS[0])?;
+                // The tests take `hil` with its feature `log`, which it has not by default.
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
+                cargo(&["clippy", "--package", "hil", "--", "-D", "warnings"], &[])?;
                 let libraries =
                     ["clippy", "-p", "rnic-cc", "-p", "footprint", "--profile", "firmware", "--target", TARGETS[0]];
                 cargo(&[libraries.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;

@@ -1,0 +1,56 @@
+//! The texts of an image's log lines, in its ELF file, and the lines that frames of defmt make with them.
+
+use super::{Line, Speaker};
+use anyhow::{Context, Result};
+use defmt_decoder::{DecodeError, Table};
+use std::fs;
+use std::path::Path;
+
+/// The texts of an image's log lines.
+pub struct Texts(Table);
+
+impl Texts {
+    /// Whether this build decodes logs: it does.
+    ///
+    /// # Errors
+    /// None.
+    pub fn supported() -> Result<()> {
+        Ok(())
+    }
+
+    /// The texts of the image in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no image that logs.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let table = Table::parse(&file).with_context(|| path.display().to_string())?;
+        let what = || format!("{}: the image does not log: expected one with the feature log", path.display());
+        table.map(Self).with_context(what)
+    }
+
+    /// Gives the lines of some frames, which were found in this cycle, to `sink`.
+    pub(super) fn decode(&self, cycle: u64, frames: &[u8], sink: &dyn Fn(Line)) {
+        let Self(table) = self;
+        let mut decoder = table.new_stream_decoder();
+        decoder.received(frames);
+        loop {
+            match decoder.decode() {
+                Ok(frame) => sink(Line {
+                    cycle,
+                    speaker: Speaker::Image(frame.level().map_or("print", |level| level.as_str())),
+                    clock: frame.display_timestamp().map(|clock| clock.to_string()),
+                    text: frame.display_message().to_string(),
+                }),
+                Err(DecodeError::Malformed) => {
+                    let text = "a frame that is none of defmt's".to_owned();
+                    sink(Line { cycle, speaker: Speaker::Lost, clock: None, text });
+                    if !table.encoding().can_recover() {
+                        break;
+                    }
+                }
+                Err(DecodeError::UnexpectedEof) => break,
+            }
+        }
+    }
+}
