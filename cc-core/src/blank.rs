@@ -1,13 +1,10 @@
 //! Values for places that nothing has been put into yet.
 
-use crate::wire::CnpMarking;
-use crate::{Bytes, Ecn, Frac, Instant, Nanos, Port, Rate, Stamp};
-
 /// A value for a place that nothing has been put into yet: zeros all over.
 ///
 /// An image that begins with zeroed memory need not hold what is blank, and what is blank need not be copied there: it becomes
 /// what it is to be where it is.
-pub trait Blank {
+pub trait Blank: Sized {
     /// That value. It means nothing.
     const BLANK: Self;
 }
@@ -43,6 +40,10 @@ macro_rules! blank {
     };
 }
 
+impl<T: Blank, const N: usize> Blank for [T; N] {
+    const BLANK: Self = [T::BLANK; N];
+}
+
 macro_rules! zeros {
     ($($type:ty = $zero:expr),+ $(,)?) => { $(
         impl Blank for $type {
@@ -51,21 +52,4 @@ macro_rules! zeros {
     )+ };
 }
 
-zeros! {
-    () = (),
-    bool = false,
-    u8 = 0,
-    u16 = 0,
-    u32 = 0,
-    u64 = 0,
-    i32 = 0,
-    i64 = 0,
-    Bytes = Self::ZERO,
-    Frac = Self::ZERO,
-    Nanos = Self::ZERO,
-    Rate = Self::ZERO,
-    Instant = Self::from_nanos(0),
-    Stamp = Self::from_bits(0),
-    CnpMarking = Self { dscp: 0, priority: 0, ecn: Ecn::NotEct },
-    Port = Self { line_rate: Rate::ZERO, mtu: Bytes::ZERO, base_rtt: Nanos::ZERO },
-}
+zeros! { () = (), bool = false, u8 = 0, u16 = 0, u32 = 0, u64 = 0, i32 = 0, i64 = 0 }

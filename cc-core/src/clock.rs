@@ -84,7 +84,7 @@ impl LocalClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Random;
+    use crate::random::Random;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)

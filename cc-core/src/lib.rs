@@ -31,12 +31,15 @@ extern crate std;
 
 pub mod blank;
 pub mod clock;
+pub mod decay;
 pub mod hops;
 pub mod hpcc;
 pub mod math;
 pub mod pacer;
 pub mod params;
 pub mod port;
+#[cfg(test)]
+mod random;
 pub mod rcc;
 pub mod signal;
 pub mod table;

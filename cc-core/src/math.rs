@@ -4,7 +4,6 @@
 //! | --- | --- | --- | --- |
 //! | [`Reciprocal`] | 1/x | below by at most 3.9e-6 of it | normalise, one load, two multiplies |
 //! | [`Divider`] | n / d, d fixed | none | one multiply, two shifts |
-//! | [`Decay`] | r^n, r fixed | below by less than 3 raw steps of 2^-31 | two loads, one multiply |
 //! | [`InverseRoot`] | 1/sqrt(x) | below by less than 1e-4 of it | normalise, one load, three multiplies |
 //! | [`one_less_tanh`] | 1 - tanh x | less than 5e-4 of it | two loads, one multiply |
 //!
@@ -16,8 +15,6 @@ mod tanh;
 pub use root::InverseRoot;
 pub use tanh::one_less_tanh;
 
-use crate::Blank;
-use crate::units::Frac;
 use core::num::NonZeroU32;
 use fixed::types::{U0F32, U32F0, U32F32};
 
@@ -180,106 +177,10 @@ impl Divider {
     }
 }
 
-/// Powers held one by one.
-const FINE: usize = 128;
-/// Powers held in steps of [`FINE`].
-const COARSE: usize = 192;
-
-/// What is left of a quantity after any number of periods that each keep the same share of it: `r^n`.
-///
-/// Two tables of U1.31, 1 280 bytes, shared by all flows of a port. Every entry is the true power rounded
-/// down. The product of two entries is below the true power by less than 3 raw steps of 2^-31, and by less
-/// than one for fewer than 128 periods. The recurrence that truncates in every period drifts further down
-/// than that, so the two are not to be mixed within one flow.
-#[derive(Clone, Debug)]
-pub struct Decay {
-    fine: [Frac; FINE],
-    coarse: [Frac; COARSE],
-    horizon: u32,
-}
-
-impl Blank for Decay {
-    const BLANK: Self = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
-}
-
-impl Decay {
-    /// Takes the powers of `retained`, and answers the horizon, or `None` when 24 575 periods leave something of it: up to
-    /// 1 - 1/1144 they don't.
-    ///
-    /// Multiplies once for each period up to the horizon: for configuration, or for the compiler.
-    #[expect(
-        clippy::indexing_slicing,
-        clippy::integer_division,
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        reason = "configuration; the period is below FINE * COARSE, both powers of two or constant; the parts of products"
-    )]
-    pub const fn set(&mut self, retained: Frac) -> Option<u32> {
-        if retained.to_bits() == Frac::ONE.to_bits() {
-            return None;
-        }
-        let share = retained.to_bits() << 1;
-        // The power after the next period in 96 bits, the lowest first: truncation loses at most 2^-96 a period, so an entry
-        // is wrong only where the true power lies within 2^-81 above a step.
-        let (mut entry, mut power) = (Frac::ONE, [0, 0, share]);
-        let mut period = 0;
-        while period < FINE * COARSE {
-            if entry.to_bits() == 0 {
-                self.horizon = period as u32;
-                return Some(self.horizon);
-            }
-            if period < FINE {
-                self.fine[period] = entry;
-            }
-            if period % FINE == 0 {
-                self.coarse[period / FINE] = entry;
-            }
-            let [low, middle, top] = power;
-            entry = Frac::from_bits(top >> 1);
-            let middle = middle as u64 * share as u64 + mul_high(low, share) as u64;
-            let top = top as u64 * share as u64 + (middle >> 32);
-            power = [middle as u32, top as u32, (top >> 32) as u32];
-            period += 1;
-        }
-        None
-    }
-
-    /// What is left of one after this many periods. Exactly one after none, exactly the retained share after
-    /// one, zero from the [horizon](Decay::horizon) on.
-    #[inline(always)]
-    pub fn after(&self, periods: u32) -> Frac {
-        if periods >= self.horizon {
-            return Frac::ZERO;
-        }
-        let periods = periods as usize;
-        let Some(&fine) = self.fine.get(periods & FINE.wrapping_sub(1)) else { return Frac::ZERO };
-        if periods < FINE {
-            return fine;
-        }
-        let Some(&coarse) = self.coarse.get(periods >> FINE.trailing_zeros()) else { return Frac::ZERO };
-        // A coarse power is below one, and so twice that below 2^32.
-        Frac::from_bits(mul_high(coarse.to_bits().wrapping_shl(1), fine.to_bits()))
-    }
-
-    /// The number of periods after which nothing is left of any share: the first power below 2^-31.
-    #[inline]
-    pub const fn horizon(&self) -> u32 {
-        self.horizon
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Random;
-
-    const fn decay(retained: Frac) -> Option<Decay> {
-        let mut decay = Decay::BLANK;
-        match decay.set(retained) {
-            Some(_) => Some(decay),
-            None => None,
-        }
-    }
+    use crate::random::Random;
 
     fn assert_close(x: u32) {
         let inverse = Reciprocal::of(NonZeroU32::new(x).unwrap());
@@ -340,41 +241,5 @@ mod tests {
         for _ in 0..100_000 {
             assert_exact(random.below(u32::MAX) + 1);
         }
-    }
-
-    /// Holds every power between recurrences that round the other way each.
-    #[test]
-    fn a_power_is_low_by_less_than_three_steps() {
-        for (share, of) in [(1, 256), (5, 1024), (1, 1024), (1, 16), (1, 2), (1, 1144), (1023, 1024), (1, 1)] {
-            let retained = Frac::from_ratio(share, of).complement();
-            let decay = decay(retained).unwrap();
-            let (mut low, mut high) = (1u128 << 96, 1u128 << 96);
-            for periods in 0..=decay.horizon() + 1 {
-                let power = decay.after(periods).to_bits();
-                let (least, most) = ((low >> 65) as u32, (high >> 65) as u32);
-                assert!(power <= most && power + 3 > least, "{retained:?}^{periods}");
-                assert!(periods >= 128 || power == least);
-                assert_eq!(most == 0, periods >= decay.horizon());
-                low = (low * u128::from(retained.to_bits())) >> 31;
-                high = (high * u128::from(retained.to_bits())).div_ceil(1 << 31);
-            }
-            assert_eq!(decay.after(0), Frac::ONE);
-            assert_eq!(decay.after(1), retained);
-            assert_eq!(decay.after(u32::MAX), Frac::ZERO);
-        }
-    }
-
-    #[test]
-    fn the_paper_alpha_is_gone_after_5_491_periods() {
-        // 31 ln 2 / ln (256 / 255) = 5 490.1.
-        let paper = const { decay(Frac::from_ratio(255, 256)) };
-        assert_eq!(paper.unwrap().horizon(), 5_491);
-        assert_eq!(decay(Frac::ONE.half()).unwrap().horizon(), 32);
-    }
-
-    #[test]
-    fn what_would_never_be_gone_is_refused() {
-        assert!(decay(Frac::ONE).is_none());
-        assert!(decay(Frac::from_ratio(1, 1145).complement()).is_none());
     }
 }

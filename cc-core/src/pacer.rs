@@ -132,7 +132,7 @@ fn byte_time(rate: Rate) -> (u16, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Random;
+    use crate::random::Random;
 
     /// Nanoseconds that the gaps of `packets` back to back take, beside the exact time times 2^24.
     fn spend(rate: Rate, bytes: u32, packets: u32) -> (u64, u128) {

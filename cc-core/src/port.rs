@@ -2,14 +2,16 @@
 
 use crate::units::{Bytes, Nanos, Rate};
 
-/// What every machine on a port may know of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Port {
-    /// Speed of the link; no decision exceeds it.
-    pub line_rate: Rate,
-    /// Largest packet on the wire, in bytes.
-    pub mtu: Bytes,
-    /// Round-trip time of the empty network.
-    pub base_rtt: Nanos,
+crate::blank! {
+    /// What every machine on a port may know of it.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Port {
+        /// Speed of the link; no decision exceeds it.
+        pub line_rate: Rate,
+        /// Largest packet on the wire, in bytes.
+        pub mtu: Bytes,
+        /// Round-trip time of the empty network.
+        pub base_rtt: Nanos,
+    }
 }

@@ -1,5 +1,6 @@
 //! What congestion points and notification points say, as values.
 
+use crate::Blank;
 use crate::units::{Bytes, Nanos, Qpn, Rate, Stamp};
 
 /// The two ECN bits of an IP header (RFC 3168, section 5).
@@ -15,6 +16,10 @@ pub enum Ecn {
     Ect0,
     /// `11`: congestion experienced.
     Ce,
+}
+
+impl Blank for Ecn {
+    const BLANK: Self = Self::NotEct;
 }
 
 impl Ecn {

@@ -12,6 +12,7 @@
 //!
 //! Every operation saturates or names its wrap; every operation that rounds says which way.
 
+use crate::Blank;
 use crate::math::{Reciprocal, divide};
 use core::fmt::{self, Display};
 use core::num::NonZeroU32;
@@ -23,6 +24,10 @@ use fixed::types::{U0F32, U1F31, U8F24, U11F21, U32F0, U32F32, U33F31, U40F24};
 /// 476.8 b/s; the ceiling is just under 2 048 Gb/s.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Rate(U8F24);
+
+impl Blank for Rate {
+    const BLANK: Self = Self::ZERO;
+}
 
 impl Rate {
     /// No rate at all.
@@ -136,6 +141,10 @@ const fn scaled_quotient(n: u32, d: u32) -> u32 {
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Frac(U1F31);
 
+impl Blank for Frac {
+    const BLANK: Self = Self::ZERO;
+}
+
 impl Frac {
     /// None of it.
     pub const ZERO: Self = Self(U1F31::ZERO);
@@ -202,6 +211,10 @@ macro_rules! quantity {
         #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
         #[cfg_attr(feature = "defmt", derive(defmt::Format))]
         pub struct $name(u32);
+
+        impl Blank for $name {
+            const BLANK: Self = Self::ZERO;
+        }
 
         impl $name {
             /// None.
@@ -271,6 +284,10 @@ impl Nanos {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Instant(u64);
 
+impl Blank for Instant {
+    const BLANK: Self = Self(0);
+}
+
 impl Instant {
     /// The instant this many nanoseconds after the clock's zero.
     #[inline]
@@ -305,6 +322,10 @@ impl Instant {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Stamp(u32);
+
+impl Blank for Stamp {
+    const BLANK: Self = Self(0);
+}
 
 impl Stamp {
     /// The stamp with these raw nanoseconds, modulo 2^32.

@@ -4,6 +4,8 @@
 //! of each further ring is as long as the whole ring before it, and the last ring is 1.07 s round. A flow waits in
 //! the finest ring that reaches its deadline and moves to a finer one when its bucket comes up: at most three moves.
 
+use crate::Blank;
+use crate::table::{Array, Fixed, Storage};
 use crate::units::Stamp;
 use core::hint::cold_path;
 
@@ -35,6 +37,10 @@ struct Record {
     at: u32,
 }
 
+impl Blank for Record {
+    const BLANK: Self = Self::IDLE;
+}
+
 impl Record {
     /// Of a flow that waits nowhere, whose neighbours mean nothing.
     const IDLE: Self = Self { next: 0, previous: 0, at: 0 };
@@ -63,7 +69,10 @@ const fn shift(ring: u32) -> u32 {
     TICK.wrapping_add(ring.wrapping_mul(RING))
 }
 
-/// The wakes of `N` flows, at most 65 535: one each, the earliest that it asked for.
+/// A [`WheelIn`] for `N` flows, whose records are inside it.
+pub type Wheel<const N: usize> = WheelIn<Fixed<N>>;
+
+/// The wakes of a bounded number of flows, at most 65 535: one each, the earliest that it asked for.
 ///
 /// Wakes are advisory, which is what makes them cheap. Asking for a later wake than the pending one changes
 /// nothing: the flow is woken early and asks again. Deadlines are rounded up to whole ticks, so a flow is never
@@ -73,25 +82,46 @@ const fn shift(ring: u32) -> u32 {
 /// Arming and disarming are O(1). The caller pops at least once a second.
 // The small fields come first, where short offsets reach them.
 #[repr(C)]
-pub struct Wheel<const N: usize> {
+pub struct WheelIn<N: Storage> {
     /// The tick up to which every bucket was emptied, in nanoseconds.
     cursor: u32,
     /// For each ring, a bit for each bucket that is not empty.
     filled: [u32; RINGS],
     /// The list of each bucket, by its first flow; ring by ring. Of an empty bucket it means nothing.
     heads: [u16; PLACES],
-    records: [Record; N],
+    records: N::Array<Record>,
 }
 
-impl<const N: usize> Wheel<N> {
-    const SIZE: () = assert!(N >= 1 && N <= NONE as usize, "a wheel holds 1 to 65,535 flows");
+impl<N: Storage> Blank for WheelIn<N> {
+    const BLANK: Self = {
+        if let Some(n) = N::LEN {
+            assert!(n >= 1 && n <= NONE as usize, "a wheel holds 1 to 65,535 flows");
+        }
+        Self { cursor: 0, filled: [0; RINGS], heads: [0; PLACES], records: Blank::BLANK }
+    };
+}
 
-    /// A wheel that nobody waits on, at time `start`.
+impl<N: Storage> WheelIn<N> {
+    /// Bytes that each further flow costs.
+    pub const FLOW_BYTES: usize = size_of::<Record>();
+
+    /// A wheel with no pending wake, at time `start`.
     pub const fn new(start: Stamp) -> Self {
-        const { Self::SIZE };
-        let mut wheel = Self { cursor: 0, filled: [0; RINGS], heads: [0; PLACES], records: [Record::IDLE; N] };
+        let mut wheel = Self::BLANK;
         wheel.start(start);
         wheel
+    }
+
+    /// Makes room for `flows` flows, at most 65,535. Pending wakes stay; a wheel never shrinks, and one of [`Fixed`] memory
+    /// stays as it is.
+    pub fn grow(&mut self, flows: usize) {
+        let flows = flows.min(usize::from(NONE));
+        if flows <= self.records.items().len() {
+            return;
+        }
+        let Some(mut records) = <N::Array<Record>>::of_len(flows) else { return };
+        records.items_mut().iter_mut().zip(self.records.items()).for_each(|(new, old)| *new = *old);
+        self.records = records;
     }
 
     /// Goes to time `start`, of a wheel that nobody waits on.
@@ -102,7 +132,7 @@ impl<const N: usize> Wheel<N> {
     /// Asks for a wake of flow `slot` at `deadline`; nothing happens when one is pending that is no later.
     #[inline(never)]
     pub fn arm(&mut self, slot: u16, deadline: Stamp) {
-        let Some(record) = self.records.get(usize::from(slot)) else { return };
+        let Some(record) = self.records.items().get(usize::from(slot)) else { return };
         let at = deadline.to_bits().wrapping_add(Record::BELOW_TICK) & !Record::BELOW_TICK;
         if record.is_armed() {
             if at.wrapping_sub(record.deadline()) < 1 << 31 {
@@ -117,7 +147,7 @@ impl<const N: usize> Wheel<N> {
     /// Takes back the wake of flow `slot`, if any.
     #[inline]
     pub fn disarm(&mut self, slot: u16) {
-        if self.records.get(usize::from(slot)).is_some_and(|record| record.is_armed()) {
+        if self.records.items().get(usize::from(slot)).is_some_and(|record| record.is_armed()) {
             self.unlink(slot);
         }
     }
@@ -139,7 +169,7 @@ impl<const N: usize> Wheel<N> {
             }
             self.cursor = self.cursor.wrapping_add(wait);
             let slot = *self.heads.get(place as usize)?;
-            let deadline = self.records.get(usize::from(slot))?.deadline();
+            let deadline = self.records.items().get(usize::from(slot))?.deadline();
             self.unlink(slot);
             if place <= FURTHEST {
                 return Some(slot);
@@ -211,10 +241,10 @@ impl<const N: usize> Wheel<N> {
         let next = if *filled & bucket == 0 { NONE } else { *head };
         *filled |= bucket;
         *head = slot;
-        if let Some(record) = self.records.get_mut(usize::from(next)) {
+        if let Some(record) = self.records.items_mut().get_mut(usize::from(next)) {
             record.previous = slot;
         }
-        if let Some(record) = self.records.get_mut(usize::from(slot)) {
+        if let Some(record) = self.records.items_mut().get_mut(usize::from(slot)) {
             *record = Record { next, previous: NONE, at: at | Record::ARMED | place };
         }
     }
@@ -222,14 +252,14 @@ impl<const N: usize> Wheel<N> {
     /// Takes an armed flow out of its bucket.
     #[inline(never)]
     fn unlink(&mut self, slot: u16) {
-        let Some(record) = self.records.get_mut(usize::from(slot)) else { return };
+        let Some(record) = self.records.items_mut().get_mut(usize::from(slot)) else { return };
         let Record { next, previous, .. } = *record;
         let place = record.place();
         record.at = 0;
-        if let Some(record) = self.records.get_mut(usize::from(next)) {
+        if let Some(record) = self.records.items_mut().get_mut(usize::from(next)) {
             record.previous = previous;
         }
-        if let Some(record) = self.records.get_mut(usize::from(previous)) {
+        if let Some(record) = self.records.items_mut().get_mut(usize::from(previous)) {
             record.next = next;
             return;
         }
@@ -249,7 +279,7 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::table::Random;
+    use crate::random::Random;
     use crate::units::Nanos;
     use std::collections::BTreeMap;
     use std::vec::Vec;

@@ -1,8 +1,8 @@
 //! Whom a CNP is for: what a queue pair's context knows and records do not hold.
 
-use cc_core::table::PeerTable;
+use cc_core::table::{PeerTableIn, Storage};
 use cc_core::wire::{CnpMarking, Ends, Response, Roce, Tags, Version};
-use cc_core::{CnpHint, Nanos, Qpn, Stamp};
+use cc_core::{Blank, CnpHint, Nanos, Qpn, Stamp};
 
 /// The most VLAN tags that a connection may have.
 const TAGS: usize = 4;
@@ -15,6 +15,10 @@ pub struct Connection {
     tagged: u8,
     partition: u16,
     remote: Qpn,
+}
+
+impl Blank for Connection {
+    const BLANK: Self = Self::NONE;
 }
 
 impl Connection {
@@ -59,6 +63,11 @@ pub trait Connections {
     /// The connection of a local queue pair is gone.
     fn disconnect(&mut self, local: Qpn);
 
+    /// Makes room for `sets` sets of connections, a power of two, where the memory is on the heap.
+    fn grow(&mut self, sets: usize) {
+        let _ = sets;
+    }
+
     /// The far end of a local queue pair's connection.
     fn find(&self, local: Qpn) -> Option<&Connection>;
 }
@@ -78,10 +87,10 @@ impl Connections for () {
 }
 
 /// The connections of at most `SETS * WAYS` queue pairs; where there is no room, an older one gives way.
-pub struct Directory<const SETS: usize, const WAYS: usize>(PeerTable<Connection, SETS, WAYS>);
+pub struct Directory<SETS: Storage, const WAYS: usize>(PeerTableIn<Connection, SETS, WAYS>);
 
-impl<const SETS: usize, const WAYS: usize> Connections for Directory<SETS, WAYS> {
-    const NONE: Self = Self(PeerTable::new(Connection::NONE));
+impl<SETS: Storage, const WAYS: usize> Connections for Directory<SETS, WAYS> {
+    const NONE: Self = Self(PeerTableIn::new());
 
     fn connect(&mut self, now: Stamp, local: Qpn, connection: Connection) {
         if let Some((known, _)) = self.0.touch(local, now, Nanos::MAX, |_| connection) {
@@ -93,6 +102,10 @@ impl<const SETS: usize, const WAYS: usize> Connections for Directory<SETS, WAYS>
         self.0.forget(local, drop);
     }
 
+    fn grow(&mut self, sets: usize) {
+        self.0.grow(sets);
+    }
+
     #[inline]
     fn find(&self, local: Qpn) -> Option<&Connection> {
         self.0.get(local)
@@ -102,6 +115,7 @@ impl<const SETS: usize, const WAYS: usize> Connections for Directory<SETS, WAYS>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cc_core::table::Fixed;
     use cc_core::wire::{
         self, Addresses, Bth, EmitError, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tag, opcode,
     };
@@ -171,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_directory_knows_the_latest_of_each_and_forgets_the_oldest() {
-        let mut directory = Directory::<1, 2>::NONE;
+        let mut directory = Directory::<Fixed<1>, 2>::NONE;
         let packet = data(V4, &[]);
         let to = |remote| Connection::of(&roce(&packet), Qpn::new(remote)).unwrap();
         let at = |nanos| Stamp::from_bits(nanos);

@@ -14,9 +14,9 @@
 
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::PeerTable;
+use cc_core::table::{PeerTable, PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -116,15 +116,18 @@ pub struct Dcqcn {
 // With its key and the time it was last touched.
 const _: () = assert!(PeerTable::<Dcqcn, 1, 1>::ENTRY_BYTES == 16, "a flow's record and key fill 16 bytes");
 
+impl Blank for Dcqcn {
+    const BLANK: Self = Self { last_cnp: Stamp::from_bits(0), seq: 0, silent: false };
+}
+
 impl NotificationPoint for Dcqcn {
     type Settings = DcqcnSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn";
     const PRESETS: &'static [Preset<DcqcnSettings>] = &[PAPER, VENDOR, CX4];
-    const BLANK: Self = Self { last_cnp: Stamp::from_bits(0), seq: 0, silent: false };
     const SHARED: () = ();
 
     const TABLE: &'static [&'static str] =

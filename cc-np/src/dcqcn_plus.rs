@@ -29,7 +29,7 @@
 
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::{Keyed, RingTable};
+use cc_core::table::{Keyed, RingTableIn, Storage};
 use cc_core::wire::CnpMarking;
 use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Qpn};
 
@@ -171,15 +171,18 @@ impl List {
     }
 }
 
+impl Blank for DcqcnPlus {
+    const BLANK: Self = Self { flow: 0, cnp: 0 };
+}
+
 impl NotificationPoint for DcqcnPlus {
     type Settings = DcqcnPlusSettings;
     type Params = Params;
     type Shared = List;
-    type Flows<const SETS: usize, const WAYS: usize> = RingTable<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = RingTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn_plus";
     const PRESETS: &'static [Preset<DcqcnPlusSettings>] = &[PAPER];
-    const BLANK: Self = Self { flow: 0, cnp: 0 };
     const SHARED: List = List { listed: 0, turns: 0, residues: 0, unlisted: 0, unlisted_before: 0 };
 
     const TABLE: &'static [&'static str] = &[

@@ -18,9 +18,9 @@
 
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::PeerTable;
+use cc_core::table::{PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -85,15 +85,18 @@ const CE: u8 = 1 << 2;
 /// UE was seen in it.
 const UE: u8 = 1 << 3;
 
+impl Blank for DcqcnTcd {
+    const BLANK: Self = Self { window: Stamp::from_bits(0), seq: 0, flags: 0 };
+}
+
 impl NotificationPoint for DcqcnTcd {
     type Settings = DcqcnTcdSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn_tcd";
     const PRESETS: &'static [Preset<DcqcnTcdSettings>] = &[TCD_SIM];
-    const BLANK: Self = Self { window: Stamp::from_bits(0), seq: 0, flags: 0 };
     const SHARED: () = ();
 
     const TABLE: &'static [&'static str] = &[

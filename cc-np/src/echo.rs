@@ -14,9 +14,9 @@
 
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::PeerTable;
+use cc_core::table::{PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Ecn, Mark, Nanos, Port, Qpn};
+use cc_core::{Blank, Ecn, Mark, Nanos, Port, Qpn};
 
 cc_core::settings! {
     /// What the user sets.
@@ -66,15 +66,18 @@ pub struct Echo {
     mark: Mark,
 }
 
+impl Blank for Echo {
+    const BLANK: Self = Self { mark: Mark::None };
+}
+
 impl NotificationPoint for Echo {
     type Settings = EchoSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "echo";
     const PRESETS: &'static [Preset<EchoSettings>] = &[BINARY, TERNARY];
-    const BLANK: Self = Self { mark: Mark::None };
     const SHARED: () = ();
     const REPLIES: bool = true;
 

@@ -4,7 +4,7 @@ use crate::connection::Connections;
 use crate::outlet::Bucket;
 use crate::{Arrival, CnpOutlet, Cx, Event, Flows, NotificationPoint, Receipt, Reply, Transmit, Turn};
 use cc_core::clock::LocalClock;
-use cc_core::table::PeerTable;
+use cc_core::table::{Fixed, PeerTable, Storage};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{AckFields, Crc32, Response, Roce, Version};
 use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
@@ -167,8 +167,11 @@ impl Counts {
 }
 
 /// What an engine of this size asks its caller to know of connections.
-pub type ConnectionsOf<A, const SETS: usize, const WAYS: usize> =
+pub type ConnectionsOf<A, SETS, const WAYS: usize> =
     <<A as NotificationPoint>::Flows<SETS, WAYS> as Flows<A>>::Connections;
+
+/// An [`NpEngineIn`] with `SETS` sets of records, all inside it.
+pub type NpEngine<A, const SETS: usize, const WAYS: usize> = NpEngineIn<A, Fixed<SETS>, WAYS>;
 
 /// The notification point of one port, with records of at most `SETS * WAYS` flows.
 ///
@@ -177,11 +180,11 @@ pub type ConnectionsOf<A, const SETS: usize, const WAYS: usize> =
 /// as it answers one flow, each CNP going to the source queue pair in the DETH of the packet that caused it. Flows that
 /// the table has no room for share that record too.
 ///
-/// The engine must be called at least once a second, by [`NpEngine::frame`] or [`NpEngine::wake`]: it keeps 32-bit
+/// The engine must be called at least once a second, by [`NpEngineIn::frame`] or [`NpEngineIn::wake`]: it keeps 32-bit
 /// stamps, and visits each of them once a second, in proportion to the time since the last call.
 // The small fields come first, where short offsets reach them.
 #[repr(C)]
-pub struct NpEngine<A: NotificationPoint, const SETS: usize, const WAYS: usize> {
+pub struct NpEngineIn<A: NotificationPoint, SETS: Storage, const WAYS: usize> {
     common: Common<A>,
     /// When the next set of the table is to be visited.
     next_visit: Stamp,
@@ -192,7 +195,7 @@ pub struct NpEngine<A: NotificationPoint, const SETS: usize, const WAYS: usize> 
     flows: A::Flows<SETS, WAYS>,
 }
 
-impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Blank for NpEngine<A, SETS, WAYS> {
+impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Blank for NpEngineIn<A, SETS, WAYS> {
     const BLANK: Self = Self {
         common: Common {
             port: Port::BLANK,
@@ -205,8 +208,8 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Blank for NpEng
         },
         next_visit: Stamp::BLANK,
         next_turn: Stamp::BLANK,
-        rest: PeerTable::new(A::BLANK),
-        flows: Flows::EMPTY,
+        rest: PeerTable::new(),
+        flows: Blank::BLANK,
     };
 }
 
@@ -221,7 +224,7 @@ struct Common<A: NotificationPoint> {
     counts: Counts,
 }
 
-impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SETS, WAYS> {
+impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS, WAYS> {
     /// In this time every set of the table is visited, if the engine is called often enough; in a second in any case.
     const ROUND: Nanos = Nanos::new(250_000_000);
 
@@ -236,7 +239,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         engine
     }
 
-    /// Makes the notification point of `port` of what is blank, where that is, as [`NpEngine::new`] does.
+    /// Makes the notification point of `port` of what is blank, where that is, as [`NpEngineIn::new`] does.
     #[inline(always)]
     pub fn begin(&mut self, start: Instant, port: Port, params: A::Params) {
         let stamp = start.stamp();
@@ -471,7 +474,7 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         self.common.clock.called()
     }
 
-    /// How long after the last call to call [`NpEngine::wake`], at most 0.4 s. Earlier does no harm.
+    /// How long after the last call to call [`NpEngineIn::wake`], at most 0.4 s. Earlier does no harm.
     #[inline]
     pub fn next_wake(&self) -> Nanos {
         if A::slot(&self.common.params).is_none() || self.flows.live() == 0 {
@@ -485,6 +488,12 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
     pub fn forget(&mut self, local: Qpn) {
         let Common { port, params, shared, clock, .. } = &mut self.common;
         self.flows.forget(&Cx { now: clock.now(), port, params }, shared, local);
+    }
+
+    /// Makes room for the records of `sets` sets, a power of two, where the memory is on the heap. Records stay.
+    pub fn grow(&mut self, sets: usize) {
+        let Common { port, params, shared, clock, .. } = &mut self.common;
+        self.flows.grow(&Cx { now: clock.now(), port, params }, shared, sets);
     }
 
     /// What was counted since the start.
@@ -533,9 +542,11 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> NpEngine<A, SET
         bucket.advance(now);
         Flows::sweep(&mut self.rest, &cx, shared);
         let mut owed = self.next_visit;
-        for _ in 0..SETS {
-            owed = owed.after(Nanos::new(1_000_000_000 >> SETS.trailing_zeros()));
-            self.next_visit = self.next_visit.after(Nanos::new(Self::ROUND.get() >> SETS.trailing_zeros()));
+        let sets = self.flows.sets();
+        for _ in 0..sets {
+            owed = owed.after(Nanos::new(1_000_000_000_u32.wrapping_shr(sets.trailing_zeros())));
+            let visit = Self::ROUND.get().wrapping_shr(sets.trailing_zeros());
+            self.next_visit = self.next_visit.after(Nanos::new(visit));
             self.flows.sweep(&cx, shared);
             if !owed.is_due(now) {
                 break;

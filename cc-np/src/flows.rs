@@ -2,21 +2,24 @@
 
 use crate::connection::Connections;
 use crate::{Cx, Directory, NotificationPoint};
-use cc_core::Qpn;
-use cc_core::table::{Keyed, PeerTable, RingTable};
+use cc_core::table::{Keyed, PeerTableIn, RingTableIn, Storage};
+use cc_core::{Blank, Qpn};
 
 /// A bounded table of records, which tells the machine of every one that goes.
-pub trait Flows<A: NotificationPoint> {
+pub trait Flows<A: NotificationPoint>: Blank {
     /// What the engine's caller has to know of connections, for CNPs that go out with no frame in hand.
     type Connections: Connections;
 
     /// Bytes of a record, with its key.
     const RECORD_BYTES: usize;
-    /// Flows that there is room for.
+    /// Flows that there is room for; zero where that is not fixed.
     const ROOM: usize;
 
-    /// A table without flows.
-    const EMPTY: Self;
+    /// Makes room for `sets` sets of records, a power of two, where the memory is on the heap.
+    fn grow(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, sets: usize);
+
+    /// Sets of records that there are.
+    fn sets(&self) -> usize;
 
     /// The record of a flow of which a packet has come, opened if it has none; `None` where there is no room for it.
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
@@ -48,13 +51,29 @@ fn telling<'a, A: NotificationPoint>(
     |gone| gone.forgotten(cx, shared)
 }
 
+/// Flows that so many ways of each set have room for; zero where the number of sets is not fixed.
+const fn room<SETS: Storage>(ways: usize) -> usize {
+    match SETS::LEN {
+        Some(sets) => sets.saturating_mul(ways),
+        None => 0,
+    }
+}
+
 /// The stalest gives way, and there are no turns.
-impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for PeerTable<A, SETS, WAYS> {
+impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for PeerTableIn<A, SETS, WAYS> {
     type Connections = ();
 
     const RECORD_BYTES: usize = Self::ENTRY_BYTES;
-    const ROOM: usize = SETS.saturating_mul(WAYS);
-    const EMPTY: Self = Self::new(A::BLANK);
+    const ROOM: usize = room::<SETS>(WAYS);
+
+    fn grow(&mut self, _cx: &Cx<'_, A::Params>, _shared: &mut A::Shared, sets: usize) {
+        self.grow(sets);
+    }
+
+    #[inline(always)]
+    fn sets(&self) -> usize {
+        self.sets()
+    }
 
     #[inline]
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
@@ -94,13 +113,21 @@ impl<A: NotificationPoint, const SETS: usize, const WAYS: usize> Flows<A> for Pe
 }
 
 /// Nobody gives way, and a record lasts until its turn comes and it leaves.
-impl<A: NotificationPoint + Keyed, const SETS: usize, const WAYS: usize> Flows<A> for RingTable<A, SETS, WAYS> {
+impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> for RingTableIn<A, SETS, WAYS> {
     type Connections = Directory<SETS, WAYS>;
 
     /// The machine's own word holds the key.
     const RECORD_BYTES: usize = size_of::<A>();
-    const ROOM: usize = SETS.saturating_mul(WAYS);
-    const EMPTY: Self = Self::new(A::BLANK);
+    const ROOM: usize = room::<SETS>(WAYS);
+
+    fn grow(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, sets: usize) {
+        self.grow(sets, telling(cx, shared));
+    }
+
+    #[inline(always)]
+    fn sets(&self) -> usize {
+        self.sets()
+    }
 
     #[inline]
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {

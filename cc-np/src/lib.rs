@@ -71,7 +71,7 @@ pub mod reply;
 pub mod transmit;
 
 pub use connection::{Connection, Connections, Directory};
-pub use engine::{Acknowledgement, Answer, Cnp, ConnectionsOf, NpCounters, NpEngine};
+pub use engine::{Acknowledgement, Answer, Cnp, ConnectionsOf, NpCounters, NpEngine, NpEngineIn};
 pub use event::{Arrival, Event, Receipt};
 pub use flows::Flows;
 pub use machine::{Cx, NotificationPoint};

@@ -2,6 +2,7 @@
 
 use crate::{Arrival, CnpOutlet, Event, Flows, Reply, Turn};
 use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::Storage;
 use cc_core::{Blank, Instant, Mark, Nanos, Port, Qpn};
 use core::fmt::Debug;
 
@@ -17,24 +18,22 @@ pub struct Cx<'a, P> {
 }
 
 /// A congestion-control algorithm at the receiver. The value is the record of one flow.
-pub trait NotificationPoint: Copy + PartialEq + Debug + 'static {
+pub trait NotificationPoint: Blank + Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`NotificationPoint::check`] only.
     type Params: Blank;
     /// What the flows of a port have in common: handed to the machine with every record, `()` where there is nothing.
     type Shared: Copy + PartialEq + Debug;
-    /// Where `SETS * WAYS` records are kept, or fewer where they are large: a [`PeerTable`](cc_core::table::PeerTable), or a
-    /// [`RingTable`](cc_core::table::RingTable) for machines with turns.
-    type Flows<const SETS: usize, const WAYS: usize>: Flows<Self>;
+    /// Where `SETS` times `WAYS` records are kept, or fewer where they are large: a [`PeerTableIn`](cc_core::table::PeerTableIn), or a
+    /// [`RingTableIn`](cc_core::table::RingTableIn) for machines with turns.
+    type Flows<SETS: Storage, const WAYS: usize>: Flows<Self>;
 
     /// The name on the command line.
     const NAME: &'static str;
     /// The named sets of settings, the default first.
     const PRESETS: &'static [Preset<Self::Settings>];
 
-    /// Fills records that belong to no flow; it is never read.
-    const BLANK: Self;
     /// A port of which nothing has been seen.
     const SHARED: Self::Shared;
     /// Whether acknowledgements carry what the machine says, so that the engine has to write them.

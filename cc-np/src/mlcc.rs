@@ -52,10 +52,10 @@ use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::hpcc::{Aims, Heard, Law, LawParams};
 use cc_core::math::{Reciprocal, divide};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::PeerTable;
+use cc_core::table::{PeerTable, PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
 use cc_core::wire::shim::MlccData;
-use cc_core::{Bytes, Ecn, Grant, Mark, Nanos, Port, Qpn, Rate, Stamp};
+use cc_core::{Blank, Bytes, Ecn, Grant, Mark, Nanos, Port, Qpn, Rate, Stamp};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -251,15 +251,7 @@ const _: () = assert!(PeerTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has
 /// A flow without a round for so long is begun anew: that is, one of which no data came.
 const MEMORY: Nanos = Nanos::new(1_000_000_000);
 
-impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
-    type Settings = MlccSettings;
-    type Params = Params;
-    type Shared = ();
-    /// Two to a set, whatever the engine has room for: each takes as much as nine of RCC's.
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, 2>;
-
-    const NAME: &'static str = "mlcc";
-    const PRESETS: &'static [Preset<MlccSettings>] = PRESETS;
+impl<const BUCKETS: usize> Blank for Mlcc<BUCKETS> {
     const BLANK: Self = Self {
         history: History::EMPTY,
         law: Law::BLANK,
@@ -271,6 +263,17 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         gain: 0,
         credit: 0,
     };
+}
+
+impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
+    type Settings = MlccSettings;
+    type Params = Params;
+    type Shared = ();
+    /// Two to a set, whatever the engine has room for: each takes as much as nine of RCC's.
+    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, 2>;
+
+    const NAME: &'static str = "mlcc";
+    const PRESETS: &'static [Preset<MlccSettings>] = PRESETS;
     const SHARED: () = ();
     const REPLIES: bool = true;
     const TELEMETRY: bool = true;

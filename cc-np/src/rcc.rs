@@ -23,7 +23,7 @@ use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::rcc::{Gains, Law, LawParams};
-use cc_core::table::PeerTable;
+use cc_core::table::{PeerTable, PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
 use cc_core::{Blank, Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn};
 
@@ -300,15 +300,18 @@ const MEMORY: Nanos = Nanos::new(1_000_000_000);
 // With its key and the time it was last touched; Table I counts 52 bytes, of which N is the port's here.
 const _: () = assert!(PeerTable::<Rcc, 1, 1>::ENTRY_BYTES == 36, "a flow's record and key fill 36 bytes");
 
+impl Blank for Rcc {
+    const BLANK: Self = Self { law: Law::BLANK, spell: 0 };
+}
+
 impl NotificationPoint for Rcc {
     type Settings = RccSettings;
     type Params = Params;
     type Shared = Census;
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "rcc";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const BLANK: Self = Self { law: Law::BLANK, spell: 0 };
     const SHARED: Census = Census::NONE;
     const REPLIES: bool = true;
 

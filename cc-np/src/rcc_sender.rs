@@ -12,8 +12,8 @@
 use crate::rcc::{Census, PRESETS, Params, RccSettings};
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
 use cc_core::params::{ParamError, Preset};
-use cc_core::table::{Keyed, RingTable};
-use cc_core::{Bytes, Grant, Mark, Nanos, Port, Qpn};
+use cc_core::table::{Keyed, RingTableIn, Storage};
+use cc_core::{Blank, Bytes, Grant, Mark, Nanos, Port, Qpn};
 
 /// The record of one flow, key included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,15 +35,18 @@ impl Keyed for RccSender {
     }
 }
 
+impl Blank for RccSender {
+    const BLANK: Self = Self { flow: 0, spell: 0 };
+}
+
 impl NotificationPoint for RccSender {
     type Settings = RccSettings;
     type Params = Params;
     type Shared = Census;
-    type Flows<const SETS: usize, const WAYS: usize> = RingTable<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = RingTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "rcc_sender";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const BLANK: Self = Self { flow: 0, spell: 0 };
     const SHARED: Census = Census::NONE;
     const REPLIES: bool = true;
 
@@ -145,6 +148,7 @@ mod tests {
     use super::*;
     use crate::rcc::RCC_IV;
     use crate::{Connections, Directory, NpEngine, Receipt, Transmit};
+    use cc_core::table::Fixed;
     use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode, parse};
     use cc_core::{Ecn, Instant, IntStack, Psn, Rate, Stamp};
 
@@ -203,7 +207,7 @@ mod tests {
         type Engine = NpEngine<RccSender, 8, 4>;
         let engine = || Engine::new(Instant::from_nanos(0), PORT, RccSender::check(&RCC_IV, &PORT).unwrap());
         let (mut punctual, mut forgotten) = (engine(), engine());
-        let nobody = Directory::<8, 4>::NONE;
+        let nobody = Directory::<Fixed<8>, 4>::NONE;
         let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring([0; 512]));
         let (mut told, mut room) = ([0; 12], false);
         for _ in 0..20_000 {

@@ -5,7 +5,7 @@
 mod agreement;
 
 use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings, PAPER};
 use cc_np::{Arrival, Cx, NotificationPoint};
 

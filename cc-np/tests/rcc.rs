@@ -8,7 +8,7 @@ mod agreement;
 mod oracle;
 
 use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Blank, Bytes, Ecn, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
 use cc_np::rcc::{RCC_IV, RCC_VA, Rcc, RccSettings};
 use cc_np::rcc_sender::RccSender;
 use cc_np::{Arrival, Cx, NotificationPoint};

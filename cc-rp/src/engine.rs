@@ -4,8 +4,8 @@ use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Plot, Progress, Reacti
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::params::ParamError;
-use cc_core::table::{BindError, Handle, SlotTable};
-use cc_core::wheel::Wheel;
+use cc_core::table::{BindError, Fixed, Handle, SlotTableIn, Storage};
+use cc_core::wheel::WheelIn;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
 use cc_core::wire::{Nak, Roce, Syndrome};
@@ -232,10 +232,13 @@ const fn bit(priority: u8) -> u8 {
     1 << (priority & 7)
 }
 
-/// The reaction point of one port, with at most `N` flows; `MAP` is a power of two and at least `2 N`.
+/// An [`RpEngineIn`] with at most `N` flows, all inside it; `MAP` is a power of two and at least `2 N`.
+pub type RpEngine<A, const N: usize, const MAP: usize> = RpEngineIn<A, Fixed<N>, Fixed<MAP>>;
+
+/// The reaction point of one port, with a bounded number of flows, and the places of the map from queue pair numbers to them.
 ///
-/// Time: the caller calls at least once a second, see [`RpEngine::next_wake`], and passes its own clock; what
-/// happens when that jumps is written at [`LocalClock`]. Each call of [`RpEngine::wake`] visits a few slots if time has
+/// Time: the caller calls at least once a second, see [`RpEngineIn::next_wake`], and passes its own clock; what
+/// happens when that jumps is written at [`LocalClock`]. Each call of [`RpEngineIn::wake`] visits a few slots if time has
 /// passed since the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state
 /// unambiguous. Whoever calls for events only, and not for wakes, finds an event in half a second that visits them all;
 /// events of flows that are not open visit none.
@@ -243,13 +246,13 @@ const fn bit(priority: u8) -> u8 {
 /// Order: what a flow is to do goes to the rate limiter as soon as it is known; pacer, wake and visits come after.
 // The small fields come first, where short offsets reach them.
 #[repr(C)]
-pub struct RpEngine<A: ReactionPoint, const N: usize, const MAP: usize> {
+pub struct RpEngineIn<A: ReactionPoint, N: Storage, MAP: Storage> {
     shared: Shared<A>,
-    wakes: Wheel<N>,
-    flows: SlotTable<Flow<A>, N, MAP>,
+    wakes: WheelIn<N>,
+    flows: SlotTableIn<Flow<A>, N, MAP>,
 }
 
-impl<A: ReactionPoint, const N: usize, const MAP: usize> Blank for RpEngine<A, N, MAP> {
+impl<A: ReactionPoint, N: Storage, MAP: Storage> Blank for RpEngineIn<A, N, MAP> {
     const BLANK: Self = Self {
         shared: Shared {
             clock: LocalClock::new(Instant::BLANK),
@@ -260,8 +263,8 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> Blank for RpEngine<A, N
             counters: RpCounters::NONE,
             params: A::Params::BLANK,
         },
-        flows: SlotTable::new(),
-        wakes: Wheel::new(Stamp::BLANK),
+        flows: Blank::BLANK,
+        wakes: Blank::BLANK,
     };
 }
 
@@ -313,18 +316,17 @@ impl<A: ReactionPoint> Shared<A> {
     }
 }
 
-impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
-    /// Bytes of memory that a flow costs: all that grows with `N`, divided by `N`.
-    pub const QP_BYTES: usize = {
-        let table = size_of::<SlotTable<Flow<A>, N, MAP>>() - size_of::<SlotTable<Flow<A>, 1, 2>>();
-        let wakes = size_of::<Wheel<N>>() - size_of::<Wheel<1>>();
-        let others = if N > 1 { N - 1 } else { 1 };
-        (table + wakes).div_ceil(others)
-    };
+impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
+    /// Bytes of memory that a further flow costs: its slot, its wake, and its share of the map.
+    pub const QP_BYTES: usize = SlotTableIn::<Flow<A>, N, MAP>::FLOW_BYTES + WheelIn::<N>::FLOW_BYTES;
 
-    /// In this time one slot is visited, and in a quarter of a second all of them.
-    #[expect(clippy::integer_division, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
-    const VISIT: Nanos = Nanos::new((Self::ROUND.get() as usize / N) as u32);
+    /// In this time one slot is visited, and in a quarter of a second all of them. The compiler knows it where the type says
+    /// how many slots there are.
+    #[inline(always)]
+    fn visit_interval(&self) -> Nanos {
+        let slots = u32::try_from(self.flows.capacity()).unwrap_or(u32::MAX);
+        Self::ROUND.get().checked_div(slots).map_or(Self::ROUND, Nanos::new)
+    }
 
     /// The longest that the caller may stay away without being late for a visit.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
@@ -339,7 +341,10 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     const AT_ONCE: u32 = 8;
 
     /// In this time as many slots are due for a visit.
-    const REST: Nanos = Nanos::new(Self::VISIT.get().saturating_mul(Self::AT_ONCE));
+    #[inline(always)]
+    fn rest(&self) -> Nanos {
+        Nanos::new(self.visit_interval().get().saturating_mul(Self::AT_ONCE))
+    }
 
     /// The reaction point of `port`, without flows. `params` come from [`ReactionPoint::check`] for this port.
     pub fn new(start: Instant, port: Port, params: A::Params) -> Self {
@@ -395,6 +400,18 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.flows.is_empty()
     }
 
+    /// Makes room for `flows` flows, at most 65,535, where the memory is on the heap. Flows and their handles stay. The engine
+    /// never grows by itself: [`RpEngineIn::open`] refuses a flow that there is no room for.
+    pub fn grow(&mut self, flows: usize) {
+        self.wakes.grow(flows);
+        self.flows.grow(flows);
+    }
+
+    /// Whether the next flow would be refused.
+    pub fn is_full(&self) -> bool {
+        self.flows.is_full()
+    }
+
     /// The state of a flow; `None` when it was closed.
     #[inline]
     pub fn state(&self, handle: Handle) -> Option<&A> {
@@ -428,7 +445,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
     ///
     /// # Errors
     ///
-    /// Those of [`SlotTable::bind`].
+    /// Those of [`SlotTableIn::bind`].
     pub fn bind(&mut self, handle: Handle, qpn: Qpn) -> Result<(), BindError> {
         self.flows.bind(handle, qpn)
     }
@@ -463,7 +480,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.act(now, handle, event, limiter)
     }
 
-    /// [`RpEngine::step`] at a local time: in each caller of its own, where what it does for other events falls away.
+    /// [`RpEngineIn::step`] at a local time: in each caller of its own, where what it does for other events falls away.
     #[inline(always)]
     fn act(&mut self, now: Instant, handle: Handle, event: &Event, limiter: &mut impl RateLimiter) -> Option<Step> {
         if !A::WANTS.contains(event.kind()) {
@@ -488,7 +505,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.notify(now, Whom::Bound(qpn), &hint, limiter)
     }
 
-    /// As [`RpEngine::cnp`], for a flow that the caller may have found by other means.
+    /// As [`RpEngineIn::cnp`], for a flow that the caller may have found by other means.
     #[inline(always)]
     pub fn notify(&mut self, now: Instant, whom: Whom, hint: &CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
         let now = self.shared.clock.advance(now);
@@ -647,7 +664,7 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.shared.counters.rp_cnp_handled = self.shared.counters.rp_cnp_handled.wrapping_add(cnps as u64);
     }
 
-    /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngine::next_wake`] is zero.
+    /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngineIn::next_wake`] is zero.
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
         let index = self.due(now, limiter)?;
@@ -657,19 +674,19 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         Some(self.follow(handle, decision, limiter))
     }
 
-    /// The slot of a flow whose time has come, which is to be given to [`RpEngine::wake_due`]; where the two are to be one,
-    /// there is [`RpEngine::wake`].
+    /// The slot of a flow whose time has come, which is to be given to [`RpEngineIn::wake_due`]; where the two are to be one,
+    /// there is [`RpEngineIn::wake`].
     #[inline]
     pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<u16> {
         let now = self.shared.clock.follow(now);
         let due = self.wakes.pop_due(now.stamp());
         if due.is_none() {
-            self.visit_after(now.stamp(), Self::VISIT, limiter);
+            self.visit_after(now.stamp(), self.visit_interval(), limiter);
         }
         due
     }
 
-    /// Wakes the flow that [`RpEngine::due`] has just found, at the time of that call.
+    /// Wakes the flow that [`RpEngineIn::due`] has just found, at the time of that call.
     #[inline]
     pub fn wake_due(&mut self, index: u16, limiter: &mut impl RateLimiter) {
         self.wake_flow(index, limiter);
@@ -681,14 +698,14 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
         self.shared.clock.called()
     }
 
-    /// How long after the last call to call [`RpEngine::wake`], at most 0.4 s. Earlier does no harm, and later
+    /// How long after the last call to call [`RpEngineIn::wake`], at most 0.4 s. Earlier does no harm, and later
     /// changes no decision, but takes effect later.
     pub fn next_wake(&self) -> Nanos {
         let now = self.shared.clock.now().stamp();
         let visits = if self.is_empty() {
             Self::LONGEST_WAIT
         } else {
-            Self::REST.min(Self::LONGEST_WAIT).saturating_sub(now.since(self.shared.visited))
+            self.rest().min(Self::LONGEST_WAIT).saturating_sub(now.since(self.shared.visited))
         };
         match self.wakes.next_deadline() {
             Some(deadline) if deadline.is_due(now) => Nanos::ZERO,
@@ -753,17 +770,18 @@ impl<A: ReactionPoint, const N: usize, const MAP: usize> RpEngine<A, N, MAP> {
             self.shared.visited = now;
         }
         let mut visits = Self::AT_ONCE as usize;
-        let mut rest = Self::VISIT;
+        let mut rest = self.visit_interval();
         // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
         if now.since(self.shared.visited) >= Self::AWAY {
-            (visits, rest) = (N, Nanos::ZERO);
+            (visits, rest) = (self.flows.capacity(), Nanos::ZERO);
             self.shared.visited = now;
         }
         while visits > 0 && now.since(self.shared.visited) >= rest {
             visits = visits.wrapping_sub(1);
             self.shared.visited = self.shared.visited.after(rest);
             let index = self.shared.next_visit;
-            self.shared.next_visit = if usize::from(index) < N.wrapping_sub(1) { index.wrapping_add(1) } else { 0 };
+            self.shared.next_visit =
+                if usize::from(index) < self.flows.capacity().wrapping_sub(1) { index.wrapping_add(1) } else { 0 };
             if let Some((_, flow)) = self.flows.at_mut(index) {
                 flow.pacer.settle(now);
                 self.wake_flow(index, limiter);

@@ -75,6 +75,6 @@ pub mod machine;
 pub mod registry;
 
 pub use decision::Decision;
-pub use engine::{RateLimiter, RpCounters, RpEngine, Step, Whom};
+pub use engine::{RateLimiter, RpCounters, RpEngine, RpEngineIn, Step, Whom};
 pub use event::{Ack, Event, EventMask, Progress, Signals};
 pub use machine::{Cx, Ignored, Limits, Plot, ReactionPoint};

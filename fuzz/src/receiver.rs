@@ -2,6 +2,7 @@
 
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
+use cc_core::table::Fixed;
 use cc_core::wire::shim::{IntShim, MlccData, Time};
 use cc_core::wire::{
     Addresses, Bth, Class, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, Transport, parse,
@@ -128,7 +129,7 @@ struct Bench<A: NotificationPoint> {
     engine: Engine<A>,
     /// The same, woken in between.
     woken: Engine<A>,
-    connections: ConnectionsOf<A, 2, 2>,
+    connections: ConnectionsOf<A, Fixed<2>, 2>,
     /// When a flow had its turn last, by a clock that has not jumped since.
     turn: Option<u64>,
 }

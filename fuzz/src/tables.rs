@@ -155,7 +155,7 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
     let Ok((start, horizon)) = source.arbitrary::<(u64, u32)>() else { return };
     // At most two seconds, as the table asks.
     let (mut now, horizon) = (start >> 1, Nanos::new(horizon >> 1));
-    let mut table = PeerTable::<u32, SETS, WAYS>::new(0xdead);
+    let mut table = PeerTable::<u32, SETS, WAYS>::new();
     // When each flow was last seen, and its record.
     let mut model: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     let (mut evicted, mut unswept) = (0, 0);

@@ -84,7 +84,7 @@ const fn guess(index: usize) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Random;
+    use crate::random::Random;
 
     /// With r = `mantissa / 2^(32 + exponent)`, r^2 x must be at most one and, as r is short of it by less than 1e-4,
     /// more than one less 2e-4.

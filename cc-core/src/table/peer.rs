@@ -1,9 +1,10 @@
 //! The receiver's flows: found by queue pair number, the stalest forgotten when there is no room.
 
-use super::place;
+use super::{Array, Fixed, Storage, place};
+use crate::Blank;
 use crate::units::{Nanos, Qpn, Stamp};
 
-/// What a [`PeerTable`] knew of a flow when a packet of it came.
+/// What a [`PeerTableIn`] knew of a flow when a packet of it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Seen {
@@ -25,7 +26,16 @@ struct Entry<S> {
 
 const _: () = assert!(size_of::<Entry<[u32; 2]>>() == 16);
 
+impl<S: Blank> Blank for Entry<S> {
+    const BLANK: Self = Self { key: 0, seen: Stamp::BLANK, record: S::BLANK };
+}
+
 const LIVE: u32 = 1 << 31;
+/// Most sets of a table: more would be empty, of numbers of 24 bits.
+const MOST_SETS: usize = 1 << 24;
+
+/// A [`PeerTableIn`] of `SETS` sets, inside the table.
+pub type PeerTable<S, const SETS: usize, const WAYS: usize> = PeerTableIn<S, Fixed<SETS>, WAYS>;
 
 /// Records of at most `SETS * WAYS` flows, 8 bytes each beside the record.
 ///
@@ -33,10 +43,11 @@ const LIVE: u32 = 1 << 31;
 /// O(`WAYS`), without probing or tombstones. A new flow takes the place of a dead entry, or else of the one seen
 /// least recently; when that one is older than the horizon nothing is lost, and otherwise it is counted.
 ///
-/// Entries keep 32-bit stamps, so [`PeerTable::sweep`] must visit each of them every second, and the horizon
-/// must be at most two seconds. `SETS` is a power of two.
-pub struct PeerTable<S, const SETS: usize, const WAYS: usize> {
-    sets: [[Entry<S>; WAYS]; SETS],
+/// Entries keep 32-bit stamps, so [`PeerTableIn::sweep`] must visit each of them every second, and the horizon
+/// must be at most two seconds. The number of sets is a power of two; of none, where a table on the heap has not grown yet,
+/// every flow is refused.
+pub struct PeerTableIn<S: Blank, SETS: Storage, const WAYS: usize> {
+    sets: SETS::Array<[Entry<S>; WAYS]>,
     cursor: usize,
     tally: Tally,
 }
@@ -48,21 +59,35 @@ struct Tally {
     evicted: u32,
 }
 
-impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
-    const BITS: u32 = SETS.trailing_zeros();
-    const SIZES: () = {
-        assert!(SETS.is_power_of_two() && SETS <= 1 << 24, "the number of sets is a power of two, at most 2^24");
+impl<S: Blank, SETS: Storage, const WAYS: usize> Blank for PeerTableIn<S, SETS, WAYS> {
+    const BLANK: Self = {
         assert!(WAYS >= 1, "a set has at least one way");
+        if let Some(sets) = SETS::LEN {
+            assert!(sets.is_power_of_two() && sets <= MOST_SETS, "the number of sets is a power of two, at most 2^24");
+        }
+        Self { sets: Blank::BLANK, cursor: 0, tally: Tally { live: 0, evicted: 0 } }
     };
+}
 
+impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAYS> {
     /// Bytes of an entry: the record with its key, and when it was last touched.
     pub const ENTRY_BYTES: usize = size_of::<Entry<S>>();
 
-    /// A table without flows. `blank` fills the dead entries and is never seen.
-    pub const fn new(blank: S) -> Self {
-        const { Self::SIZES };
-        let dead = Entry { key: 0, seen: Stamp::from_bits(0), record: blank };
-        Self { sets: [[dead; WAYS]; SETS], cursor: 0, tally: Tally { live: 0, evicted: 0 } }
+    /// A table without flows.
+    pub const fn new() -> Self {
+        Self::BLANK
+    }
+
+    /// The number of sets.
+    #[inline(always)]
+    pub fn sets(&self) -> usize {
+        self.sets.items().len()
+    }
+
+    /// The set of a number.
+    #[inline(always)]
+    fn place(&self, qpn: Qpn) -> usize {
+        place(qpn, self.sets().trailing_zeros())
     }
 
     /// The record of the flow that a packet belongs to, made by `open` when there is none, from the record of the flow
@@ -78,7 +103,8 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         horizon: Nanos,
         open: impl FnOnce(Option<S>) -> S,
     ) -> Option<(&mut S, Seen)> {
-        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
+        let at = self.place(qpn);
+        let set = self.sets.items_mut().get_mut(at)?;
         let (last, others) = set.split_last_mut()?;
         let (entry, was) = claim(last, others, &mut self.tally, qpn.get() | LIVE, now, horizon);
         let (gone, seen) = match was {
@@ -91,10 +117,11 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
         Some((&mut entry.record, seen))
     }
 
-    /// As [`PeerTable::touch`], but nobody who still means something gives way: `None` where there is no other place.
+    /// As [`PeerTableIn::touch`], but nobody who still means something gives way: `None` where there is no other place.
     pub fn admit(&mut self, qpn: Qpn, now: Stamp, horizon: Nanos, open: impl FnOnce(Option<S>) -> S) -> Option<&mut S> {
         let key = qpn.get() | LIVE;
-        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
+        let at = self.place(qpn);
+        let set = self.sets.items_mut().get_mut(at)?;
         let known = set.iter().position(|entry| entry.key == key);
         let dead = || set.iter().position(|entry| entry.key == 0);
         let expired = || set.iter().position(|entry| now.since(entry.seen) > horizon);
@@ -112,7 +139,8 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     /// The record of a flow, if it has one, which does not make it younger.
     pub fn get_mut(&mut self, qpn: Qpn) -> Option<&mut S> {
         let key = qpn.get() | LIVE;
-        let set = self.sets.get_mut(place(qpn, Self::BITS))?;
+        let at = self.place(qpn);
+        let set = self.sets.items_mut().get_mut(at)?;
         set.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.record)
     }
 
@@ -120,14 +148,15 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     #[inline]
     pub fn get(&self, qpn: Qpn) -> Option<&S> {
         let key = qpn.get() | LIVE;
-        let set = self.sets.get(place(qpn, Self::BITS))?;
+        let set = self.sets.items().get(self.place(qpn))?;
         set.iter().find(|entry| entry.key == key).map(|entry| &entry.record)
     }
 
     /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. `gone` is told of it if it
     /// had a record.
     pub fn forget(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
-        if let Some(set) = self.sets.get_mut(place(qpn, Self::BITS)) {
+        let at = self.place(qpn);
+        if let Some(set) = self.sets.items_mut().get_mut(at) {
             let forgotten = bury(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
             self.tally.live = self.tally.live.wrapping_sub(forgotten);
         }
@@ -138,10 +167,10 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     #[inline]
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
-            if let Some(set) = self.sets.get_mut(self.cursor) {
+            if let Some(set) = self.sets.items_mut().get_mut(self.cursor) {
                 self.tally.live = self.tally.live.wrapping_sub(bury(set, 0, now, horizon, &mut gone));
             }
-            self.cursor = self.cursor.wrapping_add(1) & SETS.wrapping_sub(1);
+            self.cursor = self.cursor.wrapping_add(1) & self.sets().wrapping_sub(1);
         }
     }
 
@@ -155,6 +184,34 @@ impl<S: Copy, const SETS: usize, const WAYS: usize> PeerTable<S, SETS, WAYS> {
     #[inline]
     pub const fn evicted(&self) -> u32 {
         self.tally.evicted
+    }
+}
+
+impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAYS> {
+    /// Makes the table one of at least `sets` sets, a power of two. Records stay; a table never shrinks, and one of [`Fixed`]
+    /// memory stays as it is.
+    pub fn grow(&mut self, sets: usize) {
+        let sets = sets.min(MOST_SETS).next_power_of_two();
+        if sets <= self.sets() {
+            return;
+        }
+        let Some(new) = Array::of_len(sets) else { return };
+        let old = core::mem::replace(&mut self.sets, new);
+        self.cursor = 0;
+        // A set becomes several, so that none has more records than before.
+        for entry in old.items().iter().flatten().filter(|entry| entry.key != 0) {
+            let at = self.place(Qpn::new(entry.key));
+            let set = self.sets.items_mut().get_mut(at);
+            if let Some(free) = set.and_then(|set| set.iter_mut().find(|entry| entry.key == 0)) {
+                *free = *entry;
+            }
+        }
+    }
+}
+
+impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> Default for PeerTableIn<S, SETS, WAYS> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -238,7 +295,8 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::table::Random;
+    use crate::random::Random;
+    use crate::table::Heap;
     use std::collections::BTreeMap;
     use std::vec::Vec;
 
@@ -249,8 +307,29 @@ mod tests {
     }
 
     #[test]
+    fn a_table_on_the_heap_refuses_until_it_grows_and_keeps_its_records() {
+        let mut table = PeerTableIn::<u32, Heap, 2>::new();
+        assert!(table.touch(Qpn::new(1), at(0), HORIZON, |_| 1).is_none());
+        table.sweep(at(0), HORIZON, 4, |_| panic!("there is none"));
+        let mut known = Vec::new();
+        for sets in [1, 2, 3, 64] {
+            table.grow(sets);
+            assert_eq!(table.sets(), sets.next_power_of_two());
+            for qpn in 0..sets as u32 * 100 {
+                if let Some(record) = table.admit(Qpn::new(qpn), at(0), HORIZON, |_| qpn) {
+                    assert_eq!(*record, qpn);
+                    known.push(qpn);
+                }
+            }
+            assert_eq!(table.live(), 2 * table.sets() as u32);
+            known.dedup();
+            assert!(known.iter().all(|&qpn| table.get(Qpn::new(qpn)) == Some(&qpn)));
+        }
+    }
+
+    #[test]
     fn who_is_admitted_displaces_none_but_the_expired() {
-        let mut table = PeerTable::<u32, 1, 2>::new(0);
+        let mut table = PeerTable::<u32, 1, 2>::new();
         let mut gone = Vec::new();
         let mut admit = |qpn, now, value| {
             let open = |record| {
@@ -272,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_dead_go_first_then_the_expired_then_the_least_recently_seen() {
-        let mut table = PeerTable::<u32, 1, 3>::new(0);
+        let mut table = PeerTable::<u32, 1, 3>::new();
         let mut touch = |qpn, now, value| {
             let (record, seen) = table.touch(Qpn::new(qpn), at(now), HORIZON, |_| value).unwrap();
             (*record, seen)
@@ -290,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_flow_starts_afresh() {
-        let mut table = PeerTable::<u32, 2, 2>::new(0);
+        let mut table = PeerTable::<u32, 2, 2>::new();
         for qpn in [0, 0xff_ffff] {
             assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, |_| 1).unwrap().0, 1);
             table.forget(Qpn::new(qpn), drop);
@@ -303,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_swept_entry_does_not_come_to_life_when_the_stamps_wrap() {
-        let mut table = PeerTable::<u32, 4, 1>::new(0);
+        let mut table = PeerTable::<u32, 4, 1>::new();
         table.touch(Qpn::new(9), at(0), HORIZON, |_| 1);
         for quarter_seconds in 1..=17u32 {
             table.sweep(at(quarter_seconds.wrapping_mul(250_000_000)), HORIZON, 4, drop);
@@ -315,7 +394,7 @@ mod tests {
 
     #[test]
     fn the_sweep_leaves_exactly_the_flows_within_the_horizon() {
-        let mut table = PeerTable::<u32, 16, 4>::new(0);
+        let mut table = PeerTable::<u32, 16, 4>::new();
         for qpn in 0..20 {
             table.touch(Qpn::new(qpn), at(qpn * 5_000), HORIZON, |_| 0);
         }
@@ -330,7 +409,7 @@ mod tests {
     fn f12_it_behaves_as_a_map_with_a_bounded_memory() {
         const SETS: usize = 8;
         const WAYS: usize = 4;
-        let mut table = PeerTable::<u32, SETS, WAYS>::new(0);
+        let mut table = PeerTable::<u32, SETS, WAYS>::new();
         let mut known: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
         let mut random = Random(3);
         let (mut now, mut evicted, mut swept, mut expired) = (u64::from(u32::MAX - 1_000_000), 0, 0, 0);

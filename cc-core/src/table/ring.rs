@@ -1,6 +1,7 @@
 //! Flows that take turns: found by queue pair number, visited one after the other, refused when there is no room.
 
-use super::place;
+use super::{Array, Fixed, Storage, place};
+use crate::Blank;
 use crate::units::Qpn;
 
 /// A record that knows whose it is.
@@ -9,34 +10,49 @@ pub trait Keyed {
     fn qpn(&self) -> Qpn;
 }
 
+/// A [`RingTableIn`] of `SETS` sets, inside the table.
+pub type RingTable<S, const SETS: usize, const WAYS: usize> = RingTableIn<S, Fixed<SETS>, WAYS>;
+
 /// Records of at most `SETS * WAYS` flows, a bit each beside the record, and the one whose turn it is.
 ///
 /// A number is looked for, and finds room, in four sets beside each other: every operation but the turn is
 /// O(`WAYS`), without tombstones, and nobody gives way. A turn goes to the next record in the order of their places, and
-/// passes over a set without records at the cost of one load. `SETS` is a power of two, `WAYS` at most 8.
-pub struct RingTable<S, const SETS: usize, const WAYS: usize> {
-    sets: [[S; WAYS]; SETS],
+/// passes over a set without records at the cost of one load. The number of sets is a power of two, `WAYS` at most 8; of no
+/// sets, where a table on the heap has not grown yet, every flow is refused.
+pub struct RingTableIn<S: Blank, SETS: Storage, const WAYS: usize> {
+    sets: SETS::Array<[S; WAYS]>,
     /// For each set, a bit for each of its ways that holds a record.
-    live_ways: [u8; SETS],
+    live_ways: SETS::Array<u8>,
     /// Where it is whose turn it is, or was when it left.
     turn: (usize, usize),
     live: u32,
 }
 
+/// Most sets of a table: more would be empty, of numbers of 24 bits.
+const MOST_SETS: usize = 1 << 24;
 /// Sets that a number may be in.
 const NEAR: usize = 4;
 
-impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, WAYS> {
-    const BITS: u32 = SETS.trailing_zeros();
-    const SIZES: () = {
-        assert!(SETS.is_power_of_two() && SETS <= 1 << 24, "the number of sets is a power of two, at most 2^24");
+impl<S: Blank, SETS: Storage, const WAYS: usize> Blank for RingTableIn<S, SETS, WAYS> {
+    const BLANK: Self = {
         assert!(WAYS >= 1 && WAYS <= 8, "a set has 1 to 8 ways");
+        if let Some(sets) = SETS::LEN {
+            assert!(sets.is_power_of_two() && sets <= MOST_SETS, "the number of sets is a power of two, at most 2^24");
+        }
+        Self { sets: Blank::BLANK, live_ways: Blank::BLANK, turn: (0, 0), live: 0 }
     };
+}
 
-    /// A table without flows. `blank` fills the places without a record and is never seen.
-    pub const fn new(blank: S) -> Self {
-        const { Self::SIZES };
-        Self { sets: [[blank; WAYS]; SETS], live_ways: [0; SETS], turn: (0, 0), live: 0 }
+impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, SETS, WAYS> {
+    /// A table without flows.
+    pub const fn new() -> Self {
+        Self::BLANK
+    }
+
+    /// The number of sets.
+    #[inline(always)]
+    pub fn sets(&self) -> usize {
+        self.live_ways.items().len()
     }
 
     /// The record of a flow, made by `open` when it has none; `None` when there is no room near its place.
@@ -46,13 +62,13 @@ impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, W
             Some(found) => found,
             None => {
                 let (set, way) = self.room(qpn)?;
-                *self.sets.get_mut(set)?.get_mut(way)? = open();
-                *self.live_ways.get_mut(set)? |= 1 << way;
+                *self.sets.items_mut().get_mut(set)?.get_mut(way)? = open();
+                *self.live_ways.items_mut().get_mut(set)? |= 1 << way;
                 self.live = self.live.saturating_add(1);
                 (set, way)
             }
         };
-        self.sets.get_mut(set)?.get_mut(way)
+        self.sets.items_mut().get_mut(set)?.get_mut(way)
     }
 
     /// Forgets a flow whose queue pair is gone. Answers its record.
@@ -65,12 +81,12 @@ impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, W
     #[inline]
     pub fn turn(&mut self) -> Option<&mut S> {
         let (set, way) = self.turn;
-        let behind = self.live_ways.get(set)? & (0xfe_u8 << way);
+        let behind = self.live_ways.items().get(set)? & (0xfe_u8 << way);
         let set = if behind != 0 { set } else { self.next_set(set)? };
-        let ways = if behind != 0 { behind } else { *self.live_ways.get(set)? };
+        let ways = if behind != 0 { behind } else { *self.live_ways.items().get(set)? };
         let way = ways.trailing_zeros() as usize;
         self.turn = (set, way);
-        self.sets.get_mut(set)?.get_mut(way)
+        self.sets.items_mut().get_mut(set)?.get_mut(way)
     }
 
     /// Forgets the flow whose turn it is. Answers its record.
@@ -86,19 +102,19 @@ impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, W
     }
 
     fn take(&mut self, set: usize, way: usize) -> Option<S> {
-        let ways = self.live_ways.get_mut(set)?;
+        let ways = self.live_ways.items_mut().get_mut(set)?;
         if *ways & 1 << way == 0 {
             return None;
         }
         *ways &= !(1 << way);
         self.live = self.live.saturating_sub(1);
-        self.sets.get(set)?.get(way).copied()
+        self.sets.items().get(set)?.get(way).copied()
     }
 
     /// The next set that has a record, from the one behind this on and around to this.
     #[inline]
     fn next_set(&self, set: usize) -> Option<usize> {
-        let (front, back) = self.live_ways.split_at_checked(set.wrapping_add(1))?;
+        let (front, back) = self.live_ways.items().split_at_checked(set.wrapping_add(1))?;
         match back.iter().position(|&ways| ways != 0) {
             Some(behind) => Some(set.wrapping_add(1).wrapping_add(behind)),
             None => front.iter().position(|&ways| ways != 0),
@@ -107,16 +123,18 @@ impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, W
 
     /// The sets that a number may be in, the likeliest first.
     #[inline]
-    fn near(qpn: Qpn) -> impl Iterator<Item = usize> {
-        let first = place(qpn, Self::BITS);
-        (0..NEAR.min(SETS)).map(move |ahead| first.wrapping_add(ahead) & SETS.wrapping_sub(1))
+    fn near(&self, qpn: Qpn) -> impl Iterator<Item = usize> + use<S, SETS, WAYS> {
+        let sets = self.sets();
+        let first = place(qpn, sets.trailing_zeros());
+        (0..NEAR.min(sets)).map(move |ahead| first.wrapping_add(ahead) & sets.wrapping_sub(1))
     }
 
-    #[inline]
+    // Not inlined: 546 bytes on rv32imc, for two callers.
+    #[inline(never)]
     fn find(&self, qpn: Qpn) -> Option<(usize, usize)> {
-        Self::near(qpn).find_map(|set| {
-            let live = *self.live_ways.get(set)?;
-            let mut ways = self.sets.get(set)?.iter().enumerate();
+        self.near(qpn).find_map(|set| {
+            let live = *self.live_ways.items().get(set)?;
+            let mut ways = self.sets.items().get(set)?.iter().enumerate();
             let way = ways.position(|(way, record)| live & 1 << way != 0 && record.qpn() == qpn)?;
             Some((set, way))
         })
@@ -124,10 +142,36 @@ impl<S: Copy + Keyed, const SETS: usize, const WAYS: usize> RingTable<S, SETS, W
 
     #[inline]
     fn room(&self, qpn: Qpn) -> Option<(usize, usize)> {
-        Self::near(qpn).find_map(|set| {
-            let way = self.live_ways.get(set)?.trailing_ones() as usize;
+        self.near(qpn).find_map(|set| {
+            let way = self.live_ways.items().get(set)?.trailing_ones() as usize;
             (way < WAYS).then_some((set, way))
         })
+    }
+}
+
+impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, SETS, WAYS> {
+    /// Makes the table one of at least `sets` sets, a power of two; it never shrinks, and one of [`Fixed`] memory stays as it is.
+    /// Records stay, but for those that find no room near their new places, which `gone` is given; the turns begin at the first.
+    pub fn grow(&mut self, sets: usize, mut gone: impl FnMut(S)) {
+        let sets = sets.min(MOST_SETS).next_power_of_two();
+        if sets <= self.sets() {
+            return;
+        }
+        let (Some(new), Some(live_ways)) = (Array::of_len(sets), Array::of_len(sets)) else { return };
+        let old = core::mem::replace(self, Self { sets: new, live_ways, turn: (0, 0), live: 0 });
+        for (set, live) in old.sets.items().iter().zip(old.live_ways.items()) {
+            for (_, &record) in set.iter().enumerate().filter(|(way, _)| live & 1 << way != 0) {
+                if self.touch(record.qpn(), || record).is_none() {
+                    gone(record);
+                }
+            }
+        }
+    }
+}
+
+impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> Default for RingTableIn<S, SETS, WAYS> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -136,7 +180,8 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::table::Random;
+    use crate::random::Random;
+    use crate::table::Heap;
     use std::collections::BTreeMap;
     use std::vec::Vec;
 
@@ -149,7 +194,9 @@ mod tests {
         }
     }
 
-    const BLANK: Record = Record(0, 0xdead);
+    impl Blank for Record {
+        const BLANK: Self = Self(0, 0xdead);
+    }
 
     fn enter<const SETS: usize, const WAYS: usize>(
         table: &mut RingTable<Record, SETS, WAYS>,
@@ -160,8 +207,28 @@ mod tests {
     }
 
     #[test]
+    fn a_table_on_the_heap_refuses_until_it_grows_and_then_has_its_records_or_gives_them_back() {
+        let mut table = RingTableIn::<Record, Heap, 4>::new();
+        assert_eq!(table.touch(Qpn::new(1), || Record(1, 1)), None);
+        assert_eq!(table.turn(), None);
+        assert_eq!(table.leave(), None);
+        let mut known = BTreeMap::new();
+        for sets in [1, 4, 64] {
+            table.grow(sets, |gone| assert!(known.remove(&gone.0).is_some()));
+            for qpn in 0..sets as u32 * 4 {
+                if table.touch(Qpn::new(qpn), || Record(qpn, qpn)).is_some() {
+                    known.insert(qpn, qpn);
+                }
+            }
+            let live = table.live();
+            let turns: BTreeMap<u32, u32> = (0..live).map(|_| *table.turn().unwrap()).map(|r| (r.0, r.1)).collect();
+            assert_eq!((turns, known.len()), (known.clone(), live as usize));
+        }
+    }
+
+    #[test]
     fn each_has_one_turn_in_a_round() {
-        let mut table = RingTable::<Record, 64, 4>::new(BLANK);
+        let mut table = RingTable::<Record, 64, 4>::new();
         assert_eq!(table.turn(), None);
         for qpn in 0..100 {
             assert_eq!(enter(&mut table, qpn * 0x101, qpn), Some(qpn));
@@ -176,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_one_whose_turn_it_is_can_leave_once() {
-        let mut table = RingTable::<Record, 8, 2>::new(BLANK);
+        let mut table = RingTable::<Record, 8, 2>::new();
         assert_eq!(table.leave(), None);
         for qpn in 1..=3 {
             enter(&mut table, qpn, qpn);
@@ -190,7 +257,7 @@ mod tests {
 
     #[test]
     fn flows_that_do_not_fit_are_refused_and_fit_once_another_has_gone() {
-        let mut table = RingTable::<Record, 1, 8>::new(BLANK);
+        let mut table = RingTable::<Record, 1, 8>::new();
         for qpn in 0..8 {
             assert_eq!(enter(&mut table, qpn, qpn), Some(qpn));
         }
@@ -204,7 +271,7 @@ mod tests {
     #[test]
     fn three_quarters_full_of_random_numbers_refuses_next_to_nobody() {
         let mut random = Random(11);
-        let mut table = RingTable::<Record, 128, 4>::new(BLANK);
+        let mut table = RingTable::<Record, 128, 4>::new();
         let refused = (0..384).filter(|_| enter(&mut table, random.below(1 << 24), 0).is_none()).count();
         assert!(refused <= 4, "{refused} of 384");
     }
@@ -212,7 +279,7 @@ mod tests {
     /// Ten million operations at full load against a map, and every turn goes to one who has not had one for longest.
     #[test]
     fn f12_it_behaves_as_a_bounded_map_whose_entries_take_turns() {
-        let mut table = RingTable::<Record, 8, 4>::new(BLANK);
+        let mut table = RingTable::<Record, 8, 4>::new();
         let mut known: BTreeMap<u32, u32> = BTreeMap::new();
         let mut random = Random(5);
         let mut turns_since_change: Vec<u32> = Vec::new();

@@ -1,9 +1,9 @@
 //! The sender's flows: found by handle or by queue pair number, refused when the table is full.
 
-use super::place;
+use super::{Array, Fixed, List, Storage, place};
+use crate::Blank;
 use crate::units::Qpn;
 use core::{fmt, mem};
-use heapless::Vec;
 
 /// A flow of one [`SlotTable`]: the slot's index and its generation, in 32 bits.
 ///
@@ -123,6 +123,10 @@ const _: () = assert!(size_of::<Handle>() == 4 && size_of::<Slot<[u32; 13]>>() =
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Link(u16);
 
+impl Blank for Link {
+    const BLANK: Self = Self::NONE;
+}
+
 impl Link {
     const NONE: Self = Self(0);
 
@@ -146,35 +150,74 @@ const UNBOUND: Qpn = Qpn::new(0x00ff_ffff);
 /// Furthest that a number lies from its place in the map.
 const PROBES: u32 = 128;
 
-/// At most `N` flows, each with 4 bytes of its own and 2 `MAP / N` bytes of the map from queue pair numbers.
+/// A [`SlotTableIn`] of at most `N` flows with a map of `MAP` places, all inside the table.
+pub type SlotTable<T, const N: usize, const MAP: usize> = SlotTableIn<T, Fixed<N>, Fixed<MAP>>;
+
+/// A bounded number of flows, each with 4 bytes of its own and 2 bytes for each place of the map from queue pair numbers.
 ///
-/// `MAP` is a power of two and at least `2 N`, so that the map is at most half full; `N` is at most 65 535, the
-/// reach of a 16-bit link. Every operation by handle is O(1). Look-up by number is one multiplication and 1.5
-/// comparisons on average when full, never more than 128; binding and closing cost as much, and the run of
-/// neighbours that closing moves up.
+/// With [`Fixed`] memory, `MAP` is a power of two and at least `2 N`, so that the map is at most half full; `N` is at most
+/// 65 535, the reach of a 16-bit link. On the heap, [`SlotTableIn::grow`] keeps to the same. Every operation by handle is
+/// O(1). Look-up by number is one multiplication and 1.5 comparisons on average when full, never more than 128; binding and
+/// closing cost as much, and the run of neighbours that closing moves up.
 ///
 /// The table never evicts: a sender's flow without its state would be a flow without congestion control, so
 /// opening one too many is refused, and admission is the driver's decision.
 #[repr(C)]
-pub struct SlotTable<T, const N: usize, const MAP: usize> {
+pub struct SlotTableIn<T, N: Storage, MAP: Storage> {
     free: Link,
     open: u16,
-    slots: Vec<Slot<T>, N>,
-    map: [Link; MAP],
+    slots: N::List<Slot<T>>,
+    map: MAP::Array<Link>,
 }
 
-impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
-    const BITS: u32 = MAP.trailing_zeros();
-    const MASK: usize = MAP.wrapping_sub(1);
-    const SIZES: () = {
-        assert!(N >= 1 && N <= u16::MAX as usize, "a slot table holds 1 to 65,535 flows");
-        assert!(MAP.is_power_of_two() && MAP >> 1 >= N, "the map is a power of two, at least twice the capacity");
+impl<T, N: Storage, MAP: Storage> Blank for SlotTableIn<T, N, MAP> {
+    const BLANK: Self = {
+        if let (Some(n), Some(map)) = (N::LEN, MAP::LEN) {
+            assert!(n >= 1 && n <= u16::MAX as usize, "a slot table holds 1 to 65,535 flows");
+            assert!(map.is_power_of_two() && map >> 1 >= n, "the map is a power of two, at least twice the capacity");
+        }
+        Self { free: Link::NONE, open: 0, slots: List::EMPTY, map: Blank::BLANK }
+    };
+}
+
+impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
+    /// Bytes that each further flow costs: its slot, and its share of the map.
+    pub const FLOW_BYTES: usize = {
+        let map = match (N::LEN, MAP::LEN) {
+            (Some(n), Some(map)) => (map * size_of::<Link>()).div_ceil(n),
+            // The least: growing keeps the map a quarter to half full.
+            _ => 2 * size_of::<Link>(),
+        };
+        size_of::<Slot<T>>() + map
     };
 
     /// A table without flows.
     pub const fn new() -> Self {
-        const { Self::SIZES };
-        Self { slots: Vec::new(), free: Link::NONE, open: 0, map: [Link::NONE; MAP] }
+        Self::BLANK
+    }
+
+    /// How many flows there is room for.
+    #[inline(always)]
+    pub fn capacity(&self) -> usize {
+        self.slots.room()
+    }
+
+    /// Whether the next flow would be refused.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.capacity()
+    }
+
+    /// Binary logarithm of the places of the map.
+    #[inline(always)]
+    fn bits(&self) -> u32 {
+        self.map.items().len().trailing_zeros()
+    }
+
+    /// All bits of a place of the map.
+    #[inline(always)]
+    fn mask(&self) -> usize {
+        self.map.items().len().wrapping_sub(1)
     }
 
     /// How many flows are open.
@@ -191,13 +234,13 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
 
     /// Takes in a flow, or hands it back when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
-        let (index, tag) = match self.slots.get(self.free.place()) {
+        let (index, tag) = match self.slots.items().get(self.free.place()) {
             Some(slot) => (mem::replace(&mut self.free, slot.tag.link()).index(), slot.tag.opened()),
             // As many as there are, or none where no link reaches further.
-            None => (u16::try_from(self.slots.len()).unwrap_or(u16::MAX), Tag::NEW),
+            None => (u16::try_from(self.slots.items().len()).unwrap_or(u16::MAX), Tag::NEW),
         };
         let slot = Slot { value, tag };
-        if let Some(closed) = self.slots.get_mut(usize::from(index)) {
+        if let Some(closed) = self.slots.items_mut().get_mut(usize::from(index)) {
             *closed = slot;
         } else {
             self.slots.push(slot).map_err(|slot| slot.value)?;
@@ -211,7 +254,7 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         let slot = *self.slot(handle)?;
         self.unmap(slot.tag.qpn());
         let free = mem::replace(&mut self.free, Link::to(handle.index()));
-        self.slots.get_mut(usize::from(handle.index()))?.tag = slot.tag.closed(free);
+        self.slots.items_mut().get_mut(usize::from(handle.index()))?.tag = slot.tag.closed(free);
         self.open = self.open.saturating_sub(1);
         Some(slot.value)
     }
@@ -230,14 +273,14 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The open flow at an index, as a sweep or a timer names it.
     #[inline]
     pub fn at(&self, index: u16) -> Option<Handle> {
-        let slot = self.slots.get(usize::from(index))?;
+        let slot = self.slots.items().get(usize::from(index))?;
         slot.tag.is_open().then_some(Handle::new(index, slot.tag))
     }
 
     /// The open flow at an index, and its handle.
     #[inline]
     pub fn at_mut(&mut self, index: u16) -> Option<(Handle, &mut T)> {
-        let slot = self.slots.get_mut(usize::from(index))?;
+        let slot = self.slots.items_mut().get_mut(usize::from(index))?;
         slot.tag.is_open().then_some((Handle::new(index, slot.tag), &mut slot.value))
     }
 
@@ -250,15 +293,15 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// The flow that a queue pair number is bound to, and its handle.
     #[inline]
     pub fn find_mut(&mut self, qpn: Qpn) -> Option<(Handle, &mut T)> {
-        let link = *self.map.get(self.probe(qpn).ok()?)?;
-        let slot = self.slots.get_mut(link.place())?;
+        let link = *self.map.items().get(self.probe(qpn).ok()?)?;
+        let slot = self.slots.items_mut().get_mut(link.place())?;
         Some((Handle::new(link.index(), slot.tag), &mut slot.value))
     }
 
     /// The flow that a queue pair number is bound to.
     pub fn find(&self, qpn: Qpn) -> Option<Handle> {
-        let link = *self.map.get(self.search(qpn).ok()?)?;
-        let slot = self.slots.get(link.place())?;
+        let link = *self.map.items().get(self.search(qpn).ok()?)?;
+        let slot = self.slots.items().get(link.place())?;
         Some(Handle::new(link.index(), slot.tag))
     }
 
@@ -273,8 +316,8 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
             return if tag.qpn() == qpn { Ok(()) } else { Err(BindError::Bound) };
         }
         let Err(place) = self.search(qpn) else { return Err(BindError::Taken) };
-        *self.map.get_mut(place).ok_or(BindError::Crowded)? = Link::to(handle.index());
-        if let Some(slot) = self.slots.get_mut(usize::from(handle.index())) {
+        *self.map.items_mut().get_mut(place).ok_or(BindError::Crowded)? = Link::to(handle.index());
+        if let Some(slot) = self.slots.items_mut().get_mut(usize::from(handle.index())) {
             slot.tag = tag.with_qpn(qpn);
         }
         Ok(())
@@ -283,29 +326,29 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     /// An open slot, where nobody waits for it.
     #[inline(never)]
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
-        self.slots.get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
+        self.slots.items().get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
     #[inline]
     fn slot_mut(&mut self, handle: Handle) -> Option<&mut Slot<T>> {
-        self.slots.get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
+        self.slots.items_mut().get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
     /// The place of a number in the map, or else the empty one that it may have: outside where that would be too far away. An
     /// unbound slot is in no place, so the number that stands for it is never found.
     #[inline]
     fn probe(&self, qpn: Qpn) -> Result<usize, usize> {
-        let mut place = place(qpn, Self::BITS);
+        let mut place = place(qpn, self.bits());
         for _ in 0..PROBES {
-            let link = *self.map.get(place).ok_or(MAP)?;
+            let link = *self.map.items().get(place).ok_or(usize::MAX)?;
             // An empty place names no slot and ends the run.
-            let slot = self.slots.get(link.place()).ok_or(place)?;
+            let slot = self.slots.items().get(link.place()).ok_or(place)?;
             if slot.tag.qpn() == qpn {
                 return Ok(place);
             }
-            place = place.wrapping_add(1) & Self::MASK;
+            place = place.wrapping_add(1) & self.mask();
         }
-        Err(MAP)
+        Err(usize::MAX)
     }
 
     /// [`SlotTable::probe`] where nobody waits for it.
@@ -319,12 +362,12 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
         let Ok(mut gap) = self.search(qpn) else { return };
         let mut place = gap;
         loop {
-            place = place.wrapping_add(1) & Self::MASK;
-            let Some(&next) = self.map.get(place) else { return };
-            let Some(slot) = self.slots.get(next.place()) else { break };
+            place = place.wrapping_add(1) & self.mask();
+            let Some(&next) = self.map.items().get(place) else { return };
+            let Some(slot) = self.slots.items().get(next.place()) else { break };
             // An entry may move up to the gap only when that is not before its own place.
-            let home = super::place(slot.tag.qpn(), Self::BITS);
-            if place.wrapping_sub(home) & Self::MASK >= place.wrapping_sub(gap) & Self::MASK {
+            let home = super::place(slot.tag.qpn(), self.bits());
+            if place.wrapping_sub(home) & self.mask() >= place.wrapping_sub(gap) & self.mask() {
                 self.put(gap, next);
                 gap = place;
             }
@@ -333,13 +376,46 @@ impl<T: Copy, const N: usize, const MAP: usize> SlotTable<T, N, MAP> {
     }
 
     fn put(&mut self, place: usize, link: Link) {
-        if let Some(entry) = self.map.get_mut(place) {
+        if let Some(entry) = self.map.items_mut().get_mut(place) {
             *entry = link;
         }
     }
 }
 
-impl<T: Copy, const N: usize, const MAP: usize> Default for SlotTable<T, N, MAP> {
+impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
+    /// Makes room for `flows` flows, at most 65,535, with a map of the least power of two that is at least twice as many. Flows,
+    /// handles and numbers stay; a table never shrinks, and one of [`Fixed`] memory stays as it is.
+    pub fn grow(&mut self, flows: usize) {
+        let flows = flows.min(usize::from(u16::MAX));
+        if flows <= self.capacity() {
+            return;
+        }
+        self.slots.grow(flows);
+        let mut places = flows.saturating_mul(2).next_power_of_two();
+        // Rarely, 128 numbers lie beside each other in the larger map and did not in the smaller.
+        while !self.rebuild_map(places) {
+            places = places.saturating_mul(2);
+        }
+    }
+
+    /// Puts all bound numbers into an empty map of so many places, and returns whether each found one.
+    fn rebuild_map(&mut self, places: usize) -> bool {
+        let Some(map) = Array::of_len(places) else { return true };
+        self.map = map;
+        (0..self.slots.items().len()).all(|at| {
+            let Some(slot) = self.slots.items().get(at) else { return true };
+            let qpn = slot.tag.qpn();
+            if !slot.tag.is_open() || qpn == UNBOUND {
+                return true;
+            }
+            let (Err(place), Ok(index)) = (self.search(qpn), u16::try_from(at)) else { return false };
+            self.put(place, Link::to(index));
+            place < places
+        })
+    }
+}
+
+impl<T: Copy, N: Storage, MAP: Storage> Default for SlotTableIn<T, N, MAP> {
     fn default() -> Self {
         Self::new()
     }
@@ -350,7 +426,8 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::table::Random;
+    use crate::random::Random;
+    use crate::table::Heap;
     use std::collections::BTreeMap;
     use std::vec::Vec;
 
@@ -390,6 +467,30 @@ mod tests {
         for number in 0..65_535u32 {
             assert!(table.find(Qpn::new(number.wrapping_mul(0x101))).is_some());
         }
+    }
+
+    #[test]
+    fn a_table_on_the_heap_refuses_until_it_grows_and_keeps_its_flows() {
+        let mut table = SlotTableIn::<u32, Heap, Heap>::new();
+        assert_eq!((table.open(7), table.find(Qpn::new(7)), table.is_full()), (Err(7), None, true));
+        let mut handles = Vec::new();
+        for flows in [1, 2, 3, 100, 1_000, 65_535] {
+            table.grow(flows);
+            while let Ok(handle) = table.open(handles.len() as u32) {
+                // Every fourth flow has no number.
+                if handles.len() % 4 != 0 {
+                    table.bind(handle, Qpn::new(handles.len() as u32 * 3)).unwrap();
+                }
+                handles.push(handle);
+            }
+            assert_eq!((handles.len(), table.capacity(), table.is_full()), (flows, flows, true));
+            for (n, &handle) in handles.iter().enumerate() {
+                assert_eq!(table.get(handle), Some(&(n as u32)));
+                assert_eq!(table.find(Qpn::new(n as u32 * 3)), (n % 4 != 0).then_some(handle));
+            }
+        }
+        table.grow(70_000);
+        assert_eq!(table.capacity(), 65_535);
     }
 
     #[test]

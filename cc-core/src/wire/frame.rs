@@ -9,16 +9,18 @@ use super::{Addresses, Aeth, Bth, EmitError, Mac, ROCE_PORT, Roce, Syndrome, Tag
 use super::{cnp, grh, opcode, udp};
 use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Qpn, Stamp};
 
-/// How CNPs and acknowledgements are marked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct CnpMarking {
-    /// Differentiated services code point, 0 to 63; higher bits are not sent.
-    pub dscp: u8,
-    /// 802.1p priority, 0 to 7, where the frame is tagged; higher bits are not sent.
-    pub priority: u8,
-    /// ECN bits.
-    pub ecn: Ecn,
+crate::blank! {
+    /// How CNPs and acknowledgements are marked.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct CnpMarking {
+        /// Differentiated services code point, 0 to 63; higher bits are not sent.
+        pub dscp: u8,
+        /// 802.1p priority, 0 to 7, where the frame is tagged; higher bits are not sent.
+        pub priority: u8,
+        /// ECN bits.
+        pub ecn: Ecn,
+    }
 }
 
 impl Default for CnpMarking {

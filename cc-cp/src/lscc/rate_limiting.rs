@@ -243,7 +243,7 @@ impl<const SETS: usize, const WAYS: usize> Blank for RateLimiting<SETS, WAYS> {
         pairs: 0,
         notifying: false,
         notified: 0,
-        flows: PeerTable::new(Flow::BLANK),
+        flows: PeerTable::new(),
     };
 }
 

@@ -96,8 +96,7 @@ pub struct NearSource<const SETS: usize, const WAYS: usize> {
 }
 
 impl<const SETS: usize, const WAYS: usize> Blank for NearSource<SETS, WAYS> {
-    const BLANK: Self =
-        Self { flows: PeerTable::new(Flow::BLANK), shared: Stamp::BLANK, counters: NearSourceCounters::BLANK };
+    const BLANK: Self = Self { flows: PeerTable::new(), shared: Stamp::BLANK, counters: NearSourceCounters::BLANK };
 }
 
 impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {

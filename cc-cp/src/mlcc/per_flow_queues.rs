@@ -160,7 +160,7 @@ pub struct PerFlowQueues<const SETS: usize, const WAYS: usize> {
 
 /// No queue.
 impl<const SETS: usize, const WAYS: usize> Blank for PerFlowQueues<SETS, WAYS> {
-    const BLANK: Self = Self { flows: PeerTable::new(Queue::BLANK), shared: 0, counters: QueueCounters::BLANK };
+    const BLANK: Self = Self { flows: PeerTable::new(), shared: 0, counters: QueueCounters::BLANK };
 }
 
 impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {

@@ -1,4 +1,5 @@
 use super::*;
+use cc_core::table::RingTable;
 use crate::{Answer, Cnp, Connection, Connections, NpEngine, Receipt, Transmit};
 use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode};
 use cc_core::{Bytes, Psn, Rate, Stamp};

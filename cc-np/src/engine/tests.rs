@@ -7,6 +7,7 @@ use cc_core::wire::{
     self, Addresses, Bth, Class, CnpMarking, Deth, Extensions, Frame, Icrc, Mac, Packet, Shims, TableCrc, Tag, Tags,
     opcode,
 };
+use cc_core::table::PeerTableIn;
 use cc_core::{Bytes, CnpHint, IntLayout, Psn, Rate};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
@@ -561,16 +562,19 @@ fn f5_marks_of_an_old_queue_pair_are_not_echoed_to_a_new_one() {
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Census;
 
+impl Blank for Census {
+    const BLANK: Self = Self;
+}
+
 impl NotificationPoint for Census {
     type Settings = EchoSettings;
     type Params = CnpOutlet;
     /// Flows that have a record, the one of the rest included.
     type Shared = u32;
-    type Flows<const SETS: usize, const WAYS: usize> = PeerTable<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "census";
     const PRESETS: &'static [Preset<EchoSettings>] = &[BINARY];
-    const BLANK: Self = Self;
     const SHARED: u32 = 0;
     const TABLE: &'static [&'static str] = &["any, any: nothing"];
 

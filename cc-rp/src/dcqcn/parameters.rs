@@ -1,7 +1,8 @@
 //! What the user sets, and what DCQCN computes with.
 
 use super::fading::Fading;
-use cc_core::math::{Decay, Divider};
+use cc_core::decay::Decay;
+use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Blank, Frac, Port, Rate};
 use core::num::NonZeroU32;

@@ -20,7 +20,7 @@ pub struct Machine {
     pub description: &'static str,
     /// As `rustc` calls its core.
     pub target: &'static str,
-    /// Whether it has room for a [`SmallNic`](programs::SmallNic) only.
+    /// Whether it has room for a [`Small`](programs::Small) NIC only.
     pub small: bool,
     architecture: Architecture,
     emulator: &'static str,

@@ -45,7 +45,7 @@ use lockstep::Lockstep;
 use native::{Native, native, small};
 use paced::Paced;
 use player::{Choice, Outcome, Player};
-use programs::{FullNic, SmallNic};
+use programs::{Full, Nic, Small};
 use report::{Algorithm, Size, Sizes};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -175,7 +175,7 @@ impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
             None => run(options, A::NAME, &|| make(full), &boot, capture, progress, &mut findings)?,
         };
         let is_small = machine.is_some_and(|(_, machine)| machine.small);
-        let native = size(if is_small { SmallNic::<A, N>::REPORT } else { FullNic::<A, N>::REPORT });
+        let native = size(if is_small { Nic::<A, N, Small>::REPORT } else { Nic::<A, N, Full>::REPORT });
         let mut report = report::<A, N>(options, &chosen, &outcome, Sizes { native, image }, core);
         report.findings.append(&mut findings);
         Ok(report)

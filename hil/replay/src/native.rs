@@ -11,7 +11,7 @@ use hil_capture::crc::HostCrc;
 use hil_cores::board::{Act, LogRecord, PacerStore};
 use programs::descriptor::Descriptor;
 use programs::layout::TX_FRAME_BYTES;
-use programs::{EventKind, FullNic, Hardware, Nic, SmallNic};
+use programs::{EventKind, Full, Hardware, Nic, Sizes, Small};
 
 /// A NIC that runs natively, whatever its machines.
 pub trait Native: Device {
@@ -34,7 +34,7 @@ pub fn native<A: ReactionPoint, N: NotificationPoint>(
     rp: &A::Settings,
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
-    boxed(FullNic::<A, N>::new(Instant::from_nanos(0), port, rp, np))
+    boxed(Nic::<A, N, Full>::new(Instant::from_nanos(0), port, rp, np))
 }
 
 /// As [`native`], of the size that an image has on the smallest boards.
@@ -46,7 +46,7 @@ pub fn small<A: ReactionPoint, N: NotificationPoint>(
     rp: &A::Settings,
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
-    boxed(SmallNic::<A, N>::new(Instant::from_nanos(0), port, rp, np))
+    boxed(Nic::<A, N, Small>::new(Instant::from_nanos(0), port, rp, np))
 }
 
 fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Native>> {
@@ -78,16 +78,7 @@ trait Program {
     fn counters(&self, rows: &Rows) -> Counters;
 }
 
-impl<
-    A: ReactionPoint,
-    N: NotificationPoint,
-    const QPS: usize,
-    const MAP: usize,
-    const SETS: usize,
-    const WAYS: usize,
-    const ENDS: usize,
-> Program for Nic<A, N, QPS, MAP, SETS, WAYS, ENDS>
-{
+impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for Nic<A, N, S> {
     const ROWS: (usize, usize) = (A::TABLE.len(), N::TABLE.len());
 
     fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>) {

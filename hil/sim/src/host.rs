@@ -4,7 +4,7 @@ use super::packet::{Body, Data, Flow, Packet};
 use super::switch::DATA;
 use super::{Link, Picos, instant};
 use cc_core::params::ParamError;
-use cc_core::table::Handle;
+use cc_core::table::{Fixed, Handle};
 use cc_core::wire::Roce;
 use cc_core::wire::opcode::{self, Class};
 use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
@@ -82,7 +82,7 @@ pub(super) struct Messages {
 pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     rp: Box<RpEngine<R, QPS, { 2 * QPS }>>,
     np: Box<NpEngine<N, 16, 4>>,
-    connections: Box<ConnectionsOf<N, 16, 4>>,
+    connections: Box<ConnectionsOf<N, Fixed<16>, 4>>,
     outbox: Outbox,
     link: Link,
     messages: Messages,

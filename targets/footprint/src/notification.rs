@@ -2,6 +2,7 @@
 
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
+use cc_core::table::Fixed;
 use cc_core::wire::{self, Packet, TableCrc};
 use cc_core::{Blank, Instant, Qpn};
 use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt};
@@ -9,7 +10,7 @@ use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, Np
 /// An engine with room for `4 * SETS` flows.
 struct Receiver<A: NotificationPoint, const SETS: usize> {
     engine: NpEngine<A, SETS, 4>,
-    connections: ConnectionsOf<A, SETS, 4>,
+    connections: ConnectionsOf<A, Fixed<SETS>, 4>,
 }
 
 impl<A: NotificationPoint, const SETS: usize> Blank for Receiver<A, SETS> {
@@ -21,7 +22,7 @@ type Linked<A> = Receiver<A, 256>;
 
 const fn sizes<A: NotificationPoint>() -> Sizes {
     let tables = (size_of::<Linked<A>>(), size_of::<Receiver<A, 4_096>>(), size_of::<Receiver<A, 16_384>>());
-    let flows = <A::Flows<16_384, 4> as Flows<A>>::ROOM - <A::Flows<256, 4> as Flows<A>>::ROOM;
+    let flows = <A::Flows<Fixed<16_384>, 4> as Flows<A>>::ROOM - <A::Flows<Fixed<256>, 4> as Flows<A>>::ROOM;
     Sizes {
         state: size_of::<A>() as u32,
         flow: if flows == 0 { 0 } else { (tables.2 - tables.0).div_ceil(flows) as u32 },

@@ -1,7 +1,8 @@
 //! Which flow of ours a switch means. It sees the data's queue pair number, which is the receiver's; two receivers may have
 //! the same, so that the addresses belong to the name.
 
-use cc_core::table::Handle;
+use cc_core::Blank;
+use cc_core::table::{Array, Handle, Storage};
 use cc_core::wire::FlowKey;
 
 /// A flow by its far end. A handle of zero is of no flow.
@@ -11,26 +12,42 @@ struct Entry {
     handle: Handle,
 }
 
-/// The flows of at most `SETS * WAYS` far ends, 8 bytes each; `SETS` is a power of two.
+impl Blank for Entry {
+    const BLANK: Self = Self { check: 0, handle: Handle::from_bits(0) };
+}
+
+/// The flows of at most `SETS` times `WAYS` far ends, 8 bytes each; the number of sets is a power of two.
 ///
 /// An entry of a flow that is open is never given up. Where there is no room for another, that flow cannot be found here.
-pub(crate) struct FarEnds<const SETS: usize, const WAYS: usize>([[Entry; WAYS]; SETS]);
+pub(crate) struct FarEnds<SETS: Storage, const WAYS: usize>(SETS::Array<[Entry; WAYS]>);
 
-impl<const SETS: usize, const WAYS: usize> FarEnds<SETS, WAYS> {
-    const SIZES: () = assert!(SETS.is_power_of_two(), "the number of sets is a power of two");
+impl<SETS: Storage, const WAYS: usize> Blank for FarEnds<SETS, WAYS> {
+    const BLANK: Self = {
+        if let Some(sets) = SETS::LEN {
+            assert!(sets.is_power_of_two(), "the number of sets is a power of two");
+        }
+        Self(Blank::BLANK)
+    };
+}
 
-    /// Knows of none.
-    pub(crate) const fn new() -> Self {
-        const { Self::SIZES };
-        Self([[Entry { check: 0, handle: Handle::from_bits(0) }; WAYS]; SETS])
+impl<SETS: Storage, const WAYS: usize> FarEnds<SETS, WAYS> {
+    /// Makes the table one of at least `sets` sets, a power of two, where the memory is on the heap. It is empty then: an entry
+    /// does not say which set it would belong to.
+    pub(crate) fn grow(&mut self, sets: usize) {
+        let sets = sets.next_power_of_two();
+        if sets > self.0.items().len()
+            && let Some(entries) = Array::of_len(sets)
+        {
+            self.0 = entries;
+        }
     }
 
     /// Learns the far end of a flow; `is_open` tells whether a handle is still somebody's. Where two flows share a far end,
     /// the later is meant. Answers whether there was room.
     #[cold]
     pub(crate) fn learn(&mut self, key: FlowKey, handle: Handle, is_open: impl Fn(Handle) -> bool) -> bool {
-        let (set, check) = Self::place(key);
-        let Some(set) = self.0.get_mut(set) else { return false };
+        let (set, check) = self.place(key);
+        let Some(set) = self.0.items_mut().get_mut(set) else { return false };
         let known = set.iter().position(|entry| entry.check == check);
         let Some(way) = known.or_else(|| set.iter().position(|entry| !is_open(entry.handle))) else { return false };
         if let Some(entry) = set.get_mut(way) {
@@ -41,14 +58,14 @@ impl<const SETS: usize, const WAYS: usize> FarEnds<SETS, WAYS> {
 
     /// The flow with this far end, if one is known; it may have been closed since.
     pub(crate) fn find(&self, key: FlowKey) -> Option<Handle> {
-        let (set, check) = Self::place(key);
-        self.0.get(set)?.iter().find(|entry| entry.check == check).map(|entry| entry.handle)
+        let (set, check) = self.place(key);
+        self.0.items().get(set)?.iter().find(|entry| entry.check == check).map(|entry| entry.handle)
     }
 
     /// The set of a key, and what tells it apart there.
     #[inline(never)]
-    fn place(key: FlowKey) -> (usize, u32) {
-        (key.place().get() as usize & SETS.wrapping_sub(1), key.check())
+    fn place(&self, key: FlowKey) -> (usize, u32) {
+        (key.place().get() as usize & self.0.items().len().wrapping_sub(1), key.check())
     }
 }
 
@@ -56,6 +73,7 @@ impl<const SETS: usize, const WAYS: usize> FarEnds<SETS, WAYS> {
 mod tests {
     use super::*;
     use cc_core::Qpn;
+    use cc_core::table::Fixed;
 
     fn key(peers: u32, qpn: u32) -> FlowKey {
         FlowKey { peers, data_qpn: Qpn::new(qpn) }
@@ -67,7 +85,7 @@ mod tests {
 
     #[test]
     fn flows_to_one_number_at_two_peers_are_told_apart_and_an_unknown_one_is_found_nowhere() {
-        let mut ends = FarEnds::<4, 4>::new();
+        let mut ends = FarEnds::<Fixed<4>, 4>::BLANK;
         let open = |handle: Handle| handle.to_bits() != 0;
         assert!(ends.learn(key(1, 17), handle(1), open));
         assert!(ends.learn(key(2, 17), handle(2), open));
@@ -80,7 +98,7 @@ mod tests {
 
     #[test]
     fn open_flows_keep_their_places_and_closed_ones_give_way() {
-        let mut ends = FarEnds::<2, 2>::new();
+        let mut ends = FarEnds::<Fixed<2>, 2>::BLANK;
         let open = |handle: Handle| handle.to_bits() != 0 && handle.index() < 100;
         let learnt = (0..100).filter(|&n| ends.learn(key(n, 1), handle(n), open)).count();
         assert_eq!(learnt, 4);

@@ -8,9 +8,13 @@ mod far_ends;
 pub mod layout;
 pub mod lockstep;
 mod nic;
+mod sizes;
 pub mod switch;
 
-pub use nic::{EventKind, FullNic, Hardware, NO_FLOW, Nic, QPN_MAP, QPS, SmallNic};
+pub use nic::{EventKind, Hardware, NO_FLOW, Nic};
+#[cfg(feature = "std")]
+pub use sizes::OnHeap;
+pub use sizes::{Full, Sizes, Small};
 
 use cc_core::params::Settings;
 use cc_np::NotificationPoint;

@@ -25,7 +25,7 @@ pub const LOG: u32 = 2;
 /// A frame is sent: how many bytes it has, and these.
 pub const FRAME: u32 = 3;
 
-/// Bytes that the image of a [`SmallNic`](crate::SmallNic) takes of a frame: all headers, and the bodies of short ones. What
+/// Bytes that the image of a [`Small`](crate::Small) NIC takes of a frame: all headers, and the bodies of short ones. What
 /// is left of a packet is payload, which tells a NIC nothing.
 pub const SMALL_FRAME_BYTES: usize = 512;
 

@@ -5,14 +5,15 @@
 use crate::descriptor::{Descriptor, Kind};
 use crate::far_ends::FarEnds;
 use crate::layout::Report;
+use crate::sizes::Sizes;
 use cc_core::params::ParamError;
-use cc_core::table::Handle;
+use cc_core::table::{Handle, Storage};
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
 use cc_core::{Blank, Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
-use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt, Transmit};
-use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngine, Whom};
+use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngineIn, Receipt, Transmit};
+use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngineIn, Whom};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,85 +98,46 @@ pub trait Hardware: RateLimiter + Transmit {
     fn log(&mut self, kind: EventKind, now: Instant, index: u32);
 }
 
-/// QPs that a NIC paces.
-pub const QPS: usize = 1_024;
-/// Places of its map from QPN to QP.
-pub const QPN_MAP: usize = 2 * QPS;
-/// Sets of its table of received flows.
-const PEER_SETS: usize = 128;
-/// Records in each set.
-const PEER_WAYS: usize = 4;
-/// Sets of its table of the far ends of flows.
-const END_SETS: usize = QPS / 4;
-/// Entries in each set of any such table.
-const END_WAYS: usize = 4;
-
-/// A NIC of the size that the firmware has.
-pub type FullNic<A, N> = Nic<A, N, QPS, QPN_MAP, PEER_SETS, PEER_WAYS, END_SETS>;
-
-/// A NIC that a core with 16 KiB of RAM has room for, whatever its algorithm: 32 QPs, 32 received flows.
-pub type SmallNic<A, N> = Nic<A, N, 32, 64, 8, 4, 8>;
+/// Records in a set of received flows, and entries in a set of flows by their remote queue pair number.
+const WAYS: usize = 4;
 
 /// One port of a NIC: a reaction point for the flows that it sends, a notification point for those that it receives.
 // The reaction point begins it, whose small fields short offsets reach then.
 #[repr(C)]
-pub struct Nic<
-    A: ReactionPoint,
-    N: NotificationPoint,
-    const QPS: usize,
-    const MAP: usize,
-    const SETS: usize,
-    const WAYS: usize,
-    const ENDS: usize,
-> {
-    rp: RpEngine<A, QPS, MAP>,
-    np: NpEngine<N, SETS, WAYS>,
-    connections: ConnectionsOf<N, SETS, WAYS>,
-    ends: FarEnds<ENDS, END_WAYS>,
+pub struct Nic<A: ReactionPoint, N: NotificationPoint, S: Sizes> {
+    rp: RpEngineIn<A, S::Flows, S::QpnMap>,
+    np: NpEngineIn<N, S::Peers, WAYS>,
+    connections: ConnectionsOf<N, S::Peers, WAYS>,
+    ends: FarEnds<S::Remotes, WAYS>,
     quantum: Quantum,
 }
 
-impl<
-    A: ReactionPoint,
-    N: NotificationPoint,
-    const QPS: usize,
-    const MAP: usize,
-    const SETS: usize,
-    const WAYS: usize,
-    const ENDS: usize,
-> Blank for Nic<A, N, QPS, MAP, SETS, WAYS, ENDS>
-{
+impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Blank for Nic<A, N, S> {
     const BLANK: Self = Self {
         rp: Blank::BLANK,
         np: Blank::BLANK,
         connections: Connections::NONE,
-        ends: FarEnds::new(),
+        ends: Blank::BLANK,
         quantum: Quantum::BLANK,
     };
 }
 
-impl<
-    A: ReactionPoint,
-    N: NotificationPoint,
-    const QPS: usize,
-    const MAP: usize,
-    const SETS: usize,
-    const WAYS: usize,
-    const ENDS: usize,
-> Nic<A, N, QPS, MAP, SETS, WAYS, ENDS>
-{
+impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     /// Bytes that each QP adds to the reaction point.
-    pub const QP_BYTES: usize = RpEngine::<A, QPS, MAP>::QP_BYTES;
+    pub const QP_BYTES: usize = RpEngineIn::<A, S::Flows, S::QpnMap>::QP_BYTES;
 
     /// Bytes of a received flow's record at the notification point, with its key.
-    pub const PEER_BYTES: usize = <N::Flows<SETS, WAYS> as Flows<N>>::RECORD_BYTES;
+    pub const PEER_BYTES: usize = <N::Flows<S::Peers, WAYS> as Flows<N>>::RECORD_BYTES;
 
-    /// Received flows that there is room for.
-    pub const PEERS: usize = <N::Flows<SETS, WAYS> as Flows<N>>::ROOM;
+    /// Received flows that there is room for; zero where that is not fixed.
+    pub const PEERS: usize = <N::Flows<S::Peers, WAYS> as Flows<N>>::ROOM;
 
     /// What an image with this NIC says of itself.
     pub const REPORT: Report = Report {
-        qps: QPS as u32,
+        qps: match <S::Flows as Storage>::LEN {
+            Some(flows) => flows as u32,
+            None => 0,
+        },
         state_bytes: size_of::<A>() as u32,
         qp_bytes: Self::QP_BYTES as u32,
         peers: Self::PEERS as u32,
@@ -204,13 +166,23 @@ impl<
         Ok(())
     }
 
+    /// Makes room for `flows` flows sent and `peers` flows received, where the memory is on the heap; a NIC never grows by itself,
+    /// nor shrinks. Flows stay, and so does what is known of received ones; the remote queue pair numbers of flows are to be
+    /// learnt again.
+    pub fn grow(&mut self, flows: usize, peers: usize) {
+        self.rp.grow(flows);
+        self.np.grow(peers.div_ceil(WAYS));
+        self.connections.grow(peers.div_ceil(WAYS));
+        self.ends.grow(flows.div_ceil(WAYS));
+    }
+
     /// The reaction point.
-    pub const fn rp(&self) -> &RpEngine<A, QPS, MAP> {
+    pub const fn rp(&self) -> &RpEngineIn<A, S::Flows, S::QpnMap> {
         &self.rp
     }
 
     /// The notification point.
-    pub const fn np(&self) -> &NpEngine<N, SETS, WAYS> {
+    pub const fn np(&self) -> &NpEngineIn<N, S::Peers, WAYS> {
         &self.np
     }
 
@@ -429,7 +401,7 @@ impl<
     /// Learns the far end of a connection from a packet that arrived on it.
     fn connect(&mut self, now: Instant, descriptor: &Descriptor, roce: &Roce<'_>) -> Option<()> {
         let remote = (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn))?;
-        if <ConnectionsOf<N, SETS, WAYS>>::KEEPS {
+        if <ConnectionsOf<N, S::Peers, WAYS>>::KEEPS {
             self.connections.connect(now.stamp(), roce.bth.dest_qp, Connection::of(roce, remote)?);
         }
         Connection::is_for(roce).then_some(())

@@ -1,6 +1,6 @@
 //! CNPs that switches send by themselves: they know a flow by its receiver's queue pair and the two addresses.
 
-use cc_core::table::Handle;
+use cc_core::table::{Fixed, Handle};
 use cc_core::wire::{
     self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Response, Roce, Shims, TableCrc, Tags,
     opcode,
@@ -9,12 +9,22 @@ use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Psn, 
 use cc_np::Transmit;
 use cc_rp::RateLimiter;
 use programs::descriptor::{Descriptor, Kind};
-use programs::{EventKind, Hardware, NO_FLOW, Nic};
+use programs::{EventKind, Hardware, NO_FLOW, Nic, Sizes};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
-type Sender = Nic<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, 8, 16, 4, 4, 2>;
+/// Eight flows, and as many remote queue pair numbers.
+struct Eight;
+
+impl Sizes for Eight {
+    type Flows = Fixed<8>;
+    type QpnMap = Fixed<16>;
+    type Peers = Fixed<4>;
+    type Remotes = Fixed<2>;
+}
+
+type Sender = Nic<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Eight>;
 
 /// What the program told its hardware last.
 #[derive(Default)]

@@ -37,7 +37,7 @@ use embedded_hal::digital::OutputPin;
 use programs::descriptor::Descriptor;
 use programs::layout::{Report, register};
 use programs::switch::{Answer, Queue, Switch};
-use programs::{EventKind, FullNic, from_words};
+use programs::{EventKind, Full, Nic, from_words};
 
 #[doc(hidden)]
 pub use {critical_section::CriticalSection, programs};
@@ -53,7 +53,9 @@ pub type Machine<A> = calling::Calling<A>;
 #[macro_export]
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
-        $crate::entries!($crate::programs::FullNic<$crate::Machine<$reaction_point>, $notification_point>);
+        $crate::entries!(
+            $crate::programs::Nic<$crate::Machine<$reaction_point>, $notification_point, $crate::programs::Full>
+        );
 
         const _: () = $crate::programs::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
     };
@@ -189,7 +191,7 @@ pub trait Program: Blank {
     fn next_wake(&self) -> Instant;
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> Program for FullNic<A, N> {
+impl<A: ReactionPoint, N: NotificationPoint> Program for Nic<A, N, Full> {
     const REPORT: Report = Self::REPORT;
 
     #[inline(always)]

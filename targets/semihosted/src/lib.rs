@@ -20,12 +20,12 @@ use host::{Host, exit};
 use programs::descriptor::Descriptor;
 use programs::layout::{Report, SETTINGS, TX_FRAME_BYTES};
 use programs::lockstep::{self, Exit};
-use programs::{EventKind, from_words};
+use programs::{EventKind, Nic, from_words};
 
 #[cfg(not(small))]
-use programs::{FullNic as Nic, layout::RX_FRAME_BYTES as FRAME_BYTES};
+use programs::{Full as Room, layout::RX_FRAME_BYTES as FRAME_BYTES};
 #[cfg(small)]
-use programs::{SmallNic as Nic, lockstep::SMALL_FRAME_BYTES as FRAME_BYTES};
+use programs::{Small as Room, lockstep::SMALL_FRAME_BYTES as FRAME_BYTES};
 
 #[doc(hidden)]
 pub use programs;
@@ -81,9 +81,9 @@ impl programs::Hardware for Device {
 /// Runs the NIC of these two machines for as long as the host has events for it.
 pub fn run<A: ReactionPoint, N: NotificationPoint>() -> ! {
     let device = &mut Device { host: Host::open(), frame: [0; TX_FRAME_BYTES] };
-    let mut nic = Nic::<A, N>::BLANK;
+    let mut nic = Nic::<A, N, Room>::BLANK;
     begin(&mut device.host, &mut nic);
-    let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N>::REPORT;
+    let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N, Room>::REPORT;
     device.host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
     device.host.say(halves(nic.next_wake()));
     let mut buffer = [0; FRAME_BYTES];
@@ -110,7 +110,7 @@ fn halves(time: Instant) -> [u32; 2] {
 
 /// Makes the NIC that the host has set. Apart from the events, so that the stack that this takes is given back.
 #[inline(never)]
-fn begin<A: ReactionPoint, N: NotificationPoint>(host: &mut Host, nic: &mut Nic<A, N>) {
+fn begin<A: ReactionPoint, N: NotificationPoint>(host: &mut Host, nic: &mut Nic<A, N, Room>) {
     let rp = from_words(const { A::PRESETS[0].values }, &host.words::<SETTINGS>());
     let np = from_words(const { N::PRESETS[0].values }, &host.words::<SETTINGS>());
     let [line_rate, mtu, base_rtt] = host.words();

@@ -1,0 +1,181 @@
+//! Where a table keeps its elements: inside itself, as many as its type says, or on the heap, as many as its owner made room
+//! for. The tables are the same source for both: firmware takes the first, simulators the second.
+
+use crate::Blank;
+
+/// Memory of one length for the elements of a table.
+pub trait Storage: 'static {
+    /// The length, where the type fixes it; `None` where it grows at run time.
+    const LEN: Option<usize>;
+    /// A list that begins empty.
+    type List<T>: List<T>;
+    /// An array that begins blank.
+    type Array<T: Blank>: Array<T>;
+}
+
+/// A list with room for a bounded number of elements.
+pub trait List<T> {
+    /// The empty list.
+    const EMPTY: Self;
+
+    /// The elements.
+    fn items(&self) -> &[T];
+
+    /// The elements.
+    fn items_mut(&mut self) -> &mut [T];
+
+    /// How many elements there is room for.
+    fn room(&self) -> usize;
+
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// The element itself, when there is no room.
+    fn push(&mut self, item: T) -> Result<(), T>;
+
+    /// Makes room for `room` elements, where it is not fixed.
+    fn grow(&mut self, room: usize) {
+        let _ = room;
+    }
+}
+
+/// An array of blank elements.
+pub trait Array<T>: Blank {
+    /// An array of `len` blank elements; `None` where the length is fixed.
+    fn of_len(len: usize) -> Option<Self> {
+        let _ = len;
+        None
+    }
+
+    /// The elements.
+    fn items(&self) -> &[T];
+
+    /// The elements.
+    fn items_mut(&mut self) -> &mut [T];
+}
+
+/// Exactly `N` elements, inside the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed<const N: usize>;
+
+impl<const N: usize> Storage for Fixed<N> {
+    const LEN: Option<usize> = Some(N);
+    type List<T> = heapless::Vec<T, N>;
+    type Array<T: Blank> = [T; N];
+}
+
+impl<T, const N: usize> List<T> for heapless::Vec<T, N> {
+    const EMPTY: Self = Self::new();
+
+    #[inline(always)]
+    fn items(&self) -> &[T] {
+        self
+    }
+
+    #[inline(always)]
+    fn items_mut(&mut self) -> &mut [T] {
+        self
+    }
+
+    #[inline(always)]
+    fn room(&self) -> usize {
+        N
+    }
+
+    #[inline(always)]
+    fn push(&mut self, item: T) -> Result<(), T> {
+        Self::push(self, item)
+    }
+}
+
+impl<T: Blank, const N: usize> Array<T> for [T; N] {
+    #[inline(always)]
+    fn items(&self) -> &[T] {
+        self
+    }
+
+    #[inline(always)]
+    fn items_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+#[cfg(any(test, feature = "std"))]
+pub use heap::Heap;
+
+#[cfg(any(test, feature = "std"))]
+mod heap {
+    use super::{Array, List, Storage};
+    use crate::Blank;
+    use std::vec::Vec;
+
+    /// No element at first, on the heap. A table never grows by itself: its owner makes room, by the table's `grow`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Heap;
+
+    impl Storage for Heap {
+        const LEN: Option<usize> = None;
+        type List<T> = HeapList<T>;
+        type Array<T: Blank> = Vec<T>;
+    }
+
+    /// A list on the heap.
+    #[derive(Debug)]
+    pub struct HeapList<T> {
+        items: Vec<T>,
+        room: usize,
+    }
+
+    impl<T> List<T> for HeapList<T> {
+        const EMPTY: Self = Self { items: Vec::new(), room: 0 };
+
+        #[inline]
+        fn items(&self) -> &[T] {
+            &self.items
+        }
+
+        #[inline]
+        fn items_mut(&mut self) -> &mut [T] {
+            &mut self.items
+        }
+
+        #[inline]
+        fn room(&self) -> usize {
+            self.room
+        }
+
+        #[inline]
+        fn push(&mut self, item: T) -> Result<(), T> {
+            if self.items.len() == self.room {
+                return Err(item);
+            }
+            self.items.push(item);
+            Ok(())
+        }
+
+        fn grow(&mut self, room: usize) {
+            self.items.reserve_exact(room.saturating_sub(self.items.len()));
+            self.room = self.room.max(room);
+        }
+    }
+
+    impl<T> Blank for Vec<T> {
+        const BLANK: Self = Self::new();
+    }
+
+    impl<T: Blank> Array<T> for Vec<T> {
+        fn of_len(len: usize) -> Option<Self> {
+            Some(core::iter::repeat_with(|| T::BLANK).take(len).collect())
+        }
+
+        #[inline]
+        fn items(&self) -> &[T] {
+            self
+        }
+
+        #[inline]
+        fn items_mut(&mut self) -> &mut [T] {
+            self
+        }
+    }
+}

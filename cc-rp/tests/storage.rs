@@ -1,0 +1,119 @@
+//! Tables on the heap and tables of fixed size are the same source: engines over either decide alike.
+
+use cc_core::table::Heap;
+use cc_core::{Blank, Bytes, CnpBody, CnpHint, Instant, Nanos, Port, Psn, Qpn, Rate};
+use cc_rp::dcqcn::Dcqcn;
+use cc_rp::hpcc::Hpcc5;
+use cc_rp::{Ack, Event, RateLimiter, ReactionPoint, RpEngine, RpEngineIn};
+use proptest::prelude::*;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const FLOWS: usize = 16;
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Open(u8),
+    Bind(u8, u8),
+    Close(u8),
+    Sent(u8, u16),
+    Ack(u8, u32),
+    Cnp(u8, Option<u16>),
+    Pause(u8, u16),
+    Wake,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        3 => (0..8_u8).prop_map(Operation::Open),
+        2 => any::<(u8, u8)>().prop_map(|(flow, qpn)| Operation::Bind(flow, qpn)),
+        1 => any::<u8>().prop_map(Operation::Close),
+        6 => any::<(u8, u16)>().prop_map(|(flow, bytes)| Operation::Sent(flow, bytes)),
+        3 => any::<(u8, u32)>().prop_map(|(flow, psn)| Operation::Ack(flow, psn)),
+        4 => any::<(u8, Option<u16>)>().prop_map(|(qpn, seq)| Operation::Cnp(qpn, seq)),
+        1 => (0..8_u8, any::<u16>()).prop_map(|(priority, time)| Operation::Pause(priority, time)),
+        6 => Just(Operation::Wake),
+    ]
+}
+
+/// What the rate limiter was given.
+#[derive(Default, PartialEq, Debug)]
+struct Pacer(Vec<(u16, Rate, Bytes, Nanos)>);
+
+impl RateLimiter for Pacer {
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        self.0.push((index, rate, window, hold));
+    }
+}
+
+/// Runs the operations on both engines, each at its time, and compares all that can be seen of them.
+fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(), TestCaseError> {
+    let settings = A::PRESETS[0].values;
+    let start = Instant::from_nanos(0);
+    let mut fixed =
+        Box::new(RpEngine::<A, FLOWS, { 2 * FLOWS }>::new(start, PORT, A::check(&settings, &PORT).unwrap()));
+    let mut heap = RpEngineIn::<A, Heap, Heap>::BLANK;
+    heap.begin(start, PORT, &settings).unwrap();
+    let (mut pacers, mut handles, mut now) = ([Pacer::default(), Pacer::default()], Vec::new(), 0_u64);
+    prop_assert_eq!(heap.open(start, 0, &mut pacers[1]), None, "no room before it grows");
+    heap.grow(FLOWS);
+    for &(after, operation) in operations {
+        now += u64::from(after);
+        let at = Instant::from_nanos(now);
+        let flow = |which: u8| handles.get(usize::from(which) % handles.len().max(1)).copied();
+        let [limiter, other] = &mut pacers;
+        match operation {
+            Operation::Open(priority) => {
+                let opened = fixed.open(at, priority, limiter);
+                prop_assert_eq!(opened, heap.open(at, priority, other));
+                handles.extend(opened);
+            }
+            Operation::Bind(which, qpn) => {
+                let Some(handle) = flow(which) else { continue };
+                let qpn = Qpn::new(u32::from(qpn));
+                prop_assert_eq!(fixed.bind(handle, qpn), heap.bind(handle, qpn));
+            }
+            Operation::Close(which) => {
+                let Some(handle) = flow(which) else { continue };
+                prop_assert_eq!(fixed.close(handle), heap.close(handle));
+            }
+            Operation::Sent(which, bytes) => {
+                let Some(handle) = flow(which) else { continue };
+                let (psn, bytes) = (Psn::new(u32::from(bytes)), Bytes::new(u32::from(bytes)));
+                prop_assert_eq!(fixed.sent(at, handle, psn, bytes, limiter), heap.sent(at, handle, psn, bytes, other));
+            }
+            Operation::Ack(which, psn) => {
+                let Some(handle) = flow(which) else { continue };
+                let event = Event::Ack(Ack { psn: Psn::new(psn), acked: Bytes::new(psn & 0xffff), ..Ack::default() });
+                prop_assert_eq!(fixed.step(at, handle, &event, limiter), heap.step(at, handle, &event, other));
+            }
+            Operation::Cnp(qpn, seq) => {
+                let hint = seq.map_or(CnpHint::Plain, |seq| CnpHint::Body(CnpBody { seq, ..CnpBody::default() }));
+                let qpn = Qpn::new(u32::from(qpn));
+                prop_assert_eq!(fixed.cnp(at, qpn, hint, limiter), heap.cnp(at, qpn, hint, other));
+            }
+            Operation::Pause(priority, time) => {
+                let time = Nanos::new(u32::from(time) << 8);
+                fixed.pause(at, priority, time);
+                heap.pause(at, priority, time);
+            }
+            Operation::Wake => prop_assert_eq!(fixed.wake(at, limiter), heap.wake(at, other)),
+        }
+        prop_assert_eq!(fixed.next_wake(), heap.next_wake());
+        let [one, two] = &pacers;
+        prop_assert_eq!(one, two);
+    }
+    // The flow that was refused before there was room for any.
+    let refused = heap.counters().rp_flows_refused - 1;
+    prop_assert_eq!(fixed.counters(), cc_rp::RpCounters { rp_flows_refused: refused, ..heap.counters() });
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn engines_on_the_heap_and_of_fixed_size_decide_alike(
+        operations in prop::collection::vec((0..2_000_000_u32, operation()), 1..400),
+    ) {
+        decide_alike::<Dcqcn>(&operations)?;
+        decide_alike::<Hpcc5>(&operations)?;
+    }
+}
