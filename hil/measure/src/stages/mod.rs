@@ -1,13 +1,15 @@
 //! The stages of a switch: firmware beside library, on traffic made by chance, and what they cost on a core.
 
-mod traffic;
+pub mod traffic;
 
-use traffic::Traffic;
+use traffic::{Happening, Occasion, Place, Traffic};
 
 use anyhow::{Context, Result, anyhow};
 use cc_core::params::Preset;
-use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Ecn, Instant, Nanos, Port, Rate};
+use cc_cp::Packet;
 use cc_cp::mmu::Admission;
+use cc_cp::swing::Relayed;
 use cc_np::Transmit;
 use hil_algorithms::pairs::UnknownName;
 use hil_algorithms::settings::words;
@@ -98,11 +100,32 @@ impl Visitor for Measure {
             let board = board_with(core, &image, &boot, Pace::Lockstep).with_context(context)?;
             let mut pair = Pair::<P, _>::new(&preset.values, board).with_context(context)?;
             let most = if matches!(self.0, Processor::Model(_)) { u64::MAX } else { SIMULATED };
-            pair.carry(&mut Traffic::new(seed, P::TAKES), most).with_context(context)?;
+            pair.carry(&mut traffic::<P>(seed), most).with_context(context)?;
             pair.finish(preset.name)
         };
         (1..).zip(P::PRESETS).map(run).collect()
     }
+}
+
+/// Traffic with many events of the kinds that a stage takes.
+pub fn traffic<P: Program>(seed: u64) -> Traffic {
+    Traffic::new(seed, P::TAKES.contains(&Kind::Paused), P::TAKES.contains(&Kind::Told))
+}
+
+/// An event of the traffic, as the switch's program takes it.
+pub fn event(at: Place, what: Happening) -> (Queue, Event) {
+    let event = match what {
+        Happening::Arrival { bytes, queued } => Event::Arrived { bytes: Bytes::new(bytes), queued: Bytes::new(queued) },
+        Happening::Departure { bytes, queued, port_queued, ecn } => Event::Left(Packet {
+            bytes: Bytes::new(bytes),
+            queued: Bytes::new(queued),
+            port_queued: Bytes::new(port_queued),
+            ecn: Ecn::from_bits(ecn),
+        }),
+        Happening::Pause { nanos, queued } => Event::Paused { time: Nanos::new(nanos), queued: Bytes::new(queued) },
+        Happening::Relay { paused, seq } => Event::Told(Relayed { paused, seq }),
+    };
+    (Queue { port: at.port, priority: at.class }, event)
 }
 
 /// A stage that runs twice: natively and on the core.
@@ -130,7 +153,8 @@ impl<P: Program, C: Core> Pair<P, C> {
     /// Lets both carry the traffic, for at most so many events and wakes.
     fn carry(&mut self, traffic: &mut Traffic, most: u64) -> Result<()> {
         for _ in 0..EVENTS {
-            let (now, queue, event, frame) = traffic.next();
+            let Occasion { now, at, what, frame } = traffic.draw();
+            let (queue, event) = event(at, what);
             self.wake(now, most)?;
             if self.events >= most {
                 break;
@@ -140,7 +164,7 @@ impl<P: Program, C: Core> Pair<P, C> {
                 continue;
             };
             if !acts.contains(&Act::Answer(answer(queue, &refused))) {
-                traffic.take(queue, bytes);
+                traffic.admit(at, bytes.get());
             }
         }
         Ok(())
@@ -338,7 +362,7 @@ mod tests {
             let core = Design::Ibex.model(&RAM, DEVICES, 0, image.entry);
             let board = board_with(core, &image, &boot, Pace::Lockstep).unwrap();
             let mut pair = Pair::<Red, _>::new(&ours, board).unwrap();
-            pair.carry(&mut Traffic::new(1, Red::TAKES), 5_000).unwrap();
+            pair.carry(&mut traffic::<Red>(1), 5_000).unwrap();
             assert_eq!(pair.difference.is_some(), differs, "{:?}", pair.difference);
         }
     }

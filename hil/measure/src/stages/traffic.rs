@@ -3,31 +3,108 @@
 
 use cc_core::wire::shim::{IntShim, MlccAck, MlccData};
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, Tags, opcode};
-use cc_core::{Bytes, CnpBody, CnpHint, Ecn, IntLayout, IntStack, Nanos, Psn, Qpn, Rate, Stamp};
-use cc_cp::Packet;
-use cc_cp::swing::Relayed;
+use cc_core::{CnpBody, CnpHint, Ecn, IntLayout, IntStack, Psn, Qpn, Rate, Stamp};
 use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
-use programs::switch::{Event, Kind, PORTS, PRIORITIES, Queue};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// Ports of the switch.
+const PORTS: usize = 4;
+/// Traffic classes of each port.
+const CLASSES: usize = 8;
 /// Flows of each address family: more than a queue can hold apart.
 const FLOWS: u32 = 50;
 /// The queues that carry most of the traffic.
-const BUSY: [Queue; 4] = [
-    Queue { port: 0, priority: 3 },
-    Queue { port: 0, priority: 4 },
-    Queue { port: 1, priority: 3 },
-    Queue { port: 3, priority: 0 },
+const BUSY: [Place; 4] = [
+    Place { port: 0, class: 3 },
+    Place { port: 0, class: 4 },
+    Place { port: 1, class: 3 },
+    Place { port: 3, class: 0 },
 ];
 /// Events of a spell.
 const SPELL: u32 = 2_048;
 
+/// A queue of the switch: port 0 to 3 and class 0 to 7. One event in 500 is about port 4, which does not exist.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The port.
+    pub port: u8,
+    /// The traffic class, which is the PFC priority.
+    pub class: u8,
+}
+
+impl Place {
+    const fn index(self) -> usize {
+        self.port as usize * CLASSES + self.class as usize
+    }
+}
+
+/// What happens at a queue, in integers of the outside world: none of the library's types, so that a change of those does
+/// not change the traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Happening {
+    /// A packet arrives by the port.
+    Arrival {
+        /// Bytes on the wire.
+        bytes: u32,
+        /// Bytes in the queue, without it.
+        queued: u32,
+    },
+    /// A packet leaves the queue.
+    Departure {
+        /// Bytes on the wire.
+        bytes: u32,
+        /// Bytes in the queue, with it.
+        queued: u32,
+        /// Bytes in all queues of the port, without it.
+        port_queued: u32,
+        /// The two ECN bits of its IP header.
+        ecn: u8,
+    },
+    /// The next node pauses the queue for a time in nanoseconds, of which zero ends the pause.
+    Pause {
+        /// The time.
+        nanos: u32,
+        /// Bytes in the queue.
+        queued: u32,
+    },
+    /// The relay at the other end of a long link says whether it is paused, in a message with a number.
+    Relay {
+        /// It is paused.
+        paused: bool,
+        /// The number.
+        seq: u16,
+    },
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Occasion {
+    /// Nanoseconds since the start.
+    pub now: u64,
+    /// The queue.
+    pub at: Place,
+    /// What happens.
+    pub what: Happening,
+    /// The frame that arrives or leaves; empty where it is no frame.
+    pub frame: Vec<u8>,
+}
+
+/// What [`Traffic`] chooses between.
+#[derive(Clone, Copy)]
+enum Kind {
+    Arrival,
+    Departure,
+    Pause,
+    Relay,
+}
+
 /// Events of a switch, which repeat with their seed.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub struct Traffic {
     chance: SplitMix,
-    takes: &'static [Kind],
+    pauses: bool,
+    relays: bool,
     now: u64,
     count: u32,
     /// Of 100 packets, how many come in rather than leave, and how many are marked.
@@ -35,23 +112,23 @@ pub(super) struct Traffic {
     marked: u32,
     /// Rates that the other end sends are this high at most, in Mb/s.
     rates: u32,
-    queued: [u32; PORTS * PRIORITIES],
+    queued: [u32; PORTS * CLASSES],
     seq: u16,
     buffer: Vec<u8>,
 }
 
 impl Traffic {
-    /// Traffic for a stage that takes these kinds of events.
-    pub(super) fn new(seed: u64, takes: &'static [Kind]) -> Self {
+    /// Traffic for a stage. `pauses` and `relays` make [`Happening::Pause`] and [`Happening::Relay`] frequent; otherwise
+    /// they are one event in 400 each.
+    pub fn new(seed: u64, pauses: bool, relays: bool) -> Self {
         let chance = SplitMix::new(seed);
         let (filling, marked, rates) = (50, 10, 100_000);
-        let (queued, buffer) = ([0; PORTS * PRIORITIES], vec![0; 8_192]);
-        Self { chance, takes, now: 1_000, count: 0, filling, marked, rates, queued, seq: 0, buffer }
+        let (queued, buffer) = ([0; PORTS * CLASSES], vec![0; 8_192]);
+        Self { chance, pauses, relays, now: 1_000, count: 0, filling, marked, rates, queued, seq: 0, buffer }
     }
 
-    /// The next event: when, where, what, and the frame that it is about. A packet that comes in is queued once
-    /// [`Traffic::take`] says so.
-    pub(super) fn next(&mut self) -> (u64, Queue, Event, Vec<u8>) {
+    /// The next event. A packet that arrives is in the queue once [`Traffic::admit`] is called.
+    pub fn draw(&mut self) -> Occasion {
         if self.count.is_multiple_of(SPELL) {
             self.filling = self.chance.pick(&[10, 50, 95, 95]);
             self.marked = self.chance.pick(&[0, 10, 60]);
@@ -61,44 +138,43 @@ impl Traffic {
         self.pass_time();
         let strange = self.once_in(200);
         let kind = if strange {
-            self.chance.pick(&[Kind::Arrived, Kind::Left, Kind::Paused, Kind::Told])
+            self.chance.pick(&[Kind::Arrival, Kind::Departure, Kind::Pause, Kind::Relay])
         } else {
             self.kind()
         };
-        let queue = match self.chance.below(100) {
-            0 => Queue { port: self.chance.below(PORTS as u32 + 1) as u8, priority: self.chance.below(8) as u8 },
+        let at = match self.chance.below(100) {
+            0 => Place { port: self.chance.below(PORTS as u32 + 1) as u8, class: self.chance.below(8) as u8 },
             1..90 => BUSY[0],
             _ => self.chance.pick(&BUSY),
         };
-        let (event, frame) = match kind {
-            Kind::Paused => (Event::Paused { time: self.pause(), queued: self.queued(queue) }, Vec::new()),
-            Kind::Told => (self.told(), Vec::new()),
-            Kind::Left => self.left(queue),
-            _ => self.arrived(queue),
+        let (what, frame) = match kind {
+            Kind::Pause => (Happening::Pause { nanos: self.pause(), queued: self.queued(at) }, Vec::new()),
+            Kind::Relay => (self.relay(), Vec::new()),
+            Kind::Departure => self.departure(at),
+            Kind::Arrival => self.arrival(at),
         };
-        (self.now, queue, event, frame)
+        Occasion { now: self.now, at, what, frame }
     }
 
-    /// A packet that came in was taken.
-    pub(super) fn take(&mut self, queue: Queue, bytes: Bytes) {
-        if let Some(queued) = self.queued.get_mut(queue.index() as usize) {
-            *queued = queued.saturating_add(bytes.get());
+    /// The switch has room for a packet that arrived.
+    pub fn admit(&mut self, at: Place, bytes: u32) {
+        if let Some(queued) = self.queued.get_mut(at.index()) {
+            *queued = queued.saturating_add(bytes);
         }
     }
 
     /// A kind that the stage takes, or a packet.
     fn kind(&mut self) -> Kind {
-        let packet = if self.chance.below(100) < self.filling { Kind::Arrived } else { Kind::Left };
-        let (pauses, tells) = (self.takes.contains(&Kind::Paused), self.takes.contains(&Kind::Told));
+        let packet = if self.chance.below(100) < self.filling { Kind::Arrival } else { Kind::Departure };
         match self.chance.below(100) {
-            0..4 if pauses => Kind::Paused,
-            4..10 if tells => Kind::Told,
+            0..4 if self.pauses => Kind::Pause,
+            4..10 if self.relays => Kind::Relay,
             _ => packet,
         }
     }
 
-    fn queued(&self, queue: Queue) -> Bytes {
-        Bytes::new(self.queued.get(queue.index() as usize).copied().unwrap_or(0))
+    fn queued(&self, at: Place) -> u32 {
+        self.queued.get(at.index()).copied().unwrap_or(0)
     }
 
     fn once_in(&mut self, times: u32) -> bool {
@@ -115,33 +191,33 @@ impl Traffic {
         });
     }
 
-    fn pause(&mut self) -> Nanos {
-        if self.once_in(3) { Nanos::ZERO } else { Nanos::new(self.chance.below(300_000)) }
+    fn pause(&mut self) -> u32 {
+        if self.once_in(3) { 0 } else { self.chance.below(300_000) }
     }
 
-    fn told(&mut self) -> Event {
+    fn relay(&mut self) -> Happening {
         let step = self.chance.pick(&[1, 1, 1, 1, 1, 1, 0, 2, u16::MAX]);
         self.seq = self.seq.wrapping_add(step);
-        Event::Told(Relayed { paused: self.once_in(2), seq: self.seq })
+        Happening::Relay { paused: self.once_in(2), seq: self.seq }
     }
 
-    fn left(&mut self, queue: Queue) -> (Event, Vec<u8>) {
-        let queued = self.queued(queue);
+    fn departure(&mut self, at: Place) -> (Happening, Vec<u8>) {
+        let queued = self.queued(at);
         let ecn = self.ecn();
         let frame = self.data(ecn);
-        let bytes = Bytes::new(frame.len() as u32);
+        let bytes = frame.len() as u32;
         if bytes > queued {
-            return self.arrived(queue);
+            return self.arrival(at);
         }
-        let first = usize::from(queue.port) * PRIORITIES;
-        let port_queued = self.queued.iter().skip(first).take(PRIORITIES).sum();
-        if let Some(left) = self.queued.get_mut(queue.index() as usize) {
-            *left -= bytes.get();
+        let first = usize::from(at.port) * CLASSES;
+        let port_queued = self.queued.iter().skip(first).take(CLASSES).sum();
+        if let Some(left) = self.queued.get_mut(at.index()) {
+            *left -= bytes;
         }
-        (Event::Left(Packet { bytes, queued, port_queued: Bytes::new(port_queued), ecn }), frame)
+        (Happening::Departure { bytes, queued, port_queued, ecn: ecn.to_bits() }, frame)
     }
 
-    fn arrived(&mut self, queue: Queue) -> (Event, Vec<u8>) {
+    fn arrival(&mut self, at: Place) -> (Happening, Vec<u8>) {
         let mut frame = match self.chance.below(100) {
             0..85 => {
                 let ecn = self.ecn();
@@ -149,17 +225,17 @@ impl Traffic {
             }
             85..90 => self.cnp(),
             90..95 => self.acknowledgement(),
-            _ => self.rate(queue),
+            _ => self.rate(at),
         };
         if self.once_in(50) {
-            let at = self.chance.below(frame.len() as u32) as usize;
-            frame[at] ^= 1 << self.chance.below(8);
+            let byte = self.chance.below(frame.len() as u32) as usize;
+            frame[byte] ^= 1 << self.chance.below(8);
         }
-        let bytes = Bytes::new(frame.len() as u32);
+        let bytes = frame.len() as u32;
         if self.once_in(100) {
             frame.truncate(self.chance.below(60) as usize);
         }
-        (Event::Arrived { bytes, queued: self.queued(queue) }, frame)
+        (Happening::Arrival { bytes, queued: self.queued(at) }, frame)
     }
 
     fn ecn(&mut self) -> Ecn {
@@ -220,14 +296,14 @@ impl Traffic {
     }
 
     /// The rate that the other end of the long link grants.
-    fn rate(&mut self, queue: Queue) -> Vec<u8> {
+    fn rate(&mut self, at: Place) -> Vec<u8> {
         self.seq = self.seq.wrapping_add(self.chance.pick(&[1, 1, 1, 1, 1, 1, 0, 2, u16::MAX]));
         let message = RateMessage {
             seq: self.seq,
             units: self.chance.below(self.rates),
             stamp: Stamp::from_bits(self.now as u32),
-            port: queue.port.into(),
-            priority: queue.priority,
+            port: at.port.into(),
+            priority: at.class,
             ..RateMessage::default()
         };
         let frame = between(self.once_in(2), 0, false);
