@@ -1,5 +1,7 @@
 //! Cross-crate tests of rnic-cc: each file of `tests/tests` is one of them.
 
+pub mod decisions;
+
 use std::path::PathBuf;
 
 /// The sample that the project carries; `hil synth tests/data/incast.pcapng --duration 800` makes it.

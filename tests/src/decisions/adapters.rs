@@ -1,0 +1,409 @@
+//! Between the traffic and the library: the only file here that knows how a NIC and a switch are called.
+
+use super::journal::{Journal, Kind};
+use super::traffic::{Arrival, Step, traffic};
+use super::{EVENTS, FRAMES, Run};
+use cc_core::table::Handle;
+use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_cp::CongestionPoint;
+use cc_cp::mmu::Admission;
+use cc_cp::red::Red;
+use cc_np::{NotificationPoint, Transmit};
+use cc_rp::{RateLimiter, ReactionPoint};
+use hil_algorithms::pairs;
+use hil_capture::crc::HostCrc;
+use hil_measure::stages::traffic::{Happening, Occasion, Place};
+use hil_measure::stages::{self, LINK};
+use hil_sim::incast::Incast;
+use hil_sim::marking::stress;
+use programs::descriptor::{self, Descriptor};
+use programs::switch::{self, Answer, Event, Hardware, PORTS, PRIORITIES, Program, Queue, Switch};
+use programs::{EventKind, NO_FLOW, Nic, Small};
+
+/// Wakes between two events that come when they are due. What else is due comes late, at the time of the next event.
+const PUNCTUAL: usize = 64;
+
+/// The names of all algorithms.
+pub fn algorithms() -> impl Iterator<Item = &'static str> {
+    pairs::names()
+}
+
+/// The names of all stages.
+pub fn stages() -> impl Iterator<Item = &'static str> {
+    stages::NAMES.iter().copied()
+}
+
+/// The runs of an algorithm: one for each preset, and at least three.
+pub fn nic(algorithm: &str, text: bool) -> Vec<Run> {
+    pairs::with(algorithm, Nics { text }).expect("a known algorithm")
+}
+
+/// The runs of a stage: one for each preset.
+pub fn stage(stage: &str, text: bool) -> Vec<Run> {
+    switch::registry::with(stage, Stages { text }).expect("a known stage")
+}
+
+/// The capture that an algorithm makes in the simulated fabric, frame by frame.
+pub fn synth(algorithm: &str, text: bool) -> Run {
+    pairs::with(algorithm, Synth { text }).expect("a known algorithm")
+}
+
+/// What a frame that the library sends says, and to which address: without Ethernet and IP header and ICRC. A rate message of
+/// LSCC, in ICMP, goes to the other end of the link, whose address the device chooses.
+fn said(frame: &[u8]) -> Vec<u8> {
+    let tags = if frame[12] == 0x81 { 4 } else { 0 };
+    let ip = &frame[14 + tags..];
+    let (destination, protocol, rest) =
+        if ip[0] >> 4 == 4 { (&ip[16..20], ip[9], &ip[20..]) } else { (&ip[24..40], ip[6], &ip[40..]) };
+    if protocol == 17 { [destination, &rest[..rest.len() - 4]].concat() } else { rest.to_vec() }
+}
+
+struct Nics {
+    text: bool,
+}
+
+impl pairs::Visitor for Nics {
+    type Output = Vec<Run>;
+
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Vec<Run> {
+        let run = |nth: usize| {
+            let (rp, np) = (&A::PRESETS[nth % A::PRESETS.len()], &N::PRESETS[nth % N::PRESETS.len()]);
+            let gbps = [100, 25, 400][nth % 3];
+            let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
+            let nic = Nic::<A, N, Small>::new(Instant::from_nanos(0), port, &rp.values, &np.values)
+                .unwrap_or_else(|error| panic!("{}, {}: {error}", A::NAME, rp.name));
+            let mut nic = NicAdapter { nic, handles: Vec::new(), device: NicDevice::new(self.text) };
+            let mut input = Journal::new(self.text);
+            for (now, step) in traffic(1 + nth as u64, FRAMES, A::SIGNALS) {
+                nic.wake(now);
+                nic.step(now, &step);
+                step.record(now, &mut input);
+            }
+            Run { name: format!("nic {} {} {gbps}G", A::NAME, rp.name), input, decisions: nic.device.decisions }
+        };
+        (0..A::PRESETS.len().max(3)).map(run).collect()
+    }
+}
+
+/// A NIC with 32 flows at most, which [`Step`]s drive.
+struct NicAdapter<A: ReactionPoint, N: NotificationPoint> {
+    nic: Nic<A, N, Small>,
+    /// Of each flow that was asked for, in that order; a flow that was refused has one that is never valid.
+    handles: Vec<u32>,
+    device: NicDevice,
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> NicAdapter<A, N> {
+    /// Lets timers run until `now`.
+    fn wake(&mut self, now: u64) {
+        let mut wakes = 0;
+        while self.nic.next_wake().nanos() <= now {
+            let due = if wakes < PUNCTUAL { self.nic.next_wake().nanos() } else { now };
+            wakes += 1;
+            self.device.now = due;
+            self.nic.timer(Instant::from_nanos(due), &mut self.device);
+        }
+    }
+
+    fn step(&mut self, now: u64, step: &Step) {
+        self.device.now = now;
+        let at = |kind| Descriptor::at(kind, now);
+        let flow = |flow: &usize| self.handles.get(*flow).copied().unwrap_or(NO_FLOW);
+        let shown = |kind, frame: &[u8], handle, qpn| {
+            (Descriptor { wire_bytes: frame.len() as u32, handle, qpn, ..at(kind) }, frame.to_vec())
+        };
+        let (descriptor, frame) = match step {
+            Step::RingFull(full) => {
+                self.device.full = *full;
+                return;
+            }
+            Step::Open(priority) => {
+                (Descriptor { handle: u32::from(*priority), ..at(descriptor::Kind::Open) }, Vec::new())
+            }
+            Step::Bind(number, qpn) => {
+                (Descriptor { handle: flow(number), qpn: *qpn, ..at(descriptor::Kind::Bind) }, Vec::new())
+            }
+            Step::Close(number) => (Descriptor { handle: flow(number), ..at(descriptor::Kind::Close) }, Vec::new()),
+            Step::Sent(number, psn, bytes) => {
+                let sent = at(descriptor::Kind::Sent);
+                (Descriptor { handle: flow(number), psn: *psn, wire_bytes: *bytes, ..sent }, Vec::new())
+            }
+            Step::Disconnect(qpn) => (Descriptor { qpn: *qpn, ..at(descriptor::Kind::Disconnect) }, Vec::new()),
+            Step::Destination(number, frame) => {
+                shown(descriptor::Kind::Destination, frame, flow(number), Descriptor::UNKNOWN_QPN)
+            }
+            Step::Connect(remote, frame) => shown(descriptor::Kind::Connect, frame, 0, *remote),
+            Step::Arrival(Arrival {
+                frame,
+                wire_bytes,
+                icrc_checked,
+                remote,
+                acked,
+                rtt,
+                msn,
+                rx_level,
+                coalesced,
+            }) => {
+                let descriptor = Descriptor {
+                    flags: if *icrc_checked { Descriptor::ICRC_CHECKED } else { 0 },
+                    wire_bytes: *wire_bytes,
+                    handle: u32::from(*rx_level),
+                    qpn: remote.unwrap_or(Descriptor::UNKNOWN_QPN),
+                    coalesced: *coalesced,
+                    acked: *acked,
+                    rtt: rtt.unwrap_or(Descriptor::UNKNOWN_RTT),
+                    msn: msn.unwrap_or(Descriptor::NO_ACK),
+                    ..at(descriptor::Kind::Frame)
+                };
+                (descriptor, frame.clone())
+            }
+        };
+        self.nic.handle(Instant::from_nanos(now), &descriptor, &frame, &mut self.device);
+        if matches!(step, Step::Open(_)) {
+            self.handles.push(self.device.opened);
+        }
+    }
+}
+
+/// The device below a NIC: writes down what it is given.
+struct NicDevice {
+    now: u64,
+    full: bool,
+    room: [u8; 1_024],
+    opened: u32,
+    decisions: Journal,
+}
+
+impl NicDevice {
+    fn new(text: bool) -> Self {
+        Self { now: 0, full: false, room: [0; 1_024], opened: NO_FLOW, decisions: Journal::new(text) }
+    }
+}
+
+impl RateLimiter for NicDevice {
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        let words = [u32::from(index), rate.to_bits(), window.get(), hold.get()].map(u64::from);
+        self.decisions.add(Kind::Rate, self.now, &words, &[]);
+    }
+}
+
+impl Transmit for NicDevice {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        if self.full { &mut [] } else { &mut self.room }
+    }
+
+    fn transmit(&mut self, length: usize) {
+        self.decisions.add(Kind::Sent, self.now, &[], &said(&self.room[..length]));
+    }
+}
+
+impl programs::Hardware for NicDevice {
+    type Crc = HostCrc;
+
+    fn log(&mut self, kind: EventKind, _now: Instant, index: u32) {
+        match kind {
+            EventKind::Open => {
+                self.opened = index;
+                let slot = if index == NO_FLOW { index } else { u32::from(Handle::from_bits(index).index()) };
+                self.decisions.add(Kind::Opened, self.now, &[slot.into()], &[]);
+            }
+            EventKind::Bind => self.decisions.add(Kind::Bound, self.now, &[(index != NO_FLOW).into()], &[]),
+            _ => {}
+        }
+    }
+}
+
+struct Stages {
+    text: bool,
+}
+
+impl switch::registry::Visitor for Stages {
+    type Output = Vec<Run>;
+
+    fn visit<P: Program>(self) -> Vec<Run> {
+        let run = |(seed, preset): (u64, &cc_core::params::Preset<P::Settings>)| {
+            let switch = Switch::<P>::new(Instant::from_nanos(0), &LINK, &preset.values)
+                .unwrap_or_else(|error| panic!("{}, {}: {error}", P::NAME, preset.name));
+            let mut switch = SwitchAdapter { switch, device: SwitchDevice::new(self.text) };
+            let mut input = Journal::new(self.text);
+            let mut traffic = stages::traffic::<P>(seed);
+            for _ in 0..EVENTS {
+                let occasion = traffic.draw();
+                let Occasion { now, at, what, ref frame } = occasion;
+                record(&occasion, &mut input);
+                switch.wake(now);
+                let admitted = switch.on(now, at, what, frame);
+                if let Happening::Arrival { bytes, .. } = what
+                    && admitted
+                {
+                    traffic.admit(at, bytes);
+                }
+            }
+            Run { name: format!("stage {} {}", P::NAME, preset.name), input, decisions: switch.device.decisions }
+        };
+        (1..).zip(P::PRESETS).map(run).collect()
+    }
+}
+
+/// Adds an event of a switch to a journal of what goes in.
+fn record(occasion: &Occasion, journal: &mut Journal) {
+    let Occasion { now, at, what, frame } = occasion;
+    let words = match *what {
+        Happening::Arrival { bytes, queued } => [1, bytes, queued, 0, 0],
+        Happening::Departure { bytes, queued, port_queued, ecn } => [2, bytes, queued, port_queued, ecn.into()],
+        Happening::Pause { nanos, queued } => [3, nanos, queued, 0, 0],
+        Happening::Relay { paused, seq } => [4, paused.into(), seq.into(), 0, 0],
+    };
+    let words: Vec<u64> = [u32::from(at.port), at.class.into()].into_iter().chain(words).map(u64::from).collect();
+    journal.add(Kind::Event, *now, &words, frame);
+}
+
+/// A switch with one stage, which [`Occasion`]s drive.
+struct SwitchAdapter<P> {
+    switch: Switch<P>,
+    device: SwitchDevice,
+}
+
+impl<P: Program> SwitchAdapter<P> {
+    /// Lets timers run until `now`.
+    fn wake(&mut self, now: u64) {
+        let mut wakes = 0;
+        while self.switch.next_wake().nanos() <= now {
+            let due = if wakes < PUNCTUAL { self.switch.next_wake().nanos() } else { now };
+            wakes += 1;
+            self.device.now = due;
+            self.switch.timer(Instant::from_nanos(due), &mut self.device);
+        }
+    }
+
+    /// One event of a queue, and whether the packet that it is about is kept.
+    fn on(&mut self, now: u64, at: Place, what: Happening, frame: &[u8]) -> bool {
+        let (queue, event) = stages::event(at, what);
+        let device = &mut self.device;
+        (device.now, device.verdict) = (now, [0; 14]);
+        // What a stage that asks sees during the event: the packet that arrives is in the queue, the one that leaves is not.
+        let (queued, ecn) = match event {
+            Event::Left(packet) => (Some(packet.queued.saturating_sub(packet.bytes)), Some(packet.ecn)),
+            Event::Arrived { queued, bytes } => (Some(queued.saturating_add(bytes)), None),
+            Event::Paused { .. } | Event::Told(_) => (None, None),
+        };
+        if let (Some(queued), Some(place)) = (queued, device.queued.get_mut(queue.index() as usize)) {
+            *place = queued;
+        }
+        device.ecn = ecn.map(|ecn| ecn.to_bits());
+        let frame = &frame[..frame.len().min(256)];
+        let descriptor = Descriptor { captured: frame.len() as u16, ..event.at(now, queue) };
+        self.switch.handle(Instant::from_nanos(now), &descriptor, frame, device);
+        if device.verdict != [0; 14] {
+            let words: Vec<u64> = [u64::from(at.port), at.class.into()].into_iter().chain(device.verdict).collect();
+            device.decisions.add(Kind::Verdict, now, &words, &[]);
+        }
+        device.verdict[2] == 0
+    }
+}
+
+/// The device below a switch: puts what the stage asks for during one event into one verdict.
+struct SwitchDevice {
+    now: u64,
+    queued: [Bytes; PORTS * PRIORITIES],
+    paused: [bool; PORTS * PRIORITIES],
+    /// ECN bits of the packet that leaves.
+    ecn: Option<u8>,
+    /// The fields of [`Kind::Verdict`] from `mark` on.
+    verdict: [u64; 14],
+    room: [u8; 1_024],
+    decisions: Journal,
+}
+
+impl SwitchDevice {
+    fn new(text: bool) -> Self {
+        Self {
+            now: 0,
+            queued: [Bytes::ZERO; PORTS * PRIORITIES],
+            paused: [false; PORTS * PRIORITIES],
+            ecn: None,
+            verdict: [0; 14],
+            room: [0; 1_024],
+            decisions: Journal::new(text),
+        }
+    }
+}
+
+impl Transmit for SwitchDevice {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        &mut self.room
+    }
+
+    fn transmit(&mut self, length: usize) {
+        self.decisions.add(Kind::Sent, self.now, &[], &said(&self.room[..length]));
+    }
+}
+
+impl Hardware for SwitchDevice {
+    type Crc = HostCrc;
+
+    fn queued(&mut self, queue: Queue) -> Bytes {
+        self.queued.get(queue.index() as usize).copied().unwrap_or_default()
+    }
+
+    fn answer(&mut self, queue: Queue, answer: &Answer) {
+        let [mark, not_ect, drop, hold, ecn_to, clear_int, credit, credit_queue, hop @ ..] = &mut self.verdict;
+        let at = [queue.port, queue.priority].map(u64::from);
+        match *answer {
+            Answer::Verdict(verdict) => {
+                (*mark, *not_ect) = (verdict.mark as u64, verdict.unmarkable.into());
+                if let Some(record) = verdict.hop {
+                    *hop =
+                        [1, record.mbps, record.flags.into(), record.clock, record.sent, record.queue].map(u64::from);
+                }
+            }
+            Answer::Admission(admission) => *drop = u64::from(admission == Admission::Dropped),
+            Answer::Rewrite { ecn, clear_int: clear, mlcc } => {
+                let ecn = ecn.to_bits();
+                *ecn_to = if Some(ecn) == self.ecn { 0 } else { 1 + u64::from(ecn) };
+                *clear_int = clear.into();
+                if let Some(mlcc) = mlcc {
+                    (*credit, *credit_queue) = (1 + u64::from(mlcc.credit), mlcc.queue.get().into());
+                }
+            }
+            Answer::Hold(_, wait) => *hold = wait.get().into(),
+            Answer::Pause(quanta) => {
+                // The level: a PFC frame that only prolongs a pause is no decision.
+                let Some(paused) = self.paused.get_mut(queue.index() as usize) else { return };
+                if *paused != (quanta > 0) {
+                    *paused = quanta > 0;
+                    self.decisions.add(Kind::Pause, self.now, &[at[0], at[1], u64::from(quanta > 0)], &[]);
+                }
+            }
+            Answer::Relay(relayed) => {
+                let words = [at[0], at[1], relayed.paused.into(), relayed.seq.into()];
+                self.decisions.add(Kind::Relay, self.now, &words, &[]);
+            }
+        }
+    }
+
+    fn log(&mut self, _kind: switch::Kind, _now: Instant, _index: u32) {}
+}
+
+struct Synth {
+    text: bool,
+}
+
+impl pairs::Visitor for Synth {
+    type Output = Run;
+
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Run {
+        let scenario = Incast { duration: Nanos::new(300_000), ..Incast::SAMPLE };
+        let (pauses, marks) = stress(A::SIGNALS, Red::PRESETS[0].values);
+        let scenario = Incast { pauses, ..scenario };
+        let mut decisions = Journal::new(self.text);
+        let (rp, np) = (&A::PRESETS[0].values, &N::PRESETS[0].values);
+        scenario
+            .run::<A, N>(rp, np, &marks, &mut |time, frame| {
+                decisions.add(Kind::Event, time, &[frame.len() as u64], &frame[..frame.len().min(256)]);
+                Ok(())
+            })
+            .unwrap_or_else(|error| panic!("{}: {error}", A::NAME));
+        Run { name: format!("synth {}", A::NAME), input: Journal::default(), decisions }
+    }
+}
