@@ -8,7 +8,7 @@ use cc_cp::red::Red;
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use hil_algorithms::pairs;
-use hil_algorithms::settings::{self, Request};
+use hil_algorithms::settings::Request;
 use hil_capture::{Reader, Writer};
 use hil_cores::board::Pace;
 use hil_cores::core::{Design, Timing, worst};
@@ -18,7 +18,7 @@ use hil_cores::processor::Processor;
 use hil_replay::report::{KindCycles, Report};
 use hil_replay::{Images, OnCore, Options, Summary, replay};
 use hil_sim::incast::Incast;
-use hil_sim::marking::stress;
+use hil_sim::named;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -178,12 +178,8 @@ impl pairs::Visitor for Planner {
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
         let mut writer = Writer::new(Vec::new(), &["receiver"])?;
-        let (rp, np) = settings::presets::<A, N>(None)?;
-        let (pauses, marks) = stress(A::SIGNALS, Red::PRESETS[0].values);
-        let scenario = Incast { pauses, ..Incast::SAMPLE };
-        scenario.run::<A, N>(&rp.values, &np.values, &marks, &mut |time, frame| {
-            Ok(writer.write(0, time, frame, frame.len() as u32)?)
-        })?;
+        let mut tap = |time, frame: &[u8]| Ok(writer.write(0, time, frame, frame.len() as u32)?);
+        named::run(&Incast::SAMPLE, A::NAME, None, Red::PRESETS[0].values, &mut tap)?;
         let sample = writer.into_sink()?;
         Ok(Plan { algorithm: A::NAME, receiver: N::NAME, presets, signals: A::SIGNALS, sample })
     }

@@ -30,7 +30,7 @@ use emulated::Emulated;
 use flows::{Address, Slot};
 use hil_algorithms::settings::{Chosen, Request};
 use hil_algorithms::{pairs, settings};
-use hil_capture::{NewFile, Reader};
+use hil_capture::{CaptureError, NewFile, Reader, Record};
 use hil_cores::board::{Board, Boot, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::Core;
 use hil_cores::elf::Image;
@@ -142,18 +142,41 @@ pub struct Images {
 /// # Errors
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
 /// too many NICs for cores.
-pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, progress: impl FnMut(u64)) -> Result<Report> {
-    pairs::with(&options.algorithm, Replay { options, capture, progress })?
+pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, mut progress: impl FnMut(u64)) -> Result<Report> {
+    pairs::with(&options.algorithm, Replay { options, capture, progress: &mut progress })?
+}
+
+/// The frames of a capture, whatever it is read from: the replay is compiled once, and not for every kind of file.
+trait Frames {
+    fn name(&self) -> &str;
+
+    fn position(&self) -> u64;
+
+    fn next(&mut self) -> Result<Option<Record<'_>>, CaptureError>;
+}
+
+impl<R: Read> Frames for Reader<R> {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn position(&self) -> u64 {
+        self.position()
+    }
+
+    fn next(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        self.next()
+    }
 }
 
 /// A replay whose machines are about to be known.
-struct Replay<'a, R, P> {
+struct Replay<'a> {
     options: &'a Options,
-    capture: &'a mut Reader<R>,
-    progress: P,
+    capture: &'a mut dyn Frames,
+    progress: &'a mut dyn FnMut(u64),
 }
 
-impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
+impl pairs::Visitor for Replay<'_> {
     type Output = Result<Report>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
@@ -184,13 +207,13 @@ impl<R: Read, P: FnMut(u64)> pairs::Visitor for Replay<'_, R, P> {
 
 /// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for. What its instruments left out
 /// becomes findings.
-fn run<R: Read>(
+fn run(
     options: &Options,
     algorithm: &str,
     make: &dyn Fn() -> Result<Box<dyn Native>>,
     boot: &Boot,
-    capture: &mut Reader<R>,
-    progress: impl FnMut(u64),
+    capture: &mut dyn Frames,
+    progress: &mut dyn FnMut(u64),
     findings: &mut Vec<String>,
 ) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
     let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
@@ -340,14 +363,14 @@ fn slots(outcome: &Outcome, nic: Address) -> impl Iterator<Item = String> {
 }
 
 /// As [`run`], beside the firmware on one of QEMU's machines.
-fn emulate<R: Read>(
+fn emulate(
     options: &Options,
     on_core: &OnCore,
     machine: &Machine,
     make: &dyn Fn() -> Result<Box<dyn Native>>,
     boot: &Boot,
-    capture: &mut Reader<R>,
-    progress: impl FnMut(u64),
+    capture: &mut dyn Frames,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
     let name = machine.name;
     ensure!(on_core.pace == Pace::Lockstep, "--pace real: {name} is instruction-accurate, it has no cycles to go by");
@@ -406,17 +429,16 @@ fn size(report: programs::layout::Report) -> Size {
 const PROGRESS: u64 = 1 << 14;
 
 /// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end.
-fn play<D, R>(
+fn play<D>(
     choice: Choice,
     line_rate: Rate,
     shim_port: u16,
     make: impl FnMut(IpAddr) -> Result<D>,
-    capture: &mut Reader<R>,
-    progress: impl FnMut(u64),
+    capture: &mut dyn Frames,
+    progress: &mut dyn FnMut(u64),
 ) -> (Result<()>, Outcome, Vec<D>)
 where
     D: Device,
-    R: Read,
 {
     let only = choice.only.clone();
     let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
@@ -429,10 +451,10 @@ where
     (played, outcome, nics)
 }
 
-fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>, R: Read>(
+fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
     player: &mut Player<D, F>,
-    capture: &mut Reader<R>,
-    mut progress: impl FnMut(u64),
+    capture: &mut dyn Frames,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let name = capture.name().to_owned();
     while let Some(record) = capture.next()? {

@@ -9,6 +9,7 @@ mod agenda;
 mod host;
 pub mod incast;
 pub mod marking;
+pub mod named;
 mod packet;
 mod switch;
 

@@ -4,13 +4,10 @@ use anyhow::{Context, Result, ensure};
 use cc_core::Nanos;
 use cc_cp::CongestionPoint;
 use cc_cp::red::Red;
-use cc_np::NotificationPoint;
-use cc_rp::ReactionPoint;
-use hil_algorithms::pairs;
-use hil_algorithms::settings::{preset, presets};
+use hil_algorithms::settings::preset;
 use hil_capture::Writer;
-use hil_sim::incast::{Incast, Pauses};
-use hil_sim::marking::{Marks, stress};
+use hil_sim::incast::Incast;
+use hil_sim::named;
 use std::path::PathBuf;
 
 /// What `hil synth` is told.
@@ -52,25 +49,7 @@ pub(crate) struct Args {
 
 /// Runs the scenario and writes what passes the receiver's port.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    pairs::with(&args.algorithm, Scenario { args })?
-}
-
-/// A scenario whose algorithm is about to be known.
-struct Scenario<'a> {
-    args: &'a Args,
-}
-
-impl pairs::Visitor for Scenario<'_> {
-    type Output = Result<()>;
-
-    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Result<()> {
-        let red = preset(Red::NAME, Red::PRESETS, Some(&self.args.red))?;
-        let (pauses, marks) = stress(A::SIGNALS, red.values);
-        write::<A, N>(self.args, pauses, &marks)
-    }
-}
-
-fn write<A: ReactionPoint, N: NotificationPoint>(args: &Args, pauses: Option<Pauses>, marks: &Marks) -> Result<()> {
+    let red = preset(Red::NAME, Red::PRESETS, Some(&args.red))?;
     let duration = Nanos::from_micros(args.duration).context("--duration: expected at most 4294967 us")?;
     let scenario = Incast {
         senders: args.senders,
@@ -79,18 +58,14 @@ fn write<A: ReactionPoint, N: NotificationPoint>(args: &Args, pauses: Option<Pau
         payload: args.payload,
         message: args.message,
         duration,
-        pauses,
+        pauses: None,
         seed: args.seed,
     };
-    let (rp, np) = presets::<A, N>(args.preset.as_deref())?;
     ensure!(!args.output.is_dir(), "{}: expected a file name, not a folder", args.output.display());
     let name = || args.output.display().to_string();
     let mut file = Writer::create(&args.output, &["receiver"])?;
-    let summary = scenario
-        .run::<A, N>(&rp.values, &np.values, marks, &mut |time, frame| {
-            Ok(file.write(0, START + time, frame, frame.len() as u32)?)
-        })
-        .with_context(name)?;
+    let mut tap = |time, frame: &[u8]| file.write(0, START + time, frame, frame.len() as u32).with_context(name);
+    let summary = named::run(&scenario, &args.algorithm, args.preset.as_deref(), red.values, &mut tap)?;
     file.finish().with_context(name)?;
     println!(
         "{}: {} frames, {} of data, {} marked, {} CNPs; the longest queue held {} bytes",
