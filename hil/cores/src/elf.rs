@@ -7,8 +7,6 @@ use object::LittleEndian;
 use object::elf::{EM_RISCV, ET_EXEC, FileHeader32, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
 
-use crate::core::{Core, Ram};
-
 /// A linked program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image {
@@ -125,25 +123,6 @@ impl Image {
             .collect();
         Ok(Self { entry: header.e_entry(LittleEndian), segments, symbols })
     }
-
-    /// Writes the segments into a core's RAM, which is zero where the file gives no bytes.
-    ///
-    /// # Errors
-    /// [`Error::OutsideRam`] for the first segment that does not lie in one region; the core is untouched then.
-    pub fn load(&self, core: &mut dyn Core, ram: &[Ram]) -> Result<(), Error> {
-        for segment in &self.segments {
-            let given = segment.bytes.len() as u32;
-            for (address, size) in [(segment.load_address, given), (segment.address, segment.size)] {
-                if !ram.iter().any(|region| region.contains(address, size)) {
-                    return Err(Error::OutsideRam { address, size });
-                }
-            }
-        }
-        for segment in &self.segments {
-            core.poke(segment.load_address, &segment.bytes);
-        }
-        Ok(())
-    }
 }
 
 /// Refuses what the 32-bit little-endian parser would misread.
@@ -164,7 +143,7 @@ fn check_kind(file: &[u8]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{Ibex, Timing};
+    use crate::core::{Core, Ibex, Ram, Timing};
 
     const RAM: Ram = Ram { base: 0x1000, size: 0x1000 };
 

@@ -1,7 +1,8 @@
 //! Instruments at a core, which change nothing of what it does.
 
+use crate::any_core::AnyCore;
 use crate::board::Act;
-use crate::core::{AnyCore, Core, Ibex, Picorv32, Stop};
+use crate::core::{Core, Ibex, Picorv32, Stop};
 use crate::log::Reader;
 use crate::wave::{Explain, Recorder};
 

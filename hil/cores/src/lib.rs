@@ -1,6 +1,7 @@
 //! Processor cores and the board around them: models, RTL and QEMU, images and what they do. Knows no algorithm.
 #![forbid(unsafe_code)]
 
+pub mod any_core;
 pub mod board;
 pub mod core;
 pub mod elf;

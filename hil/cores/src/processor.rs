@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use anyhow::{Result, ensure};
 
-use crate::core::{AnyCore, Design, Dialect, Ram};
+use crate::any_core::{AnyCore, Twin};
+use crate::core::{Design, Dialect, Ram};
 use crate::rtl::simulator::Verilog;
-use crate::rtl::twin::Twin;
 use crate::rtl::{Rtl, simulator};
 
 /// Where PicoRV32's RTL begins: the benches fix it.

@@ -2,7 +2,7 @@
 
 use super::agenda::Agenda;
 use super::host::{Host, Messages};
-use super::marking::Marks;
+use super::marking::{Marks, Pauses};
 use super::packet::{self, Body, Carried, Control, Data, Flow, Packet};
 use super::switch::{DATA, PORTS, Switch};
 use super::{Link, Picos, instant};
@@ -33,15 +33,6 @@ pub struct Incast {
     pub pauses: Option<Pauses>,
     /// Chooses start times, first sequence numbers and marks.
     pub seed: u64,
-}
-
-/// A receiver that cannot keep up: it pauses its port again and again.
-#[derive(Clone, Copy, Debug)]
-pub struct Pauses {
-    /// From the start of one pause to that of the next.
-    pub every: Nanos,
-    /// How long a pause lasts, shorter than that.
-    pub length: Nanos,
 }
 
 /// What came of a run.

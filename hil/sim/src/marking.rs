@@ -1,6 +1,5 @@
 //! What the fabric's switches do to the data that leaves them.
 
-use super::incast::Pauses;
 use cc_core::params::ParamError;
 use cc_core::{Nanos, Port};
 use cc_cp::int::IntPush;
@@ -30,6 +29,15 @@ impl Marks {
         };
         Ok((marking, IntPush::check(&IntPush::PRESETS[0].values, port)?))
     }
+}
+
+/// A receiver that cannot keep up: it pauses its port again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Pauses {
+    /// From the start of one pause to that of the next.
+    pub every: Nanos,
+    /// How long a pause lasts, shorter than that.
+    pub length: Nanos,
 }
 
 /// What brings out the signals that an algorithm lives on: how the switches mark, by RED with these settings unless it is

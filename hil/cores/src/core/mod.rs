@@ -10,6 +10,7 @@ mod decode;
 mod design;
 mod execute;
 mod ibex;
+mod load;
 mod memory;
 mod picorv32;
 mod prefetch;
@@ -19,7 +20,7 @@ mod timing;
 mod watch;
 mod worst;
 
-pub use design::{AnyCore, Design, Dialect};
+pub use design::{Design, Dialect};
 pub use ibex::Ibex;
 pub use picorv32::{PicoTiming, Picorv32};
 pub use timing::Timing;

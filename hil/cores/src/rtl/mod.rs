@@ -12,14 +12,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::core::{AnyCore, Core, Ibex, PicoTiming, Picorv32, Ram, Stop, Timing};
+use crate::core::{Core, Ibex, PicoTiming, Picorv32, Ram, Stop, Timing};
 
 pub mod phase;
 pub mod play;
 pub mod program;
 pub mod record;
 pub mod simulator;
-pub mod twin;
 
 /// A core that can begin anew with another image.
 pub trait Restart: Core {
@@ -48,20 +47,6 @@ impl Restart for Picorv32 {
     fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: PicoTiming, entry: u32) -> Result<()> {
         *self = Self::new(ram, devices, timing, entry);
         Ok(())
-    }
-}
-
-impl Restart for AnyCore {
-    /// Wait states of every fetch, load and store.
-    type Timing = u64;
-
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
-        match self {
-            Self::Ibex(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
-            Self::Picorv32(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
-            Self::Rtl(core) => core.restart(ram, devices, wait, entry),
-            Self::Twin(core) => core.restart(ram, devices, wait, entry),
-        }
     }
 }
 

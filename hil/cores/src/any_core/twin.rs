@@ -1,8 +1,9 @@
 //! A model and the RTL of the same design, side by side as one core: each sees what the other sees, and they must agree on
 //! every stop and on its cycle.
 
-use super::{Restart, Rtl};
-use crate::core::{AnyCore, Core, Ram, Stop};
+use super::AnyCore;
+use crate::core::{Core, Ram, Stop};
+use crate::rtl::{Restart, Rtl};
 use anyhow::Result;
 use std::ops::Range;
 
