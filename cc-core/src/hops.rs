@@ -23,7 +23,7 @@
 //! as ones of 8 Gb/s. One `divu` for each hop.
 
 use crate::math::{Reciprocal, divide};
-use crate::{Hop, IntLayout, IntStack, Nanos, Stamp};
+use crate::{Hop, IntLayout, IntStack, Nanos, Stamp, State};
 use core::num::NonZeroU32;
 
 /// Fraction bits of a share of a link or a path: one is 2^24, as in [`Rate`](crate::Rate).
@@ -200,6 +200,8 @@ pub struct Hops<const N: usize> {
     count: u8,
 }
 
+/// In [`Hops::path`]: the path's identifier.
+const PATH: u16 = 0xfff;
 /// In [`Hops::path`]: the layout is the compact one.
 const COMPACT: u16 = 1 << 15;
 /// After so many nanoseconds the clock of a compact record may have wrapped: a quarter of its range, the rest of which is left
@@ -318,6 +320,57 @@ fn interval(base: &Base, layout: IntLayout, elapsed: u32, last: &Record, hop: &H
     let before = layout.bytes_queued(last.queue, base.multi);
     let after = layout.bytes_queued(hop.queue, base.multi);
     Some(Interval { elapsed, per_byte, bytes, received, before, after })
+}
+
+crate::snapshot! {
+    /// The last record of a hop, in the units of its layout.
+    pub struct RecordSnapshot {
+        /// The switch's clock.
+        pub clock: u32,
+        /// Bytes that the link had carried.
+        pub sent: u32,
+        /// Bytes queued.
+        pub queue: u32,
+    }
+}
+
+crate::snapshot! {
+    /// [`Hops`].
+    pub struct HopsSnapshot<const N: usize> {
+        /// The last record of each hop.
+        pub records: [RecordSnapshot; N],
+        /// When they came.
+        pub heard: Stamp,
+        /// The path's identifier: 12 bits, the others are ignored.
+        pub path: u16,
+        /// The records are of the compact layout.
+        pub is_compact: bool,
+        /// How many records there are, at most `N`; none before the first telemetry.
+        pub count: u8,
+    }
+}
+
+impl<const N: usize> State for Hops<N> {
+    type Snapshot = HopsSnapshot<N>;
+
+    fn snapshot(&self) -> HopsSnapshot<N> {
+        HopsSnapshot {
+            records: self.records.map(|Record { clock, sent, queue }| RecordSnapshot { clock, sent, queue }),
+            heard: self.heard,
+            path: self.path & PATH,
+            is_compact: self.path & COMPACT != 0,
+            count: self.count,
+        }
+    }
+
+    fn from_snapshot(s: HopsSnapshot<N>) -> Self {
+        Self {
+            records: s.records.map(|RecordSnapshot { clock, sent, queue }| Record { clock, sent, queue }),
+            heard: s.heard,
+            path: s.path & PATH | if s.is_compact { COMPACT } else { 0 },
+            count: u8::try_from(N).map_or(s.count, |most| s.count.min(most)),
+        }
+    }
 }
 
 #[inline(always)]

@@ -6,10 +6,11 @@
 //!
 //! Choices where the paper is silent are those of that reaction point: U begins at eta, and W never exceeds W_init.
 
-use crate::hops::{Base, FINE, Hops, Interval};
+use crate::hops::{Base, FINE, Hops, HopsSnapshot, Interval};
 use crate::math::divide;
 use crate::params::ParamError;
-use crate::{Bytes, IntStack, Nanos, Rate, Stamp};
+use crate::{Bytes, IntStack, Nanos, Rate, Stamp, State};
+use fixed::types::U8F24;
 
 /// U is never below this: 2^-8.
 const LEAST: u32 = 1 << (FINE - 8);
@@ -197,6 +198,46 @@ impl<const HOPS: usize> Law<HOPS> {
         self.stage = if cut { 0 } else { self.stage.saturating_add(1) };
         self.reference = self.window;
         if cut { Heard::Cut } else { Heard::Raised }
+    }
+}
+
+crate::snapshot! {
+    /// [`Law`].
+    pub struct LawSnapshot<const HOPS: usize> {
+        /// L.
+        pub last: HopsSnapshot<HOPS>,
+        /// W.
+        pub window: Bytes,
+        /// W^c.
+        pub reference: Bytes,
+        /// U.
+        pub utilisation: U8F24,
+        /// incStage.
+        pub stage: u8,
+    }
+}
+
+impl<const HOPS: usize> State for Law<HOPS> {
+    type Snapshot = LawSnapshot<HOPS>;
+
+    fn snapshot(&self) -> LawSnapshot<HOPS> {
+        LawSnapshot {
+            last: self.last.snapshot(),
+            window: self.window(),
+            reference: self.reference(),
+            utilisation: U8F24::from_bits(self.utilisation),
+            stage: self.stage,
+        }
+    }
+
+    fn from_snapshot(s: LawSnapshot<HOPS>) -> Self {
+        Self {
+            last: Hops::from_snapshot(s.last),
+            window: s.window.get(),
+            reference: s.reference.get(),
+            utilisation: s.utilisation.to_bits(),
+            stage: s.stage,
+        }
     }
 }
 

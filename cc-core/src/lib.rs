@@ -42,6 +42,7 @@ pub mod port;
 mod random;
 pub mod rcc;
 pub mod signal;
+pub mod snapshot;
 pub mod table;
 pub mod telemetry;
 pub mod units;
@@ -49,7 +50,10 @@ pub mod wheel;
 pub mod wire;
 
 pub use blank::Blank;
+/// The fixed-point types of the quantities here.
+pub use fixed;
 pub use port::Port;
 pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Grant, Mark};
+pub use snapshot::State;
 pub use telemetry::{Delay, Hop, IntLayout, IntStack};
 pub use units::{Bytes, Frac, Instant, Nanos, Psn, Qpn, Rate, Stamp};

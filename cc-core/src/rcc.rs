@@ -30,6 +30,7 @@
 //!   fair share holds W down; the first error has no change.
 
 use crate::math::{divide, one_less_tanh};
+use crate::snapshot::{State, flags};
 use crate::units::{Bytes, Instant, Nanos, Stamp};
 use fixed::types::{I4F28, U32F0};
 
@@ -182,6 +183,78 @@ crate::blank! {
         age: u8,
         /// Samples in a row above (1), in the low bits, and flags.
         state: u8,
+    }
+}
+
+crate::snapshot! {
+    /// [`Law`].
+    pub struct LawSnapshot {
+        /// U, within 4 and -4: more is cut.
+        pub control: I4F28,
+        /// E of the last evaluation of (4) in nanoseconds, at least -2^31 + 1.
+        pub previous_error: Option<i32>,
+        /// W.
+        pub window: Bytes,
+        /// When (4) is evaluated next; before there is a verdict, when there may be one.
+        pub due: Stamp,
+        /// A delay was seen, so that the least is known.
+        pub is_measured: bool,
+        /// The least delay before the present window of time, 1.07 s, modulo 2^32 ns.
+        pub least: Nanos,
+        /// By how many nanoseconds the least delay of this window of time exceeds that: 65,534 for that or more, 65,535
+        /// until there was one.
+        pub exceeds: u16,
+        /// Which window of time this is, modulo 256.
+        pub age: u8,
+        /// Samples in a row above (1), at most 15.
+        pub samples: u8,
+        /// A message is under way.
+        pub is_active: bool,
+        /// The flow is under PID control.
+        pub is_controlled: bool,
+        /// B_R may still be that of a round in which the flow did not send.
+        pub is_young: bool,
+    }
+}
+
+impl State for Law {
+    type Snapshot = LawSnapshot;
+
+    fn snapshot(&self) -> LawSnapshot {
+        LawSnapshot {
+            control: I4F28::from_bits(self.pid.control),
+            previous_error: self.previous_error(),
+            window: self.window,
+            due: self.due,
+            is_measured: self.has(MEASURED),
+            least: Nanos::new(self.least),
+            exceeds: self.exceeds,
+            age: self.age,
+            samples: self.samples(),
+            is_active: self.has(ACTIVE),
+            is_controlled: self.has(CONTROLLED),
+            is_young: self.has(YOUNG),
+        }
+    }
+
+    fn from_snapshot(s: LawSnapshot) -> Self {
+        let most = I4F28::const_from_int(4);
+        let control = s.control.clamp(most.saturating_neg(), most).to_bits();
+        let previous = s.previous_error.map_or(NONE, |error| error.max(NONE.wrapping_add(1)));
+        Self {
+            pid: Pid { control, previous },
+            window: s.window,
+            due: s.due,
+            least: s.least.get(),
+            exceeds: s.exceeds,
+            age: s.age,
+            state: flags([
+                (s.is_measured, MEASURED),
+                (s.is_active, ACTIVE),
+                (s.is_controlled, CONTROLLED),
+                (s.is_young, YOUNG),
+            ]) | s.samples.min(COUNT),
+        }
     }
 }
 

@@ -41,7 +41,8 @@ pub use parameters::{AccSettings, Params, RECONSTRUCTION};
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Mark, Nanos, Port, Psn, Rate, Stamp};
+use cc_core::snapshot::{Words, flags};
+use cc_core::{Bytes, Mark, Nanos, Port, Psn, Rate, Stamp, State};
 use parameters::LONGEST_HALT;
 
 /// How the last period was judged.
@@ -104,6 +105,121 @@ const LONGEST_RUN: u8 = 16;
 const EXTENSIONS: u8 = 15;
 /// No guard is farther ahead of acknowledgements than this; one that seems to be was passed long ago.
 const FARTHEST: u32 = 1 << 22;
+
+cc_core::snapshot! {
+    /// A flow of ACC.
+    pub struct AccSnapshot {
+        /// What the flow sends at when it does not halt.
+        pub rate: Rate,
+        /// When the period ends, while `is_running`.
+        pub period_end: Stamp,
+        /// When the halt ends, while `is_halted`.
+        pub halt_until: Stamp,
+        /// Sent for the first time in this period; saturating, as all counts of bytes here.
+        pub sent: Bytes,
+        /// Sent for the first time in the period before this.
+        pub sent_before: Bytes,
+        /// Newly acknowledged in this period.
+        pub acked: Bytes,
+        /// Sent and not acknowledged.
+        pub in_flight: Bytes,
+        /// The first packet after the flow was found congested, while `is_guarded`.
+        pub guard: Psn,
+        /// The packet after the newest, if `has_sent`.
+        pub next: Psn,
+        /// The mode.
+        pub mode: Mode,
+        /// Periods in a row in this mode, where that is uncongested or victim; at most 16.
+        pub run: u8,
+        /// How often the period was extended for want of acknowledgements, at most 15.
+        pub extended: u8,
+        /// A packet was sent.
+        pub has_sent: bool,
+        /// A period runs.
+        pub is_running: bool,
+        /// The flow halts.
+        pub is_halted: bool,
+        /// No packet from `guard` on has been acknowledged.
+        pub is_guarded: bool,
+        /// An acknowledgement came in this period.
+        pub has_heard: bool,
+        /// One that counts was marked CE.
+        pub has_ce: bool,
+        /// One that counts was marked UE.
+        pub has_ue: bool,
+    }
+}
+
+impl State for Acc {
+    type Snapshot = AccSnapshot;
+
+    fn snapshot(&self) -> AccSnapshot {
+        AccSnapshot {
+            rate: self.rate,
+            period_end: self.period_end,
+            halt_until: self.halt_until,
+            sent: self.sent,
+            sent_before: self.sent_before,
+            acked: self.acked,
+            in_flight: self.in_flight,
+            guard: self.guard,
+            next: self.next,
+            mode: self.mode,
+            run: self.run,
+            extended: self.extended,
+            has_sent: self.has(STARTED),
+            is_running: self.has(RUNNING),
+            is_halted: self.has(HALTED),
+            is_guarded: self.has(GUARDED),
+            has_heard: self.has(HEARD),
+            has_ce: self.has(CE),
+            has_ue: self.has(UE),
+        }
+    }
+
+    fn from_snapshot(s: AccSnapshot) -> Self {
+        Self {
+            rate: s.rate,
+            period_end: s.period_end,
+            halt_until: s.halt_until,
+            sent: s.sent,
+            sent_before: s.sent_before,
+            acked: s.acked,
+            in_flight: s.in_flight,
+            guard: s.guard,
+            next: s.next,
+            mode: s.mode,
+            run: s.run.min(LONGEST_RUN),
+            extended: s.extended.min(EXTENSIONS),
+            flags: flags([
+                (s.has_sent, STARTED),
+                (s.is_running, RUNNING),
+                (s.is_halted, HALTED),
+                (s.is_guarded, GUARDED),
+                (s.has_heard, HEARD),
+                (s.has_ce, CE),
+                (s.has_ue, UE),
+            ]),
+        }
+    }
+}
+
+impl Words for Mode {
+    const COUNT: usize = 1;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        write(*self as u32);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        match read() & 3 {
+            0 => Self::Uncongested,
+            1 => Self::Congested,
+            2 => Self::Drain,
+            _ => Self::Victim,
+        }
+    }
+}
 
 impl ReactionPoint for Acc {
     type Settings = AccSettings;

@@ -40,7 +40,8 @@ use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
 use cc_core::math::mul_high;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Blank, Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
+use cc_core::snapshot::flags;
+use cc_core::{Blank, Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp, State};
 use core::hint::cold_path;
 use core::mem;
 use fading::{Fading, ONES};
@@ -103,6 +104,78 @@ const REORDER: u16 = 64;
 enum Clock {
     Time,
     Bytes,
+}
+
+cc_core::snapshot! {
+    /// A flow of DCQCN.
+    pub struct DcqcnSnapshot {
+        /// R_C.
+        pub current: Rate,
+        /// R_T.
+        pub target: Rate,
+        /// alpha. Restarted: in units of 2^-31. Sampled: ten bits and one, 1,024 being one; above them the tick, counted
+        /// from `alpha_at`, before which a notification came, or zero.
+        pub alpha: u32,
+        /// Restarted: when alpha was last raised. Sampled: its last tick.
+        pub alpha_at: Stamp,
+        /// When the rate timer expires next.
+        pub rate_due: Stamp,
+        /// Sampled: a tick of the cut period, the one to cut at while `is_cut_due`. Restarted: when the next cut is
+        /// allowed, while `is_cut_due`.
+        pub cut_due: Stamp,
+        /// `cut_due` is armed.
+        pub is_cut_due: bool,
+        /// Bytes to the next expiry of the byte counter: at most 2^24 - 1, more is cut.
+        pub bytes_left: Bytes,
+        /// The flow is rate limited. Otherwise nothing else means anything, but the number.
+        pub is_limited: bool,
+        /// Expiries of the rate timer since the last cut, at most 63.
+        pub time_stage: u8,
+        /// Expiries of the byte counter since the last cut, at most 63.
+        pub byte_stage: u8,
+        /// A CNP with a number was received.
+        pub has_seq: bool,
+        /// The number of the last.
+        pub seq: u16,
+    }
+}
+
+impl State for Dcqcn {
+    type Snapshot = DcqcnSnapshot;
+
+    fn snapshot(&self) -> DcqcnSnapshot {
+        DcqcnSnapshot {
+            current: self.current,
+            target: self.target,
+            alpha: self.alpha,
+            alpha_at: self.alpha_at,
+            rate_due: self.rate_due,
+            cut_due: self.cut_due,
+            is_cut_due: self.has(CUT),
+            bytes_left: Bytes::new(self.left & BYTES),
+            is_limited: self.has(LIMITED),
+            time_stage: self.time_stage,
+            byte_stage: self.byte_stage,
+            has_seq: self.has(NUMBERED),
+            seq: self.seq,
+        }
+    }
+
+    fn from_snapshot(s: DcqcnSnapshot) -> Self {
+        let set = [(s.is_cut_due, CUT), (s.is_limited, LIMITED), (s.has_seq, NUMBERED)];
+        Self {
+            current: s.current,
+            target: s.target,
+            alpha: s.alpha,
+            alpha_at: s.alpha_at,
+            rate_due: s.rate_due,
+            cut_due: s.cut_due,
+            left: s.bytes_left.get().min(BYTES) | flags(set),
+            time_stage: s.time_stage.min(LAST_STAGE),
+            byte_stage: s.byte_stage.min(LAST_STAGE),
+            seq: s.seq,
+        }
+    }
 }
 
 impl ReactionPoint for Dcqcn {

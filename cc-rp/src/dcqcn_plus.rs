@@ -37,7 +37,8 @@ pub use parameters::{DcqcnPlusSettings, PAPER, Params};
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp};
+use cc_core::snapshot::flags;
+use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp, State};
 use core::hint::cold_path;
 use parameters::{LONGEST, Timer};
 
@@ -76,6 +77,69 @@ const LONGEST_PAUSE: u32 = 2_000_000_000;
 /// The shares of (19), and the alpha that parts them.
 const FIFTH: Frac = Frac::from_ratio(1, 5);
 const TENTH: Frac = Frac::from_ratio(1, 10);
+
+cc_core::snapshot! {
+    /// A flow of DCQCN+.
+    pub struct DcqcnPlusSnapshot {
+        /// R_C.
+        pub current: Rate,
+        /// R_T.
+        pub target: Rate,
+        /// alpha.
+        pub alpha: Frac,
+        /// When alpha decays next, on the clock that pauses stop. Means nothing once alpha is zero.
+        pub alpha_due: Stamp,
+        /// When the rate timer expires next, on the same clock.
+        pub rate_due: Stamp,
+        /// Tau, zero while unknown. With timers set at notifications only: max (tau, M / R_C) as it was at the last.
+        pub period: Nanos,
+        /// Pauses up to the last notification, modulo 2^32 ns.
+        pub pauses: Nanos,
+        /// The flow is rate limited. Otherwise nothing else means anything, but the number.
+        pub is_limited: bool,
+        /// A CNP with a number was received.
+        pub has_seq: bool,
+        /// The number of the last.
+        pub seq: u16,
+        /// S, expiries of the rate timer since the last cut.
+        pub stage: u8,
+    }
+}
+
+impl State for DcqcnPlus {
+    type Snapshot = DcqcnPlusSnapshot;
+
+    fn snapshot(&self) -> DcqcnPlusSnapshot {
+        DcqcnPlusSnapshot {
+            current: self.current,
+            target: self.target,
+            alpha: self.alpha,
+            alpha_due: self.alpha_due,
+            rate_due: self.rate_due,
+            period: self.period,
+            pauses: Nanos::new(self.pauses),
+            is_limited: self.has(LIMITED),
+            has_seq: self.has(NUMBERED),
+            seq: self.seq,
+            stage: self.stage,
+        }
+    }
+
+    fn from_snapshot(s: DcqcnPlusSnapshot) -> Self {
+        Self {
+            current: s.current,
+            target: s.target,
+            alpha: s.alpha,
+            alpha_due: s.alpha_due,
+            rate_due: s.rate_due,
+            period: s.period,
+            pauses: s.pauses.get(),
+            seq: s.seq,
+            stage: s.stage,
+            flags: flags([(s.is_limited, LIMITED), (s.has_seq, NUMBERED)]),
+        }
+    }
+}
 
 impl ReactionPoint for DcqcnPlus {
     type Settings = DcqcnPlusSettings;

@@ -18,11 +18,11 @@
 //!
 //! If late: nothing changes, as in `dcqcn`.
 
-use crate::dcqcn::{self, Dcqcn, DcqcnSettings};
+use crate::dcqcn::{self, Dcqcn, DcqcnSettings, DcqcnSnapshot};
 use crate::machine::Ignored;
 use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit, ranges};
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Port};
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Port, State};
 
 /// The settings of [`DcqcnSettings`], and one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +99,18 @@ pub struct DcqcnTcd(Dcqcn);
 
 /// Rows of the table for undetermined notifications, behind DCQCN's.
 const UNDETERMINED: usize = Dcqcn::TABLE.len();
+
+impl State for DcqcnTcd {
+    type Snapshot = DcqcnSnapshot;
+
+    fn snapshot(&self) -> DcqcnSnapshot {
+        self.0.snapshot()
+    }
+
+    fn from_snapshot(snapshot: DcqcnSnapshot) -> Self {
+        Self(Dcqcn::from_snapshot(snapshot))
+    }
+}
 
 impl ReactionPoint for DcqcnTcd {
     type Settings = DcqcnTcdSettings;

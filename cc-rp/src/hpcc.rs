@@ -34,10 +34,12 @@ mod tests;
 pub use parameters::{DRAFT, HPCC_SIM, HpccSettings, LSCC, Params};
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
-use cc_core::hops::Hops;
+use cc_core::fixed::types::U8F24;
+use cc_core::hops::{Hops, HopsSnapshot};
 use cc_core::hpcc::{divided, measure_inflight};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Nanos, Port, Psn};
+use cc_core::snapshot::flags;
+use cc_core::{Bytes, Nanos, Port, Psn, State};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +87,68 @@ enum Use {
     Window,
     /// It updates W and Wc.
     Reference,
+}
+
+cc_core::snapshot! {
+    /// A flow of HPCC.
+    pub struct HpccSnapshot<const HOPS: usize> {
+        /// L.
+        pub last: HopsSnapshot<HOPS>,
+        /// W.
+        pub window: Bytes,
+        /// W^c.
+        pub reference: Bytes,
+        /// U.
+        pub utilisation: U8F24,
+        /// The last packet sent, if `has_sent`.
+        pub sent: Psn,
+        /// The last packet acknowledged, if `has_acked`.
+        pub acked: Psn,
+        /// The last packet sent at the last update of the reference window, if `has_updated`.
+        pub updated: Psn,
+        /// incStage.
+        pub stage: u8,
+        /// A packet was sent.
+        pub has_sent: bool,
+        /// A packet was acknowledged.
+        pub has_acked: bool,
+        /// The reference window was updated.
+        pub has_updated: bool,
+    }
+}
+
+impl<const HOPS: usize> State for Hpcc<HOPS> {
+    type Snapshot = HpccSnapshot<HOPS>;
+
+    fn snapshot(&self) -> HpccSnapshot<HOPS> {
+        HpccSnapshot {
+            last: self.last.snapshot(),
+            window: Bytes::new(self.window),
+            reference: Bytes::new(self.reference),
+            utilisation: U8F24::from_bits(self.utilisation),
+            sent: self.sent,
+            acked: self.acked,
+            updated: self.updated,
+            stage: self.stage,
+            has_sent: self.has(SENT),
+            has_acked: self.has(ACKED),
+            has_updated: self.has(UPDATED),
+        }
+    }
+
+    fn from_snapshot(s: HpccSnapshot<HOPS>) -> Self {
+        Self {
+            last: Hops::from_snapshot(s.last),
+            window: s.window.get(),
+            reference: s.reference.get(),
+            utilisation: s.utilisation.to_bits(),
+            sent: s.sent,
+            acked: s.acked,
+            updated: s.updated,
+            stage: s.stage,
+            flags: flags([(s.has_sent, SENT), (s.has_acked, ACKED), (s.has_updated, UPDATED)]),
+        }
+    }
 }
 
 impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {

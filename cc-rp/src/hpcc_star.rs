@@ -34,12 +34,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::hpcc::{self, Hpcc, HpccSettings};
+use crate::hpcc::{self, Hpcc, HpccSettings, HpccSnapshot};
 use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
-use cc_core::hpcc::{Aims, Heard, Law, LawParams};
+use cc_core::hpcc::{Aims, Heard, Law, LawParams, LawSnapshot};
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, IntStack, Nanos, Port, Psn, Rate, Stamp};
+use cc_core::snapshot::flags;
+use cc_core::{Bytes, IntStack, Nanos, Port, Psn, Rate, Stamp, State};
 
 cc_core::settings! {
     /// HPCC*, by the names of HPCC's paper and LSCC's.
@@ -109,6 +110,53 @@ const COUNTING: u8 = 1;
 const PASSED: u8 = 1 << 1;
 /// Farther apart than this, two sequence numbers say nothing of each other.
 const FAR: u32 = 1 << 22;
+
+cc_core::snapshot! {
+    /// A flow of HPCC*.
+    pub struct HpccStarSnapshot<const HOPS: usize> {
+        /// The loop from end to end.
+        pub end_to_end: HpccSnapshot<HOPS>,
+        /// The loop within the sender's data centre.
+        pub near_loop: LawSnapshot<HOPS>,
+        /// snd_una when the last acknowledgement passed snd_nxt.
+        pub from: Psn,
+        /// snd_nxt then.
+        pub to: Psn,
+        /// k of the last mark that was passed.
+        pub mark: u8,
+        /// A round trip is being counted.
+        pub is_counting: bool,
+        /// A mark was passed.
+        pub has_passed: bool,
+    }
+}
+
+impl<const HOPS: usize> State for HpccStar<HOPS> {
+    type Snapshot = HpccStarSnapshot<HOPS>;
+
+    fn snapshot(&self) -> HpccStarSnapshot<HOPS> {
+        HpccStarSnapshot {
+            end_to_end: self.far.snapshot(),
+            near_loop: self.near.snapshot(),
+            from: self.from,
+            to: self.to,
+            mark: self.mark,
+            is_counting: self.flags & COUNTING != 0,
+            has_passed: self.flags & PASSED != 0,
+        }
+    }
+
+    fn from_snapshot(s: HpccStarSnapshot<HOPS>) -> Self {
+        Self {
+            far: Hpcc::from_snapshot(s.end_to_end),
+            near: Law::from_snapshot(s.near_loop),
+            from: s.from,
+            to: s.to,
+            mark: s.mark,
+            flags: flags([(s.is_counting, COUNTING), (s.has_passed, PASSED)]),
+        }
+    }
+}
 
 impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     type Settings = HpccStarSettings;

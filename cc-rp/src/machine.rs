@@ -2,7 +2,7 @@
 
 use crate::{Decision, Event, EventMask, Signals};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{Blank, Bytes, CnpHint, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Blank, Bytes, CnpHint, Instant, Nanos, Port, Rate, Stamp, State};
 use core::fmt::Debug;
 
 /// What a machine sees beside the event.
@@ -54,7 +54,7 @@ pub struct Plot {
 }
 
 /// A congestion-control algorithm at the sender. The value is the state of one flow.
-pub trait ReactionPoint: Copy + PartialEq + Debug + 'static {
+pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`ReactionPoint::check`] only.

@@ -24,11 +24,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::rcc::Progress;
+use crate::rcc::{Progress, ProgressSnapshot};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
-use cc_core::hpcc::{Aims, Heard, Law, LawParams};
+use cc_core::hpcc::{Aims, Heard, Law, LawParams, LawSnapshot};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Grant, IntStack, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, Grant, IntStack, Nanos, Port, Rate, Stamp, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -77,6 +77,48 @@ pub struct Mlcc {
     progress: Progress,
     has_sent: bool,
     has_acked: bool,
+}
+
+cc_core::snapshot! {
+    /// A flow of MLCC.
+    pub struct MlccSnapshot {
+        /// That of R_NS.
+        pub law: LawSnapshot<5>,
+        /// R_NS, which is W / T.
+        pub near: Rate,
+        /// R_DQM.
+        pub advised: Rate,
+        /// When W became Wc.
+        pub updated: Stamp,
+        /// How far the flow is.
+        pub progress: ProgressSnapshot,
+    }
+}
+
+impl State for Mlcc {
+    type Snapshot = MlccSnapshot;
+
+    fn snapshot(&self) -> MlccSnapshot {
+        MlccSnapshot {
+            law: self.law.snapshot(),
+            near: self.near,
+            advised: self.advised,
+            updated: self.updated,
+            progress: self.progress.snapshot(self.has_sent, self.has_acked),
+        }
+    }
+
+    fn from_snapshot(s: MlccSnapshot) -> Self {
+        Self {
+            law: Law::from_snapshot(s.law),
+            near: s.near,
+            advised: s.advised,
+            updated: s.updated,
+            progress: Progress::from_snapshot(s.progress),
+            has_sent: s.progress.has_sent,
+            has_acked: s.progress.has_acked,
+        }
+    }
 }
 
 impl ReactionPoint for Mlcc {

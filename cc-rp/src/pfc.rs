@@ -8,7 +8,7 @@
 
 use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings};
-use cc_core::{Bytes, Nanos, Port};
+use cc_core::{Bytes, Nanos, Port, State};
 
 /// There is nothing to set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,17 @@ impl Settings for PfcSettings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pfc;
+
+/// There is nothing to know of a flow.
+impl State for Pfc {
+    type Snapshot = ();
+
+    fn snapshot(&self) {}
+
+    fn from_snapshot((): ()) -> Self {
+        Self
+    }
+}
 
 impl ReactionPoint for Pfc {
     type Settings = PfcSettings;

@@ -37,10 +37,11 @@ pub use parameters::{LINUX, PAPER, Params, PowerTcpSettings};
 pub(crate) use parameters::PRESETS;
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
-use cc_core::hops::{FINE, Hops, Interval};
+use cc_core::fixed::types::U8F24;
+use cc_core::hops::{FINE, Hops, HopsSnapshot, Interval};
 use cc_core::hpcc::{divided, smooth};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Nanos, Port, Psn};
+use cc_core::{Bytes, Nanos, Port, Psn, State};
 
 /// The window's half of the state: what is the same with telemetry and with delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,6 +174,80 @@ enum Use {
     Remember,
     /// It updates the window.
     Window,
+}
+
+cc_core::snapshot! {
+    /// The window of PowerTCP and theta-PowerTCP.
+    pub struct WindowSnapshot {
+        /// cwnd.
+        pub now: Bytes,
+        /// cwnd_old.
+        pub old: Bytes,
+        /// Gamma, zero before the first sample.
+        pub power: U8F24,
+        /// The last packet sent.
+        pub sent: Psn,
+        /// The last packet sent when `old` was taken over.
+        pub mark: Psn,
+    }
+}
+
+impl State for Window {
+    type Snapshot = WindowSnapshot;
+
+    fn snapshot(&self) -> WindowSnapshot {
+        WindowSnapshot {
+            now: Bytes::new(self.now),
+            old: Bytes::new(self.old),
+            power: U8F24::from_bits(self.power),
+            sent: self.sent,
+            mark: self.mark,
+        }
+    }
+
+    fn from_snapshot(s: WindowSnapshot) -> Self {
+        Self { now: s.now.get(), old: s.old.get(), power: s.power.to_bits(), sent: s.sent, mark: s.mark }
+    }
+}
+
+cc_core::snapshot! {
+    /// A flow of PowerTCP.
+    pub struct PowerTcpSnapshot<const HOPS: usize> {
+        /// prevInt.
+        pub last: HopsSnapshot<HOPS>,
+        /// Its window.
+        pub window: WindowSnapshot,
+        /// The last packet acknowledged, if `has_acked`.
+        pub acked: Psn,
+        /// A packet was sent.
+        pub has_sent: bool,
+        /// A packet was acknowledged.
+        pub has_acked: bool,
+    }
+}
+
+impl<const HOPS: usize> State for PowerTcp<HOPS> {
+    type Snapshot = PowerTcpSnapshot<HOPS>;
+
+    fn snapshot(&self) -> PowerTcpSnapshot<HOPS> {
+        PowerTcpSnapshot {
+            last: self.last.snapshot(),
+            window: self.window.snapshot(),
+            acked: self.acked,
+            has_sent: self.has_sent,
+            has_acked: self.has_acked,
+        }
+    }
+
+    fn from_snapshot(s: PowerTcpSnapshot<HOPS>) -> Self {
+        Self {
+            last: Hops::from_snapshot(s.last),
+            window: Window::from_snapshot(s.window),
+            acked: s.acked,
+            has_sent: s.has_sent,
+            has_acked: s.has_acked,
+        }
+    }
 }
 
 impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {

@@ -14,7 +14,7 @@
 use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::hops::Base;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Grant, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Grant, Nanos, Port, Psn, Rate, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -121,6 +121,57 @@ impl Progress {
         let before = psn.plus(0x00ff_ffff);
         if self.sent.is_after(before) {
             self.sent = before;
+        }
+    }
+}
+
+cc_core::snapshot! {
+    /// How far a flow is.
+    pub struct ProgressSnapshot {
+        /// The last packet sent, if `has_sent`.
+        pub sent: Psn,
+        /// The last packet acknowledged, if `has_acked`.
+        pub acked: Psn,
+        /// A packet was sent.
+        pub has_sent: bool,
+        /// A packet was acknowledged.
+        pub has_acked: bool,
+    }
+}
+
+impl Progress {
+    pub(crate) const fn snapshot(self, has_sent: bool, has_acked: bool) -> ProgressSnapshot {
+        ProgressSnapshot { sent: self.sent, acked: self.acked, has_sent, has_acked }
+    }
+
+    pub(crate) const fn from_snapshot(s: ProgressSnapshot) -> Self {
+        Self { sent: s.sent, acked: s.acked }
+    }
+}
+
+cc_core::snapshot! {
+    /// A flow of RCC at the sender.
+    pub struct RccSnapshot {
+        /// The window that the receiver last granted.
+        pub window: Bytes,
+        /// How far the flow is.
+        pub progress: ProgressSnapshot,
+    }
+}
+
+impl State for Rcc {
+    type Snapshot = RccSnapshot;
+
+    fn snapshot(&self) -> RccSnapshot {
+        RccSnapshot { window: self.window, progress: self.progress.snapshot(self.has_sent, self.has_acked) }
+    }
+
+    fn from_snapshot(s: RccSnapshot) -> Self {
+        Self {
+            window: s.window,
+            progress: Progress::from_snapshot(s.progress),
+            has_sent: s.progress.has_sent,
+            has_acked: s.progress.has_acked,
         }
     }
 }

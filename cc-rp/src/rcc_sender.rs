@@ -16,12 +16,12 @@
 //!
 //! If late: nothing changes. A visit only keeps the law's stamp from going stale. One `divu` an acknowledgement, for C RTT / N.
 
-use crate::rcc::{self, Progress};
+use crate::rcc::{self, Progress, ProgressSnapshot};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::rcc::{Gains, Law, LawParams};
-use cc_core::{Bytes, Delay, Grant, Nanos, Port, Stamp};
+use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
+use cc_core::{Bytes, Delay, Grant, Nanos, Port, Stamp, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -86,6 +86,40 @@ pub struct RccSender {
     heard: Stamp,
     has_sent: bool,
     has_acked: bool,
+}
+
+cc_core::snapshot! {
+    /// A flow of RCC's sender variant.
+    pub struct RccSenderSnapshot {
+        /// RCC's law.
+        pub law: LawSnapshot,
+        /// How far the flow is.
+        pub progress: ProgressSnapshot,
+        /// When an acknowledgement came last.
+        pub heard: Stamp,
+    }
+}
+
+impl State for RccSender {
+    type Snapshot = RccSenderSnapshot;
+
+    fn snapshot(&self) -> RccSenderSnapshot {
+        RccSenderSnapshot {
+            law: self.law.snapshot(),
+            progress: self.progress.snapshot(self.has_sent, self.has_acked),
+            heard: self.heard,
+        }
+    }
+
+    fn from_snapshot(s: RccSenderSnapshot) -> Self {
+        Self {
+            law: Law::from_snapshot(s.law),
+            progress: Progress::from_snapshot(s.progress),
+            heard: s.heard,
+            has_sent: s.progress.has_sent,
+            has_acked: s.progress.has_acked,
+        }
+    }
 }
 
 impl ReactionPoint for RccSender {

@@ -41,9 +41,11 @@ mod tests;
 pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
+use cc_core::fixed::types::U12F20;
 use cc_core::math::{InverseRoot, Reciprocal, mul_high};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Delay, Nanos, Port, Psn, Rate, Stamp};
+use cc_core::snapshot::flags;
+use cc_core::{Bytes, Delay, Nanos, Port, Psn, Rate, Stamp, State};
 use core::hint::cold_path;
 use core::num::NonZeroU32;
 
@@ -80,6 +82,61 @@ const TIMEOUTS: u32 = 15 << 24;
 const LONGEST: u32 = 1 << 29;
 /// What a change longer ago than any round-trip time is dated back to.
 const LONG_AGO: u32 = 1 << 30;
+
+cc_core::snapshot! {
+    /// A flow of Swift.
+    pub struct SwiftSnapshot {
+        /// fcwnd, in packets.
+        pub fabric: U12F20,
+        /// ncwnd, in packets.
+        pub endpoint: U12F20,
+        /// The smoothed round-trip time: zero is taken for a nanosecond.
+        pub rtt: Nanos,
+        /// When the fabric window was last cut.
+        pub cut: Stamp,
+        /// When the endpoint window last changed.
+        pub turned: Stamp,
+        /// The packet sent last, if `has_sent`.
+        pub sent: Psn,
+        /// Timeouts without progress, at most 15.
+        pub timeouts: u8,
+        /// The endpoint window has shrunk in this round trip.
+        pub has_shrunk: bool,
+        /// A packet was sent.
+        pub has_sent: bool,
+    }
+}
+
+impl State for Swift {
+    type Snapshot = SwiftSnapshot;
+
+    #[expect(clippy::cast_possible_truncation, reason = "four bits")]
+    fn snapshot(&self) -> SwiftSnapshot {
+        SwiftSnapshot {
+            fabric: U12F20::from_bits(self.fabric),
+            endpoint: U12F20::from_bits(self.endpoint),
+            rtt: self.rtt,
+            cut: self.cut,
+            turned: self.turned,
+            sent: Psn::new(self.sent),
+            timeouts: ((self.sent & TIMEOUTS) >> TIMEOUT.trailing_zeros()) as u8,
+            has_shrunk: self.sent & SHRUNK != 0,
+            has_sent: self.sent & SENDING != 0,
+        }
+    }
+
+    fn from_snapshot(s: SwiftSnapshot) -> Self {
+        let timeouts = u32::from(s.timeouts.min(15)) << TIMEOUT.trailing_zeros();
+        Self {
+            fabric: s.fabric.to_bits(),
+            endpoint: s.endpoint.to_bits(),
+            rtt: s.rtt.max(Nanos::new(1)),
+            cut: s.cut,
+            turned: s.turned,
+            sent: s.sent.get() | timeouts | flags([(s.has_shrunk, SHRUNK), (s.has_sent, SENDING)]),
+        }
+    }
+}
 
 impl ReactionPoint for Swift {
     type Settings = SwiftSettings;

@@ -21,11 +21,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::powertcp::{PRESETS, Params, PowerTcpSettings, Window};
+use crate::powertcp::{PRESETS, Params, PowerTcpSettings, Window, WindowSnapshot};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::hops::FINE;
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Nanos, Port, Stamp};
+use cc_core::{Bytes, Nanos, Port, Stamp, State};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,37 @@ pub struct ThetaPowerTcp {
 
 /// dt counts as this at most, in nanoseconds.
 const LONGEST: u32 = 1 << 26;
+
+cc_core::snapshot! {
+    /// A flow of theta-PowerTCP.
+    pub struct ThetaPowerTcpSnapshot {
+        /// Its window.
+        pub window: WindowSnapshot,
+        /// The last round-trip time used; zero before the first.
+        pub previous: Nanos,
+        /// When that was.
+        pub updated: Stamp,
+        /// A packet was sent.
+        pub has_sent: bool,
+    }
+}
+
+impl State for ThetaPowerTcp {
+    type Snapshot = ThetaPowerTcpSnapshot;
+
+    fn snapshot(&self) -> ThetaPowerTcpSnapshot {
+        ThetaPowerTcpSnapshot {
+            window: self.window.snapshot(),
+            previous: self.previous,
+            updated: self.updated,
+            has_sent: self.has_sent,
+        }
+    }
+
+    fn from_snapshot(s: ThetaPowerTcpSnapshot) -> Self {
+        Self { window: Window::from_snapshot(s.window), previous: s.previous, updated: s.updated, has_sent: s.has_sent }
+    }
+}
 
 impl ReactionPoint for ThetaPowerTcp {
     type Settings = PowerTcpSettings;

@@ -42,9 +42,10 @@ pub(crate) use parameters::PRESETS;
 pub use parameters::{ERPC, NS3_RDMA, PAPER, PATCHED, Params, TimelySettings};
 
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
+use cc_core::fixed::types::I28F4;
 use cc_core::math::{Reciprocal, mul_high};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, Nanos, Port, Rate, Stamp, State};
 use core::num::NonZeroU32;
 use parameters::{BLENDS, COUNTS_GRADIENTS, HALF_AT_MOST, SCALED};
 
@@ -87,6 +88,50 @@ enum Zone {
     Rising,
     /// Above T_high.
     High,
+}
+
+cc_core::snapshot! {
+    /// A flow of TIMELY.
+    pub struct TimelySnapshot {
+        /// Its rate.
+        pub rate: Rate,
+        /// The last sample; zero before the first.
+        pub prev_rtt: Nanos,
+        /// The smoothed difference of consecutive samples, in nanoseconds.
+        pub rtt_diff: I28F4,
+        /// When the rate was last updated.
+        pub updated: Stamp,
+        /// Acknowledged since then.
+        pub acked: Bytes,
+        /// Updates in a row that hyperactive increase counts, at most 15.
+        pub falls: u8,
+    }
+}
+
+impl State for Timely {
+    type Snapshot = TimelySnapshot;
+
+    fn snapshot(&self) -> TimelySnapshot {
+        TimelySnapshot {
+            rate: self.rate,
+            prev_rtt: self.prev_rtt,
+            rtt_diff: I28F4::from_bits(self.rtt_diff),
+            updated: self.updated,
+            acked: self.acked,
+            falls: self.falls,
+        }
+    }
+
+    fn from_snapshot(s: TimelySnapshot) -> Self {
+        Self {
+            rate: s.rate,
+            prev_rtt: s.prev_rtt,
+            rtt_diff: s.rtt_diff.to_bits(),
+            updated: s.updated,
+            acked: s.acked,
+            falls: s.falls.min(LAST_FALL),
+        }
+    }
 }
 
 impl ReactionPoint for Timely {

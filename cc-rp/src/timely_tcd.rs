@@ -21,10 +21,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::timely::{PRESETS, Params, Timely, TimelySettings};
+use crate::timely::{PRESETS, Params, Timely, TimelySettings, TimelySnapshot};
 use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Mark, Nanos, Port};
+use cc_core::{Mark, Nanos, Port, State};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +46,30 @@ enum Leave {
     Raise,
     /// Neither.
     Hold,
+}
+
+cc_core::snapshot! {
+    /// A flow of TIMELY with ternary marks.
+    pub struct TimelyTcdSnapshot {
+        /// TIMELY's.
+        pub timely: TimelySnapshot,
+        /// The strongest mark since the last sample.
+        pub mark: Mark,
+        /// The receiver echoes marks: one came.
+        pub is_echoed: bool,
+    }
+}
+
+impl State for TimelyTcd {
+    type Snapshot = TimelyTcdSnapshot;
+
+    fn snapshot(&self) -> TimelyTcdSnapshot {
+        TimelyTcdSnapshot { timely: self.timely.snapshot(), mark: self.mark, is_echoed: self.echoed }
+    }
+
+    fn from_snapshot(s: TimelyTcdSnapshot) -> Self {
+        Self { timely: Timely::from_snapshot(s.timely), mark: s.mark, echoed: s.is_echoed }
+    }
 }
 
 impl ReactionPoint for TimelyTcd {

@@ -4,7 +4,7 @@ use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::shim::{self, IntShim, Rcc};
 use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode};
-use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout};
+use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout, State};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::vec;
@@ -347,6 +347,17 @@ struct Witness<const KEEN: bool = true> {
     hop: Option<Hop>,
     at: Instant,
     unpaused: Stamp,
+}
+
+/// No test takes it out or puts it in.
+impl<const KEEN: bool> State for Witness<KEEN> {
+    type Snapshot = ();
+
+    fn snapshot(&self) {}
+
+    fn from_snapshot((): ()) -> Self {
+        unreachable!()
+    }
 }
 
 impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {

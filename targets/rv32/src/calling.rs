@@ -1,12 +1,24 @@
 //! A machine whose `on` is called, for a harness to see when it begins and returns.
 
 use cc_core::params::{ParamError, Preset};
-use cc_core::{CnpHint, Port};
+use cc_core::{CnpHint, Port, State};
 use cc_rp::{Cx, Decision, Event, EventMask, Ignored, Limits, ReactionPoint, Signals};
 
 /// The machine `A` behind a function call. It decides as `A` does, and takes a little longer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Calling<A>(A);
+
+impl<A: State> State for Calling<A> {
+    type Snapshot = A::Snapshot;
+
+    fn snapshot(&self) -> A::Snapshot {
+        self.0.snapshot()
+    }
+
+    fn from_snapshot(snapshot: A::Snapshot) -> Self {
+        Self(A::from_snapshot(snapshot))
+    }
+}
 
 impl<A: ReactionPoint> ReactionPoint for Calling<A> {
     type Settings = A::Settings;

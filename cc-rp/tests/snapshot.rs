@@ -1,0 +1,115 @@
+//! Any words are a legal state of every reaction point: no event makes it panic, and what a snapshot takes out goes in unchanged.
+
+use cc_core::snapshot::Words;
+use cc_core::{
+    Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
+};
+use cc_rp::registry::{self, Visitor};
+use cc_rp::{Ack, Cx, Event, EventMask, ReactionPoint};
+use proptest::prelude::*;
+
+const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
+
+/// An event: which, how long after the one before, and numbers that its fields are made of.
+type Operation = (u8, u32, [u32; 6], [u8; 16 * 15]);
+
+fn operation() -> impl Strategy<Value = Operation> {
+    // Waits are at most half a second, and short ones are as frequent as long ones.
+    let wait = (0..1_u32 << 29, 0..30).prop_map(|(wait, by)| wait >> by);
+    (0..8_u8, wait, any::<[u32; 6]>(), prop::array::uniform(any::<u8>()))
+}
+
+fn event<'a>((kind, _, [a, b, c, d, e, f], area): &'a Operation) -> (EventMask, Event<'a>) {
+    let layout = if d & 1 == 0 { IntLayout::Wide } else { IntLayout::Compact };
+    let int = IntStack::new(layout, (e & 0xfff) as u16, (d >> 1) as u8 % 6, area).unwrap();
+    match kind {
+        0 | 1 => (EventMask::SENT, Event::Sent { psn: Psn::new(*a), bytes: Bytes::new(b >> (c % 32)) }),
+        2 => (EventMask::NACK, Event::Nack { psn: Psn::new(*a) }),
+        3 => {
+            let kinds = [CnpKind::Standard, CnpKind::Period, CnpKind::Direct, CnpKind::Undetermined];
+            let body = CnpBody { kind: kinds[*a as usize % 4], seq: *b as u16, ..CnpBody::default() };
+            let hint = if c & 1 == 0 { CnpHint::Plain } else { CnpHint::Body(body) };
+            (EventMask::CNP, Event::Cnp { hint })
+        }
+        4 => (EventMask::WAKE, Event::Wake),
+        5 => (EventMask::NEAR_INT, Event::NearInt { int }),
+        _ => {
+            let delay = Delay {
+                rtt: Nanos::new(b >> (d % 32)),
+                held: Nanos::new(c & 0xffff),
+                hops: *e as u8,
+                rx_level: (*f % 32) as u8,
+            };
+            let grant = match f % 3 {
+                0 => Grant::None,
+                1 => Grant::Rcc { window: Bytes::new(*c), flows: *d as u16, utilisation: *e as u16 },
+                _ => Grant::Mlcc { credit: *c as u16, release: Rate::from_bits(*d), advised: Rate::from_bits(*e) },
+            };
+            let ack = Ack {
+                psn: Psn::new(*a),
+                acked: Bytes::new(c >> (e % 32)),
+                mark: [Mark::None, Mark::Congested, Mark::Undetermined][*e as usize % 3],
+                delay: (f & 8 == 0).then_some(delay),
+                int: if f & 16 == 0 { int } else { IntStack::NONE },
+                grant,
+            };
+            (EventMask::ACK, Event::Ack(ack))
+        }
+    }
+}
+
+struct Run<'a> {
+    words: &'a [u32],
+    operations: &'a [Operation],
+}
+
+impl Visitor for Run<'_> {
+    type Output = ();
+
+    fn visit<A: ReactionPoint>(self) {
+        for preset in A::PRESETS {
+            let params = A::check(&preset.values, &PORT).unwrap();
+            let at = |now| {
+                let now = Instant::from_nanos(now);
+                Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            };
+            for mut state in [A::open(&at(0)), A::from_words(self.words)] {
+                let mut now = 0;
+                assert_restored(&state);
+                for operation in self.operations {
+                    now += u64::from(operation.1);
+                    let (kind, event) = event(operation);
+                    if A::WANTS.contains(kind) {
+                        let mut restored = A::from_snapshot(state.snapshot());
+                        let decision = state.on(&at(now), &event);
+                        assert_eq!(restored.on(&at(now), &event), decision, "{} {}: {event:?}", A::NAME, preset.name);
+                        assert_restored(&state);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A state is the same after it was taken out and put in, as fields and as words.
+fn assert_restored<A: ReactionPoint>(state: &A) {
+    let snapshot = state.snapshot();
+    assert_eq!(A::from_snapshot(snapshot), *state, "{}", A::NAME);
+    let mut words = [0; 64];
+    assert_eq!(state.to_words(&mut words), A::Snapshot::COUNT);
+    assert!(A::Snapshot::COUNT <= words.len());
+    assert_eq!(A::from_words(&words), *state, "{}", A::NAME);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_024))]
+    #[test]
+    fn any_words_are_a_state_that_goes_out_and_in_unchanged(
+        words in prop::collection::vec(any::<u32>(), 64),
+        operations in prop::collection::vec(operation(), 1..24),
+    ) {
+        for entry in registry::ALL {
+            registry::with(entry.name, Run { words: &words, operations: &operations }).unwrap();
+        }
+    }
+}
