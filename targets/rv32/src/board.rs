@@ -8,7 +8,8 @@ use core::mem::{MaybeUninit, offset_of};
 use core::ptr;
 use core::sync::atomic::{Ordering, compiler_fence};
 use critical_section::CriticalSection;
-use embedded_hal::digital::{ErrorType, OutputPin};
+use embedded_hal::delay::DelayNs;
+use embedded_hal::digital::{ErrorType, OutputPin, PinState};
 use programs::descriptor::Descriptor;
 use programs::layout::{
     DEVICE_BASE, DEVICE_SIZE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared, TX_FRAME_BYTES, TX_SLOTS, TxSlot,
@@ -239,11 +240,25 @@ impl<T> Owned<T> {
     }
 }
 
-/// Ends the run.
+/// Delays by the device's clock.
+struct Delay;
+
+impl DelayNs for Delay {
+    fn delay_ns(&mut self, nanos: u32) {
+        let start = load(register::MTIME_LO);
+        while load(register::MTIME_LO).wrapping_sub(start) < nanos {}
+    }
+}
+
+/// Ends the run. Where no device ends it, the busy pin blinks.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn halt(code: u32) -> ! {
+    let (mut pin, mut level) = (BUSY, PinState::Low);
     loop {
         store(register::EXIT, code);
+        level = !level;
+        let Ok(()) = pin.set_state(level);
+        Delay.delay_ns(200_000_000);
     }
 }
 

@@ -1,28 +1,45 @@
-//! Cortex-M: reset, faults, and the instruction that asks the host.
+//! Cortex-M: reset, faults, the critical section, the timer interrupt, marker pins, delays, and the instruction that asks the
+//! host.
 
 use core::arch::{asm, global_asm};
+use core::convert::Infallible;
+use core::ptr;
+use critical_section::{Impl, RawRestoreState};
+use embedded_hal::delay::DelayNs;
+use embedded_hal::digital::{ErrorType, OutputPin};
 
 // The entries of handlers are marked as functions, from which the linker learns to set their Thumb bits.
 global_asm!(
     ".section .vectors, \"a\"",
     ".word __stack_top",
     ".word _start",
-    ".rept 14",
+    ".rept 12",
     ".word fault",
     ".endr",
+    ".word timer", // PendSV
+    ".word fault",
     ".section .text.reset, \"ax\"",
     ".global _start",
     ".type _start, %function",
     ".thumb_func",
     "_start:",
+    "ldr r0, =__bss_start",
+    "ldr r1, =__bss_end",
+    "movs r2, #0",
+    "b 2f",
+    "1: str r2, [r0]",
+    "adds r0, r0, #4",
+    "2: cmp r0, r1",
+    "blo 1b",
     "bl start",
     ".type fault, %function",
     ".thumb_func",
     "fault:",
     "bl unexpected",
+    ".pool",
 );
 
-/// Asks the host for `operation` (Arm, "Semihosting for AArch32 and AArch64", section 3), and answers what it answers.
+/// Asks the host for `operation` (Arm, "Semihosting for AArch32 and AArch64", section 3), and returns its result.
 ///
 /// # Safety
 /// The block holds what the operation expects, and what it points to is there to be read or written.
@@ -33,4 +50,128 @@ pub(crate) unsafe fn ask<const N: usize>(operation: usize, block: &[usize; N]) -
         asm!("bkpt 0xab", inlateout("r0") operation => answer, in("r1") block.as_ptr(), options(nostack));
     }
     answer
+}
+
+struct PriMask;
+
+critical_section::set_impl!(PriMask);
+
+// SAFETY: there is one core, and while PRIMASK is set no interrupt or PendSV is taken.
+unsafe impl Impl for PriMask {
+    unsafe fn acquire() -> RawRestoreState {
+        let mask: u32;
+        // SAFETY: sets PRIMASK only. Memory may change on either side of it, so it is not marked `nomem`.
+        unsafe { asm!("mrs {}, PRIMASK", "cpsid i", out(reg) mask, options(nostack)) }
+        mask & 1 == 0
+    }
+
+    unsafe fn release(open: RawRestoreState) {
+        if open {
+            // SAFETY: PRIMASK was clear before. After the barrier a pending interrupt has been taken.
+            unsafe { asm!("cpsie i", "isb", options(nostack)) }
+        }
+    }
+}
+
+/// Interrupts are on from reset; nothing raises one but [`pend_timer`].
+pub(crate) fn enable_interrupts() {}
+
+/// Raises the timer interrupt. On this board it is PendSV, since the time is the host's and no timer of the board counts it.
+pub(crate) fn pend_timer() {
+    /// Interrupt Control and State Register (Arm v6-M Architecture Reference Manual, B3.2.4), and its bit PENDSVSET.
+    const ICSR: usize = 0xe000_ed04;
+    // SAFETY: the register pends PendSV, whose handler is in place.
+    unsafe { store(ICSR, 1 << 28) }
+}
+
+/// Lowers the timer interrupt: taking PendSV has done so.
+pub(crate) fn clear_timer() {}
+
+/// Stores to a device register.
+///
+/// # Safety
+/// The address is that of a device register, in which this value does no harm.
+unsafe fn store(address: usize, value: u32) {
+    // SAFETY: the caller answers for it.
+    unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write_volatile(value) }
+}
+
+/// A marker pin, by its bit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pin(u32);
+
+#[cfg(small)]
+mod port {
+    //! micro:bit: pads 0 and 1 of the edge connector, pins 3 and 2 of the nRF51's port ("nRF51 Series Reference Manual",
+    //! section 14.2).
+    use super::{Pin, store};
+
+    pub(crate) const BUSY: Pin = Pin(1 << 3);
+    pub(crate) const TIMER: Pin = Pin(1 << 2);
+    pub(super) const MHZ: u32 = 16;
+
+    const GPIO: usize = 0x5000_0000;
+    const OUTSET: usize = GPIO + 0x508;
+    const OUTCLR: usize = GPIO + 0x50c;
+    const DIRSET: usize = GPIO + 0x518;
+
+    pub(super) fn write(pin: Pin, high: bool) {
+        // SAFETY: registers that set or clear the bits given, of pins with nothing else on them.
+        unsafe {
+            store(DIRSET, pin.0);
+            store(if high { OUTSET } else { OUTCLR }, pin.0);
+        }
+    }
+}
+
+#[cfg(not(small))]
+mod port {
+    //! MPS2: the user LEDs 0 and 1, bits of the FPGA system control's first register (Arm DAI 0385, section 4.3).
+    use super::{Pin, store};
+    use core::ptr;
+
+    pub(crate) const BUSY: Pin = Pin(1 << 0);
+    pub(crate) const TIMER: Pin = Pin(1 << 1);
+    pub(super) const MHZ: u32 = 25;
+
+    const LEDS: usize = 0x4002_8000;
+
+    pub(super) fn write(pin: Pin, high: bool) {
+        // SAFETY: the register of the LEDs. The interrupt, which may come between load and store, leaves it as it was.
+        unsafe {
+            let leds = ptr::with_exposed_provenance::<u32>(LEDS).read_volatile();
+            store(LEDS, if high { leds | pin.0 } else { leds & !pin.0 });
+        }
+    }
+}
+
+pub(crate) use port::{BUSY, TIMER};
+
+impl ErrorType for Pin {
+    type Error = Infallible;
+}
+
+impl OutputPin for Pin {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        port::write(*self, false);
+        Ok(())
+    }
+
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        port::write(*self, true);
+        Ok(())
+    }
+}
+
+/// Delays by counting: at least as long as asked for, and up to a third longer.
+pub(crate) struct Delay;
+
+impl DelayNs for Delay {
+    fn delay_ns(&mut self, nanos: u32) {
+        // 1/1000 as 1/1024 and 1/32768, seven thousandths too much. A round takes three cycles or more.
+        let micros = (nanos >> 10) + (nanos >> 15) + 1;
+        let rounds = micros * port::MHZ.div_ceil(3);
+        // SAFETY: counts a register down.
+        unsafe { asm!("1: subs {0}, {0}, #1", "bne 1b", inout(reg) rounds => _, options(nomem, nostack)) }
+    }
 }

@@ -1,6 +1,8 @@
 //! The host at the other end of two streams: its standard input and output.
 
-use crate::board::ask;
+use crate::board::{BUSY, Delay, ask};
+use embedded_hal::delay::DelayNs;
+use embedded_hal::digital::{OutputPin, PinState};
 use programs::lockstep::Exit;
 
 /// Operations, see [`ask`].
@@ -13,12 +15,16 @@ const SYS_EXIT_EXTENDED: usize = 0x20;
 const APPLICATION_EXIT: usize = 0x2_0026;
 
 /// The streams from and to the host.
+#[derive(Clone, Copy)]
 pub(crate) struct Host {
     input: usize,
     output: usize,
 }
 
 impl Host {
+    /// Neither stream.
+    pub(crate) const CLOSED: Self = Self { input: 0, output: 0 };
+
     /// Opens both.
     pub(crate) fn open() -> Self {
         // Modes of fopen, "rb" and "wb".
@@ -72,15 +78,19 @@ fn open(mode: usize) -> usize {
     if stream == usize::MAX { exit(Exit::Streams) } else { stream }
 }
 
-/// Ends the run.
+/// Ends the run. Where the host does not take the request, as a debugger may not, the busy pin blinks until it does.
 pub(crate) fn exit(code: Exit) -> ! {
+    let (mut pin, mut level) = (BUSY, PinState::Low);
     loop {
-        // SAFETY: the host does not return to us; should it do so, it is asked again.
+        // SAFETY: the block is what the operation expects.
         unsafe { ask(SYS_EXIT_EXTENDED, &[APPLICATION_EXIT, code as usize]) };
+        level = !level;
+        let Ok(()) = pin.set_state(level);
+        Delay.delay_ms(200);
     }
 }
 
-/// Where exceptions and interrupts end: there are none to come.
+/// Where exceptions end, and interrupts other than the timer's.
 #[unsafe(no_mangle)]
 extern "C" fn unexpected() -> ! {
     exit(Exit::Unexpected)

@@ -1,21 +1,28 @@
 //! Bare-metal firmware for cores that an emulator or a debug probe runs: the NIC program on events that a host sends by
 //! semihosting, in lockstep with the same program there, see [`programs::lockstep`]. For Cortex-M and for RISC-V with 64 bits.
 //!
+//! The main loop takes one descriptor after the other; what has fallen due by its time is done in the timer interrupt, which
+//! the loop raises, as the time is the host's. The two share the program in critical sections.
+//!
 //! This is all of it but the algorithm. Each file of `src/bin` is the image of one, which it names by its types, see
 //! [`image!`].
 #![no_std]
 
-#[expect(unsafe_code, reason = "reset and semihosting")]
+#[expect(unsafe_code, reason = "reset, interrupts, registers and semihosting")]
 #[cfg_attr(target_arch = "arm", path = "cortex_m.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "rv64.rs")]
 mod board;
 #[expect(unsafe_code, reason = "semihosting")]
 mod host;
 
+use board::{BUSY, TIMER, clear_timer, enable_interrupts, pend_timer};
 use cc_core::wire::TableCrc;
 use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
+use core::cell::RefCell;
+use critical_section::Mutex;
+use embedded_hal::digital::OutputPin;
 use host::{Host, exit};
 use programs::descriptor::Descriptor;
 use programs::layout::{Report, SETTINGS, TX_FRAME_BYTES};
@@ -34,11 +41,20 @@ pub use programs;
 #[macro_export]
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
+        static IMAGE: $crate::Image<$reaction_point, $notification_point> = $crate::Image::new();
+
         /// Where the reset code goes once there is a stack.
         #[expect(unsafe_code, reason = "the reset code knows it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn start() -> ! {
-            $crate::run::<$reaction_point, $notification_point>()
+            IMAGE.run()
+        }
+
+        /// The timer interrupt.
+        #[expect(unsafe_code, reason = "the vectors know it by this name")]
+        #[unsafe(no_mangle)]
+        extern "C" fn timer() {
+            IMAGE.tick();
         }
 
         const _: () = $crate::programs::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
@@ -78,28 +94,81 @@ impl programs::Hardware for Device {
     }
 }
 
-/// Runs the NIC of these two machines for as long as the host has events for it.
-pub fn run<A: ReactionPoint, N: NotificationPoint>() -> ! {
-    let device = &mut Device { host: Host::open(), frame: [0; TX_FRAME_BYTES] };
-    let mut nic = Nic::<A, N, Room>::BLANK;
-    begin(&mut device.host, &mut nic);
-    let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N, Room>::REPORT;
-    device.host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
-    device.host.say(halves(nic.next_wake()));
-    let mut buffer = [0; FRAME_BYTES];
-    loop {
-        let descriptor = Descriptor::from_words(device.host.words());
-        let Some(frame) = buffer.get_mut(..descriptor.captured.into()) else { exit(Exit::Frame) };
-        device.host.read(frame);
-        let now = Instant::from_nanos(descriptor.now());
-        if descriptor.kind != lockstep::WAKE {
-            nic.handle(now, &descriptor, frame, device);
+/// What the main loop and the timer interrupt share.
+struct Firmware<A: ReactionPoint, N: NotificationPoint> {
+    device: Device,
+    /// The time of the last descriptor: the clock while it is handled.
+    now: Instant,
+    nic: Nic<A, N, Room>,
+}
+
+/// An image: the NIC of these two machines, its device and its clock.
+pub struct Image<A: ReactionPoint, N: NotificationPoint>(Mutex<RefCell<Firmware<A, N>>>);
+
+impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
+    /// An image that has not started.
+    #[expect(clippy::new_without_default, reason = "there is one, in a static")]
+    pub const fn new() -> Self {
+        let device = Device { host: Host::CLOSED, frame: [0; TX_FRAME_BYTES] };
+        Self(Mutex::new(RefCell::new(Firmware { device, now: Instant::from_nanos(0), nic: Nic::BLANK })))
+    }
+
+    /// The main loop: runs for as long as the host has events.
+    pub fn run(&self) -> ! {
+        let mut host = Host::open();
+        self.with(|firmware| begin(firmware, host));
+        enable_interrupts();
+        let (mut buffer, mut busy) = ([0; FRAME_BYTES], BUSY);
+        loop {
+            let descriptor = Descriptor::from_words(host.words());
+            let Some(frame) = buffer.get_mut(..descriptor.captured.into()) else { exit(Exit::Frame) };
+            host.read(frame);
+            let Ok(()) = busy.set_high();
+            self.with(|firmware| {
+                firmware.now = Instant::from_nanos(descriptor.now());
+                if descriptor.kind != lockstep::WAKE {
+                    firmware.nic.handle(firmware.now, &descriptor, frame, &mut firmware.device);
+                }
+                if firmware.is_due() {
+                    pend_timer();
+                }
+            });
+            // The interrupt is taken before this ends.
+            while self.with(|firmware| firmware.is_due()) {}
+            self.with(|firmware| {
+                let [low, high] = halves(firmware.nic.next_wake());
+                host.say([lockstep::DONE, low, high]);
+            });
+            let Ok(()) = busy.set_low();
         }
-        while nic.next_wake() <= now {
-            nic.timer(now, device);
-        }
-        let [low, high] = halves(nic.next_wake());
-        device.host.say([lockstep::DONE, low, high]);
+    }
+
+    /// The timer interrupt: the NIC does what is due.
+    pub fn tick(&self) {
+        let mut pin = TIMER;
+        let Ok(()) = pin.set_high();
+        clear_timer();
+        self.with(|firmware| {
+            while firmware.is_due() {
+                firmware.nic.timer(firmware.now, &mut firmware.device);
+            }
+        });
+        let Ok(()) = pin.set_low();
+    }
+
+    /// Works on what is shared, in a critical section.
+    fn with<R>(&self, work: impl FnOnce(&mut Firmware<A, N>) -> R) -> R {
+        critical_section::with(|cs| match self.0.borrow(cs).try_borrow_mut() {
+            Ok(mut firmware) => work(&mut firmware),
+            // Sections do not nest, and no interrupt comes inside one.
+            Err(_) => exit(Exit::Unexpected),
+        })
+    }
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> Firmware<A, N> {
+    fn is_due(&self) -> bool {
+        self.nic.next_wake() <= self.now
     }
 }
 
@@ -108,14 +177,19 @@ fn halves(time: Instant) -> [u32; 2] {
     [nanos as u32, (nanos >> 32) as u32]
 }
 
-/// Makes the NIC that the host has set. Apart from the events, so that the stack that this takes is given back.
+/// Makes the NIC that the host has set, and reports its sizes and when it wants to be woken. Apart from the main loop, so that
+/// the stack that this takes is given back.
 #[inline(never)]
-fn begin<A: ReactionPoint, N: NotificationPoint>(host: &mut Host, nic: &mut Nic<A, N, Room>) {
+fn begin<A: ReactionPoint, N: NotificationPoint>(firmware: &mut Firmware<A, N>, mut host: Host) {
     let rp = from_words(const { A::PRESETS[0].values }, &host.words::<SETTINGS>());
     let np = from_words(const { N::PRESETS[0].values }, &host.words::<SETTINGS>());
     let [line_rate, mtu, base_rtt] = host.words();
     let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
-    if nic.begin(Instant::from_nanos(0), port, &rp, &np).is_err() {
+    firmware.device.host = host;
+    if firmware.nic.begin(firmware.now, port, &rp, &np).is_err() {
         exit(Exit::Settings)
     }
+    let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N, Room>::REPORT;
+    host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
+    host.say(halves(firmware.nic.next_wake()));
 }
