@@ -7,11 +7,11 @@
 //!
 //! As words of 32 bits a snapshot fits any log or memory; any words are a snapshot.
 
-use crate::{Bytes, Frac, Instant, Mark, Nanos, Psn, Rate, Stamp};
+use crate::{Bytes, Frac, Instant, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use core::array;
 use core::fmt::Debug;
 use core::ops::BitOr;
-use fixed::{FixedI32, FixedU32};
+use fixed::{FixedI32, FixedU16, FixedU32};
 
 /// State that can be taken out and put in.
 ///
@@ -43,6 +43,15 @@ pub trait State: Sized {
         let mut words = words.iter().copied();
         Self::from_snapshot(Words::read(&mut || words.next().unwrap_or(0)))
     }
+}
+
+/// Nothing to know.
+impl State for () {
+    type Snapshot = ();
+
+    fn snapshot(&self) {}
+
+    fn from_snapshot((): ()) {}
 }
 
 /// A value as words of 32 bits. Any words are a value: bits that it has no use for are ignored.
@@ -88,6 +97,7 @@ word! {
     Nanos: |value| value.get(), |word| Self::new(word);
     Stamp: |value| value.to_bits(), |word| Self::from_bits(word);
     Psn: |value| value.get(), |word| Self::new(word);
+    Qpn: |value| value.get(), |word| Self::new(word);
     Mark: |value| value as u32, |word| match word & 3 {
         0 => Self::None,
         1 => Self::Undetermined,
@@ -101,6 +111,18 @@ impl Words for () {
     fn write(&self, _: &mut dyn FnMut(u32)) {}
 
     fn read(_: &mut dyn FnMut() -> u32) -> Self {}
+}
+
+impl<F> Words for FixedU16<F> {
+    const COUNT: usize = 1;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        self.to_bits().write(write);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        Self::from_bits(u16::read(read))
+    }
 }
 
 impl<F> Words for FixedU32<F> {

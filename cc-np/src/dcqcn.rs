@@ -16,7 +16,7 @@ use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{PeerTable, PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -118,6 +118,30 @@ const _: () = assert!(PeerTable::<Dcqcn, 1, 1>::ENTRY_BYTES == 16, "a flow's rec
 
 impl Blank for Dcqcn {
     const BLANK: Self = Self { last_cnp: Stamp::from_bits(0), seq: 0, silent: false };
+}
+
+cc_core::snapshot! {
+    /// A flow of DCQCN at the receiver.
+    pub struct DcqcnSnapshot {
+        /// When the last CNP was sent, while `is_silent`.
+        pub last_cnp: Stamp,
+        /// CNPs sent, counted from a value that the clock gave, modulo 2^16.
+        pub seq: u16,
+        /// N has not yet passed since the last CNP.
+        pub is_silent: bool,
+    }
+}
+
+impl State for Dcqcn {
+    type Snapshot = DcqcnSnapshot;
+
+    fn snapshot(&self) -> DcqcnSnapshot {
+        DcqcnSnapshot { last_cnp: self.last_cnp, seq: self.seq, is_silent: self.silent }
+    }
+
+    fn from_snapshot(s: DcqcnSnapshot) -> Self {
+        Self { last_cnp: s.last_cnp, seq: s.seq, silent: s.is_silent }
+    }
 }
 
 impl NotificationPoint for Dcqcn {

@@ -31,7 +31,8 @@ use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{Keyed, RingTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Qpn};
+use cc_core::snapshot::flags;
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Qpn, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -173,6 +174,86 @@ impl List {
 
 impl Blank for DcqcnPlus {
     const BLANK: Self = Self { flow: 0, cnp: 0 };
+}
+
+cc_core::snapshot! {
+    /// A flow of DCQCN+ at the receiver.
+    pub struct DcqcnPlusSnapshot {
+        /// The local queue pair.
+        pub local: Qpn,
+        /// When the last CNP was sent, in units of 1,024 ns, modulo 2^20: higher bits are ignored.
+        pub last_cnp: u32,
+        /// CNPs sent, counted from a value that the clock gave, modulo 2^16.
+        pub seq: u16,
+        /// The flow was marked since the last CNP.
+        pub is_marked: bool,
+        /// It is on the list.
+        pub is_listed: bool,
+        /// Slots in a row that found it unmarked, at most 3.
+        pub idle_slots: u8,
+    }
+}
+
+impl State for DcqcnPlus {
+    type Snapshot = DcqcnPlusSnapshot;
+
+    #[expect(clippy::cast_possible_truncation, reason = "two bits")]
+    fn snapshot(&self) -> DcqcnPlusSnapshot {
+        DcqcnPlusSnapshot {
+            local: self.qpn(),
+            last_cnp: self.cnp >> 12,
+            seq: self.seq(),
+            is_marked: self.is_marked(),
+            is_listed: self.is_listed(),
+            idle_slots: self.idle_turns() as u8,
+        }
+    }
+
+    fn from_snapshot(s: DcqcnPlusSnapshot) -> Self {
+        let idle = u32::from(s.idle_slots.min(3)) << 6;
+        let flow = s.local.get() << 8 | idle | flags([(s.is_marked, MARKED), (s.is_listed, LISTED)]);
+        Self { flow, cnp: s.last_cnp << 12 }.counted(s.seq.into())
+    }
+}
+
+cc_core::snapshot! {
+    /// What the flows of a port have in common: [`List`].
+    pub struct ListSnapshot {
+        /// Flows on the list.
+        pub listed: u32,
+        /// Slots since the residues were last cleared.
+        pub slots: u32,
+        /// One bit for each residue of the marked flows that are not on the list, since then.
+        pub residues: u64,
+        /// How many there are.
+        pub unlisted: u8,
+        /// How many there were in the round before.
+        pub unlisted_before: u8,
+    }
+}
+
+impl State for List {
+    type Snapshot = ListSnapshot;
+
+    fn snapshot(&self) -> ListSnapshot {
+        ListSnapshot {
+            listed: self.listed,
+            slots: self.turns,
+            residues: self.residues,
+            unlisted: self.unlisted,
+            unlisted_before: self.unlisted_before,
+        }
+    }
+
+    fn from_snapshot(s: ListSnapshot) -> Self {
+        Self {
+            listed: s.listed,
+            turns: s.slots,
+            residues: s.residues,
+            unlisted: s.unlisted,
+            unlisted_before: s.unlisted_before,
+        }
+    }
 }
 
 impl NotificationPoint for DcqcnPlus {

@@ -20,7 +20,8 @@ use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::snapshot::flags;
+use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -87,6 +88,44 @@ const UE: u8 = 1 << 3;
 
 impl Blank for DcqcnTcd {
     const BLANK: Self = Self { window: Stamp::from_bits(0), seq: 0, flags: 0 };
+}
+
+cc_core::snapshot! {
+    /// A flow of DCQCN with ternary marks at the receiver.
+    pub struct DcqcnTcdSnapshot {
+        /// When the window began, while `is_open`.
+        pub window: Stamp,
+        /// CNPs sent, counted from a value that the clock gave, modulo 2^16.
+        pub seq: u16,
+        /// There is a window.
+        pub is_open: bool,
+        /// A CNP was sent in it.
+        pub is_notified: bool,
+        /// A packet was marked CE in it.
+        pub has_ce: bool,
+        /// A packet was marked UE in it.
+        pub has_ue: bool,
+    }
+}
+
+impl State for DcqcnTcd {
+    type Snapshot = DcqcnTcdSnapshot;
+
+    fn snapshot(&self) -> DcqcnTcdSnapshot {
+        DcqcnTcdSnapshot {
+            window: self.window,
+            seq: self.seq,
+            is_open: self.flags & OPEN != 0,
+            is_notified: self.flags & NOTIFIED != 0,
+            has_ce: self.flags & CE != 0,
+            has_ue: self.flags & UE != 0,
+        }
+    }
+
+    fn from_snapshot(s: DcqcnTcdSnapshot) -> Self {
+        let flags = flags([(s.is_open, OPEN), (s.is_notified, NOTIFIED), (s.has_ce, CE), (s.has_ue, UE)]);
+        Self { window: s.window, seq: s.seq, flags }
+    }
 }
 
 impl NotificationPoint for DcqcnTcd {

@@ -16,7 +16,7 @@ use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Blank, Ecn, Mark, Nanos, Port, Qpn};
+use cc_core::{Blank, Ecn, Mark, Nanos, Port, Qpn, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -68,6 +68,26 @@ pub struct Echo {
 
 impl Blank for Echo {
     const BLANK: Self = Self { mark: Mark::None };
+}
+
+cc_core::snapshot! {
+    /// A flow of which marks are echoed.
+    pub struct EchoSnapshot {
+        /// The strongest mark that no acknowledgement has carried yet.
+        pub mark: Mark,
+    }
+}
+
+impl State for Echo {
+    type Snapshot = EchoSnapshot;
+
+    fn snapshot(&self) -> EchoSnapshot {
+        EchoSnapshot { mark: self.mark }
+    }
+
+    fn from_snapshot(s: EchoSnapshot) -> Self {
+        Self { mark: s.mark }
+    }
 }
 
 impl NotificationPoint for Echo {

@@ -3,7 +3,7 @@
 use crate::{Arrival, CnpOutlet, Event, Flows, Reply, Turn};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::Storage;
-use cc_core::{Blank, Instant, Mark, Nanos, Port, Qpn};
+use cc_core::{Blank, Instant, Mark, Nanos, Port, Qpn, State};
 use core::fmt::Debug;
 
 /// What a machine sees beside the arrival.
@@ -18,13 +18,13 @@ pub struct Cx<'a, P> {
 }
 
 /// A congestion-control algorithm at the receiver. The value is the record of one flow.
-pub trait NotificationPoint: Blank + Copy + PartialEq + Debug + 'static {
+pub trait NotificationPoint: State + Blank + Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`NotificationPoint::check`] only.
     type Params: Blank;
     /// What the flows of a port have in common: handed to the machine with every record, `()` where there is nothing.
-    type Shared: Copy + PartialEq + Debug;
+    type Shared: State + Copy + PartialEq + Debug;
     /// Where `SETS` times `WAYS` records are kept, or fewer where they are large: a [`PeerTableIn`](cc_core::table::PeerTableIn), or a
     /// [`RingTableIn`](cc_core::table::RingTableIn) for machines with turns.
     type Flows<SETS: Storage, const WAYS: usize>: Flows<Self>;

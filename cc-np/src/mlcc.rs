@@ -46,16 +46,18 @@ mod history;
 #[cfg(test)]
 mod tests;
 
+pub use history::HistorySnapshot;
 use history::{History, Span};
 
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
-use cc_core::hpcc::{Aims, Heard, Law, LawParams};
+use cc_core::hpcc::{Aims, Heard, Law, LawParams, LawSnapshot};
 use cc_core::math::{Reciprocal, divide};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{PeerTable, PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
 use cc_core::wire::shim::MlccData;
-use cc_core::{Blank, Bytes, Ecn, Grant, Mark, Nanos, Port, Qpn, Rate, Stamp};
+use cc_core::fixed::types::U8F24;
+use cc_core::{Blank, Bytes, Ecn, Grant, Mark, Nanos, Port, Qpn, Rate, Stamp, State};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -263,6 +265,62 @@ impl<const BUCKETS: usize> Blank for Mlcc<BUCKETS> {
         gain: 0,
         credit: 0,
     };
+}
+
+cc_core::snapshot! {
+    /// A flow of MLCC at the receiver.
+    pub struct MlccSnapshot<const BUCKETS: usize> {
+        /// The rates that the sender was told.
+        pub history: HistorySnapshot<BUCKETS>,
+        /// That of R_credit.
+        pub law: LawSnapshot<5>,
+        /// The m latest R_credit, the newest first.
+        pub releases: [Rate; LATEST],
+        /// R_DQM, as of the last round.
+        pub advised: Rate,
+        /// When the last round began.
+        pub began: Stamp,
+        /// dw, in packets.
+        pub dw: i32,
+        /// The share of a token that has been earned.
+        pub token: U8F24,
+        /// What (7) adds, until the next round.
+        pub gain: U8F24,
+        /// C_R: zero is taken for one.
+        pub credit: u16,
+    }
+}
+
+impl<const BUCKETS: usize> State for Mlcc<BUCKETS> {
+    type Snapshot = MlccSnapshot<BUCKETS>;
+
+    fn snapshot(&self) -> MlccSnapshot<BUCKETS> {
+        MlccSnapshot {
+            history: self.history.snapshot(),
+            law: self.law.snapshot(),
+            releases: self.releases,
+            advised: self.advised,
+            began: self.began,
+            dw: self.dw,
+            token: U8F24::from_bits(self.token),
+            gain: U8F24::from_bits(self.gain),
+            credit: self.credit,
+        }
+    }
+
+    fn from_snapshot(s: MlccSnapshot<BUCKETS>) -> Self {
+        Self {
+            history: History::from_snapshot(s.history),
+            law: Law::from_snapshot(s.law),
+            releases: s.releases,
+            advised: s.advised,
+            began: s.began,
+            dw: s.dw,
+            token: s.token.to_bits(),
+            gain: s.gain.to_bits(),
+            credit: s.credit.max(1),
+        }
+    }
 }
 
 impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {

@@ -22,10 +22,11 @@
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
 use cc_core::math::divide;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::rcc::{Gains, Law, LawParams};
+use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
 use cc_core::table::{PeerTable, PeerTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Blank, Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn};
+use cc_core::fixed::types::U0F16;
+use cc_core::{Blank, Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -275,6 +276,54 @@ impl Census {
     }
 }
 
+cc_core::snapshot! {
+    /// What the flows of a port have in common: [`Census`].
+    pub struct CensusSnapshot {
+        /// When this round began.
+        pub began: Instant,
+        /// Bytes of this round.
+        pub bytes: Bytes,
+        /// C RTT / N; zero before the first flow.
+        pub fair: Bytes,
+        /// N: the sum of `spells`.
+        pub flows: u16,
+        /// B_R of the last whole round, of C RTT.
+        pub in_use: U0F16,
+        /// Which spell this is, modulo 2^32.
+        pub spell: u32,
+        /// Flows with a message under way, by the spell of their last packet, modulo 16.
+        pub spells: [u16; SPELLS as usize],
+    }
+}
+
+impl State for Census {
+    type Snapshot = CensusSnapshot;
+
+    fn snapshot(&self) -> CensusSnapshot {
+        CensusSnapshot {
+            began: self.began,
+            bytes: Bytes::new(self.bytes),
+            fair: self.fair,
+            flows: self.flows,
+            in_use: U0F16::from_bits(self.in_use),
+            spell: self.spell,
+            spells: self.spells,
+        }
+    }
+
+    fn from_snapshot(s: CensusSnapshot) -> Self {
+        Self {
+            began: s.began,
+            bytes: s.bytes.get(),
+            fair: s.fair,
+            flows: s.flows,
+            in_use: s.in_use.to_bits(),
+            spell: s.spell,
+            spells: s.spells,
+        }
+    }
+}
+
 /// Bytes that a frame takes on the line beside its own: preamble and start 8, check sequence 4, gap 12 (IEEE 802.3, clauses
 /// 3.1.1 and 4.4.2).
 const BETWEEN: u32 = 24;
@@ -302,6 +351,28 @@ const _: () = assert!(PeerTable::<Rcc, 1, 1>::ENTRY_BYTES == 36, "a flow's recor
 
 impl Blank for Rcc {
     const BLANK: Self = Self { law: Law::BLANK, spell: 0 };
+}
+
+cc_core::snapshot! {
+    /// A flow of RCC at the receiver.
+    pub struct RccSnapshot {
+        /// RCC's law.
+        pub law: LawSnapshot,
+        /// The spell of its last packet, modulo 2^32.
+        pub spell: u32,
+    }
+}
+
+impl State for Rcc {
+    type Snapshot = RccSnapshot;
+
+    fn snapshot(&self) -> RccSnapshot {
+        RccSnapshot { law: self.law.snapshot(), spell: self.spell }
+    }
+
+    fn from_snapshot(s: RccSnapshot) -> Self {
+        Self { law: Law::from_snapshot(s.law), spell: s.spell }
+    }
 }
 
 impl NotificationPoint for Rcc {

@@ -13,7 +13,8 @@ use crate::rcc::{Census, PRESETS, Params, RccSettings};
 use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
 use cc_core::params::{ParamError, Preset};
 use cc_core::table::{Keyed, RingTableIn, Storage};
-use cc_core::{Blank, Bytes, Grant, Mark, Nanos, Port, Qpn};
+use cc_core::snapshot::flags;
+use cc_core::{Blank, Bytes, Grant, Mark, Nanos, Port, Qpn, State};
 
 /// The record of one flow, key included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +38,30 @@ impl Keyed for RccSender {
 
 impl Blank for RccSender {
     const BLANK: Self = Self { flow: 0, spell: 0 };
+}
+
+cc_core::snapshot! {
+    /// A flow of RCC's sender variant at the receiver.
+    pub struct RccSenderSnapshot {
+        /// The local queue pair.
+        pub local: Qpn,
+        /// A message is under way.
+        pub is_active: bool,
+        /// The spell of its last packet, modulo 2^32.
+        pub spell: u32,
+    }
+}
+
+impl State for RccSender {
+    type Snapshot = RccSenderSnapshot;
+
+    fn snapshot(&self) -> RccSenderSnapshot {
+        RccSenderSnapshot { local: self.qpn(), is_active: self.flow & ACTIVE != 0, spell: self.spell }
+    }
+
+    fn from_snapshot(s: RccSenderSnapshot) -> Self {
+        Self { flow: s.local.get() | flags([(s.is_active, ACTIVE)]), spell: s.spell }
+    }
 }
 
 impl NotificationPoint for RccSender {

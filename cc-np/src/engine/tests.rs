@@ -2,13 +2,13 @@ use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, Params};
 use crate::echo::{BINARY, Echo, EchoSettings, TERNARY};
 use cc_core::params::{ParamError, Preset};
+use cc_core::table::PeerTableIn;
 use cc_core::wire::shim::{IntShim, Time};
 use cc_core::wire::{
     self, Addresses, Bth, Class, CnpMarking, Deth, Extensions, Frame, Icrc, Mac, Packet, Shims, TableCrc, Tag, Tags,
     opcode,
 };
-use cc_core::table::PeerTableIn;
-use cc_core::{Bytes, CnpHint, IntLayout, Psn, Rate};
+use cc_core::{Bytes, CnpHint, IntLayout, Psn, Rate, State};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -566,16 +566,41 @@ impl Blank for Census {
     const BLANK: Self = Self;
 }
 
+/// Flows that have a record, the one of the rest included.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Count(u32);
+
+impl State for Count {
+    type Snapshot = u32;
+
+    fn snapshot(&self) -> u32 {
+        self.0
+    }
+
+    fn from_snapshot(count: u32) -> Self {
+        Self(count)
+    }
+}
+
+impl State for Census {
+    type Snapshot = ();
+
+    fn snapshot(&self) {}
+
+    fn from_snapshot((): ()) -> Self {
+        Self
+    }
+}
+
 impl NotificationPoint for Census {
     type Settings = EchoSettings;
     type Params = CnpOutlet;
-    /// Flows that have a record, the one of the rest included.
-    type Shared = u32;
+    type Shared = Count;
     type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "census";
     const PRESETS: &'static [Preset<EchoSettings>] = &[BINARY];
-    const SHARED: u32 = 0;
+    const SHARED: Count = Count(0);
     const TABLE: &'static [&'static str] = &["any, any: nothing"];
 
     fn check(_settings: &EchoSettings, _port: &Port) -> Result<CnpOutlet, ParamError> {
@@ -594,23 +619,23 @@ impl NotificationPoint for Census {
         true
     }
 
-    fn open(_cx: &Cx<'_, CnpOutlet>, shared: &mut u32, _local: Option<Qpn>) -> Self {
-        *shared += 1;
+    fn open(_cx: &Cx<'_, CnpOutlet>, shared: &mut Count, _local: Option<Qpn>) -> Self {
+        shared.0 += 1;
         Self
     }
 
-    fn row(&self, _cx: &Cx<'_, CnpOutlet>, _shared: &u32, _event: &Event<'_>) -> usize {
+    fn row(&self, _cx: &Cx<'_, CnpOutlet>, _shared: &Count, _event: &Event<'_>) -> usize {
         0
     }
 
-    fn on(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut u32, _arrival: &Arrival<'_>) -> Reply {
+    fn on(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut Count, _arrival: &Arrival<'_>) -> Reply {
         Reply::default()
     }
 
-    fn notified(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut u32) {}
+    fn notified(&mut self, _cx: &Cx<'_, CnpOutlet>, _shared: &mut Count) {}
 
-    fn forgotten(&self, _cx: &Cx<'_, CnpOutlet>, shared: &mut u32) {
-        *shared -= 1;
+    fn forgotten(&self, _cx: &Cx<'_, CnpOutlet>, shared: &mut Count) {
+        shared.0 -= 1;
     }
 }
 
@@ -622,12 +647,12 @@ fn a_flow_that_falls_silent_is_forgotten_within_a_second_while_others_go_on() {
         let data = bytes(&frame(SEND_MIDDLE, qpn, Ecn::Ect0, V4, Tags::NONE));
         engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(0));
     }
-    assert_eq!(*engine.shared(), 100);
+    assert_eq!(engine.shared().0, 100);
     let data = bytes(&frame(SEND_MIDDLE, 5, Ecn::Ect0, V4, Tags::NONE));
     for now in 1..=10_000 {
         engine.frame::<TableCrc>(Instant::from_nanos(now * 100_000), &roce(&data), from(2), &mut Ring::new(0));
     }
-    assert_eq!(*engine.shared(), 1);
+    assert_eq!(engine.shared().0, 1);
 }
 
 /// One packet of a random stream.
@@ -666,7 +691,7 @@ proptest! {
             if forget {
                 engine.forget(Qpn::new(step.qpn));
             }
-            prop_assert_eq!(*engine.shared(), engine.live_flows() + engine.rest.live());
+            prop_assert_eq!(engine.shared().0, engine.live_flows() + engine.rest.live());
         }
     }
 

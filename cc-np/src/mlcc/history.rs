@@ -1,7 +1,7 @@
 //! The rates that a sender was told, as far back as a round trip between the datacentres.
 
-use cc_core::Rate;
 use cc_core::math::{Reciprocal, divide};
+use cc_core::{Rate, State};
 use core::num::NonZeroU32;
 
 cc_core::blank! {
@@ -39,6 +39,36 @@ pub(super) struct History<const BUCKETS: usize> {
     /// Which sum is being filled, and how many rates are in it.
     newest: u16,
     filled: u16,
+}
+
+cc_core::snapshot! {
+    /// The rates that a sender was told: sums of consecutive ones.
+    pub struct HistorySnapshot<const BUCKETS: usize> {
+        /// The sums, in 2^-24 bytes per nanosecond.
+        pub sums: [u64; BUCKETS],
+        /// The sum of all that count.
+        pub total: u64,
+        /// Rates in the total.
+        pub count: u32,
+        /// Which sum is being filled.
+        pub newest: u16,
+        /// How many rates are in it.
+        pub filled: u16,
+    }
+}
+
+impl<const BUCKETS: usize> State for History<BUCKETS> {
+    type Snapshot = HistorySnapshot<BUCKETS>;
+
+    fn snapshot(&self) -> HistorySnapshot<BUCKETS> {
+        let Self { sums, total, count, newest, filled } = *self;
+        HistorySnapshot { sums, total, count, newest, filled }
+    }
+
+    fn from_snapshot(s: HistorySnapshot<BUCKETS>) -> Self {
+        let HistorySnapshot { sums, total, count, newest, filled } = s;
+        Self { sums, total, count, newest, filled }
+    }
 }
 
 impl<const BUCKETS: usize> History<BUCKETS> {
