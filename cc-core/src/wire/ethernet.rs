@@ -142,6 +142,12 @@ impl<'a> Tags<'a> {
         words.iter().all(|&word| Tag::from_bytes(word).is_some()).then_some(Self { words, ..Self::NONE })
     }
 
+    /// The stack made of these words, each of which is known to be a tag.
+    #[inline]
+    pub(super) const fn of_words(words: &'a [[u8; 4]]) -> Self {
+        Self { words, ..Self::NONE }
+    }
+
     /// The same stack with every tag's priority replaced.
     #[inline]
     pub fn with_priority(self, priority: u8) -> Self {

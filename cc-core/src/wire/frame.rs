@@ -81,8 +81,9 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Writes the whole frame, with a valid ICRC and without a frame check sequence, and returns its length.
-    /// When there is an error, what the buffer holds has no meaning. Shims go to [`shim::PORT`].
+    /// Writes the whole frame, without a frame check sequence, and returns its length. The ICRC is valid, or four zeros if
+    /// the engine computes none ([`Crc32::COMPUTES`]). After an error the contents of the buffer are unspecified. Shims go to
+    /// [`shim::PORT`].
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         self.emit_on::<E>(buffer, shim::PORT)
@@ -267,6 +268,10 @@ impl<'a> Head<'a> {
         }
 
         let (_, behind) = frame.split_at_mut_checked(ethernet_len).ok_or(EmitError::BufferTooSmall)?;
+        if !E::COMPUTES {
+            behind.last_chunk_mut().ok_or(EmitError::BufferTooSmall).map(|icrc| *icrc = [0; 4])?;
+            return Ok(total);
+        }
         let (covered, stored) = behind.split_last_chunk_mut::<4>().ok_or(EmitError::BufferTooSmall)?;
         let (head, datagram) = covered.split_at_checked(network_len).ok_or(EmitError::BufferTooSmall)?;
         let icrc = icrc::compute::<E>(network, head, datagram, chain_len).ok_or(EmitError::BufferTooSmall)?;

@@ -17,8 +17,12 @@ use super::route::Network;
 
 /// A CRC-32 engine: reflected polynomial 0xEDB88320, initial value and final complement all ones.
 ///
-/// Firmware uses [`TableCrc`]; hosts have faster ones.
+/// Firmware uses [`TableCrc`]; hosts have faster ones. [`NoCrc`] computes nothing.
 pub trait Crc32 {
+    /// Whether the engine computes a CRC. If `false`, emitted frames have zeros in place of their ICRC, and the ICRC of a
+    /// received packet is [`Icrc::Unchecked`].
+    const COMPUTES: bool = true;
+
     /// An engine that has taken bytes whose CRC-32 is `crc`; zero for none.
     fn resume(crc: u32) -> Self;
 
@@ -63,6 +67,29 @@ impl Crc32 for TableCrc {
     }
 }
 
+/// An engine that computes nothing, for frames that stay inside one simulation: nothing damages them, and each would be summed
+/// up once by its sender and once by its receiver. Frames keep the four bytes of the ICRC, so that their lengths are right.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCrc;
+
+impl Crc32 for NoCrc {
+    const COMPUTES: bool = false;
+
+    #[inline]
+    fn resume(_: u32) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn update(&mut self, _: &[u8]) {}
+
+    /// Zero.
+    #[inline]
+    fn finish(self) -> u32 {
+        0
+    }
+}
+
 #[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
 static TABLE: [u32; 256] = {
     let mut table = [0; 256];
@@ -94,7 +121,7 @@ pub enum Icrc {
     Valid,
     /// It is not: the packet was damaged, and counts for nothing.
     Invalid,
-    /// The capture's snap length cut the packet, so that nobody can tell.
+    /// Not known: the capture's snap length cut the packet, or the engine computes no CRC ([`Crc32::COMPUTES`]).
     Unchecked,
 }
 

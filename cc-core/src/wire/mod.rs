@@ -12,7 +12,8 @@
 //!   0x8808 pfc                                                  aeth, cnp               cm
 //! ```
 //!
-//! Switches have one more kind of frame, which hosts never see: a [`RateMessage`].
+//! Switches have one more kind of frame, which hosts never see: a [`RateMessage`]. They change frames in place without parsing
+//! them: [`set_ecn`], [`decrement_hop_limit`], and records of telemetry where [`Roce::int_at`] says.
 //!
 //! A frame of which the capture kept only a part is read as far as its headers allow. If they are all there it
 //! is a packet like another, with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other
@@ -32,6 +33,7 @@ pub mod icrc;
 mod ipv4;
 mod ipv6;
 pub mod opcode;
+mod patch;
 pub mod pfc;
 pub mod rate_message;
 mod roce;
@@ -48,8 +50,9 @@ pub use ethernet::{Mac, Tag, TagProtocol, Tags};
 pub use extension::{Deth, Extensions, Reth};
 pub use flow_key::FlowKey;
 pub use frame::{AckFields, CnpMarking, Frame, Response};
-pub use icrc::{Crc32, Icrc, TableCrc};
+pub use icrc::{Crc32, Icrc, NoCrc, TableCrc};
 pub use opcode::{Class, Info, Transport};
+pub use patch::{decrement_hop_limit, set_ecn};
 pub use pfc::Pfc;
 pub use rate_message::{RateFrame, RateMessage};
 pub use roce::Roce;

@@ -63,6 +63,34 @@ impl Network {
         head.get(at).copied().unwrap_or(0)
     }
 
+    /// Traffic class and addresses of a header, with UDP's behind it if there is one, that is laid out as `template`, which
+    /// has been parsed, and is as long; `None` if it is not.
+    #[inline]
+    pub(super) fn like<'a>(self, template: &[u8], head: &'a [u8]) -> Option<(TrafficClass, &'a [u8])> {
+        let (&fixed, &new) = (template.first_chunk::<10>()?, head.first_chunk()?);
+        let [t0, _, t2, t3, t4, t5, t6, _, _, t9] = fixed;
+        let [b0, b1, b2, b3, b4, b5, b6, b7, _, b9] = new;
+        let network_len = head.len().checked_sub(self.udp_len())?;
+        let (alike, class) = match self {
+            // Version and IHL, length, no fragment, protocol.
+            Self::V4 => ([t0, t2, t3, 0, 0, t9] == [b0, b2, b3, b6 & 0x3f, b7, b9], b1),
+            // Version, length, next header; extension headers byte by byte.
+            Self::V6 | Self::Grh => {
+                let alike = [t0 >> 4, t4, t5, t6] == [b0 >> 4, b4, b5, b6];
+                (alike && template.get(40..network_len)? == head.get(40..network_len)?, b0 << 4 | b1 >> 4)
+            }
+        };
+        let udp = |head: &[u8]| {
+            let &[_, _, port0, port1, len0, len1, _, _] = head.last_chunk()?;
+            Some([port0, port1, len0, len1])
+        };
+        if !alike || (self.udp_len() != 0 && udp(template)? != udp(head)?) {
+            return None;
+        }
+        let addresses_at = usize::from(self.len()).wrapping_sub(self.addresses_len());
+        Some((TrafficClass(class), head.get(addresses_at..usize::from(self.len()))?))
+    }
+
     const fn ethertype(self) -> u16 {
         match self {
             Self::V4 => super::IPV4,
@@ -87,6 +115,21 @@ impl<'a> Route<'a> {
     #[inline]
     pub const fn with_tags(self, tags: Tags<'a>) -> Self {
         Self { ethernet: Ethernet { tags, ..self.ethernet }, ..self }
+    }
+
+    /// The way of a frame whose Ethernet header is laid out as this one, without its addresses, and what is behind that
+    /// header; `None` if it is not.
+    #[inline]
+    pub(super) fn like<'b>(&self, frame: &'b [u8]) -> Option<(Route<'b>, &'b [u8])> {
+        let (macs, behind) = frame.split_first_chunk()?;
+        let (words, _) = behind.as_chunks();
+        let words: &[[u8; 4]] = words.get(..self.ethernet.tags.depth())?;
+        let (ethertype, behind) = behind.get(words.as_flattened().len()..)?.split_first_chunk()?;
+        let of_tag = |&[p0, p1, _, _]: &[u8; 4]| [p0, p1];
+        let alike = words.iter().map(of_tag).eq(self.ethernet.tags.words().iter().map(of_tag));
+        let alike = alike && *ethertype == self.network.ethertype().to_be_bytes();
+        let ethernet = Ethernet { macs, tags: Tags::of_words(words) };
+        alike.then_some((Route { ethernet, network: self.network, addresses: &[] }, behind))
     }
 
     /// Writes the headers, up to the network's, of a frame that goes back this way; `len` counts what is behind them.

@@ -229,9 +229,7 @@ impl<'a> IntShim<'a> {
     /// Reads bytes that are one INT shim and nothing else.
     pub(super) fn alone(bytes: &'a [u8]) -> Option<Self> {
         let (head @ &[first, words, ..], area) = bytes.split_first_chunk::<HEAD_LEN>()?;
-        let first = TypeVersion(first);
-        let is_int = first.kind() == INT && matches!(first.version(), 1 | 2);
-        if is_int && usize::from(words) << 2 == bytes.len() { Self::read(head, area) } else { None }
+        if is_int(first) && usize::from(words) << 2 == bytes.len() { Self::read(head, area) } else { None }
     }
 
     /// Writes the shim alone, without an end, as it follows the reserved bytes of a CNP that a switch sends by itself, and
@@ -475,7 +473,7 @@ impl Places {
 
     /// Bytes of the chain in front of the telemetry.
     #[inline]
-    fn int_at(&self) -> Option<usize> {
+    pub(super) fn int_at(&self) -> Option<usize> {
         self.at(INT)
     }
 
@@ -501,7 +499,8 @@ impl Places {
     }
 
     /// Bytes of the chain in front of that.
-    fn mlcc_data_at(&self) -> Option<usize> {
+    #[inline]
+    pub(super) fn mlcc_data_at(&self) -> Option<usize> {
         self.at(MLCC_DATA)
     }
 
@@ -556,27 +555,60 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
     }
 }
 
-/// Takes the records off the INT shim of a frame, and leaves their room to the switches that follow. Answers whether there is
-/// such a shim. Neither the frame's length nor its ICRC changes.
+/// Whether a chain of shims has the types and lengths of `template`, which has been parsed, and is as long.
+pub(super) fn alike(mut template: &[u8], mut chain: &[u8]) -> bool {
+    while let Some((&[first, words, ..], _)) = template.split_first_chunk::<HEAD_LEN>() {
+        let len = usize::from(words) << 2;
+        let (Some((_, template_rest)), Some((shim, rest))) =
+            (template.split_at_checked(len), chain.split_at_checked(len))
+        else {
+            return false;
+        };
+        let Some((head @ &[new_first, new_words, ..], body)) = shim.split_first_chunk::<HEAD_LEN>() else {
+            return false;
+        };
+        let head_alike = (first, words) == (new_first, new_words);
+        if !head_alike || (is_int(first) && IntShim::read(head, body).is_none()) {
+            return false;
+        }
+        (template, chain) = (template_rest, rest);
+    }
+    chain.is_empty()
+}
+
+/// Removes the records from the INT shim of a frame, and leaves their room to the switches that follow. Returns whether there
+/// is such a shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
     let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
-    let Some(at) = roce.places().int_at() else { return false };
-    let at = roce.chain_at().wrapping_add(at);
+    let Some(at) = roce.int_at() else { return false };
+    clear_int_at(frame, at)
+}
+
+/// As [`clear_int`] does, in a frame whose INT shim begins at byte `at`, see [`Roce::int_at`](super::Roce::int_at). Returns
+/// whether the frame is so long.
+#[inline]
+pub fn clear_int_at(frame: &mut [u8], at: usize) -> bool {
     let Some([_, _, own, ..]) = frame.get_mut(at..) else { return false };
     *own &= 0x0f;
     true
 }
 
-/// Writes what MLCC's receiver is to be told into the room that the sender has left for it. Answers whether the frame has
-/// such room. Neither the frame's length nor its ICRC changes.
+/// Writes MLCC's fields for the receiver into the room that the sender has left for them. Returns whether the frame has such
+/// room. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &MlccData) -> bool {
     let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
-    let Some(at) = roce.places().mlcc_data_at() else { return false };
-    let at = roce.chain_at().wrapping_add(at);
+    let Some(at) = roce.mlcc_data_at() else { return false };
+    write_mlcc_at(frame, at, data)
+}
+
+/// As [`write_mlcc`] does, in a frame whose MLCC shim begins at byte `at`, see
+/// [`Roce::mlcc_data_at`](super::Roce::mlcc_data_at). Returns whether the frame is so long.
+#[inline]
+pub fn write_mlcc_at(frame: &mut [u8], at: usize, data: &MlccData) -> bool {
     let Some([_, _, c0, c1, q0, q1, q2, q3, ..]) = frame.get_mut(at..) else { return false };
     [*c0, *c1] = data.credit.to_be_bytes();
     [*q0, *q1, *q2, *q3] = data.queue.get().to_be_bytes();
@@ -589,10 +621,30 @@ pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &Mlcc
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {
     let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
-    let IntShim { layout, hops, area, .. } = roce.int_shim()?;
-    let (at, room) = (roce.chain_at().wrapping_add(roce.places().int_at()?), area.len());
-    let ([_, _, own, _], area) = frame.get_mut(at..)?.split_first_chunk_mut::<HEAD_LEN>()?;
-    let hops = push(layout, hops, area.get_mut(..room)?, hop);
+    let at = roce.int_at()?;
+    push_at(frame, at, hop)
+}
+
+/// As [`push_into`] does, in a frame whose INT shim begins at byte `at`, see [`Roce::int_at`](super::Roce::int_at); `None` when
+/// no INT shim begins there.
+#[inline]
+pub fn push_at(frame: &mut [u8], at: usize, hop: &Hop) -> Option<u8> {
+    let (head, behind) = frame.get_mut(at..)?.split_first_chunk_mut::<HEAD_LEN>()?;
+    let &mut [first, words, ..] = head;
+    let area = behind.get_mut(..(usize::from(words) << 2).checked_sub(HEAD_LEN)?)?;
+    if !is_int(first) {
+        return None;
+    }
+    let IntShim { layout, hops, .. } = IntShim::read(head, area)?;
+    let hops = push(layout, hops, area, hop);
+    let [_, _, own, _] = head;
     *own = *own & 0x0f | hops << 4;
     Some(hops)
+}
+
+/// Whether the first byte of a shim is that of telemetry in one of the two layouts.
+#[inline]
+fn is_int(first: u8) -> bool {
+    let first = TypeVersion(first);
+    first.kind() == INT && matches!(first.version(), 1 | 2)
 }

@@ -7,6 +7,7 @@ use crate::{Bytes, CnpBody, CnpHint, CnpKind, Nanos, Psn, Qpn, Rate, Stamp};
 use proptest::prelude::*;
 use std::{vec, vec::Vec};
 
+mod patch;
 mod rate_message;
 mod shim;
 

@@ -1,0 +1,97 @@
+//! Changes that a switch makes to a frame in place, without parsing it: the ECN field and the hop limit.
+//!
+//! The ICRC leaves both out, see [`icrc`](super::icrc). IPv4's header checksum covers both, and is updated by the difference
+//! (RFC 1624, equation 3), so that a wrong one stays wrong. IPv6 has none.
+
+use super::ethernet::TagProtocol;
+use super::{IPV4, IPV6, ROCE_V1};
+use crate::Ecn;
+
+/// Writes the ECN field of a frame's IPv4 or IPv6 header, or of RoCEv1's GRH, behind any number of VLAN tags. Returns whether
+/// it has one; a frame that has none is left as it is.
+#[inline]
+pub fn set_ecn(frame: &mut [u8], ecn: Ecn) -> bool {
+    let bits = ecn.to_bits();
+    match network(frame) {
+        Some(Network::V4([version, class, .., checksum0, checksum1])) => {
+            let (old, new) = (*class, *class & !3 | bits);
+            *class = new;
+            update([checksum0, checksum1], [*version, old], [*version, new]);
+            true
+        }
+        Some(Network::V6([_, class, ..])) => {
+            // The low half of the traffic class is the high half of this byte.
+            *class = *class & 0xcf | bits << 4;
+            true
+        }
+        None => false,
+    }
+}
+
+/// Takes one from the time to live of a frame's IPv4 header, or from the hop limit of its IPv6 header or RoCEv1's GRH, as a
+/// router does before it forwards, and returns what remains. At 0 the frame must be discarded (RFC 1812, 5.3.1; RFC 8200,
+/// section 3): 0 stays 0. `None` for a frame that has no such header.
+#[inline]
+pub fn decrement_hop_limit(frame: &mut [u8]) -> Option<u8> {
+    match network(frame)? {
+        Network::V4([.., time_to_live, protocol, checksum0, checksum1]) => {
+            let (old, new) = (*time_to_live, time_to_live.saturating_sub(1));
+            *time_to_live = new;
+            update([checksum0, checksum1], [old, *protocol], [new, *protocol]);
+            Some(new)
+        }
+        Network::V6([.., hop_limit]) => {
+            *hop_limit = hop_limit.saturating_sub(1);
+            Some(*hop_limit)
+        }
+    }
+}
+
+/// The first bytes of a network header, as far as switches change it.
+enum Network<'a> {
+    /// IPv4's, up to its checksum.
+    V4(&'a mut [u8; 12]),
+    /// IPv6's or the GRH's, up to its hop limit.
+    V6(&'a mut [u8; 8]),
+}
+
+/// Finds the network header behind the VLAN tags.
+#[inline(always)]
+fn network(frame: &mut [u8]) -> Option<Network<'_>> {
+    let mut behind = frame.get_mut(12..)?;
+    loop {
+        let (ethertype, rest) = behind.split_first_chunk_mut()?;
+        match u16::from_be_bytes(*ethertype) {
+            IPV4 => return rest.first_chunk_mut().map(Network::V4),
+            IPV6 | ROCE_V1 => return rest.first_chunk_mut().map(Network::V6),
+            ethertype => TagProtocol::from_ethertype(ethertype)?,
+        };
+        behind = rest.get_mut(2..)?;
+    }
+}
+
+/// The checksum of a header in which one 16-bit word has changed.
+#[inline(always)]
+fn update([checksum0, checksum1]: [&mut u8; 2], old: [u8; 2], new: [u8; 2]) {
+    let complement = |word: [u8; 2]| u32::from(!u16::from_be_bytes(word));
+    let sum = complement([*checksum0, *checksum1])
+        .wrapping_add(complement(old))
+        .wrapping_add(u32::from(u16::from_be_bytes(new)));
+    // Three words: the first fold leaves a carry of one at most, the second none.
+    let folded = (sum & 0xffff).wrapping_add(sum >> 16);
+    let [_, _, high, low] = (!folded.wrapping_add(folded >> 16)).to_be_bytes();
+    [*checksum0, *checksum1] = [high, low];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_rfc_1624_section_4() {
+        let mut checksum = [0xdd, 0x2f];
+        let [checksum0, checksum1] = &mut checksum;
+        update([checksum0, checksum1], [0x55, 0x55], [0x32, 0x85]);
+        assert_eq!(checksum, [0x00, 0x00], "and not 0xffff, as RFC 1141 has it");
+    }
+}
