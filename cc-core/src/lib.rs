@@ -55,5 +55,5 @@ pub use fixed;
 pub use port::Port;
 pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Grant, Mark};
 pub use snapshot::State;
-pub use telemetry::{Delay, Hop, IntLayout, IntStack};
+pub use telemetry::{Delay, Hop, IntLayout, IntStack, IntStackBuilder};
 pub use units::{Bytes, Frac, Instant, Nanos, Psn, Qpn, Rate, Stamp};

@@ -30,6 +30,20 @@ impl IntLayout {
         }
     }
 
+    /// Appends a switch's record to an area in which `hops` have written theirs, and returns how many have then:
+    /// [`IntStack::OVERFLOW`] when there is no room for it, when the area had overflowed before, or when the compact layout
+    /// has no code for the link's speed. The area is left as it is then.
+    pub fn push(self, hops: u8, area: &mut [u8], hop: &Hop) -> u8 {
+        let at = usize::from(hops).wrapping_mul(self.record_len());
+        let room = area.get_mut(at..).unwrap_or(&mut []);
+        let written = hops < IntStack::MOST
+            && match self {
+                Self::Wide => write(room, Some(hop.to_wide())),
+                Self::Compact => write(room, hop.to_compact()),
+            };
+        if written { hops.wrapping_add(1) } else { IntStack::OVERFLOW }
+    }
+
     /// Nanoseconds from one value of [`Hop::clock`] to a later one, modulo the width of the field: 2^32 or 2^24.
     #[inline]
     pub const fn elapsed(self, earlier: u32, later: u32) -> u32 {
@@ -59,6 +73,17 @@ impl IntLayout {
             Self::Wide => queue,
             Self::Compact => queue.saturating_mul(80).saturating_mul(multi),
         }
+    }
+}
+
+#[inline]
+fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
+    match (room.first_chunk_mut(), record) {
+        (Some(room), Some(record)) => {
+            *room = record;
+            true
+        }
+        _ => false,
     }
 }
 
@@ -156,6 +181,9 @@ impl<'a> IntStack<'a> {
     /// No telemetry.
     pub const NONE: Self = Self { layout: IntLayout::Wide, path: 0, overflowed: false, records: &[] };
 
+    /// The most records that a stack has.
+    pub const MOST: u8 = 14;
+
     /// The value of the hop count that says that there were more hops than room.
     pub const OVERFLOW: u8 = 15;
 
@@ -217,6 +245,82 @@ impl<'a> IntoIterator for &IntStack<'a> {
     #[inline]
     fn into_iter(self) -> Hops<'a> {
         self.iter()
+    }
+}
+
+/// A stack of telemetry that owns its bytes, written hop by hop as the switches of a path do: for simulators and tests. In a
+/// frame, [`push_into`](crate::wire::shim::push_into) does the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IntStackBuilder {
+    layout: IntLayout,
+    path: u16,
+    room: u8,
+    hops: u8,
+    area: [u8; IntStack::MOST as usize * IntLayout::Wide.record_len()],
+}
+
+impl IntStackBuilder {
+    /// No records yet, and room for [`IntStack::MOST`]; `path` is a number of 12 bits that changes with the path.
+    pub const fn new(layout: IntLayout, path: u16) -> Self {
+        Self { layout, path: path & 0x0fff, room: IntStack::MOST, hops: 0, area: [0; _] }
+    }
+
+    /// Room for so many records, at most [`IntStack::MOST`]: for a stack in which nothing is written yet.
+    #[must_use]
+    pub const fn with_room(self, room: u8) -> Self {
+        Self { room: if room < IntStack::MOST { room } else { IntStack::MOST }, ..self }
+    }
+
+    /// With the records of these hops appended, as by [`IntStackBuilder::push`].
+    #[must_use]
+    pub fn with(mut self, hops: impl IntoIterator<Item = Hop>) -> Self {
+        hops.into_iter().for_each(|hop| self.push(&hop));
+        self
+    }
+
+    /// Appends a hop's record. If there is no room for it, or if the compact layout has no code for the link's speed, the
+    /// stack has overflowed, and stays so.
+    pub fn push(&mut self, hop: &Hop) {
+        let len = usize::from(self.room).wrapping_mul(self.layout.record_len());
+        let area = self.area.get_mut(..len).unwrap_or(&mut []);
+        self.hops = self.layout.push(self.hops, area, hop);
+    }
+
+    /// As if there had been more hops than room: for traffic that tests what becomes of it.
+    pub const fn overflow(&mut self) {
+        self.hops = IntStack::OVERFLOW;
+    }
+
+    /// How records are laid out.
+    #[inline]
+    pub const fn layout(&self) -> IntLayout {
+        self.layout
+    }
+
+    /// The number of the path, 12 bits.
+    #[inline]
+    pub const fn path(&self) -> u16 {
+        self.path
+    }
+
+    /// Records written, or [`IntStack::OVERFLOW`].
+    #[inline]
+    pub const fn hops(&self) -> u8 {
+        self.hops
+    }
+
+    /// The bytes of the records written, and zeros for the room that is left.
+    #[inline]
+    pub fn area(&self) -> &[u8] {
+        let len = usize::from(self.room).wrapping_mul(self.layout.record_len());
+        self.area.get(..len).unwrap_or(&self.area)
+    }
+
+    /// The records written.
+    #[inline]
+    pub fn stack(&self) -> IntStack<'_> {
+        // There is one: the hops fit the area.
+        IntStack::new(self.layout, self.path, self.hops, self.area()).unwrap_or(IntStack::NONE)
     }
 }
 
@@ -291,6 +395,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_stack_holds_the_records_pushed_until_its_room_is_used_up() {
+        let hop = |clock| Hop { mbps: 100_000, flags: 0, clock, sent: 7, queue: 9 };
+        for layout in [IntLayout::Wide, IntLayout::Compact] {
+            let mut stack = IntStackBuilder::new(layout, 0x5123).with_room(3);
+            for clock in 0..3 {
+                assert_eq!(stack.stack().iter().collect::<Vec<_>>(), (0..clock).map(hop).collect::<Vec<_>>());
+                stack.push(&hop(clock));
+            }
+            assert_eq!((stack.stack().len(), stack.stack().path(), stack.stack().layout()), (3, 0x123, layout));
+            assert_eq!(stack.area().len(), 3 * layout.record_len());
+            let full = stack;
+            stack.push(&hop(3));
+            assert!(stack.stack().overflowed() && stack.stack().is_empty() && stack.area() == full.area());
+        }
+        let most = IntStackBuilder::new(IntLayout::Wide, 1).with((0..14).map(hop));
+        assert_eq!(most.stack().len(), 14);
+        assert!(most.with([hop(14)]).stack().overflowed());
+        let no_code = Hop { mbps: 800_000, ..hop(0) };
+        assert!(IntStackBuilder::new(IntLayout::Compact, 1).with([no_code]).stack().overflowed());
     }
 
     #[test]

@@ -70,6 +70,25 @@ impl Rate {
         Self::from_bits((gbps << 21).saturating_add(((rest << 21) + 500) / 1_000))
     }
 
+    /// The rate in bits per second, rounded to the nearest; at most 2.048e12. For reports and the settings of a simulator.
+    ///
+    /// A raw step is 8e9 / 2^24 = 1 953 125 / 4 096 bit/s.
+    #[inline]
+    pub const fn to_bits_per_second(self) -> u64 {
+        (self.to_bits() as u64).wrapping_mul(1_953_125).wrapping_add(2_048) >> 12
+    }
+
+    /// The rate of so many bits per second, rounded to the nearest raw step and saturating at [`Rate::MAX`]; the inverse of
+    /// [`Rate::to_bits_per_second`]. For configuration: it divides bit by bit.
+    #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
+    pub const fn from_bits_per_second(bits_per_second: u64) -> Self {
+        if bits_per_second >= 2_048_000_000_000 {
+            return Self::MAX;
+        }
+        let raw = divide((bits_per_second << 12).wrapping_add(976_562), 1_953_125);
+        if raw > u32::MAX as u64 { Self::MAX } else { Self::from_bits(raw as u32) }
+    }
+
     /// Bytes sent in `time` at this rate, rounded down, saturating.
     #[inline]
     pub const fn bytes_in(self, time: Nanos) -> Bytes {
@@ -432,6 +451,7 @@ mod log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::format;
     use std::string::ToString;
 
@@ -442,6 +462,29 @@ mod tests {
             assert_eq!(rate.bytes_in(Nanos::new(8_000)), Bytes::new(gbps * 1_000));
             assert_eq!(rate, Rate::from_mbps(gbps * 1_000));
         }
+    }
+
+    proptest! {
+        #[test]
+        fn rates_convert_to_bits_per_second_and_back(raw: u32, bits_per_second in 0..2_048_000_000_000_u64) {
+            let rate = Rate::from_bits(raw);
+            let exact = f64::from(raw) * 8e9 / f64::from(1 << 24);
+            prop_assert!((rate.to_bits_per_second() as f64 - exact).abs() <= 0.5);
+            prop_assert_eq!(Rate::from_bits_per_second(rate.to_bits_per_second()), rate);
+            let back = Rate::from_bits_per_second(bits_per_second).to_bits_per_second();
+            prop_assert!(back.abs_diff(bits_per_second) <= 239 || back == Rate::MAX.to_bits_per_second());
+        }
+    }
+
+    #[test]
+    fn rates_beyond_the_format_saturate_and_those_of_ports_are_exact() {
+        for gbps in [0, 1, 25, 100, 400, 1_600, 2_047] {
+            let bits_per_second = u64::from(gbps) * 1_000_000_000;
+            assert_eq!(Rate::from_gbps(gbps).to_bits_per_second(), bits_per_second);
+            assert_eq!(Rate::from_bits_per_second(bits_per_second), Rate::from_gbps(gbps));
+        }
+        assert_eq!(Rate::from_bits_per_second(u64::MAX), Rate::MAX);
+        assert_eq!(Rate::from_bits_per_second(2_047_999_999_999), Rate::MAX);
     }
 
     #[test]

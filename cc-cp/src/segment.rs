@@ -82,7 +82,7 @@ impl Rewrite {
             if layout == IntLayout::Compact {
                 return None;
             }
-            hops = shim::push(layout, hops, &mut area, record);
+            hops = layout.push(hops, &mut area, record);
         }
         let area = area.get(..usize::from(hops).wrapping_mul(layout.record_len()))?;
         IntShim::new(layout, carried.path(), hops, area)?.write(room).ok()

@@ -12,7 +12,9 @@ mod links;
 
 use agreement::{Agreement, Dice, Value};
 use cc_core::wire::shim::MlccData;
-use cc_core::{Bytes, Ecn, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{
+    Bytes, Ecn, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp,
+};
 use cc_np::mlcc::{Mlcc, MlccSettings, PAPER};
 use cc_np::{Arrival, Cx, NotificationPoint};
 use links::Links;
@@ -168,9 +170,8 @@ fn each_packet_is_that_of_the_equations() {
             let before = (sender(&flow), f64::from(flow.dw()), f64::from(flow.token()) / f64::from(1 << 24));
             let before_credits: Vec<f64> = flow.releases().map(per_ns).to_vec();
             let (gain_before, advised_before) = (f64::from(flow.gain()) / f64::from(1 << 24), per_ns(flow.advised()));
-            let bytes = links.bytes();
-            let int = IntStack::new(IntLayout::Wide, 1, 3, &bytes).unwrap();
-            let (now_credit, r_credit, r_dqm) = told(flow.on(&cx(now), &mut (), &arrival(mlcc, int)).grant);
+            let int = links.telemetry(1);
+            let (now_credit, r_credit, r_dqm) = told(flow.on(&cx(now), &mut (), &arrival(mlcc, int.stack())).grant);
 
             // R_credit: HPCC's law, committed by rounds.
             let before_law = before.0;
@@ -278,10 +279,10 @@ fn a_free_run_regulates_the_queue_as_the_equations_do() {
     let mut history = vec![dqm.line];
     while flow.release() > Rate::from_mbps(12_500) {
         (now, clock) = (now + u64::from(T), clock + T);
-        let hop = Hop { mbps: 25_000, flags: 0, clock, sent: clock / 64 * 25 / 8, queue: 0 }.to_wide();
-        let int = IntStack::new(IntLayout::Wide, 1, 1, &hop).unwrap();
+        let hop = Hop { mbps: 25_000, flags: 0, clock, sent: clock / 64 * 25 / 8, queue: 0 };
+        let int = IntStackBuilder::new(IntLayout::Wide, 1).with([hop]);
         let data = MlccData { credit, queue: Bytes::ZERO };
-        credit = told(flow.on(&cx(now), &mut (), &arrival(Some(data), int)).grant).0;
+        credit = told(flow.on(&cx(now), &mut (), &arrival(Some(data), int.stack())).grant).0;
         history.push(per_ns(flow.advised()));
     }
     let release = per_ns(flow.release());

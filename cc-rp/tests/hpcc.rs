@@ -7,7 +7,7 @@ mod agreement;
 mod oracle;
 
 use agreement::{Agreement, Dice, Value};
-use cc_core::{Bytes, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Hop, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
 use cc_rp::hpcc::{DRAFT, Hpcc5, HpccSettings};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
 
@@ -129,24 +129,14 @@ impl Run {
             record.tx_bytes += (share * record.b * f64::from(gap) / counted).floor() * counted;
             record.qlen = (f64::from(self.dice.within(0..=250_000)) / queued).floor() * queued;
         }
-        let bytes: Vec<u8> = self
-            .records
-            .iter()
-            .zip(gbps)
-            .flat_map(|(record, gbps)| {
-                let hop = Hop {
-                    mbps: gbps * 1_000,
-                    flags: 0,
-                    clock: (record.ts % 4_294_967_296.0) as u32,
-                    sent: ((record.tx_bytes / counted) % 4_294_967_296.0) as u32,
-                    queue: (record.qlen / queued) as u32,
-                };
-                match layout {
-                    IntLayout::Wide => hop.to_wide().to_vec(),
-                    IntLayout::Compact => hop.to_compact().unwrap().to_vec(),
-                }
-            })
-            .collect();
+        let hops = self.records.iter().zip(gbps).map(|(record, gbps)| Hop {
+            mbps: gbps * 1_000,
+            flags: 0,
+            clock: (record.ts % 4_294_967_296.0) as u32,
+            sent: ((record.tx_bytes / counted) % 4_294_967_296.0) as u32,
+            queue: (record.qlen / queued) as u32,
+        });
+        let int = IntStackBuilder::new(layout, 9).with(hops);
 
         let before = oracle::Sender {
             w: f64::from(self.flow.window().get()),
@@ -154,8 +144,7 @@ impl Run {
             u: f64::from(self.flow.utilisation()) / f64::from(1 << 24),
             inc_stage: self.flow.stage().into(),
         };
-        let int = IntStack::new(layout, 9, 5, &bytes).unwrap();
-        self.on(&Event::Ack(Ack { psn: Psn::new(self.acked), int, ..Ack::default() }));
+        self.on(&Event::Ack(Ack { psn: Psn::new(self.acked), int: int.stack(), ..Ack::default() }));
 
         let c = self.constants;
         let mut allowed = Vec::new();
@@ -250,9 +239,8 @@ fn a_free_run_settles_at_eta() {
                 sent: (carried / 64.0) as u32,
                 queue: queue as u32,
             };
-            let bytes = hop.to_wide();
-            let int = IntStack::new(IntLayout::Wide, 9, 1, &bytes).unwrap();
-            run.on(&Event::Ack(Ack { psn: Psn::new(psn), int, ..Ack::default() }));
+            let int = IntStackBuilder::new(IntLayout::Wide, 9).with([hop]);
+            run.on(&Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }));
             let record =
                 oracle::Record { b, ts: clock.floor(), tx_bytes: (carried / 64.0).floor() * 64.0, qlen: queue.floor() };
             if let Some(last) = last

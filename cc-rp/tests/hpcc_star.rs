@@ -10,7 +10,7 @@ mod links;
 
 use agreement::{Agreement, Dice, Value};
 use cc_core::hpcc::Law;
-use cc_core::{Bytes, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Hop, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
 use cc_rp::hpcc::Hpcc;
 use cc_rp::hpcc_star::{HpccStar5, HpccStarSettings, PAPER};
 use cc_rp::{Ack, Cx, Decision, Event, ReactionPoint};
@@ -154,9 +154,8 @@ fn each_step_is_that_of_the_equations() {
                     }
                     marks.acknowledged(T / NEAR, acked, sent);
                     (far_last, silence[0]) = (Some(far_links.clone()), 0);
-                    let bytes = far_links.bytes();
-                    let int = IntStack::new(IntLayout::Wide, 3, 3, &bytes).unwrap();
-                    flow.on(&cx(now), &Event::Ack(Ack { psn: psn(acked), int, ..Ack::default() }))
+                    let int = far_links.telemetry(3);
+                    flow.on(&cx(now), &Event::Ack(Ack { psn: psn(acked), int: int.stack(), ..Ack::default() }))
                 }
                 _ => {
                     near_links.pass(&mut dice, near_gap);
@@ -165,9 +164,8 @@ fn each_step_is_that_of_the_equations() {
                     nears = after(&near, was_near, last.as_ref(), &near_links, marks.elapsed);
                     marks.elapsed &= nears.iter().all(|near| near.u.to_bits() == was_near.u.to_bits());
                     (near_last, silence[1]) = (Some(near_links.clone()), 0);
-                    let bytes = near_links.bytes();
-                    let int = IntStack::new(IntLayout::Wide, 5, 4, &bytes).unwrap();
-                    flow.on(&cx(now), &Event::NearInt { int })
+                    let int = near_links.telemetry(5);
+                    flow.on(&cx(now), &Event::NearInt { int: int.stack() })
                 }
             };
             let (f, n) = (far_of(&flow), near_of(&flow));
@@ -237,8 +235,7 @@ fn a_free_run_settles_where_the_far_end_asks() {
             sent: (left / 64.0) as u32,
             queue: queue as u32,
         };
-        let bytes = record.to_wide();
-        let near = IntStack::new(IntLayout::Wide, 1, 1, &bytes).unwrap();
+        let near = IntStackBuilder::new(IntLayout::Wide, 1).with([record]);
         under_way.push_back(sent);
         let acked = if under_way.len() > 400 { under_way.pop_front() } else { None };
         for (flow, state) in flows.iter_mut().enumerate() {
@@ -248,7 +245,7 @@ fn a_free_run_settles_where_the_far_end_asks() {
             if let Some(acked) = acked {
                 state.on(&cx(now), &Event::Ack(Ack { psn: psn(acked[flow]), ..Ack::default() }));
             }
-            let decision = state.on(&cx(now), &Event::NearInt { int: near });
+            let decision = state.on(&cx(now), &Event::NearInt { int: near.stack() });
             rates[flow] = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
         }
         if step % 10_000 == 5_000 {

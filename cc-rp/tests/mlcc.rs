@@ -9,7 +9,7 @@ mod hpcc;
 mod links;
 
 use agreement::{Agreement, Dice, Value};
-use cc_core::{Bytes, Grant, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Grant, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
 use cc_rp::mlcc::{Mlcc, MlccSettings, PAPER};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
 use hpcc::Constants;
@@ -130,11 +130,10 @@ fn each_step_is_that_of_the_equations() {
                 _ => {
                     links.pass(&mut dice, since);
                     since = 0;
-                    let bytes = links.bytes();
-                    let int = IntStack::new(IntLayout::Wide, 3, 5, &bytes).unwrap();
+                    let int = links.telemetry(3);
                     allowed = oracle.near(now as f64, before, &last, &links);
                     last = links.clone();
-                    flow.on(&cx(now), &Event::NearInt { int })
+                    flow.on(&cx(now), &Event::NearInt { int: int.stack() })
                 }
             };
             let outcome: [Value; 5] = [
@@ -178,10 +177,9 @@ fn a_free_run_takes_what_the_near_link_leaves_and_then_what_the_far_end_advises(
             sent: (carried / 64.0) as u32,
             queue: queue as u32,
         };
-        let bytes = hop.to_wide();
-        let int = IntStack::new(IntLayout::Wide, 9, 1, &bytes).unwrap();
+        let int = IntStackBuilder::new(IntLayout::Wide, 9).with([hop]);
         let now = step * u64::from(T) / 10;
-        let mut decision = flow.on(&cx(now), &Event::NearInt { int });
+        let mut decision = flow.on(&cx(now), &Event::NearInt { int: int.stack() });
         if step == 5_000 {
             let near = rate;
             // eta of the link less the other's half, and W_AI more.

@@ -4,7 +4,7 @@
 mod agreement;
 
 use agreement::{Agreement, Dice, Value};
-use cc_core::{Bytes, Delay, Hop, Instant, IntLayout, IntStack, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Delay, Hop, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
 use cc_rp::powertcp::{PAPER, PowerTcp5, PowerTcpSettings, Window};
 use cc_rp::theta_powertcp::ThetaPowerTcp;
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
@@ -186,22 +186,17 @@ fn assert_algorithm_1(kinds: [(u32, Telemetry); 3], speeds: [u32; 4]) {
                 let grown = (record.qlen + step * f64::from(gap) / 12_000.0).clamp(0.0, 1e7);
                 record.qlen = (grown / queued).floor() * queued;
             }
-            let bytes: Vec<u8> = records
-                .iter()
-                .zip(links)
-                .flat_map(|(record, gbps)| {
-                    let sent = ((record.tx_bytes / counted) % 4_294_967_296.0) as u32;
-                    let (clock, queue) = ((record.ts % 4_294_967_296.0) as u32, (record.qlen / queued) as u32);
-                    let hop = Hop { mbps: gbps * 1_000, flags: 0, clock, sent, queue };
-                    match layout {
-                        IntLayout::Wide => hop.to_wide().to_vec(),
-                        IntLayout::Compact => hop.to_compact().unwrap().to_vec(),
-                    }
-                })
-                .collect();
+            let hops = records.iter().zip(links).map(|(record, gbps)| {
+                let sent = ((record.tx_bytes / counted) % 4_294_967_296.0) as u32;
+                let (clock, queue) = ((record.ts % 4_294_967_296.0) as u32, (record.qlen / queued) as u32);
+                Hop { mbps: gbps * 1_000, flags: 0, clock, sent, queue }
+            });
+            let int = IntStackBuilder::new(layout, 9).with(hops);
             let before = *flow.window();
-            let int = IntStack::new(layout, 9, 5, &bytes).unwrap();
-            flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(acked), int, ..Ack::default() }));
+            flow.on(
+                &cx(now, &port, &params),
+                &Event::Ack(Ack { psn: Psn::new(acked), int: int.stack(), ..Ack::default() }),
+            );
 
             let (mut cwnd, mut old) = (f64::from(before.bytes().get()), f64::from(before.old().get()));
             let mut power = before.power().map(one);
@@ -289,9 +284,9 @@ fn a_free_run_settles_with_a_short_queue() {
         now += 1_200;
         flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(psn + 10), bytes: Bytes::new(1_064) });
         let (sent, queue) = ((carried / 64.0) as u32, queue as u32);
-        let bytes = Hop { mbps: 100_000, flags: 0, clock: clock as u32, sent, queue }.to_wide();
-        let int = IntStack::new(IntLayout::Wide, 9, 1, &bytes).unwrap();
-        flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(psn), int, ..Ack::default() }));
+        let hop = Hop { mbps: 100_000, flags: 0, clock: clock as u32, sent, queue };
+        let int = IntStackBuilder::new(IntLayout::Wide, 9).with([hop]);
+        flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }));
     }
     let window = f64::from(flow.window().bytes().get());
     // Half of 150 000 bytes are the competitor's; beta is 15 000.

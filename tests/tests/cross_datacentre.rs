@@ -2,9 +2,9 @@
 //! concerns the queue pair that it means, and no other.
 
 use cc_core::table::Handle;
-use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::shim::IntShim;
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, TableCrc, Tags, opcode};
-use cc_core::{Bytes, Ecn, Hop, IntLayout, Qpn, Rate};
+use cc_core::{Bytes, Ecn, Hop, IntLayout, IntStackBuilder, Qpn, Rate};
 use cc_cp::Packet;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
@@ -57,16 +57,13 @@ fn to(six: bool, receiver: u8) -> Frame<'static> {
 
 /// A data packet that leaves at this time, with the telemetry of a port that has been busy and of one with a long queue.
 fn data((six, receiver, qpn): (bool, u8, u32), now: u64, telemetry: bool) -> Vec<u8> {
-    let mut area = [0; IntShim::LONGEST];
-    let mut hops = 0;
+    let mut int = IntStackBuilder::new(IntLayout::Wide, 7).with_room(2);
     for queue in [0, 1_000_000] {
         // 100 Gb/s are 12.5 bytes in a nanosecond.
         let sent = (now * 25 / 128) as u32;
-        let hop = Hop { mbps: 100_000, clock: now as u32, sent, queue, ..Hop::default() };
-        hops = shim::push(IntLayout::Wide, hops, &mut area, &hop);
+        int.push(&Hop { mbps: 100_000, clock: now as u32, sent, queue, ..Hop::default() });
     }
-    let area = &area[..2 * IntLayout::Wide.record_len()];
-    let shims = Shims { int: IntShim::new(IntLayout::Wide, 7, hops, area).filter(|_| telemetry), ..Shims::NONE };
+    let shims = Shims { int: telemetry.then(|| IntShim::of(&int)), ..Shims::NONE };
     let bth = Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() };
     let mut buffer = vec![0; 8_192];
     let frame = Frame { shims, bth, payload: &[0; 4_096], ..to(six, receiver) };

@@ -6,8 +6,8 @@ use cc_core::table::{Handle, SlotTable};
 use cc_core::wire::shim::{IntShim, Rcc, Time};
 use cc_core::wire::{Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode, parse};
 use cc_core::{
-    Bytes, CnpBody, CnpHint, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn,
-    Qpn, Rate, Stamp,
+    Bytes, CnpBody, CnpHint, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Mark, Nanos, Port,
+    Psn, Qpn, Rate, Stamp,
 };
 use cc_np::{NotificationPoint, NpEngine, Receipt, Transmit};
 use cc_rp::{Ack, Cx, Event, Progress, RateLimiter, ReactionPoint, RpEngine, registry};
@@ -157,12 +157,11 @@ fn read(frame: &[u8]) -> Roce<'_> {
 
 /// An acknowledgement with all that any algorithm lives on, so long after [`at`] zero, for a packet that was 50 us under way.
 fn acknowledgement(psn: u32, qpn: u32, elapsed: u32, queue: u32) -> Vec<u8> {
-    let mut area = [0; IntShim::ROOM as usize * IntLayout::Wide.record_len()];
-    area[..16].copy_from_slice(&hop(elapsed, queue).to_wide());
+    let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(IntShim::ROOM).with([hop(elapsed, queue)]);
     let echo = Stamp::from_bits(at(elapsed.into()).stamp().to_bits() - 50_000);
     let shims = Shims {
         time: Some(Time { echo, hops: 3, ..Time::default() }),
-        int: IntShim::new(IntLayout::Wide, 1, 1, &area),
+        int: Some(IntShim::of(&int)),
         rcc: Some(Rcc { window: Bytes::new(20_000), flows: 4, utilisation: 0x2000, echo }),
         echo: Some(Mark::Congested),
         ..Shims::NONE
@@ -284,14 +283,15 @@ impl registry::Visitor for Congestion {
                 let hint = if nth % 20 == 0 { CnpHint::Body(body) } else { CnpHint::Plain };
                 engine.step(now, handle, &Event::Cnp { hint }, &mut pacer);
             }
-            let area = hop(elapsed, if congested { 4_000 * (nth % 100) } else { 0 }).to_wide();
+            let int = hop(elapsed, if congested { 4_000 * (nth % 100) } else { 0 });
+            let int = IntStackBuilder::new(IntLayout::Wide, 1).with([int]);
             let rtt = Nanos::new(if congested { 20_000 + 2_000 * (nth % 100) } else { 10_000 });
             let ack = Ack {
                 psn,
                 acked: Bytes::new(60_000),
                 mark: [Mark::None, Mark::Congested, Mark::Undetermined][if congested { nth as usize % 3 } else { 0 }],
                 delay: Some(Delay { rtt, hops: 3, ..Delay::default() }),
-                int: IntStack::new(IntLayout::Wide, 1, 1, &area).unwrap(),
+                int: int.stack(),
                 grant: if nth % 2 == 0 {
                     let window = Bytes::new(if congested { 30_000 } else { 120_000 });
                     Grant::Rcc { window, flows: 4, utilisation: 0x2000 }

@@ -1,10 +1,12 @@
-//! Changes that a switch makes to a frame in place, without parsing it: the ECN field and the hop limit.
+//! Changes to a frame in place: those that a switch makes to its ECN field and its hop limit, without parsing it, and those
+//! that a simulated host makes to the template of a flow.
 //!
-//! The ICRC leaves both out, see [`icrc`](super::icrc). IPv4's header checksum covers both, and is updated by the difference
-//! (RFC 1624, equation 3), so that a wrong one stays wrong. IPv6 has none.
+//! The ICRC leaves ECN and hop limit out, see [`icrc`](super::icrc). IPv4's header checksum covers both, and is updated by the
+//! difference (RFC 1624, equation 3), so that a wrong one stays wrong. IPv6 has none.
 
+use super::cursor::Output;
 use super::ethernet::TagProtocol;
-use super::{IPV4, IPV6, ROCE_V1};
+use super::{Bth, Crc32, IPV4, IPV6, Packet, ROCE_V1, parse};
 use crate::Ecn;
 
 /// Writes the ECN field of a frame's IPv4 or IPv6 header, or of RoCEv1's GRH, behind any number of VLAN tags. Returns whether
@@ -45,6 +47,28 @@ pub fn decrement_hop_limit(frame: &mut [u8]) -> Option<u8> {
             Some(*hop_limit)
         }
     }
+}
+
+/// Writes a base transport header over the one at byte `at`, see [`Roce::bth_at`](super::Roce::bth_at), and keeps its pad count.
+/// Returns whether the frame is so long. The ICRC changes with it: see [`write_icrc`].
+#[inline]
+pub fn set_bth(frame: &mut [u8], at: usize, bth: &Bth) -> bool {
+    let Some(bytes) = frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut) else { return false };
+    let pad = Bth::pad(bytes).unwrap_or(0);
+    bth.emit(pad, &mut Output::new(bytes));
+    true
+}
+
+/// Writes the ICRC of a whole RoCE frame, whose shims are on [`shim::PORT`](super::shim::PORT): for frames put together from a
+/// template. Returns whether it is one.
+pub fn write_icrc<E: Crc32>(frame: &mut [u8]) -> bool {
+    let Ok(Packet::Roce(roce)) = parse(frame, frame.len()) else { return false };
+    let (at, icrc) = roce.expected_icrc::<E>();
+    let (Some(stored), Some(icrc)) = (frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut), icrc) else {
+        return false;
+    };
+    *stored = icrc;
+    true
 }
 
 /// The first bytes of a network header, as far as switches change it.

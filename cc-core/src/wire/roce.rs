@@ -263,6 +263,12 @@ impl<'a> Roce<'a> {
         Some(self.chain_at().wrapping_add(self.places.int_at()?))
     }
 
+    /// Bytes of the frame in front of the time shim, if there is one: where [`shim::set_sent_at`] writes.
+    #[inline]
+    pub fn time_at(&self) -> Option<usize> {
+        Some(self.chain_at().wrapping_add(self.places.time_at()?))
+    }
+
     /// Bytes of the frame in front of MLCC's shim of data packets, if there is one: where [`shim::write_mlcc_at`] writes.
     #[inline]
     pub fn mlcc_data_at(&self) -> Option<usize> {
@@ -367,6 +373,15 @@ impl<'a> Roce<'a> {
         let chain_len = usize::from(self.places.len());
         let crc = icrc::compute::<E>(self.route.network, self.head, self.datagram, chain_len);
         if crc == Some(icrc::WITH_ITSELF) { Icrc::Valid } else { Icrc::Invalid }
+    }
+
+    /// Bytes of the frame in front of the ICRC, and what the ICRC must be; `None` if the packet was cut.
+    pub(super) fn expected_icrc<E: Crc32>(&self) -> (usize, Option<[u8; 4]>) {
+        let covered = self.datagram.len().saturating_sub(4);
+        let datagram = self.datagram.get(..covered).filter(|_| !self.truncated).unwrap_or(&[]);
+        let chain_len = usize::from(self.places.len());
+        let icrc = icrc::compute::<E>(self.route.network, self.head, datagram, chain_len);
+        (self.chain_at().wrapping_add(covered), icrc.map(u32::to_le_bytes))
     }
 
     #[inline]

@@ -27,7 +27,7 @@
 
 use super::cursor::{Input, Output, two};
 use super::{EmitError, Malformed, Packet, parse_on};
-use crate::{Bytes, Grant, Hop, IntLayout, IntStack, Mark, Nanos, Qpn, Rate, Stamp};
+use crate::{Bytes, Grant, Hop, IntLayout, IntStack, IntStackBuilder, Mark, Nanos, Qpn, Rate, Stamp};
 use bitfield::bitfield;
 
 /// The UDP destination port of shimmed packets, unless another is agreed on.
@@ -51,7 +51,7 @@ const MLCC_DATA_LEN: usize = 8;
 const MLCC_ACK_LEN: usize = 16;
 
 /// The most records that an area has: the count that would come next means overflow.
-const MOST_RECORDS: usize = 14;
+const MOST_RECORDS: usize = IntStack::MOST as usize;
 
 const _: () = {
     assert!(IntLayout::Wide.record_len() == 16);
@@ -177,6 +177,12 @@ impl<'a> IntShim<'a> {
         } else {
             None
         }
+    }
+
+    /// The telemetry in `stack`, with all of its room.
+    #[inline]
+    pub fn of(stack: &'a IntStackBuilder) -> Self {
+        Self { layout: stack.layout(), path: stack.path(), hops: stack.hops(), area: stack.area() }
     }
 
     /// Reads a head of one of the two versions, and the area behind it.
@@ -464,6 +470,12 @@ impl Places {
         })
     }
 
+    /// Bytes of the chain in front of the time stamps.
+    #[inline]
+    pub(super) fn time_at(&self) -> Option<usize> {
+        self.at(TIME)
+    }
+
     /// The telemetry in this datagram.
     #[inline]
     pub(super) fn int<'a>(&self, datagram: &'a [u8]) -> Option<IntShim<'a>> {
@@ -530,31 +542,6 @@ impl Places {
     }
 }
 
-/// Appends a switch's record to an area in which `hops` have written theirs, and returns how many have then:
-/// [`IntStack::OVERFLOW`] when there is no room for it, when the area had overflowed before, or when the compact layout
-/// has no code for the link's speed. The area is left as it is then.
-pub fn push(layout: IntLayout, hops: u8, area: &mut [u8], hop: &Hop) -> u8 {
-    let at = usize::from(hops).wrapping_mul(layout.record_len());
-    let room = area.get_mut(at..).unwrap_or(&mut []);
-    let written = usize::from(hops) < MOST_RECORDS
-        && match layout {
-            IntLayout::Wide => write(room, Some(hop.to_wide())),
-            IntLayout::Compact => write(room, hop.to_compact()),
-        };
-    if written { hops.wrapping_add(1) } else { IntStack::OVERFLOW }
-}
-
-#[inline]
-fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
-    match (room.first_chunk_mut(), record) {
-        (Some(room), Some(record)) => {
-            *room = record;
-            true
-        }
-        _ => false,
-    }
-}
-
 /// Whether a chain of shims has the types and lengths of `template`, which has been parsed, and is as long.
 pub(super) fn alike(mut template: &[u8], mut chain: &[u8]) -> bool {
     while let Some((&[first, words, ..], _)) = template.split_first_chunk::<HEAD_LEN>() {
@@ -615,8 +602,17 @@ pub fn write_mlcc_at(frame: &mut [u8], at: usize, data: &MlccData) -> bool {
     true
 }
 
-/// Appends a switch's record to the INT shim of a frame as [`push`] does, and returns what that does; `None` when the
-/// frame carries no INT shim. Neither the frame's length nor its ICRC changes.
+/// Writes [`Time::sent`] in a frame whose time shim begins at byte `at`, see [`Roce::time_at`](super::Roce::time_at). Returns
+/// whether the frame is so long. Neither the frame's length nor its ICRC changes.
+#[inline]
+pub fn set_sent_at(frame: &mut [u8], at: usize, sent: Stamp) -> bool {
+    let Some([_, _, _, _, s0, s1, s2, s3, ..]) = frame.get_mut(at..) else { return false };
+    [*s0, *s1, *s2, *s3] = sent.to_bits().to_be_bytes();
+    true
+}
+
+/// Appends a switch's record to the INT shim of a frame as [`IntLayout::push`] does, and returns what that does; `None` when
+/// the frame carries no INT shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {
@@ -636,7 +632,7 @@ pub fn push_at(frame: &mut [u8], at: usize, hop: &Hop) -> Option<u8> {
         return None;
     }
     let IntShim { layout, hops, .. } = IntShim::read(head, area)?;
-    let hops = push(layout, hops, area, hop);
+    let hops = layout.push(hops, area, hop);
     let [_, _, own, _] = head;
     *own = *own & 0x0f | hops << 4;
     Some(hops)

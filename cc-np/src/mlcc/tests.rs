@@ -1,5 +1,5 @@
 use super::*;
-use cc_core::{Hop, Instant, IntLayout, IntStack, Psn};
+use cc_core::{Hop, Instant, IntLayout, IntStackBuilder, Psn};
 use std::collections::VecDeque;
 use std::string::ToString;
 use std::vec::Vec;
@@ -26,7 +26,7 @@ impl<const BUCKETS: usize> Bench<BUCKETS> {
     }
 
     fn data(&mut self, mlcc: Option<MlccData>, hops: &[Hop]) {
-        let bytes: Vec<u8> = hops.iter().flat_map(Hop::to_wide).collect();
+        let int = IntStackBuilder::new(IntLayout::Wide, 1).with(hops.iter().copied());
         let arrival = Arrival {
             local: Qpn::new(5),
             psn: Psn::new(1),
@@ -38,7 +38,7 @@ impl<const BUCKETS: usize> Bench<BUCKETS> {
             last: false,
             sent: None,
             arrived: Stamp::from_bits(0),
-            int: IntStack::new(IntLayout::Wide, 1, hops.len() as u8, &bytes).unwrap(),
+            int: int.stack(),
             mlcc,
         };
         let cx = Cx { now: Instant::from_nanos(self.now), port: &self.port, params: &self.params };

@@ -2,9 +2,9 @@ use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
-use cc_core::wire::shim::{self, IntShim, Rcc};
+use cc_core::wire::shim::{IntShim, Rcc};
 use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode};
-use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout, State};
+use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout, IntStackBuilder, State};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::vec;
@@ -481,15 +481,9 @@ fn b7_telemetry_for_nobody_is_counted() {
 #[test]
 fn what_shims_return_reaches_the_machines_that_live_on_it_and_no_other() {
     let hop = Hop { mbps: 100_000, clock: 5, sent: 6, queue: 7, ..Hop::default() };
-    let mut area = [0; 48];
-    let hops = [Hop::default(), hop].iter().fold(0, |hops, hop| shim::push(IntLayout::Wide, hops, &mut area, hop));
+    let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(3).with([Hop::default(), hop]);
     let rcc = Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 9, echo: Stamp::from_bits(400) };
-    let shims = Shims {
-        int: IntShim::new(IntLayout::Wide, 1, hops, &area),
-        rcc: Some(rcc),
-        echo: Some(Mark::Undetermined),
-        ..Shims::NONE
-    };
+    let shims = Shims { int: Some(IntShim::of(&int)), rcc: Some(rcc), echo: Some(Mark::Undetermined), ..Shims::NONE };
     let (seen, _) = told_of::<true>(1_000, false, shims, Some(Nanos::new(1)));
     assert_eq!(seen.last, Seen::Ack(Psn::new(5), Mark::Undetermined));
     assert_eq!(seen.delay, Some(Delay { rtt: Nanos::new(600), ..Delay::default() }), "RCC returns a stamp as well");
@@ -628,9 +622,9 @@ fn a_resume_lifts_the_hold_of_a_flow_that_has_nothing_else_to_do() {
 
 /// A CNP of a switch for queue pair 17, with one record that says so many bytes.
 fn switch_int(by_remote: bool, queue: u32) -> Vec<u8> {
-    let area = Hop { queue, ..Hop::default() }.to_wide();
+    let near = IntStackBuilder::new(IntLayout::Wide, 0).with_room(1).with([Hop { queue, ..Hop::default() }]);
     let mut int = [0; IntShim::LONGEST];
-    let int = IntShim::new(IntLayout::Wide, 0, 1, &area).unwrap().write(&mut int).unwrap();
+    let int = IntShim::of(&near).write(&mut int).unwrap();
     let cnp = CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt, by_remote, ..CnpBody::default() });
     let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(17), ..Bth::default() };
     framed(Shims::NONE, bth, Extensions { cnp, ..Extensions::default() }, int)
@@ -654,8 +648,8 @@ fn telemetry_that_a_switch_sends_reaches_the_machines_that_want_it_and_no_others
         (Seen::NearInt, Some(5)),
         "whom it names by the far end, nobody told"
     );
-    let area = Hop { queue: 7, ..Hop::default() }.to_wide();
-    let near = Event::NearInt { int: IntStack::new(IntLayout::Wide, 0, 1, &area).unwrap() };
+    let int = IntStackBuilder::new(IntLayout::Wide, 0).with([Hop { queue: 7, ..Hop::default() }]);
+    let near = Event::NearInt { int: int.stack() };
     assert!(keen.switch_cnp(at(3 * US), handle, &near, &mut told).is_some());
     assert_eq!(keen.state(handle).unwrap().hop.map(|hop| hop.queue), Some(7));
     let before = *dcqcn.state(other).unwrap();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::RpEngine;
-use cc_core::{Hop, Instant, IntLayout, IntStack, Rate};
+use cc_core::{Hop, Instant, IntLayout, IntStackBuilder, Rate};
 use proptest::prelude::*;
 use std::string::ToString;
 use std::vec::Vec;
@@ -33,9 +33,8 @@ impl Bench {
     }
 
     fn ack(&mut self, psn: u32, hops: &[Hop]) -> Decision {
-        let bytes: Vec<u8> = hops.iter().flat_map(Hop::to_wide).collect();
-        let int = IntStack::new(IntLayout::Wide, 7, hops.len() as u8, &bytes).unwrap();
-        self.on(&Event::Ack(Ack { psn: Psn::new(psn), int, ..Ack::default() }))
+        let int = IntStackBuilder::new(IntLayout::Wide, 7).with(hops.iter().copied());
+        self.on(&Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }))
     }
 }
 

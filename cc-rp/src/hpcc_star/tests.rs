@@ -1,9 +1,8 @@
 use super::*;
 use crate::{Ack, RpEngine};
-use cc_core::{Hop, Instant, IntLayout};
+use cc_core::{Hop, Instant, IntLayout, IntStackBuilder};
 use proptest::prelude::*;
 use std::string::ToString;
-use std::vec::Vec;
 
 /// 40 Gb/s, 2 ms from end to end.
 const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
@@ -34,15 +33,13 @@ impl Bench {
     }
 
     fn ack(&mut self, psn: u32, hops: &[Hop]) -> Decision {
-        let bytes: Vec<u8> = hops.iter().flat_map(Hop::to_wide).collect();
-        let int = IntStack::new(IntLayout::Wide, 7, hops.len() as u8, &bytes).unwrap();
-        self.on(&Event::Ack(Ack { psn: Psn::new(psn), int, ..Ack::default() }))
+        let int = IntStackBuilder::new(IntLayout::Wide, 7).with(hops.iter().copied());
+        self.on(&Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }))
     }
 
     fn near(&mut self, hops: &[Hop]) -> Decision {
-        let bytes: Vec<u8> = hops.iter().flat_map(Hop::to_wide).collect();
-        let int = IntStack::new(IntLayout::Wide, 9, hops.len() as u8, &bytes).unwrap();
-        self.on(&Event::NearInt { int })
+        let int = IntStackBuilder::new(IntLayout::Wide, 9).with(hops.iter().copied());
+        self.on(&Event::NearInt { int: int.stack() })
     }
 
     fn row(&self, event: &Event<'_>) -> usize {
@@ -200,9 +197,8 @@ fn each_row_is_met() {
         bench.now += 3_000;
         clock += 3_000;
         let hops = [pseudo(40_000, clock, clock / 100 * (random >> 30), (random >> 8) % 60_000)];
-        let bytes: Vec<u8> = hops.iter().flat_map(Hop::to_wide).collect();
-        let int = IntStack::new(IntLayout::Wide, 1 + (random >> 12 & 255) as u16 / 254, 1, &bytes).unwrap();
-        let int = if random >> 24 & 15 == 0 { IntStack::NONE } else { int };
+        let int = IntStackBuilder::new(IntLayout::Wide, 1 + (random >> 12 & 255) as u16 / 254).with(hops);
+        let int = if random >> 24 & 15 == 0 { IntStack::NONE } else { int.stack() };
         let ack = Ack { psn: Psn::new(psn), int, ..Ack::default() };
         let nack = Event::Nack { psn: Psn::new(psn) };
         let sent = Event::Sent { psn: Psn::new(psn + 700), bytes: Bytes::new(1_064) };

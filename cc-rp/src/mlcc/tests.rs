@@ -1,9 +1,8 @@
 use super::*;
 use crate::RpEngine;
-use cc_core::{Hop, Instant, IntLayout, Psn};
+use cc_core::{Hop, Instant, IntLayout, IntStackBuilder, Psn};
 use proptest::prelude::*;
 use std::string::{String, ToString};
-use std::vec::Vec;
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
 
@@ -41,9 +40,8 @@ impl Bench {
     }
 
     fn near(&mut self, hops: &[Hop]) -> u64 {
-        let bytes: Vec<u8> = hops.iter().flat_map(Hop::to_wide).collect();
-        let int = IntStack::new(IntLayout::Wide, 1, hops.len() as u8, &bytes).unwrap();
-        told(self.on(&Event::NearInt { int }))
+        let int = IntStackBuilder::new(IntLayout::Wide, 1).with(hops.iter().copied());
+        told(self.on(&Event::NearInt { int: int.stack() }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::agreement::Dice;
 use crate::hpcc::Record;
-use cc_core::Hop;
+use cc_core::{Hop, IntLayout, IntStackBuilder};
 
 /// The links and what they last wrote.
 #[derive(Clone)]
@@ -36,8 +36,8 @@ impl Links {
         }
     }
 
-    /// The records as they are in a packet, in the wide layout.
-    pub fn bytes(&self) -> Vec<u8> {
+    /// The records as they are in a packet on this path, in the wide layout.
+    pub fn telemetry(&self, path: u16) -> IntStackBuilder {
         let hop = |(record, gbps): (&Record, &u32)| Hop {
             mbps: gbps * 1_000,
             flags: 0,
@@ -45,6 +45,6 @@ impl Links {
             sent: ((record.tx_bytes / 64.0) % 4_294_967_296.0) as u32,
             queue: record.qlen as u32,
         };
-        self.records.iter().zip(&self.gbps).flat_map(|pair| hop(pair).to_wide()).collect()
+        IntStackBuilder::new(IntLayout::Wide, path).with(self.records.iter().zip(&self.gbps).map(hop))
     }
 }

@@ -37,11 +37,6 @@ pub struct PacerStore {
     pub hold: u32,
 }
 
-/// Bits per second of a rate in 2^-24 bytes per nanosecond, to the nearest.
-pub fn bits_per_second(rate: u32) -> u64 {
-    ((u128::from(rate) * 8_000_000_000 + (1 << 23)) >> 24) as u64
-}
-
 /// A record of the firmware's event log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRecord {

@@ -5,8 +5,8 @@ use anyhow::{Context, Result, bail, ensure};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings as _;
 use cc_core::{
-    Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
-    Stamp,
+    Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Mark, Nanos,
+    Port, Psn, Rate, Stamp,
 };
 use cc_rp::registry::Visitor;
 use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
@@ -137,20 +137,14 @@ impl Trace {
             let now = clock.advance(Instant::from_nanos(record.now));
             let unpaused = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(record.paused));
             let cx = Cx { now, port: &PORT, params: &params, pause: Nanos::new(record.pause), unpaused };
-            let area = record.area();
+            let telemetry = record.telemetry();
             let event = match record.what {
                 What::Open => {
                     flows[record.flow as usize] = Some(A::open(&cx));
                     Event::Wake
                 }
-                What::Event(Event::Ack(ack)) => {
-                    let int = IntStack::new(IntLayout::Wide, record.path, record.hops.len() as u8, &area);
-                    Event::Ack(Ack { int: int.unwrap_or_default(), ..ack })
-                }
-                What::Event(Event::NearInt { .. }) => {
-                    let int = IntStack::new(IntLayout::Wide, record.path, record.hops.len() as u8, &area);
-                    Event::NearInt { int: int.unwrap_or_default() }
-                }
+                What::Event(Event::Ack(ack)) => Event::Ack(Ack { int: telemetry.stack(), ..ack }),
+                What::Event(Event::NearInt { .. }) => Event::NearInt { int: telemetry.stack() },
                 What::Event(event) => event,
             };
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
@@ -174,8 +168,10 @@ impl Trace {
 }
 
 impl Record {
-    fn area(&self) -> Vec<u8> {
-        self.hops.iter().flat_map(Hop::to_wide).collect()
+    fn telemetry(&self) -> IntStackBuilder {
+        IntStackBuilder::new(IntLayout::Wide, self.path)
+            .with_room(self.hops.len() as u8)
+            .with(self.hops.iter().copied())
     }
 
     /// The 168 bytes of `struct record` in `targets/c-firmware/main.c`.
@@ -220,7 +216,7 @@ impl Record {
         let mark = ack.mark as u8;
         bytes.extend([self.hops.len() as u8, 0, mark, delay.hops, delay.rx_level, body.is_some().into()]);
         bytes.extend(body.unwrap_or_default());
-        bytes.extend(self.area());
+        bytes.extend(self.telemetry().area());
         bytes.resize(end, 0);
     }
 }

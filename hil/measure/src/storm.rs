@@ -5,11 +5,13 @@
 //! comes in spells, as algorithms need a run of like signals to reach their rarer states; what it should not do comes in
 //! between: disorder, repetition, strangers, damage, queue pairs used anew, and a clock that rests, leaps and runs back.
 
-use cc_core::wire::shim::{self, IntShim, MlccAck, MlccData, Rcc, Time};
+use cc_core::wire::shim::{IntShim, MlccAck, MlccData, Rcc, Time};
 use cc_core::wire::{
     Addresses, Aeth, Bth, CnpMarking, Deth, Extensions, Frame, Mac, Pfc, Shims, Syndrome, Tags, cm, opcode,
 };
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStack, Mark, Nanos, Psn, Qpn, Rate, Stamp};
+use cc_core::{
+    Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStackBuilder, Mark, Nanos, Psn, Qpn, Rate, Stamp,
+};
 use cc_rp::Signals;
 use hil_capture::Writer;
 use hil_capture::crc::HostCrc;
@@ -110,9 +112,8 @@ struct Flow {
 struct Sent {
     psn: Psn,
     at: u64,
-    /// What the switches wrote into it, and how many of them.
-    area: Vec<u8>,
-    hops: u8,
+    /// What the switches wrote into it.
+    telemetry: Option<IntStackBuilder>,
 }
 
 /// The switches that a flow passes.
@@ -204,11 +205,8 @@ impl Making {
         let payload = [0, 64, 1_024, 1_024, 4_096, 4_096][self.below(6) as usize];
         let payload = vec![0; payload + self.below(3) as usize];
         let go_back = self.once_in(100);
-        let (area, hops) = if self.has(Signals::INT) || self.has(Signals::ADVICE) {
-            self.telemetry(flow, |flow| &mut flow.path)
-        } else {
-            (Vec::new(), 0)
-        };
+        let telemetry =
+            (self.has(Signals::INT) || self.has(Signals::ADVICE)).then(|| self.telemetry(flow, |flow| &mut flow.path));
         let mlcc_data = self.has(Signals::ADVICE).then(|| self.credit(flow));
         let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
         let delay = if self.has(Signals::GRANT) { self.one_way() } else { 0 };
@@ -221,9 +219,9 @@ impl Making {
             }
             _ => from.psn = from.psn.plus(step),
         }
-        let int = IntShim::new(from.path.layout, from.path.number, hops, &area).filter(|_| !area.is_empty());
+        let int = telemetry.as_ref().map(IntShim::of);
         let shims = Shims { time, int, mlcc_data, ..Shims::NONE };
-        from.sent.push_back(Sent { psn: from.psn, at: self.now, area: area.clone(), hops });
+        from.sent.push_back(Sent { psn: from.psn, at: self.now, telemetry });
         if from.sent.len() > IN_FLIGHT {
             from.sent.pop_front();
         }
@@ -236,11 +234,9 @@ impl Making {
 
     /// What the interconnect switch sends back of a packet that passes.
     fn near_int(&mut self, flow: usize) {
-        let (area, hops) = self.telemetry(flow, |flow| &mut flow.near);
-        let Flow { near: Path { layout, number, .. }, .. } = self.flows[flow];
-        let int = IntShim::new(layout, number, hops, &area).expect("the area holds what was written");
+        let telemetry = self.telemetry(flow, |flow| &mut flow.near);
         let mut room = [0; IntShim::LONGEST];
-        let int = int.write(&mut room).expect("there is room for the longest");
+        let int = IntShim::of(&telemetry).write(&mut room).expect("there is room for the longest");
         let (named, stranger) = (self.once_in(16), self.once_in(32));
         let remote_qpn = if stranger { Qpn::new(0x7f) } else { self.flows[flow].to_receiver().dest_qp };
         let kind = self.chance.pick(&[CnpKind::SwitchInt, CnpKind::DirectInt]);
@@ -270,7 +266,7 @@ impl Making {
         let echo = (self.has(Signals::MARK) && self.once_in(10)).then(|| self.mark());
         let to = &mut self.flows[flow];
         let newest = to.sent.len().saturating_sub(1 + back);
-        let Some(Sent { psn, at: sent_at, area, hops }) = to.sent.get(newest).cloned() else { return };
+        let Some(Sent { psn, at: sent_at, telemetry }) = to.sent.get(newest).cloned() else { return };
         to.rtt = match weather {
             Weather::Calm => 6_000,
             Weather::Filling => (to.rtt + 15_000).clamp(40_000, 900_000),
@@ -288,7 +284,9 @@ impl Making {
         }
         let aeth = Aeth { syndrome: Syndrome::from_bits(syndrome), msn: 1 };
         let (becn, fecn) = (mark == Mark::Congested, mark == Mark::Undetermined);
-        let int = IntShim::new(to.path.layout, to.path.number, hops, &area).filter(|_| !area.is_empty());
+        // The flow may have changed its path since, and its receiver the number that it returns.
+        let Path { layout, number, .. } = to.path;
+        let int = telemetry.as_ref().and_then(|sent| IntShim::new(layout, number, sent.hops(), sent.area()));
         let stamp = if wild && near % 2 == 0 { Stamp::from_bits(near) } else { stamp(sent_at) };
         let time = time.map(|time| Time { echo: stamp, ..time });
         let rcc = rcc.map(|rcc| Rcc { echo: stamp, ..rcc });
@@ -354,8 +352,8 @@ impl Making {
         }
     }
 
-    /// What the switches of one of a flow's paths write into a packet that leaves now: the area, and how many wrote.
-    fn telemetry(&mut self, flow: usize, path: fn(&mut Flow) -> &mut Path) -> (Vec<u8>, u8) {
+    /// What the switches of one of a flow's paths write into a packet that leaves now.
+    fn telemetry(&mut self, flow: usize, path: fn(&mut Flow) -> &mut Path) -> IntStackBuilder {
         if self.once_in(150) {
             let (number, hops) = (self.below(8) as u16, 1 + self.below(IntShim::ROOM.into()) as u8);
             let path = path(&mut self.flows[flow]);
@@ -377,22 +375,20 @@ impl Making {
         path.at = path.at.max(self.now);
         // 12.5 bytes a nanosecond.
         path.sent = path.sent.wrapping_add(u64::from(load) * elapsed / 512);
-        let Path { layout, hops, sent, .. } = *path;
-        let mut area = vec![0; usize::from(IntShim::ROOM) * layout.record_len()];
-        let mut written = 0;
+        let Path { layout, number, hops, sent, .. } = *path;
+        let mut telemetry = IntStackBuilder::new(layout, number).with_room(IntShim::ROOM);
         for hop in 0..hops {
             let clock = (self.now as u32).wrapping_add(1_000 * u32::from(hop));
             let (sent, queue) = match layout {
                 IntLayout::Wide => (sent as u32, queue),
                 IntLayout::Compact => ((sent / 2) as u32, queue / 80),
             };
-            let hop = Hop { mbps, flags: 0, clock, sent, queue: queue >> (hop % 4) };
-            written = shim::push(layout, written, &mut area, &hop);
+            telemetry.push(&Hop { mbps, flags: 0, clock, sent, queue: queue >> (hop % 4) });
         }
         if self.once_in(100) {
-            written = IntStack::OVERFLOW;
+            telemetry.overflow();
         }
-        (area, written)
+        telemetry
     }
 
     /// A sequence error, another negative acknowledgement, or a receiver that is not ready.

@@ -5,8 +5,8 @@ use super::device::Counters;
 use super::distribution::{Distribution, Summary};
 use super::flows::{Address, Flow, Slot};
 use super::player::Outcome;
+use cc_core::Rate;
 use hil_algorithms::settings::Shown;
-use hil_cores::board::bits_per_second;
 use hil_cores::interrupts::Interrupts;
 use hil_cores::probe::Span;
 use serde::Serialize;
@@ -550,7 +550,7 @@ fn rates(flow: &Flow, address: impl Fn(Address) -> IpAddr) -> Option<Rates> {
         qpn: flow.local,
         peer_qpn: flow.target.map(|_| flow.qpn),
         every: series.every(),
-        points: series.points().map(|(now, rate)| (now, bits_per_second(rate))).collect(),
+        points: series.points().map(|(now, rate)| (now, Rate::from_bits(rate).to_bits_per_second())).collect(),
     })
 }
 

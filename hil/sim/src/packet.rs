@@ -1,9 +1,9 @@
 //! Packets in flight: what the fabric must know of them, and the frames they stand for.
 
 use anyhow::{Result, anyhow};
-use cc_core::wire::shim::{self, IntShim, MlccData, Time};
+use cc_core::wire::shim::{IntShim, MlccData, Time};
 use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Shims, Tags, cm, opcode};
-use cc_core::{Ecn, Hop, IntLayout, Psn, Qpn, Stamp};
+use cc_core::{Ecn, Hop, IntLayout, IntStackBuilder, Psn, Qpn, Stamp};
 use cc_rp::Signals;
 use hil_capture::crc::HostCrc;
 use std::net::Ipv4Addr;
@@ -157,11 +157,10 @@ pub(super) fn data(
     let head = headers(flow, flow.receiver);
     let ack_request = carried.acknowledged || opcode::info(data.opcode).last();
     let bth = Bth { opcode: data.opcode, psn: data.psn, ack_request, ..head.bth };
-    let mut area = [0; IntShim::ROOM as usize * IntLayout::Wide.record_len()];
-    let written = data.hops.iter().fold(0, |written, hop| shim::push(IntLayout::Wide, written, &mut area, hop));
+    let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(IntShim::ROOM).with(data.hops.iter().copied());
     let shims = Shims {
         time: carried.time.then_some(Time { sent: data.sent, ..Time::default() }),
-        int: if carried.int { IntShim::new(IntLayout::Wide, 1, written, &area) } else { None },
+        int: carried.int.then(|| IntShim::of(&int)),
         mlcc_data: carried.mlcc.then_some(MlccData::default()),
         ..Shims::NONE
     };

@@ -187,6 +187,28 @@ proptest! {
     }
 
     #[test]
+    fn a_template_filled_in_place_is_the_frame_emitted(first in any_frame(), second in any_frame()) {
+        // The second one's values in the first one's frame, whose opcode has the same extension headers.
+        let mut shims = first.shims.borrowed();
+        let bth = Bth { opcode: first.bth.opcode, ..second.bth };
+        let sent = Stamp::from_bits(second.bth.psn.get());
+        shims.time = shims.time.map(|time| chain::Time { sent, ..time });
+        if matches!(first.addresses, Addresses::Gid { .. }) {
+            shims = Shims::NONE;
+        }
+        let wanted = emit(&Frame { bth, shims, ..first.frame() });
+        let mut frame = written(|buffer| first.frame().emit::<NoCrc>(buffer));
+        let (bth_at, time_at) = (roce(&frame).bth_at(), roce(&frame).time_at());
+        prop_assert_eq!(time_at.is_some(), shims.time.is_some());
+        prop_assert!(set_bth(&mut frame, bth_at, &bth));
+        if let Some(at) = time_at {
+            prop_assert!(chain::set_sent_at(&mut frame, at, sent));
+        }
+        prop_assert!(write_icrc::<TableCrc>(&mut frame));
+        prop_assert_eq!(frame, wanted);
+    }
+
+    #[test]
     fn any_bytes_are_survived_in_place(bytes in prop::collection::vec(any::<u8>(), 0..80), at in 0usize..100) {
         let mut frame = bytes;
         set_ecn(&mut frame, Ecn::Ce);
@@ -194,6 +216,9 @@ proptest! {
         chain::push_at(&mut frame, at, &Hop::default());
         chain::clear_int_at(&mut frame, at);
         chain::write_mlcc_at(&mut frame, at, &chain::MlccData::default());
+        chain::set_sent_at(&mut frame, at, Stamp::from_bits(1));
+        set_bth(&mut frame, at, &Bth::default());
+        write_icrc::<TableCrc>(&mut frame);
     }
 
     #[test]

@@ -193,9 +193,9 @@ fn switches_append_records_in_place_until_there_is_no_room() {
 fn a_link_speed_without_a_code_leaves_no_compact_telemetry() {
     let mut area = [0; 16];
     let fast = Hop { mbps: 800_000, ..HOP };
-    assert_eq!(shim::push(IntLayout::Compact, 0, &mut area, &fast), IntStack::OVERFLOW);
+    assert_eq!(IntLayout::Compact.push(0, &mut area, &fast), IntStack::OVERFLOW);
     assert_eq!(area, [0; 16]);
-    assert_eq!(shim::push(IntLayout::Wide, 0, &mut area, &fast), 1);
+    assert_eq!(IntLayout::Wide.push(0, &mut area, &fast), 1);
     assert_eq!(area, fast.to_wide());
 }
 

@@ -3,7 +3,7 @@ use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
     AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Response, Shims, TableCrc, Tags,
 };
-use cc_core::{Ecn, Grant, Hop, IntLayout, Mark, Psn, Qpn, wire};
+use cc_core::{Ecn, Grant, Hop, IntLayout, IntStackBuilder, Mark, Psn, Qpn, wire};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::string::ToString;
@@ -195,9 +195,8 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
     ] {
         let mut bench = Small::new();
         let hop = Hop { mbps: 100_000, flags: 0, clock: 1, sent: 2, queue: 3 };
-        let mut area = [0; 96];
-        area[..16].copy_from_slice(&hop.to_wide());
-        let int = IntShim::new(IntLayout::Wide, 7, 1, &area);
+        let telemetry = IntStackBuilder::new(IntLayout::Wide, 7).with_room(IntShim::ROOM).with([hop]);
+        let int = Some(IntShim::of(&telemetry));
         let mut data = emit(&Frame {
             destination: Mac::new([2; 6]),
             source: Mac::new([4; 6]),

@@ -1,8 +1,9 @@
 //! What one core does, recorded.
 
 use super::track::{Kind, Track};
-use crate::board::{Act, PacerStore, bits_per_second};
+use crate::board::{Act, PacerStore};
 use crate::core::{Core, Stop};
+use cc_core::Rate;
 use programs::EventKind;
 use programs::layout::{DEVICE_BASE, register};
 use std::collections::{BTreeMap, BTreeSet};
@@ -240,7 +241,7 @@ impl Recorder {
                 let rate = track.variable(Some(&scope), "rate_bps", Kind::Bits(64));
                 Slot { scope, rate, window: None, hold: None, plots: BTreeMap::new() }
             });
-        track.put(time, *rate_variable, bits_per_second(rate));
+        track.put(time, *rate_variable, Rate::from_bits(rate).to_bits_per_second());
         for (name, variable, value, limits) in
             [("window_bytes", window_variable, window, window != u32::MAX), ("hold_ns", hold_variable, hold, hold != 0)]
         {
