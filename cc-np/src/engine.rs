@@ -7,7 +7,7 @@ use cc_core::clock::LocalClock;
 use cc_core::table::{Fixed, PeerTable, Storage};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{AckFields, Crc32, Response, Roce, Version};
-use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp};
+use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp, State};
 
 /// The one key of the record of all that are not told apart.
 const THE_REST: Qpn = Qpn::new(0);
@@ -517,6 +517,23 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
             np_clock_leaps: self.common.clock.leaps().into(),
             np_clock_reversals: self.common.clock.reversals().into(),
         }
+    }
+
+    /// The record of a flow by name; `None` when it has none. What flows share: `shared().snapshot()`. For harnesses: no image
+    /// calls it.
+    pub fn snapshot(&self, local: Qpn) -> Option<A::Snapshot> {
+        self.flows.get(local).map(State::snapshot)
+    }
+
+    /// Puts a record in the place of a flow's own. Returns whether that is done: the flow has a record, and the snapshot does
+    /// not name another one. For harnesses: no image calls it.
+    pub fn inject(&mut self, local: Qpn, snapshot: A::Snapshot) -> bool {
+        self.flows.put(local, A::from_snapshot(snapshot))
+    }
+
+    /// Puts in what the flows of the port share. For harnesses: no image calls it.
+    pub fn inject_shared(&mut self, snapshot: <A::Shared as State>::Snapshot) {
+        self.common.shared = A::Shared::from_snapshot(snapshot);
     }
 
     /// Flows that have a record.

@@ -24,6 +24,12 @@ pub trait Flows<A: NotificationPoint>: Blank {
     /// The record of a flow of which a packet has come, opened if it has none; `None` where there is no room for it.
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
 
+    /// The record of a flow, if it has one.
+    fn get(&self, local: Qpn) -> Option<&A>;
+
+    /// Puts another record in the place of a flow's. Returns whether it has one, and the other is of the same flow.
+    fn put(&mut self, local: Qpn, record: A) -> bool;
+
     /// Forgets a flow whose queue pair is gone.
     fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn);
 
@@ -86,6 +92,14 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for PeerTa
         self.touch(local, cx.now.stamp(), A::memory(cx.params), open).map(|(record, _)| record)
     }
 
+    fn get(&self, local: Qpn) -> Option<&A> {
+        self.get(local)
+    }
+
+    fn put(&mut self, local: Qpn, record: A) -> bool {
+        self.get_mut(local).map(|place| *place = record).is_some()
+    }
+
     fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
         self.forget(local, telling(cx, shared));
     }
@@ -132,6 +146,14 @@ impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> fo
     #[inline]
     fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
         self.touch(local, || A::open(cx, shared, Some(local)))
+    }
+
+    fn get(&self, local: Qpn) -> Option<&A> {
+        self.get(local)
+    }
+
+    fn put(&mut self, local: Qpn, record: A) -> bool {
+        record.qpn() == local && self.get_mut(local).map(|place| *place = record).is_some()
     }
 
     fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {

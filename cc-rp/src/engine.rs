@@ -10,7 +10,7 @@ use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
 use cc_core::wire::{Nak, Roce, Syndrome};
 use cc_core::{
-    Blank, Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp,
+    Blank, Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp, State,
 };
 use core::hint::cold_path;
 
@@ -423,6 +423,27 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         if let Some(flow) = self.flows.at(index).and_then(|handle| self.flows.get(handle)) {
             flow.state.plot(&self.shared.params, show);
         }
+    }
+
+    /// The state of a flow by name; `None` when it was closed. For harnesses: no image calls it.
+    pub fn snapshot(&self, handle: Handle) -> Option<A::Snapshot> {
+        self.state(handle).map(State::snapshot)
+    }
+
+    /// Puts a state in the place of a flow's own, and decides as at a wake, so that the rate limiter and the next wake follow
+    /// it. Returns whether the flow is open. For harnesses: no image calls it.
+    pub fn inject(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        snapshot: A::Snapshot,
+        limiter: &mut impl RateLimiter,
+    ) -> bool {
+        self.shared.clock.follow(now);
+        let Some(flow) = self.flows.get_mut(handle) else { return false };
+        flow.state = A::from_snapshot(snapshot);
+        self.wake_flow(handle.index(), limiter);
+        true
     }
 
     /// Takes in a flow of PFC priority `priority`, 0 to 7, and tells the rate limiter how it begins; `None`, counted,

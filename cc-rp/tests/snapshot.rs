@@ -5,7 +5,7 @@ use cc_core::{
     Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
 };
 use cc_rp::registry::{self, Visitor};
-use cc_rp::{Ack, Cx, Event, EventMask, ReactionPoint};
+use cc_rp::{Ack, Cx, Event, EventMask, RateLimiter, ReactionPoint, RpEngine};
 use proptest::prelude::*;
 
 const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
@@ -101,8 +101,69 @@ fn assert_restored<A: ReactionPoint>(state: &A) {
     assert_eq!(A::from_words(&words), *state, "{}", A::NAME);
 }
 
+/// What the rate limiter was set to last.
+#[derive(PartialEq, Debug, Default)]
+struct Limiter(Option<(u16, Rate, Bytes, Nanos)>);
+
+impl RateLimiter for Limiter {
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        self.0 = Some((index, rate, window, hold));
+    }
+}
+
+/// A flow of one engine, and a flow of a new engine that the state of the first is put into halfway.
+struct Moved<'a>(Run<'a>);
+
+impl Visitor for Moved<'_> {
+    type Output = ();
+
+    fn visit<A: ReactionPoint>(self) {
+        let Run { words, operations } = self.0;
+        let params = || A::check(&A::PRESETS[0].values, &PORT).unwrap();
+        let (mut now, mut limiter) = (Instant::from_nanos(1 << 40), Limiter::default());
+        let mut first = RpEngine::<A, 4, 8>::new(now, PORT, params());
+        let flow = first.open(now, 3, &mut limiter).unwrap();
+        assert!(first.inject(now, flow, A::from_words(words).snapshot(), &mut limiter));
+        let (before, after) = operations.split_at(operations.len() / 2);
+        for operation in before {
+            now = now.after(Nanos::new(operation.1));
+            first.step(now, flow, &event(operation).1, &mut limiter);
+        }
+        let (mut second, mut others) = (RpEngine::<A, 4, 8>::new(now, PORT, params()), Limiter::default());
+        let moved = second.open(now, 3, &mut others).unwrap();
+        first.step(now, flow, &Event::Wake, &mut limiter);
+        assert!(second.inject(now, moved, first.snapshot(flow).unwrap(), &mut others));
+        assert_eq!((limiter.0, second.snapshot(moved)), (others.0, first.snapshot(flow)), "{}", A::NAME);
+        for operation in after {
+            now = now.after(Nanos::new(operation.1));
+            let event = event(operation).1;
+            assert_eq!(
+                second.step(now, moved, &event, &mut others),
+                first.step(now, flow, &event, &mut limiter),
+                "{}: {event:?}",
+                A::NAME
+            );
+            assert_eq!(limiter, others);
+        }
+        assert!(first.close(flow));
+        assert_eq!(first.snapshot(flow), None);
+        assert!(!first.inject(now, flow, A::from_words(words).snapshot(), &mut limiter));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_024))]
+
+    #[test]
+    fn a_flow_goes_on_in_another_engine_as_it_would_have(
+        words in prop::collection::vec(any::<u32>(), 64),
+        operations in prop::collection::vec(operation(), 1..24),
+    ) {
+        for entry in registry::ALL {
+            registry::with(entry.name, Moved(Run { words: &words, operations: &operations })).unwrap();
+        }
+    }
+
     #[test]
     fn any_words_are_a_state_that_goes_out_and_in_unchanged(
         words in prop::collection::vec(any::<u32>(), 64),

@@ -71,6 +71,18 @@ impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, S
         self.sets.items_mut().get_mut(set)?.get_mut(way)
     }
 
+    /// The record of a flow, if it has one.
+    pub fn get(&self, qpn: Qpn) -> Option<&S> {
+        let (set, way) = self.find(qpn)?;
+        self.sets.items().get(set)?.get(way)
+    }
+
+    /// The record of a flow, if it has one. It stays that flow's: its key is not to be changed.
+    pub fn get_mut(&mut self, qpn: Qpn) -> Option<&mut S> {
+        let (set, way) = self.find(qpn)?;
+        self.sets.items_mut().get_mut(set)?.get_mut(way)
+    }
+
     /// Forgets a flow whose queue pair is gone. Answers its record.
     pub fn forget(&mut self, qpn: Qpn) -> Option<S> {
         let (set, way) = self.find(qpn)?;

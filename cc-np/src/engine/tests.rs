@@ -1,6 +1,7 @@
 use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, Params};
-use crate::echo::{BINARY, Echo, EchoSettings, TERNARY};
+use crate::dcqcn_plus::{DcqcnPlus, DcqcnPlusSnapshot, ListSnapshot, PAPER};
+use crate::echo::{BINARY, Echo, EchoSettings, EchoSnapshot, TERNARY};
 use cc_core::params::{ParamError, Preset};
 use cc_core::table::PeerTableIn;
 use cc_core::wire::shim::{IntShim, Time};
@@ -556,6 +557,37 @@ fn f5_marks_of_an_old_queue_pair_are_not_echoed_to_a_new_one() {
     let mut tx = Ring::new(354);
     acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 8, Ecn::Ect0, true), &mut tx);
     assert_eq!(roce(tx.frame()).echo(), Mark::None);
+}
+
+#[test]
+fn a_record_that_was_put_in_decides_the_next_acknowledgement() {
+    let mut engine = echoing(&BINARY);
+    let mut tx = Ring::new(354);
+    let local = Qpn::new(7);
+    assert!(!engine.inject(local, EchoSnapshot { mark: Mark::Congested }) && engine.snapshot(local).is_none());
+    acknowledgement(&mut engine, &stamped(SEND_MIDDLE, 7, 8, Ecn::Ce, false), &mut tx);
+    assert_eq!(engine.snapshot(local), Some(EchoSnapshot { mark: Mark::Congested }));
+    assert!(engine.inject(local, EchoSnapshot { mark: Mark::Undetermined }));
+    acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 7, 9, Ecn::Ect0, true), &mut tx);
+    assert_eq!(roce(tx.frame()).echo(), Mark::Undetermined);
+    assert_eq!(engine.snapshot(local), Some(EchoSnapshot { mark: Mark::None }));
+}
+
+/// A record that holds its own key stays that flow's.
+#[test]
+fn a_record_of_another_flow_is_not_put_in() {
+    let params = DcqcnPlus::check(&PAPER.values, &PORT).unwrap();
+    let mut engine = NpEngine::<DcqcnPlus, 4, 2>::new(Instant::from_nanos(0), PORT, params);
+    let Common { params, shared, .. } = &mut engine.common;
+    let local = Qpn::new(7);
+    let cx = Cx { now: Instant::from_nanos(0), port: &PORT, params };
+    Flows::touch(&mut engine.flows, &cx, shared, local);
+    let record = engine.snapshot(local).unwrap();
+    assert!(!engine.inject(local, DcqcnPlusSnapshot { local: Qpn::new(8), ..record }));
+    assert!(engine.inject(local, DcqcnPlusSnapshot { seq: 9, ..record }));
+    assert_eq!(engine.snapshot(local), Some(DcqcnPlusSnapshot { seq: 9, ..record }));
+    engine.inject_shared(ListSnapshot { unlisted: 3, ..engine.shared().snapshot() });
+    assert_eq!(engine.shared().l(), 4);
 }
 
 /// A machine that counts its flows, and wants to see every packet.
