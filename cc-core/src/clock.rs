@@ -19,14 +19,14 @@ pub struct LocalClock {
     last: u64,
     /// The caller's time less local time, modulo 2^64.
     offset: u64,
-    leaps: u32,
-    reversals: u32,
+    forward_jumps: u32,
+    backward_jumps: u32,
 }
 
 impl LocalClock {
     /// A clock that agrees with the caller's at `start`.
     pub const fn new(start: Instant) -> Self {
-        Self { last: start.nanos(), offset: 0, leaps: 0, reversals: 0 }
+        Self { last: start.nanos(), offset: 0, forward_jumps: 0, backward_jumps: 0 }
     }
 
     /// Makes a [`new`](Self::new) clock of a blank one, in place: of no other, for it sets nothing but the time.
@@ -45,7 +45,7 @@ impl LocalClock {
 
     /// [`LocalClock::advance`] where nobody waits for it.
     #[inline(never)]
-    pub const fn follow(&mut self, now: Instant) -> Instant {
+    pub const fn advance_outlined(&mut self, now: Instant) -> Instant {
         self.advance(now)
     }
 
@@ -57,25 +57,25 @@ impl LocalClock {
 
     /// When the last call was made, by the caller's clock.
     #[inline]
-    pub const fn called(&self) -> Instant {
+    pub const fn last_call(&self) -> Instant {
         Instant::from_nanos(self.last)
     }
 
     /// Leaps forward of more than a second.
-    pub const fn leaps(&self) -> u32 {
-        self.leaps
+    pub const fn forward_jumps(&self) -> u32 {
+        self.forward_jumps
     }
 
     /// Calls made at an earlier time than the call before.
-    pub const fn reversals(&self) -> u32 {
-        self.reversals
+    pub const fn backward_jumps(&self) -> u32 {
+        self.backward_jumps
     }
 
     #[cold]
     #[inline(never)]
     const fn jump(&mut self, elapsed: u64) -> Instant {
         self.offset = self.offset.wrapping_add(elapsed);
-        let jumps = if elapsed < 1 << 63 { &mut self.leaps } else { &mut self.reversals };
+        let jumps = if elapsed < 1 << 63 { &mut self.forward_jumps } else { &mut self.backward_jumps };
         *jumps = jumps.saturating_add(1);
         self.now()
     }
@@ -97,7 +97,7 @@ mod tests {
         for now in [start, start, start + 1, start + 1_000_000_001, start + 2_000_000_001] {
             assert_eq!(clock.advance(at(now)), at(now));
         }
-        assert_eq!((clock.leaps(), clock.reversals()), (0, 0));
+        assert_eq!((clock.forward_jumps(), clock.backward_jumps()), (0, 0));
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(clock.advance(at(1_000_000_501)), at(500));
         assert_eq!(clock.advance(at(1_000_000_601)), at(600));
         assert_eq!(clock.advance(at(u64::MAX / 4)), at(600));
-        assert_eq!((clock.leaps(), clock.reversals()), (2, 0));
+        assert_eq!((clock.forward_jumps(), clock.backward_jumps()), (2, 0));
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(clock.advance(at(1_999)), at(2_000));
         assert_eq!(clock.advance(at(0)), at(2_000));
         assert_eq!(clock.advance(at(10)), at(2_010));
-        assert_eq!((clock.leaps(), clock.reversals()), (0, 2));
+        assert_eq!((clock.forward_jumps(), clock.backward_jumps()), (0, 2));
     }
 
     #[test]

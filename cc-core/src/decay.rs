@@ -1,6 +1,6 @@
 //! Powers of a share without a loop: what exponential decay leaves after any number of periods.
 
-use crate::Blank;
+use crate::Zeroed;
 use crate::math::mul_high;
 use crate::units::Frac;
 
@@ -22,8 +22,8 @@ pub struct Decay {
     horizon: u32,
 }
 
-impl Blank for Decay {
-    const BLANK: Self = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
+impl Zeroed for Decay {
+    const ZEROED: Self = Self { fine: [Frac::ZERO; FINE], coarse: [Frac::ZERO; COARSE], horizon: 0 };
 }
 
 impl Decay {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     const fn decay(retained: Frac) -> Option<Decay> {
-        let mut decay = Decay::BLANK;
+        let mut decay = Decay::ZEROED;
         match decay.set(retained) {
             Some(_) => Some(decay),
             None => None,

@@ -22,7 +22,7 @@
 //! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds; links slower than 8 Gb/s count
 //! as ones of 8 Gb/s. One `divu` for each hop.
 
-use crate::math::{Reciprocal, divide};
+use crate::math::{Reciprocal, div_bitwise};
 use crate::{Hop, IntLayout, IntStack, Nanos, Stamp, State};
 use core::num::NonZeroU32;
 
@@ -33,10 +33,10 @@ const MOST: u32 = 16 << FINE;
 /// The shortest time between two records of a hop that is worth measuring, in nanoseconds.
 const SHORTEST: u32 = 16;
 
-crate::blank! {
+crate::zeroed! {
     /// The base round-trip time, and what is computed from it once.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Base {
+    pub struct BaseRtt {
         /// T in nanoseconds, at least 1 000 and at most 16 ms.
         pub time: u32,
         /// 2^(32 + `exponent`) / T, rounded up: 32 bits, the highest of them set, or one for T a power of two.
@@ -50,18 +50,18 @@ crate::blank! {
     }
 }
 
-impl Base {
-    /// The longest round-trip time that can be served: twice that still fits [`share_of_time`].
+impl BaseRtt {
+    /// The longest round-trip time that can be served: twice that still fits [`fraction_of_time`].
     pub const LONGEST: u32 = 16_000_000;
 
-    /// T, which lies from 1 us to [`Base::LONGEST`]; `None` otherwise.
+    /// T, which lies from 1 us to [`BaseRtt::LONGEST`]; `None` otherwise.
     pub fn new(time: Nanos, multi: u32) -> Option<Self> {
         let time = time.get();
         if !(1_000..=Self::LONGEST).contains(&time) {
             return None;
         }
         let exponent = 31u32.wrapping_sub(time.leading_zeros());
-        let per_time = divide(1 << 32u32.wrapping_add(exponent), time).saturating_add(1);
+        let per_time = div_bitwise(1 << 32u32.wrapping_add(exponent), time).saturating_add(1);
         let (per_time, exponent) = (u32::try_from(per_time).unwrap_or(u32::MAX), u8::try_from(exponent).ok()?);
         Some(Self { time, per_time, exponent, multi, longest: time << 1 })
     }
@@ -76,7 +76,7 @@ impl Base {
     /// `value / T` with `fine` fraction bits, which together with the logarithm of T are below 32.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "as the callers have it")]
-    fn per_trip(&self, value: u32, fine: u32) -> u32 {
+    fn per_rtt(&self, value: u32, fine: u32) -> u32 {
         let product = u64::from(value).wrapping_mul(u64::from(self.per_time));
         // At most the low 32 bits are left out.
         let shift = 32u32.wrapping_add(u32::from(self.exponent)).wrapping_sub(fine);
@@ -90,23 +90,23 @@ impl Base {
     /// `bytes / T` in bytes per nanosecond with 24 fraction bits, for what stays below 2^8.
     #[inline(always)]
     pub fn rate_of(&self, bytes: u32) -> u32 {
-        self.per_trip(bytes, 24)
+        self.per_rtt(bytes, 24)
     }
 
     /// `time / T` in 2^-32, for a time below T.
     #[inline(always)]
     pub fn part(&self, time: u32) -> u32 {
-        self.per_trip(time, 32)
+        self.per_rtt(time, 32)
     }
 
     /// The share of T that `bytes` take on a link, cut at 16.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "cut to 32 bits before")]
-    pub fn share_of_trip(&self, bytes: u32, per_byte: u32) -> u32 {
+    pub fn fraction_of_rtt(&self, bytes: u32, per_byte: u32) -> u32 {
         // Nanoseconds in 2^-8: up to 16.7 ms.
         let time = u64::from(bytes).wrapping_mul(u64::from(per_byte)) >> 24;
         let time = if time > u64::from(u32::MAX) { u32::MAX } else { time as u32 };
-        if time >> 12 >= self.time { MOST } else { self.per_trip(time, 16) }
+        if time >> 12 >= self.time { MOST } else { self.per_rtt(time, 16) }
     }
 }
 
@@ -151,7 +151,7 @@ fn unusual(mbps: u32) -> u32 {
 /// Right to 2.5e-4 of a link up to 1.1 of it, and to 5e-4 of the share above. One `divu`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "bounded by the tests before")]
-pub fn share_of_time(bytes: u32, per_byte: u32, elapsed: u32) -> u32 {
+pub fn fraction_of_time(bytes: u32, per_byte: u32, elapsed: u32) -> u32 {
     let time = u64::from(bytes).wrapping_mul(u64::from(per_byte));
     let whole = (time >> 32) as u32;
     // In units that leave the quotient 15 bits and the divisor at least eleven.
@@ -212,8 +212,8 @@ const LONGEST_COMPACT: u32 = 1 << 23;
 
 /// One hop between two records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Interval {
-    /// Nanoseconds, at least 16 and at most 2 T, or what [`Base::with_gap`] makes of it.
+pub struct HopDelta {
+    /// Nanoseconds, at least 16 and at most 2 T, or what [`BaseRtt::with_gap`] makes of it.
     pub elapsed: u32,
     /// Nanoseconds per byte of the link in 2^-32.
     pub per_byte: u32,
@@ -227,11 +227,11 @@ pub struct Interval {
     pub after: u32,
 }
 
-impl Interval {
+impl HopDelta {
     /// The share of the link's time that so many bytes take.
     #[inline(always)]
     pub fn share(&self, bytes: u32) -> u32 {
-        share_of_time(bytes, self.per_byte, self.elapsed)
+        fraction_of_time(bytes, self.per_byte, self.elapsed)
     }
 }
 
@@ -242,19 +242,19 @@ impl<const N: usize> Hops<N> {
     }
 
     /// Whether telemetry can be measured against what is remembered.
-    pub fn matches(&self, base: &Base, now: Stamp, int: &IntStack<'_>) -> bool {
+    pub fn matches(&self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>) -> bool {
         self.count > 0 && self.count == int.len() && self.path == key(int) && !self.is_stale(base, now)
     }
 
     /// Whether so much time has passed that nothing can be measured against what is remembered.
     #[inline(always)]
-    fn is_stale(&self, base: &Base, now: Stamp) -> bool {
+    fn is_stale(&self, base: &BaseRtt, now: Stamp) -> bool {
         let silence = now.since(self.heard).get();
         silence > base.longest << 1 || (silence > LONGEST_SILENCE && self.path & COMPACT != 0)
     }
 
     /// Forgets what has grown stale: the next telemetry is then as a flow's first, which it would be taken for anyway.
-    pub fn age(&mut self, base: &Base, now: Stamp) {
+    pub fn age(&mut self, base: &BaseRtt, now: Stamp) {
         if self.is_stale(base, now) {
             *self = Self::none(self.heard);
             self.heard = now;
@@ -263,7 +263,7 @@ impl<const N: usize> Hops<N> {
 
     /// Remembers telemetry without measuring it.
     #[cold]
-    pub fn remember(&mut self, now: Stamp, int: &IntStack<'_>) {
+    pub fn store(&mut self, now: Stamp, int: &IntStack<'_>) {
         *self = Self::none(now);
         if usize::from(int.len()) > N {
             return;
@@ -277,7 +277,7 @@ impl<const N: usize> Hops<N> {
     /// Hands each hop that can be measured to `measure`, and remembers the new records. To be called when
     /// [`Hops::matches`].
     #[inline(always)]
-    pub fn compare(&mut self, base: &Base, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&Interval)) {
+    pub fn compare(&mut self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&HopDelta)) {
         self.heard = now;
         let layout = int.layout();
         let longest = match layout {
@@ -303,7 +303,7 @@ impl<const N: usize> Hops<N> {
 /// What happened in between; `None` where the link would have carried more than it can, or could have carried more than the
 /// record counts.
 #[inline(always)]
-fn interval(base: &Base, layout: IntLayout, elapsed: u32, last: &Record, hop: &Hop) -> Option<Interval> {
+fn interval(base: &BaseRtt, layout: IntLayout, elapsed: u32, last: &Record, hop: &Hop) -> Option<HopDelta> {
     let per_byte = per_byte(hop.mbps);
     let bytes = layout.bytes_sent(last.sent, hop.sent, base.multi);
     let received = hop.flags & Hop::RECEIVED != 0;
@@ -319,7 +319,7 @@ fn interval(base: &Base, layout: IntLayout, elapsed: u32, last: &Record, hop: &H
     }
     let before = layout.bytes_queued(last.queue, base.multi);
     let after = layout.bytes_queued(hop.queue, base.multi);
-    Some(Interval { elapsed, per_byte, bytes, received, before, after })
+    Some(HopDelta { elapsed, per_byte, bytes, received, before, after })
 }
 
 crate::snapshot! {
@@ -394,15 +394,15 @@ mod tests {
         ) {
             let bytes = (f64::from(mbps) / 8e3 * f64::from(elapsed) * f64::from(share) / 1e3).min(4e9) as u32;
             let exact = (f64::from(bytes) * 8e3 / f64::from(mbps) / f64::from(elapsed)).min(16.0);
-            let found = f64::from(share_of_time(bytes, per_byte(mbps), elapsed)) / f64::from(1 << FINE);
+            let found = f64::from(fraction_of_time(bytes, per_byte(mbps), elapsed)) / f64::from(1 << FINE);
             prop_assert!((found - exact).abs() < 3e-4 + exact * 5e-4, "{found} for {exact}");
         }
 
         #[test]
         fn shares_of_a_trip_are_right_to_a_thousandth(mbps in 8_001..2_000_000_u32, time in 1_000..16_000_000_u32, bytes: u32) {
-            let base = Base::new(Nanos::new(time), 1).unwrap();
+            let base = BaseRtt::new(Nanos::new(time), 1).unwrap();
             let exact = (f64::from(bytes) * 8e3 / f64::from(mbps)).min(f64::from(1 << 24)) / f64::from(time);
-            let found = f64::from(base.share_of_trip(bytes, per_byte(mbps))) / f64::from(1 << FINE);
+            let found = f64::from(base.fraction_of_rtt(bytes, per_byte(mbps))) / f64::from(1 << FINE);
             prop_assert!((found - exact.min(16.0)).abs() <= exact * 1e-3 + 1e-5, "{found} for {exact}");
         }
     }
@@ -410,7 +410,7 @@ mod tests {
     /// B1: the compact layout's clock wraps after 16.8 ms, so that 20 ms look like 3.2, and 16.78 like 3 us; its counter wraps
     /// after 2.7 ms at 400 Gb/s, so that a busy link seems idle. Whatever is measured is what happened.
     #[test]
-    fn b1_records_far_apart_are_not_taken_for_near_ones() {
+    fn records_far_apart_are_not_taken_for_near_ones_b1() {
         fn stack(bytes: &[u8; 8]) -> IntStack<'_> {
             IntStack::new(IntLayout::Compact, 1, 1, bytes).unwrap()
         }
@@ -418,7 +418,7 @@ mod tests {
         // link carries included.
         for (gbps, lasts) in [(25, 38_900_000_u32), (100, 9_730_000), (400, 2_430_000)] {
             for (multi, time) in [(1, 12_000), (1, 1_000_000), (1, 16_000_000), (4, 16_000_000)] {
-                let base = Base::new(Nanos::new(time), multi).unwrap();
+                let base = BaseRtt::new(Nanos::new(time), multi).unwrap();
                 let mut measured = 0;
                 for gap in (1..=4_000_u64).map(|step| step * 10_001) {
                     for load in [0, 50, 100] {
@@ -432,7 +432,7 @@ mod tests {
                         let (first, second) =
                             (record(1_000, begun).unwrap(), record(1_000 + gap, begun + bytes).unwrap());
                         let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-                        hops.remember(Stamp::from_bits(1_000), &stack(&first));
+                        hops.store(Stamp::from_bits(1_000), &stack(&first));
                         // The second acknowledgement may come through a queue that the first did not meet.
                         for wait in [0, 500_000] {
                             let now = Stamp::from_bits(1_000 + gap as u32 + wait);
@@ -459,12 +459,12 @@ mod tests {
 
     /// Whoever hears nothing for long and never wakes is no better off than whoever does.
     #[test]
-    fn b1_silences_are_judged_by_the_senders_own_clock() {
-        let base = Base::new(Nanos::new(16_000_000), 1).unwrap();
+    fn silences_are_judged_by_the_senders_own_clock_b1() {
+        let base = BaseRtt::new(Nanos::new(16_000_000), 1).unwrap();
         let record = Hop { mbps: 100_000, flags: 0, clock: 7, sent: 9, queue: 1 }.to_compact().unwrap();
         let int = IntStack::new(IntLayout::Compact, 1, 1, &record).unwrap();
         let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-        hops.remember(Stamp::from_bits(0), &int);
+        hops.store(Stamp::from_bits(0), &int);
         for (now, matches) in [(4_194_304, true), (4_194_305, false), (16_777_216, false), (1 << 31, false)] {
             assert_eq!(hops.matches(&base, Stamp::from_bits(now), &int), matches, "{now}");
             let mut aged = hops;
@@ -475,14 +475,14 @@ mod tests {
 
     #[test]
     fn records_that_are_too_near_old_late_or_impossible_are_not_measured() {
-        let base = Base::new(Nanos::new(12_000), 1).unwrap();
+        let base = BaseRtt::new(Nanos::new(12_000), 1).unwrap();
         let hop = |clock: u32, sent: u32, mbps: u32| Hop { mbps, flags: 0, clock, sent: sent / 64, queue: 0 }.to_wide();
         fn stack(bytes: &[u8; 16]) -> IntStack<'_> {
             IntStack::new(IntLayout::Wide, 1, 1, bytes).unwrap()
         }
         let measured = |next: [u8; 16]| {
             let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-            hops.remember(Stamp::from_bits(0), &stack(&hop(100_000, 0, 100_000)));
+            hops.store(Stamp::from_bits(0), &stack(&hop(100_000, 0, 100_000)));
             let mut seen = Vec::new();
             hops.compare(&base, Stamp::from_bits(10), &stack(&next), |interval| seen.push(interval.elapsed));
             (seen, hops.records[0].clock)

@@ -6,8 +6,8 @@
 //!
 //! Choices where the paper is silent are those of that reaction point: U begins at eta, and W never exceeds W_init.
 
-use crate::hops::{Base, FINE, Hops, HopsSnapshot, Interval};
-use crate::math::divide;
+use crate::hops::{BaseRtt, FINE, HopDelta, Hops, HopsSnapshot};
+use crate::math::div_bitwise;
 use crate::params::ParamError;
 use crate::{Bytes, IntStack, Nanos, Rate, Stamp, State};
 use fixed::types::U8F24;
@@ -17,7 +17,7 @@ const LEAST: u32 = 1 << (FINE - 8);
 
 /// What the user may set of the law.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Aims {
+pub struct LawSettings {
     /// eta, in millionths: from 500 000 to 1 000 000.
     pub eta: u32,
     /// maxStage.
@@ -30,11 +30,11 @@ pub struct Aims {
     pub line: Rate,
 }
 
-crate::blank! {
+crate::zeroed! {
     /// What the law computes with. Made once for a port; all flows read the same.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct LawParams {
-        base: Base,
+        base: BaseRtt,
         /// With 24 fraction bits, the lowest eight of them zero.
         eta: u32,
         max_stage: u8,
@@ -53,24 +53,24 @@ impl LawParams {
     ///
     /// # Errors
     /// A conflict of the field `field`, when the time is not from 1 us to 16 ms, or the link carries more than 1 GiB in it.
-    pub fn new(field: &'static str, time: Nanos, multi: u32, aims: &Aims) -> Result<Self, ParamError> {
+    pub fn new(field: &'static str, time: Nanos, multi: u32, settings: &LawSettings) -> Result<Self, ParamError> {
         let conflict = ParamError::Conflict {
             field,
             expected: "must be from 1 us to 16 ms, and the port must carry at most 1 GiB in it; 0 takes the port's",
         };
-        let first_window = aims.line.bytes_in(time).get();
-        let base = Base::new(time, multi).filter(|_| first_window <= 1 << 30).ok_or(conflict)?;
+        let first_window = settings.line.bytes_in(time).get();
+        let base = BaseRtt::new(time, multi).filter(|_| first_window <= 1 << 30).ok_or(conflict)?;
         // 24 fraction bits, of a value of at most 1.
-        let eta = divide(u64::from(aims.eta) << FINE, 1_000_000);
+        let eta = div_bitwise(u64::from(settings.eta) << FINE, 1_000_000);
         Ok(Self {
             base,
             eta: (u32::try_from(eta).unwrap_or(1 << FINE).wrapping_add(128)) & !0xff,
-            max_stage: aims.max_stage,
+            max_stage: settings.max_stage,
             first_window,
-            step: aims.rate_ai.bytes_in(time).get().max(1),
-            least_window: aims.least.bytes_in(time).get().saturating_add(1).min(first_window),
-            least: aims.least,
-            line: aims.line,
+            step: settings.rate_ai.bytes_in(time).get().max(1),
+            least_window: settings.least.bytes_in(time).get().saturating_add(1).min(first_window),
+            least: settings.least,
+            line: settings.line,
         })
     }
 
@@ -90,17 +90,17 @@ impl LawParams {
 /// What came of telemetry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Heard {
+pub enum IntOutcome {
     /// Nothing: there was none, or no hop could be measured.
-    Nothing,
+    NotMeasured,
     /// It had nothing to be compared with, and is remembered.
-    Remembered,
+    Stored,
     /// W follows U from Wc.
-    Followed,
+    WindowAdjusted,
     /// W = Wc + W_AI, which is the new Wc.
-    Raised,
+    Increased,
     /// W = Wc eta / U + W_AI, which is the new Wc.
-    Cut,
+    Decreased,
 }
 
 /// The state of the law for one flow.
@@ -127,7 +127,7 @@ impl<const HOPS: usize> Law<HOPS> {
     }
 
     /// A state that is never read.
-    pub const BLANK: Self =
+    pub const ZEROED: Self =
         Self { last: Hops::none(Stamp::from_bits(0)), window: 0, reference: 0, utilisation: 0, stage: 0 };
 
     /// W.
@@ -156,16 +156,16 @@ impl<const HOPS: usize> Law<HOPS> {
 
     /// Takes telemetry of the path: NewAck. `is_over` says whether a round trip is, so that W becomes the new Wc.
     #[inline]
-    pub fn hear(&mut self, p: &LawParams, now: Stamp, int: &IntStack<'_>, is_over: bool) -> Heard {
+    pub fn on_int(&mut self, p: &LawParams, now: Stamp, int: &IntStack<'_>, is_over: bool) -> IntOutcome {
         if int.is_empty() {
-            return Heard::Nothing;
+            return IntOutcome::NotMeasured;
         }
         if !self.last.matches(&p.base, now, int) {
-            self.last.remember(now, int);
-            return Heard::Remembered;
+            self.last.store(now, int);
+            return IntOutcome::Stored;
         }
-        let Some(utilisation) = measure_inflight(&mut self.last, &p.base, self.utilisation, now, int) else {
-            return Heard::Nothing;
+        let Some(utilisation) = inflight(&mut self.last, &p.base, self.utilisation, now, int) else {
+            return IntOutcome::NotMeasured;
         };
         self.utilisation = utilisation;
         self.compute_wind(p, is_over)
@@ -188,16 +188,16 @@ impl<const HOPS: usize> Law<HOPS> {
 
     /// ComputeWind.
     #[inline(always)]
-    fn compute_wind(&mut self, p: &LawParams, is_over: bool) -> Heard {
+    fn compute_wind(&mut self, p: &LawParams, is_over: bool) -> IntOutcome {
         let cut = self.utilisation >= p.eta || self.stage >= p.max_stage;
         let from = if cut { divided(self.reference, p.eta, self.utilisation) } else { self.reference };
         self.window = from.saturating_add(p.step).max(p.least_window).min(p.first_window);
         if !is_over {
-            return Heard::Followed;
+            return IntOutcome::WindowAdjusted;
         }
         self.stage = if cut { 0 } else { self.stage.saturating_add(1) };
         self.reference = self.window;
-        if cut { Heard::Cut } else { Heard::Raised }
+        if cut { IntOutcome::Decreased } else { IntOutcome::Increased }
     }
 }
 
@@ -244,16 +244,16 @@ impl<const HOPS: usize> State for Law<HOPS> {
 /// MeasureInflight: U, one being 2^24, by what each hop of `last` has done since; `None` when nothing could be measured. To be
 /// called when `last` [matches](Hops::matches).
 #[inline(always)]
-pub fn measure_inflight<const HOPS: usize>(
+pub fn inflight<const HOPS: usize>(
     last: &mut Hops<HOPS>,
-    base: &Base,
+    base: &BaseRtt,
     utilisation: u32,
     now: Stamp,
     int: &IntStack<'_>,
 ) -> Option<u32> {
     let (mut most, mut tau) = (0, 0);
-    last.compare(base, now, int, |hop: &Interval| {
-        let queued = base.share_of_trip(hop.before.min(hop.after), hop.per_byte);
+    last.compare(base, now, int, |hop: &HopDelta| {
+        let queued = base.fraction_of_rtt(hop.before.min(hop.after), hop.per_byte);
         let busy = queued.wrapping_add(hop.share(hop.bytes));
         if tau == 0 || busy > most {
             (most, tau) = (busy, hop.elapsed);
@@ -264,7 +264,7 @@ pub fn measure_inflight<const HOPS: usize>(
 
 /// `old (1 - tau / T) + new tau / T`, tau being cut to T.
 #[inline(always)]
-pub fn smooth(base: &Base, old: u32, new: u32, tau: u32) -> u32 {
+pub fn smooth(base: &BaseRtt, old: u32, new: u32, tau: u32) -> u32 {
     if tau >= base.time {
         return new;
     }

@@ -29,15 +29,14 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-pub mod blank;
 pub mod clock;
 pub mod decay;
 pub mod hops;
 pub mod hpcc;
+pub mod link;
 pub mod math;
 pub mod pacer;
 pub mod params;
-pub mod port;
 #[cfg(test)]
 mod random;
 pub mod rcc;
@@ -45,15 +44,16 @@ pub mod signal;
 pub mod snapshot;
 pub mod table;
 pub mod telemetry;
+pub mod timer_wheel;
 pub mod units;
-pub mod wheel;
 pub mod wire;
+pub mod zeroed;
 
-pub use blank::Blank;
 /// The fixed-point types of the quantities here.
 pub use fixed;
-pub use port::Port;
-pub use signal::{CnpBody, CnpHint, CnpKind, Ecn, Grant, Mark};
+pub use link::Link;
+pub use signal::{CnpBody, CnpBodyKind, CnpKind, Ecn, Grant, Mark};
 pub use snapshot::State;
 pub use telemetry::{Delay, Hop, IntLayout, IntStack, IntStackBuilder};
 pub use units::{Bytes, Frac, Instant, Nanos, Psn, Qpn, Rate, Stamp};
+pub use zeroed::Zeroed;

@@ -2,11 +2,11 @@
 
 use crate::units::{Bytes, Nanos, Rate};
 
-crate::blank! {
+crate::zeroed! {
     /// What every machine on a port may know of it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-    pub struct Port {
+    pub struct Link {
         /// Speed of the link; no decision exceeds it.
         pub line_rate: Rate,
         /// Largest packet on the wire, in bytes.

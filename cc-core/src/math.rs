@@ -5,7 +5,7 @@
 //! | [`Reciprocal`] | 1/x | below by at most 3.9e-6 of it | normalise, one load, two multiplies |
 //! | [`Divider`] | n / d, d fixed | none | one multiply, two shifts |
 //! | [`InverseRoot`] | 1/sqrt(x) | below by less than 1e-4 of it | normalise, one load, three multiplies |
-//! | [`one_less_tanh`] | 1 - tanh x | less than 5e-4 of it | two loads, one multiply |
+//! | [`one_minus_tanh`] | 1 - tanh x | less than 5e-4 of it | two loads, one multiply |
 //!
 //! None of them divides, not even when it is made: no target needs a division helper for them.
 
@@ -13,7 +13,7 @@ mod root;
 mod tanh;
 
 pub use root::InverseRoot;
-pub use tanh::one_less_tanh;
+pub use tanh::one_minus_tanh;
 
 use core::num::NonZeroU32;
 use fixed::types::{U0F32, U32F0, U32F32};
@@ -43,7 +43,7 @@ const fn guesses() -> [u16; 256] {
 ///
 /// For configuration: it takes 64 rounds, and keeps the compiler's division routine out of images.
 #[inline(never)]
-pub const fn divide(mut n: u64, d: u32) -> u64 {
+pub const fn div_bitwise(mut n: u64, d: u32) -> u64 {
     if d == 0 {
         return 0;
     }
@@ -132,7 +132,7 @@ const fn at(table: &[u16; 256], index: usize) -> u16 {
     table[index & 0xff]
 }
 
-crate::blank! {
+crate::zeroed! {
     /// Exact division of any `u32` by a fixed one, by multiplication.
     ///
     /// Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, figure 4.1.
@@ -161,7 +161,7 @@ impl Divider {
             power <<= 1;
             log2 = log2.wrapping_add(1);
         }
-        let quotient = divide((power.wrapping_sub(divisor) as u64) << 32, divisor);
+        let quotient = div_bitwise((power.wrapping_sub(divisor) as u64) << 32, divisor);
         Self {
             multiplier: (quotient as u32).wrapping_add(1),
             first: if log2 == 0 { 0 } else { 1 },
@@ -224,9 +224,12 @@ mod tests {
         let mut random = Random(17);
         for _ in 0..10_000 {
             let (n, d) = (u64::from(random.below(u32::MAX)) << random.below(33), random.below(u32::MAX) + 1);
-            assert_eq!(divide(n, d), n / u64::from(d));
+            assert_eq!(div_bitwise(n, d), n / u64::from(d));
         }
-        assert_eq!((divide(u64::MAX, 1), divide(u64::MAX, u32::MAX), divide(7, 0)), (u64::MAX, 0x1_0000_0001, 0));
+        assert_eq!(
+            (div_bitwise(u64::MAX, 1), div_bitwise(u64::MAX, u32::MAX), div_bitwise(7, 0)),
+            (u64::MAX, 0x1_0000_0001, 0)
+        );
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Pacer {
     /// packet: after an idle time two leave together, never three. A packet that leaves early is charged in full.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "halves of a product; a carry; tested against LONGEST")]
-    pub fn depart(&mut self, now: Stamp, bytes: Bytes) -> Stamp {
+    pub fn next_departure(&mut self, now: Stamp, bytes: Bytes) -> Stamp {
         if (self.byte, self.byte_fraction) == UNKNOWN {
             (self.byte, self.byte_fraction) = byte_time(self.rate);
         }
@@ -102,7 +102,7 @@ impl Pacer {
 
     /// Keeps the stamp of an idle flow unambiguous; to be called at least once a second.
     #[inline]
-    pub fn settle(&mut self, now: Stamp) {
+    pub fn rebase(&mut self, now: Stamp) {
         if self.next.is_due(now) && now.since(self.next) > Self::LONGEST {
             self.next = now;
         }
@@ -140,7 +140,7 @@ mod tests {
         let mut pacer = Pacer::new(now, rate, Bytes::MAX);
         let mut spent = 0;
         for _ in 0..packets {
-            let next = pacer.depart(now, Bytes::new(bytes));
+            let next = pacer.next_departure(now, Bytes::new(bytes));
             spent += u64::from(next.since(now).get());
             now = next;
         }
@@ -165,15 +165,15 @@ mod tests {
         let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(8), Bytes::MAX);
         let now = Stamp::from_bits(900_000_000);
         let kilobyte = Bytes::new(1_000);
-        assert_eq!(pacer.depart(now, kilobyte), now);
-        assert_eq!(pacer.depart(now, kilobyte), now.after(Nanos::new(1_000)));
+        assert_eq!(pacer.next_departure(now, kilobyte), now);
+        assert_eq!(pacer.next_departure(now, kilobyte), now.after(Nanos::new(1_000)));
     }
 
     #[test]
     fn a_packet_that_leaves_late_leaves_the_next_on_time() {
         let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(8), Bytes::MAX);
-        assert_eq!(pacer.depart(Stamp::from_bits(0), Bytes::new(1_000)).to_bits(), 1_000);
-        assert_eq!(pacer.depart(Stamp::from_bits(1_300), Bytes::new(1_000)).to_bits(), 2_000);
+        assert_eq!(pacer.next_departure(Stamp::from_bits(0), Bytes::new(1_000)).to_bits(), 1_000);
+        assert_eq!(pacer.next_departure(Stamp::from_bits(1_300), Bytes::new(1_000)).to_bits(), 2_000);
     }
 
     #[test]
@@ -196,10 +196,10 @@ mod tests {
         for _ in 0..100_000 {
             let rate = Rate::from_bits(random.below(u32::MAX) >> random.below(32));
             pacer.set(rate, Bytes::MAX);
-            let next = pacer.depart(now, Bytes::new(random.below(u32::MAX) >> random.below(32)));
+            let next = pacer.next_departure(now, Bytes::new(random.below(u32::MAX) >> random.below(32)));
             assert!(next.is_due(now.after(Pacer::LONGEST)));
             now = now.after(Nanos::new(random.below(1 << 30)));
-            pacer.settle(now);
+            pacer.rebase(now);
             assert!(now.since(pacer.next()) <= Pacer::LONGEST || pacer.next().since(now) <= Pacer::LONGEST);
         }
     }
@@ -209,7 +209,8 @@ mod tests {
         let mut last = Nanos::ZERO;
         for raw in [u32::MAX, 1 << 24, (1 << 24) - 1, 1 << 20, 1_000, 512, 300, 256, 255, 1, 0] {
             let now = Stamp::from_bits(0);
-            let gap = Pacer::new(now, Rate::from_bits(raw), Bytes::MAX).depart(now, Bytes::new(1_500)).since(now);
+            let gap =
+                Pacer::new(now, Rate::from_bits(raw), Bytes::MAX).next_departure(now, Bytes::new(1_500)).since(now);
             assert!(gap >= last, "{raw}");
             last = gap;
         }

@@ -29,12 +29,12 @@
 //! - U is kept within 4 and -4, beyond which tanh says nothing more, and, unless switched off, not below zero while the
 //!   fair share holds W down; the first error has no change.
 
-use crate::math::{divide, one_less_tanh};
+use crate::math::{div_bitwise, one_minus_tanh};
 use crate::snapshot::{State, flags};
 use crate::units::{Bytes, Instant, Nanos, Stamp};
 use fixed::types::{I4F28, U32F0};
 
-crate::blank! {
+crate::zeroed! {
     /// K_p and K_d, per nanosecond in units of 2^-40.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -59,7 +59,7 @@ const fn per_nano(gain: u32) -> u32 {
     if scaled > u32::MAX as u64 { u32::MAX } else { scaled as u32 }
 }
 
-crate::blank! {
+crate::zeroed! {
     /// The controller of one flow.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -95,7 +95,7 @@ impl Pid {
         let derivative = change.clamp(-(1 << 31), 1 << 31).wrapping_mul(i64::from(gains.derivative) >> 1);
         let moved = (proportional >> 12).saturating_add(derivative >> 11);
         self.control = i64::from(self.control).saturating_add(moved).clamp(-MOST, MOST) as i32; // (4)
-        let left = U32F0::from_bits(window.get()).wide_mul(one_less_tanh(I4F28::from_bits(self.control))); // (5)
+        let left = U32F0::from_bits(window.get()).wide_mul(one_minus_tanh(I4F28::from_bits(self.control))); // (5)
         Bytes::new(left.saturating_to_num())
     }
 
@@ -108,7 +108,7 @@ impl Pid {
     }
 }
 
-crate::blank! {
+crate::zeroed! {
     /// What the law computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -161,11 +161,11 @@ impl LawParams {
 /// So many millionths of a value, rounded down, saturating.
 #[expect(clippy::cast_possible_truncation, reason = "cut before")]
 const fn millionths(value: u32, share: u32) -> u32 {
-    let part = divide((value as u64).saturating_mul(share as u64), 1_000_000);
+    let part = div_bitwise((value as u64).saturating_mul(share as u64), 1_000_000);
     if part > u32::MAX as u64 { u32::MAX } else { part as u32 }
 }
 
-crate::blank! {
+crate::zeroed! {
     /// The state of one flow.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -545,7 +545,7 @@ mod tests {
 
     /// C12: a longer path is not congestion for good, and a shorter one is found at once; a clock that jumps is no path.
     #[test]
-    fn c12_the_least_delay_follows_the_path_up_and_down_and_a_clock_that_jumps() {
+    fn the_least_delay_follows_the_path_up_and_down_and_a_clock_that_jumps_c12() {
         let mut law = Law::new(FAIR);
         law.begin(&PARAMS, at(0));
         let least_after = |law: &mut Law, from: u64, delay: u32| {
@@ -578,7 +578,7 @@ mod tests {
 
     /// C14.
     #[test]
-    fn c14_no_window_is_below_the_least() {
+    fn no_window_is_below_the_least_c14() {
         let mut law = Law::new(FAIR);
         law.begin(&PARAMS, at(0));
         law.assign(&PARAMS, at(30_000), Some(Nanos::new(1_000)), 0, FAIR);

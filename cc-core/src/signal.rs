@@ -1,6 +1,6 @@
 //! What congestion points and notification points say, as values.
 
-use crate::Blank;
+use crate::Zeroed;
 use crate::units::{Bytes, Nanos, Qpn, Rate, Stamp};
 
 /// The two ECN bits of an IP header (RFC 3168, section 5).
@@ -18,8 +18,8 @@ pub enum Ecn {
     Ce,
 }
 
-impl Blank for Ecn {
-    const BLANK: Self = Self::NotEct;
+impl Zeroed for Ecn {
+    const ZEROED: Self = Self::NotEct;
 }
 
 impl Ecn {
@@ -89,7 +89,7 @@ pub struct CnpBody {
     /// TCD's UE was seen since the last CNP.
     pub ue: bool,
     /// The flow is named by `remote_qpn`, not by the destination QP.
-    pub by_remote: bool,
+    pub names_remote_qpn: bool,
     /// Per-flow count of CNPs, compared serially to drop duplicates.
     pub seq: u16,
     /// DCQCN+'s period tau; zero otherwise.
@@ -104,15 +104,15 @@ impl CnpBody {
     /// Whether it names its flow or brings telemetry as those of switches do, and those of receivers do not.
     #[inline]
     pub const fn is_from_switch(&self) -> bool {
-        self.by_remote || matches!(self.kind, CnpKind::Direct | CnpKind::SwitchInt | CnpKind::DirectInt)
+        self.names_remote_qpn || matches!(self.kind, CnpKind::Direct | CnpKind::SwitchInt | CnpKind::DirectInt)
     }
 
     /// What it tells the flow that it is for. A direct CNP says no more than a plain one: a switch keeps no count for a flow,
     /// and its CNPs must not be taken for stragglers of the receiver's. Nor does it name the flow any more.
-    pub const fn for_flow(self) -> CnpHint {
+    pub const fn with_local_name(self) -> CnpBodyKind {
         match self.kind {
-            CnpKind::Direct => CnpHint::Plain,
-            _ => CnpHint::Body(Self { by_remote: false, ..self }),
+            CnpKind::Direct => CnpBodyKind::Standard,
+            _ => CnpBodyKind::Extended(Self { names_remote_qpn: false, ..self }),
         }
     }
 }
@@ -120,12 +120,12 @@ impl CnpBody {
 /// What a CNP told the reaction point.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum CnpHint {
+pub enum CnpBodyKind {
     /// Sixteen zero bytes (or ones we do not understand): congestion, and nothing more.
     #[default]
-    Plain,
+    Standard,
     /// A body of ours.
-    Body(CnpBody),
+    Extended(CnpBody),
 }
 
 /// What a receiver grants a sender along with an acknowledgement.
@@ -151,6 +151,6 @@ pub enum Grant {
         /// R_credit: how fast the switch is to release the flow's queue.
         release: Rate,
         /// R_DQM: how fast the sender may send for the queue's sake.
-        advised: Rate,
+        advised_rate: Rate,
     },
 }

@@ -351,18 +351,18 @@ pub struct Delay {
     /// From when the packet that is acknowledged left this NIC to when its acknowledgement arrived.
     pub rtt: Nanos,
     /// How much of that the receiver held the packet before it acknowledged it.
-    pub held: Nanos,
+    pub receiver_hold: Nanos,
     /// Switches between sender and receiver; zero where it is not known.
     pub hops: u8,
     /// How full the receiver's buffers were, 0 to 31.
-    pub rx_level: u8,
+    pub rx_buffer_level: u8,
 }
 
 impl Delay {
     /// The part of the round-trip time that was spent in the network.
     #[inline]
     pub const fn network(&self) -> Nanos {
-        self.rtt.saturating_sub(self.held)
+        self.rtt.saturating_sub(self.receiver_hold)
     }
 }
 

@@ -4,7 +4,7 @@
 //! of each further ring is as long as the whole ring before it, and the last ring is 1.07 s round. A flow waits in
 //! the finest ring that reaches its deadline and moves to a finer one when its bucket comes up: at most three moves.
 
-use crate::Blank;
+use crate::Zeroed;
 use crate::table::{Array, Fixed, Storage};
 use crate::units::Stamp;
 use core::hint::cold_path;
@@ -37,8 +37,8 @@ struct Record {
     at: u32,
 }
 
-impl Blank for Record {
-    const BLANK: Self = Self::IDLE;
+impl Zeroed for Record {
+    const ZEROED: Self = Self::IDLE;
 }
 
 impl Record {
@@ -69,8 +69,8 @@ const fn shift(ring: u32) -> u32 {
     TICK.wrapping_add(ring.wrapping_mul(RING))
 }
 
-/// A [`WheelIn`] for `N` flows, whose records are inside it.
-pub type Wheel<const N: usize> = WheelIn<Fixed<N>>;
+/// A [`TimerWheelIn`] for `N` flows, whose records are inside it.
+pub type TimerWheel<const N: usize> = TimerWheelIn<Fixed<N>>;
 
 /// The wakes of a bounded number of flows, at most 65 535: one each, the earliest that it asked for.
 ///
@@ -82,7 +82,7 @@ pub type Wheel<const N: usize> = WheelIn<Fixed<N>>;
 /// Arming and disarming are O(1). The caller pops at least once a second.
 // The small fields come first, where short offsets reach them.
 #[repr(C)]
-pub struct WheelIn<N: Storage> {
+pub struct TimerWheelIn<N: Storage> {
     /// The tick up to which every bucket was emptied, in nanoseconds.
     cursor: u32,
     /// For each ring, a bit for each bucket that is not empty.
@@ -92,22 +92,22 @@ pub struct WheelIn<N: Storage> {
     records: N::Array<Record>,
 }
 
-impl<N: Storage> Blank for WheelIn<N> {
-    const BLANK: Self = {
+impl<N: Storage> Zeroed for TimerWheelIn<N> {
+    const ZEROED: Self = {
         if let Some(n) = N::LEN {
             assert!(n >= 1 && n <= NONE as usize, "a wheel holds 1 to 65,535 flows");
         }
-        Self { cursor: 0, filled: [0; RINGS], heads: [0; PLACES], records: Blank::BLANK }
+        Self { cursor: 0, filled: [0; RINGS], heads: [0; PLACES], records: Zeroed::ZEROED }
     };
 }
 
-impl<N: Storage> WheelIn<N> {
+impl<N: Storage> TimerWheelIn<N> {
     /// Bytes that each further flow costs.
     pub const FLOW_BYTES: usize = size_of::<Record>();
 
     /// A wheel with no pending wake, at time `start`.
     pub const fn new(start: Stamp) -> Self {
-        let mut wheel = Self::BLANK;
+        let mut wheel = Self::ZEROED;
         wheel.start(start);
         wheel
     }
@@ -155,7 +155,7 @@ impl<N: Storage> WheelIn<N> {
     /// A flow whose deadline has come, which then waits no more.
     ///
     /// Moves at most eight flows to finer rings. `None` therefore means that nothing is due, or that the work
-    /// isn't finished, and then [`Wheel::next_deadline`] is not after `now`.
+    /// isn't finished, and then [`TimerWheel::next_deadline`] is not after `now`.
     pub fn pop_due(&mut self, now: Stamp) -> Option<u16> {
         if !Stamp::from_bits(self.cursor).is_due(now) {
             return None;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     /// Pops until nothing is due, as an engine does.
-    fn drain<const N: usize>(wheel: &mut Wheel<N>, now: Stamp) -> Vec<u16> {
+    fn drain<const N: usize>(wheel: &mut TimerWheel<N>, now: Stamp) -> Vec<u16> {
         let mut due = Vec::new();
         loop {
             due.extend(wheel.pop_due(now));
@@ -303,7 +303,7 @@ mod tests {
     fn a_wake_comes_within_a_tick_after_its_deadline_and_never_before() {
         for start in [0, 5_000, u32::MAX - 20_000, u32::MAX] {
             for wait in [0, 1, 1_023, 1_024, 4_000, 33_000, 55_000, 300_000, 2_000_000, 50_000_000, 900_000_000] {
-                let mut wheel = Wheel::<1>::new(at(start));
+                let mut wheel = TimerWheel::<1>::new(at(start));
                 let deadline = at(start).after(Nanos::new(wait));
                 wheel.arm(0, deadline);
                 let mut calls = 0;
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn deadlines_on_both_sides_of_the_wrap_keep_their_order() {
-        let mut wheel = Wheel::<2>::new(at(u32::MAX - 100_000));
+        let mut wheel = TimerWheel::<2>::new(at(u32::MAX - 100_000));
         wheel.arm(0, at(50_000));
         wheel.arm(1, at(u32::MAX - 50_000));
         assert_eq!(drain(&mut wheel, at(u32::MAX - 48_000)), [1]);
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn only_an_earlier_deadline_moves_a_wake() {
-        let mut wheel = Wheel::<1>::new(at(0));
+        let mut wheel = TimerWheel::<1>::new(at(0));
         wheel.arm(0, at(10_240));
         wheel.arm(0, at(20_480));
         assert_eq!(wheel.next_deadline(), Some(at(10_240)));
@@ -345,14 +345,14 @@ mod tests {
 
     #[test]
     fn a_deadline_that_passed_is_due_at_once() {
-        let mut wheel = Wheel::<1>::new(at(5_000_000));
+        let mut wheel = TimerWheel::<1>::new(at(5_000_000));
         wheel.arm(0, at(4_000_000));
         assert_eq!(wheel.pop_due(at(5_000_000)), Some(0));
     }
 
     #[test]
     fn the_furthest_deadlines_are_taken_for_a_second() {
-        let mut wheel = Wheel::<1>::new(at(0));
+        let mut wheel = TimerWheel::<1>::new(at(0));
         wheel.arm(0, at(2_000_000_000));
         assert_eq!(drain(&mut wheel, at(1_000_000_000)), [0u16; 0]);
         assert_eq!(drain(&mut wheel, at(1_074_000_000)), [0]);
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn time_that_runs_backwards_wakes_nobody() {
-        let mut wheel = Wheel::<1>::new(at(1_000_000));
+        let mut wheel = TimerWheel::<1>::new(at(1_000_000));
         wheel.arm(0, at(2_000_000));
         assert_eq!(wheel.pop_due(at(999_000)), None);
         assert_eq!(drain(&mut wheel, at(2_001_000)), [0]);
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_the_wheel_does_not_hold_is_ignored() {
-        let mut wheel = Wheel::<1>::new(at(0));
+        let mut wheel = TimerWheel::<1>::new(at(0));
         wheel.arm(1, at(0));
         wheel.arm(u16::MAX, at(0));
         wheel.disarm(1);
@@ -382,7 +382,7 @@ mod tests {
         const TICK: u64 = 1_024;
         let mut random = Random(5);
         let mut now = u64::from(u32::MAX) - 3_000_000;
-        let mut wheel = Wheel::<300>::new(at(now as u32));
+        let mut wheel = TimerWheel::<300>::new(at(now as u32));
         let mut armed: BTreeMap<u16, u64> = BTreeMap::new();
         for _ in 0..1_000_000 {
             let slot = random.below(N) as u16;

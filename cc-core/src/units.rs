@@ -12,8 +12,8 @@
 //!
 //! Every operation saturates or names its wrap; every operation that rounds says which way.
 
-use crate::Blank;
-use crate::math::{Reciprocal, divide};
+use crate::Zeroed;
+use crate::math::{Reciprocal, div_bitwise};
 use core::fmt::{self, Display};
 use core::num::NonZeroU32;
 use fixed::types::{U0F32, U1F31, U8F24, U11F21, U32F0, U32F32, U33F31, U40F24};
@@ -25,8 +25,8 @@ use fixed::types::{U0F32, U1F31, U8F24, U11F21, U32F0, U32F32, U33F31, U40F24};
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Rate(U8F24);
 
-impl Blank for Rate {
-    const BLANK: Self = Self::ZERO;
+impl Zeroed for Rate {
+    const ZEROED: Self = Self::ZERO;
 }
 
 impl Rate {
@@ -85,7 +85,7 @@ impl Rate {
         if bits_per_second >= 2_048_000_000_000 {
             return Self::MAX;
         }
-        let raw = divide((bits_per_second << 12).wrapping_add(976_562), 1_953_125);
+        let raw = div_bitwise((bits_per_second << 12).wrapping_add(976_562), 1_953_125);
         if raw > u32::MAX as u64 { Self::MAX } else { Self::from_bits(raw as u32) }
     }
 
@@ -160,8 +160,8 @@ const fn scaled_quotient(n: u32, d: u32) -> u32 {
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Frac(U1F31);
 
-impl Blank for Frac {
-    const BLANK: Self = Self::ZERO;
+impl Zeroed for Frac {
+    const ZEROED: Self = Self::ZERO;
 }
 
 impl Frac {
@@ -188,7 +188,7 @@ impl Frac {
         if numerator >= denominator {
             return if denominator == 0 { Self::ZERO } else { Self::ONE };
         }
-        Self::from_bits(divide((numerator as u64) << 31, denominator) as u32)
+        Self::from_bits(div_bitwise((numerator as u64) << 31, denominator) as u32)
     }
 
     /// `1 - self`, exact.
@@ -231,8 +231,8 @@ macro_rules! quantity {
         #[cfg_attr(feature = "defmt", derive(defmt::Format))]
         pub struct $name(u32);
 
-        impl Blank for $name {
-            const BLANK: Self = Self::ZERO;
+        impl Zeroed for $name {
+            const ZEROED: Self = Self::ZERO;
         }
 
         impl $name {
@@ -303,8 +303,8 @@ impl Nanos {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Instant(u64);
 
-impl Blank for Instant {
-    const BLANK: Self = Self(0);
+impl Zeroed for Instant {
+    const ZEROED: Self = Self(0);
 }
 
 impl Instant {
@@ -342,8 +342,8 @@ impl Instant {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Stamp(u32);
 
-impl Blank for Stamp {
-    const BLANK: Self = Self(0);
+impl Zeroed for Stamp {
+    const ZEROED: Self = Self(0);
 }
 
 impl Stamp {

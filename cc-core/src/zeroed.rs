@@ -4,16 +4,16 @@
 ///
 /// An image that begins with zeroed memory need not hold what is blank, and what is blank need not be copied there: it becomes
 /// what it is to be where it is.
-pub trait Blank: Sized {
+pub trait Zeroed: Sized {
     /// That value. It means nothing.
-    const BLANK: Self;
+    const ZEROED: Self;
 }
 
-/// Declares a struct that is [`Blank`](crate::Blank) when all of its fields are.
+/// Declares a struct that is [`Zeroed`](crate::Blank) when all of its fields are.
 ///
 /// ```
 /// use cc_core::{Blank, Rate};
-/// cc_core::blank! {
+/// cc_core::zeroed! {
 ///     /// What an example computes with.
 ///     pub struct Params {
 ///         floor: Rate,
@@ -22,7 +22,7 @@ pub trait Blank: Sized {
 /// assert_eq!(Params::BLANK.floor, Rate::ZERO);
 /// ```
 #[macro_export]
-macro_rules! blank {
+macro_rules! zeroed {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident {
@@ -34,20 +34,20 @@ macro_rules! blank {
             $( $(#[$field_meta])* $field_vis $field: $type, )+
         }
 
-        impl $crate::Blank for $name {
-            const BLANK: Self = Self { $( $field: <$type as $crate::Blank>::BLANK, )+ };
+        impl $crate::Zeroed for $name {
+            const ZEROED: Self = Self { $( $field: <$type as $crate::Zeroed>::ZEROED, )+ };
         }
     };
 }
 
-impl<T: Blank, const N: usize> Blank for [T; N] {
-    const BLANK: Self = [T::BLANK; N];
+impl<T: Zeroed, const N: usize> Zeroed for [T; N] {
+    const ZEROED: Self = [T::ZEROED; N];
 }
 
 macro_rules! zeros {
     ($($type:ty = $zero:expr),+ $(,)?) => { $(
-        impl Blank for $type {
-            const BLANK: Self = $zero;
+        impl Zeroed for $type {
+            const ZEROED: Self = $zero;
         }
     )+ };
 }

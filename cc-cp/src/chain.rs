@@ -32,5 +32,5 @@ impl<A: Stage, B: Stage> Stage for Chain<A, B> {
 #[inline]
 const fn split<'a, P, Q>(cx: &Cx<'a, (P, Q)>) -> (Cx<'a, P>, Cx<'a, Q>) {
     let (first, second) = cx.params;
-    (Cx { now: cx.now, port: cx.port, params: first }, Cx { now: cx.now, port: cx.port, params: second })
+    (Cx { now: cx.now, link: cx.link, params: first }, Cx { now: cx.now, link: cx.link, params: second })
 }

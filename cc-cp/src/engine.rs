@@ -2,7 +2,7 @@
 
 use crate::{Cx, Event, Packet, Stage, Verdict};
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, Instant, Mark, Nanos, Port, Stamp};
+use cc_core::{Bytes, Instant, Link, Mark, Nanos, Stamp};
 use core::fmt;
 
 /// What one queue has counted since it was first configured.
@@ -63,7 +63,7 @@ impl fmt::Display for NoSuchQueue {
 impl core::error::Error for NoSuchQueue {}
 
 struct Queue<S: Stage> {
-    port: Port,
+    link: Link,
     params: S::Params,
     state: S,
     counters: CpCounters,
@@ -86,7 +86,7 @@ const STORM: u64 = 100_000_000;
 impl<S: Stage> Queue<S> {
     #[inline]
     fn on(&mut self, now: Instant, event: &Event) -> Verdict {
-        self.state.on(&Cx { now, port: &self.port, params: &self.params }, event)
+        self.state.on(&Cx { now, link: &self.link, params: &self.params }, event)
     }
 
     /// Ends a pause whose time ran out, and takes note of one that lasts.
@@ -167,7 +167,7 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
 
     /// How often the caller's clock has stepped forward by more than a second, and how often back.
     pub fn clock_steps(&self) -> (u32, u32) {
-        self.clock.as_ref().map_or((0, 0), |clock| (clock.leaps(), clock.reversals()))
+        self.clock.as_ref().map_or((0, 0), |clock| (clock.forward_jumps(), clock.backward_jumps()))
     }
 
     /// Sets the parameters of a queue, which come from [`CongestionPoint::check`](crate::CongestionPoint::check) for this
@@ -181,19 +181,19 @@ impl<S: Stage, const PORTS: usize, const PRIORITIES: usize> CpEngine<S, PORTS, P
         now: Instant,
         port: usize,
         priority: usize,
-        link: &Port,
+        link: &Link,
         params: S::Params,
     ) -> Result<(), NoSuchQueue> {
         let now = self.local(now);
         let no_such_queue = NoSuchQueue { port, priority, ports: PORTS, priorities: PRIORITIES };
         let slot = self.queues.get_mut(port).and_then(|queues| queues.get_mut(priority)).ok_or(no_such_queue)?;
         match slot {
-            Place::Taken(queue) => (queue.port, queue.params) = (*link, params),
+            Place::Taken(queue) => (queue.link, queue.params) = (*link, params),
             Place::Empty => {
                 let seed = seed_of(self.seed, port.wrapping_mul(PRIORITIES).wrapping_add(priority));
-                let state = S::open(&Cx { now, port: link, params: &params }, seed);
+                let state = S::open(&Cx { now, link, params: &params }, seed);
                 let counters = CpCounters::default();
-                *slot = Place::Taken(Queue { port: *link, params, state, counters, pause: None });
+                *slot = Place::Taken(Queue { link: *link, params, state, counters, pause: None });
             }
         }
         Ok(())
@@ -259,7 +259,7 @@ impl CpCounters {
         let marked = verdict.mark == Mark::Congested && verdict.apply(packet.ecn) != packet.ecn;
         self.packets = self.packets.saturating_add(1);
         self.ecn_marked = self.ecn_marked.saturating_add(u64::from(marked));
-        self.not_ect_above_kmax = self.not_ect_above_kmax.saturating_add(u64::from(verdict.unmarkable));
+        self.not_ect_above_kmax = self.not_ect_above_kmax.saturating_add(u64::from(verdict.not_ect));
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
-    const LINK: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
     const HALF: RedSettings = RedSettings { kmin: 0, kmax: 200_000, pmax: 1_000_000, reference_rate: 0 };
     const NOW: Instant = Instant::from_nanos(0);
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_pause_that_runs_out_is_a_resume_at_its_time() {
-        let link = Port { line_rate: Rate::from_gbps(40), ..LINK };
+        let link = Link { line_rate: Rate::from_gbps(40), ..LINK };
         let params = Tcd::check(&Tcd::PRESETS[0].values, &link).unwrap();
         let mut switch = CpEngine::<Tcd, 2, 8>::new(1);
         for (port, priority) in [(0, 3), (0, 4), (1, 3)] {
@@ -353,7 +353,7 @@ mod tests {
     /// E3, E5, E10: a storm is one only while it is paused, resumes end it, other ports keep out of it, and the time
     /// paused is counted.
     #[test]
-    fn e3_e5_e10_a_storm_of_pauses_ends_with_a_resume_and_stays_on_its_port() {
+    fn a_storm_of_pauses_ends_with_a_resume_and_stays_on_its_port_e3_e5_e10() {
         let mut switch = CpEngine::<Red, 2, 8>::new(1);
         for port in [0, 1] {
             switch.configure(NOW, port, 3, &LINK, half()).unwrap();
@@ -382,7 +382,7 @@ mod tests {
 
     /// N + 1 ports are an error at configuration, and no later event of such a port does anything.
     #[test]
-    fn e8_a_port_beyond_the_last_is_refused_and_changes_nothing() {
+    fn a_port_beyond_the_last_is_refused_and_changes_nothing_e8() {
         let mut switch = CpEngine::<Red, 4, 8>::new(1);
         let error = switch.configure(NOW, 4, 0, &LINK, half()).unwrap_err();
         assert_eq!(error.to_string(), "no queue for port 4, priority 0: ports are below 4, priorities below 8");

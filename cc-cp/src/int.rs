@@ -10,7 +10,7 @@
 
 use crate::{CongestionPoint, Cx, Event, Stage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Hop, IntLayout, Port};
+use cc_core::{Hop, IntLayout, Link};
 
 cc_core::settings! {
     /// What the user sets.
@@ -88,13 +88,13 @@ impl CongestionPoint for IntPush {
         },
     ];
 
-    fn check(settings: &IntSettings, port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &IntSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         if !settings.int_multi.is_power_of_two() {
             return Err(ParamError::Conflict { field: "int_multi", expected: "must be a power of two" });
         }
         let layout = if settings.int_layout == 0 { IntLayout::Wide } else { IntLayout::Compact };
-        let params = Params { mbps: mbps(port), layout, multi: settings.int_multi.trailing_zeros() };
+        let params = Params { mbps: mbps(link), layout, multi: settings.int_multi.trailing_zeros() };
         if layout == IntLayout::Compact && record(&params, 0, 0, 0).to_compact().is_none() {
             return Err(ParamError::Conflict {
                 field: "int_layout",
@@ -107,8 +107,8 @@ impl CongestionPoint for IntPush {
 
 /// The port's speed in Mb/s, rounded to the nearest.
 #[expect(clippy::cast_possible_truncation, reason = "at most 2^32 / 2^24 * 8 000")]
-fn mbps(port: &Port) -> u32 {
-    (u64::from(port.line_rate.to_bits()).wrapping_mul(8_000).wrapping_add(1 << 23) >> 24) as u32
+fn mbps(link: &Link) -> u32 {
+    (u64::from(link.line_rate.to_bits()).wrapping_mul(8_000).wrapping_add(1 << 23) >> 24) as u32
 }
 
 #[cfg(test)]
@@ -119,8 +119,8 @@ mod tests {
     use proptest::prelude::*;
     use std::string::ToString;
 
-    fn port(gbps: u32) -> Port {
-        Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) }
+    fn link(gbps: u32) -> Link {
+        Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) }
     }
 
     fn leaving(bytes: u32, port_queued: u32) -> Event {
@@ -130,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_record_counts_what_went_before_the_packet_and_what_waits_behind_it() {
-        let port = port(800);
-        let params = IntPush::check(&IntPush::PRESETS[0].values, &port).unwrap();
-        let at = |now| Cx { now: Instant::from_nanos(now), port: &port, params: &params };
+        let link = link(800);
+        let params = IntPush::check(&IntPush::PRESETS[0].values, &link).unwrap();
+        let at = |now| Cx { now: Instant::from_nanos(now), link: &link, params: &params };
         let mut queue = IntPush::open(&at(0), 0);
         let first = queue.on(&at(100), &leaving(1_000, 5_000)).hop.unwrap();
         assert_eq!(first, Hop { mbps: 800_000, flags: 0, clock: 100, sent: 0, queue: 4_000 });
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn the_compact_layout_has_no_800_gbps() {
         let compact = IntPush::PRESETS[1].values;
-        assert!(IntPush::check(&compact, &port(100)).is_ok());
-        assert!(IntPush::check(&compact, &port(800)).unwrap_err().to_string().starts_with("int_layout: "));
+        assert!(IntPush::check(&compact, &link(100)).is_ok());
+        assert!(IntPush::check(&compact, &link(800)).unwrap_err().to_string().starts_with("int_layout: "));
         let odd = IntSettings { int_multi: 3, ..compact };
-        assert_eq!(IntPush::check(&odd, &port(100)).unwrap_err().to_string(), "int_multi: must be a power of two");
+        assert_eq!(IntPush::check(&odd, &link(100)).unwrap_err().to_string(), "int_multi: must be a power of two");
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use crate::{Event, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Instant, Port};
+use cc_core::{Instant, Link};
 
 /// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +10,7 @@ pub struct Cx<'a, P> {
     /// The time of the event. Never runs backwards.
     pub now: Instant,
     /// The egress port.
-    pub port: &'a Port,
+    pub link: &'a Link,
     /// Checked parameters of the (port, priority).
     pub params: &'a P,
 }
@@ -41,5 +41,5 @@ pub trait CongestionPoint: Stage {
     const PRESETS: &'static [Preset<Self::Settings>];
 
     /// Turns settings into parameters, or says which setting is wrong on this port.
-    fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
+    fn check(settings: &Self::Settings, link: &Link) -> Result<Self::Params, ParamError>;
 }

@@ -17,7 +17,7 @@ use crate::Upstream;
 use cc_core::clock::LocalClock;
 use cc_core::params::{ParamError, Settings};
 use cc_core::wire::pfc::Quantum;
-use cc_core::{Blank, Bytes, Instant, Nanos, Port, Stamp};
+use cc_core::{Bytes, Instant, Link, Nanos, Stamp, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -80,8 +80,8 @@ pub struct Params {
     refresh: Nanos,
 }
 
-impl Blank for Params {
-    const BLANK: Self = Self {
+impl Zeroed for Params {
+    const ZEROED: Self = Self {
         shared: 0,
         headroom: 0,
         reserve: 0,
@@ -98,13 +98,13 @@ impl Params {
     ///
     /// # Errors
     /// A setting out of range, a buffer smaller than its reserves and headrooms, Xon above Xoff.
-    pub fn new(settings: &MmuSettings, port: &Port) -> Result<Self, ParamError> {
+    pub fn new(settings: &MmuSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
-        let packets = port.mtu.saturating_add(port.mtu);
+        let packets = link.mtu.saturating_add(link.mtu);
         let headroom = match settings.headroom {
             0 => {
                 let delay = Nanos::new(settings.link_delay);
-                port.line_rate.bytes_in(delay.saturating_add(delay)).saturating_add(packets).get()
+                link.line_rate.bytes_in(delay.saturating_add(delay)).saturating_add(packets).get()
             }
             headroom => headroom,
         };
@@ -128,7 +128,7 @@ impl Params {
             resume_offset: settings.resume_offset,
             fixed: (settings.xoff > 0).then_some((settings.xoff, xon)),
             quanta,
-            refresh: Nanos::new(Quantum::at(port.line_rate).pause(quanta).get() >> 1),
+            refresh: Nanos::new(Quantum::at(link.line_rate).pause(quanta).get() >> 1),
         })
     }
 }
@@ -183,8 +183,8 @@ pub struct Mmu<const PORTS: usize, const PRIORITIES: usize> {
 /// A frame to be sent upstream: the port, the priority, and the quanta (zero resumes).
 pub type PauseFrame = (usize, usize, u16);
 
-impl<const PORTS: usize, const PRIORITIES: usize> Blank for Mmu<PORTS, PRIORITIES> {
-    const BLANK: Self = Self::new(Params::BLANK);
+impl<const PORTS: usize, const PRIORITIES: usize> Zeroed for Mmu<PORTS, PRIORITIES> {
+    const ZEROED: Self = Self::new(Params::ZEROED);
 }
 
 impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
@@ -337,7 +337,7 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
     const PACKET: Bytes = Bytes::new(1_000);
 
     fn at(now: u64) -> Instant {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     fn buffer(settings: &MmuSettings) -> Mmu<4, 8> {
-        Mmu::new(Params::new(settings, &PORT).unwrap())
+        Mmu::new(Params::new(settings, &LINK).unwrap())
     }
 
     #[test]
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_buffer_too_small_and_thresholds_the_wrong_way_round_are_refused() {
-        let message = |settings| Params::new(&settings, &PORT).unwrap_err().to_string();
+        let message = |settings| Params::new(&settings, &LINK).unwrap_err().to_string();
         let small = MmuSettings { buffer: 900_000, ..MmuSettings::HPCC };
         assert_eq!(message(small), "buffer: must hold reserve and headroom of all lossless queues");
         assert_eq!(message(MmuSettings { xoff: 1, xon: 2, ..MmuSettings::HPCC }), "xon: must be at most xoff");
@@ -450,7 +450,7 @@ mod tests {
     proptest! {
         /// E11: thresholds change under traffic; nothing is lost and no count goes below zero.
         #[test]
-        fn e11_accounting_survives_new_thresholds(
+        fn accounting_survives_new_thresholds_e11(
             steps in prop::collection::vec((0..4_usize, 0..8_usize, 64..9_000_u32, 0..10_u8), 1..400),
         ) {
             let mut mmu = buffer(&MmuSettings::HPCC);
@@ -459,8 +459,8 @@ mod tests {
             for (step, (port, priority, bytes, kind)) in steps.into_iter().enumerate() {
                 let now = at(step as u64);
                 match kind {
-                    0 => mmu.set_params(Params::new(&MmuSettings::LSCC, &PORT).unwrap()),
-                    1 => mmu.set_params(Params::new(&MmuSettings { reserve: 0, ..MmuSettings::HPCC }, &PORT).unwrap()),
+                    0 => mmu.set_params(Params::new(&MmuSettings::LSCC, &LINK).unwrap()),
+                    1 => mmu.set_params(Params::new(&MmuSettings { reserve: 0, ..MmuSettings::HPCC }, &LINK).unwrap()),
                     2..=4 if !held.is_empty() => {
                         let (port, priority, bytes) = held.swap_remove(step % held.len());
                         mmu.release(now, port, priority, Bytes::new(bytes));

@@ -22,7 +22,7 @@
 use crate::pcg::Pcg32;
 use crate::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Ecn, Mark, Port, Rate};
+use cc_core::{Bytes, Ecn, Link, Mark, Rate};
 
 cc_core::settings! {
     /// What the user sets.
@@ -106,13 +106,13 @@ impl CongestionPoint for Red {
 
     #[expect(clippy::integer_division, reason = "configuration, not the event path")]
     #[expect(clippy::arithmetic_side_effects, reason = "constant or non-zero divisors")]
-    fn check(settings: &RedSettings, port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &RedSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         if settings.kmin > settings.kmax {
             return Err(ParamError::Conflict { field: "kmin", expected: "must be at most kmax" });
         }
-        let kmin = scaled(settings.kmin, settings.reference_rate, port.line_rate)?;
-        let kmax = scaled(settings.kmax, settings.reference_rate, port.line_rate)?;
+        let kmin = scaled(settings.kmin, settings.reference_rate, link.line_rate)?;
+        let kmax = scaled(settings.kmax, settings.reference_rate, link.line_rate)?;
         // Pmax in units of 2^-32, at most 2^32.
         let pmax = (u64::from(settings.pmax) << 32) / 1_000_000;
         let slope = match u64::from(kmax.saturating_sub(kmin).get()) {
@@ -129,7 +129,7 @@ impl Red {
     pub(crate) fn mark(&mut self, params: &Params, packet: &Packet) -> Verdict {
         let full = packet.queued > params.kmax;
         let congested = match packet.ecn {
-            Ecn::NotEct => return Verdict { unmarkable: full, ..Verdict::PASS },
+            Ecn::NotEct => return Verdict { not_ect: full, ..Verdict::PASS },
             Ecn::Ce => false,
             Ecn::Ect0 | Ecn::Ect1 => full || self.strikes(params, packet.queued),
         };
@@ -170,8 +170,8 @@ mod tests {
 
     const PACKETS: u32 = 1_000_000;
 
-    fn port(gbps: u32) -> Port {
-        Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) }
+    fn link(gbps: u32) -> Link {
+        Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) }
     }
 
     fn preset(name: &str) -> RedSettings {
@@ -180,21 +180,21 @@ mod tests {
 
     /// A queue with these settings on a 40 Gb/s port.
     struct Bench {
-        port: Port,
+        link: Link,
         params: Params,
         red: Red,
     }
 
     impl Bench {
         fn new(settings: &RedSettings, seed: u64) -> Self {
-            let port = port(40);
-            let params = Red::check(settings, &port).unwrap();
-            let red = Red::open(&Cx { now: Instant::from_nanos(0), port: &port, params: &params }, seed);
-            Self { port, params, red }
+            let link = link(40);
+            let params = Red::check(settings, &link).unwrap();
+            let red = Red::open(&Cx { now: Instant::from_nanos(0), link: &link, params: &params }, seed);
+            Self { link, params, red }
         }
 
         fn verdict(&mut self, queued: u32, ecn: Ecn) -> Verdict {
-            let cx = Cx { now: Instant::from_nanos(0), port: &self.port, params: &self.params };
+            let cx = Cx { now: Instant::from_nanos(0), link: &self.link, params: &self.params };
             let queued = Bytes::new(queued);
             let packet = Packet { bytes: Bytes::new(1_064), queued, port_queued: queued, ecn };
             self.red.on(&cx, &Event::Dequeue(packet))
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a3_never_up_to_kmin_and_always_above_kmax() {
+    fn never_up_to_kmin_and_always_above_kmax_a3() {
         let mut bench = Bench::new(&preset("paper"), 2);
         for queued in [0, 1, 4_999, 5_000] {
             assert_eq!(bench.share(queued), 0, "{queued} B");
@@ -257,12 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn a3_a_packet_without_ect_is_never_marked_and_above_kmax_is_reported() {
+    fn a_packet_without_ect_is_never_marked_and_above_kmax_is_reported_a3() {
         let mut bench = Bench::new(&preset("paper"), 6);
-        for (queued, unmarkable) in [(0, false), (100_000, false), (200_000, false), (200_001, true), (u32::MAX, true)]
-        {
+        for (queued, not_ect) in [(0, false), (100_000, false), (200_000, false), (200_001, true), (u32::MAX, true)] {
             let verdict = bench.verdict(queued, Ecn::NotEct);
-            assert_eq!(verdict, Verdict { unmarkable, ..Verdict::PASS });
+            assert_eq!(verdict, Verdict { not_ect, ..Verdict::PASS });
             assert_eq!(verdict.apply(Ecn::NotEct), Ecn::NotEct);
         }
     }
@@ -291,7 +290,7 @@ mod tests {
             ("dctcp", 100, 300_000, 300_000),
             ("ns3_rdma", 40, 40_000, 1_000_000),
         ] {
-            let params = Red::check(&preset(name), &port(gbps)).unwrap();
+            let params = Red::check(&preset(name), &link(gbps)).unwrap();
             assert_eq!((params.kmin.get(), params.kmax.get()), (kmin, kmax), "{name} at {gbps} Gb/s");
         }
     }
@@ -299,11 +298,11 @@ mod tests {
     #[test]
     fn impossible_thresholds_are_refused() {
         let crossed = RedSettings { kmin: 2, kmax: 1, pmax: 0, reference_rate: 0 };
-        assert!(matches!(Red::check(&crossed, &port(40)), Err(ParamError::Conflict { field: "kmin", .. })));
+        assert!(matches!(Red::check(&crossed, &link(40)), Err(ParamError::Conflict { field: "kmin", .. })));
         let huge = RedSettings { kmin: 0, kmax: u32::MAX, pmax: 0, reference_rate: 1_000 };
-        assert!(matches!(Red::check(&huge, &port(40)), Err(ParamError::Conflict { field: "reference_rate", .. })));
+        assert!(matches!(Red::check(&huge, &link(40)), Err(ParamError::Conflict { field: "reference_rate", .. })));
         let certain = RedSettings { pmax: 1_000_001, ..preset("paper") };
-        assert!(matches!(Red::check(&certain, &port(40)), Err(ParamError::OutOfRange(field)) if field.name == "pmax"));
+        assert!(matches!(Red::check(&certain, &link(40)), Err(ParamError::OutOfRange(field)) if field.name == "pmax"));
     }
 
     proptest! {
@@ -328,7 +327,7 @@ mod tests {
                 }
                 if queued > kmax {
                     prop_assert_eq!(verdict.mark == Mark::Congested, ect);
-                    prop_assert_eq!(verdict.unmarkable, ecn == Ecn::NotEct);
+                    prop_assert_eq!(verdict.not_ect, ecn == Ecn::NotEct);
                 }
             }
         }

@@ -22,7 +22,7 @@ use crate::{Cx, Event, Stage, Verdict};
 pub use cc_core::wire::FlowKey;
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{CnpMarking, Response, Roce};
-use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Port};
+use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Link};
 
 /// A packet of the local datacentre that passes the end of its segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,12 +128,12 @@ impl<C: Stage, E: Endpoint> Segment<C, E> {
     pub fn dequeue(
         &mut self,
         now: Instant,
-        port: &Port,
+        link: &Link,
         params: (&C::Params, &E::Params),
         queued: &crate::Packet,
         mut packet: Transit,
     ) -> (Verdict, Rewrite) {
-        let verdict = self.stages.on(&Cx { now, port, params: params.0 }, &Event::Dequeue(*queued));
+        let verdict = self.stages.on(&Cx { now, link, params: params.0 }, &Event::Dequeue(*queued));
         packet.ecn = verdict.apply(packet.ecn);
         (verdict, self.end.forward(params.1, now, &packet))
     }

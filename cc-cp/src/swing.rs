@@ -15,7 +15,7 @@
 
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::pfc::Quantum;
-use cc_core::{Bytes, Nanos, Port, Stamp};
+use cc_core::{Bytes, Link, Nanos, Stamp};
 
 cc_core::settings! {
     /// What the user sets, the same at both ends.
@@ -38,7 +38,7 @@ pub const PRESETS: &[Preset<SwingSettings>] = &[Preset {
     values: SwingSettings { buffer: 75_000_000, delay: 1_000_000, keepalive: 100_000, pause_quanta: 65_535 },
 }];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the relays compute with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -56,9 +56,9 @@ impl Params {
     ///
     /// # Errors
     /// A setting out of range; a buffer that does not hold what is under way in a round trip.
-    pub fn new(settings: &SwingSettings, port: &Port) -> Result<Self, ParamError> {
+    pub fn new(settings: &SwingSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
-        let one_way = port.line_rate.bytes_in(Nanos::new(settings.delay));
+        let one_way = link.line_rate.bytes_in(Nanos::new(settings.delay));
         let round_trip = one_way.saturating_add(one_way);
         if settings.buffer <= round_trip.get() {
             return Err(ParamError::Conflict {
@@ -74,7 +74,7 @@ impl Params {
             keepalive: Nanos::new(settings.keepalive),
             silence: Nanos::new(settings.keepalive.saturating_mul(4)),
             quanta,
-            refresh: Nanos::new(Quantum::at(port.line_rate).pause(quanta).get() >> 1),
+            refresh: Nanos::new(Quantum::at(link.line_rate).pause(quanta).get() >> 1),
         })
     }
 }
@@ -82,22 +82,22 @@ impl Params {
 /// What the far relay tells the near one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Relayed {
+pub struct RelayMessage {
     /// Pause, or go on.
     pub paused: bool,
     /// Counts the messages.
     pub seq: u16,
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// The relay at the receiver's end, for one priority.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-    pub struct FarRelay {
+    pub struct ReceiverRelay {
         /// Bytes in its buffer.
         queued: u32,
         /// When it speaks next at the latest.
-        speak_at: Stamp,
+        keepalive_at: Stamp,
         seq: u16,
         /// Its own switch pauses it.
         held: bool,
@@ -106,12 +106,12 @@ cc_core::blank! {
     }
 }
 
-const _: () = assert!(size_of::<FarRelay>() == 12, "a relay has outgrown its 12 bytes");
+const _: () = assert!(size_of::<ReceiverRelay>() == 12, "a relay has outgrown its 12 bytes");
 
-impl FarRelay {
+impl ReceiverRelay {
     /// A relay that holds nothing.
     pub const fn open(p: &Params, now: Stamp) -> Self {
-        Self { queued: 0, speak_at: now.after(p.keepalive), seq: 0, held: false, full: false }
+        Self { queued: 0, keepalive_at: now.after(p.keepalive), seq: 0, held: false, full: false }
     }
 
     /// Bytes in its buffer.
@@ -120,56 +120,56 @@ impl FarRelay {
     }
 
     /// Whether it may send on what it holds.
-    pub const fn may_drain(&self) -> bool {
+    pub const fn is_draining(&self) -> bool {
         !self.held
     }
 
     /// A packet comes in by the long link.
-    pub fn arrived(&mut self, p: &Params, now: Stamp, bytes: Bytes) -> Option<Relayed> {
+    pub fn arrived(&mut self, p: &Params, now: Stamp, bytes: Bytes) -> Option<RelayMessage> {
         self.change(p, now, |relay| relay.queued = relay.queued.saturating_add(bytes.get()))
     }
 
     /// A packet leaves to the switch.
-    pub fn left(&mut self, p: &Params, now: Stamp, bytes: Bytes) -> Option<Relayed> {
+    pub fn left(&mut self, p: &Params, now: Stamp, bytes: Bytes) -> Option<RelayMessage> {
         self.change(p, now, |relay| relay.queued = relay.queued.saturating_sub(bytes.get()))
     }
 
     /// The switch pauses or resumes it; a pause that runs out is a resume.
-    pub fn paused(&mut self, p: &Params, now: Stamp, paused: bool) -> Option<Relayed> {
+    pub fn paused(&mut self, p: &Params, now: Stamp, paused: bool) -> Option<RelayMessage> {
         self.change(p, now, |relay| relay.held = paused)
     }
 
     /// Time passes: what to say, if it is time.
-    pub fn wake(&mut self, p: &Params, now: Stamp) -> Option<Relayed> {
-        if self.speak_at.is_due(now) { Some(self.speak(p, now)) } else { None }
+    pub fn wake(&mut self, p: &Params, now: Stamp) -> Option<RelayMessage> {
+        if self.keepalive_at.is_due(now) { Some(self.message(p, now)) } else { None }
     }
 
     /// How long after `now` it speaks next at the latest.
     pub fn next_wake(&self, now: Stamp) -> Nanos {
-        wait(now, self.speak_at)
+        wait(now, self.keepalive_at)
     }
 
-    fn change(&mut self, p: &Params, now: Stamp, change: impl FnOnce(&mut Self)) -> Option<Relayed> {
+    fn change(&mut self, p: &Params, now: Stamp, change: impl FnOnce(&mut Self)) -> Option<RelayMessage> {
         let before = self.held || self.full;
         change(self);
         self.full = self.queued > p.high || (self.full && self.queued >= p.low);
-        if before == (self.held || self.full) { self.wake(p, now) } else { Some(self.speak(p, now)) }
+        if before == (self.held || self.full) { self.wake(p, now) } else { Some(self.message(p, now)) }
     }
 
-    fn speak(&mut self, p: &Params, now: Stamp) -> Relayed {
-        self.speak_at = now.after(p.keepalive);
+    fn message(&mut self, p: &Params, now: Stamp) -> RelayMessage {
+        self.keepalive_at = now.after(p.keepalive);
         self.seq = self.seq.wrapping_add(1);
-        Relayed { paused: self.held || self.full, seq: self.seq }
+        RelayMessage { paused: self.held || self.full, seq: self.seq }
     }
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// The relay at the sender's end, for one priority.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-    pub struct NearRelay {
+    pub struct SenderRelay {
         /// When silence has lasted too long.
-        deaf_at: Stamp,
+        timeout_at: Stamp,
         /// When the pause is to be renewed, while there is one.
         renew_at: Stamp,
         /// Number of the last message.
@@ -180,47 +180,47 @@ cc_core::blank! {
     }
 }
 
-const _: () = assert!(size_of::<NearRelay>() == 12, "a relay has outgrown its 12 bytes");
+const _: () = assert!(size_of::<SenderRelay>() == 12, "a relay has outgrown its 12 bytes");
 
-impl NearRelay {
+impl SenderRelay {
     /// A relay that has heard nothing yet, and pauses nobody until it is deaf.
     pub const fn open(p: &Params, now: Stamp) -> Self {
-        Self { deaf_at: now.after(p.silence), renew_at: now, seq: 0, heard: false, paused: false }
+        Self { timeout_at: now.after(p.silence), renew_at: now, seq: 0, heard: false, paused: false }
     }
 
     /// Whether it pauses its switch.
-    pub const fn pauses(&self) -> bool {
+    pub const fn is_pausing(&self) -> bool {
         self.paused
     }
 
     /// A message of the far relay: the quanta of a frame to be sent to the switch, if any; zero resumes. An old or repeated
     /// message says nothing. One behind a gap says that something was missed, and pauses until the next.
-    pub fn heard(&mut self, p: &Params, now: Stamp, message: Relayed) -> Option<u16> {
+    pub fn on_message(&mut self, p: &Params, now: Stamp, message: RelayMessage) -> Option<u16> {
         let ahead = message.seq.wrapping_sub(self.seq);
         if self.heard && (ahead == 0 || ahead >= 1 << 15) {
             return self.wake(p, now);
         }
         let gap = self.heard && ahead > 1;
-        (self.seq, self.heard, self.deaf_at) = (message.seq, true, now.after(p.silence));
-        self.obey(p, now, message.paused || gap)
+        (self.seq, self.heard, self.timeout_at) = (message.seq, true, now.after(p.silence));
+        self.apply(p, now, message.paused || gap)
     }
 
     /// Time passes: the quanta of a frame to be sent to the switch, if it is time to renew a pause or to fear the worst.
     pub fn wake(&mut self, p: &Params, now: Stamp) -> Option<u16> {
-        if self.deaf_at.is_due(now) {
-            self.deaf_at = now.after(p.silence);
-            return self.obey(p, now, true);
+        if self.timeout_at.is_due(now) {
+            self.timeout_at = now.after(p.silence);
+            return self.apply(p, now, true);
         }
-        self.obey(p, now, self.paused)
+        self.apply(p, now, self.paused)
     }
 
-    /// How long after `now` [`NearRelay::wake`] is to be called next.
+    /// How long after `now` [`SenderRelay::wake`] is to be called next.
     pub fn next_wake(&self, now: Stamp) -> Nanos {
-        let deaf = wait(now, self.deaf_at);
+        let deaf = wait(now, self.timeout_at);
         if self.paused { deaf.min(wait(now, self.renew_at)) } else { deaf }
     }
 
-    fn obey(&mut self, p: &Params, now: Stamp, pause: bool) -> Option<u16> {
+    fn apply(&mut self, p: &Params, now: Stamp, pause: bool) -> Option<u16> {
         let was = core::mem::replace(&mut self.paused, pause);
         match (was, pause) {
             (false, false) => None,
@@ -245,11 +245,11 @@ mod tests {
     use std::collections::VecDeque;
     use std::string::ToString;
 
-    const PORT: Port =
-        Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+    const LINK: Link =
+        Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
 
     fn params() -> Params {
-        Params::new(&PRESETS[0].values, &PORT).unwrap()
+        Params::new(&PRESETS[0].values, &LINK).unwrap()
     }
 
     fn at(now: u32) -> Stamp {
@@ -259,31 +259,31 @@ mod tests {
     #[test]
     fn the_far_relay_passes_pauses_on_and_repeats_itself() {
         let p = params();
-        let mut relay = FarRelay::open(&p, at(0));
-        assert_eq!(relay.paused(&p, at(10), true), Some(Relayed { paused: true, seq: 1 }));
-        assert_eq!((relay.may_drain(), relay.paused(&p, at(20), true)), (false, None));
+        let mut relay = ReceiverRelay::open(&p, at(0));
+        assert_eq!(relay.paused(&p, at(10), true), Some(RelayMessage { paused: true, seq: 1 }));
+        assert_eq!((relay.is_draining(), relay.paused(&p, at(20), true)), (false, None));
         assert_eq!(relay.wake(&p, at(100_009)), None);
-        assert_eq!(relay.wake(&p, at(100_010)), Some(Relayed { paused: true, seq: 2 }));
-        assert_eq!(relay.paused(&p, at(100_020), false), Some(Relayed { paused: false, seq: 3 }));
+        assert_eq!(relay.wake(&p, at(100_010)), Some(RelayMessage { paused: true, seq: 2 }));
+        assert_eq!(relay.paused(&p, at(100_020), false), Some(RelayMessage { paused: false, seq: 3 }));
     }
 
     #[test]
     fn a_buffer_that_fills_pauses_before_what_is_under_way_would_overflow_it() {
         // 2 D C = 50 MB of 75: from 25 MB on, and until it is below D C = 25 MB again.
         let p = params();
-        let mut relay = FarRelay::open(&p, at(0));
+        let mut relay = ReceiverRelay::open(&p, at(0));
         assert_eq!(relay.arrived(&p, at(1), Bytes::new(25_000_000)), None);
-        assert_eq!(relay.arrived(&p, at(2), Bytes::new(1)), Some(Relayed { paused: true, seq: 1 }));
-        assert!(relay.may_drain(), "it is full, not held");
+        assert_eq!(relay.arrived(&p, at(2), Bytes::new(1)), Some(RelayMessage { paused: true, seq: 1 }));
+        assert!(relay.is_draining(), "it is full, not held");
         assert_eq!(relay.left(&p, at(3), Bytes::new(1)), None);
-        assert_eq!(relay.left(&p, at(4), Bytes::new(1)), Some(Relayed { paused: false, seq: 2 }));
+        assert_eq!(relay.left(&p, at(4), Bytes::new(1)), Some(RelayMessage { paused: false, seq: 2 }));
     }
 
     #[test]
     fn the_near_relay_renews_its_pause_and_fears_the_worst_of_gaps_and_silence() {
         let p = params();
-        let mut relay = NearRelay::open(&p, at(0));
-        let mut say = |now, paused, seq| relay.heard(&p, at(now), Relayed { paused, seq });
+        let mut relay = SenderRelay::open(&p, at(0));
+        let mut say = |now, paused, seq| relay.on_message(&p, at(now), RelayMessage { paused, seq });
         assert_eq!(say(10, false, 7), None);
         assert_eq!(say(20, true, 8), Some(65_535));
         assert_eq!(say(30, true, 9), None);
@@ -296,14 +296,14 @@ mod tests {
         assert_eq!(say(88_000, false, 14), Some(0));
         assert_eq!(relay.wake(&p, at(487_999)), None);
         assert_eq!(relay.wake(&p, at(488_000)), Some(65_535), "deaf");
-        assert!(relay.pauses());
-        assert_eq!(relay.heard(&p, at(490_000), Relayed { paused: false, seq: 15 }), Some(0));
+        assert!(relay.is_pausing());
+        assert_eq!(relay.on_message(&p, at(490_000), RelayMessage { paused: false, seq: 15 }), Some(0));
     }
 
     #[test]
     fn a_buffer_below_a_round_trip_is_refused() {
         let small = SwingSettings { buffer: 50_000_000, ..PRESETS[0].values };
-        let error = Params::new(&small, &PORT).unwrap_err().to_string();
+        let error = Params::new(&small, &LINK).unwrap_err().to_string();
         assert_eq!(error, "buffer: must hold more than the link carries in a round trip");
     }
 
@@ -311,13 +311,13 @@ mod tests {
     #[test]
     fn nothing_overflows_and_the_long_link_stays_in_use() {
         let p = params();
-        let (mut far, mut near) = (FarRelay::open(&p, at(0)), NearRelay::open(&p, at(0)));
+        let (mut far, mut near) = (ReceiverRelay::open(&p, at(0)), SenderRelay::open(&p, at(0)));
         let mut wire: VecDeque<u32> = VecDeque::from([0; 1_000]);
-        let mut back: VecDeque<Option<Relayed>> = VecDeque::from([None; 1_000]);
+        let mut back: VecDeque<Option<RelayMessage>> = VecDeque::from([None; 1_000]);
         let (mut most, mut carried) = (0, 0_u64);
         for step in 0..200_000_u32 {
             let now = at(step * 1_000);
-            let sent = if near.pauses() { 0 } else { 25_000 };
+            let sent = if near.is_pausing() { 0 } else { 25_000 };
             wire.push_back(sent);
             let mut said = None;
             if let Some(bytes) = wire.pop_front()
@@ -327,7 +327,7 @@ mod tests {
             }
             // The sink takes 100 Gb/s for 5 ms of every 6.
             said = far.paused(&p, now, step % 6_000 >= 5_000).or(said);
-            if far.may_drain() && far.queued() > Bytes::ZERO {
+            if far.is_draining() && far.queued() > Bytes::ZERO {
                 let bytes = far.queued().get().min(12_500);
                 carried += u64::from(bytes);
                 said = far.left(&p, now, Bytes::new(bytes)).or(said);
@@ -335,7 +335,7 @@ mod tests {
             most = most.max(far.queued().get());
             back.push_back(said.or(far.wake(&p, now)));
             match back.pop_front().flatten() {
-                Some(message) => near.heard(&p, now, message),
+                Some(message) => near.on_message(&p, now, message),
                 None => near.wake(&p, now),
             };
         }

@@ -24,9 +24,9 @@
 
 use crate::red::{self, Red, RedSettings};
 use crate::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
-use cc_core::math::divide;
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Mark, Nanos, Port, Stamp};
+use cc_core::{Bytes, Link, Mark, Nanos, Stamp};
 
 cc_core::settings! {
     /// What the user sets.
@@ -94,7 +94,7 @@ impl Stage for Tcd {
     type Params = Params;
 
     fn open(cx: &Cx<'_, Params>, seed: u64) -> Self {
-        let red = Red::open(&Cx { now: cx.now, port: cx.port, params: &cx.params.red }, seed);
+        let red = Red::open(&Cx { now: cx.now, link: cx.link, params: &cx.params.red }, seed);
         Self { red, at: cx.now.stamp(), queue: Bytes::ZERO, phase: Phase::Free }
     }
 
@@ -197,22 +197,22 @@ impl CongestionPoint for Tcd {
         },
     ];
 
-    fn check(settings: &TcdSettings, port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &TcdSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         let TcdSettings { kmin, kmax, pmax, .. } = *settings;
-        let red = Red::check(&RedSettings { kmin, kmax, pmax, reference_rate: 0 }, port)?;
-        let max_ton = if settings.max_ton == 0 { formula(settings, port)? } else { Nanos::new(settings.max_ton) };
-        Ok(Params { red, max_ton, short: port.mtu.saturating_add(port.mtu) })
+        let red = Red::check(&RedSettings { kmin, kmax, pmax, reference_rate: 0 }, link)?;
+        let max_ton = if settings.max_ton == 0 { formula(settings, link)? } else { Nanos::new(settings.max_ton) };
+        Ok(Params { red, max_ton, short: link.mtu.saturating_add(link.mtu) })
     }
 }
 
 /// maxTon from thresholds and delay.
-fn formula(settings: &TcdSettings, port: &Port) -> Result<Nanos, ParamError> {
+fn formula(settings: &TcdSettings, link: &Link) -> Result<Nanos, ParamError> {
     // So many bytes at the port's rate, in nanoseconds; a port without a rate takes for ever.
-    let time = |bytes: u32| divide(u64::from(bytes) << 24, port.line_rate.to_bits().max(1));
-    let tau = u64::from(settings.link_delay).saturating_add(time(port.mtu.get()).saturating_mul(2));
+    let time = |bytes: u32| div_bitwise(u64::from(bytes) << 24, link.line_rate.to_bits().max(1));
+    let tau = u64::from(settings.link_delay).saturating_add(time(link.mtu.get()).saturating_mul(2));
     let rest = tau.saturating_mul(u64::from(1_000_000_u32.wrapping_sub(settings.overload)));
-    let on = divide(time(settings.hysteresis).saturating_mul(1_000_000).saturating_add(rest), settings.overload);
+    let on = div_bitwise(time(settings.hysteresis).saturating_mul(1_000_000).saturating_add(rest), settings.overload);
     match u32::try_from(on.saturating_add(tau)) {
         Ok(max_ton @ 0..=500_000_000) => Ok(Nanos::new(max_ton)),
         _ => Err(ParamError::Conflict { field: "max_ton", expected: "must be set where the formula exceeds 0.5 s" }),
@@ -226,7 +226,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_030), base_rtt: Nanos::new(20_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_030), base_rtt: Nanos::new(20_000) };
     const STEP: TcdSettings = TcdSettings { kmin: 50_000, kmax: 50_000, ..Tcd::PRESETS[0].values };
     const TON: u64 = 97_000;
 
@@ -237,13 +237,13 @@ mod tests {
 
     impl Bench {
         fn new(settings: &TcdSettings) -> Self {
-            let params = Tcd::check(settings, &PORT).unwrap();
-            let queue = Tcd::open(&Cx { now: Instant::from_nanos(0), port: &PORT, params: &params }, 1);
+            let params = Tcd::check(settings, &LINK).unwrap();
+            let queue = Tcd::open(&Cx { now: Instant::from_nanos(0), link: &LINK, params: &params }, 1);
             Self { params, queue }
         }
 
         fn on(&mut self, now: u64, event: Event) -> Mark {
-            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params };
+            let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params };
             self.queue.on(&cx, &event).mark
         }
 
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn the_formula_gives_the_experiments_max_ton() {
         // (2 060 + 4 412 * 0.95 * 5) / 0.25 + 4 412 = 96.5 us; the experiment has 97 us.
-        assert_eq!(formula(&Tcd::PRESETS[1].values, &PORT).unwrap(), Nanos::new(96_480));
+        assert_eq!(formula(&Tcd::PRESETS[1].values, &LINK).unwrap(), Nanos::new(96_480));
     }
 
     proptest! {

@@ -23,7 +23,7 @@ pub struct Verdict {
     pub mark: Mark,
     /// The packet had to be marked, but its sender does not take part in ECN. A lossy class drops it (RFC 3168,
     /// section 5); a lossless class lets it pass.
-    pub unmarkable: bool,
+    pub not_ect: bool,
     /// Ask this of the node upstream.
     pub upstream: Upstream,
     /// Write this telemetry record into the packet.
@@ -32,7 +32,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Nothing to be done: the unit of [`Verdict::join`].
-    pub const PASS: Self = Self { mark: Mark::None, unmarkable: false, upstream: Upstream::AsBefore, hop: None };
+    pub const PASS: Self = Self { mark: Mark::None, not_ect: false, upstream: Upstream::AsBefore, hop: None };
 
     /// Both verdicts in one: the strongest mark, a pause before a resume, any record. The order makes no difference,
     /// and a verdict joined with itself is itself. Of two records, which only two telemetry stages can make, the greater
@@ -42,7 +42,7 @@ impl Verdict {
     pub fn join(self, other: Self) -> Self {
         Self {
             mark: self.mark.max(other.mark),
-            unmarkable: self.unmarkable || other.unmarkable,
+            not_ect: self.not_ect || other.not_ect,
             upstream: self.upstream.max(other.upstream),
             hop: self.hop.max(other.hop),
         }
@@ -96,9 +96,9 @@ mod tests {
         let records = [None, Some(Hop { clock: 1, ..Hop::default() }), Some(Hop { queue: 7, ..Hop::default() })];
         let mut all = Vec::new();
         for mark in MARKS {
-            for unmarkable in [false, true] {
+            for not_ect in [false, true] {
                 for upstream in [Upstream::AsBefore, Upstream::Resume, Upstream::Pause] {
-                    all.extend(records.map(|hop| Verdict { mark, unmarkable, upstream, hop }));
+                    all.extend(records.map(|hop| Verdict { mark, not_ect, upstream, hop }));
                 }
             }
         }

@@ -2,18 +2,18 @@
 //! precision and on clocks that don't wrap, event by event.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::Dice;
 use cc_core::wire::RateMessage;
 use cc_core::wire::shim::MlccAck;
-use cc_core::{Bytes, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate};
+use cc_core::{Bytes, CnpKind, Ecn, Instant, Link, Nanos, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt, DirectIntSettings};
 use cc_cp::mlcc::near_source::{self, NearSource, NearSourceSettings};
-use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, QueueSettings};
+use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, PerFlowQueuesSettings};
 use cc_cp::segment::Transit;
 use cc_cp::{Endpoint, segment::FlowKey};
+use tolerance::SplitMix;
 
 /// The rules as the papers have them. Times in nanoseconds, rates in bytes per nanosecond, sizes in bytes.
 mod oracle {
@@ -82,14 +82,14 @@ mod oracle {
             self.drain(now);
         }
 
-        pub(super) fn told(&mut self, link: &Link, now: f64, rate: f64) {
+        pub(super) fn on_rate(&mut self, link: &Link, now: f64, rate: f64) {
             (self.rate, self.heard) = (rate.min(link.line), true);
             self.rises = now + 5.0 * link.period;
         }
     }
 }
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
 const FLOWS: u32 = 8;
 
 fn packet(flow: u32, bytes: u32) -> Transit {
@@ -103,22 +103,22 @@ fn bytes_per_nano(rate: Rate) -> f64 {
 
 #[test]
 fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
-    let settings = QueueSettings { initial_rate: 25_000, min_rate: 25 };
-    let p = per_flow_queues::Params::new(&settings, &PORT).unwrap();
+    let settings = PerFlowQueuesSettings { initial_rate: 25_000, min_rate: 25 };
+    let p = per_flow_queues::Params::new(&settings, &LINK).unwrap();
     let (least, line) = (0.025 / 8.0, 12.5);
     let mut departures = 0;
     for seed in 0..8 {
-        let mut dice = Dice::new(seed);
+        let mut random = SplitMix::new(seed);
         let mut machine = PerFlowQueues::<64, 4>::open();
         let mut queues: [Option<oracle::Queue>; FLOWS as usize] = [None; FLOWS as usize];
         let mut now = 4_294_000_000_u64;
         for _ in 0..40_000 {
-            now += u64::from(dice.within(0..=400)) * u64::from(dice.within(0..=20) / 20 * 20 + 1);
+            now += u64::from(random.within(0..=400)) * u64::from(random.within(0..=20) / 20 * 20 + 1);
             let (instant, at) = (Instant::from_nanos(now), now as f64);
-            let flow = dice.within(0..=FLOWS - 1);
+            let flow = random.within(0..=FLOWS - 1);
             let transit = packet(flow, 1_064);
             let wait = f64::from(machine.wait(instant.stamp(), transit.flow).get());
-            match (&mut queues[flow as usize], dice.within(0..=9)) {
+            match (&mut queues[flow as usize], random.within(0..=9)) {
                 (queue, 0..4) => {
                     machine.arrive(&p, instant.stamp(), &transit);
                     let new = oracle::Queue { queued: 0.0, release: 25.0 / 8.0, next: at, credit: None };
@@ -139,9 +139,10 @@ fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
                     departures += 1;
                 }
                 (Some(queue), 8..) => {
-                    let credit = queue.credit.unwrap_or(0).wrapping_add(dice.within(0..=6) as u16).wrapping_sub(3);
-                    let release = Rate::from_bits(dice.within(0..=300_000_000));
-                    let ack = MlccAck { credit, data_qpn: transit.flow.data_qpn, release, advised: Rate::from_bits(0) };
+                    let credit = queue.credit.unwrap_or(0).wrapping_add(random.within(0..=6) as u16).wrapping_sub(3);
+                    let release = Rate::from_bits(random.within(0..=300_000_000));
+                    let ack =
+                        MlccAck { credit, data_qpn: transit.flow.data_qpn, release, advised_rate: Rate::from_bits(0) };
                     machine.acknowledged(&p, transit.flow, &ack);
                     queue.acknowledged(credit, bytes_per_nano(release).clamp(least, line));
                     let (ours, its) = (bytes_per_nano(machine.release(transit.flow).unwrap()), queue.release);
@@ -159,16 +160,16 @@ fn telemetry_goes_back_to_its_source_as_often_as_the_setting_has_it() {
     let mut notified = 0;
     for (seed, interval) in (0..).zip([0, 700, 2_000, 500_000]) {
         let p = near_source::Params::new(&NearSourceSettings { interval }).unwrap();
-        let mut dice = Dice::new(seed);
+        let mut random = SplitMix::new(seed);
         let mut machine = NearSource::<64, 4>::open(Instant::from_nanos(0).stamp());
         let mut last: [Option<u64>; FLOWS as usize] = [None; FLOWS as usize];
         let mut now = 4_294_000_000_u64;
         for step in 0..30_000_u32 {
-            now += u64::from(dice.within(0..=300)) * u64::from(dice.within(0..=50) / 50 * 50_000 + 1);
-            let flow = dice.within(0..=FLOWS - 1);
-            let data = dice.within(0..=9) != 0;
+            now += u64::from(random.within(0..=300)) * u64::from(random.within(0..=50) / 50 * 50_000 + 1);
+            let flow = random.within(0..=FLOWS - 1);
+            let data = random.within(0..=9) != 0;
             let transit = Transit { data, ..packet(flow, 1_064) };
-            if dice.within(0..=99) == 0 || step % 64 == 0 {
+            if random.within(0..=99) == 0 || step % 64 == 0 {
                 machine.wake(Instant::from_nanos(now).stamp());
             }
             let rewrite = machine.forward(&p, Instant::from_nanos(now), &transit);
@@ -180,7 +181,7 @@ fn telemetry_goes_back_to_its_source_as_often_as_the_setting_has_it() {
             }
             assert_eq!((rewrite.notify.is_some(), rewrite.clear_int, rewrite.ecn), (due, data, Ecn::Ect0), "{step}");
             if let Some(body) = rewrite.notify {
-                let named = (body.kind, body.by_remote, body.remote_qpn);
+                let named = (body.kind, body.names_remote_qpn, body.remote_qpn);
                 assert_eq!(named, (CnpKind::SwitchInt, true, transit.flow.data_qpn));
             }
         }
@@ -191,35 +192,35 @@ fn telemetry_goes_back_to_its_source_as_often_as_the_setting_has_it() {
 #[test]
 fn direct_int_brings_the_pseudo_queue_of_the_equations() {
     let settings = DirectIntSettings { spacing: 0, period: 200_000, slew: 1_000, unit: 1 };
-    let p = direct_int::Params::new(&settings, &PORT).unwrap();
+    let p = direct_int::Params::new(&settings, &LINK).unwrap();
     let link = oracle::Link { period: 200_000.0, slew: 0.125, line: 12.5 };
     for seed in 0..4 {
-        let mut dice = Dice::new(seed);
+        let mut random = SplitMix::new(seed);
         let mut now = 4_290_000_000_u64;
         let mut machine = DirectInt::<8>::open(&p, Instant::from_nanos(now).stamp());
         let mut pseudo = oracle::Pseudo::new(&link, now as f64);
         let (mut seq, mut silent) = (0_u16, 0);
         for _ in 0..30_000 {
-            silent = if dice.within(0..=999) == 0 { 300 } else { i32::max(silent - 1, 0) };
+            silent = if random.within(0..=999) == 0 { 300 } else { i32::max(silent - 1, 0) };
             // Once in a while so long that the pseudo queue is empty and R has risen more than once.
-            let longest = match (dice.within(0..=199), silent) {
+            let longest = match (random.within(0..=199), silent) {
                 (0, _) => 3_000_000,
                 (_, 0) => 2_000,
                 _ => 20_000,
             };
-            now += u64::from(dice.within(0..=longest));
+            now += u64::from(random.within(0..=longest));
             let (instant, at) = (Instant::from_nanos(now), now as f64);
-            if dice.within(0..=9) == 0 && silent == 0 {
-                let repeated = dice.within(0..=4) == 0 && seq > 0;
+            if random.within(0..=9) == 0 && silent == 0 {
+                let repeated = random.within(0..=4) == 0 && seq > 0;
                 seq += u16::from(!repeated);
-                let mbps = dice.within(500..=120_000);
-                machine.heard(&p, instant.stamp(), &RateMessage { seq, units: mbps, ..RateMessage::default() });
+                let mbps = random.within(500..=120_000);
+                machine.on_message(&p, instant.stamp(), &RateMessage { seq, units: mbps, ..RateMessage::default() });
                 pseudo.pass(&link, at);
                 if !repeated || !pseudo.heard {
-                    pseudo.told(&link, at, f64::from(mbps) / 8_000.0);
+                    pseudo.on_rate(&link, at, f64::from(mbps) / 8_000.0);
                 }
             }
-            let bytes = dice.within(64..=9_000);
+            let bytes = random.within(64..=9_000);
             let rewrite = machine.forward(&p, instant, &packet(1, bytes));
             pseudo.pass(&link, at);
             pseudo.queue += f64::from(bytes);

@@ -1,24 +1,24 @@
 //! Telemetry records against whole numbers of any size.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::Dice;
-use cc_core::{Bytes, Ecn, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate};
 use cc_cp::int::{IntPush, IntSettings};
 use cc_cp::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use tolerance::SplitMix;
 
 /// HPCC (SIGCOMM 2019), 4.2 and Fig. 7: B, TS, txBytes (what left the port before this packet) and qLen (what waits behind
 /// it); units of the compact form by the public simulator's int-header.h: 128 bytes and 80 bytes, times the multiplier.
 mod oracle {
-    pub(super) struct Port {
+    pub(super) struct Egress {
         pub(super) wide: bool,
         pub(super) multi: u128,
         pub(super) sent: u128,
     }
 
-    impl Port {
+    impl Egress {
         /// A packet leaves at `now` ns: (TS, txBytes, qLen) as the record's fields have room for them.
         pub(super) fn record(&mut self, now: u128, bytes: u32, queued: u32) -> (u128, u128, u128) {
             let behind = u128::from(queued.saturating_sub(bytes));
@@ -34,32 +34,32 @@ mod oracle {
 
 #[test]
 fn each_record_is_what_left_and_what_waits() {
-    let mut dice = Dice::new(2);
+    let mut random = SplitMix::new(2);
     for _ in 0..60 {
-        let wide = dice.within(0..=1) == 0;
-        let multi = 1 << dice.within(0..=6);
-        let gbps = [25, 40, 50, 100, 200, 400][dice.within(0..=5) as usize];
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+        let wide = random.within(0..=1) == 0;
+        let multi = 1 << random.within(0..=6);
+        let gbps = [25, 40, 50, 100, 200, 400][random.within(0..=5) as usize];
+        let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
         let settings = IntSettings { int_layout: u32::from(!wide), int_multi: multi };
-        let params = IntPush::check(&settings, &port).unwrap();
-        let mut now = dice.draw() >> 2;
-        let mut machine = IntPush::open(&Cx { now: Instant::from_nanos(now), port: &port, params: &params }, 0);
-        let mut oracle = oracle::Port { wide, multi: multi.into(), sent: 0 };
+        let params = IntPush::check(&settings, &link).unwrap();
+        let mut now = random.draw() >> 2;
+        let mut machine = IntPush::open(&Cx { now: Instant::from_nanos(now), link: &link, params: &params }, 0);
+        let mut oracle = oracle::Egress { wide, multi: multi.into(), sent: 0 };
         for _ in 0..2_000 {
-            now += u64::from(dice.within(0..=u32::MAX) >> dice.within(0..=31));
-            let cx = Cx { now: Instant::from_nanos(now), port: &port, params: &params };
+            now += u64::from(random.within(0..=u32::MAX) >> random.within(0..=31));
+            let cx = Cx { now: Instant::from_nanos(now), link: &link, params: &params };
             // Bytes of any number, so that the counters come round; a queue that holds the packet, or says less.
-            let bytes = dice.within(0..=u32::MAX) >> dice.within(0..=31);
-            let queued = dice.within(0..=u32::MAX) >> dice.within(0..=31);
+            let bytes = random.within(0..=u32::MAX) >> random.within(0..=31);
+            let queued = random.within(0..=u32::MAX) >> random.within(0..=31);
             let other = [Event::Wake, Event::Paused, Event::Resumed { queued: Bytes::new(queued) }];
-            if let Some(event) = other.get(dice.within(0..=30) as usize) {
+            if let Some(event) = other.get(random.within(0..=30) as usize) {
                 assert_eq!(machine.on(&cx, event), Verdict::PASS);
             }
             let packet = Packet {
                 bytes: Bytes::new(bytes),
-                queued: Bytes::new(dice.within(0..=u32::MAX)),
+                queued: Bytes::new(random.within(0..=u32::MAX)),
                 port_queued: Bytes::new(queued),
-                ecn: Ecn::from_bits(dice.within(0..=3) as u8),
+                ecn: Ecn::from_bits(random.within(0..=3) as u8),
             };
             let verdict = machine.on(&cx, &Event::Dequeue(packet));
             let hop = verdict.hop.unwrap();

@@ -1,19 +1,19 @@
 //! LSCC's rate calculation against Algorithm 1 in double precision: each period from the machine's own rates, and free runs.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
-use cc_cp::lscc::rate_calculation::{Crossing, Feedback, FeedbackSettings, PRESETS, Params, RateCalculation};
+use cc_core::{Bytes, Link, Nanos, Rate, Stamp};
+use cc_cp::lscc::rate_calculation::{Crossing, Feedback, PRESETS, Params, RateCalculation, RateCalculationSettings};
 use std::collections::VecDeque;
+use tolerance::{SplitMix, Tolerance};
 
 /// LSCC, III-C, Eq. 2 and Algorithm 1, in bytes, nanoseconds and bits per second.
 mod oracle {
     use std::collections::VecDeque;
 
-    pub(super) struct Port {
+    pub(super) struct Egress {
         pub(super) t: f64,
         pub(super) q_ref: f64,
         pub(super) up: f64,
@@ -27,7 +27,7 @@ mod oracle {
         pub(super) ra: VecDeque<f64>,
     }
 
-    impl Port {
+    impl Egress {
         pub(super) fn per_second(&self, bytes: f64) -> f64 {
             bytes * 8e9 / self.t
         }
@@ -54,19 +54,19 @@ mod oracle {
 const LINE: u32 = 200;
 
 /// Random settings whose rates are whole multiples of Delta_F or not, and what they mean.
-fn settings(dice: &mut Dice, units: std::ops::RangeInclusive<u32>) -> (FeedbackSettings, oracle::Port) {
-    let period = dice.within(20_000..=1_000_000);
-    let n = dice.within(1..=16);
-    let unit = dice.within(units);
-    let rate_min = if dice.within(0..=1) == 0 { 0 } else { dice.within(unit..=5_000) };
-    let rate_max = if dice.within(0..=1) == 0 { 0 } else { dice.within(20_000..=LINE * 1_200) };
-    let slew_down = if dice.within(0..=1) == 0 { 0 } else { dice.within(1..=200_000) };
-    let set = FeedbackSettings {
+fn settings(random: &mut SplitMix, units: std::ops::RangeInclusive<u32>) -> (RateCalculationSettings, oracle::Egress) {
+    let period = random.within(20_000..=1_000_000);
+    let n = random.within(1..=16);
+    let unit = random.within(units);
+    let rate_min = if random.within(0..=1) == 0 { 0 } else { random.within(unit..=5_000) };
+    let rate_max = if random.within(0..=1) == 0 { 0 } else { random.within(20_000..=LINE * 1_200) };
+    let slew_down = if random.within(0..=1) == 0 { 0 } else { random.within(1..=200_000) };
+    let set = RateCalculationSettings {
         period,
         // 2 D / T, less or more than a whole number by less than a half.
-        delay: n * (period / 2) + dice.within(0..=period / 8) - dice.within(0..=period / 8),
-        reference: dice.within(0..=5_000_000),
-        slew: dice.within(1..=200_000),
+        delay: n * (period / 2) + random.within(0..=period / 8) - random.within(0..=period / 8),
+        reference: random.within(0..=5_000_000),
+        slew: random.within(1..=200_000),
         slew_down,
         rate_min,
         rate_max,
@@ -75,7 +75,7 @@ fn settings(dice: &mut Dice, units: std::ops::RangeInclusive<u32>) -> (FeedbackS
     let mega = |mbps: u32| f64::from(mbps) * 1e6;
     let line = mega(LINE * 1_000);
     let r_min = if rate_min == 0 { (line / 200.0).max(mega(unit)) } else { mega(rate_min) };
-    let oracle = oracle::Port {
+    let oracle = oracle::Egress {
         t: period.into(),
         q_ref: set.reference.into(),
         up: mega(set.slew),
@@ -89,21 +89,21 @@ fn settings(dice: &mut Dice, units: std::ops::RangeInclusive<u32>) -> (FeedbackS
     (set, oracle)
 }
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(LINE), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(LINE), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
 
 /// One period of a port: packets come and go at any time of it, and its end is met to the nanosecond, or by the next packet.
 fn period(
     (p, machine): (&Params, &mut RateCalculation<16>),
     now: &mut u64,
-    dice: &mut Dice,
+    random: &mut SplitMix,
     (left, queued): (u32, u32),
 ) -> Option<Feedback> {
     let start = *now;
     let mut sent = 0;
     for packet in 1..=3 {
         let length = u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get());
-        *now += (length.saturating_sub(1)).min(u64::from(dice.within(0..=10_000)));
-        let bytes = if packet == 3 { left - sent } else { dice.within(0..=left - sent) };
+        *now += (length.saturating_sub(1)).min(u64::from(random.within(0..=10_000)));
+        let bytes = if packet == 3 { left - sent } else { random.within(0..=left - sent) };
         sent += bytes;
         let queued = Bytes::new(queued);
         let crossings = [Crossing::Arrived { queued }, Crossing::Left { bytes: Bytes::new(bytes), queued }];
@@ -117,20 +117,20 @@ fn period(
     }
     *now += u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get());
     let queued = Bytes::new(queued);
-    let end = if dice.within(0..=1) == 0 { Crossing::Wake { queued } } else { Crossing::Arrived { queued } };
+    let end = if random.within(0..=1) == 0 { Crossing::Wake { queued } } else { Crossing::Arrived { queued } };
     machine.on(p, Stamp::from_bits(*now as u32), &end)
 }
 
 #[test]
 fn each_period_is_calculated_as_algorithm_1_has_it() {
-    let (mut agreement, mut dice) = (Agreement::default(), Dice::new(8));
+    let (mut tolerance, mut random) = (Tolerance::default(), SplitMix::new(8));
     for _ in 0..200 {
-        let (set, mut oracle) = settings(&mut dice, 300..=1_000);
+        let (set, mut oracle) = settings(&mut random, 300..=1_000);
         if oracle.r_min > oracle.r_max {
             continue;
         }
-        let p = Params::new(&set, &PORT, 16).unwrap();
-        let mut now = dice.draw() >> 2;
+        let p = Params::new(&set, &LINK, 16).unwrap();
+        let mut now = random.draw() >> 2;
         let mut machine = RateCalculation::<16>::open(&p, Stamp::from_bits(now as u32));
         // What the line carries in a period, at most.
         let carries = set.period * (LINE / 8);
@@ -139,14 +139,14 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
         let mut recent: VecDeque<f64> = std::iter::repeat_n(0.0, oracle.ra.len()).collect();
         let mut bytes = 0.0;
         for number in 1..=700_u16 {
-            let left = [0, carries, dice.within(0..=carries)][dice.within(0..=2) as usize];
-            queued = match dice.within(0..=9) {
+            let left = [0, carries, random.within(0..=carries)][random.within(0..=2) as usize];
+            queued = match random.within(0..=9) {
                 0 => 0,
                 1 => set.reference,
-                2 => dice.within(0..=50_000_000),
-                _ => (queued + dice.within(0..=carries / 4)).saturating_sub(carries / 8),
+                2 => random.within(0..=50_000_000),
+                _ => (queued + random.within(0..=carries / 4)).saturating_sub(carries / 8),
             };
-            let told = period((&p, &mut machine), &mut now, &mut dice, (left, queued)).unwrap();
+            let told = period((&p, &mut machine), &mut now, &mut random, (left, queued)).unwrap();
             // Rates are whole kb/s in the machine, those of the list too, of bytes each of which counts as a whole number of 2^-17
             // kb/s.
             bytes += f64::from(left) - recent.pop_front().unwrap_or(0.0);
@@ -164,7 +164,7 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
                 ("at the least", f64::from(u8::from(told.at_minimum)), 0.0),
                 ("at the most", f64::from(u8::from(told.at_maximum)), 0.0),
             ];
-            agreement.assert(&(set, left, queued), &outcome, allowed);
+            tolerance.assert(&(set, left, queued), &outcome, allowed);
             // To the unit, not to a thousandth.
             assert!(allowed.iter().any(|values| values[0] == rate), "{set:?}: {rate} for {allowed:?}");
             assert_eq!(told.seq, number);
@@ -174,7 +174,7 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
             oracle.sent(left.into(), rate);
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }
 
 /// A source that obeys after 2 D, in the paper's setting and others with limits: the machine and the equations, each left to
@@ -183,10 +183,10 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
 fn a_free_run_keeps_the_queue_that_the_equations_keep() {
     for preset in PRESETS {
         let set = preset.values;
-        let p = Params::new(&set, &PORT, 16).unwrap();
+        let p = Params::new(&set, &LINK, 16).unwrap();
         let mega = |mbps: u32| f64::from(mbps) * 1e6;
         let n = (2 * set.delay / set.period) as usize;
-        let mut oracle = oracle::Port {
+        let mut oracle = oracle::Egress {
             t: set.period.into(),
             q_ref: set.reference.into(),
             up: mega(set.slew),
@@ -197,7 +197,7 @@ fn a_free_run_keeps_the_queue_that_the_equations_keep() {
             last: 1e9,
             ra: std::iter::repeat_n(0.0, n).collect(),
         };
-        let (mut now, mut dice) = (0, Dice::new(9));
+        let (mut now, mut random) = (0, SplitMix::new(9));
         let mut machine = RateCalculation::<16>::open(&p, Stamp::from_bits(0));
         // Bytes under way, bytes waiting, of the machine and of the equations; 40 Gb/s leave.
         let bottleneck = set.period as f64 * 5.0;
@@ -210,7 +210,7 @@ fn a_free_run_keeps_the_queue_that_the_equations_keep() {
                 left[side] = queues[side].min(bottleneck).round();
                 queues[side] -= left[side];
             }
-            let told = period((&p, &mut machine), &mut now, &mut dice, (left[0] as u32, queues[0] as u32)).unwrap();
+            let told = period((&p, &mut machine), &mut now, &mut random, (left[0] as u32, queues[0] as u32)).unwrap();
             let (r, ..) = oracle.rate(left[1], queues[1], 0.0);
             oracle.sent(left[1], r);
             for (under_way, r) in under_way.iter_mut().zip([f64::from(told.units) * 1e6, r]) {

@@ -1,14 +1,14 @@
 //! LSCC's rate limiting against Eq. 10 and Algorithm 2 in double precision, event by event from the machine's own queue and rate.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpKind, Ecn, Instant, Link, Nanos, Qpn, Rate, Stamp};
 use cc_cp::lscc::rate_calculation::{self, Crossing, Feedback, RateCalculation};
-use cc_cp::lscc::rate_limiting::{LimitingSettings, PRESETS, Params, RateLimiting};
+use cc_cp::lscc::rate_limiting::{PRESETS, Params, RateLimiting, RateLimitingSettings};
 use cc_cp::segment::{Endpoint, FlowKey, Transit};
+use tolerance::{SplitMix, Tolerance};
 
 /// LSCC, III-C, Eq. 10 and Algorithm 2, in bytes and nanoseconds on a clock that never wraps.
 mod oracle {
@@ -33,7 +33,7 @@ mod oracle {
         pub(super) line: f64,
     }
 
-    pub(super) struct Port {
+    pub(super) struct Egress {
         pub(super) limits: Limits,
         opened: u64,
         now: u64,
@@ -47,7 +47,7 @@ mod oracle {
     /// Bytes within which q* can't be told from the reference.
     const NEAR: f64 = 16.0;
 
-    impl Port {
+    impl Egress {
         pub(super) fn new(limits: Limits, now: u64) -> Self {
             Self { limits, opened: now, now, rises: None, notifying: Some(false), flows: BTreeMap::new() }
         }
@@ -79,7 +79,7 @@ mod oracle {
             (q, r)
         }
 
-        pub(super) fn heard(&mut self) {
+        pub(super) fn on_message(&mut self) {
             // Four periods of patience behind the one in which the next is due.
             self.rises = Some(self.now + 5 * self.limits.t);
         }
@@ -113,28 +113,28 @@ mod oracle {
 }
 
 const GBPS: u32 = 100;
-const PORT: Port = Port { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_000), base_rtt: Nanos::new(20_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_000), base_rtt: Nanos::new(20_000) };
 
 /// What a far end says first.
 fn first_feedback() -> Feedback {
-    let p = rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &PORT, 16).unwrap();
+    let p = rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &LINK, 16).unwrap();
     let mut far_end = RateCalculation::<16>::open(&p, Stamp::from_bits(0));
     far_end.on(&p, Stamp::from_bits(200_000), &Crossing::Wake { queued: Bytes::ZERO }).unwrap()
 }
 
 /// Random settings with thresholds that are met, and what they mean.
-fn settings(dice: &mut Dice) -> (LimitingSettings, oracle::Limits) {
-    let delay = dice.within(0..=8_000);
+fn settings(random: &mut SplitMix) -> (RateLimitingSettings, oracle::Limits) {
+    let delay = random.within(0..=8_000);
     let round_trip = 2 * delay * GBPS / 8;
-    let threshold = if dice.within(0..=1) == 0 { 0 } else { round_trip + dice.within(1..=200_000) };
-    let set = LimitingSettings {
-        reference: dice.within(1..=400_000),
-        notify_period: dice.within(1_000..=60_000),
-        reset_period: dice.within(1_000..=300_000),
+    let threshold = if random.within(0..=1) == 0 { 0 } else { round_trip + random.within(1..=200_000) };
+    let set = RateLimitingSettings {
+        reference: random.within(1..=400_000),
+        notify_period: random.within(1_000..=60_000),
+        reset_period: random.within(1_000..=300_000),
         threshold,
         delay,
-        period: dice.within(1_000..=50_000),
-        slew: dice.within(1..=5_000),
+        period: random.within(1_000..=50_000),
+        slew: random.within(1..=5_000),
         ..PRESETS[0].values
     };
     let limits = oracle::Limits {
@@ -155,35 +155,35 @@ fn key(flow: u32) -> FlowKey {
 
 #[test]
 fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
-    let (mut agreement, mut dice, template) = (Agreement::default(), Dice::new(10), first_feedback());
+    let (mut tolerance, mut random, template) = (Tolerance::default(), SplitMix::new(10), first_feedback());
     let (mut notified, mut silent) = (0, 0);
     for _ in 0..60 {
-        let (set, limits) = settings(&mut dice);
-        let p = Params::new(&set, &PORT).unwrap();
-        let mut now = dice.draw() >> 2;
+        let (set, limits) = settings(&mut random);
+        let p = Params::new(&set, &LINK).unwrap();
+        let mut now = random.draw() >> 2;
         let mut machine = RateLimiting::<16, 4>::open(&p, Stamp::from_bits(now as u32));
-        let mut oracle = oracle::Port::new(limits, now);
-        let mut seq = dice.within(0..=0xffff) as u16;
+        let mut oracle = oracle::Egress::new(limits, now);
+        let mut seq = random.within(0..=0xffff) as u16;
         let mut is_heard = false;
         for event in 0..2_000 {
             let shown = |machine: &RateLimiting<16, 4>| {
                 (f64::from(machine.pseudo_queue().get()), f64::from(machine.rate().to_bits()) / 2_f64.powi(24))
             };
             let before = shown(&machine);
-            now += match dice.within(0..=400) {
-                0 => u64::from(dice.within(0..=1_000_000)),
-                _ => u64::from(dice.within(0..=2_000)),
+            now += match random.within(0..=400) {
+                0 => u64::from(random.within(0..=1_000_000)),
+                _ => u64::from(random.within(0..=2_000)),
             };
             let stamp = Stamp::from_bits(now as u32);
             // Between the whole bytes that the machine shows.
             let (mut q, mut r) = oracle.pass(now, (before.0 + 0.5, before.1));
-            let flow = dice.within(1..=12);
-            let bytes = dice.within(64..=9_216);
+            let flow = random.within(1..=12);
+            let bytes = random.within(64..=9_216);
             let is_silent = is_heard && oracle.is_silent(now);
             silent += u32::from(is_silent);
             let mut allowed = vec![0.0];
             let mut sent = false;
-            match dice.within(0..=19) {
+            match random.within(0..=19) {
                 0 => machine.wake(&p, stamp),
                 1 => {
                     machine.notified(&p, stamp, key(flow));
@@ -191,19 +191,19 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
                 }
                 2 => {
                     // Overtaken or repeated, or new, with some lost in between.
-                    let is_old = is_heard && !is_silent && dice.within(0..=2) == 0;
-                    let by = dice.within(0..=32_766) >> dice.within(0..=14);
+                    let is_old = is_heard && !is_silent && random.within(0..=2) == 0;
+                    let by = random.within(0..=32_766) >> random.within(0..=14);
                     let number = if is_old { seq.wrapping_sub(by as u16) } else { seq.wrapping_add(1 + by as u16) };
-                    let rate = Rate::from_mbps(dice.within(10_000..=60_000) * dice.within(0..=2));
-                    machine.told(&p, stamp, &Feedback { rate, seq: number, ..template });
+                    let rate = Rate::from_mbps(random.within(10_000..=60_000) * random.within(0..=2));
+                    machine.on_rate(&p, stamp, &Feedback { rate, seq: number, ..template });
                     if !is_old {
                         (seq, is_heard) = (number, true);
                         r = (f64::from(rate.to_bits()) / 2_f64.powi(24)).min(oracle.limits.line);
-                        oracle.heard();
+                        oracle.on_message();
                     }
                 }
                 kind => {
-                    let (ecn, data) = (Ecn::from_bits(dice.within(0..=3) as u8), kind > 4);
+                    let (ecn, data) = (Ecn::from_bits(random.within(0..=3) as u8), kind > 4);
                     let packet = Transit { flow: key(flow), data, bytes: Bytes::new(bytes), ecn };
                     let rewrite = machine.forward(&p, Instant::from_nanos(now), &packet);
                     q += f64::from(bytes);
@@ -212,7 +212,10 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
                     assert_eq!(rewrite.ecn, leaves);
                     sent = rewrite.notify.is_some();
                     if let Some(cnp) = rewrite.notify {
-                        assert_eq!((cnp.kind, cnp.by_remote, cnp.remote_qpn), (CnpKind::Direct, true, Qpn::new(flow)));
+                        assert_eq!(
+                            (cnp.kind, cnp.names_remote_qpn, cnp.remote_qpn),
+                            (CnpKind::Direct, true, Qpn::new(flow))
+                        );
                         notified += 1;
                     }
                     if data {
@@ -230,11 +233,11 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
             let outcome =
                 [("q*", after.0, 1.0), ("R", after.1, 2_f64.powi(-24)), ("CNP", f64::from(u8::from(sent)), 0.0)];
             let allowed: Vec<_> = allowed.into_iter().map(|cnp| vec![q, r, cnp]).collect();
-            agreement.assert(&(set, event), &outcome, &allowed);
+            tolerance.assert(&(set, event), &outcome, &allowed);
             // To the byte, where a thousandth would hide packets.
             assert!((after.0 - q).abs() <= 4.0 + 1e-6 * q, "{set:?}, event {event}: {after:?} for {q}");
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
     assert!(notified > 3_000 && silent > 1_000, "{notified}, {silent}");
 }

@@ -3,36 +3,36 @@
 use cc_core::table::Handle;
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Packet, Response, Roce, Shims, TableCrc,
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, Response, Roce, Shims, TableCrc,
     Tags, opcode,
 };
-use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
 use cc_cp::Endpoint;
 use cc_cp::mlcc::near_source::{self, NearSource};
-use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, QueueSettings};
+use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, PerFlowQueuesSettings};
 use cc_cp::segment::{FlowKey, Transit};
 use cc_np::mlcc::Mlcc16;
-use cc_np::{NotificationPoint, NpEngine, Receipt, Transmit};
+use cc_np::{NotificationPoint, NpEngine, RxMeta, Transmit};
 use cc_rp::mlcc::Mlcc;
-use cc_rp::{Event, Progress, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{AckProgress, Event, RateLimiter, ReactionPoint, RpEngine};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Servers of 10 Gb/s, and the paper's round trips within and between datacentres.
-const PORT: Port = Port { line_rate: Rate::from_gbps(10), mtu: Bytes::new(4_096), base_rtt: Nanos::new(24_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(4_096), base_rtt: Nanos::new(24_000) };
 const LOCAL: u64 = 12_000;
 const FAR: u64 = 3_000_000;
 const SENDER: Qpn = Qpn::new(0x99);
 const RECEIVER: Qpn = Qpn::new(0x118);
 
 /// A link of 10 Gb/s, of which others take a share.
-struct Link {
+struct LongLink {
     others: f64,
     free: f64,
     ours: f64,
 }
 
-impl Link {
+impl LongLink {
     /// Bytes per nanosecond.
     const SPEED: f64 = 1.25;
 
@@ -91,13 +91,13 @@ impl Transmit for Wire {
 
 fn roce(frame: &[u8]) -> Roce<'_> {
     match wire::parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => roce,
+        Ok(Parsed::Roce(roce)) => roce,
         other => panic!("{other:?}"),
     }
 }
 
 fn transit(roce: &Roce<'_>) -> Transit {
-    Transit { flow: FlowKey::of(roce), data: true, bytes: roce.wire_len, ecn: roce.ecn }
+    Transit { flow: FlowKey::of_data(roce), data: true, bytes: roce.wire_len, ecn: roce.ecn }
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
@@ -156,16 +156,16 @@ struct Seen {
 /// One flow for so many nanoseconds; others take these shares of the one link of either datacentre.
 fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Seen {
     let start = Instant::from_nanos(0);
-    let sender_params = Mlcc::check(&cc_rp::mlcc::PAPER, &PORT).unwrap();
-    let mut sender = RpEngine::<Mlcc, 4, 8>::new(start, PORT, sender_params);
-    let receiver_params = Mlcc16::check(&cc_np::mlcc::PAPER, &PORT).unwrap();
-    let mut receiver = NpEngine::<Mlcc16, 4, 2>::new(start, PORT, receiver_params);
+    let sender_params = Mlcc::check(&cc_rp::mlcc::PAPER, &LINK).unwrap();
+    let mut sender = RpEngine::<Mlcc, 4, 8>::new(start, LINK, sender_params);
+    let receiver_params = Mlcc16::check(&cc_np::mlcc::PAPER, &LINK).unwrap();
+    let mut receiver = NpEngine::<Mlcc16, 4, 2>::new(start, LINK, receiver_params);
     let near_params = near_source::Params::new(&near_source::PRESETS[0].values).unwrap();
     let mut near = NearSource::<16, 4>::open(start.stamp());
-    let queues = QueueSettings { initial_rate: 0, ..per_flow_queues::PRESETS[0].values };
-    let far_params = per_flow_queues::Params::new(&queues, &PORT).unwrap();
+    let queues = PerFlowQueuesSettings { initial_rate: 0, ..per_flow_queues::PRESETS[0].values };
+    let far_params = per_flow_queues::Params::new(&queues, &LINK).unwrap();
     let mut far = PerFlowQueues::<16, 4>::open();
-    let (mut near_link, mut far_link) = (Link::new(near_others), Link::new(far_others));
+    let (mut near_link, mut far_link) = (LongLink::new(near_others), LongLink::new(far_others));
     let mut wire = Wire::default();
     let handle: Handle = sender.open(start, 3, &mut wire).unwrap();
     sender.bind(handle, SENDER).unwrap();
@@ -193,7 +193,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 let length = bytes.len();
                 sender.sent(at, handle, Psn::new(psn), Bytes::new(length as u32), &mut wire);
                 psn += 1;
-                let rate = wire.rate.unwrap_or(PORT.line_rate);
+                let rate = wire.rate.unwrap_or(LINK.line_rate);
                 then(now + u64::from(rate.time_for(Bytes::new(length as u32)).get()).max(1), Happening::Send);
                 let (through, hop) = near_link.carry(now, length);
                 shim::push_into(&mut bytes, length, shim::PORT, &hop);
@@ -246,7 +246,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 if packet.bth.psn.get() < 1_000 {
                     assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid, "whatever switches wrote");
                 }
-                let receipt = Receipt { msn: Some(packet.bth.psn.get()), ..Receipt::new(at.stamp(), Some(SENDER)) };
+                let receipt = RxMeta { msn: Some(packet.bth.psn.get()), ..RxMeta::new(at.stamp(), Some(SENDER)) };
                 receiver.frame::<TableCrc>(at, &packet, receipt, &mut wire);
                 then(now + LOCAL, Happening::BackAtFarSwitch(wire.sent.pop().unwrap()));
             }
@@ -256,14 +256,14 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
             }
             Happening::BackAtSender(bytes) => {
                 let (before, packet) = (wire.rate, roce(&bytes));
-                let what = match packet.near_int() {
+                let what = match packet.switch_int() {
                     Some(int) => {
                         assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid);
-                        sender.switch_cnp(at, handle, &Event::NearInt { int: int.stack() }, &mut wire).unwrap();
+                        sender.switch_cnp(at, handle, &Event::SwitchInt { int: int.stack() }, &mut wire).unwrap();
                         "Switch-INT"
                     }
                     None => {
-                        sender.frame(at, &packet, Progress::default(), &mut wire).unwrap();
+                        sender.frame(at, &packet, AckProgress::default(), &mut wire).unwrap();
                         "ACK"
                     }
                 };

@@ -2,12 +2,12 @@
 //! under traffic.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::Dice;
-use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate};
 use cc_cp::mmu::{Admission, Mmu, MmuSettings, Params};
+use tolerance::SplitMix;
 
 /// The thresholds of HPCC's public simulator (switch-mmu.cc) over numbers that don't wrap, and PFC's timing (IEEE 802.1Qbb):
 /// a quantum is 512 bit times, and a pause is renewed in half its time. All is computed from what each ingress holds.
@@ -144,26 +144,26 @@ const QUEUES: usize = 8;
 const MTU: u32 = 1_500;
 
 /// Random settings for a port of this speed in multiples of so many bytes, and what they mean.
-fn settings(dice: &mut Dice, gbps: u32, grain: u32) -> (MmuSettings, oracle::Thresholds) {
-    let is_fixed = dice.within(0..=1) == 0;
-    let mut bytes = |most: u32| dice.within(1..=most / grain) * grain;
+fn settings(random: &mut SplitMix, gbps: u32, grain: u32) -> (MmuSettings, oracle::Thresholds) {
+    let is_fixed = random.within(0..=1) == 0;
+    let mut bytes = |most: u32| random.within(1..=most / grain) * grain;
     let xoff = if is_fixed { bytes(400_000) } else { 0 };
     let (xon, headroom, reserve, resume_offset) =
         (bytes(xoff.max(grain)).min(xoff), bytes(60_000), bytes(10_000), bytes(10_000));
     let buffer = 1_000_000 + bytes(1_000_000);
-    let xon = if dice.within(0..=2) == 0 { xoff } else { xon };
-    let (headroom, link_delay) = (headroom * dice.within(0..=1), dice.within(0..=500));
+    let xon = if random.within(0..=2) == 0 { xoff } else { xon };
+    let (headroom, link_delay) = (headroom * random.within(0..=1), random.within(0..=500));
     let set = MmuSettings {
         buffer,
         headroom,
         link_delay,
         lossless_queues: QUEUES as u32,
-        reserve: reserve * dice.within(0..=1),
-        alpha_shift: dice.within(0..=6),
+        reserve: reserve * random.within(0..=1),
+        alpha_shift: random.within(0..=6),
         resume_offset,
         xoff,
         xon,
-        pause_quanta: dice.within(2..=65_535),
+        pause_quanta: random.within(2..=65_535),
     };
     // Twice the delay at line rate, and two packets.
     let computed = u64::from(link_delay * 2 * gbps / 8 + 2 * MTU);
@@ -230,14 +230,14 @@ impl Bench {
 
 #[test]
 fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
-    let mut dice = Dice::new(5);
+    let mut random = SplitMix::new(5);
     let mut often = [0; 4];
     for run in 0..100 {
-        let gbps = [10, 25, 40, 50, 100, 200, 400, 800][dice.within(0..=7) as usize];
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(MTU), base_rtt: Nanos::new(12_000) };
+        let gbps = [10, 25, 40, 50, 100, 200, 400, 800][random.within(0..=7) as usize];
+        let port = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(MTU), base_rtt: Nanos::new(12_000) };
         // In whole kilobytes thresholds are met exactly.
         let grain = [1, 1_000][run / 2 % 2];
-        let (mut set, thresholds) = settings(&mut dice, gbps, grain);
+        let (mut set, thresholds) = settings(&mut random, gbps, grain);
         let mut bench = Bench {
             mmu: Mmu::new(Params::new(&set, &port).unwrap()),
             oracle: oracle::Buffer::new(thresholds),
@@ -245,26 +245,26 @@ fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
             dropped: 0,
             frames: [0; 3],
         };
-        let mut now = dice.draw() >> 2;
+        let mut now = random.draw() >> 2;
         for event in 0..2_000 {
-            now += u64::from(dice.within(0..=2_000));
+            now += u64::from(random.within(0..=2_000));
             // The buffer fills and drains in turn, half of it with an incast into one queue.
             let fills = event / 300 % 2 == 0;
-            let incast = dice.within(0..=1) == 0;
-            let queue = if incast { (0, 3) } else { (dice.within(0..=1) as usize, dice.within(0..=3) as usize) };
-            match dice.within(0..=9) {
+            let incast = random.within(0..=1) == 0;
+            let queue = if incast { (0, 3) } else { (random.within(0..=1) as usize, random.within(0..=3) as usize) };
+            match random.within(0..=9) {
                 0 => bench.wake(now),
-                1 if run % 2 == 0 && dice.within(0..=9) == 0 => {
+                1 if run % 2 == 0 && random.within(0..=9) == 0 => {
                     // Other thresholds under traffic: what is in the buffer stays there.
                     let thresholds;
-                    (set, thresholds) = settings(&mut dice, gbps, grain);
+                    (set, thresholds) = settings(&mut random, gbps, grain);
                     bench.oracle.set = thresholds;
                     bench.mmu.set_params(Params::new(&set, &port).unwrap());
                 }
                 kind if (kind < 8) == fills => {
-                    bench.admit(now, queue, (dice.within(64..=9_216) / grain).max(1) * grain)
+                    bench.admit(now, queue, (random.within(64..=9_216) / grain).max(1) * grain)
                 }
-                _ => bench.release(now, dice.within(0..=u32::MAX)),
+                _ => bench.release(now, random.within(0..=u32::MAX)),
             }
             let (counters, at) = (*bench.mmu.counters(), Instant::from_nanos(now));
             assert_eq!((bench.mmu.occupancy(), counters.dropped), (bench.oracle.occupancy(), bench.dropped), "{set:?}");

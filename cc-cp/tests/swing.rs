@@ -1,12 +1,12 @@
 //! Swing's relays against their rules on clocks and counters that don't wrap, event by event.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::Dice;
-use cc_core::{Bytes, Nanos, Port, Rate, Stamp};
-use cc_cp::swing::{FarRelay, NearRelay, Params, Relayed, SwingSettings};
+use cc_core::{Bytes, Link, Nanos, Rate, Stamp};
+use cc_cp::swing::{Params, ReceiverRelay, RelayMessage, SenderRelay, SwingSettings};
+use tolerance::SplitMix;
 
 /// What LSCC (III-B, IV-C) and the abstract of Swing (TPDS 2023) say of the relays: pauses are passed on, and a buffer that no
 /// longer holds what a round trip brings pauses by itself. Messages that were missed, and silence, count as pauses.
@@ -40,14 +40,14 @@ mod oracle {
         pub(super) fn says(&mut self, link: &Link, now: i64, was: bool) -> Option<(bool, i64)> {
             let high = link.buffer - 2 * link.one_way;
             self.full = if self.full { self.queued >= link.one_way.min(high) } else { self.queued > high };
-            let news = self.pauses() != was;
+            let news = self.is_pausing() != was;
             (news || now - self.spoke >= link.keepalive).then(|| {
                 (self.spoke, self.messages) = (now, self.messages + 1);
-                (self.pauses(), self.messages)
+                (self.is_pausing(), self.messages)
             })
         }
 
-        pub(super) fn pauses(&self) -> bool {
+        pub(super) fn is_pausing(&self) -> bool {
             self.held || self.full
         }
     }
@@ -79,7 +79,7 @@ mod oracle {
                     self.heard = now;
                     true
                 }
-                None => self.pauses(),
+                None => self.is_pausing(),
             };
             match (pause, self.paused) {
                 (false, None) => None,
@@ -95,23 +95,23 @@ mod oracle {
             }
         }
 
-        pub(super) fn pauses(&self) -> bool {
+        pub(super) fn is_pausing(&self) -> bool {
             self.paused.is_some()
         }
     }
 }
 
-fn link(dice: &mut Dice) -> (Params, oracle::Link) {
-    let gbps = [10, 40, 100, 200, 400, 800][dice.within(0..=5) as usize];
-    let delay = dice.within(0..=2_000_000);
+fn link(random: &mut SplitMix) -> (Params, oracle::Link) {
+    let gbps = [10, 40, 100, 200, 400, 800][random.within(0..=5) as usize];
+    let delay = random.within(0..=2_000_000);
     let one_way = delay * gbps / 8;
     let settings = SwingSettings {
-        buffer: 2 * one_way + dice.within(1..=one_way * 2 + 100_000),
+        buffer: 2 * one_way + random.within(1..=one_way * 2 + 100_000),
         delay,
-        keepalive: dice.within(1_000..=1_000_000),
-        pause_quanta: dice.within(2..=65_535),
+        keepalive: random.within(1_000..=1_000_000),
+        pause_quanta: random.within(2..=65_535),
     };
-    let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+    let port = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
     let oracle = oracle::Link {
         buffer: settings.buffer.into(),
         one_way: one_way.into(),
@@ -123,14 +123,14 @@ fn link(dice: &mut Dice) -> (Params, oracle::Link) {
 }
 
 /// Time goes on by less than a second at most, which is as often as a relay has to be called.
-fn later(dice: &mut Dice, link: &oracle::Link) -> i64 {
+fn later(random: &mut SplitMix, link: &oracle::Link) -> i64 {
     let keepalive = link.keepalive as u32;
-    i64::from(match dice.within(0..=99) {
-        0 => dice.within(0..=999_999_999),
-        1..=4 => (4 * keepalive).saturating_sub(dice.within(0..=2)),
-        5..=9 => keepalive.saturating_sub(dice.within(0..=2)),
-        10..=14 => (link.pause as u32 / 2).saturating_sub(dice.within(0..=1)),
-        _ => dice.within(0..=keepalive / 4),
+    i64::from(match random.within(0..=99) {
+        0 => random.within(0..=999_999_999),
+        1..=4 => (4 * keepalive).saturating_sub(random.within(0..=2)),
+        5..=9 => keepalive.saturating_sub(random.within(0..=2)),
+        10..=14 => (link.pause as u32 / 2).saturating_sub(random.within(0..=1)),
+        _ => random.within(0..=keepalive / 4),
     })
 }
 
@@ -140,28 +140,28 @@ fn at(now: i64) -> Stamp {
 
 #[test]
 fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
-    let mut dice = Dice::new(6);
+    let mut random = SplitMix::new(6);
     let (mut full, mut messages) = (0, 0);
     for _ in 0..60 {
-        let (p, link) = link(&mut dice);
-        let mut now = i64::from(dice.within(0..=u32::MAX));
-        let (mut machine, mut oracle) = (FarRelay::open(&p, at(now)), oracle::Far::new(now));
+        let (p, link) = link(&mut random);
+        let mut now = i64::from(random.within(0..=u32::MAX));
+        let (mut machine, mut oracle) = (ReceiverRelay::open(&p, at(now)), oracle::Far::new(now));
         for event in 0..4_000 {
-            now += later(&mut dice, &link);
+            now += later(&mut random, &link);
             // Fills and drains take turns, often to a threshold or a byte beyond it.
             let fills = event / 60 % 2 == 0;
             let high = link.buffer - 2 * link.one_way;
             let left = if fills { high - oracle.queued } else { oracle.queued - link.one_way.min(high) };
             let left = left.max(0) as u32;
-            let bytes = match dice.within(0..=9) {
-                0..=1 => left + dice.within(0..=1),
-                _ => dice.within(0..=(link.buffer / 20) as u32),
+            let bytes = match random.within(0..=9) {
+                0..=1 => left + random.within(0..=1),
+                _ => random.within(0..=(link.buffer / 20) as u32),
             };
-            let was = oracle.pauses();
-            let said = match dice.within(0..=9) {
+            let was = oracle.is_pausing();
+            let said = match random.within(0..=9) {
                 0 => machine.wake(&p, at(now)),
                 1..=2 => {
-                    oracle.held = dice.within(0..=1) == 0;
+                    oracle.held = random.within(0..=1) == 0;
                     machine.paused(&p, at(now), oracle.held)
                 }
                 kind if (kind < 9) == fills => {
@@ -176,10 +176,10 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
                 }
             };
             let expected = oracle.says(&link, now, was);
-            let expected = expected.map(|(paused, number)| Relayed { paused, seq: number as u16 });
+            let expected = expected.map(|(paused, number)| RelayMessage { paused, seq: number as u16 });
             assert_eq!(said, expected);
-            assert_eq!((i64::from(machine.queued().get()), machine.may_drain()), (oracle.queued, !oracle.held));
-            full += u32::from(oracle.pauses() && !oracle.held);
+            assert_eq!((i64::from(machine.queued().get()), machine.is_draining()), (oracle.queued, !oracle.held));
+            full += u32::from(oracle.is_pausing() && !oracle.held);
         }
         messages += oracle.messages;
     }
@@ -188,31 +188,31 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
 
 #[test]
 fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
-    let mut dice = Dice::new(7);
+    let mut random = SplitMix::new(7);
     let (mut pauses, mut resumes) = (0, 0);
     for _ in 0..60 {
-        let (p, link) = link(&mut dice);
-        let mut now = i64::from(dice.within(0..=u32::MAX));
-        let (mut machine, mut oracle) = (NearRelay::open(&p, at(now)), oracle::Near::new(now));
-        let mut sent = i64::from(dice.within(0..=u32::MAX));
+        let (p, link) = link(&mut random);
+        let mut now = i64::from(random.within(0..=u32::MAX));
+        let (mut machine, mut oracle) = (SenderRelay::open(&p, at(now)), oracle::Near::new(now));
+        let mut sent = i64::from(random.within(0..=u32::MAX));
         for _ in 0..4_000 {
-            now += later(&mut dice, &link);
-            let message = match dice.within(0..=9) {
+            now += later(&mut random, &link);
+            let message = match random.within(0..=9) {
                 0..=2 => None,
                 // Sent before, as far back as numbers can tell, or overtaken.
-                3 => Some(sent - i64::from(dice.within(0..=32_768) >> dice.within(0..=15))),
+                3 => Some(sent - i64::from(random.within(0..=32_768) >> random.within(0..=15))),
                 kind => {
-                    sent += if kind == 9 { i64::from(dice.within(1..=20_000) >> dice.within(0..=14)) } else { 1 };
+                    sent += if kind == 9 { i64::from(random.within(1..=20_000) >> random.within(0..=14)) } else { 1 };
                     Some(sent)
                 }
             };
-            let message = message.map(|number| (dice.within(0..=2) == 0, number));
+            let message = message.map(|number| (random.within(0..=2) == 0, number));
             let frame = match message {
-                Some((paused, number)) => machine.heard(&p, at(now), Relayed { paused, seq: number as u16 }),
+                Some((paused, number)) => machine.on_message(&p, at(now), RelayMessage { paused, seq: number as u16 }),
                 None => machine.wake(&p, at(now)),
             };
             assert_eq!(frame.map(i64::from), oracle.obeys(&link, now, message), "{message:?}");
-            assert_eq!(machine.pauses(), oracle.pauses());
+            assert_eq!(machine.is_pausing(), oracle.is_pausing());
             pauses += u32::from(frame.is_some_and(|quanta| quanta > 0));
             resumes += u32::from(frame == Some(0));
         }

@@ -1,18 +1,18 @@
 //! Ternary congestion detection against its rules, event by event: verdicts, states, the table of its transitions, and maxTon.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
 mod red_rule;
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Rate};
+use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Rate};
 use cc_cp::tcd::{Phase, Tcd, TcdSettings};
 use cc_cp::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
 use std::collections::BTreeSet;
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_030), base_rtt: Nanos::new(20_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_030), base_rtt: Nanos::new(20_000) };
 
 /// The rules of the public simulator (DCQCN-TCD, qbb-net-device.cc) with its four states by their numbers, on a clock that
 /// never wraps. A queue is undetermined from its RESUME on, and not from the first packet behind it.
@@ -147,20 +147,20 @@ const TRANSITIONS: &str = "
 
 #[test]
 fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
-    let mut dice = Dice::new(3);
+    let mut random = SplitMix::new(3);
     let mut seen = BTreeSet::new();
     for run in 0..120 {
-        let kmin = dice.within(0..=60_000);
+        let kmin = random.within(0..=60_000);
         let settings = TcdSettings {
             kmin,
-            kmax: kmin + dice.within(0..=60_000),
+            kmax: kmin + random.within(0..=60_000),
             pmax: [10_000, 300_000, 1_000_000][run % 3],
-            max_ton: dice.within(1_000..=200_000),
+            max_ton: random.within(1_000..=200_000),
             ..Tcd::PRESETS[0].values
         };
-        let params = Tcd::check(&settings, &PORT).unwrap();
-        let (mut now, seed) = (dice.draw() >> 2, dice.draw());
-        let at = |now| Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+        let params = Tcd::check(&settings, &LINK).unwrap();
+        let (mut now, seed) = (random.draw() >> 2, random.draw());
+        let at = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
         let mut machine = Tcd::open(&at(now), seed);
         let mut oracle = oracle::Queue {
             rule: red_rule::Rule::new(kmin, settings.kmax, settings.pmax, seed),
@@ -173,11 +173,11 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
         let mut queued = 0;
         for _ in 0..2_000 {
             // Mostly within maxTon, often right at its end, and now and then seconds, with the wakes that are due then.
-            let gap = match dice.within(0..=40) {
-                0 => dice.within(0..=3_000_000_000),
-                1..=3 => settings.max_ton - dice.within(0..=1),
-                4..=6 => settings.max_ton + dice.within(0..=1),
-                _ => dice.within(0..=settings.max_ton / 8),
+            let gap = match random.within(0..=40) {
+                0 => random.within(0..=3_000_000_000),
+                1..=3 => settings.max_ton - random.within(0..=1),
+                4..=6 => settings.max_ton + random.within(0..=1),
+                _ => random.within(0..=settings.max_ton / 8),
             };
             for _ in 0..gap / 999_999_999 {
                 now += 999_999_999;
@@ -185,18 +185,18 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
             }
             now += u64::from(gap % 999_999_999);
             let cx = at(now);
-            queued = match dice.within(0..=11) {
-                0 => dice.within(0..=2_061),
-                1 => 2_060 + dice.within(0..=1),
-                2 => oracle.observed.1.saturating_add(899 + dice.within(0..=1)),
-                3 => oracle.resumed.map_or(0, |(_, queued)| queued.saturating_sub(dice.within(0..=1))),
-                4 => dice.within(0..=150_000),
-                _ => (queued + dice.within(0..=2_000)).saturating_sub(1_000),
+            queued = match random.within(0..=11) {
+                0 => random.within(0..=2_061),
+                1 => 2_060 + random.within(0..=1),
+                2 => oracle.observed.1.saturating_add(899 + random.within(0..=1)),
+                3 => oracle.resumed.map_or(0, |(_, queued)| queued.saturating_sub(random.within(0..=1))),
+                4 => random.within(0..=150_000),
+                _ => (queued + random.within(0..=2_000)).saturating_sub(1_000),
             };
-            let ecn = if dice.within(0..=3) > 0 { 0b10 } else { dice.within(0..=3) as u8 };
+            let ecn = if random.within(0..=3) > 0 { 0b10 } else { random.within(0..=3) as u8 };
             let length = Bytes::new(queued);
             let before = machine.phase();
-            let (event, name) = match dice.within(0..=40) {
+            let (event, name) = match random.within(0..=40) {
                 0..=1 => (Event::Resumed { queued: length }, "resume"),
                 2 => (Event::Paused, "pause"),
                 3..=4 => (Event::Wake, "wake"),
@@ -214,14 +214,14 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
                 }
                 _ => oracle::Verdict::Nothing,
             };
-            let unmarkable = expected == oracle::Verdict::Unmarkable;
+            let not_ect = expected == oracle::Verdict::Unmarkable;
             let (mark, marked) = match expected {
                 oracle::Verdict::Undetermined => (Mark::Undetermined, "undetermined"),
                 oracle::Verdict::Congested => (Mark::Congested, "congested"),
                 _ => (Mark::None, "unmarked"),
             };
             let story = (settings, before, event);
-            assert_eq!(verdict, Verdict { mark, unmarkable, ..Verdict::PASS }, "{story:?}");
+            assert_eq!(verdict, Verdict { mark, not_ect, ..Verdict::PASS }, "{story:?}");
             let phase = match oracle.state {
                 0 => Phase::Free,
                 1 if oracle.is_over(now) => Phase::Observed,
@@ -240,9 +240,9 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
 }
 
 /// How long after a RESUME packets are undetermined, as its verdicts tell.
-fn measured(settings: &TcdSettings, port: &Port) -> u64 {
-    let params = Tcd::check(settings, port).unwrap();
-    let at = |now| Cx { now: Instant::from_nanos(now), port, params: &params };
+fn measured(settings: &TcdSettings, link: &Link) -> u64 {
+    let params = Tcd::check(settings, link).unwrap();
+    let at = |now| Cx { now: Instant::from_nanos(now), link, params: &params };
     let mut resumed = Tcd::open(&at(0), 0);
     resumed.on(&at(0), &Event::Resumed { queued: Bytes::ZERO });
     let packet = Packet { ecn: Ecn::Ect0, ..Packet::default() };
@@ -258,21 +258,21 @@ fn measured(settings: &TcdSettings, port: &Port) -> u64 {
 #[test]
 fn max_ton_is_what_is_set_or_what_the_formula_gives() {
     let preset = Tcd::PRESETS[0].values;
-    assert_eq!(measured(&preset, &PORT), 97_000);
-    let (mut agreement, mut dice) = (Agreement::default(), Dice::new(4));
+    assert_eq!(measured(&preset, &LINK), 97_000);
+    let (mut tolerance, mut random) = (Tolerance::default(), SplitMix::new(4));
     for _ in 0..2_000 {
-        let (gbps, mtu) = (dice.within(1..=800), dice.within(256..=9_216));
-        let hysteresis = dice.within(0..=1_000_000);
-        let (link_delay, overload) = (dice.within(0..=1_000_000), dice.within(10_000..=1_000_000));
+        let (gbps, mtu) = (random.within(1..=800), random.within(256..=9_216));
+        let hysteresis = random.within(0..=1_000_000);
+        let (link_delay, overload) = (random.within(0..=1_000_000), random.within(10_000..=1_000_000));
         let settings = TcdSettings { max_ton: 0, hysteresis, link_delay, overload, ..preset };
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(mtu), ..PORT };
+        let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(mtu), ..LINK };
         let eps = f64::from(overload) / 1e6;
         let expected = oracle::max_ton(hysteresis.into(), mtu.into(), gbps.into(), link_delay.into(), eps);
         if expected > 4.9e8 {
             continue;
         }
-        let outcome = [("maxTon", measured(&settings, &port) as f64, 1.0 / eps)];
-        agreement.assert(&(settings, gbps, mtu), &outcome, &[vec![expected]]);
+        let outcome = [("maxTon", measured(&settings, &link) as f64, 1.0 / eps)];
+        tolerance.assert(&(settings, gbps, mtu), &outcome, &[vec![expected]]);
     }
-    agreement.finish(1_500);
+    tolerance.finish(1_500);
 }

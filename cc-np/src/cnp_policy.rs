@@ -3,14 +3,14 @@
 use cc_core::wire::CnpMarking;
 use cc_core::{Nanos, Stamp};
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// The class of service of CNPs, and the bound on those of a whole port.
     ///
     /// The bound is a token bucket that holds `burst` CNPs and gains one each `interval`: in any time T at most
     /// `burst + T / interval` CNPs leave, whatever the number of flows, and however fast their records are forgotten.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-    pub struct CnpOutlet {
+    pub struct CnpPolicy {
         marking: CnpMarking,
         interval: Nanos,
         /// How far the bucket may be ahead of the clock: `(burst - 1) * interval`.
@@ -18,7 +18,7 @@ cc_core::blank! {
     }
 }
 
-impl CnpOutlet {
+impl CnpPolicy {
     /// CNPs marked so; one each `interval` on average (zero: unbounded), and `burst` at once.
     pub const fn new(marking: CnpMarking, interval: Nanos, burst: u32) -> Self {
         let tolerance = Nanos::new(burst.saturating_sub(1).saturating_mul(interval.get()));
@@ -37,9 +37,9 @@ impl CnpOutlet {
 ///
 /// A full bucket says "now", and has to be told the time at least once a second, as every stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bucket(Stamp);
+pub(crate) struct TokenBucket(Stamp);
 
-impl Bucket {
+impl TokenBucket {
     pub(crate) const fn full(now: Stamp) -> Self {
         Self(now)
     }
@@ -52,16 +52,16 @@ impl Bucket {
         }
     }
 
-    /// Whether there is a CNP left, after [`Bucket::advance`].
+    /// Whether there is a CNP left, after [`TokenBucket::advance`].
     #[inline]
-    pub(crate) fn admits(self, now: Stamp, outlet: &CnpOutlet) -> bool {
-        self.0.since(now) <= outlet.tolerance
+    pub(crate) fn admits(self, now: Stamp, cnp_policy: &CnpPolicy) -> bool {
+        self.0.since(now) <= cnp_policy.tolerance
     }
 
     /// Takes one.
     #[inline]
-    pub(crate) fn take(&mut self, outlet: &CnpOutlet) {
-        self.0 = self.0.after(outlet.interval);
+    pub(crate) fn take(&mut self, cnp_policy: &CnpPolicy) {
+        self.0 = self.0.after(cnp_policy.interval);
     }
 }
 
@@ -72,12 +72,12 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    fn admitted(bucket: &mut Bucket, outlet: &CnpOutlet, now: u64) -> bool {
+    fn admitted(bucket: &mut TokenBucket, cnp_policy: &CnpPolicy, now: u64) -> bool {
         let now = Instant::from_nanos(now).stamp();
         bucket.advance(now);
-        let admits = bucket.admits(now, outlet);
+        let admits = bucket.admits(now, cnp_policy);
         if admits {
-            bucket.take(outlet);
+            bucket.take(cnp_policy);
         }
         admits
     }
@@ -90,13 +90,13 @@ mod tests {
             burst in 1..20_u32,
             gaps in prop::collection::vec(0..3_000_u64, 1..200),
         ) {
-            let outlet = CnpOutlet::new(CnpMarking::default(), Nanos::new(interval), burst);
-            let mut bucket = Bucket::full(Stamp::from_bits(start));
+            let cnp_policy = CnpPolicy::new(CnpMarking::default(), Nanos::new(interval), burst);
+            let mut bucket = TokenBucket::full(Stamp::from_bits(start));
             let mut now = u64::from(start);
             let (mut times, mut refused) = (Vec::new(), 0);
             for gap in gaps {
                 now += gap;
-                if admitted(&mut bucket, &outlet, now) {
+                if admitted(&mut bucket, &cnp_policy, now) {
                     times.push(now);
                 } else {
                     refused += 1;
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn a_rest_fills_the_bucket_to_the_burst_and_no_further() {
-        let outlet = CnpOutlet::new(CnpMarking::default(), Nanos::new(1_000), 3);
-        let mut bucket = Bucket::full(Stamp::from_bits(0));
+        let cnp_policy = CnpPolicy::new(CnpMarking::default(), Nanos::new(1_000), 3);
+        let mut bucket = TokenBucket::full(Stamp::from_bits(0));
         for second in 0..10_u64 {
             let now = second * 1_000_000_000;
-            assert_eq!((0..10).filter(|_| admitted(&mut bucket, &outlet, now)).count(), 3);
+            assert_eq!((0..10).filter(|_| admitted(&mut bucket, &cnp_policy, now)).count(), 3);
         }
     }
 }

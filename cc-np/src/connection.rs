@@ -1,8 +1,8 @@
 //! Whom a CNP is for: what a queue pair's context knows and records do not hold.
 
-use cc_core::table::{PeerTableIn, Storage};
-use cc_core::wire::{CnpMarking, Ends, Response, Roce, Tags, Version};
-use cc_core::{Blank, CnpHint, Nanos, Qpn, Stamp};
+use cc_core::table::{SetAssocTableIn, Storage};
+use cc_core::wire::{CnpMarking, Endpoints, Response, Roce, Tags, Version};
+use cc_core::{CnpBodyKind, Nanos, Qpn, Stamp, Zeroed};
 
 /// The most VLAN tags that a connection may have.
 const TAGS: usize = 4;
@@ -10,19 +10,20 @@ const TAGS: usize = 4;
 /// The far end of a connection, as frames to it have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
-    ends: Ends,
+    ends: Endpoints,
     tags: [[u8; 4]; TAGS],
     tagged: u8,
     partition: u16,
     remote: Qpn,
 }
 
-impl Blank for Connection {
-    const BLANK: Self = Self::NONE;
+impl Zeroed for Connection {
+    const ZEROED: Self = Self::NONE;
 }
 
 impl Connection {
-    const NONE: Self = Self { ends: Ends::NONE, tags: [[0; 4]; TAGS], tagged: 0, partition: 0, remote: Qpn::new(0) };
+    const NONE: Self =
+        Self { ends: Endpoints::NONE, tags: [[0; 4]; TAGS], tagged: 0, partition: 0, remote: Qpn::new(0) };
 
     /// Whether there can be CNPs on the connection of a packet: not with RoCEv1, nor with more than four VLAN tags.
     pub fn is_for(packet: &Roce<'_>) -> bool {
@@ -37,13 +38,13 @@ impl Connection {
         let mut tags = [[0; 4]; TAGS];
         tags.iter_mut().zip(packet.tags().words()).for_each(|(to, from)| *to = *from);
         let tagged = u8::try_from(packet.tags().depth()).ok()?;
-        Some(Self { ends: Ends::of(&packet.route()), tags, tagged, partition: packet.bth.partition, remote })
+        Some(Self { ends: Endpoints::of(&packet.route()), tags, tagged, partition: packet.bth.partition, remote })
     }
 
     /// The CNP to the far end that says this; the same as [`Response::cnp`] makes for a packet in hand.
-    pub fn cnp(&self, hint: CnpHint, marking: CnpMarking) -> Response<'_> {
+    pub fn cnp(&self, body_kind: CnpBodyKind, marking: CnpMarking) -> Response<'_> {
         let tags = self.tags.get(..usize::from(self.tagged)).and_then(Tags::new).unwrap_or(Tags::NONE);
-        Response::cnp_back(self.ends.route().with_tags(tags), self.partition, self.remote, hint, marking)
+        Response::cnp_back(self.ends.route().with_tags(tags), self.partition, self.remote, body_kind, marking)
     }
 }
 
@@ -87,19 +88,19 @@ impl Connections for () {
 }
 
 /// The connections of at most `SETS * WAYS` queue pairs; where there is no room, an older one gives way.
-pub struct Directory<SETS: Storage, const WAYS: usize>(PeerTableIn<Connection, SETS, WAYS>);
+pub struct Directory<SETS: Storage, const WAYS: usize>(SetAssocTableIn<Connection, SETS, WAYS>);
 
 impl<SETS: Storage, const WAYS: usize> Connections for Directory<SETS, WAYS> {
-    const NONE: Self = Self(PeerTableIn::new());
+    const NONE: Self = Self(SetAssocTableIn::new());
 
     fn connect(&mut self, now: Stamp, local: Qpn, connection: Connection) {
-        if let Some((known, _)) = self.0.touch(local, now, Nanos::MAX, |_| connection) {
+        if let Some((known, _)) = self.0.lookup_or_insert(local, now, Nanos::MAX, |_| connection) {
             *known = connection;
         }
     }
 
     fn disconnect(&mut self, local: Qpn) {
-        self.0.forget(local, drop);
+        self.0.remove(local, drop);
     }
 
     fn grow(&mut self, sets: usize) {
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
     use cc_core::table::Fixed;
     use cc_core::wire::{
-        self, Addresses, Bth, EmitError, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tag, opcode,
+        self, Addresses, Bth, EmitError, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tag, opcode,
     };
     use cc_core::{CnpBody, Ecn};
     use core::net::{Ipv4Addr, Ipv6Addr};
@@ -155,7 +156,7 @@ mod tests {
 
     fn roce(frame: &[u8]) -> Roce<'_> {
         match wire::parse(frame, frame.len()) {
-            Ok(Packet::Roce(roce)) => roce,
+            Ok(Parsed::Roce(roce)) => roce,
             other => panic!("{other:?}"),
         }
     }
@@ -163,15 +164,15 @@ mod tests {
     #[test]
     fn a_cnp_with_no_frame_in_hand_is_the_one_with_it() {
         let tag = Tag { priority: 3, vid: 100, ..Tag::default() }.to_bytes();
-        let hint = CnpHint::Body(CnpBody { seq: 7, ..CnpBody::default() });
+        let body_kind = CnpBodyKind::Extended(CnpBody { seq: 7, ..CnpBody::default() });
         for addresses in [V4, V6] {
             for depth in 0..=TAGS {
                 let data = data(addresses, &[tag; TAGS][..depth]);
                 let connection = Connection::of(&roce(&data), Qpn::new(9)).unwrap();
                 let marking = CnpMarking { dscp: 10, priority: 5, ecn: Ecn::Ect0 };
-                let with = Response::cnp(&roce(&data), Qpn::new(9), hint, marking);
+                let with = Response::cnp(&roce(&data), Qpn::new(9), body_kind, marking);
                 let emitted = |cnp: Response<'_>| emitted(|buffer| cnp.emit::<TableCrc>(buffer));
-                assert_eq!(emitted(connection.cnp(hint, marking)), emitted(with));
+                assert_eq!(emitted(connection.cnp(body_kind, marking)), emitted(with));
             }
         }
     }

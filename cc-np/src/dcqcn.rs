@@ -12,11 +12,11 @@
 //! If forgotten: the next marked packet of the flow makes a CNP although N may not have passed. A CNP comes early;
 //! none is ever lost. The count of `cnp_sequence` starts anew from the clock, so that it seldom repeats itself.
 
-use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
+use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::{PeerTable, PeerTableIn, Storage};
+use cc_core::table::{SetAssocTable, SetAssocTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp, State};
+use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Mark, Nanos, Qpn, Stamp, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -66,16 +66,16 @@ pub const CX4: Preset<DcqcnSettings> = Preset {
     values: DcqcnSettings { min_time_between_cnps: 0, cnp_port_interval: 1_000, cnp_port_burst: 1, ..PAPER.values },
 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         /// N.
         interval: Nanos,
         /// How long a record means something.
-        memory: Nanos,
+        idle_timeout: Nanos,
         sequence: bool,
-        outlet: CnpOutlet,
+        cnp_policy: CnpPolicy,
     }
 }
 
@@ -90,16 +90,16 @@ impl Params {
         let sequence = settings.cnp_sequence == 1;
         Self {
             interval,
-            memory: if sequence { SEQUENCE_MEMORY } else { interval },
+            idle_timeout: if sequence { SEQUENCE_TIMEOUT } else { interval },
             sequence,
-            outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
+            cnp_policy: CnpPolicy::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
         }
     }
 }
 
 /// How long a flow's count of CNPs outlives its last marked packet. What a machine may ask the table to remember
 /// is bounded by the range of stamps; a second is well within it, and longer than any interval.
-const SEQUENCE_MEMORY: Nanos = Nanos::new(1_000_000_000);
+const SEQUENCE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,10 +114,10 @@ pub struct Dcqcn {
 }
 
 // With its key and the time it was last touched.
-const _: () = assert!(PeerTable::<Dcqcn, 1, 1>::ENTRY_BYTES == 16, "a flow's record and key fill 16 bytes");
+const _: () = assert!(SetAssocTable::<Dcqcn, 1, 1>::ENTRY_BYTES == 16, "a flow's record and key fill 16 bytes");
 
-impl Blank for Dcqcn {
-    const BLANK: Self = Self { last_cnp: Stamp::from_bits(0), seq: 0, silent: false };
+impl Zeroed for Dcqcn {
+    const ZEROED: Self = Self { last_cnp: Stamp::from_bits(0), seq: 0, silent: false };
 }
 
 cc_core::snapshot! {
@@ -148,30 +148,30 @@ impl NotificationPoint for Dcqcn {
     type Settings = DcqcnSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = SetAssocTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn";
     const PRESETS: &'static [Preset<DcqcnSettings>] = &[PAPER, VENDOR, CX4];
     const SHARED: () = ();
 
-    const TABLE: &'static [&'static str] =
+    const TRANSITIONS: &'static [&'static str] =
         &["no CNP for N, marked CE: a CNP is due", "a CNP within N, marked CE: nothing"];
 
-    fn check(settings: &DcqcnSettings, _port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &DcqcnSettings, _link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         Ok(Params::new(settings))
     }
 
-    fn outlet(params: &Params) -> &CnpOutlet {
-        &params.outlet
+    fn cnp_policy(params: &Params) -> &CnpPolicy {
+        &params.cnp_policy
     }
 
-    fn memory(params: &Params) -> Nanos {
-        params.memory
+    fn idle_timeout(params: &Params) -> Nanos {
+        params.idle_timeout
     }
 
     #[inline]
-    fn wants(mark: Mark) -> bool {
+    fn reacts_to(mark: Mark) -> bool {
         mark == Mark::Congested
     }
 
@@ -182,7 +182,7 @@ impl NotificationPoint for Dcqcn {
         Self { last_cnp: clock, seq: (clock.to_bits() >> 10) as u16, silent: false }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), _event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, _shared: &(), _event: &Event<'_>) -> usize {
         usize::from(self.waits(cx))
     }
 
@@ -194,7 +194,7 @@ impl NotificationPoint for Dcqcn {
     }
 
     #[inline]
-    fn notified(&mut self, cx: &Cx<'_, Params>, _shared: &mut ()) {
+    fn on_cnp_sent(&mut self, cx: &Cx<'_, Params>, _shared: &mut ()) {
         *self = Self { last_cnp: cx.now.stamp(), seq: self.seq.wrapping_add(1), silent: true };
     }
 }
@@ -213,12 +213,12 @@ impl Dcqcn {
 
     /// What the next CNP says.
     #[inline]
-    fn body(&self, params: &Params) -> CnpHint {
+    fn body(&self, params: &Params) -> CnpBodyKind {
         if !params.sequence {
-            return CnpHint::Plain;
+            return CnpBodyKind::Standard;
         }
         let seq = self.seq.wrapping_add(1);
-        CnpHint::Body(CnpBody { kind: CnpKind::Standard, ce: true, seq, ..CnpBody::default() })
+        CnpBodyKind::Extended(CnpBody { kind: CnpKind::Standard, ce: true, seq, ..CnpBody::default() })
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
     const ARRIVAL: Arrival<'static> = Arrival {
         local: Qpn::new(1),
@@ -254,27 +254,27 @@ mod tests {
     struct Bench {
         params: Params,
         flow: Dcqcn,
-        hints: Vec<CnpHint>,
+        hints: Vec<CnpBodyKind>,
     }
 
     impl Bench {
         fn new(settings: &DcqcnSettings, start: u64) -> Self {
-            let params = Dcqcn::check(settings, &PORT).unwrap();
-            let cx = Cx { now: Instant::from_nanos(start), port: &PORT, params: &params };
+            let params = Dcqcn::check(settings, &LINK).unwrap();
+            let cx = Cx { now: Instant::from_nanos(start), link: &LINK, params: &params };
             let flow = Dcqcn::open(&cx, &mut (), Some(Qpn::new(1)));
             Self { params, flow, hints: Vec::new() }
         }
 
-        fn due(&mut self, now: u64, ecn: Ecn) -> Option<CnpHint> {
-            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params };
+        fn due(&mut self, now: u64, ecn: Ecn) -> Option<CnpBodyKind> {
+            let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params };
             let mark = if ecn == Ecn::Ce { Mark::Congested } else { Mark::None };
             self.flow.on(&cx, &mut (), &Arrival { ecn, mark, ..ARRIVAL }).cnp
         }
 
         fn arrive(&mut self, now: u64, ecn: Ecn) -> bool {
-            let Some(hint) = self.due(now, ecn) else { return false };
-            self.flow.notified(&Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params }, &mut ());
-            self.hints.push(hint);
+            let Some(body_kind) = self.due(now, ecn) else { return false };
+            self.flow.on_cnp_sent(&Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params }, &mut ());
+            self.hints.push(body_kind);
             true
         }
     }
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(intervals, [("paper", 50), ("vendor", 4), ("cx4", 0)]);
         for preset in Dcqcn::PRESETS {
             assert_eq!((preset.values.cnp_dscp, preset.values.cnp_802p_prio), (48, 6));
-            assert!(Dcqcn::check(&preset.values, &PORT).is_ok(), "{}", preset.name);
+            assert!(Dcqcn::check(&preset.values, &LINK).is_ok(), "{}", preset.name);
         }
     }
 
@@ -304,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn a19_a_tos_byte_is_refused_as_dscp() {
+    fn a_tos_byte_is_refused_as_dscp_a19() {
         let mut settings = preset("paper");
         assert!(settings.set(1, 106).is_err());
         assert_eq!(settings, preset("paper"));
         settings.cnp_dscp = 106;
         assert!(
-            matches!(Dcqcn::check(&settings, &PORT), Err(ParamError::OutOfRange(field)) if field.name == "cnp_dscp")
+            matches!(Dcqcn::check(&settings, &LINK), Err(ParamError::OutOfRange(field)) if field.name == "cnp_dscp")
         );
     }
 
@@ -331,8 +331,10 @@ mod tests {
     }
 
     #[test]
-    fn a8_only_ce_is_congestion() {
-        assert!(Dcqcn::wants(Mark::Congested) && !Dcqcn::wants(Mark::Undetermined) && !Dcqcn::wants(Mark::None));
+    fn only_ce_is_congestion_a8() {
+        assert!(
+            Dcqcn::reacts_to(Mark::Congested) && !Dcqcn::reacts_to(Mark::Undetermined) && !Dcqcn::reacts_to(Mark::None)
+        );
         for preset in Dcqcn::PRESETS {
             let mut bench = Bench::new(&preset.values, 0);
             assert!(!Dcqcn::is_ternary(&bench.params));
@@ -369,12 +371,12 @@ mod tests {
             plain.arrive(packet * 4_000, Ecn::Ce);
             counted.arrive(u64::MAX / 2 + packet * 4_000, Ecn::Ce);
         }
-        assert!(plain.hints.iter().all(|&hint| hint == CnpHint::Plain));
+        assert!(plain.hints.iter().all(|&body_kind| body_kind == CnpBodyKind::Standard));
         let seqs: Vec<u16> = counted
             .hints
             .iter()
-            .map(|hint| match hint {
-                CnpHint::Body(CnpBody { kind: CnpKind::Standard, ce: true, seq, .. }) => *seq,
+            .map(|body_kind| match body_kind {
+                CnpBodyKind::Extended(CnpBody { kind: CnpKind::Standard, ce: true, seq, .. }) => *seq,
                 other => panic!("{other:?}"),
             })
             .collect();

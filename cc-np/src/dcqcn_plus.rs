@@ -27,12 +27,12 @@
 //!
 //! If forgotten: nothing, since nothing ever is; but a new list begins with flows that may be notified at once.
 
-use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
+use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply, Slot};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::{Keyed, RingTableIn, Storage};
-use cc_core::wire::CnpMarking;
 use cc_core::snapshot::flags;
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Instant, Mark, Nanos, Port, Qpn, State};
+use cc_core::table::{Keyed, RoundRobinTableIn, Storage};
+use cc_core::wire::CnpMarking;
+use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -44,7 +44,7 @@ cc_core::settings! {
         /// The CNPs of all flows that are not on the list are at least this far apart.
         unlisted_interval: Micros, 1..=100_000, [];
         /// A flow leaves the list when it was unmarked in so many turns.
-        idle_turns: Count, 1..=3, [];
+        idle_slots: Count, 1..=3, [];
         /// A flow does not leave the list before its last CNP is this old.
         idle_time: Micros, 0..=100_000, [];
         /// DSCP of a CNP; the whole TOS byte is four times this.
@@ -63,14 +63,14 @@ pub const PAPER: Preset<DcqcnPlusSettings> = Preset {
         cnp_generation_interval: 1_000,
         min_time_between_cnps: 45,
         unlisted_interval: 50,
-        idle_turns: 3,
+        idle_slots: 3,
         idle_time: 100,
         cnp_dscp: 48,
         cnp_802p_prio: 6,
     },
 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -78,9 +78,9 @@ cc_core::blank! {
         slot: Nanos,
         listed: Units,
         unlisted: Units,
-        idle_turns: u32,
+        idle_slots: u32,
         idle: Units,
-        outlet: CnpOutlet,
+        cnp_policy: CnpPolicy,
     }
 }
 
@@ -88,8 +88,8 @@ cc_core::blank! {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Units(u32);
 
-impl Blank for Units {
-    const BLANK: Self = Self(0);
+impl Zeroed for Units {
+    const ZEROED: Self = Self(0);
 }
 
 impl Units {
@@ -126,11 +126,11 @@ const HIGH: u32 = 0xfff;
 /// What the flows of a port have in common: how many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct List {
+pub struct ListState {
     /// Flows on the list.
     listed: u32,
     /// Turns since the residues were last cleared.
-    turns: u32,
+    slots: u32,
     /// Residues of marked flows that are not on the list, since then.
     residues: u64,
     /// How many there are, and how many there were in the round before.
@@ -138,7 +138,7 @@ pub struct List {
     unlisted_before: u8,
 }
 
-impl List {
+impl ListState {
     /// Flows on the list.
     pub const fn listed(&self) -> u32 {
         self.listed
@@ -164,16 +164,16 @@ impl List {
     /// A flow has its turn. When all have had one, what is known of the others is of the round before.
     #[inline]
     const fn pass(&mut self) {
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns >= self.listed {
+        self.slots = self.slots.wrapping_add(1);
+        if self.slots >= self.listed {
             (self.unlisted_before, self.unlisted) = (self.unlisted, 0);
-            (self.turns, self.residues) = (0, 0);
+            (self.slots, self.residues) = (0, 0);
         }
     }
 }
 
-impl Blank for DcqcnPlus {
-    const BLANK: Self = Self { flow: 0, cnp: 0 };
+impl Zeroed for DcqcnPlus {
+    const ZEROED: Self = Self { flow: 0, cnp: 0 };
 }
 
 cc_core::snapshot! {
@@ -205,7 +205,7 @@ impl State for DcqcnPlus {
             seq: self.seq(),
             is_marked: self.is_marked(),
             is_listed: self.is_listed(),
-            idle_slots: self.idle_turns() as u8,
+            idle_slots: self.idle_slots() as u8,
         }
     }
 
@@ -217,7 +217,7 @@ impl State for DcqcnPlus {
 }
 
 cc_core::snapshot! {
-    /// What the flows of a port have in common: [`List`].
+    /// What the flows of a port have in common: [`ListState`].
     pub struct ListSnapshot {
         /// Flows on the list.
         pub listed: u32,
@@ -232,13 +232,13 @@ cc_core::snapshot! {
     }
 }
 
-impl State for List {
+impl State for ListState {
     type Snapshot = ListSnapshot;
 
     fn snapshot(&self) -> ListSnapshot {
         ListSnapshot {
             listed: self.listed,
-            slots: self.turns,
+            slots: self.slots,
             residues: self.residues,
             unlisted: self.unlisted,
             unlisted_before: self.unlisted_before,
@@ -248,7 +248,7 @@ impl State for List {
     fn from_snapshot(s: ListSnapshot) -> Self {
         Self {
             listed: s.listed,
-            turns: s.slots,
+            slots: s.slots,
             residues: s.residues,
             unlisted: s.unlisted,
             unlisted_before: s.unlisted_before,
@@ -259,14 +259,14 @@ impl State for List {
 impl NotificationPoint for DcqcnPlus {
     type Settings = DcqcnPlusSettings;
     type Params = Params;
-    type Shared = List;
-    type Flows<SETS: Storage, const WAYS: usize> = RingTableIn<Self, SETS, WAYS>;
+    type Shared = ListState;
+    type Flows<SETS: Storage, const WAYS: usize> = RoundRobinTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn_plus";
     const PRESETS: &'static [Preset<DcqcnPlusSettings>] = &[PAPER];
-    const SHARED: List = List { listed: 0, turns: 0, residues: 0, unlisted: 0, unlisted_before: 0 };
+    const SHARED: ListState = ListState { listed: 0, slots: 0, residues: 0, unlisted: 0, unlisted_before: 0 };
 
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "listed and unmarked, CE: marked",
         "listed and marked, CE: nothing new",
         "not on the list and no CNP for the interval, CE: a CNP is due",
@@ -278,7 +278,7 @@ impl NotificationPoint for DcqcnPlus {
     ];
 
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
-    fn check(settings: &DcqcnPlusSettings, _port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &DcqcnPlusSettings, _link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         let marking =
             CnpMarking { dscp: settings.cnp_dscp as u8, priority: settings.cnp_802p_prio as u8, ecn: Ecn::Ect0 };
@@ -286,29 +286,29 @@ impl NotificationPoint for DcqcnPlus {
             slot: Nanos::new(settings.cnp_generation_interval),
             listed: Units::covering(settings.min_time_between_cnps),
             unlisted: Units::covering(settings.unlisted_interval),
-            idle_turns: settings.idle_turns,
+            idle_slots: settings.idle_slots,
             idle: Units::covering(settings.idle_time),
             // Turns are the bound on a port's CNPs.
-            outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
+            cnp_policy: CnpPolicy::new(marking, Nanos::ZERO, 1),
         })
     }
 
-    fn outlet(params: &Params) -> &CnpOutlet {
-        &params.outlet
+    fn cnp_policy(params: &Params) -> &CnpPolicy {
+        &params.cnp_policy
     }
 
     /// Of the record that flows share; those of the list last until they leave.
-    fn memory(_params: &Params) -> Nanos {
+    fn idle_timeout(_params: &Params) -> Nanos {
         Nanos::new(200_000_000)
     }
 
     #[inline]
-    fn wants(mark: Mark) -> bool {
+    fn reacts_to(mark: Mark) -> bool {
         mark == Mark::Congested
     }
 
     #[inline]
-    fn open(cx: &Cx<'_, Params>, shared: &mut List, local: Option<Qpn>) -> Self {
+    fn open(cx: &Cx<'_, Params>, shared: &mut ListState, local: Option<Qpn>) -> Self {
         // Any sixteen bits of the clock will do to begin the count with.
         let clock = cx.now.stamp().to_bits() >> 10;
         let (qpn, listed) = match local {
@@ -322,21 +322,21 @@ impl NotificationPoint for DcqcnPlus {
         Self { flow: qpn << 8 | listed, cnp }.counted(clock)
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &List, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, _shared: &ListState, event: &Event<'_>) -> usize {
         let age = self.age(cx.now);
         match event {
             Event::Arrival(_) if self.is_listed() => usize::from(self.is_marked()),
             Event::Arrival(_) if age >= cx.params.unlisted => 2,
             Event::Arrival(_) => 3,
-            Event::Turn if self.is_marked() && age >= cx.params.listed => 4,
-            Event::Turn if self.is_marked() => 5,
-            Event::Turn if self.idle_turns() < cx.params.idle_turns.wrapping_sub(1) || age < cx.params.idle => 6,
-            Event::Turn => 7,
+            Event::Slot if self.is_marked() && age >= cx.params.listed => 4,
+            Event::Slot if self.is_marked() => 5,
+            Event::Slot if self.idle_slots() < cx.params.idle_slots.wrapping_sub(1) || age < cx.params.idle => 6,
+            Event::Slot => 7,
         }
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut List, arrival: &Arrival<'_>) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut ListState, arrival: &Arrival<'_>) -> Reply {
         if self.is_listed() {
             self.flow = (self.flow | MARKED) & !IDLE;
             return Reply::default();
@@ -348,25 +348,25 @@ impl NotificationPoint for DcqcnPlus {
     }
 
     #[inline]
-    fn notified(&mut self, cx: &Cx<'_, Params>, _shared: &mut List) {
+    fn on_cnp_sent(&mut self, cx: &Cx<'_, Params>, _shared: &mut ListState) {
         let cnp = now_in_units(cx.now) << 12;
         *self = Self { flow: self.flow & !MARKED, cnp }.counted(u32::from(self.seq()).wrapping_add(1));
     }
 
     #[inline]
-    fn forgotten(&self, _cx: &Cx<'_, Params>, shared: &mut List) {
+    fn on_evicted(&self, _cx: &Cx<'_, Params>, shared: &mut ListState) {
         if self.is_listed() {
             shared.listed = shared.listed.saturating_sub(1);
         }
     }
 
     #[inline]
-    fn slot(params: &Params) -> Option<Nanos> {
+    fn slot_interval(params: &Params) -> Option<Nanos> {
         Some(params.slot)
     }
 
     #[inline]
-    fn turn(&mut self, cx: &Cx<'_, Params>, shared: &mut List) -> Turn {
+    fn slot(&mut self, cx: &Cx<'_, Params>, shared: &mut ListState) -> Slot {
         shared.pass();
         let age = self.age(cx.now);
         // Before the time of the last CNP could wrap.
@@ -375,14 +375,14 @@ impl NotificationPoint for DcqcnPlus {
         }
         if self.is_marked() {
             return if age >= cx.params.listed {
-                Turn::Notify { local: self.qpn(), hint: self.body(cx.params, shared) }
+                Slot::Notify { local: self.qpn(), body_kind: self.body(cx.params, shared) }
             } else {
-                Turn::Pass
+                Slot::Skip
             };
         }
-        let idle_turns = self.idle_turns().saturating_add(1).min(3);
-        self.flow = self.flow & !IDLE | idle_turns << 6;
-        if idle_turns >= cx.params.idle_turns && age >= cx.params.idle { Turn::Leave } else { Turn::Pass }
+        let idle_slots = self.idle_slots().saturating_add(1).min(3);
+        self.flow = self.flow & !IDLE | idle_slots << 6;
+        if idle_slots >= cx.params.idle_slots && age >= cx.params.idle { Slot::Remove } else { Slot::Skip }
     }
 }
 
@@ -408,7 +408,7 @@ impl DcqcnPlus {
 
     /// Turns in a row, up to three, that found it unmarked.
     #[inline]
-    pub const fn idle_turns(&self) -> u32 {
+    pub const fn idle_slots(&self) -> u32 {
         (self.flow & IDLE) >> 6
     }
 
@@ -438,10 +438,10 @@ impl DcqcnPlus {
 
     /// What the next CNP says.
     #[inline]
-    fn body(&self, params: &Params, shared: &List) -> CnpHint {
+    fn body(&self, params: &Params, shared: &ListState) -> CnpBodyKind {
         let period = Nanos::new(shared.l().saturating_mul(params.slot.get()));
         let seq = self.seq().wrapping_add(1);
-        CnpHint::Body(CnpBody { kind: CnpKind::Period, ce: true, seq, period, ..CnpBody::default() })
+        CnpBodyKind::Extended(CnpBody { kind: CnpKind::Period, ce: true, seq, period, ..CnpBody::default() })
     }
 }
 

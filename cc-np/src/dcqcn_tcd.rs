@@ -16,12 +16,12 @@
 //! If forgotten: the next marked packet of the flow makes a CNP although N may not have passed, and marks of the running
 //! window go untold.
 
-use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
+use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::{PeerTableIn, Storage};
-use cc_core::wire::CnpMarking;
 use cc_core::snapshot::flags;
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Ecn, Mark, Nanos, Port, Qpn, Stamp, State};
+use cc_core::table::{SetAssocTableIn, Storage};
+use cc_core::wire::CnpMarking;
+use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Mark, Nanos, Qpn, Stamp, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -53,18 +53,18 @@ pub const TCD_SIM: Preset<DcqcnTcdSettings> = Preset {
     },
 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         /// N.
         interval: Nanos,
-        outlet: CnpOutlet,
+        cnp_policy: CnpPolicy,
     }
 }
 
 /// How long a flow's count of CNPs outlives its last marked packet.
-const MEMORY: Nanos = Nanos::new(1_000_000_000);
+const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,8 +86,8 @@ const CE: u8 = 1 << 2;
 /// UE was seen in it.
 const UE: u8 = 1 << 3;
 
-impl Blank for DcqcnTcd {
-    const BLANK: Self = Self { window: Stamp::from_bits(0), seq: 0, flags: 0 };
+impl Zeroed for DcqcnTcd {
+    const ZEROED: Self = Self { window: Stamp::from_bits(0), seq: 0, flags: 0 };
 }
 
 cc_core::snapshot! {
@@ -132,13 +132,13 @@ impl NotificationPoint for DcqcnTcd {
     type Settings = DcqcnTcdSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = SetAssocTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn_tcd";
     const PRESETS: &'static [Preset<DcqcnTcdSettings>] = &[TCD_SIM];
     const SHARED: () = ();
 
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "no CNP for N, UE: a CNP for UE is due",
         "no CNP for N and CE in the window, UE: a CNP for both is due",
         "no CNP for N, CE: a CNP is due",
@@ -146,22 +146,22 @@ impl NotificationPoint for DcqcnTcd {
     ];
 
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
-    fn check(settings: &DcqcnTcdSettings, _port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &DcqcnTcdSettings, _link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         let marking =
             CnpMarking { dscp: settings.cnp_dscp as u8, priority: settings.cnp_802p_prio as u8, ecn: Ecn::Ect0 };
         Ok(Params {
             interval: Nanos::new(settings.min_time_between_cnps.saturating_mul(1_000)),
-            outlet: CnpOutlet::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
+            cnp_policy: CnpPolicy::new(marking, Nanos::new(settings.cnp_port_interval), settings.cnp_port_burst),
         })
     }
 
-    fn outlet(params: &Params) -> &CnpOutlet {
-        &params.outlet
+    fn cnp_policy(params: &Params) -> &CnpPolicy {
+        &params.cnp_policy
     }
 
-    fn memory(_params: &Params) -> Nanos {
-        MEMORY
+    fn idle_timeout(_params: &Params) -> Nanos {
+        IDLE_TIMEOUT
     }
 
     #[inline]
@@ -176,7 +176,7 @@ impl NotificationPoint for DcqcnTcd {
         Self { window: clock, seq: (clock.to_bits() >> 10) as u16, flags: 0 }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
         let flags = self.in_window(cx);
         match event {
             _ if self.waits(cx) => 3,
@@ -202,7 +202,7 @@ impl NotificationPoint for DcqcnTcd {
     }
 
     #[inline]
-    fn notified(&mut self, cx: &Cx<'_, Params>, _shared: &mut ()) {
+    fn on_cnp_sent(&mut self, cx: &Cx<'_, Params>, _shared: &mut ()) {
         *self = Self { window: cx.now.stamp(), seq: self.seq.wrapping_add(1), flags: OPEN | NOTIFIED };
     }
 }
@@ -234,10 +234,10 @@ impl DcqcnTcd {
 
     /// What the next CNP says.
     #[inline]
-    fn body(&self) -> CnpHint {
+    fn body(&self) -> CnpBodyKind {
         let (ce, ue) = (self.flags & CE != 0, self.flags & UE != 0);
         let kind = if ce { CnpKind::Standard } else { CnpKind::Undetermined };
-        CnpHint::Body(CnpBody { kind, ce, ue, seq: self.seq.wrapping_add(1), ..CnpBody::default() })
+        CnpBodyKind::Extended(CnpBody { kind, ce, ue, seq: self.seq.wrapping_add(1), ..CnpBody::default() })
     }
 }
 
@@ -247,29 +247,29 @@ mod tests {
     use cc_core::{Bytes, Instant, IntStack, Psn, Rate};
     use std::vec::Vec;
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
     /// One flow, whose CNPs go out while `ring` has room.
     struct Bench {
         params: Params,
         flow: DcqcnTcd,
         ring: bool,
-        rows: [bool; DcqcnTcd::TABLE.len()],
+        rows: [bool; DcqcnTcd::TRANSITIONS.len()],
         seqs: Vec<u16>,
     }
 
     impl Bench {
         fn new(micros: u32) -> Self {
             let settings = DcqcnTcdSettings { min_time_between_cnps: micros, ..TCD_SIM.values };
-            let params = DcqcnTcd::check(&settings, &PORT).unwrap();
-            let cx = Cx { now: Instant::from_nanos(7), port: &PORT, params: &params };
+            let params = DcqcnTcd::check(&settings, &LINK).unwrap();
+            let cx = Cx { now: Instant::from_nanos(7), link: &LINK, params: &params };
             let flow = DcqcnTcd::open(&cx, &mut (), Some(Qpn::new(1)));
             Self { params, flow, ring: true, rows: [false; _], seqs: Vec::new() }
         }
 
         /// The kind of the CNP that answers, and which marks it tells.
         fn arrive(&mut self, now: u64, mark: Mark) -> Option<(CnpKind, bool, bool)> {
-            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params };
+            let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params };
             let arrival = Arrival {
                 local: Qpn::new(1),
                 psn: Psn::new(0),
@@ -284,16 +284,16 @@ mod tests {
                 int: IntStack::NONE,
                 mlcc: None,
             };
-            self.rows[self.flow.row(&cx, &(), &Event::Arrival(arrival))] = true;
+            self.rows[self.flow.transition(&cx, &(), &Event::Arrival(arrival))] = true;
             match self.flow.on(&cx, &mut (), &arrival).cnp? {
-                CnpHint::Body(body) => {
+                CnpBodyKind::Extended(body) => {
                     if self.ring {
-                        self.flow.notified(&cx, &mut ());
+                        self.flow.on_cnp_sent(&cx, &mut ());
                         self.seqs.push(body.seq);
                     }
                     Some((body.kind, body.ce, body.ue))
                 }
-                CnpHint::Plain => panic!("it says nothing of marks"),
+                CnpBodyKind::Standard => panic!("it says nothing of marks"),
             }
         }
     }

@@ -12,11 +12,11 @@
 //!
 //! If forgotten: the marks of packets that no acknowledgement has covered yet are not echoed. Delays and telemetry are.
 
-use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
+use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::{PeerTableIn, Storage};
+use cc_core::table::{SetAssocTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{Blank, Ecn, Mark, Nanos, Port, Qpn, State};
+use cc_core::{Ecn, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -46,17 +46,17 @@ pub const TERNARY: Preset<EchoSettings> = Preset {
     values: EchoSettings { ternary_marks: 1, ..BINARY.values },
 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         ternary: bool,
-        outlet: CnpOutlet,
+        cnp_policy: CnpPolicy,
     }
 }
 
 /// How long a mark waits for its acknowledgement.
-const MEMORY: Nanos = Nanos::new(1_000_000_000);
+const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +66,8 @@ pub struct Echo {
     mark: Mark,
 }
 
-impl Blank for Echo {
-    const BLANK: Self = Self { mark: Mark::None };
+impl Zeroed for Echo {
+    const ZEROED: Self = Self { mark: Mark::None };
 }
 
 cc_core::snapshot! {
@@ -94,14 +94,14 @@ impl NotificationPoint for Echo {
     type Settings = EchoSettings;
     type Params = Params;
     type Shared = ();
-    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
+    type Flows<SETS: Storage, const WAYS: usize> = SetAssocTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "echo";
     const PRESETS: &'static [Preset<EchoSettings>] = &[BINARY, TERNARY];
     const SHARED: () = ();
     const REPLIES: bool = true;
 
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "nothing to tell, unmarked: no mark is echoed",
         "nothing to tell, marked: the mark is echoed until an acknowledgement has told it",
         "a mark to tell, no stronger one: it stays",
@@ -109,19 +109,19 @@ impl NotificationPoint for Echo {
     ];
 
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
-    fn check(settings: &EchoSettings, _port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &EchoSettings, _link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         let marking =
             CnpMarking { dscp: settings.ack_dscp as u8, priority: settings.ack_802p_prio as u8, ecn: Ecn::Ect0 };
-        Ok(Params { ternary: settings.ternary_marks == 1, outlet: CnpOutlet::new(marking, Nanos::ZERO, 1) })
+        Ok(Params { ternary: settings.ternary_marks == 1, cnp_policy: CnpPolicy::new(marking, Nanos::ZERO, 1) })
     }
 
-    fn outlet(params: &Params) -> &CnpOutlet {
-        &params.outlet
+    fn cnp_policy(params: &Params) -> &CnpPolicy {
+        &params.cnp_policy
     }
 
-    fn memory(_params: &Params) -> Nanos {
-        MEMORY
+    fn idle_timeout(_params: &Params) -> Nanos {
+        IDLE_TIMEOUT
     }
 
     #[inline]
@@ -131,10 +131,10 @@ impl NotificationPoint for Echo {
 
     #[inline]
     fn open(_cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
-        Self::BLANK
+        Self::ZEROED
     }
 
-    fn row(&self, _cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
+    fn transition(&self, _cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
         let mark = if let Event::Arrival(arrival) = event { arrival.mark } else { Mark::None };
         match (self.mark, mark) {
             (Mark::None, Mark::None) => 0,
@@ -151,10 +151,10 @@ impl NotificationPoint for Echo {
     }
 
     #[inline]
-    fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {}
+    fn on_cnp_sent(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {}
 
     #[inline]
-    fn acknowledged(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {
+    fn on_ack_sent(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {
         self.mark = Mark::None;
     }
 }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use cc_core::{Bytes, Instant, IntStack, Psn, Rate, Stamp};
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
     fn arrival(mark: Mark) -> Arrival<'static> {
         Arrival {
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn the_strongest_mark_is_echoed_until_an_acknowledgement_has_told_it() {
-        let params = Echo::check(&TERNARY.values, &PORT).unwrap();
-        let cx = Cx { now: Instant::from_nanos(0), port: &PORT, params: &params };
+        let params = Echo::check(&TERNARY.values, &LINK).unwrap();
+        let cx = Cx { now: Instant::from_nanos(0), link: &LINK, params: &params };
         let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));
-        let mut rows = [false; Echo::TABLE.len()];
+        let mut rows = [false; Echo::TRANSITIONS.len()];
         let mut echoes = |flow: &mut Echo, mark| {
-            rows[flow.row(&cx, &(), &Event::Arrival(arrival(mark)))] = true;
+            rows[flow.transition(&cx, &(), &Event::Arrival(arrival(mark)))] = true;
             flow.on(&cx, &mut (), &arrival(mark)).echo
         };
         assert_eq!(echoes(&mut flow, Mark::None), Mark::None);
@@ -207,15 +207,15 @@ mod tests {
         assert_eq!(echoes(&mut flow, Mark::Undetermined), Mark::Congested);
         // The acknowledgement did not fit the ring: the next says it all the same.
         assert_eq!(echoes(&mut flow, Mark::None), Mark::Congested);
-        flow.acknowledged(&cx, &mut ());
+        flow.on_ack_sent(&cx, &mut ());
         assert_eq!(echoes(&mut flow, Mark::None), Mark::None);
         assert!(rows.iter().all(|&met| met));
     }
 
     #[test]
     fn no_mark_ever_calls_for_a_cnp() {
-        let params = Echo::check(&TERNARY.values, &PORT).unwrap();
-        let cx = Cx { now: Instant::from_nanos(0), port: &PORT, params: &params };
+        let params = Echo::check(&TERNARY.values, &LINK).unwrap();
+        let cx = Cx { now: Instant::from_nanos(0), link: &LINK, params: &params };
         let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));
         for mark in [Mark::None, Mark::Undetermined, Mark::Congested] {
             assert_eq!(flow.on(&cx, &mut (), &arrival(mark)).cnp, None);
@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn a19_a_tos_byte_is_refused_as_dscp() {
+    fn a_tos_byte_is_refused_as_dscp_a19() {
         let settings = EchoSettings { ack_dscp: 106, ..BINARY.values };
         assert!(
-            matches!(Echo::check(&settings, &PORT), Err(ParamError::OutOfRange(field)) if field.name == "ack_dscp")
+            matches!(Echo::check(&settings, &LINK), Err(ParamError::OutOfRange(field)) if field.name == "ack_dscp")
         );
     }
 }

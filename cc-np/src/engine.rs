@@ -1,21 +1,21 @@
 //! Where bytes meet state at the receiver: a frame comes in, a CNP and an acknowledgement go out.
 
+use crate::cnp_policy::TokenBucket;
 use crate::connection::Connections;
-use crate::outlet::Bucket;
-use crate::{Arrival, CnpOutlet, Cx, Event, Flows, NotificationPoint, Receipt, Reply, Transmit, Turn};
+use crate::{Arrival, CnpPolicy, Cx, Event, Flows, NotificationPoint, Reply, RxMeta, Slot, Transmit};
 use cc_core::clock::LocalClock;
-use cc_core::table::{Fixed, PeerTable, Storage};
+use cc_core::table::{Fixed, SetAssocTable, Storage};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{AckFields, Crc32, Response, Roce, Version};
-use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Qpn, Stamp, State};
+use cc_core::{Bytes, Ecn, Instant, IntStack, Link, Mark, Nanos, Qpn, Stamp, State, Zeroed};
 
 /// The one key of the record of all that are not told apart.
-const THE_REST: Qpn = Qpn::new(0);
+const SHARED_KEY: Qpn = Qpn::new(0);
 
 /// What became of the CNP for one frame, or for one turn.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Cnp {
+pub enum CnpOutcome {
     /// None was due.
     #[default]
     None,
@@ -24,12 +24,12 @@ pub enum Cnp {
     /// The sender's queue pair is not known. Nothing was written, and the next marked packet is asked again.
     Unaddressed,
     /// The port has made as many as it may. It stays due.
-    Bounded,
+    RateLimited,
     /// The buffer is too small, or there is none: the transmit ring is full. It stays due.
-    Deferred,
+    RingFull,
 }
 
-impl Cnp {
+impl CnpOutcome {
     /// As what it is counted.
     #[inline]
     const fn counted(self) -> Option<Count> {
@@ -37,8 +37,8 @@ impl Cnp {
             Self::None => None,
             Self::Sent => Some(Count::Sent),
             Self::Unaddressed => Some(Count::Unaddressed),
-            Self::Bounded => Some(Count::Bounded),
-            Self::Deferred => Some(Count::Deferred),
+            Self::RateLimited => Some(Count::RateLimited),
+            Self::RingFull => Some(Count::RingFull),
         }
     }
 }
@@ -46,7 +46,7 @@ impl Cnp {
 /// What became of the acknowledgement of one frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Acknowledgement {
+pub enum AckOutcome {
     /// None was asked for, or the transport writes it: the machine has nothing to say with it.
     #[default]
     None,
@@ -62,20 +62,20 @@ pub enum Acknowledgement {
 /// The answer to one frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Answer {
+pub struct ArrivalOutcome {
     /// What the machine said; nothing for a frame that it does not see.
     pub reply: Reply,
     /// What became of the CNP.
-    pub cnp: Cnp,
+    pub cnp: CnpOutcome,
     /// What became of the acknowledgement.
-    pub ack: Acknowledgement,
+    pub ack: AckOutcome,
 }
 
 /// What a port's notification point has counted.
 ///
 /// Every marked packet is in exactly one of the six below it:
-/// `np_ecn_marked_roce_packets = np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_bounded +
-/// np_cnp_deferred + np_ce_ignored`, for machines that notify on marked packets only. Where flows have turns, a packet
+/// `np_ecn_marked_roce_packets = np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_rate_limited +
+/// np_cnp_ring_full + np_ce_ignored`, for machines that notify on marked packets only. Where flows have turns, a packet
 /// that only lists its flow is `np_cnp_not_due`, and what becomes of turns is counted beside.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -90,9 +90,9 @@ pub struct NpCounters {
     /// Marked data packets, and turns, of connections whose far end is not known.
     pub np_cnp_unaddressed: u64,
     /// CNPs that the bound on the port held back.
-    pub np_cnp_bounded: u64,
+    pub np_cnp_rate_limited: u64,
     /// CNPs that a full transmit ring held back.
-    pub np_cnp_deferred: u64,
+    pub np_cnp_ring_full: u64,
     /// Marked packets that call for no notification: not data (acknowledgements, CNPs, requests), a transport without
     /// congestion control, or a port whose notification point is off.
     pub np_ce_ignored: u64,
@@ -107,9 +107,9 @@ pub struct NpCounters {
     /// Records given up for another flow's while they still meant something.
     pub np_flows_evicted: u64,
     /// Steps of the caller's clock forward by more than a second.
-    pub np_clock_leaps: u64,
+    pub np_clock_jumps_forward: u64,
     /// Steps of the caller's clock back.
-    pub np_clock_reversals: u64,
+    pub np_clock_jumps_back: u64,
 }
 
 impl NpCounters {
@@ -120,16 +120,16 @@ impl NpCounters {
             ("np_cnp_sent", self.np_cnp_sent),
             ("np_cnp_not_due", self.np_cnp_not_due),
             ("np_cnp_unaddressed", self.np_cnp_unaddressed),
-            ("np_cnp_bounded", self.np_cnp_bounded),
-            ("np_cnp_deferred", self.np_cnp_deferred),
+            ("np_cnp_rate_limited", self.np_cnp_rate_limited),
+            ("np_cnp_ring_full", self.np_cnp_ring_full),
             ("np_ce_ignored", self.np_ce_ignored),
             ("np_acks_sent", self.np_acks_sent),
             ("np_acks_unaddressed", self.np_acks_unaddressed),
             ("np_acks_dropped", self.np_acks_dropped),
             ("np_flows_untracked", self.np_flows_untracked),
             ("np_flows_evicted", self.np_flows_evicted),
-            ("np_clock_leaps", self.np_clock_leaps),
-            ("np_clock_reversals", self.np_clock_reversals),
+            ("np_clock_jumps_forward", self.np_clock_jumps_forward),
+            ("np_clock_jumps_back", self.np_clock_jumps_back),
         ]
     }
 }
@@ -141,8 +141,8 @@ enum Count {
     Sent,
     NotDue,
     Unaddressed,
-    Bounded,
-    Deferred,
+    RateLimited,
+    RingFull,
     Ignored,
     /// Those of the above that were no marked packets': a turn's, or an unmarked packet's CNP.
     Unmarked,
@@ -187,73 +187,73 @@ pub type NpEngine<A, const SETS: usize, const WAYS: usize> = NpEngineIn<A, Fixed
 pub struct NpEngineIn<A: NotificationPoint, SETS: Storage, const WAYS: usize> {
     common: Common<A>,
     /// When the next set of the table is to be visited.
-    next_visit: Stamp,
+    next_sweep: Stamp,
     /// When the next flow has its turn.
-    next_turn: Stamp,
+    next_slot: Stamp,
     /// One record, that ages as those of flows do.
-    rest: PeerTable<A, 1, 1>,
+    shared_record: SetAssocTable<A, 1, 1>,
     flows: A::Flows<SETS, WAYS>,
 }
 
-impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Blank for NpEngineIn<A, SETS, WAYS> {
-    const BLANK: Self = Self {
+impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Zeroed for NpEngineIn<A, SETS, WAYS> {
+    const ZEROED: Self = Self {
         common: Common {
-            port: Port::BLANK,
-            params: A::Params::BLANK,
+            link: Link::ZEROED,
+            params: A::Params::ZEROED,
             shared: A::SHARED,
             enabled: false,
-            clock: LocalClock::new(Instant::BLANK),
-            bucket: Bucket::full(Stamp::BLANK),
+            clock: LocalClock::new(Instant::ZEROED),
+            bucket: TokenBucket::full(Stamp::ZEROED),
             counts: Counts::NONE,
         },
-        next_visit: Stamp::BLANK,
-        next_turn: Stamp::BLANK,
-        rest: PeerTable::new(),
-        flows: Blank::BLANK,
+        next_sweep: Stamp::ZEROED,
+        next_slot: Stamp::ZEROED,
+        shared_record: SetAssocTable::new(),
+        flows: Zeroed::ZEROED,
     };
 }
 
 /// What is not the table's, so that it can be lent together with a record.
 struct Common<A: NotificationPoint> {
-    port: Port,
+    link: Link,
     params: A::Params,
     shared: A::Shared,
     enabled: bool,
     clock: LocalClock,
-    bucket: Bucket,
+    bucket: TokenBucket,
     counts: Counts,
 }
 
 impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS, WAYS> {
     /// In this time every set of the table is visited, if the engine is called often enough; in a second in any case.
-    const ROUND: Nanos = Nanos::new(250_000_000);
+    const SWEEP_PERIOD: Nanos = Nanos::new(250_000_000);
 
     /// How long the engine may be left alone where nothing has its turn.
-    const REST: Nanos = Nanos::new(400_000_000);
+    const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
 
     /// The notification point of `port`, switched on, with no flow known. `params` come from
     /// [`NotificationPoint::check`] for this port.
-    pub fn new(start: Instant, port: Port, params: A::Params) -> Self {
-        let mut engine = Self::BLANK;
-        engine.begin(start, port, params);
+    pub fn new(start: Instant, link: Link, params: A::Params) -> Self {
+        let mut engine = Self::ZEROED;
+        engine.begin(start, link, params);
         engine
     }
 
     /// Makes the notification point of `port` of what is blank, where that is, as [`NpEngineIn::new`] does.
     #[inline(always)]
-    pub fn begin(&mut self, start: Instant, port: Port, params: A::Params) {
+    pub fn begin(&mut self, start: Instant, link: Link, params: A::Params) {
         let stamp = start.stamp();
-        (self.next_visit, self.next_turn) = (stamp, stamp);
+        (self.next_sweep, self.next_slot) = (stamp, stamp);
         let common = &mut self.common;
-        (common.port, common.params, common.enabled) = (port, params, true);
+        (common.link, common.params, common.enabled) = (link, params, true);
         common.clock.start(start);
-        common.bucket = Bucket::full(stamp);
+        common.bucket = TokenBucket::full(stamp);
     }
 
     /// Goes on with new parameters. Records and counters stay; the port's bucket is full again.
     pub fn set_params(&mut self, params: A::Params) {
         self.common.params = params;
-        self.common.bucket = Bucket::full(self.common.clock.now().stamp());
+        self.common.bucket = TokenBucket::full(self.common.clock.now().stamp());
     }
 
     /// Switches the notification point of the whole port on or off; it has no priorities of its own. While it is off it
@@ -276,7 +276,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     /// and an acknowledgement where the machine [replies](NotificationPoint::REPLIES) and the packet asks for one or
     /// ends a message.
     ///
-    /// `receipt` has the sender's queue pair number, which the connection knows and the packet does not say; datagrams
+    /// `rx` has the sender's queue pair number, which the connection knows and the packet does not say; datagrams
     /// say it.
     ///
     /// A CNP that could not be sent leaves the flow's record as it was, so that the next marked packet calls for it
@@ -286,66 +286,66 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         &mut self,
         now: Instant,
         roce: &Roce<'_>,
-        receipt: Receipt,
+        rx: RxMeta,
         tx: &mut impl Transmit,
-    ) -> Answer {
-        let held = if receipt.arrived.is_due(now.stamp()) { now.stamp().since(receipt.arrived) } else { Nanos::ZERO };
-        let now = self.common.clock.follow(now);
-        let (answer, counted) = self.answer::<E>(now, roce, receipt, held, tx);
-        self.visit(now);
+    ) -> ArrivalOutcome {
+        let receiver_hold = if rx.arrived.is_due(now.stamp()) { now.stamp().since(rx.arrived) } else { Nanos::ZERO };
+        let now = self.common.clock.advance_outlined(now);
+        let (outcome, counted) = self.outcome::<E>(now, roce, rx, receiver_hold, tx);
+        self.sweep(now);
         // Last, in one place for all that may have become of the packet.
         if let Some(count) = counted {
             self.common.counts.add(count);
         }
-        answer
+        outcome
     }
 
     /// The answer to a frame, and what is to be counted of its CNP.
     #[inline]
-    fn answer<E: Crc32>(
+    fn outcome<E: Crc32>(
         &mut self,
         now: Instant,
         roce: &Roce<'_>,
-        receipt: Receipt,
-        held: Nanos,
+        rx: RxMeta,
+        receiver_hold: Nanos,
         tx: &mut impl Transmit,
-    ) -> (Answer, Option<Count>) {
-        let Common { port, params, shared, enabled, bucket, counts, .. } = &mut self.common;
+    ) -> (ArrivalOutcome, Option<Count>) {
+        let Common { link, params, shared, enabled, bucket, counts, .. } = &mut self.common;
         let mark = match roce.ecn {
             Ecn::Ce => Mark::Congested,
             Ecn::Ect1 if A::is_ternary(params) => Mark::Undetermined,
             _ => Mark::None,
         };
         if roce.version() != Version::V2 {
-            return (Answer::default(), None);
+            return (ArrivalOutcome::default(), None);
         }
         let marked = mark != Mark::None;
         let of_marked = |count| marked.then_some(count);
         let transport = Transport::of(roce.bth.opcode);
         let tracked = matches!(transport, Transport::Rc | Transport::Uc | Transport::Xrc | Transport::Ud);
         if !(*enabled & tracked & roce.info.class().carries_data()) {
-            return (Answer::default(), of_marked(Count::Ignored));
+            return (ArrivalOutcome::default(), of_marked(Count::Ignored));
         }
-        let acknowledged = if A::REPLIES { receipt.msn.filter(|_| asks_for_acknowledgement(roce)) } else { None };
-        if !A::wants(mark) && acknowledged.is_none() {
-            return (Answer::default(), of_marked(Count::NotDue));
+        let acknowledged = if A::REPLIES { rx.msn.filter(|_| asks_for_acknowledgement(roce)) } else { None };
+        if !A::reacts_to(mark) && acknowledged.is_none() {
+            return (ArrivalOutcome::default(), of_marked(Count::NotDue));
         }
         let source = roce.deth().map(|deth| deth.source_qp);
-        let Some(to) = source.or(receipt.remote) else {
-            let mut answer = Answer::default();
+        let Some(to) = source.or(rx.remote) else {
+            let mut outcome = ArrivalOutcome::default();
             if marked {
-                answer.cnp = Cnp::Unaddressed;
+                outcome.cnp = CnpOutcome::Unaddressed;
             }
             if acknowledged.is_some() {
                 counts.add(Count::AcksUnaddressed);
-                answer.ack = Acknowledgement::Unaddressed;
+                outcome.ack = AckOutcome::Unaddressed;
             }
-            return (answer, of_marked(Count::Unaddressed));
+            return (outcome, of_marked(Count::Unaddressed));
         };
 
-        let cx = Cx { now, port, params };
+        let cx = Cx { now, link, params };
         let local = roce.bth.dest_qp;
-        let record = if source.is_some() { None } else { self.flows.touch(&cx, shared, local) };
+        let record = if source.is_some() { None } else { self.flows.lookup_or_insert(&cx, shared, local) };
         let record = match record {
             Some(record) => record,
             None => {
@@ -354,13 +354,14 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
                 }
                 let open = |gone: Option<A>| {
                     if let Some(gone) = gone {
-                        gone.forgotten(&cx, shared);
+                        gone.on_evicted(&cx, shared);
                     }
                     A::open(&cx, shared, None)
                 };
-                let touched = self.rest.touch(THE_REST, now.stamp(), A::memory(cx.params), open);
+                let touched =
+                    self.shared_record.lookup_or_insert(SHARED_KEY, now.stamp(), A::idle_timeout(cx.params), open);
                 // Every number belongs to a set.
-                let Some((record, _)) = touched else { return (Answer::default(), None) };
+                let Some((record, _)) = touched else { return (ArrivalOutcome::default(), None) };
                 record
             }
         };
@@ -375,56 +376,67 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
             first: roce.info.first(),
             last: roce.info.last(),
             sent: if A::REPLIES { roce.time_shim().map(|time| time.sent) } else { None },
-            arrived: receipt.arrived,
+            arrived: rx.arrived,
             int: if hears { roce.int_shim().map_or(IntStack::NONE, |int| int.stack()) } else { IntStack::NONE },
             mlcc: if hears { roce.mlcc_data_shim() } else { None },
         };
-        tx.observe(|| record.row(&cx, shared, &Event::Arrival(arrival)));
+        tx.on_transition(|| record.transition(&cx, shared, &Event::Arrival(arrival)));
         let reply = record.on(&cx, shared, &arrival);
-        let outlet = A::outlet(cx.params);
+        let cnp_policy = A::cnp_policy(cx.params);
 
-        let mut answer = Answer { reply, ..Answer::default() };
-        let counted = if let Some(hint) = reply.cnp {
+        let mut outcome = ArrivalOutcome { reply, ..ArrivalOutcome::default() };
+        let counted = if let Some(body_kind) = reply.cnp {
             if !marked {
                 counts.add(Count::Unmarked);
             }
-            let frame = || Response::cnp(roce, to, hint, outlet.marking());
-            answer.cnp = send::<E>(now.stamp(), bucket, outlet, frame, tx);
-            if answer.cnp == Cnp::Sent {
-                record.notified(&cx, shared);
+            let frame = || Response::cnp(roce, to, body_kind, cnp_policy.marking());
+            outcome.cnp = send::<E>(now.stamp(), bucket, cnp_policy, frame, tx);
+            if outcome.cnp == CnpOutcome::Sent {
+                record.on_cnp_sent(&cx, shared);
             }
-            answer.cnp.counted()
+            outcome.cnp.counted()
         } else {
             of_marked(Count::NotDue)
         };
         if let Some(msn) = acknowledged {
             let Reply { echo, grant, .. } = reply;
-            let fields =
-                AckFields { msn, mark: echo, held, rx_level: receipt.rx_level, grant, marking: outlet.marking() };
+            let fields = AckFields {
+                msn,
+                mark: echo,
+                receiver_hold,
+                rx_buffer_level: rx.rx_buffer_level,
+                grant,
+                marking: cnp_policy.marking(),
+            };
             if let Ok(length) = Response::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
                 tx.transmit(length);
-                record.acknowledged(&cx, shared);
+                record.on_ack_sent(&cx, shared);
                 counts.add(Count::AcksSent);
-                answer.ack = Acknowledgement::Sent;
+                outcome.ack = AckOutcome::Sent;
             } else {
                 counts.add(Count::AcksDropped);
-                answer.ack = Acknowledgement::Dropped;
+                outcome.ack = AckOutcome::Dropped;
             }
         }
-        (answer, counted)
+        (outcome, counted)
     }
 
     /// Lets time pass. Where flows have turns and the next is due, one flow has its turn, and the CNP that comes of it
     /// goes to the far end that `connections` knows. The next turn comes a whole slot later: what a late caller has
     /// missed is lost, and never made up for by CNPs that are closer.
     #[inline]
-    pub fn wake<E: Crc32>(&mut self, now: Instant, connections: &impl Connections, tx: &mut impl Transmit) -> Cnp {
-        let now = self.common.clock.follow(now);
-        let cnp = match A::slot(&self.common.params) {
-            Some(slot) => self.turn::<E>(now, slot, connections, tx),
-            None => Cnp::None,
+    pub fn wake<E: Crc32>(
+        &mut self,
+        now: Instant,
+        connections: &impl Connections,
+        tx: &mut impl Transmit,
+    ) -> CnpOutcome {
+        let now = self.common.clock.advance_outlined(now);
+        let cnp = match A::slot_interval(&self.common.params) {
+            Some(interval) => self.slot::<E>(now, interval, connections, tx),
+            None => CnpOutcome::None,
         };
-        self.visit(now);
+        self.sweep(now);
         if let Some(count) = cnp.counted() {
             self.common.counts.add(count);
             self.common.counts.add(Count::Unmarked);
@@ -432,68 +444,68 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         cnp
     }
 
-    fn turn<E: Crc32>(
+    fn slot<E: Crc32>(
         &mut self,
         now: Instant,
-        slot: Nanos,
+        interval: Nanos,
         connections: &impl Connections,
         tx: &mut impl Transmit,
-    ) -> Cnp {
-        if self.flows.live() == 0 || !self.next_turn.is_due(now.stamp()) {
-            return Cnp::None;
+    ) -> CnpOutcome {
+        if self.flows.occupied() == 0 || !self.next_slot.is_due(now.stamp()) {
+            return CnpOutcome::None;
         }
-        self.next_turn = now.stamp().after(slot);
-        let Common { port, params, shared, enabled, bucket, .. } = &mut self.common;
-        let cx = Cx { now, port, params };
-        let Some(record) = self.flows.turn() else { return Cnp::None };
-        tx.observe(|| record.row(&cx, shared, &Event::Turn));
-        let (local, hint) = match record.turn(&cx, shared) {
-            Turn::Notify { local, hint } if *enabled => (local, hint),
-            Turn::Notify { .. } | Turn::Pass => return Cnp::None,
-            Turn::Leave => {
-                self.flows.leave(&cx, shared);
-                return Cnp::None;
+        self.next_slot = now.stamp().after(interval);
+        let Common { link, params, shared, enabled, bucket, .. } = &mut self.common;
+        let cx = Cx { now, link, params };
+        let Some(record) = self.flows.advance() else { return CnpOutcome::None };
+        tx.on_transition(|| record.transition(&cx, shared, &Event::Slot));
+        let (local, body_kind) = match record.slot(&cx, shared) {
+            Slot::Notify { local, body_kind } if *enabled => (local, body_kind),
+            Slot::Notify { .. } | Slot::Skip => return CnpOutcome::None,
+            Slot::Remove => {
+                self.flows.remove_current(&cx, shared);
+                return CnpOutcome::None;
             }
         };
         let Some(connection) = connections.find(local) else {
             // Whom nobody knows, nobody can tell: it is listed again by its next marked packet.
-            self.flows.leave(&cx, shared);
-            return Cnp::Unaddressed;
+            self.flows.remove_current(&cx, shared);
+            return CnpOutcome::Unaddressed;
         };
-        let outlet = A::outlet(cx.params);
-        let frame = || connection.cnp(hint, outlet.marking());
-        let cnp = send::<E>(now.stamp(), bucket, outlet, frame, tx);
-        if cnp == Cnp::Sent {
-            record.notified(&cx, shared);
+        let cnp_policy = A::cnp_policy(cx.params);
+        let frame = || connection.cnp(body_kind, cnp_policy.marking());
+        let cnp = send::<E>(now.stamp(), bucket, cnp_policy, frame, tx);
+        if cnp == CnpOutcome::Sent {
+            record.on_cnp_sent(&cx, shared);
         }
         cnp
     }
 
     /// When the last call was made, by the caller's clock.
-    pub const fn called(&self) -> Instant {
-        self.common.clock.called()
+    pub const fn last_call(&self) -> Instant {
+        self.common.clock.last_call()
     }
 
     /// How long after the last call to call [`NpEngineIn::wake`], at most 0.4 s. Earlier does no harm.
     #[inline]
     pub fn next_wake(&self) -> Nanos {
-        if A::slot(&self.common.params).is_none() || self.flows.live() == 0 {
-            return Self::REST;
+        if A::slot_interval(&self.common.params).is_none() || self.flows.occupied() == 0 {
+            return Self::LONGEST_WAIT;
         }
         let now = self.common.clock.now().stamp();
-        if self.next_turn.is_due(now) { Nanos::ZERO } else { self.next_turn.since(now).min(Self::REST) }
+        if self.next_slot.is_due(now) { Nanos::ZERO } else { self.next_slot.since(now).min(Self::LONGEST_WAIT) }
     }
 
     /// Forgets a flow whose queue pair is destroyed, so that the next one of that number starts afresh.
     pub fn forget(&mut self, local: Qpn) {
-        let Common { port, params, shared, clock, .. } = &mut self.common;
-        self.flows.forget(&Cx { now: clock.now(), port, params }, shared, local);
+        let Common { link, params, shared, clock, .. } = &mut self.common;
+        self.flows.remove(&Cx { now: clock.now(), link, params }, shared, local);
     }
 
     /// Makes room for the records of `sets` sets, a power of two, where the memory is on the heap. Records stay.
     pub fn grow(&mut self, sets: usize) {
-        let Common { port, params, shared, clock, .. } = &mut self.common;
-        self.flows.grow(&Cx { now: clock.now(), port, params }, shared, sets);
+        let Common { link, params, shared, clock, .. } = &mut self.common;
+        self.flows.grow(&Cx { now: clock.now(), link, params }, shared, sets);
     }
 
     /// What was counted since the start.
@@ -506,16 +518,16 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
             np_cnp_sent: sent,
             np_cnp_not_due: not_due,
             np_cnp_unaddressed: unaddressed,
-            np_cnp_bounded: bounded,
-            np_cnp_deferred: deferred,
+            np_cnp_rate_limited: bounded,
+            np_cnp_ring_full: deferred,
             np_ce_ignored: ignored,
             np_acks_sent: acks_sent,
             np_acks_unaddressed: acks_unaddressed,
             np_acks_dropped: acks_dropped,
             np_flows_untracked: untracked,
             np_flows_evicted: self.flows.evicted().into(),
-            np_clock_leaps: self.common.clock.leaps().into(),
-            np_clock_reversals: self.common.clock.reversals().into(),
+            np_clock_jumps_forward: self.common.clock.forward_jumps().into(),
+            np_clock_jumps_back: self.common.clock.backward_jumps().into(),
         }
     }
 
@@ -538,13 +550,13 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
 
     /// Flows that have a record.
     pub fn live_flows(&self) -> u32 {
-        self.flows.live()
+        self.flows.occupied()
     }
 
     #[inline]
-    fn visit(&mut self, now: Instant) {
-        if self.next_visit.is_due(now.stamp()) {
-            self.visit_sets();
+    fn sweep(&mut self, now: Instant) {
+        if self.next_sweep.is_due(now.stamp()) {
+            self.sweep_sets();
         }
     }
 
@@ -552,25 +564,25 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     /// before it.
     #[cold]
     #[inline(never)]
-    fn visit_sets(&mut self) {
-        let Common { port, params, shared, clock, bucket, .. } = &mut self.common;
-        let cx = Cx { now: clock.now(), port, params };
+    fn sweep_sets(&mut self) {
+        let Common { link, params, shared, clock, bucket, .. } = &mut self.common;
+        let cx = Cx { now: clock.now(), link, params };
         let now = cx.now.stamp();
         bucket.advance(now);
-        Flows::sweep(&mut self.rest, &cx, shared);
-        let mut owed = self.next_visit;
+        Flows::sweep(&mut self.shared_record, &cx, shared);
+        let mut owed = self.next_sweep;
         let sets = self.flows.sets();
         for _ in 0..sets {
             owed = owed.after(Nanos::new(1_000_000_000_u32.wrapping_shr(sets.trailing_zeros())));
-            let visit = Self::ROUND.get().wrapping_shr(sets.trailing_zeros());
-            self.next_visit = self.next_visit.after(Nanos::new(visit));
+            let visit = Self::SWEEP_PERIOD.get().wrapping_shr(sets.trailing_zeros());
+            self.next_sweep = self.next_sweep.after(Nanos::new(visit));
             self.flows.sweep(&cx, shared);
             if !owed.is_due(now) {
                 break;
             }
         }
         // Whatever is still due waits for nobody, and no stamp may grow old.
-        for due in [&mut self.next_visit, &mut self.next_turn] {
+        for due in [&mut self.next_sweep, &mut self.next_slot] {
             if due.is_due(now) {
                 *due = now;
             }
@@ -590,21 +602,21 @@ fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
 #[inline]
 fn send<'a, E: Crc32>(
     now: Stamp,
-    bucket: &mut Bucket,
-    outlet: &CnpOutlet,
+    bucket: &mut TokenBucket,
+    cnp_policy: &CnpPolicy,
     frame: impl FnOnce() -> Response<'a>,
     tx: &mut impl Transmit,
-) -> Cnp {
+) -> CnpOutcome {
     bucket.advance(now);
-    if !bucket.admits(now, outlet) {
-        return Cnp::Bounded;
+    if !bucket.admits(now, cnp_policy) {
+        return CnpOutcome::RateLimited;
     }
     let Ok(length) = frame().emit::<E>(tx.transmit_buffer()) else {
-        return Cnp::Deferred;
+        return CnpOutcome::RingFull;
     };
     tx.transmit(length);
-    bucket.take(outlet);
-    Cnp::Sent
+    bucket.take(cnp_policy);
+    CnpOutcome::Sent
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use cc_core::{Bytes, Ecn, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 pub enum Event<'a> {
     /// A data packet arrived.
     Arrival(Arrival<'a>),
-    /// The flow's turn has come, see [`NotificationPoint::turn`](crate::NotificationPoint::turn).
-    Turn,
+    /// The flow's turn has come, see [`NotificationPoint::slot`](crate::NotificationPoint::turn).
+    Slot,
 }
 
 /// A data packet of one flow arrived.
@@ -56,7 +56,7 @@ impl Arrival<'_> {
 /// What the caller knows of a frame, and the frame itself does not say.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Receipt {
+pub struct RxMeta {
     /// The sender's queue pair, which the connection knows.
     pub remote: Option<Qpn>,
     /// The message sequence number, 24 bits, of an acknowledgement of this packet and of all before it; `None` where the
@@ -65,13 +65,13 @@ pub struct Receipt {
     /// When the frame arrived.
     pub arrived: Stamp,
     /// How full the receive buffers are, 0 to 31.
-    pub rx_level: u8,
+    pub rx_buffer_level: u8,
 }
 
-impl Receipt {
+impl RxMeta {
     /// A frame that arrives this moment, of which nothing more is known than where it came from, if that.
     #[inline]
     pub const fn new(arrived: Stamp, remote: Option<Qpn>) -> Self {
-        Self { remote, msn: None, arrived, rx_level: 0 }
+        Self { remote, msn: None, arrived, rx_buffer_level: 0 }
     }
 }

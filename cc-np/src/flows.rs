@@ -2,11 +2,11 @@
 
 use crate::connection::Connections;
 use crate::{Cx, Directory, NotificationPoint};
-use cc_core::table::{Keyed, PeerTableIn, RingTableIn, Storage};
-use cc_core::{Blank, Qpn};
+use cc_core::table::{Keyed, RoundRobinTableIn, SetAssocTableIn, Storage};
+use cc_core::{Qpn, Zeroed};
 
 /// A bounded table of records, which tells the machine of every one that goes.
-pub trait Flows<A: NotificationPoint>: Blank {
+pub trait Flows<A: NotificationPoint>: Zeroed {
     /// What the engine's caller has to know of connections, for CNPs that go out with no frame in hand.
     type Connections: Connections;
 
@@ -22,7 +22,7 @@ pub trait Flows<A: NotificationPoint>: Blank {
     fn sets(&self) -> usize;
 
     /// The record of a flow of which a packet has come, opened if it has none; `None` where there is no room for it.
-    fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
+    fn lookup_or_insert(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
 
     /// The record of a flow, if it has one.
     fn get(&self, local: Qpn) -> Option<&A>;
@@ -31,30 +31,30 @@ pub trait Flows<A: NotificationPoint>: Blank {
     fn put(&mut self, local: Qpn, record: A) -> bool;
 
     /// Forgets a flow whose queue pair is gone.
-    fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn);
+    fn remove(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn);
 
     /// Visits the next set of records and forgets those that mean nothing any more.
     fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
 
     /// The next flow, one after the other without end, in tables whose flows have turns.
-    fn turn(&mut self) -> Option<&mut A>;
+    fn advance(&mut self) -> Option<&mut A>;
 
     /// Forgets the flow whose turn it is.
-    fn leave(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
+    fn remove_current(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
 
     /// Flows that have a record.
-    fn live(&self) -> u32;
+    fn occupied(&self) -> u32;
 
     /// Records that were given up for another flow's while they still meant something.
     fn evicted(&self) -> u32;
 }
 
 /// Tells the machine of records that go. One closure for tables of every size, which so have one sweep.
-fn telling<'a, A: NotificationPoint>(
+fn on_evict<'a, A: NotificationPoint>(
     cx: &'a Cx<'_, A::Params>,
     shared: &'a mut A::Shared,
 ) -> impl FnMut(A) + use<'a, A> {
-    |gone| gone.forgotten(cx, shared)
+    |gone| gone.on_evicted(cx, shared)
 }
 
 /// Flows that so many ways of each set have room for; zero where the number of sets is not fixed.
@@ -66,7 +66,7 @@ const fn room<SETS: Storage>(ways: usize) -> usize {
 }
 
 /// The stalest gives way, and there are no turns.
-impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for PeerTableIn<A, SETS, WAYS> {
+impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for SetAssocTableIn<A, SETS, WAYS> {
     type Connections = ();
 
     const RECORD_BYTES: usize = Self::ENTRY_BYTES;
@@ -82,14 +82,14 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for PeerTa
     }
 
     #[inline]
-    fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
+    fn lookup_or_insert(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
         let open = |gone: Option<A>| {
             if let Some(gone) = gone {
-                gone.forgotten(cx, shared);
+                gone.on_evicted(cx, shared);
             }
             A::open(cx, shared, Some(local))
         };
-        self.touch(local, cx.now.stamp(), A::memory(cx.params), open).map(|(record, _)| record)
+        self.lookup_or_insert(local, cx.now.stamp(), A::idle_timeout(cx.params), open).map(|(record, _)| record)
     }
 
     fn get(&self, local: Qpn) -> Option<&A> {
@@ -100,25 +100,25 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for PeerTa
         self.get_mut(local).map(|place| *place = record).is_some()
     }
 
-    fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
-        self.forget(local, telling(cx, shared));
+    fn remove(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
+        self.remove(local, on_evict(cx, shared));
     }
 
     #[inline]
     fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared) {
-        self.sweep(cx.now.stamp(), A::memory(cx.params), 1, telling(cx, shared));
+        self.sweep(cx.now.stamp(), A::idle_timeout(cx.params), 1, on_evict(cx, shared));
     }
 
     #[inline]
-    fn turn(&mut self) -> Option<&mut A> {
+    fn advance(&mut self) -> Option<&mut A> {
         None
     }
 
-    fn leave(&mut self, _cx: &Cx<'_, A::Params>, _shared: &mut A::Shared) {}
+    fn remove_current(&mut self, _cx: &Cx<'_, A::Params>, _shared: &mut A::Shared) {}
 
     #[inline]
-    fn live(&self) -> u32 {
-        self.live()
+    fn occupied(&self) -> u32 {
+        self.occupied()
     }
 
     fn evicted(&self) -> u32 {
@@ -127,7 +127,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for PeerTa
 }
 
 /// Nobody gives way, and a record lasts until its turn comes and it leaves.
-impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> for RingTableIn<A, SETS, WAYS> {
+impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> for RoundRobinTableIn<A, SETS, WAYS> {
     type Connections = Directory<SETS, WAYS>;
 
     /// The machine's own word holds the key.
@@ -135,7 +135,7 @@ impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> fo
     const ROOM: usize = room::<SETS>(WAYS);
 
     fn grow(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, sets: usize) {
-        self.grow(sets, telling(cx, shared));
+        self.grow(sets, on_evict(cx, shared));
     }
 
     #[inline(always)]
@@ -144,8 +144,8 @@ impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> fo
     }
 
     #[inline]
-    fn touch(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
-        self.touch(local, || A::open(cx, shared, Some(local)))
+    fn lookup_or_insert(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A> {
+        self.lookup_or_insert(local, || A::open(cx, shared, Some(local)))
     }
 
     fn get(&self, local: Qpn) -> Option<&A> {
@@ -156,9 +156,9 @@ impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> fo
         record.qpn() == local && self.get_mut(local).map(|place| *place = record).is_some()
     }
 
-    fn forget(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
-        if let Some(gone) = self.forget(local) {
-            gone.forgotten(cx, shared);
+    fn remove(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) {
+        if let Some(gone) = self.remove(local) {
+            gone.on_evicted(cx, shared);
         }
     }
 
@@ -166,19 +166,19 @@ impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> fo
     fn sweep(&mut self, _cx: &Cx<'_, A::Params>, _shared: &mut A::Shared) {}
 
     #[inline]
-    fn turn(&mut self) -> Option<&mut A> {
-        self.turn()
+    fn advance(&mut self) -> Option<&mut A> {
+        self.advance()
     }
 
-    fn leave(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared) {
-        if let Some(gone) = self.leave() {
-            gone.forgotten(cx, shared);
+    fn remove_current(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared) {
+        if let Some(gone) = self.remove_current() {
+            gone.on_evicted(cx, shared);
         }
     }
 
     #[inline]
-    fn live(&self) -> u32 {
-        self.live()
+    fn occupied(&self) -> u32 {
+        self.occupied()
     }
 
     fn evicted(&self) -> u32 {

@@ -60,21 +60,21 @@ macro_rules! declare {
 
 for_each_np!(declare);
 
+pub mod cnp_policy;
 pub mod connection;
 pub mod engine;
 pub mod event;
 pub mod flows;
 pub mod machine;
-pub mod outlet;
 pub mod registry;
 pub mod reply;
 pub mod transmit;
 
+pub use cnp_policy::CnpPolicy;
 pub use connection::{Connection, Connections, Directory};
-pub use engine::{Acknowledgement, Answer, Cnp, ConnectionsOf, NpCounters, NpEngine, NpEngineIn};
-pub use event::{Arrival, Event, Receipt};
+pub use engine::{AckOutcome, ArrivalOutcome, CnpOutcome, ConnectionsOf, NpCounters, NpEngine, NpEngineIn};
+pub use event::{Arrival, Event, RxMeta};
 pub use flows::Flows;
 pub use machine::{Cx, NotificationPoint};
-pub use outlet::CnpOutlet;
-pub use reply::{Reply, Turn};
+pub use reply::{Reply, Slot};
 pub use transmit::Transmit;

@@ -49,15 +49,15 @@ mod tests;
 pub use history::HistorySnapshot;
 use history::{History, Span};
 
-use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
-use cc_core::hpcc::{Aims, Heard, Law, LawParams, LawSnapshot};
-use cc_core::math::{Reciprocal, divide};
+use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
+use cc_core::fixed::types::U8F24;
+use cc_core::hpcc::{IntOutcome, Law, LawParams, LawSettings, LawSnapshot};
+use cc_core::math::{Reciprocal, div_bitwise};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::{PeerTable, PeerTableIn, Storage};
+use cc_core::table::{SetAssocTable, SetAssocTableIn, Storage};
 use cc_core::wire::CnpMarking;
 use cc_core::wire::shim::MlccData;
-use cc_core::fixed::types::U8F24;
-use cc_core::{Blank, Bytes, Ecn, Grant, Mark, Nanos, Port, Qpn, Rate, Stamp, State};
+use cc_core::{Bytes, Ecn, Grant, Link, Mark, Nanos, Qpn, Rate, Stamp, State, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -117,9 +117,9 @@ pub const LATEST: usize = 5;
 const FINE: u32 = 24;
 const ONE: u32 = 1 << FINE;
 /// Local round trips without C_D = C_R after which the credits are brought together again.
-const PATIENCE: u32 = 8;
+const TIMEOUT_RTTS: u32 = 8;
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -136,8 +136,8 @@ cc_core::blank! {
         step: u32,
         /// RTT_C / MTU in 2^-8.
         per_step: u32,
-        patience: Nanos,
-        outlet: CnpOutlet,
+        timeout: Nanos,
+        cnp_policy: CnpPolicy,
     }
 }
 
@@ -146,22 +146,22 @@ impl Params {
         clippy::cast_possible_truncation,
         reason = "in range: below 64, 8 and 256; quotients as their tests have it"
     )]
-    fn new(settings: &MlccSettings, port: &Port, buckets: usize) -> Result<Self, ParamError> {
+    fn new(settings: &MlccSettings, link: &Link, buckets: usize) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
         if !settings.int_multi.is_power_of_two() {
             return conflict("int_multi", "must be a power of two");
         }
-        let line = port.line_rate;
+        let line = link.line_rate;
         let least = match settings.min_rate {
-            0 => Rate::from_bits(divide(u64::from(line.to_bits()), 1_000).max(1) as u32),
+            0 => Rate::from_bits(div_bitwise(u64::from(line.to_bits()), 1_000).max(1) as u32),
             mbps => Rate::from_mbps(mbps),
         };
         if least > line {
             return conflict("min_rate", "must be at most the speed of the port");
         }
-        let local = if settings.local_rtt == 0 { port.base_rtt } else { Nanos::new(settings.local_rtt) };
-        let aims = Aims {
+        let local = if settings.local_rtt == 0 { link.base_rtt } else { Nanos::new(settings.local_rtt) };
+        let aims = LawSettings {
             eta: settings.eta,
             max_stage: settings.max_stage as u8,
             rate_ai: Rate::from_mbps(settings.rate_ai),
@@ -170,11 +170,11 @@ impl Params {
         };
         let law = LawParams::new("local_rtt", local, settings.int_multi, &aims)?;
         let far = settings.far_rtt;
-        let rounds = u16::try_from(divide(u64::from(far), local.get())).unwrap_or(0);
+        let rounds = u16::try_from(div_bitwise(u64::from(far), local.get())).unwrap_or(0);
         if rounds == 0 {
             return conflict("far_rtt", "must be from one local round-trip time to 65 535 of them");
         }
-        let mtu = port.mtu.get();
+        let mtu = link.mtu.get();
         if !(64..=far).contains(&mtu) {
             return conflict(
                 "far_rtt",
@@ -191,11 +191,11 @@ impl Params {
             span: Span::new(rounds, buckets),
             theta: settings.theta,
             target: settings.target_delay,
-            per_theta: divide(1 << 55, settings.theta).wrapping_add(1),
-            step: u32::try_from(divide(u64::from(mtu) << 32, far)).unwrap_or(u32::MAX),
-            per_step: divide(u64::from(far) << 8, mtu) as u32,
-            patience: Nanos::new(local.get().wrapping_mul(PATIENCE)),
-            outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
+            per_theta: div_bitwise(1 << 55, settings.theta).wrapping_add(1),
+            step: u32::try_from(div_bitwise(u64::from(mtu) << 32, far)).unwrap_or(u32::MAX),
+            per_step: div_bitwise(u64::from(far) << 8, mtu) as u32,
+            timeout: Nanos::new(local.get().wrapping_mul(TIMEOUT_RTTS)),
+            cnp_policy: CnpPolicy::new(marking, Nanos::ZERO, 1),
         })
     }
 
@@ -216,7 +216,7 @@ impl Params {
     }
 
     /// (9).
-    fn advised(&self, release: Rate, dw: i32) -> Rate {
+    fn advised_rate(&self, release: Rate, dw: i32) -> Rate {
         let more = i64::from(dw).wrapping_mul(self.step.into()) >> 8;
         let rate = more.wrapping_add(release.to_bits().into());
         Rate::from_bits(u32::try_from(rate.max(0)).unwrap_or(u32::MAX)).max(self.least).min(self.line)
@@ -232,7 +232,7 @@ pub struct Mlcc<const BUCKETS: usize> {
     /// The m latest R_credit, the newest first.
     releases: [Rate; LATEST],
     /// R_DQM, as of the last round.
-    advised: Rate,
+    advised_rate: Rate,
     /// When the last round began.
     began: Stamp,
     /// dw, in packets.
@@ -248,17 +248,17 @@ pub struct Mlcc<const BUCKETS: usize> {
 pub type Mlcc16 = Mlcc<16>;
 
 // With its key and the time it was last touched.
-const _: () = assert!(PeerTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has outgrown 288 bytes");
+const _: () = assert!(SetAssocTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has outgrown 288 bytes");
 
 /// A flow without a round for so long is begun anew: that is, one of which no data came.
-const MEMORY: Nanos = Nanos::new(1_000_000_000);
+const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
-impl<const BUCKETS: usize> Blank for Mlcc<BUCKETS> {
-    const BLANK: Self = Self {
+impl<const BUCKETS: usize> Zeroed for Mlcc<BUCKETS> {
+    const ZEROED: Self = Self {
         history: History::EMPTY,
-        law: Law::BLANK,
+        law: Law::ZEROED,
         releases: [Rate::from_bits(0); LATEST],
-        advised: Rate::from_bits(0),
+        advised_rate: Rate::from_bits(0),
         began: Stamp::from_bits(0),
         dw: 0,
         token: 0,
@@ -277,7 +277,7 @@ cc_core::snapshot! {
         /// The m latest R_credit, the newest first.
         pub releases: [Rate; LATEST],
         /// R_DQM, as of the last round.
-        pub advised: Rate,
+        pub advised_rate: Rate,
         /// When the last round began.
         pub began: Stamp,
         /// dw, in packets.
@@ -299,7 +299,7 @@ impl<const BUCKETS: usize> State for Mlcc<BUCKETS> {
             history: self.history.snapshot(),
             law: self.law.snapshot(),
             releases: self.releases,
-            advised: self.advised,
+            advised_rate: self.advised_rate,
             began: self.began,
             dw: self.dw,
             token: U8F24::from_bits(self.token),
@@ -313,7 +313,7 @@ impl<const BUCKETS: usize> State for Mlcc<BUCKETS> {
             history: History::from_snapshot(s.history),
             law: Law::from_snapshot(s.law),
             releases: s.releases,
-            advised: s.advised,
+            advised_rate: s.advised_rate,
             began: s.began,
             dw: s.dw,
             token: s.token.to_bits(),
@@ -328,7 +328,7 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     type Params = Params;
     type Shared = ();
     /// Two to a set, whatever the engine has room for: each takes as much as nine of RCC's.
-    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, 2>;
+    type Flows<SETS: Storage, const WAYS: usize> = SetAssocTableIn<Self, SETS, 2>;
 
     const NAME: &'static str = "mlcc";
     const PRESETS: &'static [Preset<MlccSettings>] = PRESETS;
@@ -337,7 +337,7 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     const TELEMETRY: bool = true;
 
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "within a round, data, less than a token: dw falls",
         "within a round, data, a token is full: dw rises",
         "C_D = C_R, data, R_credit rises: a round of queue management",
@@ -346,20 +346,20 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         "no round for eight RTT_D, data: the credits are brought together, a round of queue management",
     ];
 
-    fn check(settings: &MlccSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port, BUCKETS)
+    fn check(settings: &MlccSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link, BUCKETS)
     }
 
-    fn outlet(params: &Params) -> &CnpOutlet {
-        &params.outlet
+    fn cnp_policy(params: &Params) -> &CnpPolicy {
+        &params.cnp_policy
     }
 
-    fn memory(_params: &Params) -> Nanos {
-        MEMORY
+    fn idle_timeout(_params: &Params) -> Nanos {
+        IDLE_TIMEOUT
     }
 
     #[inline]
-    fn wants(_mark: Mark) -> bool {
+    fn reacts_to(_mark: Mark) -> bool {
         true
     }
 
@@ -367,7 +367,7 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         Self::begin(cx.params, cx.now.stamp())
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, _shared: &(), event: &Event<'_>) -> usize {
         let Event::Arrival(arrival) = event else { return 0 };
         let (p, now, mut flow) = (cx.params, cx.now.stamp(), *self);
         let data = arrival.mlcc.unwrap_or_default();
@@ -377,9 +377,9 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
         if data.credit != self.credit {
             return 5;
         }
-        match flow.law.hear(&p.law, now, &arrival.int, true) {
-            Heard::Raised => 2,
-            Heard::Cut => 3,
+        match flow.law.on_int(&p.law, now, &arrival.int, true) {
+            IntOutcome::Increased => 2,
+            IntOutcome::Decreased => 3,
             _ => 4,
         }
     }
@@ -387,14 +387,14 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     #[inline]
     fn on(&mut self, cx: &Cx<'_, Params>, _shared: &mut (), arrival: &Arrival<'_>) -> Reply {
         let (p, now) = (cx.params, cx.now.stamp());
-        if now.since(self.began) > MEMORY {
+        if now.since(self.began) > IDLE_TIMEOUT {
             *self = Self::begin(p, now);
         }
         let data = arrival.mlcc.unwrap_or_default();
         let is_over = self.is_over(p, now, data.credit);
-        let heard = self.law.hear(&p.law, now, &arrival.int, is_over);
+        let outcome = self.law.on_int(&p.law, now, &arrival.int, is_over);
         if is_over {
-            if matches!(heard, Heard::Nothing | Heard::Remembered) && !arrival.int.is_empty() {
+            if matches!(outcome, IntOutcome::NotMeasured | IntOutcome::Stored) && !arrival.int.is_empty() {
                 self.law.rise(&p.law);
             }
             self.begin_round(p, now, &data);
@@ -404,7 +404,7 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     }
 
     #[inline]
-    fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {}
+    fn on_cnp_sent(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ()) {}
 }
 
 impl<const BUCKETS: usize> Mlcc<BUCKETS> {
@@ -426,8 +426,8 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
     }
 
     /// R_DQM, as of the last round.
-    pub const fn advised(&self) -> Rate {
-        self.advised
+    pub const fn advised_rate(&self) -> Rate {
+        self.advised_rate
     }
 
     /// R_pre of the next round: what senders will have sent in the round trip to come, on average.
@@ -452,7 +452,7 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
 
     #[inline]
     const fn grant(&self) -> Grant {
-        Grant::Mlcc { credit: self.credit, release: self.release(), advised: self.advised }
+        Grant::Mlcc { credit: self.credit, release: self.release(), advised_rate: self.advised_rate }
     }
 
     /// A flow of which nothing has come.
@@ -464,7 +464,7 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
             history,
             law: Law::open(&p.law, now),
             releases: [p.line; LATEST],
-            advised: p.line,
+            advised_rate: p.line,
             began: now,
             dw: 0,
             token: 0,
@@ -476,7 +476,7 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
     /// Whether a packet with this C_D ends a round.
     #[inline]
     fn is_over(&self, p: &Params, now: Stamp, credit: u16) -> bool {
-        credit == self.credit || now.since(self.began) > p.patience
+        credit == self.credit || now.since(self.began) > p.timeout
     }
 
     /// Algorithm 1, and (2) to (5) and (9).
@@ -491,8 +491,8 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
         self.gain = p.gain(self.delay(p, data.queue));
         let (least, most) = p.bounds(release);
         self.dw = self.dw.max(least).min(most);
-        self.advised = p.advised(release, self.dw);
-        self.history.push(p.span, self.advised);
+        self.advised_rate = p.advised_rate(release, self.dw);
+        self.history.push(p.span, self.advised_rate);
     }
 
     /// D_pre in nanoseconds: (2) to (4).

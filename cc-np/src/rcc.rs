@@ -19,14 +19,14 @@
 //!
 //! If forgotten: the flow begins anew with its fair share, without PID control.
 
-use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply};
-use cc_core::math::divide;
+use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
+use cc_core::fixed::types::U0F16;
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
-use cc_core::table::{PeerTable, PeerTableIn, Storage};
+use cc_core::table::{SetAssocTable, SetAssocTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::fixed::types::U0F16;
-use cc_core::{Blank, Bytes, Ecn, Grant, Instant, Mark, Nanos, Port, Qpn, State};
+use cc_core::{Bytes, Ecn, Grant, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -84,7 +84,7 @@ pub(crate) const PRESETS: &[Preset<RccSettings>] = &[
     Preset { name: "rcc_va", source: "RCC V-A: K_p = 1e4, K_d = 1e5; the rest as in `rcc_iv`", values: RCC_VA },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -95,24 +95,24 @@ cc_core::blank! {
         per_round: u32,
         below: u8,
         /// The binary logarithm of a spell's nanoseconds: fourteen spells are at least sixteen rounds.
-        spell: u8,
-        outlet: CnpOutlet,
+        epoch: u8,
+        cnp_policy: CnpPolicy,
     }
 }
 
 impl Params {
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8 and 16; quotients of 31 bits")]
-    pub(crate) fn new(settings: &RccSettings, port: &Port) -> Result<Self, ParamError> {
+    pub(crate) fn new(settings: &RccSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
-        let round = if settings.base_rtt == 0 { port.base_rtt } else { Nanos::new(settings.base_rtt) };
-        let carried = port.line_rate.bytes_in(round).get();
+        let round = if settings.base_rtt == 0 { link.base_rtt } else { Nanos::new(settings.base_rtt) };
+        let carried = link.line_rate.bytes_in(round).get();
         if !(1 << 10..=1 << 30).contains(&carried) || !(1_000..=10_000_000).contains(&round.get()) {
             return Err(ParamError::Conflict {
                 field: "base_rtt",
                 expected: "must be from 1 us to 10 ms, and the port must carry 1 KiB to 1 GiB in it",
             });
         }
-        let least = if settings.min_window == 0 { (port.mtu.get() >> 3).max(1) } else { settings.min_window };
+        let least = if settings.min_window == 0 { (link.mtu.get() >> 3).max(1) } else { settings.min_window };
         let gains = Gains::per_second(settings.k_p, settings.k_d);
         let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
         let marking =
@@ -121,44 +121,44 @@ impl Params {
         let bits = 31_u32.wrapping_add(carried.ilog2());
         Ok(Self {
             law: LawParams::new(round, gains, settings.delta, settings.eta, samples, Bytes::new(least), unwinds),
-            shared: divide(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
-            per_round: divide(1_u64.wrapping_shl(bits), carried) as u32,
+            shared: div_bitwise(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
+            per_round: div_bitwise(1_u64.wrapping_shl(bits), carried) as u32,
             below: bits.wrapping_sub(16) as u8,
-            spell: (10..25).find(|&bits| (14 << bits) >= round.get().saturating_mul(16)).unwrap_or(25),
-            outlet: CnpOutlet::new(marking, Nanos::ZERO, 1),
+            epoch: (10..25).find(|&bits| (14 << bits) >= round.get().saturating_mul(16)).unwrap_or(25),
+            cnp_policy: CnpPolicy::new(marking, Nanos::ZERO, 1),
         })
     }
 
     /// How acknowledgements leave.
-    pub(crate) const fn outlet(&self) -> &CnpOutlet {
-        &self.outlet
+    pub(crate) const fn cnp_policy(&self) -> &CnpPolicy {
+        &self.cnp_policy
     }
 }
 
 /// What the flows of a port have in common: N and B_R.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Census {
+pub struct ActiveFlowCounter {
     /// When this round began.
     began: Instant,
     /// Bytes of this round.
     bytes: u32,
     /// C RTT / N; zero before the first flow.
     fair: Bytes,
-    /// N: the sum of `spells`.
+    /// N: the sum of `epochs`.
     flows: u16,
     /// B_R of the last whole round, of C RTT, in 2^-16.
     in_use: u16,
     /// Which spell this is, modulo 2^32.
-    spell: u32,
-    /// Flows with a message under way, by the spell of their last packet, modulo [`SPELLS`].
-    spells: [u16; SPELLS as usize],
+    epoch: u32,
+    /// Flows with a message under way, by the spell of their last packet, modulo [`EPOCHS`].
+    epochs: [u16; EPOCHS as usize],
 }
 
 /// Spells that flows are counted in.
-const SPELLS: u32 = 16;
+const EPOCHS: u32 = 16;
 
-impl Census {
+impl ActiveFlowCounter {
     /// A port by which nothing has come.
     pub(crate) const NONE: Self = Self {
         began: Instant::from_nanos(0),
@@ -166,8 +166,8 @@ impl Census {
         fair: Bytes::ZERO,
         flows: 0,
         in_use: 0,
-        spell: 0,
-        spells: [0; 16],
+        epoch: 0,
+        epochs: [0; 16],
     };
 
     /// N, at least one.
@@ -195,20 +195,20 @@ impl Census {
             self.in_use = if whole { share(self.bytes, p) } else { 0 };
             self.began = if whole { self.began.after(p.law.round) } else { now };
             self.bytes = 0;
-            self.give_up(p, now);
+            self.expire_epochs(p, now);
         }
         self.bytes = self.bytes.saturating_add(bytes.get().saturating_add(BETWEEN));
     }
 
     /// A round is over, and a spell may be: the flows of spells that are too long ago have given up.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
-    fn give_up(&mut self, p: &Params, now: Instant) {
-        let spell = now.nanos().wrapping_shr(p.spell.into()) as u32;
-        let passed = spell.wrapping_sub(self.spell).min(SPELLS);
-        self.spell = spell;
+    fn expire_epochs(&mut self, p: &Params, now: Instant) {
+        let epoch = now.nanos().wrapping_shr(p.epoch.into()) as u32;
+        let passed = epoch.wrapping_sub(self.epoch).min(EPOCHS);
+        self.epoch = epoch;
         let mut gone = 0;
         for ago in 0..passed {
-            gone = self.of(ago).map_or(0, core::mem::take).saturating_add(gone);
+            gone = self.epoch_count(ago).map_or(0, core::mem::take).saturating_add(gone);
         }
         if gone > 0 {
             self.flows = self.flows.saturating_sub(gone);
@@ -216,28 +216,28 @@ impl Census {
         }
     }
 
-    /// How many flows had their last packet so many spells ago, less than [`SPELLS`].
+    /// How many flows had their last packet so many spells ago, less than [`EPOCHS`].
     #[inline]
-    fn of(&mut self, ago: u32) -> Option<&mut u16> {
-        self.spells.get_mut((self.spell.wrapping_sub(ago) & (SPELLS - 1)) as usize)
+    fn epoch_count(&mut self, ago: u32) -> Option<&mut u16> {
+        self.epochs.get_mut((self.epoch.wrapping_sub(ago) & (EPOCHS - 1)) as usize)
     }
 
     /// Which spell this is.
     #[inline]
-    pub(crate) const fn spell(&self) -> u32 {
-        self.spell
+    pub(crate) const fn epoch(&self) -> u32 {
+        self.epoch
     }
 
     /// Whether a flow that had a message under way in this spell still has it.
     #[inline]
-    pub(crate) const fn counts(&self, spell: u32) -> bool {
-        self.spell.wrapping_sub(spell) < SPELLS
+    pub(crate) const fn counts(&self, epoch: u32) -> bool {
+        self.epoch.wrapping_sub(epoch) < EPOCHS
     }
 
     /// A flow begins a message.
     #[inline]
-    pub(crate) fn join(&mut self, p: &Params) {
-        if let Some(flows) = self.of(0) {
+    pub(crate) fn add_flow(&mut self, p: &Params) {
+        if let Some(flows) = self.epoch_count(0) {
             *flows = flows.saturating_add(1);
         }
         self.flows = self.flows.saturating_add(1);
@@ -246,10 +246,10 @@ impl Census {
 
     /// A flow that [counts](Self::counts) since this spell goes on.
     #[inline]
-    pub(crate) fn stay(&mut self, spell: u32) {
-        if spell != self.spell {
-            self.take(spell);
-            if let Some(flows) = self.of(0) {
+    pub(crate) fn renew_flow(&mut self, epoch: u32) {
+        if epoch != self.epoch {
+            self.uncount(epoch);
+            if let Some(flows) = self.epoch_count(0) {
                 *flows = flows.saturating_add(1);
             }
         }
@@ -257,15 +257,15 @@ impl Census {
 
     /// The message of a flow that [counts](Self::counts) since this spell is over.
     #[inline]
-    pub(crate) fn leave(&mut self, p: &Params, spell: u32) {
-        self.take(spell);
+    pub(crate) fn remove_flow(&mut self, p: &Params, epoch: u32) {
+        self.uncount(epoch);
         self.flows = self.flows.saturating_sub(1);
         self.divide(p);
     }
 
     #[inline]
-    fn take(&mut self, spell: u32) {
-        if let Some(flows) = self.of(self.spell.wrapping_sub(spell)) {
+    fn uncount(&mut self, epoch: u32) {
+        if let Some(flows) = self.epoch_count(self.epoch.wrapping_sub(epoch)) {
             *flows = flows.saturating_sub(1);
         }
     }
@@ -277,7 +277,7 @@ impl Census {
 }
 
 cc_core::snapshot! {
-    /// What the flows of a port have in common: [`Census`].
+    /// What the flows of a port have in common: [`ActiveFlowCounter`].
     pub struct CensusSnapshot {
         /// When this round began.
         pub began: Instant,
@@ -285,18 +285,18 @@ cc_core::snapshot! {
         pub bytes: Bytes,
         /// C RTT / N; zero before the first flow.
         pub fair: Bytes,
-        /// N: the sum of `spells`.
+        /// N: the sum of `epochs`.
         pub flows: u16,
         /// B_R of the last whole round, of C RTT.
         pub in_use: U0F16,
         /// Which spell this is, modulo 2^32.
-        pub spell: u32,
+        pub epoch: u32,
         /// Flows with a message under way, by the spell of their last packet, modulo 16.
-        pub spells: [u16; SPELLS as usize],
+        pub epochs: [u16; EPOCHS as usize],
     }
 }
 
-impl State for Census {
+impl State for ActiveFlowCounter {
     type Snapshot = CensusSnapshot;
 
     fn snapshot(&self) -> CensusSnapshot {
@@ -306,8 +306,8 @@ impl State for Census {
             fair: self.fair,
             flows: self.flows,
             in_use: U0F16::from_bits(self.in_use),
-            spell: self.spell,
-            spells: self.spells,
+            epoch: self.epoch,
+            epochs: self.epochs,
         }
     }
 
@@ -318,8 +318,8 @@ impl State for Census {
             fair: s.fair,
             flows: s.flows,
             in_use: s.in_use.to_bits(),
-            spell: s.spell,
-            spells: s.spells,
+            epoch: s.epoch,
+            epochs: s.epochs,
         }
     }
 }
@@ -340,17 +340,17 @@ fn share(bytes: u32, p: &Params) -> u16 {
 pub struct Rcc {
     law: Law,
     /// The spell of its last packet.
-    spell: u32,
+    epoch: u32,
 }
 
 /// The least delay is remembered for so long.
-const MEMORY: Nanos = Nanos::new(1_000_000_000);
+const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 // With its key and the time it was last touched; Table I counts 52 bytes, of which N is the port's here.
-const _: () = assert!(PeerTable::<Rcc, 1, 1>::ENTRY_BYTES == 36, "a flow's record and key fill 36 bytes");
+const _: () = assert!(SetAssocTable::<Rcc, 1, 1>::ENTRY_BYTES == 36, "a flow's record and key fill 36 bytes");
 
-impl Blank for Rcc {
-    const BLANK: Self = Self { law: Law::BLANK, spell: 0 };
+impl Zeroed for Rcc {
+    const ZEROED: Self = Self { law: Law::ZEROED, epoch: 0 };
 }
 
 cc_core::snapshot! {
@@ -359,7 +359,7 @@ cc_core::snapshot! {
         /// RCC's law.
         pub law: LawSnapshot,
         /// The spell of its last packet, modulo 2^32.
-        pub spell: u32,
+        pub epoch: u32,
     }
 }
 
@@ -367,27 +367,27 @@ impl State for Rcc {
     type Snapshot = RccSnapshot;
 
     fn snapshot(&self) -> RccSnapshot {
-        RccSnapshot { law: self.law.snapshot(), spell: self.spell }
+        RccSnapshot { law: self.law.snapshot(), epoch: self.epoch }
     }
 
     fn from_snapshot(s: RccSnapshot) -> Self {
-        Self { law: Law::from_snapshot(s.law), spell: s.spell }
+        Self { law: Law::from_snapshot(s.law), epoch: s.epoch }
     }
 }
 
 impl NotificationPoint for Rcc {
     type Settings = RccSettings;
     type Params = Params;
-    type Shared = Census;
-    type Flows<SETS: Storage, const WAYS: usize> = PeerTableIn<Self, SETS, WAYS>;
+    type Shared = ActiveFlowCounter;
+    type Flows<SETS: Storage, const WAYS: usize> = SetAssocTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "rcc";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const SHARED: Census = Census::NONE;
+    const SHARED: ActiveFlowCounter = ActiveFlowCounter::NONE;
     const REPLIES: bool = true;
 
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "no message under way, data: the flow counts in N, W is the fair share",
         "a message in its first round trips or a port in use, data: W is the fair share",
         "a message on a port not in use, data in time or without a stamp: W is the fair share",
@@ -397,43 +397,43 @@ impl NotificationPoint for Rcc {
         "PID control a round trip later, data: W by (4) and (5)",
     ];
 
-    fn check(settings: &RccSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &RccSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn outlet(params: &Params) -> &CnpOutlet {
-        params.outlet()
+    fn cnp_policy(params: &Params) -> &CnpPolicy {
+        params.cnp_policy()
     }
 
-    fn memory(_params: &Params) -> Nanos {
-        MEMORY
+    fn idle_timeout(_params: &Params) -> Nanos {
+        IDLE_TIMEOUT
     }
 
     #[inline]
-    fn wants(_mark: Mark) -> bool {
+    fn reacts_to(_mark: Mark) -> bool {
         true
     }
 
     #[inline]
-    fn open(_cx: &Cx<'_, Params>, _shared: &mut Census, _local: Option<Qpn>) -> Self {
-        Self { law: Law::new(Bytes::ZERO), spell: 0 }
+    fn open(_cx: &Cx<'_, Params>, _shared: &mut ActiveFlowCounter, _local: Option<Qpn>) -> Self {
+        Self { law: Law::new(Bytes::ZERO), epoch: 0 }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, shared: &ActiveFlowCounter, event: &Event<'_>) -> usize {
         let Event::Arrival(arrival) = event else { return 0 };
-        let (p, mut census, mut law) = (&cx.params.law, *shared, self.law);
-        census.receive(cx.params, cx.now, arrival.bytes);
-        if !self.is_counted(&census) {
+        let (p, mut active_flows, mut law) = (&cx.params.law, *shared, self.law);
+        active_flows.receive(cx.params, cx.now, arrival.bytes);
+        if !self.is_counted(&active_flows) {
             return 0;
         }
         if law.is_controlled() {
-            law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);
+            law.assign(p, cx.now, arrival.one_way(), active_flows.in_use, active_flows.fair);
             return if law.has_moved(&self.law, cx.now) { 6 } else { 5 };
         }
-        law.assign(p, cx.now, arrival.one_way(), census.in_use, census.fair);
+        law.assign(p, cx.now, arrival.one_way(), active_flows.in_use, active_flows.fair);
         if law.is_controlled() {
             4
-        } else if law.is_young() || census.in_use >= p.busy {
+        } else if law.is_young() || active_flows.in_use >= p.busy {
             1
         } else if law.samples() == 0 || arrival.sent.is_none() {
             2
@@ -443,33 +443,33 @@ impl NotificationPoint for Rcc {
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut ActiveFlowCounter, arrival: &Arrival<'_>) -> Reply {
         let (p, now) = (cx.params, cx.now);
         shared.receive(p, now, arrival.bytes);
         if self.is_counted(shared) {
-            shared.stay(self.spell);
+            shared.renew_flow(self.epoch);
         } else {
             // A message that was given up has ended.
             self.law.end();
             self.law.begin(&p.law, now);
-            shared.join(p);
+            shared.add_flow(p);
         }
-        self.spell = shared.spell();
+        self.epoch = shared.epoch();
         let window = self.law.assign(&p.law, now, arrival.one_way(), shared.in_use, shared.fair);
         let grant = Grant::Rcc { window, flows: shared.flows(), utilisation: shared.in_use };
         if arrival.last {
             self.law.end();
-            shared.leave(p, self.spell);
+            shared.remove_flow(p, self.epoch);
         }
         Reply { grant, ..Reply::default() }
     }
 
     #[inline]
-    fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut Census) {}
+    fn on_cnp_sent(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ActiveFlowCounter) {}
 
-    fn forgotten(&self, cx: &Cx<'_, Params>, shared: &mut Census) {
+    fn on_evicted(&self, cx: &Cx<'_, Params>, shared: &mut ActiveFlowCounter) {
         if self.is_counted(shared) {
-            shared.leave(cx.params, self.spell);
+            shared.remove_flow(cx.params, self.epoch);
         }
     }
 }
@@ -482,8 +482,8 @@ impl Rcc {
 
     /// Whether it counts in N.
     #[inline]
-    const fn is_counted(&self, census: &Census) -> bool {
-        self.law.is_active() && census.counts(self.spell)
+    const fn is_counted(&self, active_flows: &ActiveFlowCounter) -> bool {
+        self.law.is_active() && active_flows.counts(self.epoch)
     }
 }
 

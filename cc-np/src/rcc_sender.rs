@@ -9,12 +9,12 @@
 //!
 //! If there is no room: a flow shares one record with all others of its kind, and is counted with them as one.
 
-use crate::rcc::{Census, PRESETS, Params, RccSettings};
-use crate::{Arrival, CnpOutlet, Cx, Event, NotificationPoint, Reply, Turn};
+use crate::rcc::{ActiveFlowCounter, PRESETS, Params, RccSettings};
+use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply, Slot};
 use cc_core::params::{ParamError, Preset};
-use cc_core::table::{Keyed, RingTableIn, Storage};
 use cc_core::snapshot::flags;
-use cc_core::{Blank, Bytes, Grant, Mark, Nanos, Port, Qpn, State};
+use cc_core::table::{Keyed, RoundRobinTableIn, Storage};
+use cc_core::{Bytes, Grant, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 /// The record of one flow, key included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub struct RccSender {
     /// Local queue pair (24 bits), and [`ACTIVE`].
     flow: u32,
     /// The spell of its last packet.
-    spell: u32,
+    epoch: u32,
 }
 
 /// A message is under way.
@@ -36,8 +36,8 @@ impl Keyed for RccSender {
     }
 }
 
-impl Blank for RccSender {
-    const BLANK: Self = Self { flow: 0, spell: 0 };
+impl Zeroed for RccSender {
+    const ZEROED: Self = Self { flow: 0, epoch: 0 };
 }
 
 cc_core::snapshot! {
@@ -48,7 +48,7 @@ cc_core::snapshot! {
         /// A message is under way.
         pub is_active: bool,
         /// The spell of its last packet, modulo 2^32.
-        pub spell: u32,
+        pub epoch: u32,
     }
 }
 
@@ -56,102 +56,102 @@ impl State for RccSender {
     type Snapshot = RccSenderSnapshot;
 
     fn snapshot(&self) -> RccSenderSnapshot {
-        RccSenderSnapshot { local: self.qpn(), is_active: self.flow & ACTIVE != 0, spell: self.spell }
+        RccSenderSnapshot { local: self.qpn(), is_active: self.flow & ACTIVE != 0, epoch: self.epoch }
     }
 
     fn from_snapshot(s: RccSenderSnapshot) -> Self {
-        Self { flow: s.local.get() | flags([(s.is_active, ACTIVE)]), spell: s.spell }
+        Self { flow: s.local.get() | flags([(s.is_active, ACTIVE)]), epoch: s.epoch }
     }
 }
 
 impl NotificationPoint for RccSender {
     type Settings = RccSettings;
     type Params = Params;
-    type Shared = Census;
-    type Flows<SETS: Storage, const WAYS: usize> = RingTableIn<Self, SETS, WAYS>;
+    type Shared = ActiveFlowCounter;
+    type Flows<SETS: Storage, const WAYS: usize> = RoundRobinTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "rcc_sender";
     const PRESETS: &'static [Preset<RccSettings>] = PRESETS;
-    const SHARED: Census = Census::NONE;
+    const SHARED: ActiveFlowCounter = ActiveFlowCounter::NONE;
     const REPLIES: bool = true;
 
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "no message under way, data: the flow counts in N",
         "a message under way, data: N and B_R are told",
         "a message under way, turn: nothing",
         "no message under way, or one that was given up, turn: the record goes",
     ];
 
-    fn check(settings: &RccSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &RccSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn outlet(params: &Params) -> &CnpOutlet {
-        params.outlet()
+    fn cnp_policy(params: &Params) -> &CnpPolicy {
+        params.cnp_policy()
     }
 
     /// That of the one record of those that have no room.
-    fn memory(_params: &Params) -> Nanos {
+    fn idle_timeout(_params: &Params) -> Nanos {
         Nanos::new(1_000_000_000)
     }
 
     #[inline]
-    fn wants(_mark: Mark) -> bool {
+    fn reacts_to(_mark: Mark) -> bool {
         true
     }
 
     #[inline]
-    fn open(_cx: &Cx<'_, Params>, _shared: &mut Census, local: Option<Qpn>) -> Self {
-        Self { flow: local.map_or(0, Qpn::get), spell: 0 }
+    fn open(_cx: &Cx<'_, Params>, _shared: &mut ActiveFlowCounter, local: Option<Qpn>) -> Self {
+        Self { flow: local.map_or(0, Qpn::get), epoch: 0 }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, shared: &Census, event: &Event<'_>) -> usize {
-        let mut census = *shared;
+    fn transition(&self, cx: &Cx<'_, Params>, shared: &ActiveFlowCounter, event: &Event<'_>) -> usize {
+        let mut active_flows = *shared;
         match event {
             Event::Arrival(arrival) => {
-                census.receive(cx.params, cx.now, arrival.bytes);
-                usize::from(self.is_counted(&census))
+                active_flows.receive(cx.params, cx.now, arrival.bytes);
+                usize::from(self.is_counted(&active_flows))
             }
-            Event::Turn => 3_usize.wrapping_sub(self.is_counted(shared).into()),
+            Event::Slot => 3_usize.wrapping_sub(self.is_counted(shared).into()),
         }
     }
 
     #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut Census, arrival: &Arrival<'_>) -> Reply {
+    fn on(&mut self, cx: &Cx<'_, Params>, shared: &mut ActiveFlowCounter, arrival: &Arrival<'_>) -> Reply {
         let p = cx.params;
         shared.receive(p, cx.now, arrival.bytes);
         if self.is_counted(shared) {
-            shared.stay(self.spell);
+            shared.renew_flow(self.epoch);
         } else {
             self.flow |= ACTIVE;
-            shared.join(p);
+            shared.add_flow(p);
         }
-        self.spell = shared.spell();
+        self.epoch = shared.epoch();
         let grant = Grant::Rcc { window: Bytes::ZERO, flows: shared.flows(), utilisation: shared.in_use() };
         if arrival.last {
             self.flow &= !ACTIVE;
-            shared.leave(p, self.spell);
+            shared.remove_flow(p, self.epoch);
         }
         Reply { grant, ..Reply::default() }
     }
 
     #[inline]
-    fn notified(&mut self, _cx: &Cx<'_, Params>, _shared: &mut Census) {}
+    fn on_cnp_sent(&mut self, _cx: &Cx<'_, Params>, _shared: &mut ActiveFlowCounter) {}
 
-    fn forgotten(&self, cx: &Cx<'_, Params>, shared: &mut Census) {
+    fn on_evicted(&self, cx: &Cx<'_, Params>, shared: &mut ActiveFlowCounter) {
         if self.is_counted(shared) {
-            shared.leave(cx.params, self.spell);
+            shared.remove_flow(cx.params, self.epoch);
         }
     }
 
     /// Four thousand records have their turn in a second; a turn is no hurry.
-    fn slot(_params: &Params) -> Option<Nanos> {
+    fn slot_interval(_params: &Params) -> Option<Nanos> {
         Some(Nanos::new(250_000))
     }
 
     #[inline]
-    fn turn(&mut self, _cx: &Cx<'_, Params>, shared: &mut Census) -> Turn {
-        if self.is_counted(shared) { Turn::Pass } else { Turn::Leave }
+    fn slot(&mut self, _cx: &Cx<'_, Params>, shared: &mut ActiveFlowCounter) -> Slot {
+        if self.is_counted(shared) { Slot::Skip } else { Slot::Remove }
     }
 }
 
@@ -163,8 +163,8 @@ impl RccSender {
 
     /// Whether it counts in N.
     #[inline]
-    const fn is_counted(&self, census: &Census) -> bool {
-        self.is_active() && census.counts(self.spell)
+    const fn is_counted(&self, active_flows: &ActiveFlowCounter) -> bool {
+        self.is_active() && active_flows.counts(self.epoch)
     }
 }
 
@@ -172,12 +172,12 @@ impl RccSender {
 mod tests {
     use super::*;
     use crate::rcc::RCC_IV;
-    use crate::{Connections, Directory, NpEngine, Receipt, Transmit};
+    use crate::{Connections, Directory, NpEngine, RxMeta, Transmit};
     use cc_core::table::Fixed;
-    use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode, parse};
+    use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tags, opcode, parse};
     use cc_core::{Ecn, Instant, IntStack, Psn, Rate, Stamp};
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
     fn arrival(first: bool, last: bool) -> Arrival<'static> {
         Arrival {
@@ -199,30 +199,30 @@ mod tests {
     #[test]
     fn n_and_b_r_are_told_and_given_up_messages_leave() {
         assert_eq!(size_of::<RccSender>(), 8);
-        let params = RccSender::check(&RCC_IV, &PORT).unwrap();
-        let cx = |now| Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
-        let mut census = RccSender::SHARED;
-        let mut flows = [5, 6].map(|qpn| RccSender::open(&cx(0), &mut census, Some(Qpn::new(qpn))));
+        let params = RccSender::check(&RCC_IV, &LINK).unwrap();
+        let cx = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
+        let mut active_flows = RccSender::SHARED;
+        let mut flows = [5, 6].map(|qpn| RccSender::open(&cx(0), &mut active_flows, Some(Qpn::new(qpn))));
         let told = |reply: Reply| match reply.grant {
             Grant::Rcc { flows, utilisation, .. } => (flows, utilisation),
             _ => (0, 0),
         };
-        assert_eq!(told(flows[0].on(&cx(0), &mut census, &arrival(true, false))), (1, 0));
-        assert_eq!(told(flows[1].on(&cx(10), &mut census, &arrival(true, false))), (2, 0));
+        assert_eq!(told(flows[0].on(&cx(0), &mut active_flows, &arrival(true, false))), (1, 0));
+        assert_eq!(told(flows[1].on(&cx(10), &mut active_flows, &arrival(true, false))), (2, 0));
         for packet in 0..300 {
-            flows[0].on(&cx(100 + packet * 100), &mut census, &arrival(false, false));
+            flows[0].on(&cx(100 + packet * 100), &mut active_flows, &arrival(false, false));
         }
-        let (n, in_use) = told(flows[0].on(&cx(30_100), &mut census, &arrival(false, true)));
+        let (n, in_use) = told(flows[0].on(&cx(30_100), &mut active_flows, &arrival(false, true)));
         assert_eq!(n, 2);
         assert!((f64::from(in_use) / 65_536.0 - 0.870).abs() < 0.02, "{in_use}");
-        assert_eq!(flows[0].turn(&cx(30_200), &mut census), Turn::Leave);
+        assert_eq!(flows[0].slot(&cx(30_200), &mut active_flows), Slot::Remove);
         // Its last packet came in the first of the spells, of 16 384 ns; the other's packets say how late it is.
-        for (now, turn) in [(16 * 16_384 - 1, Turn::Pass), (16 * 16_384 + 12_000, Turn::Leave)] {
-            flows[0].on(&cx(now), &mut census, &arrival(true, false));
-            assert_eq!(flows[1].turn(&cx(now), &mut census), turn);
+        for (now, slot) in [(16 * 16_384 - 1, Slot::Skip), (16 * 16_384 + 12_000, Slot::Remove)] {
+            flows[0].on(&cx(now), &mut active_flows, &arrival(true, false));
+            assert_eq!(flows[1].slot(&cx(now), &mut active_flows), slot);
         }
-        flows[1].forgotten(&cx(16 * 16_384 + 12_001), &mut census);
-        assert_eq!(census.flows(), 1);
+        flows[1].on_evicted(&cx(16 * 16_384 + 12_001), &mut active_flows);
+        assert_eq!(active_flows.flows(), 1);
         assert_eq!(flows[1].qpn(), Qpn::new(6));
     }
 
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn turns_decide_nothing() {
         type Engine = NpEngine<RccSender, 8, 4>;
-        let engine = || Engine::new(Instant::from_nanos(0), PORT, RccSender::check(&RCC_IV, &PORT).unwrap());
+        let engine = || Engine::new(Instant::from_nanos(0), LINK, RccSender::check(&RCC_IV, &LINK).unwrap());
         let (mut punctual, mut forgotten) = (engine(), engine());
         let nobody = Directory::<Fixed<8>, 4>::NONE;
         let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring([0; 512]));
@@ -247,13 +247,13 @@ mod tests {
             let opcode = [opcode::SEND_FIRST, opcode::SEND_MIDDLE, opcode::SEND_MIDDLE, opcode::SEND_LAST]
                 [(draw >> 3) as usize % 4];
             let (frame, length) = data(opcode, Qpn::new(5 * ((draw >> 6) as u32 % 11)));
-            let Ok(Packet::Roce(roce)) = parse(&frame[..length], length) else { panic!("a data packet") };
+            let Ok(Parsed::Roce(roce)) = parse(&frame[..length], length) else { panic!("a data packet") };
             let at = Instant::from_nanos(now);
-            let receipt = Receipt { msn: Some(1), ..Receipt::new(at.stamp(), Some(Qpn::new(9))) };
-            let answer = punctual.frame::<TableCrc>(at, &roce, receipt, &mut ring);
-            assert_eq!(answer, forgotten.frame::<TableCrc>(at, &roce, receipt, &mut ring));
+            let rx = RxMeta { msn: Some(1), ..RxMeta::new(at.stamp(), Some(Qpn::new(9))) };
+            let outcome = punctual.frame::<TableCrc>(at, &roce, rx, &mut ring);
+            assert_eq!(outcome, forgotten.frame::<TableCrc>(at, &roce, rx, &mut ring));
             room |= punctual.live_flows() < forgotten.live_flows();
-            if let Grant::Rcc { flows, .. } = answer.reply.grant {
+            if let Grant::Rcc { flows, .. } = outcome.reply.grant {
                 told[usize::from(flows)] += 1;
             }
         }

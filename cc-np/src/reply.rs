@@ -1,13 +1,13 @@
 //! What a notification point answers.
 
-use cc_core::{CnpHint, Grant, Mark, Qpn};
+use cc_core::{CnpBodyKind, Grant, Mark, Qpn};
 
 /// The answer to an arrival.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Reply {
     /// Send a CNP that says this.
-    pub cnp: Option<CnpHint>,
+    pub cnp: Option<CnpBodyKind>,
     /// Echo this mark in the next acknowledgement.
     pub echo: Mark,
     /// Grant this in the next acknowledgement.
@@ -17,16 +17,16 @@ pub struct Reply {
 /// What a flow does in its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Turn {
+pub enum Slot {
     /// Nothing.
-    Pass,
+    Skip,
     /// It leaves the list: its record goes.
-    Leave,
+    Remove,
     /// It is to be notified.
     Notify {
         /// The local queue pair of the flow.
         local: Qpn,
         /// What the CNP says.
-        hint: CnpHint,
+        body_kind: CnpBodyKind,
     },
 }

@@ -9,10 +9,10 @@ pub trait Transmit {
     fn transmit(&mut self, length: usize);
 
     /// For harnesses: an event is about to meet a record, in the row of
-    /// [`NotificationPoint::TABLE`](crate::NotificationPoint::TABLE) that the function tells. Hardware is not interested,
+    /// [`NotificationPoint::TRANSITIONS`](crate::NotificationPoint::TRANSITIONS) that the function tells. Hardware is not interested,
     /// and then nobody asks which row it is.
     #[inline(always)]
-    fn observe(&mut self, row: impl FnOnce() -> usize) {
-        let _ = row;
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        let _ = transition;
     }
 }

@@ -1,15 +1,15 @@
 //! DCQCN's notification point against the paper's rule in double precision.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Blank, Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, Zeroed};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings, PAPER};
 use cc_np::{Arrival, Cx, NotificationPoint};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
 /// "The receiver generates and sends a CNP only if the received packet is marked and the flow has not been notified for
 /// a fixed period" (DCQCN+, ICNP 2018, II-B.2). Microseconds.
@@ -38,29 +38,29 @@ fn arrival(now: Instant, ecn: Ecn) -> Arrival<'static> {
 
 #[test]
 fn each_packet_is_answered_as_the_rule_has_it() {
-    let mut agreement = Agreement::default();
-    let mut dice = Dice::new(3);
+    let mut tolerance = Tolerance::default();
+    let mut random = SplitMix::new(3);
     for _ in 0..50 {
-        let n = dice.within(0..=300);
+        let n = random.within(0..=300);
         let settings = DcqcnSettings { min_time_between_cnps: n, ..PAPER.values };
-        let params = Dcqcn::check(&settings, &PORT).unwrap();
-        let mut now = u64::from(dice.within(0..=u32::MAX));
-        let mut flow = Dcqcn::BLANK;
+        let params = Dcqcn::check(&settings, &LINK).unwrap();
+        let mut now = u64::from(random.within(0..=u32::MAX));
+        let mut flow = Dcqcn::ZEROED;
         for packet in 0..3_000 {
-            now += u64::from(dice.within(0..=30_000));
-            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+            now += u64::from(random.within(0..=30_000));
+            let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
             if packet == 0 {
                 flow = Dcqcn::open(&cx, &mut (), Some(Qpn::new(1)));
             }
             // One step from the machine's own state; only CE reaches a machine that wants nothing else.
             let since = flow.since_cnp(&cx).map(|since| f64::from(since.get()) / 1e3);
-            let marked = dice.within(0..=3) != 0;
+            let marked = random.within(0..=3) != 0;
             let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
             let expected = oracle::notifies(marked, since, n.into());
             let due = flow.on(&cx, &mut (), &arrival(cx.now, ecn)).cnp.is_some();
-            let ring_has_room = dice.within(0..=9) != 0;
+            let ring_has_room = random.within(0..=9) != 0;
             if due && ring_has_room {
-                flow.notified(&cx, &mut ());
+                flow.on_cnp_sent(&cx, &mut ());
             }
             let after = flow.since_cnp(&cx).map_or(-1.0, |since| f64::from(since.get()) / 1e3);
             let since_after = if expected && ring_has_room && n > 0 {
@@ -71,21 +71,21 @@ fn each_packet_is_answered_as_the_rule_has_it() {
                 -1.0
             };
             let outcome = [("cnp", f64::from(u8::from(due)), 0.0), ("since", after, 0.0)];
-            agreement.assert(&(now, marked), &outcome, &[vec![f64::from(u8::from(expected)), since_after]]);
+            tolerance.assert(&(now, marked), &outcome, &[vec![f64::from(u8::from(expected)), since_after]]);
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }
 
 #[test]
 fn a_run_of_marks_is_answered_every_50_us() {
-    let params = Dcqcn::check(&PAPER.values, &PORT).unwrap();
-    let mut flow = Dcqcn::BLANK;
+    let params = Dcqcn::check(&PAPER.values, &LINK).unwrap();
+    let mut flow = Dcqcn::ZEROED;
     let (mut last, mut now) = (None::<f64>, 5_000_000_000_u64);
-    let mut dice = Dice::new(9);
+    let mut random = SplitMix::new(9);
     for packet in 0..200_000 {
-        now += u64::from(dice.within(200..=2_000));
-        let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+        now += u64::from(random.within(200..=2_000));
+        let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
         if packet == 0 {
             flow = Dcqcn::open(&cx, &mut (), Some(Qpn::new(1)));
         }
@@ -94,7 +94,7 @@ fn a_run_of_marks_is_answered_every_50_us() {
         let due = flow.on(&cx, &mut (), &arrival(cx.now, Ecn::Ce)).cnp.is_some();
         assert_eq!(due, expected, "at {now} ns");
         if due {
-            flow.notified(&cx, &mut ());
+            flow.on_cnp_sent(&cx, &mut ());
             last = Some(micros);
         }
     }

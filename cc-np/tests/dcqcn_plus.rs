@@ -1,15 +1,15 @@
 //! DCQCN+'s notification point against its rules in double precision.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, CnpHint, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_np::dcqcn_plus::{DcqcnPlus, PAPER};
-use cc_np::{Arrival, Cx, NotificationPoint, Turn};
+use cc_np::{Arrival, Cx, NotificationPoint, Slot};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
 /// DCQCN+ (ICNP 2018) IV-B2, and the rule by which records leave the list. Microseconds.
 mod oracle {
@@ -22,7 +22,7 @@ mod oracle {
     pub(super) struct Record {
         pub(super) ecn: bool,
         pub(super) since_cnp: f64,
-        pub(super) idle_turns: f64,
+        pub(super) idle_slots: f64,
     }
 
     #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,12 +34,12 @@ mod oracle {
 
     /// "NP checks one record at a time to decide whether to send CNP for this flow. CNP will be sent if the ECN bit is
     /// set to 1 and the flow has not been sent CNP to for a while."
-    pub(super) fn turn(record: &mut Record) -> Outcome {
+    pub(super) fn slot(record: &mut Record) -> Outcome {
         if record.ecn {
             return if record.since_cnp >= MINIMAL_CNP_INTERVAL { Outcome::Notify } else { Outcome::Pass };
         }
-        record.idle_turns += 1.0;
-        if record.idle_turns >= 3.0 && record.since_cnp >= IDLE { Outcome::Leave } else { Outcome::Pass }
+        record.idle_slots += 1.0;
+        if record.idle_slots >= 3.0 && record.since_cnp >= IDLE { Outcome::Leave } else { Outcome::Pass }
     }
 
     /// (11).
@@ -78,27 +78,27 @@ fn number(outcome: Outcome) -> f64 {
 
 #[test]
 fn each_turn_does_what_the_rules_say() {
-    let params = DcqcnPlus::check(&PAPER.values, &PORT).unwrap();
-    let mut agreement = Agreement::default();
-    let mut dice = Dice::new(13);
+    let params = DcqcnPlus::check(&PAPER.values, &LINK).unwrap();
+    let mut tolerance = Tolerance::default();
+    let mut random = SplitMix::new(13);
     let mut shared = DcqcnPlus::SHARED;
-    let mut now = u64::from(dice.within(0..=u32::MAX));
+    let mut now = u64::from(random.within(0..=u32::MAX));
     // Other flows of the list, that only make it longer.
     let mut others = Vec::new();
-    let cx = |now| Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+    let cx = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
     let mut flow = DcqcnPlus::open(&cx(now), &mut shared, Some(Qpn::new(1)));
-    let mut record = Record { ecn: false, since_cnp: f64::INFINITY, idle_turns: 0.0 };
-    let mut turns = 0;
-    while turns < 120_000 {
-        let gap = dice.within(0..=400_000);
+    let mut record = Record { ecn: false, since_cnp: f64::INFINITY, idle_slots: 0.0 };
+    let mut slots = 0;
+    while slots < 120_000 {
+        let gap = random.within(0..=400_000);
         now += u64::from(gap);
         record.since_cnp += f64::from(gap) / 1e3;
         let cx = cx(now);
-        match dice.within(0..=9) {
+        match random.within(0..=9) {
             0..=3 => {
                 assert_eq!(flow.on(&cx, &mut shared, &MARKED).cnp, None, "it waits for its turn");
                 record.ecn = true;
-                record.idle_turns = 0.0;
+                record.idle_slots = 0.0;
                 assert!(flow.is_marked());
                 continue;
             }
@@ -109,51 +109,51 @@ fn each_turn_does_what_the_rules_say() {
             }
             5 => {
                 if let Some(other) = others.pop() {
-                    other.forgotten(&cx, &mut shared);
+                    other.on_evicted(&cx, &mut shared);
                 }
                 continue;
             }
             _ => {}
         }
-        turns += 1;
+        slots += 1;
         let before = record;
-        let turn = flow.turn(&cx, &mut shared);
+        let slot = flow.slot(&cx, &mut shared);
         let tau = oracle::tau(others.len() as f64 + 1.0);
-        let (outcome, period) = match turn {
-            Turn::Pass => (Outcome::Pass, 0.0),
-            Turn::Leave => (Outcome::Leave, 0.0),
-            Turn::Notify { local, hint: CnpHint::Body(body) } => {
+        let (outcome, period) = match slot {
+            Slot::Skip => (Outcome::Pass, 0.0),
+            Slot::Remove => (Outcome::Leave, 0.0),
+            Slot::Notify { local, body_kind: CnpBodyKind::Extended(body) } => {
                 assert_eq!(local, Qpn::new(1));
                 (Outcome::Notify, f64::from(body.period.get()) / 1e3)
             }
-            Turn::Notify { hint: CnpHint::Plain, .. } => panic!("a CNP that says nothing of tau"),
+            Slot::Notify { body_kind: CnpBodyKind::Standard, .. } => panic!("a CNP that says nothing of tau"),
         };
         // The times that the machine's twenty bits may stand for.
         let allowed = [0.0, COARSE].map(|late| {
             let mut record = Record { since_cnp: before.since_cnp - late, ..before };
-            let expected = oracle::turn(&mut record);
+            let expected = oracle::slot(&mut record);
             vec![number(expected), if expected == Outcome::Notify { tau } else { 0.0 }]
         });
         let [punctual, late] = allowed;
         let allowed = if punctual == late { vec![punctual] } else { vec![punctual, late] };
-        agreement.assert(&(now, before), &[("outcome", number(outcome), 0.0), ("tau", period, 0.0)], &allowed);
-        oracle::turn(&mut record);
+        tolerance.assert(&(now, before), &[("outcome", number(outcome), 0.0), ("tau", period, 0.0)], &allowed);
+        oracle::slot(&mut record);
         match outcome {
-            Outcome::Notify if dice.within(0..=9) != 0 => {
+            Outcome::Notify if random.within(0..=9) != 0 => {
                 assert!(before.since_cnp >= oracle::MINIMAL_CNP_INTERVAL, "never early");
-                flow.notified(&cx, &mut shared);
-                record = Record { ecn: false, since_cnp: 0.0, idle_turns: 0.0 };
+                flow.on_cnp_sent(&cx, &mut shared);
+                record = Record { ecn: false, since_cnp: 0.0, idle_slots: 0.0 };
             }
             Outcome::Leave => {
                 assert!(before.since_cnp >= oracle::IDLE, "never early");
-                flow.forgotten(&cx, &mut shared);
+                flow.on_evicted(&cx, &mut shared);
                 flow = DcqcnPlus::open(&cx, &mut shared, Some(Qpn::new(1)));
-                record = Record { ecn: false, since_cnp: f64::INFINITY, idle_turns: 0.0 };
+                record = Record { ecn: false, since_cnp: f64::INFINITY, idle_slots: 0.0 };
             }
             _ => {}
         }
         assert_eq!(flow.is_marked(), record.ecn);
         assert_eq!(shared.listed() as usize, others.len() + 1);
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }

@@ -1,15 +1,15 @@
 //! DCQCN's notification point with ternary marks against a list of the marks themselves.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, CnpHint, CnpKind, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpBodyKind, CnpKind, Ecn, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_np::dcqcn_tcd::{DcqcnTcd, DcqcnTcdSettings, TCD_SIM};
 use cc_np::{Arrival, Cx, NotificationPoint};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
 /// A CNP is due for any mark that comes N after the last CNP or later, and tells the marks of its window: those since
 /// the last CNP, or since the first that called for one in vain, as long as that is less than two N ago. Microseconds.
@@ -47,20 +47,20 @@ fn said(flow: &DcqcnTcd, cx: &Cx<'_, <DcqcnTcd as NotificationPoint>::Params>) -
 
 #[test]
 fn each_mark_is_answered_by_what_its_window_holds() {
-    let mut agreement = Agreement::default();
-    let mut dice = Dice::new(5);
+    let mut tolerance = Tolerance::default();
+    let mut random = SplitMix::new(5);
     for run in 0..60 {
-        let n = if run % 10 == 0 { 0 } else { dice.within(1..=200) };
+        let n = if run % 10 == 0 { 0 } else { random.within(1..=200) };
         let settings = DcqcnTcdSettings { min_time_between_cnps: n, ..TCD_SIM.values };
-        let params = DcqcnTcd::check(&settings, &PORT).unwrap();
-        let mut now = u64::from(dice.within(0..=u32::MAX));
-        let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+        let params = DcqcnTcd::check(&settings, &LINK).unwrap();
+        let mut now = u64::from(random.within(0..=u32::MAX));
+        let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
         let mut flow = DcqcnTcd::open(&cx, &mut (), Some(Qpn::new(1)));
         let mut oracle = oracle::Flow::default();
         for _ in 0..3_000 {
-            now += u64::from(dice.within(0..=50_000));
-            let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
-            let ce = dice.within(0..=2) == 0;
+            now += u64::from(random.within(0..=50_000));
+            let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
+            let ce = random.within(0..=2) == 0;
             let mark = if ce { Mark::Congested } else { Mark::Undetermined };
             let arrival = Arrival {
                 local: Qpn::new(1),
@@ -79,11 +79,11 @@ fn each_mark_is_answered_by_what_its_window_holds() {
             let micros = now as f64 / 1e3;
             let expected = oracle::mark(&mut oracle, micros, ce, n.into());
             let told = match flow.on(&cx, &mut (), &arrival).cnp {
-                Some(CnpHint::Body(body)) => {
+                Some(CnpBodyKind::Extended(body)) => {
                     assert_eq!(body.kind == CnpKind::Undetermined, !body.ce, "kind 3 where every mark was UE");
                     [1.0, f64::from(u8::from(body.ce)), f64::from(u8::from(body.ue))]
                 }
-                Some(CnpHint::Plain) => panic!("a CNP that says nothing of marks"),
+                Some(CnpBodyKind::Standard) => panic!("a CNP that says nothing of marks"),
                 None => [0.0, 0.0, 0.0],
             };
             let [ce_left, ue_left] = said(&flow, &cx);
@@ -103,12 +103,12 @@ fn each_mark_is_answered_by_what_its_window_holds() {
                 (oracle.untold.iter().any(|&(_, ce)| ce), oracle.untold.iter().any(|&(_, ce)| !ce))
             };
             let allowed = vec![bit(due), bit(ce_told), bit(ue_told), bit(ce_left), bit(ue_left)];
-            agreement.assert(&(now, mark, n), &outcome, &[allowed]);
-            if due && dice.within(0..=9) != 0 {
-                flow.notified(&cx, &mut ());
+            tolerance.assert(&(now, mark, n), &outcome, &[allowed]);
+            if due && random.within(0..=9) != 0 {
+                flow.on_cnp_sent(&cx, &mut ());
                 oracle = oracle::Flow { last_cnp: Some(micros), untold: Vec::new() };
             }
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }

@@ -1,15 +1,15 @@
 //! The echo against the definition of what it echoes.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Ecn, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_np::echo::{Echo, TERNARY};
 use cc_np::{Arrival, Cx, NotificationPoint};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
 /// An acknowledgement tells the strongest mark of the packets that it covers: 0 none, 1 UE, 2 CE.
 mod oracle {
@@ -28,15 +28,15 @@ fn strength(mark: Mark) -> f64 {
 
 #[test]
 fn each_acknowledgement_tells_the_strongest_mark_of_what_it_covers() {
-    let params = Echo::check(&TERNARY.values, &PORT).unwrap();
-    let mut dice = Dice::new(7);
-    let mut agreement = Agreement::default();
-    let cx = Cx { now: Instant::from_nanos(0), port: &PORT, params: &params };
+    let params = Echo::check(&TERNARY.values, &LINK).unwrap();
+    let mut random = SplitMix::new(7);
+    let mut tolerance = Tolerance::default();
+    let cx = Cx { now: Instant::from_nanos(0), link: &LINK, params: &params };
     let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));
     let mut covered = Vec::new();
     for packet in 0..200_000_u64 {
-        let cx = Cx { now: Instant::from_nanos(packet * 90), port: &PORT, params: &params };
-        let mark = match dice.within(0..=19) {
+        let cx = Cx { now: Instant::from_nanos(packet * 90), link: &LINK, params: &params };
+        let mark = match random.within(0..=19) {
             0 => Mark::Congested,
             1..=3 => Mark::Undetermined,
             _ => Mark::None,
@@ -61,13 +61,13 @@ fn each_acknowledgement_tells_the_strongest_mark_of_what_it_covers() {
         covered.push(strength(mark));
         let outcome = [("echo", strength(echo), 0.0), ("state", strength(flow.mark()), 0.0)];
         let step = oracle::told(&[before, strength(mark)]);
-        agreement.assert(&packet, &outcome, &[vec![step, step]]);
+        tolerance.assert(&packet, &outcome, &[vec![step, step]]);
         // And the run, over all that no acknowledgement has covered.
         assert_eq!(strength(echo).to_bits(), oracle::told(&covered).to_bits());
-        if dice.within(0..=3) == 0 {
-            flow.acknowledged(&cx, &mut ());
+        if random.within(0..=3) == 0 {
+            flow.on_ack_sent(&cx, &mut ());
             covered.clear();
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }

@@ -1,24 +1,24 @@
 //! MLCC's receiver against its equations in double precision, packet by packet, with the whole history of (2).
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "../../cc-rp/tests/hpcc_equations/mod.rs"]
 mod hpcc;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "../../cc-rp/tests/links/mod.rs"]
 mod links;
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice, Value};
 use cc_core::wire::shim::MlccData;
 use cc_core::{
-    Bytes, Ecn, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp,
+    Bytes, Ecn, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp,
 };
 use cc_np::mlcc::{Mlcc, MlccSettings, PAPER};
 use cc_np::{Arrival, Cx, NotificationPoint};
 use links::Links;
 use std::collections::VecDeque;
+use tolerance::{SplitMix, Tolerance, Value};
 
 /// Section 3.3.1. Times in nanoseconds, rates in bytes per nanosecond.
 mod oracle {
@@ -79,12 +79,12 @@ fn per_ns(rate: Rate) -> f64 {
     f64::from(rate.to_bits()) / f64::from(1 << 24)
 }
 
-fn port(gbps: u32) -> Port {
-    Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_000), base_rtt: Nanos::new(T) }
+fn link(gbps: u32) -> Link {
+    Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_000), base_rtt: Nanos::new(T) }
 }
 
-fn dqm(port: &Port) -> oracle::Dqm {
-    let line = per_ns(port.line_rate);
+fn dqm(link: &Link) -> oracle::Dqm {
+    let line = per_ns(link.line_rate);
     oracle::Dqm { rtt_c: 6e6, n: N, theta: 18e6, d_t: 1e6, mtu: 1_000.0, least: line / 1e3, line }
 }
 
@@ -108,7 +108,7 @@ fn arrival(mlcc: Option<MlccData>, int: IntStack<'_>) -> Arrival<'_> {
 /// The credit, R_credit and R_DQM of a reply.
 fn told(grant: Grant) -> (u16, f64, f64) {
     match grant {
-        Grant::Mlcc { credit, release, advised } => (credit, per_ns(release), per_ns(advised)),
+        Grant::Mlcc { credit, release, advised_rate } => (credit, per_ns(release), per_ns(advised_rate)),
         _ => panic!("no grant"),
     }
 }
@@ -124,13 +124,13 @@ fn sender(flow: &Exact) -> hpcc::Sender {
 
 #[test]
 fn each_packet_is_that_of_the_equations() {
-    let (mut agreement, mut bounded, mut rounds) = (Agreement::default(), 0_u32, 0_u32);
+    let (mut tolerance, mut bounded, mut rounds) = (Tolerance::default(), 0_u32, 0_u32);
     for seed in 0..40 {
-        let mut dice = Dice::new(seed);
+        let mut random = SplitMix::new(seed);
         let settings = MlccSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, rate_ai: 2_000, ..PAPER };
         let gbps = [25, 100, 400, 800][seed as usize % 4];
-        let port = port(gbps);
-        let params = Exact::check(&settings, &port).unwrap();
+        let link = link(gbps);
+        let params = Exact::check(&settings, &link).unwrap();
         let c = hpcc::Constants {
             t: f64::from(T),
             eta: 0.95,
@@ -142,26 +142,26 @@ fn each_packet_is_that_of_the_equations() {
             silence: 4.0 * f64::from(T),
             counts: 4_294_967_296.0,
         };
-        let dqm = dqm(&port);
+        let dqm = dqm(&link);
         let mut now = 1_000_u64;
-        let cx = |now| Cx { now: Instant::from_nanos(now), port: &port, params: &params };
+        let cx = |now| Cx { now: Instant::from_nanos(now), link: &link, params: &params };
         let mut flow = Exact::open(&cx(now), &mut (), None);
-        let mut links = Links::new(&mut dice, &[100, 100, 25]);
+        let mut links = Links::new(&mut random, &[100, 100, 25]);
         let mut last: Option<(f64, Links)> = None;
         let (mut credit, mut began) = (None::<u16>, now as f64);
         let mut history = vec![dqm.line];
         let mut queue = 0;
         for packet in 0..4_000_u32 {
-            let gap = [40, 300, 2_000, 9_000][dice.within(0..=3) as usize] + dice.within(0..=200);
-            let gap = if dice.within(0..=299) == 0 { gap * 40 } else { gap };
+            let gap = [40, 300, 2_000, 9_000][random.within(0..=3) as usize] + random.within(0..=200);
+            let gap = if random.within(0..=299) == 0 { gap * 40 } else { gap };
             now += u64::from(gap);
-            links.pass(&mut dice, gap);
+            links.pass(&mut random, gap);
             if packet % 500 == 0 {
-                queue = dice.within(0..=60_000_000) >> dice.within(0..=8);
-                links.load = [0.1, 0.3, 0.3, 0.6][dice.within(0..=3) as usize];
+                queue = random.within(0..=60_000_000) >> random.within(0..=8);
+                links.load = [0.1, 0.3, 0.3, 0.6][random.within(0..=3) as usize];
             }
             // The credit is not known before the first reply.
-            let matches = credit.is_some() && dice.within(0..=9) == 0;
+            let matches = credit.is_some() && random.within(0..=9) == 0;
             let c_d = if matches { credit.unwrap_or(0) } else { 0 };
             let mlcc = (matches || packet % 3 > 0).then_some(MlccData { credit: c_d, queue: Bytes::new(queue) });
             let q_c = if mlcc.is_some() { f64::from(queue) } else { 0.0 };
@@ -169,7 +169,8 @@ fn each_packet_is_that_of_the_equations() {
 
             let before = (sender(&flow), f64::from(flow.dw()), f64::from(flow.token()) / f64::from(1 << 24));
             let before_credits: Vec<f64> = flow.releases().map(per_ns).to_vec();
-            let (gain_before, advised_before) = (f64::from(flow.gain()) / f64::from(1 << 24), per_ns(flow.advised()));
+            let (gain_before, advised_before) =
+                (f64::from(flow.gain()) / f64::from(1 << 24), per_ns(flow.advised_rate()));
             let int = links.telemetry(1);
             let (now_credit, r_credit, r_dqm) = told(flow.on(&cx(now), &mut (), &arrival(mlcc, int.stack())).grant);
 
@@ -178,7 +179,7 @@ fn each_packet_is_that_of_the_equations() {
             let mut allowed = vec![if over { hpcc::rise(&c, before_law) } else { before_law }];
             if let Some((heard, last)) = &last
                 && now as f64 - heard <= 4.0 * f64::from(T)
-                && let Some(u) = hpcc::measure_inflight(&c, before_law.u, &last.records, &links.records)
+                && let Some(u) = hpcc::inflight(&c, before_law.u, &last.records, &links.records)
             {
                 let s = hpcc::Sender { u, ..before_law };
                 let cut = u >= c.eta || s.inc_stage >= c.max_stage;
@@ -191,7 +192,7 @@ fn each_packet_is_that_of_the_equations() {
 
             // Queue management, with R_credit as the machine has it.
             let mut credits = before_credits;
-            let (mut gain, mut advised, mut dw) = (gain_before, advised_before, before.1);
+            let (mut gain, mut advised_rate, mut dw) = (gain_before, advised_before, before.1);
             if over {
                 rounds += 1;
                 began = now as f64;
@@ -201,7 +202,7 @@ fn each_packet_is_that_of_the_equations() {
                 gain = dqm.gain(dqm.d_pre(dqm.r_pre(&history), &credits, q_c));
                 let (least, most) = dqm.bounds(r_credit);
                 dw = dw.clamp(least.min(0.0), most.max(0.0));
-                advised = dqm.r_dqm(r_credit, dw);
+                advised_rate = dqm.r_dqm(r_credit, dw);
                 history.push(r_dqm);
             } else if credit.is_some() {
                 assert_eq!((Some(now_credit), r_credit), (credit, credits[0]));
@@ -236,13 +237,13 @@ fn each_packet_is_that_of_the_equations() {
                 .iter()
                 .map(|s| {
                     let credit = if over { (s.w / c.t).clamp(dqm.least, dqm.line) } else { credits[0] };
-                    vec![s.w, s.wc, s.u, s.inc_stage.into(), credit, advised, gain, token, step]
+                    vec![s.w, s.wc, s.u, s.inc_stage.into(), credit, advised_rate, gain, token, step]
                 })
                 .collect();
-            agreement.assert(&(seed, packet), &outcome, &allowed);
+            tolerance.assert(&(seed, packet), &outcome, &allowed);
         }
     }
-    agreement.finish(150_000);
+    tolerance.finish(150_000);
     assert!(rounds > 10_000, "{rounds} rounds");
     assert!(bounded < 60_000, "{bounded} packets with dw at a bound");
 }
@@ -270,9 +271,9 @@ impl Plant {
 /// MLCC 4.3 and Fig. 9: from 40 MB on, the machine's queue and that of the equations settle around 1 ms of R_credit.
 #[test]
 fn a_free_run_regulates_the_queue_as_the_equations_do() {
-    let port = port(25);
-    let (params, dqm) = (Exact::check(&PAPER, &port).unwrap(), dqm(&port));
-    let cx = |now| Cx { now: Instant::from_nanos(now), port: &port, params: &params };
+    let link = link(25);
+    let (params, dqm) = (Exact::check(&PAPER, &link).unwrap(), dqm(&link));
+    let cx = |now| Cx { now: Instant::from_nanos(now), link: &link, params: &params };
     let mut flow = Exact::open(&cx(0), &mut (), None);
     let (mut now, mut credit, mut clock) = (0_u64, 0, 0);
     // A full link, until R_credit is half of what the port carries.
@@ -283,7 +284,7 @@ fn a_free_run_regulates_the_queue_as_the_equations_do() {
         let int = IntStackBuilder::new(IntLayout::Wide, 1).with([hop]);
         let data = MlccData { credit, queue: Bytes::ZERO };
         credit = told(flow.on(&cx(now), &mut (), &arrival(Some(data), int.stack())).grant).0;
-        history.push(per_ns(flow.advised()));
+        history.push(per_ns(flow.advised_rate()));
     }
     let release = per_ns(flow.release());
     let credits = [release; 5];
@@ -297,7 +298,7 @@ fn a_free_run_regulates_the_queue_as_the_equations_do() {
             let data = MlccData { credit: c_d, queue: Bytes::new(mine.queue as u32) };
             credit = told(flow.on(&cx(now), &mut (), &arrival(Some(data), IntStack::NONE)).grant).0;
         }
-        mine.under_way.push_back(per_ns(flow.advised()));
+        mine.under_way.push_back(per_ns(flow.advised_rate()));
         for packet in 0..ideal.round(release).max(1) {
             if packet == 0 {
                 gain = dqm.gain(dqm.d_pre(dqm.r_pre(&history), &credits, ideal.queue));

@@ -1,21 +1,21 @@
 //! RCC's notification points against Algorithm 1 and the counts of section III in double precision, packet by packet.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
-#[path = "../../cc-rp/tests/agreement/mod.rs"]
-mod agreement;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "../../cc-rp/tests/rcc_equations/mod.rs"]
 mod oracle;
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[path = "../../cc-rp/tests/tolerance/mod.rs"]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Blank, Bytes, Ecn, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, Zeroed};
 use cc_np::rcc::{RCC_IV, RCC_VA, Rcc, RccSettings};
 use cc_np::rcc_sender::RccSender;
 use cc_np::{Arrival, Cx, NotificationPoint};
 use oracle::{Constants, Delays, Flow};
 use std::collections::BTreeMap;
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 const ROUND: f64 = 12_000.0;
 const BDP: f64 = 150_000.0;
 
@@ -60,7 +60,7 @@ impl Census {
 
 /// Packets of some flows at a port that is full, or not, for a while; messages begin and end, lose their ends, and are given up.
 struct Traffic {
-    dice: Dice,
+    random: SplitMix,
     now: u64,
     gap: u32,
     queue: u32,
@@ -69,38 +69,38 @@ struct Traffic {
 
 impl Traffic {
     fn new(seed: u64, flows: usize) -> Self {
-        Self { dice: Dice::new(seed), now: 1_000_000, gap: 87, queue: 0, base: vec![5_000; flows] }
+        Self { random: SplitMix::new(seed), now: 1_000_000, gap: 87, queue: 0, base: vec![5_000; flows] }
     }
 
     fn next(&mut self, step: u32) -> (usize, Arrival<'static>) {
-        let dice = &mut self.dice;
+        let random = &mut self.random;
         if step.is_multiple_of(700) {
-            self.gap = [87, 95, 200, 900][dice.within(0..=3) as usize];
-            self.queue = [0, 2_000, 20_000][dice.within(0..=2) as usize];
+            self.gap = [87, 95, 200, 900][random.within(0..=3) as usize];
+            self.queue = [0, 2_000, 20_000][random.within(0..=2) as usize];
         }
-        let flow = dice.within(0..=self.base.len() as u32 - 1) as usize;
-        if dice.within(0..=3_000) == 0 {
+        let flow = random.within(0..=self.base.len() as u32 - 1) as usize;
+        if random.within(0..=3_000) == 0 {
             // Another path, or a step of the sender's clock.
-            self.base[flow] = dice.draw() as u32;
+            self.base[flow] = random.draw() as u32;
         }
-        self.now += match dice.within(0..=9_999) {
-            0 => u64::from(dice.within(12_000..=400_000_000)),
-            1..=20 => u64::from(dice.within(8_000..=60_000)),
+        self.now += match random.within(0..=9_999) {
+            0 => u64::from(random.within(12_000..=400_000_000)),
+            1..=20 => u64::from(random.within(8_000..=60_000)),
             _ => u64::from(self.gap),
         };
-        let delay = self.base[flow].wrapping_add(self.queue).wrapping_add(dice.within(0..=3_000));
-        let only = dice.within(0..=999) == 0;
+        let delay = self.base[flow].wrapping_add(self.queue).wrapping_add(random.within(0..=3_000));
+        let only = random.within(0..=999) == 0;
         let arrived = Stamp::from_bits(self.now as u32);
         let arrival = Arrival {
             local: Qpn::new(flow as u32),
             psn: Psn::new(step & 0xff_ffff),
-            bytes: if dice.within(0..=99) == 0 { Bytes::new(66) } else { PORT.mtu },
+            bytes: if random.within(0..=99) == 0 { Bytes::new(66) } else { LINK.mtu },
             payload: Bytes::ZERO,
             ecn: Ecn::Ect0,
             mark: Mark::None,
-            first: only || dice.within(0..=2_000) == 0,
-            last: only || dice.within(0..=2_000) == 0,
-            sent: (dice.within(0..=49) != 0).then(|| Stamp::from_bits((self.now as u32).wrapping_sub(delay))),
+            first: only || random.within(0..=2_000) == 0,
+            last: only || random.within(0..=2_000) == 0,
+            sent: (random.within(0..=49) != 0).then(|| Stamp::from_bits((self.now as u32).wrapping_sub(delay))),
             arrived,
             int: IntStack::NONE,
             mlcc: None,
@@ -151,37 +151,44 @@ fn decoded(machine: &Rcc, before: &Flow) -> Flow {
     }
 }
 
-fn numbers(flow: &Flow, census: &Census) -> Vec<f64> {
+fn numbers(flow: &Flow, active_flows: &Census) -> Vec<f64> {
     // Samples count until they bring control.
     let over = if flow.controlled { 0.0 } else { flow.over.into() };
-    vec![flow.window, flow.u, flow.controlled.into(), over, census.n(), census.share.min(65_535.0 / 65_536.0)]
+    vec![
+        flow.window,
+        flow.u,
+        flow.controlled.into(),
+        over,
+        active_flows.n(),
+        active_flows.share.min(65_535.0 / 65_536.0),
+    ]
 }
 
 #[test]
 fn every_packet_gets_the_window_that_the_equations_give() {
     const FLOWS: usize = 5;
     for (seed, (settings, c)) in (1..).zip(presets()) {
-        let params = Rcc::check(&settings, &PORT).unwrap();
-        let (mut traffic, mut agreement) = (Traffic::new(seed, FLOWS), Agreement::default());
-        let (mut shared, mut census) = (Rcc::SHARED, Census::default());
+        let params = Rcc::check(&settings, &LINK).unwrap();
+        let (mut traffic, mut tolerance) = (Traffic::new(seed, FLOWS), Tolerance::default());
+        let (mut shared, mut active_flows) = (Rcc::SHARED, Census::default());
         let none = Flow { window: 0.0, u: 0.0, error: None, over: 0, controlled: false, began: 0.0, due: 0.0 };
-        let (mut machines, mut flows) = ([Rcc::BLANK; FLOWS], [none; FLOWS]);
+        let (mut machines, mut flows) = ([Rcc::ZEROED; FLOWS], [none; FLOWS]);
         let (mut delays, mut updates) = (vec![Delays::default(); FLOWS], 0);
         for step in 0..150_000 {
             let (index, arrival) = traffic.next(step);
             let now = traffic.now as f64;
-            let cx = Cx { now: traffic.instant(), port: &PORT, params: &params };
-            if traffic.dice.within(0..=9_999) == 0 {
+            let cx = Cx { now: traffic.instant(), link: &LINK, params: &params };
+            if traffic.random.within(0..=9_999) == 0 {
                 // Given up: its record goes.
-                let gone = traffic.dice.within(0..=FLOWS as u32 - 1) as usize;
-                machines[gone].forgotten(&cx, &mut shared);
+                let gone = traffic.random.within(0..=FLOWS as u32 - 1) as usize;
+                machines[gone].on_evicted(&cx, &mut shared);
                 machines[gone] = Rcc::open(&cx, &mut shared, None);
-                census.active.remove(&gone);
+                active_flows.active.remove(&gone);
                 (flows[gone], delays[gone]) = (none, Delays::default());
             }
             let mut before = decoded(&machines[index], &flows[index]);
-            census.receives(now, arrival.bytes.get().into());
-            if census.hears(index) {
+            active_flows.receives(now, arrival.bytes.get().into());
+            if active_flows.hears(index) {
                 before.begins(now);
             }
             let (delays, machine) = (&mut delays[index], &mut machines[index]);
@@ -193,8 +200,8 @@ fn every_packet_gets_the_window_that_the_equations_give() {
                     .map_or(delay, |least| delay + 2_f64.powi(32) * ((least - delay) / 2_f64.powi(32)).round());
                 delays.waited(now, near)
             });
-            let fair = (BDP / census.n()).floor(); // whole bytes
-            let allowed = before.receives(&c, now, waited, census.share, fair);
+            let fair = (BDP / active_flows.n()).floor(); // whole bytes
+            let allowed = before.receives(&c, now, waited, active_flows.share, fair);
 
             let (window, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
             // Of a message that has ended, nothing but the window is left.
@@ -213,21 +220,21 @@ fn every_packet_gets_the_window_that_the_equations_give() {
                 ("N", n, 0.0),
                 ("B_R", in_use, 1.0 / 65_536.0),
             ];
-            agreement.assert(
+            tolerance.assert(
                 &arrival,
                 &outcome,
-                &allowed.iter().map(|flow| numbers(flow, &census)).collect::<Vec<_>>(),
+                &allowed.iter().map(|flow| numbers(flow, &active_flows)).collect::<Vec<_>>(),
             );
             // Time is the equations' own.
             let chosen = allowed.iter().find(|flow| flow.controlled == after.controlled && flow.over == after.over);
             flows[index] = *chosen.unwrap_or(&allowed[0]);
             updates += u32::from(flows[index].due > before.due);
             if arrival.last {
-                census.active.remove(&index);
+                active_flows.active.remove(&index);
                 assert!(!machine.law().is_controlled() && !machine.law().is_active());
             }
         }
-        agreement.finish(100_000);
+        tolerance.finish(100_000);
         assert!(updates > 1_000, "{updates} evaluations of (4)");
     }
 }
@@ -235,30 +242,30 @@ fn every_packet_gets_the_window_that_the_equations_give() {
 #[test]
 fn the_sender_is_told_n_and_b_r() {
     const FLOWS: usize = 9;
-    let params = RccSender::check(&RCC_IV, &PORT).unwrap();
-    let (mut traffic, mut agreement) = (Traffic::new(4, FLOWS), Agreement::default());
-    let (mut shared, mut census) = (RccSender::SHARED, Census::default());
+    let params = RccSender::check(&RCC_IV, &LINK).unwrap();
+    let (mut traffic, mut tolerance) = (Traffic::new(4, FLOWS), Tolerance::default());
+    let (mut shared, mut active_flows) = (RccSender::SHARED, Census::default());
     let mut machines: [Option<RccSender>; FLOWS] = [None; FLOWS];
     for step in 0..150_000 {
         let (index, arrival) = traffic.next(step);
-        let cx = Cx { now: traffic.instant(), port: &PORT, params: &params };
-        census.receives(traffic.now as f64, arrival.bytes.get().into());
-        census.hears(index);
+        let cx = Cx { now: traffic.instant(), link: &LINK, params: &params };
+        active_flows.receives(traffic.now as f64, arrival.bytes.get().into());
+        active_flows.hears(index);
         let local = Some(Qpn::new(index as u32));
         let machine = machines[index].get_or_insert_with(|| RccSender::open(&cx, &mut shared, local));
         let (_, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
         let outcome = [("N", n, 0.0), ("B_R", in_use, 1.0 / 65_536.0)];
-        agreement.assert(&arrival, &outcome, &[vec![census.n(), census.share.min(65_535.0 / 65_536.0)]]);
+        tolerance.assert(&arrival, &outcome, &[vec![active_flows.n(), active_flows.share.min(65_535.0 / 65_536.0)]]);
         if arrival.last {
-            census.active.remove(&index);
+            active_flows.active.remove(&index);
         }
-        if traffic.dice.within(0..=999) == 0 {
-            let gone = traffic.dice.within(0..=FLOWS as u32 - 1) as usize;
+        if traffic.random.within(0..=999) == 0 {
+            let gone = traffic.random.within(0..=FLOWS as u32 - 1) as usize;
             if let Some(gone) = machines[gone].take() {
-                gone.forgotten(&cx, &mut shared);
+                gone.on_evicted(&cx, &mut shared);
             }
-            census.active.remove(&gone);
+            active_flows.active.remove(&gone);
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }

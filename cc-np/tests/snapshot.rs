@@ -3,12 +3,12 @@
 
 use cc_core::snapshot::Words;
 use cc_core::wire::shim::MlccData;
-use cc_core::{Bytes, Ecn, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp, State};
+use cc_core::{Bytes, Ecn, Instant, IntLayout, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, State};
 use cc_np::registry::{self, Visitor};
 use cc_np::{Arrival, Cx, NotificationPoint};
 use proptest::prelude::*;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
 
 /// Words of a flow and of what flows share.
 const WORDS: usize = 128;
@@ -50,8 +50,8 @@ impl Visitor for Run<'_> {
 
     fn visit<N: NotificationPoint>(self) {
         for preset in N::PRESETS {
-            let params = N::check(&preset.values, &PORT).unwrap();
-            let at = |now| Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
+            let params = N::check(&preset.values, &LINK).unwrap();
+            let at = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
             let (flow, common) = self.words.split_at(WORDS);
             let mut opened = N::SHARED;
             let start = N::open(&at(0), &mut opened, Some(Qpn::new(7)));
@@ -64,11 +64,11 @@ impl Visitor for Run<'_> {
                     let cx = at(now);
                     match kind {
                         0 => {
-                            state.turn(&cx, &mut shared);
+                            state.slot(&cx, &mut shared);
                         }
-                        1 => state.notified(&cx, &mut shared),
-                        2 => state.acknowledged(&cx, &mut shared),
-                        3 => state.forgotten(&cx, &mut shared),
+                        1 => state.on_cnp_sent(&cx, &mut shared),
+                        2 => state.on_ack_sent(&cx, &mut shared),
+                        3 => state.on_evicted(&cx, &mut shared),
                         _ => {
                             let arrival = arrival(cx.now.stamp(), *numbers, area);
                             let mut other = (N::from_snapshot(state.snapshot()), shared);

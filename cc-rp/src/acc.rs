@@ -39,10 +39,10 @@ mod tests;
 
 pub use parameters::{AccSettings, Params, RECONSTRUCTION};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::snapshot::{Words, flags};
-use cc_core::{Bytes, Mark, Nanos, Port, Psn, Rate, Stamp, State};
+use cc_core::{Bytes, Link, Mark, Nanos, Psn, Rate, Stamp, State};
 use parameters::LONGEST_HALT;
 
 /// How the last period was judged.
@@ -97,7 +97,7 @@ const HALTED: u8 = 1 << 2;
 /// No packet from `guard` on has been acknowledged.
 const GUARDED: u8 = 1 << 3;
 /// In this period: an acknowledgement came, one that counts was marked CE, or UE.
-const HEARD: u8 = 1 << 4;
+const FEEDBACK: u8 = 1 << 4;
 const CE: u8 = 1 << 5;
 const UE: u8 = 1 << 6;
 
@@ -171,7 +171,7 @@ impl State for Acc {
             is_running: self.has(RUNNING),
             is_halted: self.has(HALTED),
             is_guarded: self.has(GUARDED),
-            has_heard: self.has(HEARD),
+            has_heard: self.has(FEEDBACK),
             has_ce: self.has(CE),
             has_ue: self.has(UE),
         }
@@ -196,7 +196,7 @@ impl State for Acc {
                 (s.is_running, RUNNING),
                 (s.is_halted, HALTED),
                 (s.is_guarded, GUARDED),
-                (s.has_heard, HEARD),
+                (s.has_heard, FEEDBACK),
                 (s.has_ce, CE),
                 (s.has_ue, UE),
             ]),
@@ -227,11 +227,11 @@ impl ReactionPoint for Acc {
 
     const NAME: &'static str = "acc";
     const PRESETS: &'static [Preset<AccSettings>] = parameters::PRESETS;
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::MARK.with(Signals::UNDETERMINED);
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "idle, sent: a period begins",
         "idle, anything else: nothing",
         "halted, sent: counted",
@@ -248,15 +248,15 @@ impl ReactionPoint for Acc {
         "measuring, wake: periods that are over are judged",
     ];
 
-    fn check(settings: &AccSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &AccSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::MAX, hold: LONGEST_HALT }
     }
 
-    fn row(&self, _cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, _cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let column: usize = match event {
             Event::Sent { .. } => 0,
             Event::Ack(_) => 1,
@@ -368,7 +368,7 @@ impl Acc {
         self.in_flight = self.in_flight.saturating_sub(ack.acked);
         self.acked = self.acked.saturating_add(ack.acked);
         self.arrived(p, now, ack.psn);
-        self.flags |= HEARD;
+        self.flags |= FEEDBACK;
         if !self.has(GUARDED) {
             self.flags |= match ack.mark {
                 Mark::None => 0,
@@ -410,7 +410,7 @@ impl Acc {
         self.sent = Bytes::ZERO;
         self.acked = Bytes::ZERO;
         self.extended = 0;
-        self.flags &= !(HEARD | CE | UE);
+        self.flags &= !(FEEDBACK | CE | UE);
         self.period_end = now.after(p.period(self.rate));
     }
 
@@ -431,14 +431,14 @@ impl Acc {
         let halted = self.has(HALTED) && !self.halt_until.is_due(end);
         if self.has(CE) {
             self.congested(p, end);
-        } else if halted || (self.has(GUARDED) && self.has(HEARD)) {
+        } else if halted || (self.has(GUARDED) && self.has(FEEDBACK)) {
             self.mode = Mode::Drain;
         } else if self.has(UE) {
             self.victim(p);
-        } else if self.has(HEARD) {
+        } else if self.has(FEEDBACK) {
             self.uncongested(p);
         } else {
-            return self.unheard(p, end, now);
+            return self.no_feedback(p, end, now);
         }
         self.begin(p, end);
     }
@@ -491,7 +491,7 @@ impl Acc {
 
     /// A period without any acknowledgement: over with the last packet, or extended.
     #[cold]
-    fn unheard(&mut self, p: &Params, end: Stamp, now: Stamp) {
+    fn no_feedback(&mut self, p: &Params, end: Stamp, now: Stamp) {
         let mut periods = 1;
         if self.in_flight == Bytes::ZERO {
             self.flags &= !RUNNING;

@@ -29,22 +29,22 @@
 //! If late: nothing changes. Whatever fell due since the last event is applied at the time it was due, any
 //! number of steps in bounded time: with one `divu`, in `rounds`, and 3,000 cycles on Ibex small.
 
-mod fading;
+mod alpha_decay;
 mod parameters;
 #[cfg(test)]
 mod tests;
 
 pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
 
-use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
+use crate::machine::CnpIgnored;
+use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals, TraceValue};
+use alpha_decay::{AlphaDecay, ONES};
 use cc_core::math::mul_high;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::snapshot::flags;
-use cc_core::{Blank, Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp, State};
+use cc_core::{Bytes, CnpBodyKind, CnpKind, Frac, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::hint::cold_path;
 use core::mem;
-use fading::{Fading, ONES};
 use parameters::{
     ALPHA_FIRST, Alpha, BOUNDS_CUTS, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
     FIRST_COUNTS, HYPER_FOLLOWS, HYPER_IS_CONSTANT, KEEPS_LIMITER, Period, SPACES_CUTS,
@@ -184,11 +184,11 @@ impl ReactionPoint for Dcqcn {
 
     const NAME: &'static str = "dcqcn";
     const PRESETS: &'static [Preset<DcqcnSettings>] = parameters::PRESETS;
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::CNP).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::CNP).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::CNP;
-    const ANSWERED_BY: Option<&'static str> = Some("dcqcn");
+    const RECEIVER: Option<&'static str> = Some("dcqcn");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "unlimited, sent: nothing",
         "unlimited, CNP: the flow becomes limited, alpha and the cut follow",
         "unlimited, wake: nothing",
@@ -203,18 +203,18 @@ impl ReactionPoint for Dcqcn {
         "hyper increase, wake: what fell due happens, in its order",
     ];
 
-    fn check(settings: &DcqcnSettings, port: &Port) -> Result<Params, ParamError> {
-        let mut params = Params::BLANK;
-        Self::check_into(&mut params, settings, port)?;
+    fn check(settings: &DcqcnSettings, link: &Link) -> Result<Params, ParamError> {
+        let mut params = Params::ZEROED;
+        Self::check_into(&mut params, settings, link)?;
         Ok(params)
     }
 
-    fn check_into(params: &mut Params, settings: &DcqcnSettings, port: &Port) -> Result<(), ParamError> {
+    fn check_into(params: &mut Params, settings: &DcqcnSettings, link: &Link) -> Result<(), ParamError> {
         settings.in_range()?;
-        params.set(settings, port)
+        params.set(settings, link)
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let gain = step(cx.params, self.time_stage.into(), self.byte_stage.into());
         let phase = match gain {
             _ if !self.has(LIMITED) => 0,
@@ -230,7 +230,7 @@ impl ReactionPoint for Dcqcn {
         usize::wrapping_add(phase, column)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
@@ -250,8 +250,8 @@ impl ReactionPoint for Dcqcn {
         }
     }
 
-    fn plot(&self, params: &Params, show: &mut dyn FnMut(Plot)) {
-        show(Plot { name: "alpha", bits: self.alpha(params).to_bits(), fraction_bits: 31 });
+    fn trace_values(&self, params: &Params, show: &mut dyn FnMut(TraceValue)) {
+        show(TraceValue { name: "alpha", bits: self.alpha(params).to_bits(), fraction_bits: 31 });
     }
 
     #[inline(always)]
@@ -259,11 +259,11 @@ impl ReactionPoint for Dcqcn {
         let (p, now) = (cx.params, cx.now.stamp());
         // Before anything is called, so that little of the event outlives the calls.
         let bytes = if let Event::Sent { bytes, .. } = event { *bytes } else { Bytes::ZERO };
-        let heeded = matches!(event, Event::Cnp { hint } if self.heeds(hint));
+        let heeded = matches!(event, Event::Cnp { body_kind } if self.accept_cnp(body_kind));
         self.catch_up(p, now);
         match event {
             Event::Sent { .. } => self.sent(p, bytes),
-            Event::Cnp { .. } if heeded => self.notified(p, now),
+            Event::Cnp { .. } if heeded => self.on_cnp(p, now),
             Event::Wake => self.refresh(p, now),
             _ => {}
         }
@@ -271,14 +271,14 @@ impl ReactionPoint for Dcqcn {
     }
 
     #[inline]
-    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
-        let CnpHint::Body(body) = hint else { return None };
+    fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
+        let CnpBodyKind::Extended(body) = body_kind else { return None };
         match body.kind {
             CnpKind::Standard | CnpKind::Period | CnpKind::Direct => {}
-            CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(Ignored::Kind),
+            CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(CnpIgnored::Unsupported),
         }
         let behind = self.seq.wrapping_sub(body.seq);
-        (self.has(NUMBERED) && behind < REORDER).then_some(Ignored::Stale)
+        (self.has(NUMBERED) && behind < REORDER).then_some(CnpIgnored::Stale)
     }
 }
 
@@ -322,7 +322,7 @@ impl Dcqcn {
                     }
                     self.alpha_at = now;
                 }
-                Alpha::Sampled(fading) if raises_alpha => self.mark_tick(p, fading, now),
+                Alpha::Sampled(alpha_decay) if raises_alpha => self.mark_tick(p, alpha_decay, now),
                 Alpha::Sampled(_) => {}
             }
             self.target = self.current;
@@ -367,9 +367,9 @@ impl Dcqcn {
     #[inline(never)]
     fn reach_cut(&mut self, p: &Params) {
         match &p.alpha {
-            Alpha::Sampled(fading) => {
+            Alpha::Sampled(alpha_decay) => {
                 self.recover(p, self.cut_due);
-                self.settle(p, fading, self.cut_due, true);
+                self.settle(p, alpha_decay, self.cut_due, true);
             }
             Alpha::Restarted { .. } => self.left &= !CUT,
         }
@@ -379,10 +379,10 @@ impl Dcqcn {
 
     /// Whether the notification counts; its number is taken down.
     #[inline(always)]
-    fn heeds(&mut self, hint: &CnpHint) -> bool {
-        if let CnpHint::Body(body) = hint {
+    fn accept_cnp(&mut self, body_kind: &CnpBodyKind) -> bool {
+        if let CnpBodyKind::Extended(body) = body_kind {
             cold_path();
-            if self.ignores(hint).is_some() {
+            if self.cnp_filter(body_kind).is_some() {
                 return false;
             }
             self.seq = body.seq;
@@ -392,7 +392,7 @@ impl Dcqcn {
     }
 
     #[inline(always)]
-    fn notified(&mut self, p: &Params, now: Stamp) {
+    fn on_cnp(&mut self, p: &Params, now: Stamp) {
         let first = !self.has(LIMITED);
         if first {
             cold_path();
@@ -430,23 +430,23 @@ impl Dcqcn {
                     self.left |= CUT;
                 }
             }
-            Alpha::Sampled(fading) => {
+            Alpha::Sampled(alpha_decay) => {
                 cold_path();
-                self.mark(p, fading, now, first);
+                self.mark(p, alpha_decay, now, first);
             }
         }
     }
 
     /// Sampled alpha: the notification waits for the next tick of alpha, and for the next of the cut period.
     #[inline(always)]
-    fn mark(&mut self, p: &Params, fading: &Fading, now: Stamp, first: bool) {
+    fn mark(&mut self, p: &Params, alpha_decay: &AlphaDecay, now: Stamp, first: bool) {
         if first {
             self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
             if p.has(FIRST_COUNTS) {
                 self.alpha |= 1 << TEN_BITS;
             }
         } else {
-            self.mark_tick(p, fading, now);
+            self.mark_tick(p, alpha_decay, now);
             self.advance_cut(p, now);
         }
         self.left |= CUT;
@@ -639,13 +639,13 @@ impl Dcqcn {
 
     /// A notification counts at the next tick of alpha. One that waits for an earlier tick is dealt with first.
     #[inline(always)]
-    fn mark_tick(&mut self, p: &Params, fading: &Fading, now: Stamp) {
+    fn mark_tick(&mut self, p: &Params, alpha_decay: &AlphaDecay, now: Stamp) {
         let next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
         let marked = self.alpha >> TEN_BITS;
         if marked == 0 {
             self.alpha |= next.wrapping_shl(TEN_BITS);
         } else if marked < next {
-            self.settle(p, fading, now, false);
+            self.settle(p, alpha_decay, now, false);
             self.alpha |= 1 << TEN_BITS;
         }
     }
@@ -653,7 +653,7 @@ impl Dcqcn {
     /// Brings alpha to its last tick at or before `until`, where it then cuts if `cuts`.
     // One function that calls none, so that the cut costs one call.
     #[inline(never)]
-    fn settle(&mut self, p: &Params, fading: &Fading, until: Stamp, cuts: bool) {
+    fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
         let (alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
@@ -664,7 +664,7 @@ impl Dcqcn {
         } else {
             marked = marked.saturating_sub(ticks);
         }
-        let alpha = fading.after(alpha, raised, ticks);
+        let alpha = alpha_decay.after(alpha, raised, ticks);
         self.alpha = alpha | marked.wrapping_shl(TEN_BITS);
         if cuts {
             self.cut(p, alpha.wrapping_shl(p.alpha_shift));
@@ -697,8 +697,8 @@ impl Dcqcn {
     #[inline(never)]
     fn refresh_now(&mut self, p: &Params, now: Stamp) {
         match &p.alpha {
-            Alpha::Sampled(fading) => {
-                self.settle(p, fading, now, false);
+            Alpha::Sampled(alpha_decay) => {
+                self.settle(p, alpha_decay, now, false);
                 self.advance_cut(p, now);
             }
             // Faded to nothing, which does not depend on when.

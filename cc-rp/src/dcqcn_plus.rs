@@ -34,11 +34,11 @@ mod tests;
 
 pub use parameters::{DcqcnPlusSettings, PAPER, Params};
 
-use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
+use crate::machine::CnpIgnored;
+use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::params::{ParamError, Preset};
 use cc_core::snapshot::flags;
-use cc_core::{Bytes, CnpHint, CnpKind, Frac, Nanos, Port, Rate, Stamp, State};
+use cc_core::{Bytes, CnpBodyKind, CnpKind, Frac, Link, Nanos, Rate, Stamp, State};
 use core::hint::cold_path;
 use parameters::{LONGEST, Timer};
 
@@ -147,11 +147,11 @@ impl ReactionPoint for DcqcnPlus {
 
     const NAME: &'static str = "dcqcn_plus";
     const PRESETS: &'static [Preset<DcqcnPlusSettings>] = parameters::PRESETS;
-    const WANTS: EventMask = EventMask::CNP.with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::CNP.with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::CNP;
-    const ANSWERED_BY: Option<&'static str> = Some("dcqcn_plus");
+    const RECEIVER: Option<&'static str> = Some("dcqcn_plus");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "unlimited, CNP: the flow becomes limited, R_C is cut, alpha rises, both timers start",
         "unlimited, wake: nothing",
         "fast recovery, CNP: R_C is cut, alpha rises, both timers start anew",
@@ -162,11 +162,11 @@ impl ReactionPoint for DcqcnPlus {
         "hyper increase, wake: alpha fades and R_T gains up to R_C, as far as due",
     ];
 
-    fn check(settings: &DcqcnPlusSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &DcqcnPlusSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let p = cx.params;
         let phase = match self.stage {
             _ if !self.has(LIMITED) => 0,
@@ -177,7 +177,7 @@ impl ReactionPoint for DcqcnPlus {
         if matches!(event, Event::Cnp { .. }) { phase } else { usize::wrapping_add(phase, 1) }
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
@@ -186,8 +186,8 @@ impl ReactionPoint for DcqcnPlus {
             current: cx.params.line,
             target: cx.params.line,
             alpha: cx.params.initial_alpha,
-            alpha_due: cx.unpaused,
-            rate_due: cx.unpaused,
+            alpha_due: cx.clock_without_pauses,
+            rate_due: cx.clock_without_pauses,
             period: Nanos::ZERO,
             pauses: 0,
             seq: 0,
@@ -196,34 +196,34 @@ impl ReactionPoint for DcqcnPlus {
         }
     }
 
-    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
-        show(Plot { name: "alpha", bits: self.alpha.to_bits(), fraction_bits: 31 });
+    fn trace_values(&self, _: &Params, show: &mut dyn FnMut(TraceValue)) {
+        show(TraceValue { name: "alpha", bits: self.alpha.to_bits(), fraction_bits: 31 });
     }
 
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
-        self.catch_up(cx.params, cx.unpaused);
+        self.catch_up(cx.params, cx.clock_without_pauses);
         match event {
-            Event::Cnp { hint } => self.notified(cx, hint),
+            Event::Cnp { body_kind } => self.on_cnp(cx, body_kind),
             _ => self.bound_pauses(cx),
         }
         let (mut rate, mut wake_in) = (cx.params.line, Nanos::MAX);
         if self.has(LIMITED) {
             rate = self.current;
-            wake_in = self.rate_due.since(cx.unpaused).saturating_add(cx.pause);
+            wake_in = self.rate_due.since(cx.clock_without_pauses).saturating_add(cx.pause);
         }
         Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in }
     }
 
     #[inline]
-    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
-        let CnpHint::Body(body) = hint else { return None };
+    fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
+        let CnpBodyKind::Extended(body) = body_kind else { return None };
         match body.kind {
             CnpKind::Standard | CnpKind::Period | CnpKind::Direct => {}
-            CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(Ignored::Kind),
+            CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(CnpIgnored::Unsupported),
         }
         let behind = self.seq.wrapping_sub(body.seq);
-        (self.has(NUMBERED) && behind < REORDER).then_some(Ignored::Stale)
+        (self.has(NUMBERED) && behind < REORDER).then_some(CnpIgnored::Stale)
     }
 }
 
@@ -266,11 +266,11 @@ impl DcqcnPlus {
     // The notification.
 
     #[inline(always)]
-    fn notified(&mut self, cx: &Cx<'_, Params>, hint: &CnpHint) {
+    fn on_cnp(&mut self, cx: &Cx<'_, Params>, body_kind: &CnpBodyKind) {
         let p = cx.params;
         let mut told = Nanos::ZERO;
-        if let CnpHint::Body(body) = hint {
-            if self.ignores(hint).is_some() {
+        if let CnpBodyKind::Extended(body) = body_kind {
+            if self.cnp_filter(body_kind).is_some() {
                 return;
             }
             self.seq = body.seq;
@@ -301,8 +301,8 @@ impl DcqcnPlus {
             self.period = self.period.max(self.current.time_for(p.packet).min(LONGEST));
         }
         let packet_time = self.packet_time(p);
-        self.rate_due = cx.unpaused.after(self.length(p, &p.increase, packet_time)); // (17)
-        self.alpha_due = cx.unpaused.after(self.length(p, &p.fading, packet_time)); // (16)
+        self.rate_due = cx.clock_without_pauses.after(self.length(p, &p.increase, packet_time)); // (17)
+        self.alpha_due = cx.clock_without_pauses.after(self.length(p, &p.alpha_decay, packet_time)); // (16)
     }
 
     /// M / R_C, up to [`LONGEST`]; zero where something longer decides.
@@ -329,7 +329,7 @@ impl DcqcnPlus {
     /// What a pause of so many nanoseconds takes from alpha.
     #[cold]
     fn fade_for(&mut self, p: &Params, pause: u32) {
-        let length = self.length(p, &p.fading, self.packet_time(p));
+        let length = self.length(p, &p.alpha_decay, self.packet_time(p));
         let mut periods = pause.checked_div(length.get()).unwrap_or(0);
         // (1 - g)^n, from its powers of two.
         let mut power = p.kept;
@@ -393,7 +393,7 @@ impl DcqcnPlus {
         if !self.alpha_due.is_due(until) {
             return;
         }
-        let length = self.length(p, &p.fading, packet_time); // (16)
+        let length = self.length(p, &p.alpha_decay, packet_time); // (16)
         while self.alpha_due.is_due(until) && self.alpha != Frac::ZERO {
             self.alpha = self.alpha.times(p.kept); // (23)
             self.alpha_due = self.alpha_due.after(length);
@@ -435,5 +435,5 @@ impl DcqcnPlus {
 /// Nanoseconds of pauses so far, modulo 2^32.
 #[inline]
 const fn pauses(cx: &Cx<'_, Params>) -> u32 {
-    cx.now.stamp().since(cx.unpaused).get()
+    cx.now.stamp().since(cx.clock_without_pauses).get()
 }

@@ -19,10 +19,10 @@
 //! If late: nothing changes, as in `dcqcn`.
 
 use crate::dcqcn::{self, Dcqcn, DcqcnSettings, DcqcnSnapshot};
-use crate::machine::Ignored;
-use crate::{Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
+use crate::machine::CnpIgnored;
+use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit, ranges};
-use cc_core::{Blank, CnpBody, CnpHint, CnpKind, Port, State};
+use cc_core::{CnpBody, CnpBodyKind, CnpKind, Link, State, Zeroed};
 
 /// The settings of [`DcqcnSettings`], and one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +83,7 @@ pub const TCD_SIM: DcqcnTcdSettings = DcqcnTcdSettings {
     ue_raises_alpha: 0,
 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Debug)]
     pub struct Params {
@@ -98,7 +98,7 @@ cc_core::blank! {
 pub struct DcqcnTcd(Dcqcn);
 
 /// Rows of the table for undetermined notifications, behind DCQCN's.
-const UNDETERMINED: usize = Dcqcn::TABLE.len();
+const UNDETERMINED: usize = Dcqcn::TRANSITIONS.len();
 
 impl State for DcqcnTcd {
     type Snapshot = DcqcnSnapshot;
@@ -131,11 +131,11 @@ impl ReactionPoint for DcqcnTcd {
             values: TCD_SIM,
         },
     ];
-    const WANTS: EventMask = Dcqcn::WANTS;
+    const EVENTS: EventSet = Dcqcn::EVENTS;
     const SIGNALS: Signals = Dcqcn::SIGNALS.with(Signals::UNDETERMINED);
-    const ANSWERED_BY: Option<&'static str> = Some("dcqcn_tcd");
-    const TABLE: &'static [&'static str] = &joined::<_, { UNDETERMINED + 4 }>(
-        Dcqcn::TABLE,
+    const RECEIVER: Option<&'static str> = Some("dcqcn_tcd");
+    const TRANSITIONS: &'static [&'static str] = &joined::<_, { UNDETERMINED + 4 }>(
+        Dcqcn::TRANSITIONS,
         &[
             "unlimited, undetermined CNP: nothing",
             "fast recovery, undetermined CNP: R_T comes down to R_C, recovery begins anew",
@@ -144,20 +144,20 @@ impl ReactionPoint for DcqcnTcd {
         ],
     );
 
-    fn check(settings: &DcqcnTcdSettings, port: &Port) -> Result<Params, ParamError> {
-        let mut params = Params::BLANK;
-        Self::check_into(&mut params, settings, port)?;
+    fn check(settings: &DcqcnTcdSettings, link: &Link) -> Result<Params, ParamError> {
+        let mut params = Params::ZEROED;
+        Self::check_into(&mut params, settings, link)?;
         Ok(params)
     }
 
-    fn check_into(params: &mut Params, settings: &DcqcnTcdSettings, port: &Port) -> Result<(), ParamError> {
+    fn check_into(params: &mut Params, settings: &DcqcnTcdSettings, link: &Link) -> Result<(), ParamError> {
         settings.in_range()?;
         params.ue_raises_alpha = settings.ue_raises_alpha == 1;
-        params.dcqcn.set(&settings.dcqcn, port)
+        params.dcqcn.set(&settings.dcqcn, link)
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
-        let row = self.0.row(&inner(cx), event);
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let row = self.0.transition(&inner(cx), event);
         match undetermined(event) {
             // DCQCN's rows go by phase, three events each: a third of their number, for numbers below 16.
             Some(_) => UNDETERMINED.wrapping_add(row.wrapping_mul(11) >> 5),
@@ -165,23 +165,23 @@ impl ReactionPoint for DcqcnTcd {
         }
     }
 
-    fn limits(params: &Params, port: &Port) -> Limits {
-        Dcqcn::limits(&params.dcqcn, port)
+    fn limits(params: &Params, link: &Link) -> Limits {
+        Dcqcn::limits(&params.dcqcn, link)
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {
         Self(Dcqcn::open(&inner(cx)))
     }
 
-    fn plot(&self, params: &Params, show: &mut dyn FnMut(Plot)) {
-        self.0.plot(&params.dcqcn, show);
+    fn trace_values(&self, params: &Params, show: &mut dyn FnMut(TraceValue)) {
+        self.0.trace_values(&params.dcqcn, show);
     }
 
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let inner = inner(cx);
         match undetermined(event) {
-            Some(body) if self.0.ignores(&as_congestion(body)).is_none() => {
+            Some(body) if self.0.cnp_filter(&as_congestion(body)).is_none() => {
                 self.0.undetermined(&inner, body.seq, cx.params.ue_raises_alpha)
             }
             _ => self.0.on(&inner, event),
@@ -189,10 +189,12 @@ impl ReactionPoint for DcqcnTcd {
     }
 
     #[inline]
-    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
-        match hint {
-            CnpHint::Body(body) if body.kind == CnpKind::Undetermined => self.0.ignores(&as_congestion(body)),
-            _ => self.0.ignores(hint),
+    fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
+        match body_kind {
+            CnpBodyKind::Extended(body) if body.kind == CnpKind::Undetermined => {
+                self.0.cnp_filter(&as_congestion(body))
+            }
+            _ => self.0.cnp_filter(body_kind),
         }
     }
 }
@@ -206,22 +208,30 @@ impl DcqcnTcd {
 
 #[inline]
 const fn inner<'a>(cx: &Cx<'a, Params>) -> Cx<'a, dcqcn::Params> {
-    Cx { now: cx.now, port: cx.port, params: &cx.params.dcqcn, pause: cx.pause, unpaused: cx.unpaused }
+    Cx {
+        now: cx.now,
+        link: cx.link,
+        params: &cx.params.dcqcn,
+        pause: cx.pause,
+        clock_without_pauses: cx.clock_without_pauses,
+    }
 }
 
 /// What an undetermined notification says, if the event is one.
 #[inline]
 const fn undetermined<'a>(event: &'a Event<'_>) -> Option<&'a CnpBody> {
     match event {
-        Event::Cnp { hint: CnpHint::Body(body) } if matches!(body.kind, CnpKind::Undetermined) => Some(body),
+        Event::Cnp { body_kind: CnpBodyKind::Extended(body) } if matches!(body.kind, CnpKind::Undetermined) => {
+            Some(body)
+        }
         _ => None,
     }
 }
 
 /// The same notification, as if it were of a kind that DCQCN knows, whose number it would then judge.
 #[inline]
-const fn as_congestion(body: &CnpBody) -> CnpHint {
-    CnpHint::Body(CnpBody { kind: CnpKind::Standard, ..*body })
+const fn as_congestion(body: &CnpBody) -> CnpBodyKind {
+    CnpBodyKind::Extended(CnpBody { kind: CnpKind::Standard, ..*body })
 }
 
 #[cfg(test)]

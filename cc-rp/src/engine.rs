@@ -1,16 +1,17 @@
 //! Where bytes meet state at the sender: a frame or a transmission comes in, a rate goes out.
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Ignored, Plot, Progress, ReactionPoint, Signals};
+use crate::{Ack, AckProgress, CnpIgnored, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::params::ParamError;
 use cc_core::table::{BindError, Fixed, Handle, SlotTableIn, Storage};
-use cc_core::wheel::WheelIn;
+use cc_core::timer_wheel::TimerWheelIn;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
 use cc_core::wire::{Nak, Roce, Syndrome};
 use cc_core::{
-    Blank, Bytes, CnpBody, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp, State,
+    Bytes, CnpBody, CnpBodyKind, Delay, Grant, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, State,
+    Zeroed,
 };
 use core::hint::cold_path;
 
@@ -22,11 +23,11 @@ pub trait RateLimiter {
     /// Told after every event, whether or not this is news: on a small core that takes no longer than to compare.
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos);
 
-    /// For harnesses: an event is about to meet a state, in the row of [`ReactionPoint::TABLE`] that the function tells.
+    /// For harnesses: an event is about to meet a state, in the row of [`ReactionPoint::TRANSITIONS`] that the function tells.
     /// Hardware is not interested, and then nobody asks which row it is.
     #[inline(always)]
-    fn observe(&mut self, row: impl FnOnce() -> usize) {
-        let _ = row;
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        let _ = transition;
     }
 }
 
@@ -43,7 +44,7 @@ pub enum Whom {
 /// What came of one event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Step {
+pub struct FlowDecision {
     /// The flow.
     pub handle: Handle,
     /// How it is paced from now on; the rate limiter was told.
@@ -78,9 +79,9 @@ pub struct RpCounters {
     /// Events for a flow that was closed before.
     pub rp_handles_stale: u64,
     /// Steps of the caller's clock forward by more than a second.
-    pub rp_clock_leaps: u64,
+    pub rp_clock_jumps_forward: u64,
     /// Steps of the caller's clock back.
-    pub rp_clock_reversals: u64,
+    pub rp_clock_jumps_back: u64,
 }
 
 impl RpCounters {
@@ -95,8 +96,8 @@ impl RpCounters {
         rp_delays_rejected: 0,
         rp_flows_refused: 0,
         rp_handles_stale: 0,
-        rp_clock_leaps: 0,
-        rp_clock_reversals: 0,
+        rp_clock_jumps_forward: 0,
+        rp_clock_jumps_back: 0,
     };
 
     /// The counters with their names.
@@ -112,8 +113,8 @@ impl RpCounters {
             ("rp_delays_rejected", self.rp_delays_rejected),
             ("rp_flows_refused", self.rp_flows_refused),
             ("rp_handles_stale", self.rp_handles_stale),
-            ("rp_clock_leaps", self.rp_clock_leaps),
-            ("rp_clock_reversals", self.rp_clock_reversals),
+            ("rp_clock_jumps_forward", self.rp_clock_jumps_forward),
+            ("rp_clock_jumps_back", self.rp_clock_jumps_back),
         ]
     }
 }
@@ -189,7 +190,7 @@ impl Pauses {
 
     /// The time on a clock that stands still while the priority is paused.
     #[inline]
-    fn unpaused(&self, now: Stamp, priority: u8) -> Stamp {
+    fn clock_without_pauses(&self, now: Stamp, priority: u8) -> Stamp {
         let Some(pause) = self.of.get(usize::from(priority)) else { return now };
         let paused = if self.mask & bit(priority) == 0 { pause.before } else { pause.so_far(now) };
         Stamp::from_bits(now.to_bits().wrapping_sub(paused))
@@ -248,23 +249,23 @@ pub type RpEngine<A, const N: usize, const MAP: usize> = RpEngineIn<A, Fixed<N>,
 #[repr(C)]
 pub struct RpEngineIn<A: ReactionPoint, N: Storage, MAP: Storage> {
     shared: Shared<A>,
-    wakes: WheelIn<N>,
+    wakes: TimerWheelIn<N>,
     flows: SlotTableIn<Flow<A>, N, MAP>,
 }
 
-impl<A: ReactionPoint, N: Storage, MAP: Storage> Blank for RpEngineIn<A, N, MAP> {
-    const BLANK: Self = Self {
+impl<A: ReactionPoint, N: Storage, MAP: Storage> Zeroed for RpEngineIn<A, N, MAP> {
+    const ZEROED: Self = Self {
         shared: Shared {
-            clock: LocalClock::new(Instant::BLANK),
+            clock: LocalClock::new(Instant::ZEROED),
             pauses: Pauses::NONE,
-            visited: Stamp::BLANK,
-            next_visit: 0,
-            port: Port::BLANK,
+            swept_until: Stamp::ZEROED,
+            sweep_slot: 0,
+            link: Link::ZEROED,
             counters: RpCounters::NONE,
-            params: A::Params::BLANK,
+            params: A::Params::ZEROED,
         },
-        flows: Blank::BLANK,
-        wakes: Blank::BLANK,
+        flows: Zeroed::ZEROED,
+        wakes: Zeroed::ZEROED,
     };
 }
 
@@ -274,9 +275,9 @@ struct Shared<A: ReactionPoint> {
     clock: LocalClock,
     pauses: Pauses,
     /// The time up to which slots were visited, and the slot that comes next.
-    visited: Stamp,
-    next_visit: u16,
-    port: Port,
+    swept_until: Stamp,
+    sweep_slot: u16,
+    link: Link,
     counters: RpCounters,
     params: A::Params,
 }
@@ -293,9 +294,9 @@ impl<A: ReactionPoint> Shared<A> {
         limiter: &mut impl RateLimiter,
     ) -> Decision {
         let pause = self.pauses.left(now.stamp(), flow.priority);
-        let unpaused = self.pauses.unpaused(now.stamp(), flow.priority);
-        let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused };
-        limiter.observe(|| flow.state.row(&cx, event));
+        let clock_without_pauses = self.pauses.clock_without_pauses(now.stamp(), flow.priority);
+        let cx = Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses };
+        limiter.on_transition(|| flow.state.transition(&cx, event));
         let mut decision = flow.state.on(&cx, event);
         // Asked anew: to keep it would take a register where the machine has no use for it.
         decision.hold = decision.hold.max(self.pauses.left(now.stamp(), flow.priority));
@@ -306,11 +307,11 @@ impl<A: ReactionPoint> Shared<A> {
 
     /// Whether the machine has no use for the notification; counted by reason.
     #[inline(always)]
-    fn ignores(&mut self, flow: &Flow<A>, hint: &CnpHint) -> bool {
-        let Some(ignored) = flow.state.ignores(hint) else { return false };
+    fn cnp_filter(&mut self, flow: &Flow<A>, body_kind: &CnpBodyKind) -> bool {
+        let Some(ignored) = flow.state.cnp_filter(body_kind) else { return false };
         count_rare(match ignored {
-            Ignored::Stale => &mut self.counters.rp_cnp_stale,
-            Ignored::Kind => &mut self.counters.rp_cnp_unsupported,
+            CnpIgnored::Stale => &mut self.counters.rp_cnp_stale,
+            CnpIgnored::Unsupported => &mut self.counters.rp_cnp_unsupported,
         });
         true
     }
@@ -318,39 +319,39 @@ impl<A: ReactionPoint> Shared<A> {
 
 impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     /// Bytes of memory that a further flow costs: its slot, its wake, and its share of the map.
-    pub const QP_BYTES: usize = SlotTableIn::<Flow<A>, N, MAP>::FLOW_BYTES + WheelIn::<N>::FLOW_BYTES;
+    pub const QP_BYTES: usize = SlotTableIn::<Flow<A>, N, MAP>::FLOW_BYTES + TimerWheelIn::<N>::FLOW_BYTES;
 
     /// In this time one slot is visited, and in a quarter of a second all of them. The compiler knows it where the type says
     /// how many slots there are.
     #[inline(always)]
     fn visit_interval(&self) -> Nanos {
         let slots = u32::try_from(self.flows.capacity()).unwrap_or(u32::MAX);
-        Self::ROUND.get().checked_div(slots).map_or(Self::ROUND, Nanos::new)
+        Self::SWEEP_PERIOD.get().checked_div(slots).map_or(Self::SWEEP_PERIOD, Nanos::new)
     }
 
     /// The longest that the caller may stay away without being late for a visit.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
 
     /// In this time all slots are visited.
-    const ROUND: Nanos = Nanos::new(250_000_000);
+    const SWEEP_PERIOD: Nanos = Nanos::new(250_000_000);
 
     /// A caller that has brought about no visit for so long gets all of them in one call.
-    const AWAY: Nanos = Nanos::new(300_000_000);
+    const CATCH_UP_AFTER: Nanos = Nanos::new(300_000_000);
 
     /// Slots that one call visits at the most, unless the caller stayed away.
-    const AT_ONCE: u32 = 8;
+    const SWEEP_BATCH: u32 = 8;
 
     /// In this time as many slots are due for a visit.
     #[inline(always)]
     fn rest(&self) -> Nanos {
-        Nanos::new(self.visit_interval().get().saturating_mul(Self::AT_ONCE))
+        Nanos::new(self.visit_interval().get().saturating_mul(Self::SWEEP_BATCH))
     }
 
     /// The reaction point of `port`, without flows. `params` come from [`ReactionPoint::check`] for this port.
-    pub fn new(start: Instant, port: Port, params: A::Params) -> Self {
-        let mut engine = Self::BLANK;
+    pub fn new(start: Instant, link: Link, params: A::Params) -> Self {
+        let mut engine = Self::ZEROED;
         engine.shared.params = params;
-        engine.start(start, port);
+        engine.start(start, link);
         engine
     }
 
@@ -359,17 +360,17 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     /// # Errors
     /// As for [`ReactionPoint::check`].
     #[inline(always)]
-    pub fn begin(&mut self, start: Instant, port: Port, settings: &A::Settings) -> Result<(), ParamError> {
-        A::check_into(&mut self.shared.params, settings, &port)?;
-        self.start(start, port);
+    pub fn begin(&mut self, start: Instant, link: Link, settings: &A::Settings) -> Result<(), ParamError> {
+        A::check_into(&mut self.shared.params, settings, &link)?;
+        self.start(start, link);
         Ok(())
     }
 
     #[inline(always)]
-    fn start(&mut self, start: Instant, port: Port) {
+    fn start(&mut self, start: Instant, link: Link) {
         self.shared.clock.start(start);
-        self.shared.visited = start.stamp();
-        self.shared.port = port;
+        self.shared.swept_until = start.stamp();
+        self.shared.link = link;
         self.wakes.start(start.stamp());
     }
 
@@ -384,8 +385,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         ];
         RpCounters {
             rp_cnp_ignored: ignored.into_iter().fold(0, u64::wrapping_add),
-            rp_clock_leaps: self.shared.clock.leaps().into(),
-            rp_clock_reversals: self.shared.clock.reversals().into(),
+            rp_clock_jumps_forward: self.shared.clock.forward_jumps().into(),
+            rp_clock_jumps_back: self.shared.clock.backward_jumps().into(),
             ..counters
         }
     }
@@ -418,10 +419,10 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.flows.get(handle).map(|flow| &flow.state)
     }
 
-    /// Shows what explains the decisions about the flow in a slot, if there is one: see [`ReactionPoint::plot`].
-    pub fn plot(&self, index: u16, show: &mut dyn FnMut(Plot)) {
+    /// Shows what explains the decisions about the flow in a slot, if there is one: see [`ReactionPoint::trace_values`].
+    pub fn trace_values(&self, index: u16, show: &mut dyn FnMut(TraceValue)) {
         if let Some(flow) = self.flows.at(index).and_then(|handle| self.flows.get(handle)) {
-            flow.state.plot(&self.shared.params, show);
+            flow.state.trace_values(&self.shared.params, show);
         }
     }
 
@@ -439,7 +440,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         snapshot: A::Snapshot,
         limiter: &mut impl RateLimiter,
     ) -> bool {
-        self.shared.clock.follow(now);
+        self.shared.clock.advance_outlined(now);
         let Some(flow) = self.flows.get_mut(handle) else { return false };
         flow.state = A::from_snapshot(snapshot);
         self.wake_flow(handle.index(), limiter);
@@ -449,11 +450,12 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     /// Takes in a flow of PFC priority `priority`, 0 to 7, and tells the rate limiter how it begins; `None`, counted,
     /// when the table is full. A slot that was used before is as new.
     pub fn open(&mut self, now: Instant, priority: u8, limiter: &mut impl RateLimiter) -> Option<Handle> {
-        let now = self.shared.clock.follow(now);
-        let Shared { port, params, pauses, .. } = &self.shared;
-        let (pause, unpaused) = (pauses.left(now.stamp(), priority), pauses.unpaused(now.stamp(), priority));
-        let state = A::open(&Cx { now, port, params, pause, unpaused });
-        let pacer = Pacer::new(now.stamp(), port.line_rate, Bytes::MAX);
+        let now = self.shared.clock.advance_outlined(now);
+        let Shared { link, params, pauses, .. } = &self.shared;
+        let (pause, clock_without_pauses) =
+            (pauses.left(now.stamp(), priority), pauses.clock_without_pauses(now.stamp(), priority));
+        let state = A::open(&Cx { now, link, params, pause, clock_without_pauses });
+        let pacer = Pacer::new(now.stamp(), link.line_rate, Bytes::MAX);
         let Ok(handle) = self.flows.open(Flow { state, pacer, priority: priority & 7 }) else {
             count_rare(&mut self.shared.counters.rp_flows_refused);
             return None;
@@ -496,15 +498,21 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         handle: Handle,
         event: &Event<'_>,
         limiter: &mut impl RateLimiter,
-    ) -> Option<Step> {
+    ) -> Option<FlowDecision> {
         let now = self.shared.clock.advance(now);
         self.act(now, handle, event, limiter)
     }
 
     /// [`RpEngineIn::step`] at a local time: in each caller of its own, where what it does for other events falls away.
     #[inline(always)]
-    fn act(&mut self, now: Instant, handle: Handle, event: &Event, limiter: &mut impl RateLimiter) -> Option<Step> {
-        if !A::WANTS.contains(event.kind()) {
+    fn act(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        event: &Event,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<FlowDecision> {
+        if !A::EVENTS.contains(event.kind()) {
             return None;
         }
         let Some(flow) = self.flows.get_mut(handle) else {
@@ -512,26 +520,38 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
             return None;
         };
         match event {
-            Event::Cnp { hint } if self.shared.ignores(flow, hint) => return None,
-            Event::Cnp { .. } | Event::NearInt { .. } => count(&mut self.shared.counters.rp_cnp_handled),
+            Event::Cnp { body_kind } if self.shared.cnp_filter(flow, body_kind) => return None,
+            Event::Cnp { .. } | Event::SwitchInt { .. } => count(&mut self.shared.counters.rp_cnp_handled),
             _ => {}
         }
         let decision = self.shared.decide(now, handle, flow, event, limiter);
-        Some(self.follow(handle, decision, limiter))
+        Some(self.arm_flow(handle, decision, limiter))
     }
 
     /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
     #[inline(always)]
-    pub fn cnp(&mut self, now: Instant, qpn: Qpn, hint: CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
-        self.notify(now, Whom::Bound(qpn), &hint, limiter)
+    pub fn cnp(
+        &mut self,
+        now: Instant,
+        qpn: Qpn,
+        body_kind: CnpBodyKind,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<FlowDecision> {
+        self.notify(now, Whom::Bound(qpn), &body_kind, limiter)
     }
 
     /// As [`RpEngineIn::cnp`], for a flow that the caller may have found by other means.
     #[inline(always)]
-    pub fn notify(&mut self, now: Instant, whom: Whom, hint: &CnpHint, limiter: &mut impl RateLimiter) -> Option<Step> {
+    pub fn notify(
+        &mut self,
+        now: Instant,
+        whom: Whom,
+        body_kind: &CnpBodyKind,
+        limiter: &mut impl RateLimiter,
+    ) -> Option<FlowDecision> {
         let now = self.shared.clock.advance(now);
-        if let CnpHint::Body(body) = hint
-            && body.by_remote
+        if let CnpBodyKind::Extended(body) = body_kind
+            && body.names_remote_qpn
         {
             count_rare(&mut self.shared.counters.rp_cnp_by_remote_qp);
             return None;
@@ -547,19 +567,19 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
             count_rare(&mut self.shared.counters.rp_cnp_unknown_qp);
             return None;
         };
-        if !A::WANTS.contains(EventMask::CNP) {
+        if !A::EVENTS.contains(EventSet::CNP) {
             count_rare(&mut self.shared.counters.rp_cnp_unsupported);
             return None;
         }
-        if self.shared.ignores(flow, hint) {
+        if self.shared.cnp_filter(flow, body_kind) {
             return None;
         }
-        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { hint: *hint }, limiter);
+        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { body_kind: *body_kind }, limiter);
         count(&mut self.shared.counters.rp_cnp_handled);
-        Some(self.follow(handle, decision, limiter))
+        Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::NearInt`]. No switch sees the sender's queue
+    /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::SwitchInt`]. No switch sees the sender's queue
     /// pair number; whom it means is for the caller to find. `None`, counted, when it is ignored.
     #[inline(always)]
     pub fn switch_cnp(
@@ -568,8 +588,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         handle: Handle,
         event: &Event<'_>,
         limiter: &mut impl RateLimiter,
-    ) -> Option<Step> {
-        if !A::WANTS.contains(event.kind()) {
+    ) -> Option<FlowDecision> {
+        if !A::EVENTS.contains(event.kind()) {
             self.shared.clock.advance(now);
             count_rare(&mut self.shared.counters.rp_cnp_unsupported);
             return None;
@@ -587,7 +607,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         psn: Psn,
         bytes: Bytes,
         limiter: &mut impl RateLimiter,
-    ) -> Option<Step> {
+    ) -> Option<FlowDecision> {
         let now = self.shared.clock.advance(now);
         self.act(now, handle, &Event::Sent { psn, bytes }, limiter)
     }
@@ -599,9 +619,9 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         &mut self,
         now: Instant,
         roce: &Roce<'_>,
-        progress: Progress,
+        progress: AckProgress,
         limiter: &mut impl RateLimiter,
-    ) -> Option<Step> {
+    ) -> Option<FlowDecision> {
         match roce.info.class() {
             Class::Cnp => self.cnp_frame(now, roce, limiter),
             Class::Ack => match roce.aeth()?.syndrome {
@@ -615,17 +635,17 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
 
     /// A CNP, whose flow it may not name by the far end.
     #[inline(always)]
-    fn cnp_frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let (qpn, hint) = (roce.bth.dest_qp, roce.cnp()?);
-        let CnpHint::Body(body @ CnpBody { by_remote: false, .. }) = hint else {
-            return self.cnp(now, qpn, hint, limiter);
+    fn cnp_frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<FlowDecision> {
+        let (qpn, body_kind) = (roce.bth.dest_qp, roce.cnp()?);
+        let CnpBodyKind::Extended(body @ CnpBody { names_remote_qpn: false, .. }) = body_kind else {
+            return self.cnp(now, qpn, body_kind, limiter);
         };
-        if A::WANTS.contains(EventMask::NEAR_INT)
-            && let (Some(int), Some(handle)) = (roce.near_int(), self.flows.find(qpn))
+        if A::EVENTS.contains(EventSet::SWITCH_INT)
+            && let (Some(int), Some(handle)) = (roce.switch_int(), self.flows.find(qpn))
         {
-            return self.switch_cnp(now, handle, &Event::NearInt { int: int.stack() }, limiter);
+            return self.switch_cnp(now, handle, &Event::SwitchInt { int: int.stack() }, limiter);
         }
-        self.cnp(now, qpn, body.for_flow(), limiter)
+        self.cnp(now, qpn, body.with_local_name(), limiter)
     }
 
     /// A positive acknowledgement, for the flow that its destination queue pair is bound to.
@@ -634,11 +654,11 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         &mut self,
         now: Instant,
         roce: &Roce<'_>,
-        progress: Progress,
+        progress: AckProgress,
         limiter: &mut impl RateLimiter,
-    ) -> Option<Step> {
-        if !A::WANTS.contains(EventMask::ACK) {
-            self.shared.clock.follow(now);
+    ) -> Option<FlowDecision> {
+        if !A::EVENTS.contains(EventSet::ACK) {
+            self.shared.clock.advance_outlined(now);
             return None;
         }
         let arrived = now.stamp();
@@ -649,14 +669,14 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         };
         let event = Event::Ack(acknowledgement::<A>(arrived, roce, progress, &mut self.shared.counters));
         let decision = self.shared.decide(now, handle, flow, &event, limiter);
-        Some(self.follow(handle, decision, limiter))
+        Some(self.arm_flow(handle, decision, limiter))
     }
 
     /// A negative acknowledgement for a local queue pair number: the receiver expects `psn`.
     #[inline(always)]
-    pub fn nack(&mut self, now: Instant, qpn: Qpn, psn: Psn, limiter: &mut impl RateLimiter) -> Option<Step> {
-        if !A::WANTS.contains(EventMask::NACK) {
-            self.shared.clock.follow(now);
+    pub fn nack(&mut self, now: Instant, qpn: Qpn, psn: Psn, limiter: &mut impl RateLimiter) -> Option<FlowDecision> {
+        if !A::EVENTS.contains(EventSet::NACK) {
+            self.shared.clock.advance_outlined(now);
             return None;
         }
         let now = self.shared.clock.advance(now);
@@ -665,7 +685,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
             return None;
         };
         let decision = self.shared.decide(now, handle, flow, &Event::Nack { psn }, limiter);
-        Some(self.follow(handle, decision, limiter))
+        Some(self.arm_flow(handle, decision, limiter))
     }
 
     /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
@@ -673,89 +693,89 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     /// the holds that the rate limiter was told.
     #[inline(never)]
     pub fn pause(&mut self, now: Instant, priority: u8, time: Nanos) {
-        let now = self.shared.clock.follow(now);
+        let now = self.shared.clock.advance_outlined(now);
         self.shared.pauses.set(now.stamp(), priority, time.min(Self::LONGEST_WAIT));
-        if time == Nanos::ZERO && now.stamp().since(self.shared.visited) < Self::ROUND {
-            self.shared.visited = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(Self::ROUND.get()));
+        if time == Nanos::ZERO && now.stamp().since(self.shared.swept_until) < Self::SWEEP_PERIOD {
+            self.shared.swept_until = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(Self::SWEEP_PERIOD.get()));
         }
     }
 
     /// So many CNPs of which the front end had made one, beside the one that was handled.
-    pub const fn count_joined(&mut self, cnps: u32) {
+    pub const fn count_coalesced(&mut self, cnps: u32) {
         self.shared.counters.rp_cnp_handled = self.shared.counters.rp_cnp_handled.wrapping_add(cnps as u64);
     }
 
     /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngineIn::next_wake`] is zero.
     #[inline]
-    pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<Step> {
-        let index = self.due(now, limiter)?;
+    pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<FlowDecision> {
+        let index = self.pop_due(now, limiter)?;
         let (handle, flow) = self.flows.at_mut(index)?;
         let now = self.shared.clock.now();
         let decision = self.shared.decide(now, handle, flow, &Event::Wake, limiter);
-        Some(self.follow(handle, decision, limiter))
+        Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// The slot of a flow whose time has come, which is to be given to [`RpEngineIn::wake_due`]; where the two are to be one,
+    /// The slot of a flow whose time has come, which is to be given to [`RpEngineIn::wake_slot`]; where the two are to be one,
     /// there is [`RpEngineIn::wake`].
     #[inline]
-    pub fn due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<u16> {
-        let now = self.shared.clock.follow(now);
+    pub fn pop_due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<u16> {
+        let now = self.shared.clock.advance_outlined(now);
         let due = self.wakes.pop_due(now.stamp());
         if due.is_none() {
-            self.visit_after(now.stamp(), self.visit_interval(), limiter);
+            self.sweep_after(now.stamp(), self.visit_interval(), limiter);
         }
         due
     }
 
     /// Wakes the flow that [`RpEngineIn::due`] has just found, at the time of that call.
     #[inline]
-    pub fn wake_due(&mut self, index: u16, limiter: &mut impl RateLimiter) {
+    pub fn wake_slot(&mut self, index: u16, limiter: &mut impl RateLimiter) {
         self.wake_flow(index, limiter);
-        self.visit_after(self.shared.clock.now().stamp(), Self::AWAY, limiter);
+        self.sweep_after(self.shared.clock.now().stamp(), Self::CATCH_UP_AFTER, limiter);
     }
 
     /// When the last call was made, by the caller's clock.
-    pub const fn called(&self) -> Instant {
-        self.shared.clock.called()
+    pub const fn last_call(&self) -> Instant {
+        self.shared.clock.last_call()
     }
 
     /// How long after the last call to call [`RpEngineIn::wake`], at most 0.4 s. Earlier does no harm, and later
     /// changes no decision, but takes effect later.
     pub fn next_wake(&self) -> Nanos {
         let now = self.shared.clock.now().stamp();
-        let visits = if self.is_empty() {
+        let sweeps = if self.is_empty() {
             Self::LONGEST_WAIT
         } else {
-            self.rest().min(Self::LONGEST_WAIT).saturating_sub(now.since(self.shared.visited))
+            self.rest().min(Self::LONGEST_WAIT).saturating_sub(now.since(self.shared.swept_until))
         };
         match self.wakes.next_deadline() {
             Some(deadline) if deadline.is_due(now) => Nanos::ZERO,
-            Some(deadline) => deadline.since(now).min(visits),
-            None => visits,
+            Some(deadline) => deadline.since(now).min(sweeps),
+            None => sweeps,
         }
     }
 
     /// For boards whose hardware spaces no packets: a packet of this many bytes leaves now. Answers how long the next
     /// one of the flow has to wait; `None` when the flow was closed.
-    pub fn depart(&mut self, now: Instant, handle: Handle, bytes: Bytes) -> Option<Nanos> {
+    pub fn departure(&mut self, now: Instant, handle: Handle, bytes: Bytes) -> Option<Nanos> {
         let now = self.shared.clock.advance(now).stamp();
-        let next = self.flows.get_mut(handle)?.pacer.depart(now, bytes);
+        let next = self.flows.get_mut(handle)?.pacer.next_departure(now, bytes);
         Some(if next.is_due(now) { Nanos::ZERO } else { next.since(now) })
     }
 
     /// What can wait until the rate limiter knows.
     #[inline(always)]
-    fn follow(&mut self, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> Step {
-        self.arm_and_visit(handle.index(), decision.wake_in, limiter);
-        Step { handle, decision }
+    fn arm_flow(&mut self, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> FlowDecision {
+        self.arm_and_sweep(handle.index(), decision.wake_in, limiter);
+        FlowDecision { handle, decision }
     }
 
     #[inline(never)]
-    fn arm_and_visit(&mut self, index: u16, wake_in: Nanos, limiter: &mut impl RateLimiter) {
+    fn arm_and_sweep(&mut self, index: u16, wake_in: Nanos, limiter: &mut impl RateLimiter) {
         let now = self.shared.clock.now().stamp();
         self.arm(now, index, wake_in);
         // Wakes see to the visits; events do so only for a caller that calls for none.
-        self.visit_after(now, Self::AWAY, limiter);
+        self.sweep_after(now, Self::CATCH_UP_AFTER, limiter);
     }
 
     #[inline(always)]
@@ -776,35 +796,35 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
 
     /// Visits slots once so much time has passed since the last visit.
     #[inline]
-    fn visit_after(&mut self, now: Stamp, rest: Nanos, limiter: &mut impl RateLimiter) {
-        if now.since(self.shared.visited) >= rest {
-            self.visit_due(limiter);
+    fn sweep_after(&mut self, now: Stamp, rest: Nanos, limiter: &mut impl RateLimiter) {
+        if now.since(self.shared.swept_until) >= rest {
+            self.sweep_due(limiter);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn visit_due(&mut self, limiter: &mut impl RateLimiter) {
+    fn sweep_due(&mut self, limiter: &mut impl RateLimiter) {
         let now = self.shared.clock.now().stamp();
         self.shared.pauses.expire(now);
         if self.is_empty() {
-            self.shared.visited = now;
+            self.shared.swept_until = now;
         }
-        let mut visits = Self::AT_ONCE as usize;
+        let mut sweeps = Self::SWEEP_BATCH as usize;
         let mut rest = self.visit_interval();
         // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
-        if now.since(self.shared.visited) >= Self::AWAY {
-            (visits, rest) = (self.flows.capacity(), Nanos::ZERO);
-            self.shared.visited = now;
+        if now.since(self.shared.swept_until) >= Self::CATCH_UP_AFTER {
+            (sweeps, rest) = (self.flows.capacity(), Nanos::ZERO);
+            self.shared.swept_until = now;
         }
-        while visits > 0 && now.since(self.shared.visited) >= rest {
-            visits = visits.wrapping_sub(1);
-            self.shared.visited = self.shared.visited.after(rest);
-            let index = self.shared.next_visit;
-            self.shared.next_visit =
+        while sweeps > 0 && now.since(self.shared.swept_until) >= rest {
+            sweeps = sweeps.wrapping_sub(1);
+            self.shared.swept_until = self.shared.swept_until.after(rest);
+            let index = self.shared.sweep_slot;
+            self.shared.sweep_slot =
                 if usize::from(index) < self.flows.capacity().wrapping_sub(1) { index.wrapping_add(1) } else { 0 };
             if let Some((_, flow)) = self.flows.at_mut(index) {
-                flow.pacer.settle(now);
+                flow.pacer.rebase(now);
                 self.wake_flow(index, limiter);
             }
         }
@@ -820,7 +840,7 @@ const LONGEST_RTT: Nanos = Nanos::new(1 << 30);
 fn acknowledgement<'a, A: ReactionPoint>(
     now: Stamp,
     roce: &Roce<'a>,
-    progress: Progress,
+    progress: AckProgress,
     counters: &mut RpCounters,
 ) -> Ack<'a> {
     let wants = |signal| A::SIGNALS.contains(signal);
@@ -837,7 +857,7 @@ fn acknowledgement<'a, A: ReactionPoint>(
         },
         grant: match rcc {
             Some(rcc) => rcc.grant(),
-            None if wants(Signals::ADVICE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
+            None if wants(Signals::ADVISED_RATE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
             None => Grant::None,
         },
     }
@@ -850,12 +870,12 @@ fn delay(
     now: Stamp,
     roce: &Roce<'_>,
     rcc: Option<Rcc>,
-    progress: Progress,
+    progress: AckProgress,
     counters: &mut RpCounters,
 ) -> Option<Delay> {
     let returned = match (roce.time_shim(), rcc) {
-        (Some(Time { echo, held, hops, rx_level, .. }), _) => {
-            Some((echo, Delay { held, hops, rx_level, ..Delay::default() }))
+        (Some(Time { echo, receiver_hold, hops, rx_buffer_level, .. }), _) => {
+            Some((echo, Delay { receiver_hold, hops, rx_buffer_level, ..Delay::default() }))
         }
         (None, Some(rcc)) => Some((rcc.echo, Delay::default())),
         (None, None) => None,

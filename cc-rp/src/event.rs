@@ -1,6 +1,6 @@
 //! What can happen to a flow at its sender. Facts, never instructions.
 
-use cc_core::{Bytes, CnpHint, Delay, Grant, IntStack, Mark, Nanos, Psn};
+use cc_core::{Bytes, CnpBodyKind, Delay, Grant, IntStack, Mark, Nanos, Psn};
 
 /// Something that happened to one flow. A PFC pause is no event: it belongs to the port, and [`Cx`](crate::Cx) shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,11 +23,11 @@ pub enum Event<'a> {
     /// A congestion notification packet arrived.
     Cnp {
         /// What its reserved bytes said.
-        hint: CnpHint,
+        body_kind: CnpBodyKind,
     },
     /// A switch sent back by itself what the ports on the way to it say, without awaiting the receiver: MLCC's Switch-INT
     /// and HPCC*'s direct INT.
-    NearInt {
+    SwitchInt {
         /// The records, that of the port nearest to the sender first.
         int: IntStack<'a>,
     },
@@ -57,7 +57,7 @@ pub struct Ack<'a> {
 /// What a NIC's transport, and not the acknowledgement itself, knows of an acknowledgement.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Progress {
+pub struct AckProgress {
     /// Bytes newly acknowledged, as sent on the wire.
     pub acked: Bytes,
     /// From when the newest packet acknowledged was sent to when the acknowledgement arrived, if the transport measures it.
@@ -66,9 +66,9 @@ pub struct Progress {
 
 /// A set of event kinds: those that a machine reacts to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EventMask(u8);
+pub struct EventSet(u8);
 
-impl EventMask {
+impl EventSet {
     /// No event.
     pub const NONE: Self = Self(0);
     /// [`Event::Sent`].
@@ -81,8 +81,8 @@ impl EventMask {
     pub const CNP: Self = Self(1 << 3);
     /// [`Event::Wake`].
     pub const WAKE: Self = Self(1 << 4);
-    /// [`Event::NearInt`].
-    pub const NEAR_INT: Self = Self(1 << 5);
+    /// [`Event::SwitchInt`].
+    pub const SWITCH_INT: Self = Self(1 << 5);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {
@@ -103,14 +103,14 @@ impl EventMask {
 impl Event<'_> {
     /// The set that holds just this event's kind.
     #[inline]
-    pub const fn kind(&self) -> EventMask {
+    pub const fn kind(&self) -> EventSet {
         match self {
-            Self::Sent { .. } => EventMask::SENT,
-            Self::Ack(_) => EventMask::ACK,
-            Self::Nack { .. } => EventMask::NACK,
-            Self::Cnp { .. } => EventMask::CNP,
-            Self::NearInt { .. } => EventMask::NEAR_INT,
-            Self::Wake => EventMask::WAKE,
+            Self::Sent { .. } => EventSet::SENT,
+            Self::Ack(_) => EventSet::ACK,
+            Self::Nack { .. } => EventSet::NACK,
+            Self::Cnp { .. } => EventSet::CNP,
+            Self::SwitchInt { .. } => EventSet::SWITCH_INT,
+            Self::Wake => EventSet::WAKE,
         }
     }
 }
@@ -137,9 +137,9 @@ impl Signals {
     /// TCD's "undetermined" among the marks that CNPs or acknowledgements bring.
     pub const UNDETERMINED: Self = Self(1 << 5);
     /// In-band telemetry that switches send back by themselves.
-    pub const NEAR_INT: Self = Self(1 << 6);
+    pub const SWITCH_INT: Self = Self(1 << 6);
     /// The rate that MLCC's receivers advise.
-    pub const ADVICE: Self = Self(1 << 7);
+    pub const ADVISED_RATE: Self = Self(1 << 7);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {

@@ -33,13 +33,13 @@ mod tests;
 
 pub use parameters::{DRAFT, HPCC_SIM, HpccSettings, LSCC, Params};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::fixed::types::U8F24;
 use cc_core::hops::{Hops, HopsSnapshot};
-use cc_core::hpcc::{divided, measure_inflight};
+use cc_core::hpcc::{divided, inflight};
 use cc_core::params::{ParamError, Preset};
 use cc_core::snapshot::flags;
-use cc_core::{Bytes, Nanos, Port, Psn, State};
+use cc_core::{Bytes, Link, Nanos, Psn, State};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,11 +157,11 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
 
     const NAME: &'static str = "hpcc";
     const PRESETS: &'static [Preset<HpccSettings>] = parameters::PRESETS;
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::INT;
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
         "any, ACK whose telemetry has nothing to be compared with: it is remembered",
@@ -172,15 +172,15 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
         "any, wake: telemetry too old to compare with is forgotten",
     ];
 
-    fn check(settings: &HpccSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &HpccSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         match event {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => match self.use_of(cx, ack) {
@@ -213,8 +213,8 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
         }
     }
 
-    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
-        show(Plot { name: "utilisation", bits: self.utilisation, fraction_bits: 24 });
+    fn trace_values(&self, _: &Params, show: &mut dyn FnMut(TraceValue)) {
+        show(TraceValue { name: "utilisation", bits: self.utilisation, fraction_bits: 24 });
     }
 
     #[inline(always)]
@@ -279,7 +279,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         }
         (self.acked, self.flags) = (ack.psn, self.flags | ACKED);
         if what == Use::Remember {
-            self.last.remember(cx.now.stamp(), &ack.int);
+            self.last.store(cx.now.stamp(), &ack.int);
             if !self.has(UPDATED) {
                 self.update_later();
             }
@@ -313,7 +313,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
     #[inline(always)]
     fn measure(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> bool {
         let (base, now) = (&cx.params.base, cx.now.stamp());
-        let measured = measure_inflight(&mut self.last, base, self.utilisation, now, &ack.int);
+        let measured = inflight(&mut self.last, base, self.utilisation, now, &ack.int);
         self.utilisation = measured.unwrap_or(self.utilisation);
         measured.is_some()
     }

@@ -35,12 +35,12 @@
 mod tests;
 
 use crate::hpcc::{self, Hpcc, HpccSettings, HpccSnapshot};
-use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
-use cc_core::hpcc::{Aims, Heard, Law, LawParams, LawSnapshot};
-use cc_core::math::divide;
+use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
+use cc_core::hpcc::{IntOutcome, Law, LawParams, LawSettings, LawSnapshot};
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::snapshot::flags;
-use cc_core::{Bytes, IntStack, Nanos, Port, Psn, Rate, Stamp, State};
+use cc_core::{Bytes, IntStack, Link, Nanos, Psn, Rate, Stamp, State};
 
 cc_core::settings! {
     /// HPCC*, by the names of HPCC's paper and LSCC's.
@@ -73,12 +73,12 @@ pub const PAPER: HpccStarSettings = HpccStarSettings {
     int_multi: 1,
 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
-        far: hpcc::Params,
-        near: LawParams,
+        end_to_end: hpcc::Params,
+        near_loop: LawParams,
         time: Nanos,
         /// N.
         marks: u8,
@@ -89,8 +89,8 @@ cc_core::blank! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HpccStar<const HOPS: usize> {
-    far: Hpcc<HOPS>,
-    near: Law<HOPS>,
+    end_to_end: Hpcc<HOPS>,
+    near_loop: Law<HOPS>,
     /// snd_una and snd_nxt when the last acknowledgement passed snd_nxt.
     from: Psn,
     to: Psn,
@@ -136,8 +136,8 @@ impl<const HOPS: usize> State for HpccStar<HOPS> {
 
     fn snapshot(&self) -> HpccStarSnapshot<HOPS> {
         HpccStarSnapshot {
-            end_to_end: self.far.snapshot(),
-            near_loop: self.near.snapshot(),
+            end_to_end: self.end_to_end.snapshot(),
+            near_loop: self.near_loop.snapshot(),
             from: self.from,
             to: self.to,
             mark: self.mark,
@@ -148,8 +148,8 @@ impl<const HOPS: usize> State for HpccStar<HOPS> {
 
     fn from_snapshot(s: HpccStarSnapshot<HOPS>) -> Self {
         Self {
-            far: Hpcc::from_snapshot(s.end_to_end),
-            near: Law::from_snapshot(s.near_loop),
+            end_to_end: Hpcc::from_snapshot(s.end_to_end),
+            near_loop: Law::from_snapshot(s.near_loop),
             from: s.from,
             to: s.to,
             mark: s.mark,
@@ -169,12 +169,12 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
                  datacentre's links of 1 us, and the rest of HPCC's draft",
         values: PAPER,
     }];
-    const WANTS: EventMask =
-        EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::NEAR_INT).with(EventMask::WAKE);
-    const SIGNALS: Signals = Signals::INT.with(Signals::NEAR_INT);
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const EVENTS: EventSet =
+        EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::SWITCH_INT).with(EventSet::WAKE);
+    const SIGNALS: Signals = Signals::INT.with(Signals::SWITCH_INT);
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without telemetry, overflowed, old, or of what was not sent: no window moves",
         "any, ACK whose telemetry has nothing to be compared with: it is remembered",
@@ -190,49 +190,49 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
         "past a mark, direct INT, U* at eta or no stage left: W* = Wc* eta / U* + W_AI*, which is the new Wc*",
     ];
 
-    fn check(settings: &HpccStarSettings, port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &HpccStarSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         let &HpccStarSettings { eta, max_stage, base_rtt, near_rtt, rate_ai, min_rate, int_multi } = settings;
-        let far = HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi };
-        let far = hpcc::Params::new(&far, port)?;
-        let time = if base_rtt == 0 { port.base_rtt } else { Nanos::new(base_rtt) };
+        let end_to_end = HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi };
+        let end_to_end = hpcc::Params::new(&end_to_end, link)?;
+        let time = if base_rtt == 0 { link.base_rtt } else { Nanos::new(base_rtt) };
         let near_rtt = if near_rtt == 0 { time.get().min(10_000) } else { near_rtt };
-        let one_packet = divide(u64::from(port.mtu.get()) << 24, near_rtt).saturating_add(1);
+        let one_packet = div_bitwise(u64::from(link.mtu.get()) << 24, near_rtt).saturating_add(1);
         let one_packet = Rate::from_bits(u32::try_from(one_packet).unwrap_or(u32::MAX));
-        let aims = Aims {
+        let aims = LawSettings {
             eta,
             max_stage: u8::try_from(max_stage).unwrap_or(u8::MAX),
             rate_ai: Rate::from_mbps(rate_ai),
-            least: Rate::from_mbps(min_rate).max(one_packet).min(port.line_rate),
-            line: port.line_rate,
+            least: Rate::from_mbps(min_rate).max(one_packet).min(link.line_rate),
+            line: link.line_rate,
         };
-        let near = LawParams::new("near_rtt", Nanos::new(near_rtt), int_multi, &aims)?;
-        let marks = divide(u64::from(time.get()).wrapping_add(u64::from(near_rtt >> 1)), near_rtt);
+        let near_loop = LawParams::new("near_rtt", Nanos::new(near_rtt), int_multi, &aims)?;
+        let marks = div_bitwise(u64::from(time.get()).wrapping_add(u64::from(near_rtt >> 1)), near_rtt);
         if marks == 0 {
             return Err(ParamError::Conflict { field: "near_rtt", expected: "must be at most base_rtt" });
         }
-        Ok(Params { far, near, time, marks: u8::try_from(marks).unwrap_or(u8::MAX) })
+        Ok(Params { end_to_end, near_loop, time, marks: u8::try_from(marks).unwrap_or(u8::MAX) })
     }
 
-    fn limits(params: &Params, port: &Port) -> Limits {
-        Hpcc::<HOPS>::limits(&params.far, port)
+    fn limits(params: &Params, link: &Link) -> Limits {
+        Hpcc::<HOPS>::limits(&params.end_to_end, link)
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
-        let Event::NearInt { int } = event else { return self.far.row(&far(cx), event) };
-        match { *self }.heard(cx.params, cx.now.stamp(), int) {
-            Heard::Nothing => 8,
-            Heard::Remembered => 9,
-            Heard::Followed => 10,
-            Heard::Raised => 11,
-            Heard::Cut => 12,
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+        let Event::SwitchInt { int } = event else { return self.end_to_end.transition(&end_to_end_cx(cx), event) };
+        match { *self }.on_switch_int(cx.params, cx.now.stamp(), int) {
+            IntOutcome::NotMeasured => 8,
+            IntOutcome::Stored => 9,
+            IntOutcome::WindowAdjusted => 10,
+            IntOutcome::Increased => 11,
+            IntOutcome::Decreased => 12,
         }
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {
         Self {
-            far: Hpcc::open(&far(cx)),
-            near: Law::open(&cx.params.near, cx.now.stamp()),
+            end_to_end: Hpcc::open(&end_to_end_cx(cx)),
+            near_loop: Law::open(&cx.params.near_loop, cx.now.stamp()),
             from: Psn::new(0),
             to: Psn::new(0),
             mark: 0,
@@ -244,44 +244,50 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let p = cx.params;
         let end_to_end = match event {
-            Event::NearInt { int } => {
-                self.heard(p, cx.now.stamp(), int);
-                self.far.decision(&p.far)
+            Event::SwitchInt { int } => {
+                self.on_switch_int(p, cx.now.stamp(), int);
+                self.end_to_end.decision(&p.end_to_end)
             }
             _ => {
                 match event {
                     Event::Ack(ack) => self.acknowledged(p, ack.psn),
                     Event::Nack { psn } => self.rewind(*psn),
-                    Event::Wake => self.near.age(&p.near, cx.now.stamp()),
+                    Event::Wake => self.near_loop.age(&p.near_loop, cx.now.stamp()),
                     _ => {}
                 }
-                self.far.on(&far(cx), event)
+                self.end_to_end.on(&end_to_end_cx(cx), event)
             }
         };
-        let near = p.near.rate(self.near.window());
-        if near >= end_to_end.rate {
+        let near_rate = p.near_loop.rate(self.near_loop.window());
+        if near_rate >= end_to_end.rate {
             return end_to_end;
         }
-        let window = near.bytes_in(p.time).max(Bytes::new(p.far.mtu)).min(end_to_end.window);
-        Decision { rate: near, window, ..end_to_end }
+        let window = near_rate.bytes_in(p.time).max(Bytes::new(p.end_to_end.mtu)).min(end_to_end.window);
+        Decision { rate: near_rate, window, ..end_to_end }
     }
 }
 
 /// What the loop from end to end sees.
 #[inline(always)]
-const fn far<'a>(cx: &Cx<'a, Params>) -> Cx<'a, hpcc::Params> {
-    Cx { now: cx.now, port: cx.port, params: &cx.params.far, pause: cx.pause, unpaused: cx.unpaused }
+const fn end_to_end_cx<'a>(cx: &Cx<'a, Params>) -> Cx<'a, hpcc::Params> {
+    Cx {
+        now: cx.now,
+        link: cx.link,
+        params: &cx.params.end_to_end,
+        pause: cx.pause,
+        clock_without_pauses: cx.clock_without_pauses,
+    }
 }
 
 impl<const HOPS: usize> HpccStar<HOPS> {
     /// The loop from end to end: W, Wc, U and incStage.
     pub const fn end_to_end(&self) -> &Hpcc<HOPS> {
-        &self.far
+        &self.end_to_end
     }
 
     /// The loop to the interconnect switch: W*, Wc*, U* and its incStage.
-    pub const fn near(&self) -> &Law<HOPS> {
-        &self.near
+    pub const fn near_loop(&self) -> &Law<HOPS> {
+        &self.near_loop
     }
 
     #[inline(always)]
@@ -291,18 +297,18 @@ impl<const HOPS: usize> HpccStar<HOPS> {
 
     /// Direct INT.
     #[inline(always)]
-    fn heard(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> Heard {
-        let heard = self.near.hear(&p.near, now, int, self.has(PASSED));
-        if matches!(heard, Heard::Raised | Heard::Cut) {
+    fn on_switch_int(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> IntOutcome {
+        let outcome = self.near_loop.on_int(&p.near_loop, now, int, self.has(PASSED));
+        if matches!(outcome, IntOutcome::Increased | IntOutcome::Decreased) {
             self.flags &= !PASSED;
         }
-        heard
+        outcome
     }
 
     /// An acknowledgement tells how much of a round trip has passed.
     #[inline(always)]
     fn acknowledged(&mut self, p: &Params, psn: Psn) {
-        let Some(sent) = self.far.sent() else { return };
+        let Some(sent) = self.end_to_end.sent() else { return };
         if psn.is_after(sent) {
             return;
         }

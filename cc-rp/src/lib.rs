@@ -75,6 +75,6 @@ pub mod machine;
 pub mod registry;
 
 pub use decision::Decision;
-pub use engine::{RateLimiter, RpCounters, RpEngine, RpEngineIn, Step, Whom};
-pub use event::{Ack, Event, EventMask, Progress, Signals};
-pub use machine::{Cx, Ignored, Limits, Plot, ReactionPoint};
+pub use engine::{FlowDecision, RateLimiter, RpCounters, RpEngine, RpEngineIn, Whom};
+pub use event::{Ack, AckProgress, Event, EventSet, Signals};
+pub use machine::{CnpIgnored, Cx, Limits, ReactionPoint, TraceValue};

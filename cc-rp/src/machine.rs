@@ -1,8 +1,8 @@
 //! The one trait of a reaction point: a value goes in, a value comes out.
 
-use crate::{Decision, Event, EventMask, Signals};
+use crate::{Decision, Event, EventSet, Signals};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{Blank, Bytes, CnpHint, Instant, Nanos, Port, Rate, Stamp, State};
+use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::fmt::Debug;
 
 /// What a machine sees beside the event.
@@ -11,24 +11,24 @@ pub struct Cx<'a, P> {
     /// The time of the event. Never runs backwards and never leaps by more than a second: the engine sees to it.
     pub now: Instant,
     /// The port that the flow leaves by.
-    pub port: &'a Port,
+    pub link: &'a Link,
     /// Checked parameters, shared by all flows of the port.
     pub params: &'a P,
     /// How much longer PFC pauses the flow's priority; zero when it does not.
     pub pause: Nanos,
     /// A clock that stands still while PFC pauses the flow's priority: `now` less all the time of pauses so far. A
     /// deadline on it is frozen by pauses, and a late wake finds it where a punctual one would have.
-    pub unpaused: Stamp,
+    pub clock_without_pauses: Stamp,
 }
 
 /// Why a machine does not act on a congestion notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Ignored {
+pub enum CnpIgnored {
     /// Its number says that it, or a later one, was acted on before.
     Stale,
     /// It is of a kind that tells this algorithm nothing.
-    Kind,
+    Unsupported,
 }
 
 /// What no decision of a machine goes beyond. No rate exceeds the port's either.
@@ -44,7 +44,7 @@ pub struct Limits {
 
 /// A number that explains decisions, to be drawn over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plot {
+pub struct TraceValue {
     /// What it is: letters, digits and underscores.
     pub name: &'static str,
     /// The number, in steps of two to the power of minus `fraction_bits`.
@@ -58,30 +58,30 @@ pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
     /// What the user sets.
     type Settings: Settings;
     /// What the machine computes with; made by [`ReactionPoint::check`] only.
-    type Params: Blank;
+    type Params: Zeroed;
 
     /// The name on the command line.
     const NAME: &'static str;
     /// The named sets of settings, the default first.
     const PRESETS: &'static [cc_core::params::Preset<Self::Settings>];
     /// The events that the machine reacts to; any other changes nothing.
-    const WANTS: EventMask;
+    const EVENTS: EventSet;
     /// The signals that its decisions come from.
     const SIGNALS: Signals;
     /// The notification point that answers it, by its name; `None` when it needs none.
-    const ANSWERED_BY: Option<&'static str>;
+    const RECEIVER: Option<&'static str>;
 
     /// Turns settings into parameters, or says which setting is wrong on this port.
-    fn check(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
+    fn check(settings: &Self::Settings, link: &Link) -> Result<Self::Params, ParamError>;
 
     /// [`Self::check`] where the parameters are to be. On an error there is no telling what they are.
-    fn check_into(params: &mut Self::Params, settings: &Self::Settings, port: &Port) -> Result<(), ParamError> {
-        *params = Self::check(settings, port)?;
+    fn check_into(params: &mut Self::Params, settings: &Self::Settings, link: &Link) -> Result<(), ParamError> {
+        *params = Self::check(settings, link)?;
         Ok(())
     }
 
     /// What no decision goes beyond, with these parameters.
-    fn limits(params: &Self::Params, port: &Port) -> Limits;
+    fn limits(params: &Self::Params, link: &Link) -> Limits;
 
     /// The state of a flow that has sent nothing yet.
     fn open(cx: &Cx<'_, Self::Params>) -> Self;
@@ -89,20 +89,20 @@ pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
     /// Why a notification that says this would not be acted on, if it would not; [`ReactionPoint::on`] then
     /// treats it as a wake. Plain notifications always count.
     #[inline]
-    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
-        let _ = hint;
+    fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
+        let _ = body_kind;
         None
     }
 
     /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness tells by
     /// them what a run has exercised.
-    const TABLE: &'static [&'static str];
+    const TRANSITIONS: &'static [&'static str];
 
-    /// The row that this event meets in this state: an index into [`ReactionPoint::TABLE`].
-    fn row(&self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> usize;
+    /// The row that this event meets in this state: an index into [`ReactionPoint::TRANSITIONS`].
+    fn transition(&self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> usize;
 
     /// Shows what explains the decisions and is not among them, number by number. For harnesses: no image calls it.
-    fn plot(&self, params: &Self::Params, show: &mut dyn FnMut(Plot)) {
+    fn trace_values(&self, params: &Self::Params, show: &mut dyn FnMut(TraceValue)) {
         let _ = (params, show);
     }
 

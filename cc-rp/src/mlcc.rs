@@ -24,11 +24,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::rcc::{Progress, ProgressSnapshot};
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
-use cc_core::hpcc::{Aims, Heard, Law, LawParams, LawSnapshot};
+use crate::rcc::{ProgressSnapshot, PsnProgress};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
+use cc_core::hpcc::{IntOutcome, Law, LawParams, LawSettings, LawSnapshot};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Grant, IntStack, Nanos, Port, Rate, Stamp, State};
+use cc_core::{Bytes, Grant, IntStack, Link, Nanos, Rate, Stamp, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -52,7 +52,7 @@ cc_core::settings! {
 pub const PAPER: MlccSettings =
     MlccSettings { eta: 950_000, max_stage: 5, local_rtt: 0, rate_ai: 50, min_rate: 25, int_multi: 1 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -71,10 +71,10 @@ pub struct Mlcc {
     /// R_NS, which is W / T.
     near: Rate,
     /// R_DQM.
-    advised: Rate,
+    advised_rate: Rate,
     /// When W became Wc.
     updated: Stamp,
-    progress: Progress,
+    progress: PsnProgress,
     has_sent: bool,
     has_acked: bool,
 }
@@ -87,7 +87,7 @@ cc_core::snapshot! {
         /// R_NS, which is W / T.
         pub near: Rate,
         /// R_DQM.
-        pub advised: Rate,
+        pub advised_rate: Rate,
         /// When W became Wc.
         pub updated: Stamp,
         /// How far the flow is.
@@ -102,7 +102,7 @@ impl State for Mlcc {
         MlccSnapshot {
             law: self.law.snapshot(),
             near: self.near,
-            advised: self.advised,
+            advised_rate: self.advised_rate,
             updated: self.updated,
             progress: self.progress.snapshot(self.has_sent, self.has_acked),
         }
@@ -112,9 +112,9 @@ impl State for Mlcc {
         Self {
             law: Law::from_snapshot(s.law),
             near: s.near,
-            advised: s.advised,
+            advised_rate: s.advised_rate,
             updated: s.updated,
-            progress: Progress::from_snapshot(s.progress),
+            progress: PsnProgress::from_snapshot(s.progress),
             has_sent: s.progress.has_sent,
             has_acked: s.progress.has_acked,
         }
@@ -132,12 +132,12 @@ impl ReactionPoint for Mlcc {
                  the 25 Gb/s of its servers",
         values: PAPER,
     }];
-    const WANTS: EventMask =
-        EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::NEAR_INT).with(EventMask::WAKE);
-    const SIGNALS: Signals = Signals::ADVICE.with(Signals::NEAR_INT);
-    const ANSWERED_BY: Option<&'static str> = Some("mlcc");
+    const EVENTS: EventSet =
+        EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::SWITCH_INT).with(EventSet::WAKE);
+    const SIGNALS: Signals = Signals::ADVISED_RATE.with(Signals::SWITCH_INT);
+    const RECEIVER: Option<&'static str> = Some("mlcc");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without a rate, old, or of what was not sent: nothing",
         "any, ACK with a rate: it is R_DQM",
@@ -149,18 +149,18 @@ impl ReactionPoint for Mlcc {
         "any, wake: telemetry too old to compare with is forgotten",
     ];
 
-    fn check(settings: &MlccSettings, port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &MlccSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
         if !settings.int_multi.is_power_of_two() {
             return conflict("int_multi", "must be a power of two");
         }
-        let (line, floor) = (port.line_rate, Rate::from_mbps(settings.min_rate));
+        let (line, floor) = (link.line_rate, Rate::from_mbps(settings.min_rate));
         if floor > line {
             return conflict("min_rate", "must be at most the speed of the port");
         }
-        let local = if settings.local_rtt == 0 { port.base_rtt } else { Nanos::new(settings.local_rtt) };
-        let aims = Aims {
+        let local = if settings.local_rtt == 0 { link.base_rtt } else { Nanos::new(settings.local_rtt) };
+        let aims = LawSettings {
             eta: settings.eta,
             max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
             rate_ai: Rate::from_mbps(settings.rate_ai),
@@ -170,11 +170,11 @@ impl ReactionPoint for Mlcc {
         Ok(Params { law: LawParams::new("local_rtt", local, settings.int_multi, &aims)?, floor, line })
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let mut flow = *self;
         match event {
             Event::Sent { .. } => 0,
@@ -186,11 +186,11 @@ impl ReactionPoint for Mlcc {
                 }
             }
             Event::Nack { .. } => 3,
-            Event::NearInt { int } => match flow.hear(cx.params, cx.now.stamp(), int) {
-                Heard::Nothing | Heard::Remembered => 4,
-                Heard::Followed => 5,
-                Heard::Raised => 6,
-                Heard::Cut => 7,
+            Event::SwitchInt { int } => match flow.on_int(cx.params, cx.now.stamp(), int) {
+                IntOutcome::NotMeasured | IntOutcome::Stored => 4,
+                IntOutcome::WindowAdjusted => 5,
+                IntOutcome::Increased => 6,
+                IntOutcome::Decreased => 7,
             },
             _ => 8,
         }
@@ -201,9 +201,9 @@ impl ReactionPoint for Mlcc {
         Self {
             law: Law::open(&p.law, now),
             near: p.line,
-            advised: p.line,
+            advised_rate: p.line,
             updated: now,
-            progress: Progress::NONE,
+            progress: PsnProgress::NONE,
             has_sent: false,
             has_acked: false,
         }
@@ -218,19 +218,19 @@ impl ReactionPoint for Mlcc {
                 self.has_sent = true;
             }
             Event::Ack(ack) => {
-                if let Some(advised) = self.takes(ack) {
-                    self.advised = advised;
+                if let Some(advised_rate) = self.takes(ack) {
+                    self.advised_rate = advised_rate;
                 }
             }
             Event::Nack { psn } if self.has_sent => self.progress.rewind(*psn),
-            Event::NearInt { int } => {
-                self.hear(p, now, int);
+            Event::SwitchInt { int } => {
+                self.on_int(p, now, int);
             }
             Event::Wake => self.age(p, now),
             _ => {}
         }
         // (10)
-        let rate = self.near.min(self.advised).max(p.floor);
+        let rate = self.near.min(self.advised_rate).max(p.floor);
         Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
 }
@@ -242,32 +242,32 @@ impl Mlcc {
     }
 
     /// R_DQM.
-    pub const fn advised(&self) -> Rate {
-        self.advised
+    pub const fn advised_rate(&self) -> Rate {
+        self.advised_rate
     }
 
     /// What an acknowledgement says of R_DQM, if that is to be used.
     #[inline(always)]
     fn takes(&mut self, ack: &Ack<'_>) -> Option<Rate> {
-        let Grant::Mlcc { advised, .. } = ack.grant else { return None };
+        let Grant::Mlcc { advised_rate, .. } = ack.grant else { return None };
         let counts = self.has_sent && self.progress.takes(ack.psn, self.has_acked);
         self.has_acked |= counts;
-        counts.then_some(advised)
+        counts.then_some(advised_rate)
     }
 
     #[inline(always)]
-    fn hear(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> Heard {
+    fn on_int(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> IntOutcome {
         let is_over = now.since(self.updated) >= p.law.time();
-        let heard = self.law.hear(&p.law, now, int, is_over);
-        let unmeasured = matches!(heard, Heard::Nothing | Heard::Remembered) && !int.is_empty();
+        let outcome = self.law.on_int(&p.law, now, int, is_over);
+        let unmeasured = matches!(outcome, IntOutcome::NotMeasured | IntOutcome::Stored) && !int.is_empty();
         if unmeasured && is_over {
             self.law.rise(&p.law);
         }
-        if is_over || heard == Heard::Remembered {
+        if is_over || outcome == IntOutcome::Stored {
             self.updated = now;
         }
         self.near = p.law.rate(self.law.window());
-        heard
+        outcome
     }
 
     /// Whatever is too old to be told apart by 32 bits becomes just old enough.

@@ -6,9 +6,9 @@
 //!
 //! If late: nothing changes.
 
-use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings};
-use cc_core::{Bytes, Nanos, Port, State};
+use cc_core::{Bytes, Link, Nanos, State};
 
 /// There is nothing to set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,21 +49,21 @@ impl ReactionPoint for Pfc {
     const PRESETS: &'static [Preset<PfcSettings>] =
         &[Preset { name: "standard", source: "IEEE 802.1Qbb: it sets nothing at the sender", values: PfcSettings }];
     /// The visits only, which put a hold on a paused flow and lift it.
-    const WANTS: EventMask = EventMask::WAKE;
+    const EVENTS: EventSet = EventSet::WAKE;
     const SIGNALS: Signals = Signals::NONE;
-    const ANSWERED_BY: Option<&'static str> = None;
-    const TABLE: &'static [&'static str] = &["always, wake: nothing"];
+    const RECEIVER: Option<&'static str> = None;
+    const TRANSITIONS: &'static [&'static str] = &["always, wake: nothing"];
 
-    fn check(_settings: &PfcSettings, _port: &Port) -> Result<(), ParamError> {
+    fn check(_settings: &PfcSettings, _link: &Link) -> Result<(), ParamError> {
         Ok(())
     }
 
-    fn row(&self, _cx: &Cx<'_, ()>, _event: &Event<'_>) -> usize {
+    fn transition(&self, _cx: &Cx<'_, ()>, _event: &Event<'_>) -> usize {
         0
     }
 
-    fn limits(_params: &(), port: &Port) -> Limits {
-        Limits { rate: port.line_rate, window: Bytes::MAX, hold: Nanos::ZERO }
+    fn limits(_params: &(), link: &Link) -> Limits {
+        Limits { rate: link.line_rate, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
     fn open(_cx: &Cx<'_, ()>) -> Self {
@@ -72,7 +72,7 @@ impl ReactionPoint for Pfc {
 
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, ()>, _event: &Event<'_>) -> Decision {
-        Decision { rate: cx.port.line_rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
+        Decision { rate: cx.link.line_rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
 }
 
@@ -80,9 +80,9 @@ impl ReactionPoint for Pfc {
 mod tests {
     use super::*;
     use crate::{RateLimiter, RpEngine};
-    use cc_core::{CnpHint, Instant, Psn, Qpn, Rate};
+    use cc_core::{CnpBodyKind, Instant, Psn, Qpn, Rate};
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
 
     /// What the rate limiter was told last.
     #[derive(Default)]
@@ -98,30 +98,30 @@ mod tests {
     fn a_flow_sends_at_line_rate_but_for_the_pause_of_its_priority() {
         let at = Instant::from_nanos;
         let mut told = Told::default();
-        let mut engine = RpEngine::<Pfc, 4, 8>::new(at(0), PORT, ());
+        let mut engine = RpEngine::<Pfc, 4, 8>::new(at(0), LINK, ());
         let flow = engine.open(at(0), 3, &mut told).unwrap();
         engine.bind(flow, Qpn::new(7)).unwrap();
-        assert_eq!(told.0.take(), Some((PORT.line_rate, Bytes::MAX, Nanos::ZERO)));
+        assert_eq!(told.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::ZERO)));
         // Neither data nor notifications tell it anything.
         assert_eq!(engine.sent(at(10), flow, Psn::new(1), Bytes::new(4_096), &mut told), None);
-        engine.cnp(at(20), Qpn::new(7), CnpHint::Plain, &mut told);
-        assert!(told.0.take().is_none_or(|(rate, ..)| rate == PORT.line_rate));
+        engine.cnp(at(20), Qpn::new(7), CnpBodyKind::Standard, &mut told);
+        assert!(told.0.take().is_none_or(|(rate, ..)| rate == LINK.line_rate));
         for (priority, hold) in [(2, 0), (3, 5_000)] {
             engine.pause(at(1_000), priority, Nanos::new(5_000));
             engine.step(at(1_000), flow, &Event::Wake, &mut told);
-            assert_eq!(told.0.take(), Some((PORT.line_rate, Bytes::MAX, Nanos::new(hold))));
+            assert_eq!(told.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::new(hold))));
         }
     }
 
     #[test]
     fn every_event_changes_nothing() {
         let now = Instant::from_nanos(9);
-        let cx = Cx { now, port: &PORT, params: &(), pause: Nanos::new(80), unpaused: now.stamp() };
+        let cx = Cx { now, link: &LINK, params: &(), pause: Nanos::new(80), clock_without_pauses: now.stamp() };
         let mut flow = Pfc::open(&cx);
-        for event in [Event::Wake, Event::Nack { psn: Psn::new(1) }, Event::Cnp { hint: CnpHint::Plain }] {
-            assert_eq!(Pfc::TABLE.get(flow.row(&cx, &event)), Some(&"always, wake: nothing"));
+        for event in [Event::Wake, Event::Nack { psn: Psn::new(1) }, Event::Cnp { body_kind: CnpBodyKind::Standard }] {
+            assert_eq!(Pfc::TRANSITIONS.get(flow.transition(&cx, &event)), Some(&"always, wake: nothing"));
             let decision = flow.on(&cx, &event);
-            assert_eq!((decision.rate, decision.wake_in), (PORT.line_rate, Nanos::MAX));
+            assert_eq!((decision.rate, decision.wake_in), (LINK.line_rate, Nanos::MAX));
         }
         assert_eq!(size_of::<Pfc>(), 0);
         assert_eq!(PfcSettings::index_of("rate"), None);

@@ -36,12 +36,12 @@ pub use parameters::{LINUX, PAPER, Params, PowerTcpSettings};
 
 pub(crate) use parameters::PRESETS;
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::fixed::types::U8F24;
-use cc_core::hops::{FINE, Hops, HopsSnapshot, Interval};
+use cc_core::hops::{FINE, HopDelta, Hops, HopsSnapshot};
 use cc_core::hpcc::{divided, smooth};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Nanos, Port, Psn, State};
+use cc_core::{Bytes, Link, Nanos, Psn, State};
 
 /// The window's half of the state: what is the same with telemetry and with delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -256,11 +256,11 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
 
     const NAME: &'static str = "powertcp";
     const PRESETS: &'static [Preset<PowerTcpSettings>] = PRESETS;
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::INT;
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
         "any, ACK whose telemetry has nothing to be compared with: it is remembered",
@@ -271,15 +271,15 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
         "any, wake: telemetry too old to compare with is forgotten",
     ];
 
-    fn check(settings: &PowerTcpSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &PowerTcpSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         match event {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => match self.use_of(cx, ack) {
@@ -304,8 +304,8 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
         }
     }
 
-    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
-        show(Plot { name: "power", bits: self.window.power, fraction_bits: 24 });
+    fn trace_values(&self, _: &Params, show: &mut dyn FnMut(TraceValue)) {
+        show(TraceValue { name: "power", bits: self.window.power, fraction_bits: 24 });
     }
 
     #[inline(always)]
@@ -354,7 +354,7 @@ impl<const HOPS: usize> PowerTcp<HOPS> {
         }
         (self.acked, self.has_acked) = (ack.psn, true);
         if what == Use::Remember {
-            self.last.remember(cx.now.stamp(), &ack.int);
+            self.last.store(cx.now.stamp(), &ack.int);
         } else if let Some((power, time)) = self.norm_power(cx, ack) {
             self.window.update(cx.params, power, time);
             self.window.update_old(ack.psn);
@@ -367,11 +367,11 @@ impl<const HOPS: usize> PowerTcp<HOPS> {
     fn norm_power(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Option<(u32, u32)> {
         let base = &cx.params.base;
         let mut most = None;
-        self.last.compare(base, cx.now.stamp(), &ack.int, |hop: &Interval| {
+        self.last.compare(base, cx.now.stamp(), &ack.int, |hop: &HopDelta| {
             let grown =
                 if hop.received { hop.bytes } else { hop.bytes.saturating_add(hop.after).saturating_sub(hop.before) };
             let current = hop.share(grown);
-            let voltage = base.share_of_trip(hop.after, hop.per_byte).wrapping_add(1 << FINE);
+            let voltage = base.fraction_of_rtt(hop.after, hop.per_byte).wrapping_add(1 << FINE);
             let power = u64::from(current).wrapping_mul(u64::from(voltage)) >> FINE;
             let power = if power > u64::from(MOST) { MOST } else { power as u32 };
             if most.is_none_or(|(most, _)| power > most) {

@@ -11,10 +11,10 @@
 //!
 //! If late: nothing changes. There are no timers.
 
-use crate::{Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
-use cc_core::hops::Base;
+use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
+use cc_core::hops::BaseRtt;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Grant, Nanos, Port, Psn, Rate, State};
+use cc_core::{Bytes, Grant, Link, Nanos, Psn, Rate, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -29,11 +29,11 @@ cc_core::settings! {
 /// The paper's sender.
 pub const PAPER: RccSettings = RccSettings { base_rtt: 0, min_rate: 10 };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
-        pub(crate) base: Base,
+        pub(crate) base: BaseRtt,
         /// What the port carries in a base round trip, in bytes.
         pub(crate) most: Bytes,
         pub(crate) least: Bytes,
@@ -44,22 +44,22 @@ cc_core::blank! {
 }
 
 impl Params {
-    pub(crate) fn new(base_rtt: u32, min_rate: u32, port: &Port) -> Result<Self, ParamError> {
-        let time = if base_rtt == 0 { port.base_rtt } else { Nanos::new(base_rtt) };
-        let carried = port.line_rate.bytes_in(time).get();
-        let base = Base::new(time, 1).filter(|_| (1 << 10..=1 << 30).contains(&carried));
+    pub(crate) fn new(base_rtt: u32, min_rate: u32, link: &Link) -> Result<Self, ParamError> {
+        let time = if base_rtt == 0 { link.base_rtt } else { Nanos::new(base_rtt) };
+        let carried = link.line_rate.bytes_in(time).get();
+        let base = BaseRtt::new(time, 1).filter(|_| (1 << 10..=1 << 30).contains(&carried));
         let Some(base) = base else {
             return Err(ParamError::Conflict {
                 field: "base_rtt",
                 expected: "must be from 1 us to 10 ms, and the port must carry 1 KiB to 1 GiB in it",
             });
         };
-        let (line, floor) = (port.line_rate, Rate::from_mbps(min_rate));
+        let (line, floor) = (link.line_rate, Rate::from_mbps(min_rate));
         if floor > line {
             return Err(ParamError::Conflict { field: "min_rate", expected: "must be at most the speed of the port" });
         }
         let least = floor.bytes_in(time).saturating_add(Bytes::new(1));
-        Ok(Self { base, most: Bytes::new(carried), least, floor, line, mtu: port.mtu })
+        Ok(Self { base, most: Bytes::new(carried), least, floor, line, mtu: link.mtu })
     }
 
     /// A window, and its rate: so much in a base round-trip time.
@@ -74,7 +74,7 @@ impl Params {
 /// What was sent and what was acknowledged, as far as it tells which acknowledgements count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(crate) struct Progress {
+pub(crate) struct PsnProgress {
     sent: Psn,
     acked: Psn,
 }
@@ -84,12 +84,12 @@ pub(crate) struct Progress {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rcc {
     window: Bytes,
-    progress: Progress,
+    progress: PsnProgress,
     has_sent: bool,
     has_acked: bool,
 }
 
-impl Progress {
+impl PsnProgress {
     pub(crate) const NONE: Self = Self { sent: Psn::new(0), acked: Psn::new(0) };
 
     #[inline(always)]
@@ -139,7 +139,7 @@ cc_core::snapshot! {
     }
 }
 
-impl Progress {
+impl PsnProgress {
     pub(crate) const fn snapshot(self, has_sent: bool, has_acked: bool) -> ProgressSnapshot {
         ProgressSnapshot { sent: self.sent, acked: self.acked, has_sent, has_acked }
     }
@@ -169,7 +169,7 @@ impl State for Rcc {
     fn from_snapshot(s: RccSnapshot) -> Self {
         Self {
             window: s.window,
-            progress: Progress::from_snapshot(s.progress),
+            progress: PsnProgress::from_snapshot(s.progress),
             has_sent: s.progress.has_sent,
             has_acked: s.progress.has_acked,
         }
@@ -183,11 +183,11 @@ impl ReactionPoint for Rcc {
     const NAME: &'static str = "rcc";
     const PRESETS: &'static [Preset<RccSettings>] =
         &[Preset { name: "paper", source: "RCC III-B and V-A; the least rate is ours", values: PAPER }];
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::GRANT;
-    const ANSWERED_BY: Option<&'static str> = Some("rcc");
+    const RECEIVER: Option<&'static str> = Some("rcc");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without a window, old, or of what was not sent: nothing",
         "any, ACK with a window: it is the flow's",
@@ -195,16 +195,16 @@ impl ReactionPoint for Rcc {
         "any, wake: nothing",
     ];
 
-    fn check(settings: &RccSettings, port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &RccSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
-        Params::new(settings.base_rtt, settings.min_rate, port)
+        Params::new(settings.base_rtt, settings.min_rate, link)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: params.mtu, hold: Nanos::ZERO }
     }
 
-    fn row(&self, _cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, _cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         match event {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => {
@@ -218,7 +218,7 @@ impl ReactionPoint for Rcc {
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {
-        Self { window: cx.params.most, progress: Progress::NONE, has_sent: false, has_acked: false }
+        Self { window: cx.params.most, progress: PsnProgress::NONE, has_sent: false, has_acked: false }
     }
 
     #[inline(always)]
@@ -258,7 +258,7 @@ mod tests {
     use crate::Ack;
     use cc_core::Instant;
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
     struct Bench {
         params: Params,
@@ -267,14 +267,14 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let params = Rcc::check(&PAPER, &PORT).unwrap();
+            let params = Rcc::check(&PAPER, &LINK).unwrap();
             let flow = Rcc::open(&Self::cx(&params));
             Self { params, flow }
         }
 
         fn cx(params: &Params) -> Cx<'_, Params> {
             let now = Instant::from_nanos(0);
-            Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         }
 
         fn on(&mut self, event: &Event<'_>) -> Decision {
@@ -282,7 +282,7 @@ mod tests {
         }
 
         fn sent(&mut self, psn: u32) -> Decision {
-            self.on(&Event::Sent { psn: Psn::new(psn), bytes: PORT.mtu })
+            self.on(&Event::Sent { psn: Psn::new(psn), bytes: LINK.mtu })
         }
 
         fn ack(&mut self, psn: u32, window: u32) -> Decision {
@@ -295,13 +295,13 @@ mod tests {
     fn a_flow_begins_at_line_rate_and_obeys_the_window_from_the_first_acknowledgement() {
         let mut bench = Bench::new();
         let first = bench.sent(100);
-        assert_eq!((first.rate, first.window.get()), (PORT.line_rate, 150_000));
+        assert_eq!((first.rate, first.window.get()), (LINK.line_rate, 150_000));
         let next = bench.ack(1, 75_000);
         assert_eq!(next.window.get(), 75_000);
-        assert!(next.rate.to_bits().abs_diff(PORT.line_rate.to_bits() / 2) <= 1);
+        assert!(next.rate.to_bits().abs_diff(LINK.line_rate.to_bits() / 2) <= 1);
         // Below a packet, the rate makes the window.
         let small = bench.ack(2, 150);
-        assert_eq!(small.window, PORT.mtu);
+        assert_eq!(small.window, LINK.mtu);
         assert!((f64::from(small.rate.to_bits()) / f64::from(1 << 24) - 150.0 / 12_000.0).abs() < 1e-4);
         assert_eq!(bench.ack(3, u32::MAX).window.get(), 150_000);
         assert!(bench.ack(4, 0).rate >= Rate::from_mbps(10));

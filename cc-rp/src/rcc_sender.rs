@@ -16,12 +16,12 @@
 //!
 //! If late: nothing changes. A visit only keeps the law's stamp from going stale. One `divu` an acknowledgement, for C RTT / N.
 
-use crate::rcc::{self, Progress, ProgressSnapshot};
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
-use cc_core::math::divide;
+use crate::rcc::{self, ProgressSnapshot, PsnProgress};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
-use cc_core::{Bytes, Delay, Grant, Nanos, Port, Stamp, State};
+use cc_core::{Bytes, Delay, Grant, Link, Nanos, Stamp, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -63,7 +63,7 @@ pub const RCC_IV: RccSenderSettings = RccSenderSettings {
 /// The gains of the paper's evaluation.
 pub const RCC_VA: RccSenderSettings = RccSenderSettings { k_p: 10_000, k_d: 100_000, ..RCC_IV };
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -72,7 +72,7 @@ cc_core::blank! {
         /// What the link carries in a round, as far as it is shared, in bytes.
         shared: u32,
         /// Without an acknowledgement, and with nothing in flight, for so long, a message has ended.
-        patience: Nanos,
+        timeout: Nanos,
     }
 }
 
@@ -81,9 +81,9 @@ cc_core::blank! {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RccSender {
     law: Law,
-    progress: Progress,
+    progress: PsnProgress,
     /// When an acknowledgement came last.
-    heard: Stamp,
+    last_ack_at: Stamp,
     has_sent: bool,
     has_acked: bool,
 }
@@ -96,7 +96,7 @@ cc_core::snapshot! {
         /// How far the flow is.
         pub progress: ProgressSnapshot,
         /// When an acknowledgement came last.
-        pub heard: Stamp,
+        pub last_ack_at: Stamp,
     }
 }
 
@@ -107,15 +107,15 @@ impl State for RccSender {
         RccSenderSnapshot {
             law: self.law.snapshot(),
             progress: self.progress.snapshot(self.has_sent, self.has_acked),
-            heard: self.heard,
+            last_ack_at: self.last_ack_at,
         }
     }
 
     fn from_snapshot(s: RccSenderSnapshot) -> Self {
         Self {
             law: Law::from_snapshot(s.law),
-            progress: Progress::from_snapshot(s.progress),
-            heard: s.heard,
+            progress: PsnProgress::from_snapshot(s.progress),
+            last_ack_at: s.last_ack_at,
             has_sent: s.progress.has_sent,
             has_acked: s.progress.has_acked,
         }
@@ -135,11 +135,11 @@ impl ReactionPoint for RccSender {
         },
         Preset { name: "rcc_va", source: "RCC V-A: K_p = 1e4, K_d = 1e5; the rest as in `rcc_iv`", values: RCC_VA },
     ];
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::GRANT.with(Signals::DELAY);
-    const ANSWERED_BY: Option<&'static str> = Some("rcc_sender");
+    const RECEIVER: Option<&'static str> = Some("rcc_sender");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without N, old, or of what was not sent: nothing",
         "first round trips or a port in use, ACK: W is the fair share",
@@ -153,9 +153,9 @@ impl ReactionPoint for RccSender {
     ];
 
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 16; a share of 32 bits")]
-    fn check(settings: &RccSenderSettings, port: &Port) -> Result<Params, ParamError> {
+    fn check(settings: &RccSenderSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
-        let window = rcc::Params::new(settings.base_rtt, settings.min_rate, port)?;
+        let window = rcc::Params::new(settings.base_rtt, settings.min_rate, link)?;
         let round = Nanos::new(window.base.time);
         let gains = Gains::per_second(settings.k_p, settings.k_d);
         let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
@@ -163,20 +163,20 @@ impl ReactionPoint for RccSender {
             youth: Nanos::new(round.get().saturating_mul(3)),
             ..LawParams::new(round, gains, settings.delta, settings.eta, samples, window.least, unwinds)
         };
-        let shared = divide(u64::from(window.most.get()).wrapping_mul(settings.share.into()), 1_000_000) as u32;
-        Ok(Params { window, law, shared, patience: Nanos::new(round.get().saturating_mul(16)) })
+        let shared = div_bitwise(u64::from(window.most.get()).wrapping_mul(settings.share.into()), 1_000_000) as u32;
+        Ok(Params { window, law, shared, timeout: Nanos::new(round.get().saturating_mul(16)) })
     }
 
-    fn limits(params: &Params, port: &Port) -> Limits {
-        Limits { rate: params.window.floor, window: port.mtu, hold: Nanos::ZERO }
+    fn limits(params: &Params, link: &Link) -> Limits {
+        Limits { rate: params.window.floor, window: link.mtu, hold: Nanos::ZERO }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         match event {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => {
                 let mut flow = *self;
-                flow.rest(cx);
+                flow.restart_if_idle(cx);
                 let Some(in_use) = flow.acknowledged(cx, ack) else { return 1 };
                 let measured = ack.delay.is_some();
                 if self.law.is_controlled() {
@@ -196,12 +196,12 @@ impl ReactionPoint for RccSender {
 
     fn open(cx: &Cx<'_, Params>) -> Self {
         let law = Law::new(cx.params.window.most);
-        Self { law, progress: Progress::NONE, heard: cx.now.stamp(), has_sent: false, has_acked: false }
+        Self { law, progress: PsnProgress::NONE, last_ack_at: cx.now.stamp(), has_sent: false, has_acked: false }
     }
 
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
-        self.rest(cx);
+        self.restart_if_idle(cx);
         match event {
             Event::Sent { psn, .. } => {
                 self.law.begin(&cx.params.law, cx.now);
@@ -227,8 +227,8 @@ impl RccSender {
 
     /// A message that has ended is over.
     #[inline(always)]
-    fn rest(&mut self, cx: &Cx<'_, Params>) {
-        if self.has_acked && self.progress.is_done() && cx.now.stamp().since(self.heard) >= cx.params.patience {
+    fn restart_if_idle(&mut self, cx: &Cx<'_, Params>) {
+        if self.has_acked && self.progress.is_done() && cx.now.stamp().since(self.last_ack_at) >= cx.params.timeout {
             self.law.end();
         }
     }
@@ -241,7 +241,7 @@ impl RccSender {
             return None;
         }
         self.has_acked = true;
-        self.heard = cx.now.stamp();
+        self.last_ack_at = cx.now.stamp();
         let p = cx.params;
         let fair = Bytes::new(p.shared.checked_div(flows.into()).unwrap_or(p.shared));
         self.law.assign(&p.law, cx.now, ack.delay.as_ref().map(Delay::network), utilisation, fair);
@@ -255,7 +255,7 @@ mod tests {
     use cc_core::{Instant, Psn, Rate};
     use proptest::prelude::*;
 
-    const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+    const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
     struct Bench {
         params: Params,
@@ -265,14 +265,14 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let params = RccSender::check(&RCC_VA, &PORT).unwrap();
+            let params = RccSender::check(&RCC_VA, &LINK).unwrap();
             let flow = RccSender::open(&Self::cx(0, &params));
             Self { params, flow, now: 0 }
         }
 
         fn cx(now: u64, params: &Params) -> Cx<'_, Params> {
             let now = Instant::from_nanos(now);
-            Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         }
 
         fn on(&mut self, event: &Event<'_>) -> Decision {
@@ -280,7 +280,7 @@ mod tests {
         }
 
         fn ack(&mut self, psn: u32, rtt: u32, flows: u16, in_use: u16) -> Decision {
-            self.on(&Event::Sent { psn: Psn::new(psn + 9), bytes: PORT.mtu });
+            self.on(&Event::Sent { psn: Psn::new(psn + 9), bytes: LINK.mtu });
             let grant = Grant::Rcc { window: Bytes::ZERO, flows, utilisation: in_use };
             let delay = Some(Delay { rtt: Nanos::new(rtt), ..Delay::default() });
             self.on(&Event::Ack(Ack { psn: Psn::new(psn), delay, grant, ..Ack::default() }))

@@ -46,7 +46,7 @@ for_each_rp!(list);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EventMask;
+    use crate::EventSet;
 
     struct Presets;
 
@@ -70,7 +70,7 @@ mod tests {
         type Output = bool;
 
         fn visit<A: ReactionPoint>(self) -> bool {
-            A::WANTS.contains(EventMask::WAKE)
+            A::EVENTS.contains(EventSet::WAKE)
         }
     }
 

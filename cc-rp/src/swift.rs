@@ -40,12 +40,12 @@ mod tests;
 
 pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, Plot, ReactionPoint, RpEngine, Signals};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals, TraceValue};
 use cc_core::fixed::types::U12F20;
 use cc_core::math::{InverseRoot, Reciprocal, mul_high};
 use cc_core::params::{ParamError, Preset};
 use cc_core::snapshot::flags;
-use cc_core::{Bytes, Delay, Nanos, Port, Psn, Rate, Stamp, State};
+use cc_core::{Bytes, Delay, Link, Nanos, Psn, Rate, Stamp, State};
 use core::hint::cold_path;
 use core::num::NonZeroU32;
 
@@ -144,11 +144,11 @@ impl ReactionPoint for Swift {
 
     const NAME: &'static str = "swift";
     const PRESETS: &'static [Preset<SwiftSettings>] = parameters::PRESETS;
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::DELAY;
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent on: its number is kept",
         "few timeouts, sent again without a NACK: a timeout, cut by max_mdf once a round-trip time",
         "timeouts up to the limit, sent again without a NACK: the smallest window",
@@ -162,11 +162,11 @@ impl ReactionPoint for Swift {
         "any, wake: the windows stay",
     ];
 
-    fn check(settings: &SwiftSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &SwiftSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
     }
 
@@ -182,7 +182,7 @@ impl ReactionPoint for Swift {
         }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let (p, now) = (cx.params, cx.now.stamp());
         match event {
             Event::Sent { psn, .. } if !self.was_sent(p, *psn) => 0,
@@ -204,9 +204,9 @@ impl ReactionPoint for Swift {
         }
     }
 
-    fn plot(&self, _: &Params, show: &mut dyn FnMut(Plot)) {
-        show(Plot { name: "fcwnd", bits: self.fabric, fraction_bits: 20 });
-        show(Plot { name: "ncwnd", bits: self.endpoint, fraction_bits: 20 });
+    fn trace_values(&self, _: &Params, show: &mut dyn FnMut(TraceValue)) {
+        show(TraceValue { name: "fcwnd", bits: self.fabric, fraction_bits: 20 });
+        show(TraceValue { name: "ncwnd", bits: self.endpoint, fraction_bits: 20 });
     }
 
     #[inline(always)]
@@ -217,7 +217,7 @@ impl ReactionPoint for Swift {
             Event::Ack(ack) => self.acknowledged(p, now, ack),
             Event::Nack { psn } => self.refused(p, now, *psn),
             Event::Wake => self.refresh(now),
-            Event::Cnp { .. } | Event::NearInt { .. } => {}
+            Event::Cnp { .. } | Event::SwitchInt { .. } => {}
         }
         self.decision(p)
     }
@@ -333,7 +333,7 @@ impl Swift {
     /// The endpoint window by the level of the receiver's buffer.
     #[inline(always)]
     fn turn_endpoint(&mut self, p: &Params, now: Stamp, delay: &Delay) {
-        let (level, target) = (u32::from(delay.rx_level), p.endpoint_target);
+        let (level, target) = (u32::from(delay.rx_buffer_level), p.endpoint_target);
         if target == 0 || (level < target && self.endpoint >= p.max_window) {
             return;
         }

@@ -22,10 +22,10 @@
 mod tests;
 
 use crate::powertcp::{PRESETS, Params, PowerTcpSettings, Window, WindowSnapshot};
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::hops::FINE;
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Nanos, Port, Stamp, State};
+use cc_core::{Bytes, Link, Nanos, Stamp, State};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,11 +79,11 @@ impl ReactionPoint for ThetaPowerTcp {
 
     const NAME: &'static str = "theta_powertcp";
     const PRESETS: &'static [Preset<PowerTcpSettings>] = PRESETS;
-    const WANTS: EventMask = EventMask::SENT.with(EventMask::ACK).with(EventMask::NACK).with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::DELAY;
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without a delay, or of what was not sent: nothing",
         "no delay yet, ACK: it is remembered",
@@ -93,15 +93,15 @@ impl ReactionPoint for ThetaPowerTcp {
         "any, wake: nothing",
     ];
 
-    fn check(settings: &PowerTcpSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &PowerTcpSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::new(params.mtu), hold: Nanos::ZERO }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         match event {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => match self.delay(cx.params, ack) {

@@ -41,11 +41,11 @@ mod tests;
 pub(crate) use parameters::PRESETS;
 pub use parameters::{ERPC, NS3_RDMA, PAPER, PATCHED, Params, TimelySettings};
 
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, RpEngine, Signals};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::fixed::types::I28F4;
 use cc_core::math::{Reciprocal, mul_high};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Bytes, Nanos, Port, Rate, Stamp, State};
+use cc_core::{Bytes, Link, Nanos, Rate, Stamp, State};
 use core::num::NonZeroU32;
 use parameters::{BLENDS, COUNTS_GRADIENTS, HALF_AT_MOST, SCALED};
 
@@ -140,11 +140,11 @@ impl ReactionPoint for Timely {
 
     const NAME: &'static str = "timely";
     const PRESETS: &'static [Preset<TimelySettings>] = PRESETS;
-    const WANTS: EventMask = EventMask::ACK.with(EventMask::WAKE);
+    const EVENTS: EventSet = EventSet::ACK.with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::DELAY;
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "no sample yet, ACK within a segment: its bytes count",
         "no sample yet, ACK with a sample: no gradient, the round-trip time decides",
         "sampled, ACK within a segment: its bytes count",
@@ -156,11 +156,11 @@ impl ReactionPoint for Timely {
         "any, wake: the rate stays",
     ];
 
-    fn check(settings: &TimelySettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn check(settings: &TimelySettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
-    fn limits(params: &Params, _port: &Port) -> Limits {
+    fn limits(params: &Params, _link: &Link) -> Limits {
         Limits { rate: params.floor, window: Bytes::MAX, hold: Nanos::ZERO }
     }
 
@@ -175,7 +175,7 @@ impl ReactionPoint for Timely {
         }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let Event::Ack(ack) = event else { return 8 };
         let mut flow = *self;
         match (flow.last_rtt(), flow.sample(cx.params, ack)) {

@@ -22,9 +22,9 @@
 mod tests;
 
 use crate::timely::{PRESETS, Params, Timely, TimelySettings, TimelySnapshot};
-use crate::{Ack, Cx, Decision, Event, EventMask, Limits, ReactionPoint, Signals};
+use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Mark, Nanos, Port, State};
+use cc_core::{Link, Mark, Nanos, State};
 
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,11 +78,11 @@ impl ReactionPoint for TimelyTcd {
 
     const NAME: &'static str = "timely_tcd";
     const PRESETS: &'static [Preset<TimelySettings>] = PRESETS;
-    const WANTS: EventMask = Timely::WANTS;
+    const EVENTS: EventSet = Timely::EVENTS;
     const SIGNALS: Signals = Signals::DELAY.with(Signals::MARK).with(Signals::UNDETERMINED);
-    const ANSWERED_BY: Option<&'static str> = Some("echo");
+    const RECEIVER: Option<&'static str> = Some("echo");
     #[rustfmt::skip]
-    const TABLE: &'static [&'static str] = &[
+    const TRANSITIONS: &'static [&'static str] = &[
         "any, ACK within a segment: its bytes and its mark count",
         "any, sample marked UE or taken in a pause: the rate holds, the gradient begins anew",
         "any, sample marked CE: TIMELY",
@@ -92,19 +92,19 @@ impl ReactionPoint for TimelyTcd {
         "any, wake: the rate stays",
     ];
 
-    fn check(settings: &TimelySettings, port: &Port) -> Result<Params, ParamError> {
-        Timely::check(settings, port)
+    fn check(settings: &TimelySettings, link: &Link) -> Result<Params, ParamError> {
+        Timely::check(settings, link)
     }
 
-    fn limits(params: &Params, port: &Port) -> Limits {
-        Timely::limits(params, port)
+    fn limits(params: &Params, link: &Link) -> Limits {
+        Timely::limits(params, link)
     }
 
     fn open(cx: &Cx<'_, Params>) -> Self {
         Self { timely: Timely::open(cx), mark: Mark::None, echoed: false }
     }
 
-    fn row(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
+    fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let Event::Ack(ack) = event else { return 6 };
         let mut flow = *self;
         let Some(rtt) = flow.sample(cx.params, ack) else { return 0 };

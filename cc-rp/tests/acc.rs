@@ -2,22 +2,22 @@
 //! own rate and deadlines, and over a run.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod branch_ambiguity;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod doubts;
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Instant, Mark, Nanos, Port, Psn, Rate, Stamp};
+use cc_core::{Bytes, Instant, Link, Mark, Nanos, Psn, Rate, Stamp};
 use cc_rp::acc::{Acc, AccSettings, Mode, Params, RECONSTRUCTION};
 use cc_rp::{Ack, Cx, Decision, Event, ReactionPoint};
 use oracle::{Constants, Flow, Happening, Verdict};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
 
 /// The rules at the head of `acc.rs`. Rates in bytes per nanosecond, times in nanoseconds, packet numbers that do not
 /// wrap.
 mod oracle {
-    use super::doubts::Doubts;
+    use super::branch_ambiguity::Branches;
 
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Constants {
@@ -98,11 +98,11 @@ mod oracle {
             }
         }
 
-        pub(super) fn happen(&mut self, c: &Constants, now: f64, what: Happening, band: f64, doubts: &mut Doubts) {
+        pub(super) fn happen(&mut self, c: &Constants, now: f64, what: Happening, band: f64, branches: &mut Branches) {
             while let Some(end) = self.period_end
-                && !doubts.exceeds(end, now, band)
+                && !branches.exceeds(end, now, band)
             {
-                self.period(c, end, doubts);
+                self.period(c, end, branches);
             }
             self.halt_until = self.halt_until.filter(|&until| until > now);
             match what {
@@ -155,11 +155,11 @@ mod oracle {
             self.period_end = Some(now + c.period(self.rate));
         }
 
-        fn period(&mut self, c: &Constants, end: f64, doubts: &mut Doubts) {
+        fn period(&mut self, c: &Constants, end: f64, branches: &mut Branches) {
             let length = f64::from(self.extensions + 1) * c.period(self.rate);
             let throttled =
                 if self.acked > 0.0 { self.rate.min(self.acked / length).clamp(c.floor(), c.line) } else { self.rate };
-            let halts = self.halt_until.is_some_and(|until| doubts.exceeds(until, end, 0.5));
+            let halts = self.halt_until.is_some_and(|until| branches.exceeds(until, end, 0.5));
             let was = self.verdict;
             if self.ce {
                 self.verdict = Verdict::Congested;
@@ -216,13 +216,13 @@ fn variants() -> [(Params, Constants); 2] {
     [0, 1].map(|acc_literal| {
         let settings = AccSettings { acc_literal, ..RECONSTRUCTION };
         let constants = Constants { line: 12.5, rtt: 12_000.0, mtu: 1_000.0, literal: acc_literal == 1 };
-        (Acc::check(&settings, &PORT).unwrap(), constants)
+        (Acc::check(&settings, &LINK).unwrap(), constants)
     })
 }
 
 fn at(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn event(what: Happening) -> Event<'static> {
@@ -244,7 +244,7 @@ fn event(what: Happening) -> Event<'static> {
 
 /// A transport's packets: sent in order, most acknowledged, some refused and sent again.
 struct Transport {
-    dice: Dice,
+    random: SplitMix,
     next: u64,
     acked: u64,
     mood: u32,
@@ -252,26 +252,26 @@ struct Transport {
 
 impl Transport {
     fn happening(&mut self) -> Happening {
-        if self.dice.within(0..=400) == 0 {
-            self.mood = self.dice.within(0..=4);
+        if self.random.within(0..=400) == 0 {
+            self.mood = self.random.within(0..=4);
         }
         let outstanding = self.next - self.acked;
-        match self.dice.within(0..=99) {
+        match self.random.within(0..=99) {
             0 if outstanding > 0 => {
-                self.acked += self.dice.draw() % outstanding;
+                self.acked += self.random.draw() % outstanding;
                 self.next = self.acked;
                 Happening::Refused(self.next)
             }
             1..45 if outstanding > 0 => {
-                let packets = 1 + self.dice.draw() % outstanding.min(6);
+                let packets = 1 + self.random.draw() % outstanding.min(6);
                 self.acked += packets;
-                let marked = self.dice.within(0..=5) == 0;
+                let marked = self.random.within(0..=5) == 0;
                 let (ce, ue) = (marked && matches!(self.mood, 1 | 4), marked && self.mood >= 2);
                 Happening::Acknowledged(self.acked - 1, packets as f64 * 1_000.0, ce, ue)
             }
             45..48 => Happening::Nothing,
             _ => {
-                let packets = u64::from(self.dice.within(1..=4));
+                let packets = u64::from(self.random.within(1..=4));
                 self.next += packets;
                 Happening::Sent(self.next - 1, packets as f64 * 1_000.0)
             }
@@ -280,9 +280,9 @@ impl Transport {
 
     /// Mostly as long as some packets take, and now and then up to half a second.
     fn gap(&mut self) -> u64 {
-        let bits = if self.dice.within(0..=500) == 0 { 29 } else { 12 };
-        let bits = self.dice.within(6..=bits);
-        1 + self.dice.draw() % (1 << bits)
+        let bits = if self.random.within(0..=500) == 0 { 29 } else { 12 };
+        let bits = self.random.within(6..=bits);
+        1 + self.random.draw() % (1 << bits)
     }
 }
 
@@ -322,11 +322,11 @@ fn ahead(now: u64, stamp: Stamp) -> f64 {
 #[test]
 fn every_step_agrees_with_the_rules() {
     for (seed, (params, c)) in (1..).zip(variants()) {
-        let mut agreement = Agreement::default();
+        let mut tolerance = Tolerance::default();
         let mut now = 1_u64 << 40;
         // The numbers wrap soon.
         let first = (1 << 24) - 5_000;
-        let mut transport = Transport { dice: Dice::new(seed), next: first, acked: first, mood: 0 };
+        let mut transport = Transport { random: SplitMix::new(seed), next: first, acked: first, mood: 0 };
         let mut machine = Acc::open(&at(now, &params));
         let mut flow = Flow::new(&c, first);
         let mut verdicts = [0_u32; 4];
@@ -341,13 +341,13 @@ fn every_step_agrees_with_the_rules() {
             let before = flow;
             let decision = machine.on(&at(now, &params), &event(what));
             let periods = gap as f64 / 18_000.0;
-            let flows = doubts::outcomes(|doubts| {
+            let flows = branch_ambiguity::outcomes(|branches| {
                 flow = before;
-                flow.happen(&c, now as f64, what, 0.5 + periods, doubts);
+                flow.happen(&c, now as f64, what, 0.5 + periods, branches);
                 flow
             });
             let allowed: Vec<_> = flows.iter().map(|flow| values(now, flow)).collect();
-            agreement.assert(&(nth, now, what, before), &outcome(&machine, &decision, periods), &allowed);
+            tolerance.assert(&(nth, now, what, before), &outcome(&machine, &decision, periods), &allowed);
             // The doubts are settled as the machine settled them.
             let distance = |flow: &Flow| {
                 let wake = flow.period_end.map_or(0.0, |end| end - now as f64);
@@ -360,14 +360,14 @@ fn every_step_agrees_with_the_rules() {
             }
         }
         assert!(verdicts.iter().all(|&count| count > 1_000), "{verdicts:?}");
-        agreement.finish(80_000);
+        tolerance.finish(80_000);
     }
 }
 
 #[test]
 fn a_run_agrees_with_the_rules() {
     for (params, c) in variants() {
-        let mut agreement = Agreement::default();
+        let mut tolerance = Tolerance::default();
         let mut machine = Acc::open(&at(0, &params));
         let mut flow = Flow::new(&c, 0);
         // A packet every 160 ns whatever the machine says, half of the line, each acknowledged 12.3 us later, and marked
@@ -383,16 +383,16 @@ fn a_run_agrees_with_the_rules() {
                 let now = now + later;
                 let decision = machine.on(&at(now, &params), &event(what));
                 let before = flow;
-                let flows = doubts::outcomes(|doubts| {
+                let flows = branch_ambiguity::outcomes(|branches| {
                     flow = before;
-                    flow.happen(&c, now as f64, what, 1e-9, doubts);
+                    flow.happen(&c, now as f64, what, 1e-9, branches);
                     flow
                 });
                 flow = *flows.first().unwrap();
                 let allowed: Vec<_> = flows.iter().map(|flow| values(now, flow)).collect();
-                agreement.assert(&(nth, what), &outcome(&machine, &decision, 50.0), &allowed);
+                tolerance.assert(&(nth, what), &outcome(&machine, &decision, 50.0), &allowed);
             }
         }
-        agreement.finish(100_000);
+        tolerance.finish(100_000);
     }
 }

@@ -1,17 +1,17 @@
 //! DCQCN against its equations in double precision: one event at a time from the machine's own rates, and over runs.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
 #[allow(unreachable_pub, dead_code, reason = "a module of every test that wants it")]
 mod dcqcn_equations;
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod tolerance;
 
-use agreement::Dice;
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Instant, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Psn, Rate};
 use cc_rp::dcqcn::{CX4, Dcqcn, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
 use cc_rp::{Cx, Event, ReactionPoint};
 use dcqcn_equations::{Constants, Happening, compare_run, compare_steps, magnitude, mbps};
+use tolerance::SplitMix;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
 /// What each preset stands for, written down again.
 fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
@@ -87,25 +87,25 @@ fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
 
 fn at(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn event(happening: Happening, nth: u32) -> Event<'static> {
     let body = CnpBody { kind: CnpKind::Standard, seq: nth as u16, ..CnpBody::default() };
     match happening {
         Happening::Nothing | Happening::Undetermined => Event::Wake,
-        Happening::Notification if nth.is_multiple_of(2) => Event::Cnp { hint: CnpHint::Plain },
-        Happening::Notification => Event::Cnp { hint: CnpHint::Body(body) },
+        Happening::Notification if nth.is_multiple_of(2) => Event::Cnp { body_kind: CnpBodyKind::Standard },
+        Happening::Notification => Event::Cnp { body_kind: CnpBodyKind::Extended(body) },
         Happening::Sent(bytes) => Event::Sent { psn: Psn::new(nth), bytes: Bytes::new(bytes as u32) },
     }
 }
 
-fn happening(dice: &mut Dice, chatty: bool) -> Happening {
-    match dice.within(0..=9) {
+fn happening(random: &mut SplitMix, chatty: bool) -> Happening {
+    match random.within(0..=9) {
         0..3 if chatty => Happening::Notification,
         0 => Happening::Notification,
-        3..8 => Happening::Sent(magnitude(dice, 22)),
-        8 => Happening::Sent(magnitude(dice, 26)),
+        3..8 => Happening::Sent(magnitude(random, 22)),
+        8 => Happening::Sent(magnitude(random, 26)),
         _ => Happening::Nothing,
     }
 }
@@ -113,7 +113,7 @@ fn happening(dice: &mut Dice, chatty: bool) -> Happening {
 #[test]
 fn every_step_agrees_with_the_equations() {
     for (seed, (name, settings, c)) in (1..).zip(presets()) {
-        let params = Dcqcn::check(&settings, &PORT).unwrap();
+        let params = Dcqcn::check(&settings, &LINK).unwrap();
         let mut flow = Dcqcn::open(&at(0, &params));
         compare_steps(name, &c, &params, seed, happening, |now, what, nth| {
             (flow.on(&at(now, &params), &event(what, nth)).rate, flow)
@@ -124,7 +124,7 @@ fn every_step_agrees_with_the_equations() {
 #[test]
 fn runs_agree_with_the_equations() {
     for (name, settings, c) in presets() {
-        let params = Dcqcn::check(&settings, &PORT).unwrap();
+        let params = Dcqcn::check(&settings, &LINK).unwrap();
         let mut flow = Dcqcn::open(&at(0, &params));
         // Three bouts of congestion, notified every 50 us, and quiet after each; four packets every microsecond.
         let happens = |nth: u32| {
@@ -137,7 +137,7 @@ fn runs_agree_with_the_equations() {
 
 #[test]
 fn closed_forms_of_the_paper_hold_for_the_machine() {
-    let params = Dcqcn::check(&PAPER, &PORT).unwrap();
+    let params = Dcqcn::check(&PAPER, &LINK).unwrap();
     for notifications in [1u32, 7, 60] {
         let mut machine = Dcqcn::open(&at(0, &params));
         for nth in 0..notifications {
@@ -161,7 +161,7 @@ fn closed_forms_of_the_paper_hold_for_the_machine() {
 
 /// A flow of these settings after its first notification at 0 and a wake at `now`.
 fn notified(settings: DcqcnSettings, now: u64) -> (Dcqcn, Params) {
-    let params = Dcqcn::check(&settings, &PORT).unwrap();
+    let params = Dcqcn::check(&settings, &LINK).unwrap();
     let mut flow = Dcqcn::open(&at(0, &params));
     flow.on(&at(0, &params), &event(Happening::Notification, 0));
     flow.on(&at(now, &params), &Event::Wake);
@@ -169,7 +169,7 @@ fn notified(settings: DcqcnSettings, now: u64) -> (Dcqcn, Params) {
 }
 
 #[test]
-fn a1_alpha_goes_before_the_cut_where_both_periods_end_together() {
+fn alpha_goes_before_the_cut_where_both_periods_end_together_a1() {
     for (initial_alpha_value, first_cnp) in [(512, 0), (512, 1), (1_000, 0)] {
         let settings = DcqcnSettings { dce_tcp_rtt: 4, initial_alpha_value, first_cnp, ..VENDOR };
         let (flow, _) = notified(settings, 4_001);
@@ -181,7 +181,7 @@ fn a1_alpha_goes_before_the_cut_where_both_periods_end_together() {
 }
 
 #[test]
-fn a4_presets_are_their_sources_numbers() {
+fn presets_are_their_sources_numbers_a4() {
     // Table I of the DCQCN+ paper, DCQCN's column and the ConnectX-4's.
     assert_eq!((PAPER.rpg_time_reset, PAPER.rpg_byte_reset * 64, PAPER.rpg_threshold), (55, 10_000_000, 5));
     assert_eq!((PAPER.rpg_ai_rate, PAPER.rpg_hai_rate), (40, 100));
@@ -200,7 +200,7 @@ fn a4_presets_are_their_sources_numbers() {
 }
 
 #[test]
-fn a6_g_is_what_the_old_alpha_keeps() {
+fn g_is_what_the_old_alpha_keeps_a6() {
     // A period without a notification: 1023 x 1019 / 1024, rounded down, is 1018, not 4.
     let (flow, params) = notified(DcqcnSettings { dce_tcp_rtt: 4, first_cnp: 1, ..VENDOR }, 4_001);
     assert_eq!(flow.alpha(&params).to_bits() >> 21, 1018);
@@ -210,8 +210,8 @@ fn a6_g_is_what_the_old_alpha_keeps() {
 }
 
 #[test]
-fn a10_additive_increase_goes_on_until_both_clocks_have_passed() {
-    let params = Dcqcn::check(&PAPER, &PORT).unwrap();
+fn additive_increase_goes_on_until_both_clocks_have_passed_a10() {
+    let params = Dcqcn::check(&PAPER, &LINK).unwrap();
     let mut flow = Dcqcn::open(&at(0, &params));
     for _ in 0..6 {
         flow.on(&at(0, &params), &event(Happening::Notification, 0));
@@ -238,12 +238,12 @@ fn a10_additive_increase_goes_on_until_both_clocks_have_passed() {
 }
 
 #[test]
-fn d4_a_slot_used_before_starts_as_new() {
+fn a_slot_used_before_starts_as_new_d4() {
     for (_, settings, _) in presets() {
         let (mut used, params) = notified(settings, 50_000_000);
         used.on(&at(50_000_001, &params), &event(Happening::Notification, 7));
         used = Dcqcn::open(&at(60_000_000, &params));
         assert_eq!(used, Dcqcn::open(&at(60_000_000, &params)));
-        assert_eq!(used.on(&at(60_000_000, &params), &Event::Wake).rate, PORT.line_rate);
+        assert_eq!(used.on(&at(60_000_000, &params), &Event::Wake).rate, LINK.line_rate);
     }
 }

@@ -1,20 +1,20 @@
 //! DCQCN+ against its equations in double precision: one event at a time from the machine's own state, and over runs.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod branch_ambiguity;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod doubts;
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Rate, Stamp};
 use cc_rp::dcqcn_plus::{DcqcnPlus, DcqcnPlusSettings, PAPER, Params};
 use cc_rp::{Cx, Event, ReactionPoint};
 use oracle::{Constants, Flow, Happening};
+use tolerance::{SplitMix, Tolerance};
 
 /// Equations 12 to 23 of "DCQCN+" (ICNP 2018), section IV-B3. Rates in Mb/s, times in nanoseconds that do not pass while
 /// the flow is paused.
 mod oracle {
-    use super::doubts::Doubts;
+    use super::branch_ambiguity::Branches;
 
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Constants {
@@ -74,19 +74,19 @@ mod oracle {
         }
 
         /// `band` is how far a timer may be off after the time since the last event.
-        pub(super) fn happen(&mut self, c: &Constants, now: f64, what: Happening, band: f64, doubts: &mut Doubts) {
-            while self.limited && !doubts.exceeds(self.timer, now, band) {
+        pub(super) fn happen(&mut self, c: &Constants, now: f64, what: Happening, band: f64, branches: &mut Branches) {
+            while self.limited && !branches.exceeds(self.timer, now, band) {
                 // Where both fall together, alpha goes first; each may be off by its last bits.
                 let tie = 2.0 + 1e-5 * self.length(c, LAMBDA_ALPHA);
                 self.fade(c, |alpha_timer, timer| alpha_timer <= timer + tie);
-                self.increase(c, doubts);
+                self.increase(c, branches);
                 self.timer += self.length(c, LAMBDA);
             }
             if self.limited {
-                self.fade(c, |alpha_timer, _| !doubts.exceeds(alpha_timer, now, band));
+                self.fade(c, |alpha_timer, _| !branches.exceeds(alpha_timer, now, band));
             }
             if let Happening::Notification(tau) = what {
-                self.notify(c, now, tau, doubts);
+                self.notify(c, now, tau, branches);
             }
         }
 
@@ -97,7 +97,7 @@ mod oracle {
             }
         }
 
-        fn increase(&mut self, c: &Constants, doubts: &mut Doubts) {
+        fn increase(&mut self, c: &Constants, branches: &mut Branches) {
             self.s += 1;
             let mut grown = 0.0;
             if self.s > 4 * F {
@@ -105,7 +105,7 @@ mod oracle {
                 self.r_t += self.r_c.min(bound); // (21)
                 grown = 1.0;
             } else if self.s >= F {
-                let is_large = doubts.exceeds(self.alpha, 0.1, 1e-6);
+                let is_large = branches.exceeds(self.alpha, 0.1, 1e-6);
                 let (share, bound) = if is_large { (5.0, 50.0) } else { (10.0, 100.0) };
                 self.r_t += (self.r_c / share).min(c.line / bound); // (19)
                 grown = 1.0 / share;
@@ -120,16 +120,16 @@ mod oracle {
                 self.r_c = self.r_t;
             }
             // At the line, or a few bits below it still.
-            self.limited = self.r_t < c.line || doubts.exceeds(gap, 2.0 * super::BIT, 2.0 * super::BIT);
+            self.limited = self.r_t < c.line || branches.exceeds(gap, 2.0 * super::BIT, 2.0 * super::BIT);
         }
 
-        fn notify(&mut self, c: &Constants, now: f64, tau: f64, doubts: &mut Doubts) {
+        fn notify(&mut self, c: &Constants, now: f64, tau: f64, branches: &mut Branches) {
             if !self.limited {
                 (self.limited, self.r_c, self.r_t, self.alpha, self.tau) = (true, c.line, c.line, 1.0, 0.0);
             } else if c.fades_in_pauses && self.paused > 0.0 {
                 let periods = self.paused.min(2e9) / self.length(c, LAMBDA_ALPHA);
                 let whole = periods.round();
-                let extra = doubts.exceeds(periods, whole, 1e-5 * periods.max(0.01));
+                let extra = branches.exceeds(periods, whole, 1e-5 * periods.max(0.01));
                 let periods = if extra { whole } else { whole - 1.0 };
                 self.alpha *= (1.0 - G).powf(periods.max(0.0));
             }
@@ -164,18 +164,18 @@ fn settings(timers: u32, alpha_in_pause: u32) -> DcqcnPlusSettings {
 }
 
 /// Every preset and switch, on two ports.
-fn variants() -> Vec<(Port, Params, Constants)> {
-    let port = |gbps| Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+fn variants() -> Vec<(Link, Params, Constants)> {
+    let link = |gbps| Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
     let mut variants = Vec::new();
     for (gbps, timers, alpha_in_pause) in [(10, 0, 0), (40, 0, 0), (10, 1, 0), (10, 0, 1)] {
-        let params = DcqcnPlus::check(&settings(timers, alpha_in_pause), &port(gbps)).unwrap();
+        let params = DcqcnPlus::check(&settings(timers, alpha_in_pause), &link(gbps)).unwrap();
         let constants = Constants {
             line: f64::from(gbps) * 1_000.0,
             short: 55_000.0,
             literal: timers == 1,
             fades_in_pauses: alpha_in_pause == 0,
         };
-        variants.push((port(gbps), params, constants));
+        variants.push((link(gbps), params, constants));
     }
     variants
 }
@@ -184,37 +184,38 @@ fn variants() -> Vec<(Port, Params, Constants)> {
 #[derive(Clone, Copy)]
 struct Clock {
     now: u64,
-    unpaused: u64,
+    clock_without_pauses: u64,
 }
 
 impl Clock {
-    fn cx<'a>(&self, port: &'a Port, params: &'a Params) -> Cx<'a, Params> {
-        let unpaused = Instant::from_nanos(self.unpaused).stamp();
-        Cx { now: Instant::from_nanos(self.now), port, params, pause: Nanos::ZERO, unpaused }
+    fn cx<'a>(&self, link: &'a Link, params: &'a Params) -> Cx<'a, Params> {
+        let clock_without_pauses = Instant::from_nanos(self.clock_without_pauses).stamp();
+        Cx { now: Instant::from_nanos(self.now), link, params, pause: Nanos::ZERO, clock_without_pauses }
     }
 
     /// A stamp on the clock that pauses stop, not before this moment.
     fn ahead(&self, stamp: Stamp) -> f64 {
-        self.unpaused as f64 + f64::from(stamp.since(Instant::from_nanos(self.unpaused).stamp()).get())
+        self.clock_without_pauses as f64
+            + f64::from(stamp.since(Instant::from_nanos(self.clock_without_pauses).stamp()).get())
     }
 }
 
 fn event(what: Happening, nth: u32) -> Event<'static> {
     match what {
         Happening::Nothing => Event::Wake,
-        Happening::Notification(0.0) => Event::Cnp { hint: CnpHint::Plain },
+        Happening::Notification(0.0) => Event::Cnp { body_kind: CnpBodyKind::Standard },
         Happening::Notification(tau) => {
             let period = Nanos::new(tau as u32);
             let body = CnpBody { kind: CnpKind::Period, seq: nth as u16, period, ..CnpBody::default() };
-            Event::Cnp { hint: CnpHint::Body(body) }
+            Event::Cnp { body_kind: CnpBodyKind::Extended(body) }
         }
     }
 }
 
 /// From 1 to 2^`bits` - 1, each magnitude as likely as any other.
-fn magnitude(dice: &mut Dice, bits: u32) -> u64 {
-    let bits = dice.within(1..=bits);
-    1 + dice.draw() % (1 << bits)
+fn magnitude(random: &mut SplitMix, bits: u32) -> u64 {
+    let bits = random.within(1..=bits);
+    1 + random.draw() % (1 << bits)
 }
 
 fn outcome(machine: &DcqcnPlus, decision: Rate, lost: [f64; 2]) -> [(&'static str, f64, f64); 4] {
@@ -235,16 +236,16 @@ fn values(c: &Constants, flow: &Flow) -> Vec<f64> {
 
 #[test]
 fn every_step_agrees_with_the_equations() {
-    for (seed, (port, params, c)) in (1..).zip(variants()) {
-        let mut agreement = Agreement::default();
-        let mut dice = Dice::new(seed);
-        let mut clock = Clock { now: 1 << 40, unpaused: 1 << 39 };
-        let mut machine = DcqcnPlus::open(&clock.cx(&port, &params));
+    for (seed, (link, params, c)) in (1..).zip(variants()) {
+        let mut tolerance = Tolerance::default();
+        let mut random = SplitMix::new(seed);
+        let mut clock = Clock { now: 1 << 40, clock_without_pauses: 1 << 39 };
+        let mut machine = DcqcnPlus::open(&clock.cx(&link, &params));
         let mut flow = Flow::new(&c);
         let mut scale = 17;
         for nth in 0..40_000 {
-            if dice.within(0..=60) == 0 {
-                scale = dice.within(12..=24);
+            if random.within(0..=60) == 0 {
+                scale = random.within(12..=24);
             }
             // The equations go on from the machine's own numbers.
             flow.limited = machine.is_limited();
@@ -253,57 +254,57 @@ fn every_step_agrees_with_the_equations() {
             let (timer, alpha_timer) = machine.deadlines();
             (flow.timer, flow.alpha_timer, flow.lost) = (clock.ahead(timer), clock.ahead(alpha_timer), [0.0; 2]);
 
-            let bits = if dice.within(0..=300) == 0 { 29 } else { scale };
-            let gap = magnitude(&mut dice, bits);
-            let pause = if dice.within(0..=3) == 0 { magnitude(&mut dice, scale) } else { 0 };
+            let bits = if random.within(0..=300) == 0 { 29 } else { scale };
+            let gap = magnitude(&mut random, bits);
+            let pause = if random.within(0..=3) == 0 { magnitude(&mut random, scale) } else { 0 };
             clock.now += gap + pause;
-            clock.unpaused += gap;
+            clock.clock_without_pauses += gap;
             flow.paused += pause as f64;
-            let what = match dice.within(0..=5) {
+            let what = match random.within(0..=5) {
                 0 => Happening::Notification(0.0),
-                1 => Happening::Notification(magnitude(&mut dice, scale) as f64),
-                2 => Happening::Notification(f64::from(dice.within(40_000..=200_000))),
+                1 => Happening::Notification(magnitude(&mut random, scale) as f64),
+                2 => Happening::Notification(f64::from(random.within(40_000..=200_000))),
                 _ => Happening::Nothing,
             };
             let before = flow;
-            let decision = machine.on(&clock.cx(&port, &params), &event(what, nth));
+            let decision = machine.on(&clock.cx(&link, &params), &event(what, nth));
             let band = 2.0 + 5e-6 * gap as f64;
-            let flows = doubts::outcomes(|doubts| {
+            let flows = branch_ambiguity::outcomes(|branches| {
                 flow = before;
-                flow.happen(&c, clock.unpaused as f64, what, band, doubts);
+                flow.happen(&c, clock.clock_without_pauses as f64, what, band, branches);
                 flow
             });
             let allowed: Vec<_> = flows.iter().map(|flow| values(&c, flow)).collect();
-            agreement.assert(&(nth, clock.now, what, before), &outcome(&machine, decision.rate, flow.lost), &allowed);
+            tolerance.assert(&(nth, clock.now, what, before), &outcome(&machine, decision.rate, flow.lost), &allowed);
             // The doubts are settled as the machine settled them.
             let alpha = f64::from(machine.alpha().to_bits()) * ALPHA_BIT;
             let distance =
                 |flow: &Flow| (flow.alpha - alpha).abs() + (flow.r_c - mbps(machine.current())).abs() / c.line;
             flow = flows.into_iter().min_by(|one, other| distance(one).total_cmp(&distance(other))).unwrap();
         }
-        agreement.finish(40_000);
+        tolerance.finish(40_000);
     }
 }
 
 #[test]
 fn runs_agree_with_the_equations() {
-    for (port, params, c) in variants() {
-        let mut agreement = Agreement::default();
-        let mut clock = Clock { now: 0, unpaused: 0 };
-        let mut machine = DcqcnPlus::open(&clock.cx(&port, &params));
+    for (link, params, c) in variants() {
+        let mut tolerance = Tolerance::default();
+        let mut clock = Clock { now: 0, clock_without_pauses: 0 };
+        let mut machine = DcqcnPlus::open(&clock.cx(&link, &params));
         let mut flow = Flow::new(&c);
         // An incast of 540 flows, all of which are notified once in a round for a while, and then no more; a look at it
         // every 400 us.
         for nth in 0..20_000u32 {
             clock.now += 400_001;
-            clock.unpaused += 400_001;
+            clock.clock_without_pauses += 400_001;
             let congested = nth % 4_000 < 70 && nth.is_multiple_of(7);
             let what = if congested { Happening::Notification(540_000.0) } else { Happening::Nothing };
-            let decision = machine.on(&clock.cx(&port, &params), &event(what, nth));
+            let decision = machine.on(&clock.cx(&link, &params), &event(what, nth));
             let before = flow;
-            let flows = doubts::outcomes(|doubts| {
+            let flows = branch_ambiguity::outcomes(|branches| {
                 flow = before;
-                flow.happen(&c, clock.unpaused as f64, what, 0.0, doubts);
+                flow.happen(&c, clock.clock_without_pauses as f64, what, 0.0, branches);
                 flow
             });
             flow = *flows.first().unwrap();
@@ -312,8 +313,8 @@ fn runs_agree_with_the_equations() {
                 let [.., (_, alpha, _), (_, limited, _)] = outcome(&machine, decision.rate, [0.0; 2]);
                 allowed.push(vec![c.line, c.line, alpha, limited]);
             }
-            agreement.assert(&(nth, what), &outcome(&machine, decision.rate, flow.lost), &allowed);
+            tolerance.assert(&(nth, what), &outcome(&machine, decision.rate, flow.lost), &allowed);
         }
-        agreement.finish(20_000);
+        tolerance.finish(20_000);
     }
 }

@@ -1,19 +1,19 @@
 //! DCQCN with ternary marks against its equations in double precision: one event at a time from the machine's own
 //! rates, and over runs.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
 #[allow(unreachable_pub, dead_code, reason = "a module of every test that wants it")]
 mod dcqcn_equations;
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod tolerance;
 
-use agreement::Dice;
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Instant, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Psn, Rate};
 use cc_rp::dcqcn::{self, Dcqcn};
 use cc_rp::dcqcn_tcd::{DcqcnTcd, DcqcnTcdSettings, PAPER, Params, TCD_SIM};
 use cc_rp::{Cx, Event, ReactionPoint};
 use dcqcn_equations::{Constants, Happening, compare_run, compare_steps, magnitude};
+use tolerance::SplitMix;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
 /// What each preset stands for, written down again, and alpha that undetermined notifications raise, of both kinds.
 fn variants() -> [(&'static str, DcqcnTcdSettings, Constants); 4] {
@@ -79,11 +79,12 @@ fn variants() -> [(&'static str, DcqcnTcdSettings, Constants); 4] {
 
 fn at<P>(now: u64, params: &P) -> Cx<'_, P> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn event(happening: Happening, nth: u32) -> Event<'static> {
-    let numbered = |kind| Event::Cnp { hint: CnpHint::Body(CnpBody { kind, seq: nth as u16, ..CnpBody::default() }) };
+    let numbered =
+        |kind| Event::Cnp { body_kind: CnpBodyKind::Extended(CnpBody { kind, seq: nth as u16, ..CnpBody::default() }) };
     match happening {
         Happening::Nothing => Event::Wake,
         Happening::Notification => numbered(CnpKind::Standard),
@@ -92,12 +93,12 @@ fn event(happening: Happening, nth: u32) -> Event<'static> {
     }
 }
 
-fn happening(dice: &mut Dice, chatty: bool) -> Happening {
-    match dice.within(0..=11) {
+fn happening(random: &mut SplitMix, chatty: bool) -> Happening {
+    match random.within(0..=11) {
         0 => Happening::Notification,
         1 if chatty => Happening::Notification,
         2..4 if chatty => Happening::Undetermined,
-        4..9 => Happening::Sent(magnitude(dice, 23)),
+        4..9 => Happening::Sent(magnitude(random, 23)),
         9 => Happening::Undetermined,
         _ => Happening::Nothing,
     }
@@ -110,8 +111,8 @@ fn step(flow: &mut DcqcnTcd, params: &Params, now: u64, what: Happening, nth: u3
 #[test]
 fn every_step_agrees_with_the_equations() {
     for (seed, (name, settings, c)) in (1..).zip(variants()) {
-        let params = DcqcnTcd::check(&settings, &PORT).unwrap();
-        let inherited = Dcqcn::check(&settings.dcqcn, &PORT).unwrap();
+        let params = DcqcnTcd::check(&settings, &LINK).unwrap();
+        let inherited = Dcqcn::check(&settings.dcqcn, &LINK).unwrap();
         let mut flow = DcqcnTcd::open(&at(0, &params));
         compare_steps(name, &c, &inherited, seed, happening, |now, what, nth| step(&mut flow, &params, now, what, nth));
     }
@@ -120,7 +121,7 @@ fn every_step_agrees_with_the_equations() {
 #[test]
 fn runs_agree_with_the_equations() {
     for (name, settings, c) in variants() {
-        let params = DcqcnTcd::check(&settings, &PORT).unwrap();
+        let params = DcqcnTcd::check(&settings, &LINK).unwrap();
         let mut flow = DcqcnTcd::open(&at(0, &params));
         // A flow that is congested first and then a victim, notified every 50 us, and left in peace at last; thrice.
         let happens = |nth: u32| match nth % 20_000 {

@@ -1,15 +1,15 @@
 //! HPCC against its equations in double precision.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
 #[path = "hpcc_equations/mod.rs"]
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 mod oracle;
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod tolerance;
 
-use agreement::{Agreement, Dice, Value};
-use cc_core::{Bytes, Hop, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Hop, Instant, IntLayout, IntStackBuilder, Link, Nanos, Psn, Rate};
 use cc_rp::hpcc::{DRAFT, Hpcc5, HpccSettings};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
+use tolerance::{SplitMix, Tolerance, Value};
 
 const T: u32 = 12_000;
 
@@ -44,8 +44,8 @@ const FAR: Telemetry = Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_
 /// One flow over five hops, whose links carry what the dice say.
 struct Run {
     telemetry: Telemetry,
-    dice: Dice,
-    port: Port,
+    random: SplitMix,
+    link: Link,
     constants: oracle::Constants,
     params: <Hpcc5 as ReactionPoint>::Params,
     flow: Hpcc5,
@@ -60,10 +60,16 @@ struct Run {
 impl Run {
     fn new(seed: u64, settings: HpccSettings, gbps: u32, telemetry: Telemetry) -> Self {
         let base_rtt = Nanos::new(telemetry.t);
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt };
-        let params = Hpcc5::check(&settings, &port).unwrap();
+        let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt };
+        let params = Hpcc5::check(&settings, &link).unwrap();
         let now = Instant::from_nanos(1_000);
-        let flow = Hpcc5::open(&Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() });
+        let flow = Hpcc5::open(&Cx {
+            now,
+            link: &link,
+            params: &params,
+            pause: Nanos::ZERO,
+            clock_without_pauses: now.stamp(),
+        });
         let (t, b) = (f64::from(telemetry.t), f64::from(gbps) / 8.0);
         // 24 bits of nanoseconds and 20 of units; or 32 of nanoseconds, and as many of bytes between two records.
         let (clock, counts) = match telemetry.layout {
@@ -71,7 +77,7 @@ impl Run {
             IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
         };
         // Three packets of a flow at its least rate are still compared, and silence is twice that.
-        let gap = f64::from(port.mtu.get()) * 8_000.0 / f64::from(settings.min_rate);
+        let gap = f64::from(link.mtu.get()) * 8_000.0 / f64::from(settings.min_rate);
         let longest = (2.0 * t).max(3.0 * gap);
         let constants = oracle::Constants {
             t,
@@ -84,18 +90,18 @@ impl Run {
             silence: (2.0 * longest).min(clock / 4.0),
             counts,
         };
-        let mut dice = Dice::new(seed);
+        let mut random = SplitMix::new(seed);
         let records = telemetry.gbps.map(|gbps| oracle::Record {
             b: f64::from(gbps) / 8.0,
-            ts: f64::from(dice.within(0..=u32::MAX)),
+            ts: f64::from(random.within(0..=u32::MAX)),
             tx_bytes: 0.0,
             qlen: 0.0,
         });
-        let first = dice.within(0..=0x00ff_ffff);
+        let first = random.within(0..=0x00ff_ffff);
         Self {
             telemetry,
-            dice,
-            port,
+            random,
+            link,
             constants,
             params,
             flow,
@@ -110,24 +116,25 @@ impl Run {
 
     fn on(&mut self, event: &Event<'_>) {
         let now = Instant::from_nanos(self.now);
-        let cx = Cx { now, port: &self.port, params: &self.params, pause: Nanos::ZERO, unpaused: now.stamp() };
+        let cx =
+            Cx { now, link: &self.link, params: &self.params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() };
         self.flow.on(&cx, event);
     }
 
     /// A packet is sent, time passes, and the next acknowledgement brings what the links did meanwhile.
-    fn step(&mut self, agreement: &mut Agreement) {
+    fn step(&mut self, tolerance: &mut Tolerance) {
         self.sent += 1;
         self.on(&Event::Sent { psn: Psn::new(self.sent), bytes: Bytes::new(1_064) });
         let Telemetry { layout, units: [counted, queued], gbps, gaps, .. } = self.telemetry;
-        let gap = gaps[self.dice.within(0..=4) as usize] + self.dice.within(0..=200);
+        let gap = gaps[self.random.within(0..=4) as usize] + self.random.within(0..=200);
         self.now += u64::from(gap);
-        self.acked += 1 + self.dice.within(0..=(self.sent - self.acked - 1).min(60));
+        self.acked += 1 + self.random.within(0..=(self.sent - self.acked - 1).min(60));
         for record in &mut self.records {
             // Whole units of the telemetry's, so that both sides read the same.
             record.ts += f64::from(gap);
-            let share = f64::from(self.dice.within(0..=1_050)) / 1e3;
+            let share = f64::from(self.random.within(0..=1_050)) / 1e3;
             record.tx_bytes += (share * record.b * f64::from(gap) / counted).floor() * counted;
-            record.qlen = (f64::from(self.dice.within(0..=250_000)) / queued).floor() * queued;
+            record.qlen = (f64::from(self.random.within(0..=250_000)) / queued).floor() * queued;
         }
         let hops = self.records.iter().zip(gbps).map(|(record, gbps)| Hop {
             mbps: gbps * 1_000,
@@ -155,7 +162,7 @@ impl Run {
             allowed.push(before);
         } else {
             let over = self.acked > self.updated;
-            match oracle::measure_inflight(&c, before.u, &self.last, &self.records) {
+            match oracle::inflight(&c, before.u, &self.last, &self.records) {
                 None => allowed.push(before),
                 Some(u) => {
                     let sender = oracle::Sender { u, ..before };
@@ -180,35 +187,35 @@ impl Run {
         ];
         let allowed: Vec<Vec<f64>> =
             allowed.iter().map(|sender| vec![sender.w, sender.wc, sender.u, sender.inc_stage.into()]).collect();
-        agreement.assert(&self.acked, &outcome, &allowed);
+        tolerance.assert(&self.acked, &outcome, &allowed);
     }
 }
 
 #[test]
 fn each_step_is_that_of_algorithm_1() {
-    let mut agreement = Agreement::default();
+    let mut tolerance = Tolerance::default();
     for seed in 0..60 {
         let settings = HpccSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, ..DRAFT };
         let mut run = Run::new(seed, settings, [25, 100, 400, 800][seed as usize % 4], WIDE);
         for _ in 0..2_000 {
-            run.step(&mut agreement);
+            run.step(&mut tolerance);
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }
 
 #[test]
 fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
-    let mut agreement = Agreement::default();
+    let mut tolerance = Tolerance::default();
     for seed in 0..60 {
         let (multi, telemetry) = [(1, compact(1)), (4, compact(4)), (1, FAR)][seed as usize % 3];
         let settings = HpccSettings { max_stage: if seed % 5 == 0 { 0 } else { 5 }, int_multi: multi, ..DRAFT };
         let mut run = Run::new(seed, settings, [25, 100, 200, 400][seed as usize % 4], telemetry);
         for _ in 0..2_000 {
-            run.step(&mut agreement);
+            run.step(&mut tolerance);
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }
 
 /// Two round trips of telemetry from one link: from an overload by half, W settles where the link is at eta.
@@ -244,7 +251,7 @@ fn a_free_run_settles_at_eta() {
             let record =
                 oracle::Record { b, ts: clock.floor(), tx_bytes: (carried / 64.0).floor() * 64.0, qlen: queue.floor() };
             if let Some(last) = last
-                && let Some(u) = oracle::measure_inflight(&run.constants, oracle.u, &[last], &[record])
+                && let Some(u) = oracle::inflight(&run.constants, oracle.u, &[last], &[record])
             {
                 oracle.u = u;
                 let cut = u >= run.constants.eta || oracle.inc_stage >= run.constants.max_stage;

@@ -1,21 +1,21 @@
 //! HPCC* against its equations in double precision: HPCC's Algorithm 1 twice, and LSCC's section III-D between them.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "hpcc_equations/mod.rs"]
 mod hpcc;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 mod links;
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod tolerance;
 
-use agreement::{Agreement, Dice, Value};
 use cc_core::hpcc::Law;
-use cc_core::{Bytes, Hop, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Hop, Instant, IntLayout, IntStackBuilder, Link, Nanos, Psn, Rate};
 use cc_rp::hpcc::Hpcc;
 use cc_rp::hpcc_star::{HpccStar5, HpccStarSettings, PAPER};
 use cc_rp::{Ack, Cx, Decision, Event, ReactionPoint};
 use hpcc::{Constants, Sender};
 use links::Links;
+use tolerance::{SplitMix, Tolerance, Value};
 
 /// What section III-D says of time, packets counted without end.
 mod marks {
@@ -66,7 +66,7 @@ fn far_of(flow: &HpccStar5) -> Sender {
 }
 
 fn near_of(flow: &HpccStar5) -> Sender {
-    let near: &Law<5> = flow.near();
+    let near: &Law<5> = flow.near_loop();
     Sender {
         w: f64::from(near.window().get()),
         wc: f64::from(near.reference().get()),
@@ -77,7 +77,7 @@ fn near_of(flow: &HpccStar5) -> Sender {
 
 /// What a loop may have after telemetry; `over` says whether Wc is updated.
 fn after(c: &Constants, before: Sender, last: Option<&Links>, next: &Links, over: bool) -> Vec<Sender> {
-    let Some(u) = last.and_then(|last| hpcc::measure_inflight(c, before.u, &last.records, &next.records)) else {
+    let Some(u) = last.and_then(|last| hpcc::inflight(c, before.u, &last.records, &next.records)) else {
         return vec![before];
     };
     let sender = Sender { u, ..before };
@@ -89,14 +89,14 @@ fn after(c: &Constants, before: Sender, last: Option<&Links>, next: &Links, over
 
 #[test]
 fn each_step_is_that_of_the_equations() {
-    let mut agreement = Agreement::default();
+    let mut tolerance = Tolerance::default();
     for seed in 0..60 {
-        let mut dice = Dice::new(seed);
+        let mut random = SplitMix::new(seed);
         let settings =
             HpccStarSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, near_rtt: NEAR, base_rtt: T, ..PAPER };
         let gbps = [25, 100, 400, 800][seed as usize % 4];
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(9_999) };
-        let params = HpccStar5::check(&settings, &port).unwrap();
+        let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(9_999) };
+        let params = HpccStar5::check(&settings, &link).unwrap();
         let b = f64::from(gbps) / 8.0;
         let constants = |t: u32, floor: f64| Constants {
             t: t.into(),
@@ -114,35 +114,35 @@ fn each_step_is_that_of_the_equations() {
         let mut now = 1_000_u64;
         let cx = |now: u64| {
             let now = Instant::from_nanos(now);
-            Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &link, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         };
         let mut flow = HpccStar5::open(&cx(now));
-        let near_links = [25, 40, 100, 10 * (1 + dice.within(0..=9))];
-        let mut far_links = Links::new(&mut dice, &FAR_LINKS);
-        let mut near_links = Links::new(&mut dice, &near_links);
+        let near_links = [25, 40, 100, 10 * (1 + random.within(0..=9))];
+        let mut far_links = Links::new(&mut random, &FAR_LINKS);
+        let mut near_links = Links::new(&mut random, &near_links);
         let (mut far_last, mut near_last) = (None::<Links>, None::<Links>);
         let (mut far_gap, mut near_gap, mut silence) = (0, 0, [0_u32; 2]);
-        let first = u64::from(dice.within(0..=0x00ff_ffff));
+        let first = u64::from(random.within(0..=0x00ff_ffff));
         let (mut sent, mut acked, mut updated) = (first + 50, first, None);
         let mut marks = marks::Marks::default();
         let psn = |packet: u64| Psn::new((packet & 0x00ff_ffff) as u32);
-        flow.on(&cx(now), &Event::Sent { psn: psn(sent), bytes: port.mtu });
+        flow.on(&cx(now), &Event::Sent { psn: psn(sent), bytes: link.mtu });
         for _ in 0..4_000 {
-            let gap = [40, 300, 3_000, 9_000][dice.within(0..=3) as usize] + dice.within(0..=200);
+            let gap = [40, 300, 3_000, 9_000][random.within(0..=3) as usize] + random.within(0..=200);
             now += u64::from(gap);
             (far_gap, near_gap) = (far_gap + gap, near_gap + gap);
             silence = silence.map(|silence| silence + gap);
             let (was_far, was_near) = (far_of(&flow), near_of(&flow));
             let (mut fars, mut nears) = (vec![was_far], vec![was_near]);
-            let decision: Decision = match dice.within(0..=9) {
+            let decision: Decision = match random.within(0..=9) {
                 0..=1 => {
-                    sent += u64::from(dice.within(1..=20));
-                    flow.on(&cx(now), &Event::Sent { psn: psn(sent), bytes: port.mtu })
+                    sent += u64::from(random.within(1..=20));
+                    flow.on(&cx(now), &Event::Sent { psn: psn(sent), bytes: link.mtu })
                 }
                 2 => flow.on(&cx(now), &Event::Wake),
                 3..=5 => {
-                    acked = (acked + u64::from(dice.within(1..=8))).min(sent);
-                    far_links.pass(&mut dice, far_gap);
+                    acked = (acked + u64::from(random.within(1..=8))).min(sent);
+                    far_links.pass(&mut random, far_gap);
                     far_gap = 0;
                     let last = far_last.take().filter(|_| silence[0] <= 4 * T);
                     let over = updated.is_none_or(|updated| acked > updated);
@@ -158,14 +158,14 @@ fn each_step_is_that_of_the_equations() {
                     flow.on(&cx(now), &Event::Ack(Ack { psn: psn(acked), int: int.stack(), ..Ack::default() }))
                 }
                 _ => {
-                    near_links.pass(&mut dice, near_gap);
+                    near_links.pass(&mut random, near_gap);
                     near_gap = 0;
                     let last = near_last.take().filter(|_| silence[1] <= 4 * NEAR);
                     nears = after(&near, was_near, last.as_ref(), &near_links, marks.elapsed);
                     marks.elapsed &= nears.iter().all(|near| near.u.to_bits() == was_near.u.to_bits());
                     (near_last, silence[1]) = (Some(near_links.clone()), 0);
                     let int = near_links.telemetry(5);
-                    flow.on(&cx(now), &Event::NearInt { int: int.stack() })
+                    flow.on(&cx(now), &Event::SwitchInt { int: int.stack() })
                 }
             };
             let (f, n) = (far_of(&flow), near_of(&flow));
@@ -201,20 +201,20 @@ fn each_step_is_that_of_the_equations() {
                     ]);
                 }
             }
-            agreement.assert(&now, &outcome, &allowed);
+            tolerance.assert(&now, &outcome, &allowed);
         }
     }
-    agreement.finish(200_000);
+    tolerance.finish(200_000);
 }
 
 /// Four such flows behind a pseudo queue that the far end drains at 10 Gb/s, then at 20: the link is used and the queue short.
 #[test]
 fn a_free_run_settles_where_the_far_end_asks() {
-    let port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
-    let params = HpccStar5::check(&PAPER, &port).unwrap();
+    let link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
+    let params = HpccStar5::check(&PAPER, &link).unwrap();
     let cx = |now: u64| {
         let now = Instant::from_nanos(now);
-        Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+        Cx { now, link: &link, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
     };
     let mut flows = [HpccStar5::open(&cx(0)); 4];
     let mut rates = [5.0_f64; 4];
@@ -241,11 +241,11 @@ fn a_free_run_settles_where_the_far_end_asks() {
         for (flow, state) in flows.iter_mut().enumerate() {
             sent[flow] += rates[flow] * 5_000.0 / 1_064.0;
             let psn = |packets: f64| Psn::new(packets as u32 & 0x00ff_ffff);
-            state.on(&cx(now), &Event::Sent { psn: psn(sent[flow]), bytes: port.mtu });
+            state.on(&cx(now), &Event::Sent { psn: psn(sent[flow]), bytes: link.mtu });
             if let Some(acked) = acked {
                 state.on(&cx(now), &Event::Ack(Ack { psn: psn(acked[flow]), ..Ack::default() }));
             }
-            let decision = state.on(&cx(now), &Event::NearInt { int: near.stack() });
+            let decision = state.on(&cx(now), &Event::SwitchInt { int: near.stack() });
             rates[flow] = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
         }
         if step % 10_000 == 5_000 {

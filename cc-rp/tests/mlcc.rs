@@ -1,19 +1,19 @@
 //! MLCC's sender against its equations in double precision.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "hpcc_equations/mod.rs"]
 mod hpcc;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 mod links;
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod tolerance;
 
-use agreement::{Agreement, Dice, Value};
-use cc_core::{Bytes, Grant, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Grant, Instant, IntLayout, IntStackBuilder, Link, Nanos, Psn, Rate};
 use cc_rp::mlcc::{Mlcc, MlccSettings, PAPER};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
 use hpcc::Constants;
 use links::Links;
+use tolerance::{SplitMix, Tolerance, Value};
 
 const T: u32 = 24_000;
 const FIVE: [u32; 5] = [25, 100, 400, 200, 100];
@@ -50,7 +50,7 @@ impl Oracle {
         if over || forgotten {
             self.updated = now;
         }
-        let measured = hpcc::measure_inflight(&self.c, before.u, &last.records, &next.records);
+        let measured = hpcc::inflight(&self.c, before.u, &last.records, &next.records);
         let Some(u) = measured.filter(|_| !forgotten) else {
             return vec![if over { hpcc::rise(&self.c, before) } else { before }];
         };
@@ -68,13 +68,13 @@ fn psn(packet: u64) -> Psn {
 
 #[test]
 fn each_step_is_that_of_the_equations() {
-    let mut agreement = Agreement::default();
+    let mut tolerance = Tolerance::default();
     for seed in 0..60 {
-        let mut dice = Dice::new(seed);
+        let mut random = SplitMix::new(seed);
         let settings = MlccSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, ..PAPER };
         let gbps = [25, 100, 400, 800][seed as usize % 4];
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };
-        let params = Mlcc::check(&settings, &port).unwrap();
+        let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };
+        let params = Mlcc::check(&settings, &link).unwrap();
         let (t, b) = (f64::from(T), f64::from(gbps) / 8.0);
         let c = Constants {
             t,
@@ -90,16 +90,16 @@ fn each_step_is_that_of_the_equations() {
         let mut now = 1_000_u64;
         let cx = |now: u64| {
             let now = Instant::from_nanos(now);
-            Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &link, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         };
         let mut flow = Mlcc::open(&cx(now));
         let mut oracle = Oracle { c, r_dqm: b, heard: None, updated: now as f64, sent: None, newest: None };
-        let mut links = Links::new(&mut dice, &FIVE);
+        let mut links = Links::new(&mut random, &FIVE);
         let (mut last, mut since) = (links.clone(), 0);
-        let mut next = u64::from(dice.within(0..=0x00ff_ffff));
+        let mut next = u64::from(random.within(0..=0x00ff_ffff));
         for _ in 0..3_000 {
-            let gap = [40, 300, 3_000, 11_000, 40_000][dice.within(0..=4) as usize] + dice.within(0..=200);
-            let gap = if dice.within(0..=199) == 0 { gap * 10 } else { gap };
+            let gap = [40, 300, 3_000, 11_000, 40_000][random.within(0..=4) as usize] + random.within(0..=200);
+            let gap = if random.within(0..=199) == 0 { gap * 10 } else { gap };
             now += u64::from(gap);
             since += gap;
             let before = hpcc::Sender {
@@ -109,31 +109,31 @@ fn each_step_is_that_of_the_equations() {
                 inc_stage: flow.law().stage().into(),
             };
             let mut allowed = vec![before];
-            let decision = match dice.within(0..=9) {
+            let decision = match random.within(0..=9) {
                 0..=1 => {
-                    next += u64::from(dice.within(1..=20));
+                    next += u64::from(random.within(1..=20));
                     oracle.sent = Some(next - 1);
-                    flow.on(&cx(now), &Event::Sent { psn: psn(next - 1), bytes: port.mtu })
+                    flow.on(&cx(now), &Event::Sent { psn: psn(next - 1), bytes: link.mtu })
                 }
                 2 => flow.on(&cx(now), &Event::Wake),
                 3..=4 => {
-                    let packet = match dice.within(0..=9) {
-                        0 => oracle.newest.unwrap_or(next).saturating_sub(dice.within(1..=70_000).into()),
-                        1 => next + u64::from(dice.within(0..=70_000)),
+                    let packet = match random.within(0..=9) {
+                        0 => oracle.newest.unwrap_or(next).saturating_sub(random.within(1..=70_000).into()),
+                        1 => next + u64::from(random.within(0..=70_000)),
                         _ => oracle.newest.map_or(next.saturating_sub(1), |newest| (newest + 1).min(next)),
                     };
-                    let advised = Rate::from_bits((dice.draw() as u32) >> dice.within(0..=8));
-                    oracle.acknowledged(packet, f64::from(advised.to_bits()) / f64::from(1 << 24));
-                    let grant = Grant::Mlcc { credit: 9, release: Rate::from_gbps(1), advised };
+                    let advised_rate = Rate::from_bits((random.draw() as u32) >> random.within(0..=8));
+                    oracle.acknowledged(packet, f64::from(advised_rate.to_bits()) / f64::from(1 << 24));
+                    let grant = Grant::Mlcc { credit: 9, release: Rate::from_gbps(1), advised_rate };
                     flow.on(&cx(now), &Event::Ack(Ack { psn: psn(packet), grant, ..Ack::default() }))
                 }
                 _ => {
-                    links.pass(&mut dice, since);
+                    links.pass(&mut random, since);
                     since = 0;
                     let int = links.telemetry(3);
                     allowed = oracle.near(now as f64, before, &last, &links);
                     last = links.clone();
-                    flow.on(&cx(now), &Event::NearInt { int: int.stack() })
+                    flow.on(&cx(now), &Event::SwitchInt { int: int.stack() })
                 }
             };
             let outcome: [Value; 5] = [
@@ -146,26 +146,26 @@ fn each_step_is_that_of_the_equations() {
             ];
             let allowed: Vec<Vec<f64>> =
                 allowed.iter().map(|s| vec![s.w, s.wc, s.u, s.inc_stage.into(), oracle.rate(s.w)]).collect();
-            agreement.assert(&now, &outcome, &allowed);
+            tolerance.assert(&now, &outcome, &allowed);
         }
     }
-    agreement.finish(150_000);
+    tolerance.finish(150_000);
 }
 
 /// A server shares its link to the leaf with another that takes half of it, until the receiver asks for less.
 #[test]
 fn a_free_run_takes_what_the_near_link_leaves_and_then_what_the_far_end_advises() {
-    let port = Port { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };
-    let params = Mlcc::check(&PAPER, &port).unwrap();
+    let link = Link { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };
+    let params = Mlcc::check(&PAPER, &link).unwrap();
     let cx = |now: u64| {
         let now = Instant::from_nanos(now);
-        Cx { now, port: &port, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+        Cx { now, link: &link, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
     };
     let mut flow = Mlcc::open(&cx(0));
     let (b, t) = (3.125, f64::from(T));
     let (mut queue, mut clock, mut carried) = (0.0_f64, 0.0, 0.0);
     let mut rate = b;
-    flow.on(&cx(0), &Event::Sent { psn: Psn::new(1_000), bytes: port.mtu });
+    flow.on(&cx(0), &Event::Sent { psn: Psn::new(1_000), bytes: link.mtu });
     for step in 0..6_000_u64 {
         let arriving = (rate + b / 2.0) * t / 10.0;
         let leaving = (arriving + queue).min(b * t / 10.0);
@@ -179,13 +179,13 @@ fn a_free_run_takes_what_the_near_link_leaves_and_then_what_the_far_end_advises(
         };
         let int = IntStackBuilder::new(IntLayout::Wide, 9).with([hop]);
         let now = step * u64::from(T) / 10;
-        let mut decision = flow.on(&cx(now), &Event::NearInt { int: int.stack() });
+        let mut decision = flow.on(&cx(now), &Event::SwitchInt { int: int.stack() });
         if step == 5_000 {
             let near = rate;
             // eta of the link less the other's half, and W_AI more.
             assert!((0.42 * b..0.52 * b).contains(&near), "{near}");
             assert!(queue < 10_000.0, "{queue}");
-            let grant = Grant::Mlcc { credit: 1, release: port.line_rate, advised: Rate::from_gbps(5) };
+            let grant = Grant::Mlcc { credit: 1, release: link.line_rate, advised_rate: Rate::from_gbps(5) };
             decision = flow.on(&cx(now), &Event::Ack(Ack { psn: Psn::new(1), grant, ..Ack::default() }));
         }
         rate = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);

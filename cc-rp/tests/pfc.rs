@@ -2,14 +2,14 @@
 //! priority runs.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Instant, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Instant, Link, Nanos, Psn, Rate};
 use cc_rp::pfc::Pfc;
 use cc_rp::{Event, RateLimiter, RpEngine};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
 
 /// IEEE 802.1Qbb, clause 36: a timer for each priority. Every frame that names a priority sets its timer anew, and zero
 /// lets it go on. Times in nanoseconds.
@@ -40,20 +40,20 @@ impl RateLimiter for Told {
 
 #[test]
 fn every_step_agrees_with_the_standard() {
-    let mut agreement = Agreement::default();
-    let mut dice = Dice::new(1);
+    let mut tolerance = Tolerance::default();
+    let mut random = SplitMix::new(1);
     let mut now = 1_u64 << 40;
     let at = Instant::from_nanos;
     let mut told = Told::default();
-    let mut engine = RpEngine::<Pfc, 8, 16>::new(at(now), PORT, ());
+    let mut engine = RpEngine::<Pfc, 8, 16>::new(at(now), LINK, ());
     let flows: [_; 8] = std::array::from_fn(|priority| engine.open(at(now), priority as u8, &mut told).unwrap());
     let mut timers = oracle::Timers::default();
     for nth in 0..100_000_u32 {
-        now += u64::from(dice.within(0..=1 << 14));
-        let (priority, flow) = (dice.within(0..=7), dice.within(0..=7) as usize);
-        if dice.within(0..=2) == 0 {
+        now += u64::from(random.within(0..=1 << 14));
+        let (priority, flow) = (random.within(0..=7), random.within(0..=7) as usize);
+        if random.within(0..=2) == 0 {
             // A quantum is 512 bits: at 400 Gb/s, 1.28 ns.
-            let time = if dice.within(0..=2) == 0 { 0 } else { dice.within(0..=65_535) * 128 / 100 };
+            let time = if random.within(0..=2) == 0 { 0 } else { random.within(0..=65_535) * 128 / 100 };
             engine.pause(at(now), priority as u8, Nanos::new(time));
             timers.pause(now as f64, priority as usize, time.into());
         }
@@ -63,7 +63,7 @@ fn every_step_agrees_with_the_standard() {
         assert_eq!(told.0[usize::from(flows[flow].index())], (decision.rate, decision.hold));
         let gbps = f64::from(decision.rate.to_bits()) / f64::from(1 << 21);
         let outcome = [("rate", gbps, 0.0), ("hold", decision.hold.get().into(), 1.0)];
-        agreement.assert(&(nth, now, flow), &outcome, &[vec![400.0, timers.left(now as f64, flow)]]);
+        tolerance.assert(&(nth, now, flow), &outcome, &[vec![400.0, timers.left(now as f64, flow)]]);
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }

@@ -1,13 +1,13 @@
 //! PowerTCP, with telemetry and by delays, against its equations in double precision.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod tolerance;
 
-use agreement::{Agreement, Dice, Value};
-use cc_core::{Bytes, Delay, Hop, Instant, IntLayout, IntStackBuilder, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Delay, Hop, Instant, IntLayout, IntStackBuilder, Link, Nanos, Psn, Rate};
 use cc_rp::powertcp::{PAPER, PowerTcp5, PowerTcpSettings, Window};
 use cc_rp::theta_powertcp::ThetaPowerTcp;
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
+use tolerance::{SplitMix, Tolerance, Value};
 
 /// Algorithms 1 and 2 of the paper. Bytes and nanoseconds.
 mod oracle {
@@ -101,8 +101,8 @@ const fn compact(multi: u32) -> Telemetry {
 const FAR: Telemetry =
     Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_300_000], tau: 4_000_000, ..compact(1) };
 
-fn port(gbps: u32, tau: u32) -> Port {
-    Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(tau) }
+fn link(gbps: u32, tau: u32) -> Link {
+    Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(tau) }
 }
 
 fn constants(gbps: u32, telemetry: &Telemetry) -> oracle::Constants {
@@ -141,9 +141,9 @@ fn outcome(window: &Window) -> [Value; 3] {
     ]
 }
 
-fn cx<'a, P>(now: u64, port: &'a Port, params: &'a P) -> Cx<'a, P> {
+fn cx<'a, P>(now: u64, link: &'a Link, params: &'a P) -> Cx<'a, P> {
     let now = Instant::from_nanos(now);
-    Cx { now, port, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 #[test]
@@ -158,31 +158,31 @@ fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
 
 /// Runs with each kind of telemetry, and its multiplier, and ports of these speeds.
 fn assert_algorithm_1(kinds: [(u32, Telemetry); 3], speeds: [u32; 4]) {
-    let mut agreement = Agreement::default();
+    let mut tolerance = Tolerance::default();
     for seed in 0..60 {
         let (gbps, (int_multi, telemetry)) = (speeds[seed as usize % 4], kinds[seed as usize % 3]);
         let Telemetry { layout, units: [counted, queued], gbps: links, gaps, tau } = telemetry;
-        let (port, c, mut dice) = (port(gbps, tau), constants(gbps, &telemetry), Dice::new(seed));
-        let params = PowerTcp5::check(&PowerTcpSettings { int_multi, ..PAPER }, &port).unwrap();
+        let (link, c, mut random) = (link(gbps, tau), constants(gbps, &telemetry), SplitMix::new(seed));
+        let params = PowerTcp5::check(&PowerTcpSettings { int_multi, ..PAPER }, &link).unwrap();
         let mut now = 1_000;
-        let mut flow = PowerTcp5::open(&cx(now, &port, &params));
-        let first = dice.within(0..=0x00ff_0000);
+        let mut flow = PowerTcp5::open(&cx(now, &link, &params));
+        let first = random.within(0..=0x00ff_0000);
         let (mut sent, mut acked, mut mark) = (first + 50, first, first + 50);
-        flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+        flow.on(&cx(now, &link, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
         let mut records =
             links.map(|gbps| oracle::Record { b: f64::from(gbps) / 8.0, ts: 0.0, tx_bytes: 0.0, qlen: 0.0 });
         let mut last: Option<[oracle::Record; 5]> = None;
         for _ in 0..2_000 {
             sent += 1;
-            flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
-            let gap = gaps[dice.within(0..=4) as usize] + dice.within(0..=200);
+            flow.on(&cx(now, &link, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+            let gap = gaps[random.within(0..=4) as usize] + random.within(0..=200);
             now += u64::from(gap);
-            acked += 1 + dice.within(0..=(sent - acked - 1).min(60));
+            acked += 1 + random.within(0..=(sent - acked - 1).min(60));
             for record in &mut records {
                 record.ts += f64::from(gap);
-                let share = f64::from(dice.within(0..=1_050)) / 1e3;
+                let share = f64::from(random.within(0..=1_050)) / 1e3;
                 record.tx_bytes += (share * record.b * f64::from(gap) / counted).floor() * counted;
-                let step = f64::from(dice.within(0..=40_000)) - 20_000.0;
+                let step = f64::from(random.within(0..=40_000)) - 20_000.0;
                 let grown = (record.qlen + step * f64::from(gap) / 12_000.0).clamp(0.0, 1e7);
                 record.qlen = (grown / queued).floor() * queued;
             }
@@ -194,7 +194,7 @@ fn assert_algorithm_1(kinds: [(u32, Telemetry); 3], speeds: [u32; 4]) {
             let int = IntStackBuilder::new(layout, 9).with(hops);
             let before = *flow.window();
             flow.on(
-                &cx(now, &port, &params),
+                &cx(now, &link, &params),
                 &Event::Ack(Ack { psn: Psn::new(acked), int: int.stack(), ..Ack::default() }),
             );
 
@@ -211,34 +211,34 @@ fn assert_algorithm_1(kinds: [(u32, Telemetry); 3], speeds: [u32; 4]) {
                 }
             }
             last = Some(records);
-            agreement.assert(&acked, &outcome(flow.window()), &[vec![cwnd, old, power.unwrap_or(0.0)]]);
+            tolerance.assert(&acked, &outcome(flow.window()), &[vec![cwnd, old, power.unwrap_or(0.0)]]);
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }
 
 #[test]
 fn each_step_is_that_of_algorithm_2() {
-    let mut agreement = Agreement::default();
+    let mut tolerance = Tolerance::default();
     for seed in 0..60 {
         let gbps = [25, 100, 400, 800][seed as usize % 4];
-        let (port, c, mut dice) = (port(gbps, WIDE.tau), constants(gbps, &WIDE), Dice::new(seed));
-        let params = ThetaPowerTcp::check(&PAPER, &port).unwrap();
+        let (link, c, mut random) = (link(gbps, WIDE.tau), constants(gbps, &WIDE), SplitMix::new(seed));
+        let params = ThetaPowerTcp::check(&PAPER, &link).unwrap();
         let mut now = 1_000;
-        let mut flow = ThetaPowerTcp::open(&cx(now, &port, &params));
-        let first = dice.within(0..=0x00ff_0000);
+        let mut flow = ThetaPowerTcp::open(&cx(now, &link, &params));
+        let first = random.within(0..=0x00ff_0000);
         let (mut sent, mut acked) = (first + 50, first);
         let (mut mark, mut last): (u32, Option<(f64, f64)>) = (sent, None);
-        flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+        flow.on(&cx(now, &link, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
         for _ in 0..2_000 {
             sent += 1;
-            flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
-            now += u64::from([40, 300, 3_000, 11_000, 90_000][dice.within(0..=4) as usize] + dice.within(0..=200));
-            acked += 1 + dice.within(0..=(sent - acked - 1).min(60));
-            let rtt = 12_000 + dice.within(0..=60_000);
+            flow.on(&cx(now, &link, &params), &Event::Sent { psn: Psn::new(sent), bytes: Bytes::new(1_064) });
+            now += u64::from([40, 300, 3_000, 11_000, 90_000][random.within(0..=4) as usize] + random.within(0..=200));
+            acked += 1 + random.within(0..=(sent - acked - 1).min(60));
+            let rtt = 12_000 + random.within(0..=60_000);
             let before = *flow.window();
             let delay = Some(Delay { rtt: Nanos::new(rtt), ..Delay::default() });
-            flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(acked), delay, ..Ack::default() }));
+            flow.on(&cx(now, &link, &params), &Event::Ack(Ack { psn: Psn::new(acked), delay, ..Ack::default() }));
 
             let (mut cwnd, mut old) = (f64::from(before.bytes().get()), f64::from(before.old().get()));
             let mut power = before.power().map(one);
@@ -258,19 +258,19 @@ fn each_step_is_that_of_algorithm_2() {
                 }
                 Some(_) => {}
             }
-            agreement.assert(&acked, &outcome(flow.window()), &[vec![cwnd, old, power.unwrap_or(0.0)]]);
+            tolerance.assert(&acked, &outcome(flow.window()), &[vec![cwnd, old, power.unwrap_or(0.0)]]);
         }
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }
 
 /// A free run on one link with a fixed competitor: the window settles where the power is one, but for beta.
 #[test]
 fn a_free_run_settles_with_a_short_queue() {
-    let (port, c) = (port(100, WIDE.tau), constants(100, &WIDE));
-    let params = PowerTcp5::check(&PAPER, &port).unwrap();
+    let (link, c) = (link(100, WIDE.tau), constants(100, &WIDE));
+    let params = PowerTcp5::check(&PAPER, &link).unwrap();
     let mut now = 1_000;
-    let mut flow = PowerTcp5::open(&cx(now, &port, &params));
+    let mut flow = PowerTcp5::open(&cx(now, &link, &params));
     let (b, step) = (12.5, 1_200.0);
     let (mut queue, mut clock, mut carried) = (300_000.0_f64, 0.0, 0.0_f64);
     for psn in 1..8_000_u32 {
@@ -282,11 +282,11 @@ fn a_free_run_settles_with_a_short_queue() {
         carried += leaving;
         clock += step;
         now += 1_200;
-        flow.on(&cx(now, &port, &params), &Event::Sent { psn: Psn::new(psn + 10), bytes: Bytes::new(1_064) });
+        flow.on(&cx(now, &link, &params), &Event::Sent { psn: Psn::new(psn + 10), bytes: Bytes::new(1_064) });
         let (sent, queue) = ((carried / 64.0) as u32, queue as u32);
         let hop = Hop { mbps: 100_000, flags: 0, clock: clock as u32, sent, queue };
         let int = IntStackBuilder::new(IntLayout::Wide, 9).with([hop]);
-        flow.on(&cx(now, &port, &params), &Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }));
+        flow.on(&cx(now, &link, &params), &Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }));
     }
     let window = f64::from(flow.window().bytes().get());
     // Half of 150 000 bytes are the competitor's; beta is 15 000.

@@ -1,14 +1,14 @@
 //! RCC's sender against what it is to obey, in double precision.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Grant, Instant, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Grant, Instant, Link, Nanos, Psn, Rate};
 use cc_rp::rcc::{PAPER, Rcc};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
 /// Section III-B: the window of the newest acknowledgement, paced over a round trip; line rate and all that it carries in one
 /// before the first.
@@ -38,14 +38,14 @@ mod oracle {
 
 #[test]
 fn the_window_is_that_of_the_newest_acknowledgement() {
-    let params = Rcc::check(&PAPER, &PORT).unwrap();
-    let (mut dice, mut agreement) = (Dice::new(8), Agreement::default());
+    let params = Rcc::check(&PAPER, &LINK).unwrap();
+    let (mut random, mut tolerance) = (SplitMix::new(8), Tolerance::default());
     let cx = Cx {
         now: Instant::from_nanos(0),
-        port: &PORT,
+        link: &LINK,
         params: &params,
         pause: Nanos::ZERO,
-        unpaused: Instant::from_nanos(0).stamp(),
+        clock_without_pauses: Instant::from_nanos(0).stamp(),
     };
     for flow in 0..4 {
         let (mut machine, mut oracle) = (Rcc::open(&cx), oracle::Flow::default());
@@ -53,31 +53,31 @@ fn the_window_is_that_of_the_newest_acknowledgement() {
         let mut next = flow * 0xff_f000_u64;
         for _ in 0..50_000 {
             let psn = |number: u64| Psn::new((number & 0xff_ffff) as u32);
-            let event = match dice.within(0..=9) {
+            let event = match random.within(0..=9) {
                 0..=3 => {
                     oracle.sent = Some(next);
                     next += 1;
-                    Event::Sent { psn: psn(next - 1), bytes: PORT.mtu }
+                    Event::Sent { psn: psn(next - 1), bytes: LINK.mtu }
                 }
                 4 => Event::Wake,
-                5 if dice.within(0..=9) == 0 && oracle.sent.is_some() => {
-                    next -= u64::from(dice.within(0..=2)).min(next - oracle.newest.map_or(next, |newest| newest + 1));
+                5 if random.within(0..=9) == 0 && oracle.sent.is_some() => {
+                    next -= u64::from(random.within(0..=2)).min(next - oracle.newest.map_or(next, |newest| newest + 1));
                     oracle.sent = next.checked_sub(1);
                     Event::Nack { psn: psn(next) }
                 }
                 _ => {
-                    let packet = match dice.within(0..=9) {
-                        0 => oracle.newest.unwrap_or(next).saturating_sub(dice.within(1..=70_000).into()),
-                        1 => next + u64::from(dice.within(0..=70_000)),
+                    let packet = match random.within(0..=9) {
+                        0 => oracle.newest.unwrap_or(next).saturating_sub(random.within(1..=70_000).into()),
+                        1 => next + u64::from(random.within(0..=70_000)),
                         2..=4 => next.saturating_sub(1),
                         _ => oracle.newest.map_or(next, |newest| newest + 1),
                     };
-                    let window = match dice.within(0..=3) {
-                        0 => dice.within(0..=2_000),
-                        1 => dice.draw() as u32,
-                        _ => dice.within(0..=150_000),
+                    let window = match random.within(0..=3) {
+                        0 => random.within(0..=2_000),
+                        1 => random.draw() as u32,
+                        _ => random.within(0..=150_000),
                     };
-                    let told = dice.within(0..=9) != 0;
+                    let told = random.within(0..=9) != 0;
                     if told {
                         oracle.acknowledged(packet, window.into());
                     }
@@ -89,9 +89,9 @@ fn the_window_is_that_of_the_newest_acknowledgement() {
             let decision = machine.on(&cx, &event);
             let rate = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
             let outcome = [("W", f64::from(decision.window.get()), 0.25), ("rate", rate, 0.25 / 12_000.0)];
-            agreement.assert(&event, &outcome, &[oracle.may()]);
-            assert!(decision.rate <= PORT.line_rate && decision.window >= PORT.mtu);
+            tolerance.assert(&event, &outcome, &[oracle.may()]);
+            assert!(decision.rate <= LINK.line_rate && decision.window >= LINK.mtu);
         }
     }
-    agreement.finish(200_000);
+    tolerance.finish(200_000);
 }

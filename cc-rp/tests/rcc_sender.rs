@@ -2,18 +2,18 @@
 //! loop with a queue.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "rcc_equations/mod.rs"]
 mod oracle;
+#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Delay, Grant, Instant, Nanos, Port, Psn, Rate};
+use cc_core::{Bytes, Delay, Grant, Instant, Link, Nanos, Psn, Rate};
 use cc_rp::rcc_sender::{Params, RCC_IV, RCC_VA, RccSender, RccSenderSettings};
 use cc_rp::{Ack, Cx, Decision, Event, ReactionPoint};
 use oracle::{Constants, Delays, Flow};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 const BDP: f64 = 150_000.0;
 
 /// The presets, written down again; the last has the paper's U.
@@ -36,7 +36,7 @@ fn presets() -> [(RccSenderSettings, Constants); 3] {
 
 fn cx(params: &Params, now: u64) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn decoded(machine: &RccSender, before: &Flow) -> Flow {
@@ -58,7 +58,7 @@ fn numbers(flow: &Flow) -> Vec<f64> {
 }
 
 fn compare(
-    agreement: &mut Agreement,
+    tolerance: &mut Tolerance,
     event: &Event<'_>,
     before: &Flow,
     after: &Flow,
@@ -70,30 +70,30 @@ fn compare(
     let mut values = numbers(after);
     values[4] = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
     let outcome: Vec<_> = (0..5).map(|index| (names[index], values[index], bits[index])).collect();
-    agreement.assert(event, &outcome, &allowed.iter().map(numbers).collect::<Vec<_>>());
+    tolerance.assert(event, &outcome, &allowed.iter().map(numbers).collect::<Vec<_>>());
 }
 
 #[test]
 fn each_event_is_what_the_equations_say() {
     for (seed, (settings, c)) in (1..).zip(presets()) {
-        let params = RccSender::check(&settings, &PORT).unwrap();
-        let (mut dice, mut agreement) = (Dice::new(seed), Agreement::default());
+        let params = RccSender::check(&settings, &LINK).unwrap();
+        let (mut random, mut tolerance) = (SplitMix::new(seed), Tolerance::default());
         let (mut now, mut sent, mut acked, mut heard) = (1_000_u64, 0xff_ff00_u64, None::<u64>, 0_u64);
         let mut machine = RccSender::open(&cx(&params, now));
         let mut flow = Flow { window: BDP, u: 0.0, error: None, over: 0, controlled: false, began: 0.0, due: 0.0 };
         let (mut delays, mut under_way, mut base, mut busy, mut updates) = (Delays::default(), false, 12_000, 0, 0);
         for step in 0..150_000_u32 {
-            now += match dice.within(0..=999) {
-                0 => u64::from(dice.within(200_000..=400_000_000)),
-                1..=99 => u64::from(dice.within(5_000..=200_000)),
-                _ => u64::from(dice.within(80..=3_000)),
+            now += match random.within(0..=999) {
+                0 => u64::from(random.within(200_000..=400_000_000)),
+                1..=99 => u64::from(random.within(5_000..=200_000)),
+                _ => u64::from(random.within(80..=3_000)),
             };
             // Paths and loads come and go.
             if step % 5_000 == 0 {
-                base = dice.within(10_000..=200_000);
+                base = random.within(10_000..=200_000);
             }
             if step % 300 == 0 {
-                busy = dice.within(0..=2);
+                busy = random.within(0..=2);
             }
             if under_way && acked == Some(sent) && now - heard >= 192_000 {
                 under_way = false;
@@ -102,7 +102,7 @@ fn each_event_is_what_the_equations_say() {
             let before = Flow { began: flow.began, due: flow.due, ..decoded(&machine, &flow) };
             let before = if under_way { before } else { Flow { window: before.window, ..flow } };
             let psn = |number: u64| Psn::new((number & 0xff_ffff) as u32);
-            let (event, allowed) = match dice.within(0..=9) {
+            let (event, allowed) = match random.within(0..=9) {
                 0..=3 => {
                     sent += 1;
                     let mut after = before;
@@ -110,10 +110,10 @@ fn each_event_is_what_the_equations_say() {
                         after.begins(now as f64);
                         under_way = true;
                     }
-                    (Event::Sent { psn: psn(sent), bytes: PORT.mtu }, vec![after])
+                    (Event::Sent { psn: psn(sent), bytes: LINK.mtu }, vec![after])
                 }
-                4 if dice.within(0..=9) == 0 => {
-                    let back = sent - u64::from(dice.within(0..=3));
+                4 if random.within(0..=9) == 0 => {
+                    let back = sent - u64::from(random.within(0..=3));
                     let after = vec![before];
                     if acked.is_none_or(|acked| back > acked) {
                         sent = back - 1;
@@ -125,16 +125,16 @@ fn each_event_is_what_the_equations_say() {
                 4 => (Event::Wake, vec![before]),
                 _ => {
                     // Most are the next; some are old, or of what was not sent.
-                    let of = match dice.within(0..=19) {
-                        0 => acked.unwrap_or(sent).saturating_sub(dice.within(1..=900).into()),
-                        1 => sent + u64::from(dice.within(1..=900)),
+                    let of = match random.within(0..=19) {
+                        0 => acked.unwrap_or(sent).saturating_sub(random.within(1..=900).into()),
+                        1 => sent + u64::from(random.within(1..=900)),
                         2..=8 => sent,
                         _ => acked.map_or(sent, |acked| (acked + 1).min(sent)),
                     };
-                    let flows = if dice.within(0..=9) == 0 { dice.within(1..=3_000) } else { dice.within(1..=3) };
-                    let in_use = if busy == 0 { dice.within(50_000..=65_535) } else { dice.within(0..=50_000) };
-                    let rtt = base + if busy == 1 { dice.within(0..=40_000) } else { dice.within(0..=3_000) };
-                    let told = dice.within(0..=19) != 0;
+                    let flows = if random.within(0..=9) == 0 { random.within(1..=3_000) } else { random.within(1..=3) };
+                    let in_use = if busy == 0 { random.within(50_000..=65_535) } else { random.within(0..=50_000) };
+                    let rtt = base + if busy == 1 { random.within(0..=40_000) } else { random.within(0..=3_000) };
+                    let told = random.within(0..=19) != 0;
                     let mut after = vec![before];
                     if under_way && of <= sent && acked.is_none_or(|acked| of >= acked) {
                         (acked, heard) = (Some(of), now);
@@ -143,21 +143,24 @@ fn each_event_is_what_the_equations_say() {
                         after = before.receives(&c, now as f64, waited, f64::from(in_use) / 65_536.0, fair);
                     }
                     let grant = Grant::Rcc { window: Bytes::ZERO, flows: flows as u16, utilisation: in_use as u16 };
-                    let delay =
-                        told.then(|| Delay { rtt: Nanos::new(rtt + 700), held: Nanos::new(700), ..Delay::default() });
+                    let delay = told.then(|| Delay {
+                        rtt: Nanos::new(rtt + 700),
+                        receiver_hold: Nanos::new(700),
+                        ..Delay::default()
+                    });
                     (Event::Ack(Ack { psn: psn(of), delay, grant, ..Ack::default() }), after)
                 }
             };
             let decision = machine.on(&cx(&params, now), &event);
             let after = decoded(&machine, &before);
-            compare(&mut agreement, &event, &before, &after, decision, &allowed);
+            compare(&mut tolerance, &event, &before, &after, decision, &allowed);
             // Time is the equations' own.
             let chosen = allowed.iter().find(|flow| flow.controlled == after.controlled && flow.over == after.over);
             flow = *chosen.unwrap_or(&allowed[0]);
             updates += u32::from(flow.due > before.due);
             assert_eq!(machine.law().least_delay().map(f64::from), delays.least());
         }
-        agreement.finish(100_000);
+        tolerance.finish(100_000);
         assert!(updates > 1_000, "{updates} evaluations of (4)");
     }
 }
@@ -167,7 +170,7 @@ fn each_event_is_what_the_equations_say() {
 #[test]
 fn a_queue_inside_the_network_comes_to_what_equation_2_wants() {
     for flows in [2_usize, 8] {
-        let params = RccSender::check(&RCC_IV, &PORT).unwrap();
+        let params = RccSender::check(&RCC_IV, &LINK).unwrap();
         let mut machines = vec![RccSender::open(&cx(&params, 0)); flows];
         let mut windows = vec![BDP; flows];
         let (mut queue, mut told) = (0.0_f64, std::collections::VecDeque::from(vec![12_000.0_f64; 12]));
@@ -183,7 +186,7 @@ fn a_queue_inside_the_network_comes_to_what_equation_2_wants() {
             let rtt = told.pop_front().unwrap();
             for (machine, window) in machines.iter_mut().zip(&mut windows) {
                 let psn = Psn::new(step & 0xff_ffff);
-                machine.on(&cx(&params, now), &Event::Sent { psn, bytes: PORT.mtu });
+                machine.on(&cx(&params, now), &Event::Sent { psn, bytes: LINK.mtu });
                 let grant = Grant::Rcc { window: Bytes::ZERO, flows: 1, utilisation: (65_536 / flows) as u16 };
                 let delay = Some(Delay { rtt: Nanos::new(rtt as u32), ..Delay::default() });
                 machine.on(&cx(&params, now), &Event::Ack(Ack { psn, delay, grant, ..Ack::default() }));

@@ -2,13 +2,13 @@
 
 use cc_core::snapshot::Words;
 use cc_core::{
-    Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Rate,
+    Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Grant, Instant, IntLayout, IntStack, Link, Mark, Nanos, Psn, Rate,
 };
 use cc_rp::registry::{self, Visitor};
-use cc_rp::{Ack, Cx, Event, EventMask, RateLimiter, ReactionPoint, RpEngine};
+use cc_rp::{Ack, Cx, Event, EventSet, RateLimiter, ReactionPoint, RpEngine};
 use proptest::prelude::*;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
 
 /// An event: which, how long after the one before, and numbers that its fields are made of.
 type Operation = (u8, u32, [u32; 6], [u8; 16 * 15]);
@@ -19,31 +19,31 @@ fn operation() -> impl Strategy<Value = Operation> {
     (0..8_u8, wait, any::<[u32; 6]>(), prop::array::uniform(any::<u8>()))
 }
 
-fn event<'a>((kind, _, [a, b, c, d, e, f], area): &'a Operation) -> (EventMask, Event<'a>) {
+fn event<'a>((kind, _, [a, b, c, d, e, f], area): &'a Operation) -> (EventSet, Event<'a>) {
     let layout = if d & 1 == 0 { IntLayout::Wide } else { IntLayout::Compact };
     let int = IntStack::new(layout, (e & 0xfff) as u16, (d >> 1) as u8 % 6, area).unwrap();
     match kind {
-        0 | 1 => (EventMask::SENT, Event::Sent { psn: Psn::new(*a), bytes: Bytes::new(b >> (c % 32)) }),
-        2 => (EventMask::NACK, Event::Nack { psn: Psn::new(*a) }),
+        0 | 1 => (EventSet::SENT, Event::Sent { psn: Psn::new(*a), bytes: Bytes::new(b >> (c % 32)) }),
+        2 => (EventSet::NACK, Event::Nack { psn: Psn::new(*a) }),
         3 => {
             let kinds = [CnpKind::Standard, CnpKind::Period, CnpKind::Direct, CnpKind::Undetermined];
             let body = CnpBody { kind: kinds[*a as usize % 4], seq: *b as u16, ..CnpBody::default() };
-            let hint = if c & 1 == 0 { CnpHint::Plain } else { CnpHint::Body(body) };
-            (EventMask::CNP, Event::Cnp { hint })
+            let body_kind = if c & 1 == 0 { CnpBodyKind::Standard } else { CnpBodyKind::Extended(body) };
+            (EventSet::CNP, Event::Cnp { body_kind })
         }
-        4 => (EventMask::WAKE, Event::Wake),
-        5 => (EventMask::NEAR_INT, Event::NearInt { int }),
+        4 => (EventSet::WAKE, Event::Wake),
+        5 => (EventSet::SWITCH_INT, Event::SwitchInt { int }),
         _ => {
             let delay = Delay {
                 rtt: Nanos::new(b >> (d % 32)),
-                held: Nanos::new(c & 0xffff),
+                receiver_hold: Nanos::new(c & 0xffff),
                 hops: *e as u8,
-                rx_level: (*f % 32) as u8,
+                rx_buffer_level: (*f % 32) as u8,
             };
             let grant = match f % 3 {
                 0 => Grant::None,
                 1 => Grant::Rcc { window: Bytes::new(*c), flows: *d as u16, utilisation: *e as u16 },
-                _ => Grant::Mlcc { credit: *c as u16, release: Rate::from_bits(*d), advised: Rate::from_bits(*e) },
+                _ => Grant::Mlcc { credit: *c as u16, release: Rate::from_bits(*d), advised_rate: Rate::from_bits(*e) },
             };
             let ack = Ack {
                 psn: Psn::new(*a),
@@ -53,7 +53,7 @@ fn event<'a>((kind, _, [a, b, c, d, e, f], area): &'a Operation) -> (EventMask, 
                 int: if f & 16 == 0 { int } else { IntStack::NONE },
                 grant,
             };
-            (EventMask::ACK, Event::Ack(ack))
+            (EventSet::ACK, Event::Ack(ack))
         }
     }
 }
@@ -68,10 +68,10 @@ impl Visitor for Run<'_> {
 
     fn visit<A: ReactionPoint>(self) {
         for preset in A::PRESETS {
-            let params = A::check(&preset.values, &PORT).unwrap();
+            let params = A::check(&preset.values, &LINK).unwrap();
             let at = |now| {
                 let now = Instant::from_nanos(now);
-                Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+                Cx { now, link: &LINK, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
             };
             for mut state in [A::open(&at(0)), A::from_words(self.words)] {
                 let mut now = 0;
@@ -79,7 +79,7 @@ impl Visitor for Run<'_> {
                 for operation in self.operations {
                     now += u64::from(operation.1);
                     let (kind, event) = event(operation);
-                    if A::WANTS.contains(kind) {
+                    if A::EVENTS.contains(kind) {
                         let mut restored = A::from_snapshot(state.snapshot());
                         let decision = state.on(&at(now), &event);
                         assert_eq!(restored.on(&at(now), &event), decision, "{} {}: {event:?}", A::NAME, preset.name);
@@ -119,9 +119,9 @@ impl Visitor for Moved<'_> {
 
     fn visit<A: ReactionPoint>(self) {
         let Run { words, operations } = self.0;
-        let params = || A::check(&A::PRESETS[0].values, &PORT).unwrap();
+        let params = || A::check(&A::PRESETS[0].values, &LINK).unwrap();
         let (mut now, mut limiter) = (Instant::from_nanos(1 << 40), Limiter::default());
-        let mut first = RpEngine::<A, 4, 8>::new(now, PORT, params());
+        let mut first = RpEngine::<A, 4, 8>::new(now, LINK, params());
         let flow = first.open(now, 3, &mut limiter).unwrap();
         assert!(first.inject(now, flow, A::from_words(words).snapshot(), &mut limiter));
         let (before, after) = operations.split_at(operations.len() / 2);
@@ -129,7 +129,7 @@ impl Visitor for Moved<'_> {
             now = now.after(Nanos::new(operation.1));
             first.step(now, flow, &event(operation).1, &mut limiter);
         }
-        let (mut second, mut others) = (RpEngine::<A, 4, 8>::new(now, PORT, params()), Limiter::default());
+        let (mut second, mut others) = (RpEngine::<A, 4, 8>::new(now, LINK, params()), Limiter::default());
         let moved = second.open(now, 3, &mut others).unwrap();
         first.step(now, flow, &Event::Wake, &mut limiter);
         assert!(second.inject(now, moved, first.snapshot(flow).unwrap(), &mut others));

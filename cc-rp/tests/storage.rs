@@ -1,13 +1,13 @@
 //! Tables on the heap and tables of fixed size are the same source: engines over either decide alike.
 
 use cc_core::table::Heap;
-use cc_core::{Blank, Bytes, CnpBody, CnpHint, Instant, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, Instant, Link, Nanos, Psn, Qpn, Rate, Zeroed};
 use cc_rp::dcqcn::Dcqcn;
 use cc_rp::hpcc::Hpcc5;
 use cc_rp::{Ack, Event, RateLimiter, ReactionPoint, RpEngine, RpEngineIn};
 use proptest::prelude::*;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const FLOWS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +50,9 @@ fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(),
     let settings = A::PRESETS[0].values;
     let start = Instant::from_nanos(0);
     let mut fixed =
-        Box::new(RpEngine::<A, FLOWS, { 2 * FLOWS }>::new(start, PORT, A::check(&settings, &PORT).unwrap()));
-    let mut heap = RpEngineIn::<A, Heap, Heap>::BLANK;
-    heap.begin(start, PORT, &settings).unwrap();
+        Box::new(RpEngine::<A, FLOWS, { 2 * FLOWS }>::new(start, LINK, A::check(&settings, &LINK).unwrap()));
+    let mut heap = RpEngineIn::<A, Heap, Heap>::ZEROED;
+    heap.begin(start, LINK, &settings).unwrap();
     let (mut pacers, mut handles, mut now) = ([Pacer::default(), Pacer::default()], Vec::new(), 0_u64);
     prop_assert_eq!(heap.open(start, 0, &mut pacers[1]), None, "no room before it grows");
     heap.grow(FLOWS);
@@ -87,9 +87,10 @@ fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(),
                 prop_assert_eq!(fixed.step(at, handle, &event, limiter), heap.step(at, handle, &event, other));
             }
             Operation::Cnp(qpn, seq) => {
-                let hint = seq.map_or(CnpHint::Plain, |seq| CnpHint::Body(CnpBody { seq, ..CnpBody::default() }));
+                let body_kind = seq
+                    .map_or(CnpBodyKind::Standard, |seq| CnpBodyKind::Extended(CnpBody { seq, ..CnpBody::default() }));
                 let qpn = Qpn::new(u32::from(qpn));
-                prop_assert_eq!(fixed.cnp(at, qpn, hint, limiter), heap.cnp(at, qpn, hint, other));
+                prop_assert_eq!(fixed.cnp(at, qpn, body_kind, limiter), heap.cnp(at, qpn, body_kind, other));
             }
             Operation::Pause(priority, time) => {
                 let time = Nanos::new(u32::from(time) << 8);

@@ -1,14 +1,14 @@
 //! Swift against its equations in double precision: one event at a time from the machine's own state, and over runs.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Delay, Instant, Nanos, Port, Psn, Rate, Stamp};
+use cc_core::{Bytes, Delay, Instant, Link, Nanos, Psn, Rate, Stamp};
 use cc_rp::swift::{FALCON, HTSIM, Swift, SwiftSettings};
 use cc_rp::{Ack, Cx, Decision, Event, ReactionPoint};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
 /// Algorithm 1 of Swift (SIGCOMM 2020) with its scaled target, and Falcon's window for the receiver's buffer. Windows in
 /// packets, times in nanoseconds, rates in bytes a nanosecond.
@@ -64,11 +64,11 @@ mod oracle {
         c: &Constants,
         before: &Flow,
         bytes: f64,
-        (rtt, held, hops, level): (f64, f64, f64, f64),
+        (rtt, receiver_hold, hops, level): (f64, f64, f64, f64),
         below: bool,
     ) -> Flow {
         let mut flow = Flow { timeouts: 0, ..*before };
-        let delay = (rtt - held).max(0.0);
+        let delay = (rtt - receiver_hold).max(0.0);
         let target = target(c, before.fcwnd, hops);
         if below {
             let packets = bytes / PACKET;
@@ -203,18 +203,23 @@ struct Transport {
 
 impl Transport {
     /// An event, and what it is to a sender: an acknowledgement, a NACK of something sent, a timeout, or nothing.
-    fn draw(&mut self, dice: &mut Dice, target: f64) -> (Event<'static>, Kind) {
-        match dice.within(0..=99) {
+    fn draw(&mut self, random: &mut SplitMix, target: f64) -> (Event<'static>, Kind) {
+        match random.within(0..=99) {
             0..=69 => {
-                let held = dice.within(0..=20_000);
-                let fabric = match dice.within(0..=2) {
-                    0 => dice.within(1..=1_000_000),
-                    1 => dice.within(1..=60_000),
-                    _ => (target as u32).saturating_sub(4_000).saturating_add(dice.within(0..=8_000)).max(1),
+                let receiver_hold = random.within(0..=20_000);
+                let fabric = match random.within(0..=2) {
+                    0 => random.within(1..=1_000_000),
+                    1 => random.within(1..=60_000),
+                    _ => (target as u32).saturating_sub(4_000).saturating_add(random.within(0..=8_000)).max(1),
                 };
-                let (hops, rx_level) = (dice.within(0..=6) as u8, dice.within(0..=31) as u8);
-                let bytes = if dice.within(0..=9) == 0 { 0 } else { dice.within(1..=8_192) };
-                let delay = Delay { rtt: Nanos::new(fabric + held), held: Nanos::new(held), hops, rx_level };
+                let (hops, rx_buffer_level) = (random.within(0..=6) as u8, random.within(0..=31) as u8);
+                let bytes = if random.within(0..=9) == 0 { 0 } else { random.within(1..=8_192) };
+                let delay = Delay {
+                    rtt: Nanos::new(fabric + receiver_hold),
+                    receiver_hold: Nanos::new(receiver_hold),
+                    hops,
+                    rx_buffer_level,
+                };
                 let acked = Bytes::new(bytes);
                 let kind = if bytes == 0 { Kind::Nothing } else { Kind::Acked(bytes, delay) };
                 (Event::Ack(Ack { acked, delay: Some(delay), ..Ack::default() }), kind)
@@ -225,12 +230,12 @@ impl Transport {
                 (Event::Sent { psn, bytes: Bytes::new(1_024) }, Kind::Nothing)
             }
             92..=94 if self.next > 0 => {
-                let back = dice.within(1..=self.next.min(100));
+                let back = random.within(1..=self.next.min(100));
                 self.next -= back;
                 (Event::Nack { psn: Psn::new(self.next) }, Kind::Lost)
             }
             95..=97 if self.next > 0 => {
-                let back = dice.within(1..=self.next.min(100));
+                let back = random.within(1..=self.next.min(100));
                 self.next -= back - 1;
                 (Event::Sent { psn: Psn::new(self.next - 1), bytes: Bytes::new(1_024) }, Kind::TimedOut)
             }
@@ -247,29 +252,29 @@ enum Kind {
 }
 
 fn delays(delay: &Delay) -> (f64, f64, f64, f64) {
-    let (rtt, held) = (f64::from(delay.rtt.get()), f64::from(delay.held.get()));
-    (rtt, held, f64::from(delay.hops), f64::from(delay.rx_level))
+    let (rtt, receiver_hold) = (f64::from(delay.rtt.get()), f64::from(delay.receiver_hold.get()));
+    (rtt, receiver_hold, f64::from(delay.hops), f64::from(delay.rx_buffer_level))
 }
 
 #[test]
 fn each_event_does_what_the_equations_say() {
     for (name, settings, c) in presets() {
-        let params = Swift::check(&settings, &PORT).unwrap();
+        let params = Swift::check(&settings, &LINK).unwrap();
         let cx = |now: u64| {
             let now = Instant::from_nanos(now);
-            Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &LINK, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         };
-        let mut agreement = Agreement::default();
-        let mut dice = Dice::new(4);
+        let mut tolerance = Tolerance::default();
+        let mut random = SplitMix::new(4);
         let mut transport = Transport { next: 0 };
         let mut now = 0;
         let mut state = Swift::open(&cx(now));
         for nth in 0..150_000 {
-            now += u64::from(dice.within(0..=60_000));
+            now += u64::from(random.within(0..=60_000));
             let stamp = Instant::from_nanos(now).stamp();
             let before = decode(&state, stamp);
             let aim = oracle::target(&c, before.fcwnd, 3.0);
-            let (event, kind) = transport.draw(&mut dice, aim);
+            let (event, kind) = transport.draw(&mut random, aim);
             let decision = state.on(&cx(now), &event);
             let mut allowed = Vec::new();
             match kind {
@@ -296,9 +301,9 @@ fn each_event_does_what_the_equations_say() {
             let allowed: Vec<_> = allowed.iter().map(|flow| values(flow, oracle::pace(&c, flow))).collect();
             let got = values(&decode(&state, stamp), decided(&decision));
             let outcome: Vec<_> = OUTCOME.iter().zip(&got).map(|(&(what, bit), &value)| (what, value, bit)).collect();
-            agreement.assert(&(name, nth, event, before), &outcome, &allowed);
+            tolerance.assert(&(name, nth, event, before), &outcome, &allowed);
         }
-        agreement.finish(100_000);
+        tolerance.finish(100_000);
     }
 }
 
@@ -307,14 +312,14 @@ fn each_event_does_what_the_equations_say() {
 #[test]
 fn runs_stay_with_the_equations() {
     for (name, settings, c) in presets() {
-        let params = Swift::check(&settings, &PORT).unwrap();
+        let params = Swift::check(&settings, &LINK).unwrap();
         let cx = |now: u64| {
             let now = Instant::from_nanos(now);
-            Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &LINK, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         };
         let mut state = Swift::open(&cx(0));
         let mut ideal = decode(&state, Instant::from_nanos(0).stamp());
-        let (mut now, mut queue, mut dice, mut smallest) = (0u64, 0.0f64, Dice::new(5), f64::MAX);
+        let (mut now, mut queue, mut random, mut smallest) = (0u64, 0.0f64, SplitMix::new(5), f64::MAX);
         for nth in 0..20_000 {
             let step = 2_000_u32;
             now += u64::from(step);
@@ -325,10 +330,10 @@ fn runs_stay_with_the_equations() {
             let others = if nth % 10_000 < 7_000 { 2_000.0 } else { 1.0 };
             queue = (queue + (rate * others - 12.5) * f64::from(step)).clamp(0.0, 4e6);
             let delay = Delay {
-                rtt: Nanos::new(8_000 + (queue / 12.5) as u32 + dice.within(0..=100)),
-                held: Nanos::new(dice.within(0..=500)),
+                rtt: Nanos::new(8_000 + (queue / 12.5) as u32 + random.within(0..=100)),
+                receiver_hold: Nanos::new(random.within(0..=500)),
                 hops: 3,
-                rx_level: if nth % 3_000 < 20 { 20 } else { 2 },
+                rx_buffer_level: if nth % 3_000 < 20 { 20 } else { 2 },
             };
             let bytes = ((rate * f64::from(step)) as u32).max(1);
             let acked = Bytes::new(bytes);

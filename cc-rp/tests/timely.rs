@@ -1,15 +1,15 @@
 //! TIMELY against its equations in double precision: one event at a time from the machine's own state, and over runs.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Delay, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Delay, Instant, Link, Nanos, Rate};
 use cc_rp::timely::{ERPC, NS3_RDMA, PAPER, PATCHED, Timely, TimelySettings};
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
+use tolerance::{SplitMix, Tolerance};
 
 const GBPS: u32 = 100;
-const PORT: Port = Port { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
 /// Algorithm 1 of TIMELY (SIGCOMM 2015), the blend of "ECN or Delay" (CoNEXT 2016), and the two additions of eRPC.
 /// Times in microseconds, rates in Mb/s.
@@ -138,12 +138,12 @@ fn values(flow: &Flow) -> Vec<f64> {
 }
 
 /// A round-trip time in nanoseconds: near the last, in any zone, or anything.
-fn draw_rtt(dice: &mut Dice, last: u32) -> u32 {
-    match dice.within(0..=9) {
-        0..=5 => (last.saturating_add(dice.within(0..=40_000))).saturating_sub(20_000).clamp(9_000, 2_000_000),
-        6 | 7 => dice.within(9_000..=700_000),
-        8 => dice.within(9_000..=60_000_000),
-        _ => dice.within(0..=9_000),
+fn draw_rtt(random: &mut SplitMix, last: u32) -> u32 {
+    match random.within(0..=9) {
+        0..=5 => (last.saturating_add(random.within(0..=40_000))).saturating_sub(20_000).clamp(9_000, 2_000_000),
+        6 | 7 => random.within(9_000..=700_000),
+        8 => random.within(9_000..=60_000_000),
+        _ => random.within(0..=9_000),
     }
 }
 
@@ -156,23 +156,23 @@ fn ack(bytes: u32, rtt: u32) -> Event<'static> {
 fn each_event_does_what_the_equations_say() {
     for (name, settings, taken) in PRESETS {
         let c = constants(name);
-        let params = Timely::check(&settings, &PORT).unwrap();
+        let params = Timely::check(&settings, &LINK).unwrap();
         let cx = |now: u64| {
             let now = Instant::from_nanos(now);
-            Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &LINK, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         };
-        let mut agreement = Agreement::default();
-        let mut dice = Dice::new(1);
+        let mut tolerance = Tolerance::default();
+        let mut random = SplitMix::new(1);
         let (mut now, mut last) = (0, 20_000);
         let mut state = Timely::open(&cx(now));
         for nth in 0..120_000 {
             if nth % 500 == 0 {
                 state = Timely::open(&cx(now));
             }
-            now += u64::from(dice.within(0..=30_000));
+            now += u64::from(random.within(0..=30_000));
             // Segments of one to three packets, so that nearly every event is a sample.
-            let bytes = dice.within(0..=16_000);
-            let rtt = draw_rtt(&mut dice, last);
+            let bytes = random.within(0..=16_000);
+            let rtt = draw_rtt(&mut random, last);
             let event = ack(bytes, rtt);
             let before = decode(&state);
             let acked = state.acked().get() + bytes;
@@ -201,9 +201,9 @@ fn each_event_does_what_the_equations_say() {
             }
             let got = values(&after);
             let outcome = [("rate", got[0], 1.0 / MBPS), ("prev_rtt", got[1], 1e-3), ("rtt_diff", got[2], 1.0 / 16e3)];
-            agreement.assert(&(name, nth, event, before), &outcome, &allowed);
+            tolerance.assert(&(name, nth, event, before), &outcome, &allowed);
         }
-        agreement.finish(100_000);
+        tolerance.finish(100_000);
     }
 }
 
@@ -212,10 +212,10 @@ fn each_event_does_what_the_equations_say() {
 fn runs_stay_with_the_equations() {
     for (name, settings, taken) in PRESETS {
         let c = constants(name);
-        let params = Timely::check(&settings, &PORT).unwrap();
+        let params = Timely::check(&settings, &LINK).unwrap();
         let cx = |now: u64| {
             let now = Instant::from_nanos(now);
-            Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+            Cx { now, link: &LINK, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         };
         let mut state = Timely::open(&cx(0));
         let mut ideal = Flow { rate: c.most_rate, prev_rtt: None, rtt_diff: 0.0, in_a_row: 0 };

@@ -1,15 +1,15 @@
 //! TIMELY with TCD's marks against its rules in double precision, one event at a time and over runs.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
-mod agreement;
+mod tolerance;
 
-use agreement::{Agreement, Dice};
-use cc_core::{Bytes, Delay, Instant, Mark, Nanos, Port, Rate};
+use cc_core::{Bytes, Delay, Instant, Link, Mark, Nanos, Rate};
 use cc_rp::timely::NS3_RDMA;
 use cc_rp::timely_tcd::TimelyTcd;
 use cc_rp::{Ack, Cx, Event, ReactionPoint};
+use tolerance::{SplitMix, Tolerance};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const MBPS: f64 = 2_097.152;
 
 /// What a sample does by its mark, around algorithm 1 of TIMELY with eRPC's scaling and bound. Values of the preset
@@ -100,8 +100,8 @@ fn values(flow: &Flow) -> Vec<f64> {
     vec![flow.rate, flow.rtt.unwrap_or(0.0), flow.smoothed, strongest, f64::from(u8::from(flow.any))]
 }
 
-fn draw_mark(dice: &mut Dice) -> Mark {
-    match dice.within(0..=5) {
+fn draw_mark(random: &mut SplitMix) -> Mark {
+    match random.within(0..=5) {
         0 => Mark::Congested,
         1 => Mark::Undetermined,
         _ => Mark::None,
@@ -115,28 +115,28 @@ fn ack(bytes: u32, mark: Mark, rtt: u32) -> Event<'static> {
 
 #[test]
 fn each_event_does_what_the_rules_say() {
-    let params = TimelyTcd::check(&NS3_RDMA, &PORT).unwrap();
-    let mut agreement = Agreement::default();
-    let mut dice = Dice::new(2);
+    let params = TimelyTcd::check(&NS3_RDMA, &LINK).unwrap();
+    let mut tolerance = Tolerance::default();
+    let mut random = SplitMix::new(2);
     let (mut now, mut last) = (0u64, 20_000u32);
     let mut state = None;
     for nth in 0..150_000 {
-        now += u64::from(dice.within(0..=30_000));
+        now += u64::from(random.within(0..=30_000));
         let instant = Instant::from_nanos(now);
-        let paused = dice.within(0..=9) == 0;
+        let paused = random.within(0..=9) == 0;
         let pause = Nanos::new(if paused { 1_000 } else { 0 });
-        let cx = Cx { now: instant, port: &PORT, params: &params, pause, unpaused: instant.stamp() };
+        let cx = Cx { now: instant, link: &LINK, params: &params, pause, clock_without_pauses: instant.stamp() };
         // A new flow now and then, as the first marks of a flow matter.
         let flow = state.get_or_insert_with(|| TimelyTcd::open(&cx));
         if nth % 50 == 0 {
             *flow = TimelyTcd::open(&cx);
         }
-        let bytes = dice.within(0..=16_000);
-        let rtt = match dice.within(0..=3) {
-            0 => dice.within(0..=2_000_000),
-            _ => (last + dice.within(0..=40_000)).saturating_sub(20_000),
+        let bytes = random.within(0..=16_000);
+        let rtt = match random.within(0..=3) {
+            0 => random.within(0..=2_000_000),
+            _ => (last + random.within(0..=40_000)).saturating_sub(20_000),
         };
-        let mark = draw_mark(&mut dice);
+        let mark = draw_mark(&mut random);
         let event = ack(bytes, mark, rtt);
         let before = oracle::heard(&decode(flow), seen(mark));
         let acked = flow.timely().acked().get() + bytes;
@@ -158,18 +158,18 @@ fn each_event_does_what_the_rules_say() {
         let bits = [1.0 / MBPS, 1e-3, 1.0 / 16e3, 0.0, 0.0];
         let names = ["rate", "rtt", "smoothed", "strongest", "any"];
         let outcome: Vec<_> = (0..5).map(|at| (names[at], got[at], bits[at])).collect();
-        agreement.assert(&(nth, event, before), &outcome, &allowed);
+        tolerance.assert(&(nth, event, before), &outcome, &allowed);
     }
-    agreement.finish(100_000);
+    tolerance.finish(100_000);
 }
 
 #[test]
 fn runs_stay_with_the_rules() {
-    let params = TimelyTcd::check(&NS3_RDMA, &PORT).unwrap();
-    let mut dice = Dice::new(3);
+    let params = TimelyTcd::check(&NS3_RDMA, &LINK).unwrap();
+    let mut random = SplitMix::new(3);
     let cx = |now: u64| {
         let now = Instant::from_nanos(now);
-        Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() }
+        Cx { now, link: &LINK, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
     };
     let mut state = TimelyTcd::open(&cx(0));
     let mut ideal = Flow { rate: 96_000.0, rtt: None, smoothed: 0.0, shorter: 0, strongest: Seen::Nothing, any: false };
@@ -186,7 +186,7 @@ fn runs_stay_with_the_rules() {
             _ if held => Mark::Undetermined,
             _ => Mark::Congested,
         };
-        let rtt = (30_000.0 + queue / bottleneck * 1e3) as u32 + dice.within(0..=3_000);
+        let rtt = (30_000.0 + queue / bottleneck * 1e3) as u32 + random.within(0..=3_000);
         state.on(&cx(now), &ack(16_000, mark, rtt));
         let sample = f64::from(rtt) / 1e3 - 0.081;
         let heard = oracle::heard(&ideal, seen(mark));

@@ -2,10 +2,10 @@
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Aeth, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Pfc, Response, Reth, Shims,
+    AckFields, Addresses, Aeth, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, Pfc, Response, Reth, Shims,
     TableCrc, Tag, TagProtocol, Tags, cm, opcode, parse, pfc,
 };
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
 use hil_capture::Writer;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -45,9 +45,9 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         payload: b"bytes",
     };
     let data = emit(&write);
-    let Ok(Packet::Roce(cause)) = parse(&data, data.len()) else { panic!("the frame just built is RoCE") };
+    let Ok(Parsed::Roce(cause)) = parse(&data, data.len()) else { panic!("the frame just built is RoCE") };
     let body = CnpBody { kind: CnpKind::Period, ce: true, period: Nanos::new(50_000), ..CnpBody::default() };
-    let cnp = |hint| respond(&Response::cnp(&cause, Qpn::new(0x55), hint, CnpMarking::default()));
+    let cnp = |body_kind| respond(&Response::cnp(&cause, Qpn::new(0x55), body_kind, CnpMarking::default()));
 
     let tags = [TagProtocol::Service, TagProtocol::Customer]
         .map(|protocol| Tag { protocol, priority: 3, drop_eligible: false, vid: 100 }.to_bytes());
@@ -70,8 +70,8 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("v4_write", data.clone()),
         ("v4_write_options", with_options(&data)),
-        ("v4_cnp", cnp(CnpHint::Plain)),
-        ("v4_cnp_period", cnp(CnpHint::Body(body))),
+        ("v4_cnp", cnp(CnpBodyKind::Standard)),
+        ("v4_cnp_period", cnp(CnpBodyKind::Extended(body))),
         ("v4_connection_request", emit(&Frame { bth: management, extensions: headers, payload: &request, ..write })),
         (
             "tagged_ack",
@@ -116,7 +116,7 @@ fn acknowledged(frame: &[u8]) -> Vec<u8> {
     let hop = Hop { mbps: 100_000, clock: 5, sent: 6, queue: 7, ..Hop::default() };
     let wire_len = frame.len();
     assert_eq!(shim::push_into(&mut frame, wire_len, shim::PORT, &hop), Some(1));
-    let Ok(Packet::Roce(cause)) = parse(&frame, wire_len) else { panic!("the frame just built is RoCE") };
+    let Ok(Parsed::Roce(cause)) = parse(&frame, wire_len) else { panic!("the frame just built is RoCE") };
     respond(&Response::ack(&cause, Qpn::new(0x55), &AckFields { msn: 3, ..AckFields::default() }))
 }
 

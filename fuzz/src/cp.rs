@@ -3,7 +3,7 @@
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::params::{ParamError, Settings};
-use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Rate};
+use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Rate};
 use cc_cp::red::{Red, RedSettings};
 use cc_cp::{CongestionPoint, CpCounters, CpEngine, NoSuchQueue, Packet, Verdict};
 
@@ -108,7 +108,7 @@ fn configure(
     gbps: u16,
 ) {
     let line_rate = Rate::from_gbps(u32::from(gbps) % 1_600 + 1);
-    let link = Port { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
+    let link = Link { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
     let (port, priority) = (usize::from(queue) / PRIORITIES, usize::from(queue) % PRIORITIES);
     let outcome = Red::check(settings, &link).map(|params| {
         let [outcome, _] = switches.each_mut().map(|switch| switch.configure(now, port, priority, &link, params));
@@ -149,10 +149,10 @@ impl Queue {
         assert!(marked || verdict.mark == Mark::None);
         assert!(!marked || markable && queued > self.kmin, "{packet:?}: marked");
         assert!(marked || !markable || queued <= self.kmax, "{packet:?}: not marked");
-        assert_eq!(verdict.unmarkable, packet.ecn == Ecn::NotEct && queued > self.kmax);
+        assert_eq!(verdict.not_ect, packet.ecn == Ecn::NotEct && queued > self.kmax);
         assert_eq!(verdict.apply(packet.ecn), if marked { Ecn::Ce } else { packet.ecn });
         self.counters.packets += 1;
         self.counters.ecn_marked += u64::from(marked);
-        self.counters.not_ect_above_kmax += u64::from(verdict.unmarkable);
+        self.counters.not_ect_above_kmax += u64::from(verdict.not_ect);
     }
 }

@@ -4,7 +4,7 @@ use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::wire::RateMessage;
 use cc_core::wire::shim::MlccAck;
-use cc_core::{Bytes, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpKind, Ecn, Instant, Link, Nanos, Qpn, Rate, Stamp};
 use cc_cp::lscc::direct_int::{self, DirectInt};
 use cc_cp::lscc::rate_calculation::{self, Crossing, Feedback, RateCalculation};
 use cc_cp::lscc::rate_limiting::{self, RateLimiting};
@@ -12,10 +12,10 @@ use cc_cp::mlcc::near_source::{self, NearSource};
 use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues};
 use cc_cp::mmu::{self, Admission, Mmu, MmuSettings};
 use cc_cp::segment::{Endpoint, FlowKey, Rewrite, Transit};
-use cc_cp::swing::{self, FarRelay, NearRelay, Relayed};
+use cc_cp::swing::{self, ReceiverRelay, RelayMessage, SenderRelay};
 use std::collections::BTreeMap;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_500), base_rtt: Nanos::new(2_000_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_500), base_rtt: Nanos::new(2_000_000) };
 const SECOND: u64 = 1_000_000_000;
 /// Ingress queues of the buffer, two to a port.
 const QUEUES: u8 = 4;
@@ -103,7 +103,7 @@ struct Bench {
     queues: (per_flow_queues::Params, PerFlowQueues<2, 2>),
     buffers: [mmu::Params; 2],
     buffer: Mmu<2, 2>,
-    relays: (swing::Params, FarRelay, NearRelay),
+    relays: (swing::Params, ReceiverRelay, SenderRelay),
     feedback: Feedback,
     told: u64,
     notified: u64,
@@ -120,21 +120,21 @@ struct Bench {
 impl Bench {
     fn new(now: u64) -> Self {
         let stamp = Stamp::from_bits(now as u32);
-        let limiting = rate_limiting::Params::new(&rate_limiting::PRESETS[0].values, &PORT).expect("a preset");
+        let limiting = rate_limiting::Params::new(&rate_limiting::PRESETS[0].values, &LINK).expect("a preset");
         let calculation =
-            rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &PORT, 10).expect("a preset");
+            rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &LINK, 10).expect("a preset");
         let mut first = RateCalculation::<10>::open(&calculation, stamp);
         let wake = Crossing::Wake { queued: Bytes::ZERO };
         let feedback = first.on(&calculation, stamp.after(Nanos::new(200_000)), &wake).expect("a period is over");
-        let direct_int = direct_int::Params::new(&direct_int::PRESETS[0].values, &PORT).expect("a preset");
+        let direct_int = direct_int::Params::new(&direct_int::PRESETS[0].values, &LINK).expect("a preset");
         let near = near_source::Params::new(&near_source::PRESETS[0].values).expect("a preset");
-        let queues = per_flow_queues::Params::new(&per_flow_queues::PRESETS[0].values, &PORT).expect("a preset");
+        let queues = per_flow_queues::Params::new(&per_flow_queues::PRESETS[0].values, &LINK).expect("a preset");
         let small = |settings| {
-            mmu::Params::new(&MmuSettings { buffer: 2_000_000, lossless_queues: 4, ..settings }, &PORT)
+            mmu::Params::new(&MmuSettings { buffer: 2_000_000, lossless_queues: 4, ..settings }, &LINK)
                 .expect("it fits")
         };
         let buffers = [small(MmuSettings::HPCC), small(MmuSettings { reserve: 0, ..MmuSettings::LSCC })];
-        let swing = swing::Params::new(&swing::PRESETS[0].values, &PORT).expect("a preset");
+        let swing = swing::Params::new(&swing::PRESETS[0].values, &LINK).expect("a preset");
         Self {
             now,
             skew: 0,
@@ -145,7 +145,7 @@ impl Bench {
             queues: (queues, PerFlowQueues::open()),
             buffers,
             buffer: Mmu::new(buffers[0]),
-            relays: (swing, FarRelay::open(&swing, stamp), NearRelay::open(&swing, stamp)),
+            relays: (swing, ReceiverRelay::open(&swing, stamp), SenderRelay::open(&swing, stamp)),
             feedback,
             told: 0,
             notified: 0,
@@ -172,9 +172,9 @@ impl Bench {
             }
             Operation::Told { seq, mbps } => {
                 let (p, machine) = &mut self.limiting;
-                machine.told(p, now, &Feedback { rate: Rate::from_mbps(small(mbps)), seq, ..self.feedback });
+                machine.on_rate(p, now, &Feedback { rate: Rate::from_mbps(small(mbps)), seq, ..self.feedback });
                 let message = RateMessage { seq, units: small(mbps), ..RateMessage::default() };
-                self.direct_int.1.heard(&self.direct_int.0, now, &message);
+                self.direct_int.1.on_message(&self.direct_int.0, now, &message);
                 self.told += 1;
             }
             Operation::Notified(flow) => {
@@ -204,8 +204,8 @@ impl Bench {
             }
             Operation::Relayed { paused, seq } => {
                 let (p, _, near) = &mut self.relays;
-                let was = near.pauses();
-                obeyed(was, near.heard(p, now, Relayed { paused, seq }), near);
+                let was = near.is_pausing();
+                obeyed(was, near.on_message(p, now, RelayMessage { paused, seq }), near);
             }
             Operation::Wait(nanos, shift) => {
                 self.wake();
@@ -235,10 +235,10 @@ impl Bench {
         }
         for (rewrite, kind) in [(direct, CnpKind::Direct), (int, CnpKind::DirectInt), (near, CnpKind::SwitchInt)] {
             let Some(cnp) = rewrite.notify else { continue };
-            assert_eq!((cnp.kind, cnp.by_remote, cnp.remote_qpn), (kind, true, packet.flow.data_qpn));
+            assert_eq!((cnp.kind, cnp.names_remote_qpn, cnp.remote_qpn), (kind, true, packet.flow.data_qpn));
         }
         if let Some(release) = self.queues.1.release(packet.flow) {
-            assert!(Rate::ZERO < release && release <= PORT.line_rate);
+            assert!(Rate::ZERO < release && release <= LINK.line_rate);
         }
         let wait = self.queues.1.wait(stamp, packet.flow);
         assert!(wait < Nanos::new(u32::MAX / 2), "{wait:?}");
@@ -250,13 +250,13 @@ impl Bench {
         if let Some(told) = told {
             // A two hundredth of 200 Gb/s at the least, rounded down to whole Mb/s.
             assert!((1_000..=200_000).contains(&told.units), "{told:?}");
-            assert!(told.rate == machine.rate() && told.rate <= PORT.line_rate);
+            assert!(told.rate == machine.rate() && told.rate <= LINK.line_rate);
         }
     }
 
     /// The far relay has spoken, or not.
-    fn said(&mut self, said: Option<Relayed>) {
-        if let Some(Relayed { seq, .. }) = said {
+    fn said(&mut self, said: Option<RelayMessage>) {
+        if let Some(RelayMessage { seq, .. }) = said {
             assert_eq!(seq, self.far_seq.wrapping_add(1));
             self.far_seq = seq;
         }
@@ -303,7 +303,7 @@ impl Bench {
         self.queues.1.wake(now);
         self.crosses(&Crossing::Wake { queued: Bytes::ZERO });
         let (p, far, near) = &mut self.relays;
-        let (was, said) = (near.pauses(), far.wake(p, now));
+        let (was, said) = (near.is_pausing(), far.wake(p, now));
         obeyed(was, near.wake(p, now), near);
         self.said(said);
         let paused = &self.paused;
@@ -316,16 +316,16 @@ impl Bench {
 
     fn adds_up(&self) {
         let limiting = &self.limiting.1;
-        assert!(limiting.rate() <= PORT.line_rate);
+        assert!(limiting.rate() <= LINK.line_rate);
         let (counters, int) = (limiting.counters(), &self.direct_int.1);
-        assert!(int.rate() <= PORT.line_rate);
+        assert!(int.rate() <= LINK.line_rate);
         for feedback in [counters.feedback, int.feedback()] {
             assert_eq!(u64::from(feedback.taken + feedback.old), self.told);
         }
         assert_eq!(u64::from(int.notified()), self.notified_by_int);
         assert_eq!(u64::from(counters.notified), self.notified);
         assert_eq!(self.near.1.counters().returned, self.returned);
-        assert!(self.queues.1.live() <= 4);
+        assert!(self.queues.1.occupied() <= 4);
         let held: u64 = self.held.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
         assert_eq!(self.buffer.occupancy(), held);
         let counters = self.buffer.counters();
@@ -355,10 +355,10 @@ fn key(flow: u8) -> FlowKey {
 }
 
 /// What the near relay has its switch told: a pause when it begins and again and again, and one resume behind it.
-fn obeyed(was: bool, frame: Option<u16>, relay: &NearRelay) {
+fn obeyed(was: bool, frame: Option<u16>, relay: &SenderRelay) {
     match frame {
-        Some(0) => assert!(was && !relay.pauses(), "resumed whom it had not paused"),
-        Some(_) => assert!(relay.pauses()),
-        None => assert_eq!(was, relay.pauses()),
+        Some(0) => assert!(was && !relay.is_pausing(), "resumed whom it had not paused"),
+        Some(_) => assert!(relay.is_pausing()),
+        None => assert_eq!(was, relay.is_pausing()),
     }
 }

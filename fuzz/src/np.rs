@@ -5,14 +5,14 @@ use arbitrary::{Arbitrary, Unstructured};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings;
 use cc_core::wire::{
-    Addresses, Bth, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tag, Tags, opcode, parse,
+    Addresses, Bth, Deth, Extensions, Frame, Icrc, Mac, Parsed, Roce, Shims, TableCrc, Tag, Tags, opcode, parse,
 };
-use cc_core::{Bytes, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Psn, Qpn, Rate};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings};
-use cc_np::{Answer, Cnp, NotificationPoint, NpCounters, NpEngine, Receipt, Transmit};
+use cc_np::{ArrivalOutcome, CnpOutcome, NotificationPoint, NpCounters, NpEngine, RxMeta, Transmit};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
 const FLOWS: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 /// CNPs that the check of the port's bound looks back on.
@@ -102,10 +102,10 @@ pub fn np(data: &[u8]) {
     let mut now = start >> 1;
     let settings = Dcqcn::PRESETS[0].values;
     let start = Instant::from_nanos(now);
-    let params = Dcqcn::check(&settings, &PORT).expect("a preset");
-    let mut ample = Ample::new(start, PORT, params);
-    let mut woken = Ample::new(start, PORT, params);
-    let mut tight = Tight::new(start, PORT, params);
+    let params = Dcqcn::check(&settings, &LINK).expect("a preset");
+    let mut ample = Ample::new(start, LINK, params);
+    let mut woken = Ample::new(start, LINK, params);
+    let mut tight = Tight::new(start, LINK, params);
     let mut clock = LocalClock::new(start);
     let mut model = Model::new(settings);
     for operation in operations(&mut source) {
@@ -117,13 +117,13 @@ pub fn np(data: &[u8]) {
                 let at = Instant::from_nanos(now);
                 let room = usize::from(arrived.room) % 128;
                 let (mut a, mut b, mut c) = (Ring::new(room), Ring::new(room), Ring::new(room));
-                let receipt = Receipt::new(at.stamp(), remote);
-                let answer = ample.frame::<TableCrc>(at, &frame, receipt, &mut a);
-                assert_eq!(answer, woken.frame::<TableCrc>(at, &frame, receipt, &mut b), "a wake decides");
-                let other = tight.frame::<TableCrc>(at, &frame, receipt, &mut c);
+                let rx = RxMeta::new(at.stamp(), remote);
+                let answer = ample.frame::<TableCrc>(at, &frame, rx, &mut a);
+                assert_eq!(answer, woken.frame::<TableCrc>(at, &frame, rx, &mut b), "a wake decides");
+                let other = tight.frame::<TableCrc>(at, &frame, rx, &mut c);
                 model.judge(clock.advance(at).nanos(), &arrived, &frame, room, answer);
                 for (answer, ring) in [(answer, a), (other, c)] {
-                    assert_eq!(answer.cnp == Cnp::Sent, ring.sent.is_some());
+                    assert_eq!(answer.cnp == CnpOutcome::Sent, ring.sent.is_some());
                     if let Some(cnp) = ring.sent {
                         addressed(&cnp, &frame, remote);
                     }
@@ -185,8 +185,8 @@ pub fn np(data: &[u8]) {
             }
         }
         let expected = NpCounters {
-            np_clock_leaps: clock.leaps().into(),
-            np_clock_reversals: clock.reversals().into(),
+            np_clock_jumps_forward: clock.forward_jumps().into(),
+            np_clock_jumps_back: clock.backward_jumps().into(),
             ..model.counters
         };
         assert_eq!(ample.counters(), expected);
@@ -198,7 +198,7 @@ pub fn np(data: &[u8]) {
 }
 
 fn idle<const SETS: usize, const WAYS: usize>(engine: &mut NpEngine<Dcqcn, SETS, WAYS>, now: Instant) {
-    assert_eq!(engine.wake::<TableCrc>(now, &(), &mut Ring::new(128)), Cnp::None, "a CNP with no frame in hand");
+    assert_eq!(engine.wake::<TableCrc>(now, &(), &mut Ring::new(128)), CnpOutcome::None, "a CNP with no frame in hand");
 }
 
 /// Marked packets by what became of them.
@@ -206,8 +206,8 @@ fn accounted(counters: &NpCounters) -> u64 {
     counters.np_cnp_sent
         + counters.np_cnp_not_due
         + counters.np_cnp_unaddressed
-        + counters.np_cnp_bounded
-        + counters.np_cnp_deferred
+        + counters.np_cnp_rate_limited
+        + counters.np_cnp_ring_full
         + counters.np_ce_ignored
 }
 
@@ -255,7 +255,7 @@ impl Arrived {
 
     fn parse<'a>(&self, bytes: &'a [u8]) -> Roce<'a> {
         match parse(bytes, bytes.len()) {
-            Ok(Packet::Roce(roce)) => roce,
+            Ok(Parsed::Roce(roce)) => roce,
             other => panic!("{self:?} was read as {other:?}"),
         }
     }
@@ -263,7 +263,7 @@ impl Arrived {
 
 /// A CNP is one, and goes back to who sent `cause`.
 fn addressed(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
-    let Ok(Packet::Roce(cnp)) = parse(cnp, cnp.len()) else { panic!("not RoCE: {cnp:02x?}") };
+    let Ok(Parsed::Roce(cnp)) = parse(cnp, cnp.len()) else { panic!("not RoCE: {cnp:02x?}") };
     assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
     assert_eq!(Some(cnp.bth.dest_qp), cause.deth().map(|deth| deth.source_qp).or(remote));
     assert_eq!(cnp.addresses(), cause.addresses().reversed());
@@ -292,7 +292,7 @@ impl Model {
             .iter()
             .enumerate()
             .all(|(index, field)| (field.min..=field.max).contains(&settings.get(index)));
-        let checked = Dcqcn::check(&settings, &PORT);
+        let checked = Dcqcn::check(&settings, &LINK);
         assert_eq!(checked.is_ok(), in_range, "{settings:?}: {checked:?}");
         if let Ok(params) = checked {
             ample.iter_mut().for_each(|engine| engine.set_params(params));
@@ -303,11 +303,11 @@ impl Model {
     }
 
     /// `now` is local time.
-    fn judge(&mut self, now: u64, arrived: &Arrived, frame: &Roce<'_>, room: usize, answer: Answer) {
+    fn judge(&mut self, now: u64, arrived: &Arrived, frame: &Roce<'_>, room: usize, answer: ArrivalOutcome) {
         let v2 = !matches!(frame.addresses(), Addresses::Gid { .. });
         let marked = v2 && frame.ecn == Ecn::Ce;
         if !marked {
-            assert_eq!(answer, Answer::default());
+            assert_eq!(answer, ArrivalOutcome::default());
             return;
         }
         self.counters.np_ecn_marked_roce_packets += 1;
@@ -319,38 +319,38 @@ impl Model {
         };
         let Some(last) = last else {
             self.counters.np_ce_ignored += 1;
-            assert_eq!(answer, Answer::default());
+            assert_eq!(answer, ArrivalOutcome::default());
             return;
         };
         if arrived.meaning() == Meaning::Data && !arrived.remote_known {
             self.counters.np_cnp_unaddressed += 1;
-            assert_eq!(answer.cnp, Cnp::Unaddressed);
+            assert_eq!(answer.cnp, CnpOutcome::Unaddressed);
             return;
         }
         let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
         if last.is_some_and(|last| now - last < interval) {
             self.counters.np_cnp_not_due += 1;
-            assert_eq!(answer.cnp, Cnp::None);
+            assert_eq!(answer.cnp, CnpOutcome::None);
             return;
         }
         assert!(answer.reply.cnp.is_some());
         match answer.cnp {
-            Cnp::Sent => {
+            CnpOutcome::Sent => {
                 *last = Some(now);
                 self.counters.np_cnp_sent += 1;
                 self.within_the_bound(now);
             }
-            Cnp::Bounded => {
-                self.counters.np_cnp_bounded += 1;
+            CnpOutcome::RateLimited => {
+                self.counters.np_cnp_rate_limited += 1;
                 assert!(self.settings.cnp_port_interval > 0 && !self.port.is_empty());
             }
-            Cnp::Deferred => {
-                self.counters.np_cnp_deferred += 1;
+            CnpOutcome::RingFull => {
+                self.counters.np_cnp_ring_full += 1;
                 let (network, tag) =
                     (if frame.udp_source().is_none() { 40 } else { 28 }, 4 * usize::from(arrived.tagged));
                 assert!(room < 14 + tag + network.max(48) + 12 + 16 + 4);
             }
-            Cnp::None | Cnp::Unaddressed => panic!("{arrived:?} at {now}: {answer:?}"),
+            CnpOutcome::None | CnpOutcome::Unaddressed => panic!("{arrived:?} at {now}: {answer:?}"),
         }
     }
 

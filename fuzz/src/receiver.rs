@@ -5,12 +5,12 @@ use arbitrary::{Arbitrary, Unstructured};
 use cc_core::table::Fixed;
 use cc_core::wire::shim::{IntShim, MlccData, Time};
 use cc_core::wire::{
-    Addresses, Bth, Class, Deth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, Transport, parse,
+    Addresses, Bth, Class, Deth, Extensions, Frame, Icrc, Mac, Parsed, Roce, Shims, TableCrc, Tags, Transport, parse,
 };
-use cc_core::{Bytes, Ecn, Instant, IntLayout, Mark, Nanos, Port, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Instant, IntLayout, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use cc_np::registry::{self, Visitor};
-use cc_np::{Acknowledgement, Answer, Cnp, Connection, Connections, ConnectionsOf, NotificationPoint};
-use cc_np::{NpCounters, NpEngine, Receipt, Transmit};
+use cc_np::{AckOutcome, ArrivalOutcome, CnpOutcome, Connection, Connections, ConnectionsOf, NotificationPoint};
+use cc_np::{NpCounters, NpEngine, RxMeta, Transmit};
 use std::net::Ipv4Addr;
 
 const FLOWS: u8 = 9;
@@ -47,9 +47,9 @@ struct Arrived {
     /// When it was sent, by any clock.
     sent: Option<u32>,
     telemetry: Option<(u8, u16)>,
-    rx_level: u8,
+    rx_buffer_level: u8,
     /// How long ago it arrived.
-    held: u16,
+    receiver_hold: u16,
 }
 
 /// RC send first, middle, last, only; write first, middle, only; READ request and response; acknowledgement, UC and UD
@@ -78,9 +78,9 @@ impl Transmit for Ring {
         self.sent.push(self.room[..length].to_vec());
     }
 
-    fn observe(&mut self, row: impl FnOnce() -> usize) {
-        let row = row();
-        assert!(row < self.rows, "there is no row {row}");
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        let transition = transition();
+        assert!(transition < self.rows, "there is no row {transition}");
     }
 }
 
@@ -106,11 +106,11 @@ impl Visitor for Run<'_> {
     fn visit<A: NotificationPoint>(mut self) -> usize {
         let Ok((start, gbps)) = self.source.arbitrary::<(u64, u8)>() else { return 0 };
         let line_rate = Rate::from_gbps([10, 40, 100, 800][usize::from(gbps % 4)]);
-        let port = Port { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
-        let Some(settings) = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &port)) else {
+        let link = Link { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
+        let Some(settings) = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &link)) else {
             return 0;
         };
-        let mut bench = Bench::<A>::new(start >> 1, port, &settings);
+        let mut bench = Bench::<A>::new(start >> 1, link, &settings);
         let mut count = 0;
         for operation in operations(&mut self.source) {
             bench.operate(&operation);
@@ -123,7 +123,7 @@ impl Visitor for Run<'_> {
 
 struct Bench<A: NotificationPoint> {
     now: u64,
-    port: Port,
+    link: Link,
     settings: A::Settings,
     enabled: bool,
     engine: Engine<A>,
@@ -135,17 +135,17 @@ struct Bench<A: NotificationPoint> {
 }
 
 impl<A: NotificationPoint> Bench<A> {
-    fn new(now: u64, port: Port, settings: &A::Settings) -> Self {
+    fn new(now: u64, link: Link, settings: &A::Settings) -> Self {
         let engine = || {
-            let params = A::check(settings, &port).expect("checked before");
-            Engine::new(Instant::from_nanos(now), port, params)
+            let params = A::check(settings, &link).expect("checked before");
+            Engine::new(Instant::from_nanos(now), link, params)
         };
         let (settings, connections) = (*settings, Connections::NONE);
-        Self { now, port, settings, enabled: true, engine: engine(), woken: engine(), connections, turn: None }
+        Self { now, link, settings, enabled: true, engine: engine(), woken: engine(), connections, turn: None }
     }
 
     fn params(&self) -> A::Params {
-        A::check(&self.settings, &self.port).expect("checked before")
+        A::check(&self.settings, &self.link).expect("checked before")
     }
 
     fn operate(&mut self, operation: &Operation) {
@@ -190,12 +190,12 @@ impl<A: NotificationPoint> Bench<A> {
 
     /// Wakes both at the same time, so that their clocks agree.
     fn wake(&mut self, room: usize) {
-        let slot = A::slot(&self.params());
-        let mut ring = Ring::new(room, A::TABLE.len());
+        let slot = A::slot_interval(&self.params());
+        let mut ring = Ring::new(room, A::TRANSITIONS.len());
         let now = Instant::from_nanos(self.now);
         let cnp = self.engine.wake::<TableCrc>(now, &self.connections, &mut ring);
-        assert_eq!(cnp == Cnp::Sent, ring.sent.len() == 1);
-        assert!(slot.is_some() || cnp == Cnp::None);
+        assert_eq!(cnp == CnpOutcome::Sent, ring.sent.len() == 1);
+        assert!(slot.is_some() || cnp == CnpOutcome::None);
         assert!(ring.sent.len() <= 1);
         for frame in &ring.sent {
             assert_eq!(read(frame).info.class(), Class::Cnp);
@@ -205,8 +205,8 @@ impl<A: NotificationPoint> Bench<A> {
         let _ = self.wake_other(self.now);
     }
 
-    fn wake_other(&mut self, at: u64) -> Cnp {
-        let mut ring = Ring::new(128, A::TABLE.len());
+    fn wake_other(&mut self, at: u64) -> CnpOutcome {
+        let mut ring = Ring::new(128, A::TRANSITIONS.len());
         self.woken.wake::<TableCrc>(Instant::from_nanos(at), &self.connections, &mut ring)
     }
 
@@ -215,29 +215,29 @@ impl<A: NotificationPoint> Bench<A> {
         let roce = read(&data);
         let now = Instant::from_nanos(self.now);
         let remote = arrived.remote_known.then_some(Qpn::new(0x77));
-        let receipt = Receipt {
+        let rx = RxMeta {
             remote,
             msn: arrived.msn,
-            arrived: Stamp::from_bits(now.stamp().to_bits().wrapping_sub(arrived.held.into())),
-            rx_level: arrived.rx_level,
+            arrived: Stamp::from_bits(now.stamp().to_bits().wrapping_sub(arrived.receiver_hold.into())),
+            rx_buffer_level: arrived.rx_buffer_level,
         };
         if let Some(remote) = remote {
             let connection = Connection::of(&roce, remote).expect("RoCEv2 without tags");
             self.connections.connect(now.stamp(), roce.bth.dest_qp, connection);
         }
         let room = usize::from(arrived.room % 512);
-        let mut ring = Ring::new(room, A::TABLE.len());
-        let answer = self.engine.frame::<TableCrc>(now, &roce, receipt, &mut ring);
-        let mut other_ring = Ring::new(room, A::TABLE.len());
-        let other = self.woken.frame::<TableCrc>(now, &roce, receipt, &mut other_ring);
+        let mut ring = Ring::new(room, A::TRANSITIONS.len());
+        let answer = self.engine.frame::<TableCrc>(now, &roce, rx, &mut ring);
+        let mut other_ring = Ring::new(room, A::TRANSITIONS.len());
+        let other = self.woken.frame::<TableCrc>(now, &roce, rx, &mut other_ring);
         // Turns happen when they are served: they send CNPs, or make room in a table that is too small.
-        if A::slot(&self.params()).is_none() {
+        if A::slot_interval(&self.params()).is_none() {
             assert_eq!((answer, &ring.sent), (other, &other_ring.sent), "a wake decides");
         }
-        self.judge(arrived, &roce, receipt, answer, &ring.sent);
+        self.judge(arrived, &roce, rx, answer, &ring.sent);
     }
 
-    fn judge(&self, arrived: &Arrived, roce: &Roce<'_>, receipt: Receipt, answer: Answer, sent: &[Vec<u8>]) {
+    fn judge(&self, arrived: &Arrived, roce: &Roce<'_>, rx: RxMeta, answer: ArrivalOutcome, sent: &[Vec<u8>]) {
         let mark = match roce.ecn {
             Ecn::Ce => Mark::Congested,
             Ecn::Ect1 if A::is_ternary(&self.params()) => Mark::Undetermined,
@@ -246,14 +246,14 @@ impl<A: NotificationPoint> Bench<A> {
         let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
         let request = matches!(roce.info.class(), Class::Send | Class::Write);
         let asks = reliable && request && (arrived.ack_request || roce.info.last());
-        let acknowledged = A::REPLIES && self.enabled && asks && receipt.msn.is_some();
-        assert_eq!(answer.ack != Acknowledgement::None, acknowledged, "{arrived:?}: {answer:?}");
-        if mark == Mark::None && !acknowledged && !A::wants(mark) {
-            assert_eq!((answer, sent.len()), (Answer::default(), 0));
+        let acknowledged = A::REPLIES && self.enabled && asks && rx.msn.is_some();
+        assert_eq!(answer.ack != AckOutcome::None, acknowledged, "{arrived:?}: {answer:?}");
+        if mark == Mark::None && !acknowledged && !A::reacts_to(mark) {
+            assert_eq!((answer, sent.len()), (ArrivalOutcome::default(), 0));
         }
         assert!(mark != Mark::None || answer.reply.cnp.is_none(), "a CNP for a packet that nobody marked");
-        let to = roce.deth().map(|deth| deth.source_qp).or(receipt.remote);
-        let expected = [(Class::Cnp, answer.cnp == Cnp::Sent), (Class::Ack, answer.ack == Acknowledgement::Sent)];
+        let to = roce.deth().map(|deth| deth.source_qp).or(rx.remote);
+        let expected = [(Class::Cnp, answer.cnp == CnpOutcome::Sent), (Class::Ack, answer.ack == AckOutcome::Sent)];
         let expected: Vec<Class> = expected.into_iter().filter(|&(_, sent)| sent).map(|(class, _)| class).collect();
         let frames: Vec<Roce<'_>> = sent.iter().map(|frame| read(frame)).collect();
         assert_eq!(frames.iter().map(|frame| frame.info.class()).collect::<Vec<_>>(), expected);
@@ -264,14 +264,14 @@ impl<A: NotificationPoint> Bench<A> {
                 assert_eq!(frame.shims().time.map(|time| time.echo), roce.shims().time.map(|time| time.sent));
                 assert_eq!(frame.echo(), answer.reply.echo);
                 // Machines that see every packet, whatever its mark, live on other signals.
-                assert!(A::wants(Mark::None) || frame.echo() >= mark, "the acknowledgement hides a mark");
-                assert_eq!(frame.aeth().map(|aeth| aeth.msn), receipt.msn.map(|msn| msn & 0xff_ffff));
+                assert!(A::reacts_to(Mark::None) || frame.echo() >= mark, "the acknowledgement hides a mark");
+                assert_eq!(frame.aeth().map(|aeth| aeth.msn), rx.msn.map(|msn| msn & 0xff_ffff));
             }
         }
     }
 
     fn adds_up(&self) {
-        if A::slot(&self.params()).is_some() {
+        if A::slot_interval(&self.params()).is_some() {
             return;
         }
         for NpCounters {
@@ -279,14 +279,18 @@ impl<A: NotificationPoint> Bench<A> {
             np_cnp_sent,
             np_cnp_not_due,
             np_cnp_unaddressed,
-            np_cnp_bounded,
-            np_cnp_deferred,
+            np_cnp_rate_limited,
+            np_cnp_ring_full,
             np_ce_ignored,
             ..
         } in [self.engine.counters(), self.woken.counters()]
         {
-            let accounted =
-                np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_bounded + np_cnp_deferred + np_ce_ignored;
+            let accounted = np_cnp_sent
+                + np_cnp_not_due
+                + np_cnp_unaddressed
+                + np_cnp_rate_limited
+                + np_cnp_ring_full
+                + np_ce_ignored;
             assert_eq!(np_ecn_marked_roce_packets, accounted);
         }
     }
@@ -298,7 +302,7 @@ fn qpn(flow: u8) -> Qpn {
 
 fn read(frame: &[u8]) -> Roce<'_> {
     match parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) if roce.icrc::<TableCrc>() == Icrc::Valid => roce,
+        Ok(Parsed::Roce(roce)) if roce.icrc::<TableCrc>() == Icrc::Valid => roce,
         other => panic!("{other:?}: {frame:02x?}"),
     }
 }

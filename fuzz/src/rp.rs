@@ -4,10 +4,10 @@ use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::table::Handle;
 use cc_core::{
-    Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Mark, Nanos, Port, Psn, Qpn,
+    Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Link, Mark, Nanos, Psn, Qpn,
     Rate, Stamp,
 };
-use cc_rp::{Ack, Cx, Decision, Event, EventMask, Limits, RateLimiter, ReactionPoint, RpEngine, Step, registry};
+use cc_rp::{Ack, Cx, Decision, Event, EventSet, FlowDecision, Limits, RateLimiter, ReactionPoint, RpEngine, registry};
 
 const FLOWS: usize = 4;
 const SECOND: u64 = 1_000_000_000;
@@ -17,7 +17,7 @@ const AWAY: u64 = SECOND / 2;
 /// An engine cuts pauses to what it is sure to be called within.
 const LONGEST_PAUSE: Nanos = Nanos::new(400_000_000);
 /// Wakes that the punctual engine may ask for in one wait before it is left alone for the rest of it.
-const PATIENCE: usize = 2_000;
+const TIMEOUT: usize = 2_000;
 
 type Engine<A> = RpEngine<A, FLOWS, { 2 * FLOWS }>;
 
@@ -42,12 +42,12 @@ enum Operation {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Hint {
     Plain,
-    Body { kind: u8, seq: u16, by_remote: bool },
+    Body { kind: u8, seq: u16, names_remote_qpn: bool },
 }
 
 impl Hint {
-    fn get(self) -> CnpHint {
-        let Self::Body { kind, seq, by_remote } = self else { return CnpHint::Plain };
+    fn get(self) -> CnpBodyKind {
+        let Self::Body { kind, seq, names_remote_qpn } = self else { return CnpBodyKind::Standard };
         let kind = match kind % 6 {
             0 => CnpKind::Standard,
             1 => CnpKind::Period,
@@ -56,7 +56,13 @@ impl Hint {
             4 => CnpKind::SwitchInt,
             _ => CnpKind::DirectInt,
         };
-        CnpHint::Body(CnpBody { kind, seq, by_remote, stamp: Stamp::from_bits(seq.into()), ..CnpBody::default() })
+        CnpBodyKind::Extended(CnpBody {
+            kind,
+            seq,
+            names_remote_qpn,
+            stamp: Stamp::from_bits(seq.into()),
+            ..CnpBody::default()
+        })
     }
 }
 
@@ -67,7 +73,7 @@ enum Other {
     Nack(Near),
     Cnp(Hint),
     Wake,
-    NearInt(Telemetry),
+    SwitchInt(Telemetry),
 }
 
 /// A sequence number: near that of the last packet sent, or anywhere.
@@ -151,27 +157,27 @@ impl Other {
         match self {
             Self::Ack(acked) => Event::Ack(acked.get(now, last, switches)),
             Self::Nack(psn) => Event::Nack { psn: psn.get(last) },
-            Self::Cnp(hint) => Event::Cnp { hint: hint.get() },
+            Self::Cnp(body_kind) => Event::Cnp { body_kind: body_kind.get() },
             Self::Wake => Event::Wake,
-            Self::NearInt(int) => Event::NearInt { int: switches.stack(now, *int) },
+            Self::SwitchInt(int) => Event::SwitchInt { int: switches.stack(now, *int) },
         }
     }
 }
 
 impl Acked {
     fn get<'a>(&self, now: u64, last: Psn, switches: &'a mut Switches) -> Ack<'a> {
-        let delay = |(rtt, by, held, hops, rx_level): (u32, u8, u16, u8, u8)| Delay {
+        let delay = |(rtt, by, receiver_hold, hops, rx_buffer_level): (u32, u8, u16, u8, u8)| Delay {
             rtt: Nanos::new(shifted((rtt, by))),
-            held: Nanos::new(held.into()),
+            receiver_hold: Nanos::new(receiver_hold.into()),
             hops,
-            rx_level: rx_level % 32,
+            rx_buffer_level: rx_buffer_level % 32,
         };
         let grant = |(value, by, flows, utilisation): (u32, u8, u16, u16)| {
             let shifted = shifted((value, by));
             if by < 128 {
                 Grant::Rcc { window: Bytes::new(shifted), flows, utilisation }
             } else {
-                Grant::Mlcc { credit: flows, release: Rate::from_bits(value), advised: Rate::from_bits(shifted) }
+                Grant::Mlcc { credit: flows, release: Rate::from_bits(value), advised_rate: Rate::from_bits(shifted) }
             }
         };
         Ack {
@@ -220,15 +226,15 @@ impl registry::Visitor for Run<'_> {
 
     fn visit<A: ReactionPoint>(mut self) -> usize {
         let Ok((gbps, micros)) = self.source.arbitrary::<(u16, u8)>() else { return 0 };
-        let port = Port {
+        let link = Link {
             line_rate: Rate::from_gbps(u32::from(gbps) % 800 + 1),
             mtu: Bytes::new(1_500),
             base_rtt: Nanos::new(u32::from(micros % 100 + 1) * 1_000),
         };
-        let Some(settings) = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &port)) else {
+        let Some(settings) = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &link)) else {
             return 0;
         };
-        let mut bench = Bench::<A>::new(self.start >> 1, port, &settings);
+        let mut bench = Bench::<A>::new(self.start >> 1, link, &settings);
         let mut count = 0;
         for operation in operations(&mut self.source) {
             bench.operate(&operation);
@@ -242,13 +248,13 @@ impl registry::Visitor for Run<'_> {
 /// What the rate limiter was told last of each flow, and the bounds on what it may be told.
 struct Limiter {
     limits: Limits,
-    port: Port,
+    link: Link,
     told: [Option<(Rate, Bytes, Nanos)>; FLOWS],
 }
 
 impl RateLimiter for Limiter {
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
-        assert!(self.limits.rate <= rate && rate <= self.port.line_rate, "{rate:?}");
+        assert!(self.limits.rate <= rate && rate <= self.link.line_rate, "{rate:?}");
         assert!(window >= self.limits.window, "{window:?}");
         assert!(hold <= LONGEST_PAUSE.max(self.limits.hold), "{hold:?}");
         self.told[usize::from(index)] = Some((rate, window, hold));
@@ -269,7 +275,7 @@ impl<A: ReactionPoint> Sender<A> {
 
 struct Bench<A: ReactionPoint> {
     now: u64,
-    port: Port,
+    link: Link,
     params: A::Params,
     punctual: Sender<A>,
     late: Sender<A>,
@@ -288,18 +294,18 @@ struct Bench<A: ReactionPoint> {
 }
 
 impl<A: ReactionPoint> Bench<A> {
-    fn new(now: u64, port: Port, settings: &A::Settings) -> Self {
+    fn new(now: u64, link: Link, settings: &A::Settings) -> Self {
         let sender = || {
-            let params = A::check(settings, &port).expect("checked before");
-            let limiter = Limiter { limits: A::limits(&params, &port), port, told: [None; FLOWS] };
-            Sender { engine: Engine::new(Instant::from_nanos(now), port, params), limiter }
+            let params = A::check(settings, &link).expect("checked before");
+            let limiter = Limiter { limits: A::limits(&params, &link), link, told: [None; FLOWS] };
+            Sender { engine: Engine::new(Instant::from_nanos(now), link, params), limiter }
         };
         // One that nobody was given yet.
         let handles = vec![(Handle::from_bits(0x7f00_0001), false)];
         Self {
             now,
-            port,
-            params: A::check(settings, &port).expect("checked before"),
+            link,
+            params: A::check(settings, &link).expect("checked before"),
             punctual: sender(),
             late: sender(),
             switches: Switches { sent: 0, area: [0; 16 * 15] },
@@ -334,17 +340,17 @@ impl<A: ReactionPoint> Bench<A> {
                 let (psn, bytes) = (psn.get(self.last), Bytes::new(bytes));
                 self.last = psn;
                 let step = self.both(|sender, now| sender.engine.sent(now, handle, psn, bytes, &mut sender.limiter));
-                let wanted = A::WANTS.contains(EventMask::SENT);
+                let wanted = A::EVENTS.contains(EventSet::SENT);
                 self.stale += u64::from(wanted && !open);
                 assert_eq!(step.map(|(handle, _)| handle), (wanted && open).then_some(handle));
             }
-            Operation::Cnp(number, hint) => {
-                let (qpn, hint) = (qpn(number), hint.get());
+            Operation::Cnp(number, body_kind) => {
+                let (qpn, body_kind) = (qpn(number), body_kind.get());
                 let bound = self.punctual.engine.find(qpn);
-                let step = self.both(|sender, now| sender.engine.cnp(now, qpn, hint, &mut sender.limiter));
+                let step = self.both(|sender, now| sender.engine.cnp(now, qpn, body_kind, &mut sender.limiter));
                 self.cnps += 1;
                 assert!(step.is_none() || step.map(|(handle, _)| handle) == bound);
-                let counts = A::WANTS.contains(EventMask::CNP) && hint == CnpHint::Plain;
+                let counts = A::EVENTS.contains(EventSet::CNP) && body_kind == CnpBodyKind::Standard;
                 assert!(!counts || step.is_some() == bound.is_some(), "a plain CNP always counts");
             }
             Operation::Step(which, ref event) => {
@@ -352,10 +358,10 @@ impl<A: ReactionPoint> Bench<A> {
                 let mut switches = Switches { sent: self.switches.sent, area: [0; 16 * 15] };
                 let event = event.get(self.now, self.last, &mut switches);
                 let step = self.both(|sender, now| sender.engine.step(now, handle, &event, &mut sender.limiter));
-                let wanted = A::WANTS.contains(event.kind());
-                self.cnps += u64::from(wanted && open && matches!(event, Event::Cnp { .. } | Event::NearInt { .. }));
+                let wanted = A::EVENTS.contains(event.kind());
+                self.cnps += u64::from(wanted && open && matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. }));
                 self.stale += u64::from(wanted && !open);
-                let may_be_ignored = matches!(event, Event::Cnp { hint: CnpHint::Body(_) });
+                let may_be_ignored = matches!(event, Event::Cnp { body_kind: CnpBodyKind::Extended(_) });
                 assert!(step.is_some() == (wanted && open) || may_be_ignored);
                 self.switches.sent = switches.sent;
             }
@@ -402,9 +408,9 @@ impl<A: ReactionPoint> Bench<A> {
     /// A flow in a slot that another had begins as one in an engine that knew none.
     fn is_as_new(&mut self, handle: Handle) {
         let now = Instant::from_nanos(self.now);
-        let (pause, unpaused) = (Nanos::ZERO, now.stamp());
-        let mut fresh = A::open(&Cx { now, port: &self.port, params: &self.params, pause, unpaused });
-        fresh.on(&Cx { now, port: &self.port, params: &self.params, pause, unpaused }, &Event::Wake);
+        let (pause, clock_without_pauses) = (Nanos::ZERO, now.stamp());
+        let mut fresh = A::open(&Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses });
+        fresh.on(&Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses }, &Event::Wake);
         let quiet =
             self.punctual.limiter.told[usize::from(handle.index())].is_some_and(|(_, _, hold)| hold == Nanos::ZERO);
         // The clock of pauses shows another time where there were any, and local time another where the clock jumped.
@@ -419,11 +425,14 @@ impl<A: ReactionPoint> Bench<A> {
     }
 
     /// Gives both engines one event, and compares what they decide.
-    fn both(&mut self, mut event: impl FnMut(&mut Sender<A>, Instant) -> Option<Step>) -> Option<(Handle, Decision)> {
+    fn both(
+        &mut self,
+        mut event: impl FnMut(&mut Sender<A>, Instant) -> Option<FlowDecision>,
+    ) -> Option<(Handle, Decision)> {
         let now = Instant::from_nanos(self.now);
         self.called = self.now;
         let mut decide = |sender: &mut Sender<A>| {
-            let Step { handle, decision, .. } = event(sender, now)?;
+            let FlowDecision { handle, decision, .. } = event(sender, now)?;
             let Decision { rate, window, hold, .. } = decision;
             assert_eq!(sender.limiter.told[usize::from(handle.index())], Some((rate, window, hold)));
             Some((handle, decision))
@@ -447,7 +456,7 @@ impl<A: ReactionPoint> Bench<A> {
         }
         let mut at = self.now;
         self.punctual.wake(at);
-        for _ in 0..PATIENCE {
+        for _ in 0..TIMEOUT {
             at += u64::from(self.punctual.engine.next_wake().get());
             if at > end {
                 break;

@@ -3,7 +3,7 @@
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, Ecn, Instant, Mark, Nanos, Port, Rate};
+use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Rate};
 use cc_cp::registry::{self, Visitor};
 use cc_cp::{Chain, CongestionPoint, CpCounters, CpEngine, Cx, Event, NoSuchQueue, Packet, Stage, Upstream, Verdict};
 
@@ -55,7 +55,7 @@ impl Voice {
         let pick = packet.bytes.get().wrapping_add(packet.queued.get()) as usize;
         Verdict {
             mark: [Mark::None, Mark::Undetermined, Mark::Congested][pick % 3],
-            unmarkable: pick.is_multiple_of(5),
+            not_ect: pick.is_multiple_of(5),
             upstream: [Upstream::AsBefore, Upstream::Resume, Upstream::Pause][pick / 3 % 3],
             hop: None,
         }
@@ -102,13 +102,13 @@ impl Visitor for Run<'_> {
         let Ok((start, seed, gbps)) = self.source.arbitrary::<(u64, u64, u16)>() else { return 0 };
         // Sometimes none: a link that is down.
         let line_rate = Rate::from_gbps([0, 10, 25, 40, 100, 400, 800, u32::from(gbps)][usize::from(gbps % 8)]);
-        let port = Port { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
+        let link = Link { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
         let mut known = Vec::new();
         for _ in 0..4 {
-            let checked = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &port));
+            let checked = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &link));
             known.extend(checked);
         }
-        let Some(mut bench) = Bench::<A>::new(start >> 1, seed, port, known) else { return 0 };
+        let Some(mut bench) = Bench::<A>::new(start >> 1, seed, link, known) else { return 0 };
         let mut count = 0;
         for operation in operations(&mut self.source) {
             bench.operate(&operation);
@@ -154,7 +154,7 @@ struct Bench<A: CongestionPoint> {
     now: u64,
     clock: LocalClock,
     woken_at: u64,
-    port: Port,
+    link: Link,
     settings: Vec<A::Settings>,
     late: CpEngine<A, PORTS, PRIORITIES>,
     woken: CpEngine<A, PORTS, PRIORITIES>,
@@ -173,7 +173,7 @@ fn queued(lengths: &[Bytes; QUEUES]) -> impl FnMut(usize, usize) -> Bytes {
 }
 
 impl<A: CongestionPoint> Bench<A> {
-    fn new(now: u64, seed: u64, port: Port, settings: Vec<A::Settings>) -> Option<Self> {
+    fn new(now: u64, seed: u64, link: Link, settings: Vec<A::Settings>) -> Option<Self> {
         if settings.is_empty() {
             return None;
         }
@@ -181,7 +181,7 @@ impl<A: CongestionPoint> Bench<A> {
             now,
             clock: LocalClock::new(Instant::from_nanos(now)),
             woken_at: now,
-            port,
+            link,
             settings,
             late: CpEngine::new(seed),
             woken: CpEngine::new(seed),
@@ -207,7 +207,7 @@ impl<A: CongestionPoint> Bench<A> {
             return;
         }
         let (now, _) = self.call();
-        let ((port, priority), link) = (place(queue), self.port);
+        let ((port, priority), link) = (place(queue), self.link);
         let params = || A::check(&self.settings[which % self.settings.len()], &link).expect("checked before");
         let outcome = self.late.configure(now, port, priority, &link, params());
         assert_eq!(self.woken.configure(now, port, priority, &link, params()), outcome);
@@ -294,7 +294,7 @@ impl<A: CongestionPoint> Bench<A> {
         assert_eq!(rank(chained.upstream), rank(verdict.upstream).max(rank(voice.upstream)));
         let strength = |mark: Mark| [Mark::None, Mark::Undetermined, Mark::Congested].iter().position(|&at| at == mark);
         assert_eq!(strength(chained.mark), strength(verdict.mark).max(strength(voice.mark)));
-        assert_eq!((chained.unmarkable, chained.hop), (verdict.unmarkable | voice.unmarkable, verdict.hop));
+        assert_eq!((chained.not_ect, chained.hop), (verdict.not_ect | voice.not_ect, verdict.hop));
         let after = verdict.apply(packet.ecn);
         let allowed: &[Ecn] = match packet.ecn {
             Ecn::NotEct => &[Ecn::NotEct],
@@ -303,12 +303,12 @@ impl<A: CongestionPoint> Bench<A> {
             Ecn::Ce => &[Ecn::Ce],
         };
         assert!(allowed.contains(&after), "{packet:?}: {verdict:?}");
-        assert!(!verdict.unmarkable || packet.ecn == Ecn::NotEct);
+        assert!(!verdict.not_ect || packet.ecn == Ecn::NotEct);
         assert!(verdict.hop.is_none_or(|hop| hop.queue <= packet.port_queued.get()), "{packet:?}: {verdict:?}");
         model.expire(local);
         model.counters.packets += 1;
         model.counters.ecn_marked += u64::from(after == Ecn::Ce && packet.ecn != Ecn::Ce);
-        model.counters.not_ect_above_kmax += u64::from(verdict.unmarkable);
+        model.counters.not_ect_above_kmax += u64::from(verdict.not_ect);
         self.counts(queue);
     }
 
@@ -345,7 +345,7 @@ impl<A: CongestionPoint> Bench<A> {
         let chained = self.chained.counters(port, priority);
         let pauses = |counters: &CpCounters| (counters.pfc_pauses, counters.pfc_paused_ns, counters.pfc_storms);
         assert_eq!(chained.map(pauses), expected.map(pauses));
-        let steps = (self.clock.leaps(), self.clock.reversals());
+        let steps = (self.clock.forward_jumps(), self.clock.backward_jumps());
         assert_eq!([self.late.clock_steps(), self.chained.clock_steps()], [steps; 2]);
     }
 }

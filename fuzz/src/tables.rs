@@ -3,8 +3,8 @@
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::clock::LocalClock;
-use cc_core::table::{BindError, Handle, PeerTable, Seen, SlotTable};
-use cc_core::wheel::Wheel;
+use cc_core::table::{BindError, Handle, Lookup, SetAssocTable, SlotTable};
+use cc_core::timer_wheel::TimerWheel;
 use cc_core::{Instant, Nanos, Qpn, Stamp};
 use std::collections::BTreeMap;
 
@@ -80,8 +80,8 @@ fn slots(source: &mut Unstructured<'_>) {
                     _ if qpn == Qpn::new(0xff_ffff) => Err(BindError::Multicast),
                     None => Err(BindError::Stale),
                     Some((_, Some(bound))) if *bound == qpn => Ok(()),
-                    Some((_, Some(_))) => Err(BindError::Bound),
-                    Some((_, None)) if taken => Err(BindError::Taken),
+                    Some((_, Some(_))) => Err(BindError::AlreadyBound),
+                    Some((_, None)) if taken => Err(BindError::QpnInUse),
                     Some((_, bound)) => {
                         *bound = Some(qpn);
                         Ok(())
@@ -155,7 +155,7 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
     let Ok((start, horizon)) = source.arbitrary::<(u64, u32)>() else { return };
     // At most two seconds, as the table asks.
     let (mut now, horizon) = (start >> 1, Nanos::new(horizon >> 1));
-    let mut table = PeerTable::<u32, SETS, WAYS>::new();
+    let mut table = SetAssocTable::<u32, SETS, WAYS>::new();
     // When each flow was last seen, and its record.
     let mut model: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     let (mut evicted, mut unswept) = (0, 0);
@@ -163,41 +163,44 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
         match operation {
             PeerOperation::Touch(number, value) => {
                 let qpn = number.qpn();
-                let live = table.live();
+                let live = table.occupied();
                 let stamp = Instant::from_nanos(now).stamp();
-                let (record, seen) = table.touch(qpn, stamp, horizon, |_| value).expect("every number has a set");
+                let (record, seen) =
+                    table.lookup_or_insert(qpn, stamp, horizon, |_| value).expect("every number has a set");
                 // Who was not seen within the horizon is not known, whether or not the sweep has come by.
                 if model.get(&qpn.get()).is_some_and(|(last, _)| now - last > u64::from(horizon.get())) {
-                    assert_ne!(seen, Seen::Known);
+                    assert_ne!(seen, Lookup::Hit);
                     model.remove(&qpn.get());
                 }
                 match seen {
-                    Seen::Known => assert_eq!(Some(*record), model.get(&qpn.get()).map(|&(_, record)| record)),
-                    Seen::New | Seen::Evicted => assert_eq!(*record, value),
+                    Lookup::Hit => assert_eq!(Some(*record), model.get(&qpn.get()).map(|&(_, record)| record)),
+                    Lookup::Inserted | Lookup::Evicted => assert_eq!(*record, value),
                 }
                 if SETS == 1 {
                     let oldest = model.iter().min_by_key(|(_, (last, _))| *last).map(|(&qpn, &(last, _))| (qpn, last));
                     let expected = match oldest {
-                        _ if model.contains_key(&qpn.get()) => Seen::Known,
+                        _ if model.contains_key(&qpn.get()) => Lookup::Hit,
                         Some((victim, last)) if model.len() == WAYS => {
                             // Of flows seen in the same nanosecond any may go.
                             if model.values().filter(|(seen, _)| *seen == last).count() > 1 {
                                 return;
                             }
                             model.remove(&victim);
-                            if now - last > u64::from(horizon.get()) { Seen::New } else { Seen::Evicted }
+                            if now - last > u64::from(horizon.get()) { Lookup::Inserted } else { Lookup::Evicted }
                         }
-                        _ => Seen::New,
+                        _ => Lookup::Inserted,
                     };
                     assert_eq!(seen, expected);
                 }
-                evicted += u32::from(seen == Seen::Evicted);
+                evicted += u32::from(seen == Lookup::Evicted);
                 *record = record.rotate_left(1);
                 model.insert(qpn.get(), (now, *record));
-                assert!(table.live() == live + 1 || table.live() == live && (seen != Seen::New || live > 0));
+                assert!(
+                    table.occupied() == live + 1 || table.occupied() == live && (seen != Lookup::Inserted || live > 0)
+                );
             }
             PeerOperation::Forget(number) => {
-                table.forget(number.qpn(), drop);
+                table.remove(number.qpn(), drop);
                 model.remove(&number.qpn().get());
             }
             PeerOperation::Sweep(sets) => {
@@ -214,8 +217,8 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
             }
         }
         assert_eq!(table.evicted(), evicted);
-        assert!(table.live() as usize <= SETS * WAYS);
-        assert!(SETS > 1 || table.live() as usize == model.len());
+        assert!(table.occupied() as usize <= SETS * WAYS);
+        assert!(SETS > 1 || table.occupied() as usize == model.len());
     }
 }
 
@@ -250,7 +253,7 @@ fn wheel(source: &mut Unstructured<'_>) {
     // Far from both ends, and on a tick so that the model's rounding is that of the stamps.
     let start = (start >> 2) + (1 << 40);
     let mut clock = LocalClock::new(Instant::from_nanos(start));
-    let mut wheel = Wheel::<FLOWS>::new(clock.now().stamp());
+    let mut wheel = TimerWheel::<FLOWS>::new(clock.now().stamp());
     let mut waiting = [Waiting::Idle; FLOWS];
     let (mut outside, mut popped) = (start, clock.now().nanos());
     let (mut leaps, mut reversals) = (0, 0);
@@ -286,7 +289,7 @@ fn wheel(source: &mut Unstructured<'_>) {
             }
         }
         let now = clock.advance(Instant::from_nanos(outside)).nanos();
-        assert_eq!((clock.leaps(), clock.reversals()), (leaps, reversals));
+        assert_eq!((clock.forward_jumps(), clock.backward_jumps()), (leaps, reversals));
         if matches!(operation, WheelOperation::Pop) || now - popped > SECOND / 4 {
             pop(&mut wheel, &mut waiting, now);
             popped = now;
@@ -295,7 +298,7 @@ fn wheel(source: &mut Unstructured<'_>) {
     }
 }
 
-fn arm<const FLOWS: usize>(wheel: &mut Wheel<FLOWS>, waiting: &mut [Waiting; FLOWS], flow: usize, deadline: u64) {
+fn arm<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting; FLOWS], flow: usize, deadline: u64) {
     wheel.arm(flow as u16, Instant::from_nanos(deadline).stamp());
     let tick = deadline.next_multiple_of(TICK);
     waiting[flow] = match waiting[flow] {
@@ -306,7 +309,7 @@ fn arm<const FLOWS: usize>(wheel: &mut Wheel<FLOWS>, waiting: &mut [Waiting; FLO
 }
 
 /// Empties what is due: everybody whose tick has come, and nobody else.
-fn pop<const FLOWS: usize>(wheel: &mut Wheel<FLOWS>, waiting: &mut [Waiting; FLOWS], now: u64) {
+fn pop<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting; FLOWS], now: u64) {
     let stamp = Instant::from_nanos(now).stamp();
     // Each call moves eight flows, each flow moves three times at most.
     for _ in 0..4 * FLOWS {
@@ -327,7 +330,7 @@ fn pop<const FLOWS: usize>(wheel: &mut Wheel<FLOWS>, waiting: &mut [Waiting; FLO
 }
 
 /// Whoever pops at the wheel's next deadline misses nobody's.
-fn next_deadline<const FLOWS: usize>(wheel: &Wheel<FLOWS>, waiting: &[Waiting; FLOWS], now: u64) {
+fn next_deadline<const FLOWS: usize>(wheel: &TimerWheel<FLOWS>, waiting: &[Waiting; FLOWS], now: u64) {
     let first = waiting.iter().filter_map(|waiting| match waiting {
         Waiting::Until(tick) => Some((*tick).max(now.next_multiple_of(TICK))),
         Waiting::Idle | Waiting::Anytime => None,

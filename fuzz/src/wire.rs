@@ -2,10 +2,10 @@
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Packet, Pfc, RateFrame,
+    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Parsed, Pfc, RateFrame,
     RateMessage, Response, Roce, Shims, TableCrc, Tag, Tags, cm, opcode, parse, pfc,
 };
-use cc_core::{Bytes, CnpHint, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 use hil_capture::crc::HostCrc;
 
 /// The headers that a cut is tried within; behind them it only shortens the payload.
@@ -29,24 +29,24 @@ pub fn wire(data: &[u8]) {
         cut(&whole, &data[..kept], data.len());
     }
     match whole {
-        Ok(Packet::Roce(roce)) => {
+        Ok(Parsed::Roce(roce)) => {
             lengths(&roce, data.len());
             re_emit(&roce);
             notify(&roce);
             acknowledge(&roce);
             forward(data, &roce);
             management(&roce);
-            near_int(&roce);
+            switch_int(&roce);
         }
-        Ok(Packet::Pfc(pfc)) => priority_flow_control(pfc),
-        Ok(Packet::Foreign(_)) => rate_message(data),
+        Ok(Parsed::Pfc(pfc)) => priority_flow_control(pfc),
+        Ok(Parsed::NotRoce(_)) => rate_message(data),
         Err(_) => {}
     }
 }
 
 /// What a switch tells of the way to it can be said again, byte by byte.
-fn near_int(roce: &Roce<'_>) {
-    if let Some(int) = roce.near_int() {
+fn switch_int(roce: &Roce<'_>) {
+    if let Some(int) = roce.switch_int() {
         assert_eq!(int.write(&mut [0; IntShim::LONGEST]), Ok(roce.payload()));
     }
 }
@@ -63,13 +63,13 @@ fn rate_message(data: &[u8]) {
 }
 
 /// A capture that kept the first bytes of a frame shows the frame, or says that it can't.
-fn cut(whole: &Result<Packet<'_>, Malformed>, kept: &[u8], wire_len: usize) {
+fn cut(whole: &Result<Parsed<'_>, Malformed>, kept: &[u8], wire_len: usize) {
     match (parse(kept, wire_len), whole) {
         (Err(Malformed::Truncated), _) => {}
         (Err(cut), Err(whole)) => assert_eq!(cut, *whole),
-        (Ok(Packet::Foreign(cut)), Ok(Packet::Foreign(whole))) => assert_eq!(cut, *whole),
-        (Ok(Packet::Pfc(cut)), Ok(Packet::Pfc(whole))) => assert_eq!(cut, *whole),
-        (Ok(Packet::Roce(cut)), Ok(Packet::Roce(whole))) => {
+        (Ok(Parsed::NotRoce(cut)), Ok(Parsed::NotRoce(whole))) => assert_eq!(cut, *whole),
+        (Ok(Parsed::Pfc(cut)), Ok(Parsed::Pfc(whole))) => assert_eq!(cut, *whole),
+        (Ok(Parsed::Roce(cut)), Ok(Parsed::Roce(whole))) => {
             assert_eq!(Seen::of(&cut), Seen::of(whole));
             assert_eq!((cut.payload_len, cut.pad, cut.wire_len), (whole.payload_len, whole.pad, whole.wire_len));
             assert!(whole.payload().starts_with(cut.payload()));
@@ -169,7 +169,7 @@ fn written(
     assert!(buffer[len..].iter().all(|&byte| byte == 0xee), "emission keeps to the frame's length");
     let bytes = &buffer[..len];
     match parse(bytes, len) {
-        Ok(Packet::Roce(roce)) => {
+        Ok(Parsed::Roce(roce)) => {
             lengths(&roce, len);
             assert_eq!(roce.icrc::<TableCrc>(), Icrc::Valid);
             check(&roce, bytes);
@@ -209,17 +209,17 @@ fn re_emit(roce: &Roce<'_>) {
 /// The CNP that any packet could be answered with.
 fn notify(roce: &Roce<'_>) {
     let to = Qpn::new(roce.bth.psn.get());
-    let hint = roce.cnp().unwrap_or_default();
-    answered(roce, &Response::cnp(roce, to, hint, CnpMarking::default()), |cnp, _| {
+    let body_kind = roce.cnp().unwrap_or_default();
+    answered(roce, &Response::cnp(roce, to, body_kind, CnpMarking::default()), |cnp, _| {
         assert_eq!((cnp.bth.opcode, cnp.bth.dest_qp, cnp.bth.becn), (opcode::CNP, to, true));
-        assert_eq!(cnp.cnp(), Some(hint));
+        assert_eq!(cnp.cnp(), Some(body_kind));
         assert_eq!((cnp.addresses(), cnp.version()), (roce.addresses().reversed(), roce.version()));
         assert_eq!((cnp.destination_mac(), cnp.source_mac()), (roce.source_mac(), roce.destination_mac()));
         assert!(cnp.tags().iter().all(|tag| tag.priority == CnpMarking::default().priority));
         assert!(cnp.payload().is_empty() && !cnp.is_shimmed());
     });
     assert_eq!(roce.cnp().is_some(), roce.bth.opcode == opcode::CNP);
-    if let Some(CnpHint::Body(body)) = roce.cnp() {
+    if let Some(CnpBodyKind::Extended(body)) = roce.cnp() {
         assert!(body.remote_qpn.get() < 1 << 24);
     }
 }
@@ -228,13 +228,13 @@ fn notify(roce: &Roce<'_>) {
 fn acknowledge(roce: &Roce<'_>) {
     let (to, msn) = (Qpn::new(roce.bth.dest_qp.get() ^ 1), roce.bth.psn.get());
     let mark = [Mark::None, Mark::Undetermined, Mark::Congested][msn as usize % 3];
-    let held = Nanos::new(msn);
+    let receiver_hold = Nanos::new(msn);
     let Shims { time, int, .. } = roce.shims();
     // A grant beside so much telemetry is more than a chain may hold.
     let full = int.is_some_and(|int| int.area().len() > 13 * 16);
     let (window, flows, utilisation) = (Bytes::new(msn), 2, 3);
     let grant = if full { Grant::None } else { Grant::Rcc { window, flows, utilisation } };
-    let fields = AckFields { msn, mark, held, rx_level: 31, grant, marking: CnpMarking::default() };
+    let fields = AckFields { msn, mark, receiver_hold, rx_buffer_level: 31, grant, marking: CnpMarking::default() };
     answered(roce, &Response::ack(roce, to, &fields), |ack, _| {
         assert_eq!((ack.bth.opcode, ack.bth.dest_qp, ack.bth.psn), (opcode::ACKNOWLEDGE, to, roce.bth.psn));
         assert_eq!((ack.echo(), ack.aeth().map(|aeth| aeth.msn)), (mark, Some(msn)));
@@ -242,7 +242,10 @@ fn acknowledge(roce: &Roce<'_>) {
         let returned = ack.shims();
         assert_eq!(returned.int, int);
         let echo = time.map_or(Stamp::default(), |time| time.sent);
-        assert_eq!(returned.time.map(|Time { echo, held, .. }| (echo, held)), time.map(|_| (echo, held)));
+        assert_eq!(
+            returned.time.map(|Time { echo, receiver_hold, .. }| (echo, receiver_hold)),
+            time.map(|_| (echo, receiver_hold))
+        );
         let granted = !full && roce.udp_source().is_some();
         assert_eq!(returned.rcc, granted.then_some(Rcc { window, flows, utilisation, echo }));
     });
@@ -258,7 +261,7 @@ fn forward(frame: &[u8], roce: &Roce<'_>) {
         assert_eq!((pushed, before.int), (None, None));
         return assert_eq!(forwarded, frame);
     };
-    let Ok(Packet::Roce(after)) = parse(&forwarded, forwarded.len()) else { panic!("a record hides the frame") };
+    let Ok(Parsed::Roce(after)) = parse(&forwarded, forwarded.len()) else { panic!("a record hides the frame") };
     assert_eq!(after.icrc::<TableCrc>(), roce.icrc::<TableCrc>());
     let now = after.shims().int.expect("telemetry stays");
     assert_eq!((now.layout(), now.path(), now.hops()), (int.layout(), int.path(), hops));
@@ -290,7 +293,7 @@ fn priority_flow_control(pfc: Pfc) {
         assert_eq!(pfc.time(priority), enabled.then(|| u16::from_be_bytes(times[usize::from(priority)])));
     }
     match parse(&buffer, buffer.len()) {
-        Ok(Packet::Pfc(again)) => assert_eq!(again, pfc),
+        Ok(Parsed::Pfc(again)) => assert_eq!(again, pfc),
         other => panic!("{pfc:?} was read as {other:?}"),
     }
 }

@@ -3,16 +3,16 @@
 use anyhow::Result;
 use cc_core::wire::opcode::CNP;
 use cc_core::wire::{Mac, Pfc};
-use hil_algorithms::settings::{Chosen, Request};
+use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_capture::{Reader, Writer};
 use hil_cores::board::{Pace, board};
 use hil_cores::core::{Core, Ibex};
 use hil_cores::firmware;
 use hil_replay::boot;
-use hil_replay::device::{Acts, Arrival, Counters, Device, Difference};
+use hil_replay::device::{Actions, Arrival, Counters, Device, Difference};
 use hil_replay::lockstep::Lockstep;
 use hil_replay::native::native;
-use hil_replay::player::{Choice, Player};
+use hil_replay::replayer::{NicFilter, Replayer};
 use programs::descriptor::Descriptor;
 use programs::layout::{RAM_BASE, RAM_SIZE};
 use serde_json::Value;
@@ -195,18 +195,18 @@ impl Device for Disturbed {
         self.nic.next_wake()
     }
 
-    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
-        self.nic.wake(acts)
+    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
+        self.nic.wake(actions)
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
         if arrival.is_some_and(|arrival| arrival.bytes.len() == 74) {
             self.cnps += 1;
             if self.cnps == 2 {
                 self.flip_alpha();
             }
         }
-        self.nic.deliver(descriptor, arrival, acts)
+        self.nic.deliver(descriptor, arrival, actions)
     }
 
     fn difference(&mut self) -> Option<Difference> {
@@ -221,20 +221,20 @@ impl Device for Disturbed {
 #[test]
 fn an_alpha_without_its_top_bit_is_seen_at_the_next_cnp() {
     let folder = tempfile::tempdir().unwrap();
-    let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
+    let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
     let image = firmware::image(None, "dcqcn").unwrap();
-    let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 1, strict: true };
+    let nic_filter = NicFilter { only: vec!["10.0.0.1".parse().unwrap()], limit: 1, strict: true };
     let make = |_| {
-        let native = native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?;
+        let native = native::<Rp, Np>(chosen.link, &chosen.rp, &chosen.np)?;
         Ok(Disturbed { nic: Lockstep::new(native, board(&image, &boot(&chosen), Pace::Lockstep)?, None), cnps: 0 })
     };
-    let mut player = Player::new(choice, chosen.port.line_rate, make);
+    let mut replayer = Replayer::new(nic_filter, chosen.link.line_rate, make);
     let mut capture = Reader::open(&synth(folder.path())).unwrap();
     while let Some(record) = capture.next().unwrap() {
-        player.frame(&record).unwrap();
+        replayer.frame(&record).unwrap();
     }
-    player.finish().unwrap();
-    let (outcome, nics) = player.into_outcome();
+    replayer.finish().unwrap();
+    let (outcome, nics) = replayer.into_outcome();
     assert!(nics[0].cnps >= 2);
     assert!(!nics[0].nic.is_identical());
     let (difference, _, flow) = outcome.difference.unwrap();

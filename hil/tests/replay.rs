@@ -49,7 +49,7 @@ fn synth(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a8_soft_roce_hosts_that_use_ect0_and_see_no_congestion() {
+fn soft_roce_hosts_that_use_ect0_and_see_no_congestion_a8() {
     let Some(path) = shared("rocev2-rc-send-ect0-sport69-72.pcap") else { return };
     let report = json(&path, &[]);
     assert_eq!(report["frames"]["total"], 123);
@@ -130,7 +130,7 @@ fn an_incast_makes_the_cnps_that_were_captured_and_the_rates_fall() {
 }
 
 #[test]
-fn e10_the_time_paused_and_its_share_of_the_run_are_told_by_priority() {
+fn the_time_paused_and_its_share_of_the_run_are_told_by_priority_e10() {
     use cc_core::wire::{Mac, pfc::Pfc};
     let folder = tempfile::tempdir().unwrap();
     let (trace, path) = (synth(folder.path()), folder.path().join("paused.pcapng"));
@@ -283,7 +283,7 @@ fn bad_arguments_are_refused_in_one_line() {
 
 /// ECN marking is on, the reaction points are off: whoever looks at the capture is told.
 #[test]
-fn a24_marks_that_nobody_heeds_are_a_finding() {
+fn marks_that_nobody_heeds_are_a_finding_a24() {
     let folder = tempfile::tempdir().unwrap();
     let path = synth(folder.path());
     let heeded = json(&path, &[]);
@@ -325,7 +325,7 @@ fn copy(from: &Path, to: &Path, mut stays: impl FnMut(&[u8]) -> bool) {
 
 /// No machine waits for an answer: what is lost is missed once, and the replay goes on to its end.
 #[test]
-fn c27_a_replay_whose_cnps_and_acknowledgements_get_lost_ends() {
+fn a_replay_whose_cnps_and_acknowledgements_get_lost_ends_c27() {
     let folder = tempfile::tempdir().unwrap();
     for entry in cc_rp::registry::ALL {
         let (whole, lossy) = (folder.path().join("whole.pcapng"), folder.path().join("lossy.pcapng"));
@@ -353,7 +353,7 @@ fn c27_a_replay_whose_cnps_and_acknowledgements_get_lost_ends() {
 
 /// What the list prints comes from the constants that the machines use, and so do the sizes in the README.
 #[test]
-fn d8_numbers_in_lists_and_documents_are_those_of_the_code() {
+fn numbers_in_lists_and_documents_are_those_of_the_code_d8() {
     let list: Value = serde_json::from_slice(&hil(&["list", "--format", "json"]).stdout).unwrap();
     let text = String::from_utf8(hil(&["list"]).stdout).unwrap();
     for entry in cc_rp::registry::ALL {
@@ -415,7 +415,7 @@ impl cc_rp::registry::Visitor for Listed<'_> {
 }
 
 #[test]
-fn a19_a_tos_byte_typed_as_dscp_is_refused_and_the_list_tells_them_apart() {
+fn a_tos_byte_typed_as_dscp_is_refused_and_the_list_tells_them_apart_a19() {
     let text = String::from_utf8(hil(&["list"]).stdout).unwrap();
     assert!(text.contains("DSCP 26 is TOS 104, and 106 with ECT(0)"));
     let folder = tempfile::tempdir().unwrap();

@@ -585,7 +585,7 @@ rnic_status vendor_dcqcn_open(vendor_dcqcn_port *port, const rnic_moment *at, ve
 rnic_status vendor_dcqcn_on(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, const rnic_event *event,
                             rnic_decision *decision)
 {
-    if (event->kind < RNIC_SENT || event->kind > RNIC_NEAR_INT)
+    if (event->kind < RNIC_SENT || event->kind > RNIC_SWITCH_INT)
         return RNIC_BAD_EVENT;
     uint32_t now = local_time(port, event->at.now);
     catch_up(port, flow, now);
@@ -593,7 +593,7 @@ rnic_status vendor_dcqcn_on(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, co
     case RNIC_SENT: sent(port, flow, event->of.sent.bytes); break;
     case RNIC_CNP: notified(port, flow, now, event->of.cnp_body); break;
     case RNIC_WAKE: refresh(port, flow, now); break;
-    case RNIC_NEAR_INT: port->cnp_unsupported++; break;
+    case RNIC_SWITCH_INT: port->cnp_unsupported++; break;
     default: break;
     }
     decide(port, flow, now, event->at.pause, decision);

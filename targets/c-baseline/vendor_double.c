@@ -222,7 +222,7 @@ rnic_status vendor_double_dcqcn_open(vendor_double_dcqcn_port *port, const rnic_
 rnic_status vendor_double_dcqcn_on(vendor_double_dcqcn_port *port, vendor_double_dcqcn_flow *flow,
                                    const rnic_event *event, rnic_decision *decision)
 {
-    if (event->kind < RNIC_SENT || event->kind > RNIC_NEAR_INT)
+    if (event->kind < RNIC_SENT || event->kind > RNIC_SWITCH_INT)
         return RNIC_BAD_EVENT;
     uint32_t now = local_time(port, event->at.now);
     catch_up(port, flow, now);

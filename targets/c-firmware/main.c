@@ -30,9 +30,9 @@ struct record {
     uint32_t psn;
     uint32_t bytes;
     uint32_t rtt;
-    uint32_t held;
+    uint32_t receiver_hold;
     uint32_t grant_window;
-    uint32_t mlcc_advised;
+    uint32_t mlcc_advised_rate;
     uint32_t mlcc_release;
     uint16_t mlcc_credit;
     uint16_t grant_flows;
@@ -42,7 +42,7 @@ struct record {
     uint8_t int_layout;
     uint8_t mark;
     uint8_t hops;
-    uint8_t rx_level;
+    uint8_t rx_buffer_level;
     uint8_t has_body;
     uint8_t body[16];
     uint8_t area[80];
@@ -84,16 +84,16 @@ static void read(const struct record *record, rnic_event *event)
         event->of.ack.psn = record->psn;
         event->of.ack.acked = record->bytes;
         event->of.ack.rtt = record->rtt;
-        event->of.ack.held = record->held;
+        event->of.ack.receiver_hold = record->receiver_hold;
         event->of.ack.grant_window = record->grant_window;
-        event->of.ack.mlcc_advised = record->mlcc_advised;
+        event->of.ack.mlcc_advised_rate = record->mlcc_advised_rate;
         event->of.ack.mlcc_release = record->mlcc_release;
         event->of.ack.mlcc_credit = record->mlcc_credit;
         event->of.ack.grant_flows = record->grant_flows;
         event->of.ack.grant_utilisation = record->grant_utilisation;
         event->of.ack.mark = record->mark;
         event->of.ack.hops = record->hops;
-        event->of.ack.rx_level = record->rx_level;
+        event->of.ack.rx_buffer_level = record->rx_buffer_level;
         break;
     case RNIC_NACK:
         event->of.nack_psn = record->psn;
@@ -101,8 +101,8 @@ static void read(const struct record *record, rnic_event *event)
     case RNIC_CNP:
         event->of.cnp_body = record->has_body ? record->body : NULL;
         break;
-    case RNIC_NEAR_INT:
-        event->of.near = telemetry(record);
+    case RNIC_SWITCH_INT:
+        event->of.switch_int = telemetry(record);
         break;
     }
 }

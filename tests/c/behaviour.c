@@ -139,7 +139,7 @@ int main(void)
     arrival.ecn = 3;
     EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 1);
     EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 1); /* it did not go out */
-    EXPECT(rnic_np_dcqcn_notified(&np, &peer, 1000) == RNIC_OK);
+    EXPECT(rnic_np_dcqcn_on_cnp_sent(&np, &peer, 1000) == RNIC_OK);
     arrival.now = 50999;
     EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 0);
     arrival.now = 51000;

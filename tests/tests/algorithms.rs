@@ -3,7 +3,7 @@
 
 use hil_cores::firmware;
 use hil_measure::cycles::{self, Run};
-use hil_measure::footprint::Whole;
+use hil_measure::footprint::ImageSize;
 use std::fs;
 
 macro_rules! tests {
@@ -94,7 +94,7 @@ fn assert_cycles(algorithm: &str, runs: &[Run]) {
 
 /// The image's code, and what it has written over of its painted stack against what its code says.
 fn assert_size(algorithm: &str, runs: &[Run]) {
-    let Whole { text, stack: bound } = hil_measure::footprint::of_image(algorithm).unwrap();
+    let ImageSize { text, stack: bound } = hil_measure::footprint::of_image(algorithm).unwrap();
     let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory?.stack_bytes)).max().unwrap();
     println!("{algorithm}: {text} bytes of code, {seen} bytes of stack seen, {bound} at most");
     assert!(0 < seen && u64::from(seen) <= bound, "{algorithm}: {seen} bytes of stack, bound {bound}");

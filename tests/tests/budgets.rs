@@ -3,16 +3,16 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
-use hil_algorithms::settings::{Chosen, Request};
+use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_capture::Reader;
-use hil_cores::board::{Act, Board, Pace, board};
+use hil_cores::board::{Action, Board, Pace, board};
 use hil_cores::core::Ibex;
 use hil_cores::firmware;
 use hil_cores::probe::Span;
 use hil_measure::cycles::LATE;
-use hil_measure::storm::{Storm, plain_cnp, sender_qpn};
+use hil_measure::random_traffic::{RandomTraffic, plain_cnp, sender_qpn};
 use hil_replay::{OnCore, Options, Report, boot, replay};
-use programs::descriptor::{Descriptor, Kind};
+use programs::descriptor::{Descriptor, DescriptorKind};
 use tests::sample;
 
 fn request(preset: &str) -> Request {
@@ -56,7 +56,7 @@ fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
     for (seed, preset, cnp, wake) in [(21, "paper", 320, 320), (22, "vendor", 400, 420)] {
         let report = play(
             preset,
-            Reader::new(&Storm { seed, frames: 4_000, signals: Signals::CNP }.capture()[..], "random").unwrap(),
+            Reader::new(&RandomTraffic { seed, frames: 4_000, signals: Signals::CNP }.capture()[..], "random").unwrap(),
         );
         for (kind, budget) in [("cnp", cnp), ("wake", wake)] {
             let (step, total) = worst(&report, kind);
@@ -68,15 +68,15 @@ fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
 
 /// A board whose one flow has been notified once, at this time.
 fn notified<R: ReactionPoint, N: NotificationPoint>(request: &Request, now: u64) -> Board<Ibex> {
-    let chosen = Chosen::of::<R, N>(request).unwrap();
+    let chosen = ResolvedSettings::of::<R, N>(request).unwrap();
     let mut board = board(&firmware::image(None, R::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
-    let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, now) }, &[]).unwrap();
+    let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(DescriptorKind::Open, now) }, &[]).unwrap();
     let handle = opened
         .iter()
         .rev()
-        .find_map(|(_, act)| if let Act::Log(record) = act { Some(record.index) } else { None })
+        .find_map(|(_, action)| if let Action::Log(record) = action { Some(record.index) } else { None })
         .unwrap();
-    let bind = Descriptor { handle, qpn: sender_qpn(0).get(), ..Descriptor::at(Kind::Bind, now) };
+    let bind = Descriptor { handle, qpn: sender_qpn(0).get(), ..Descriptor::at(DescriptorKind::Bind, now) };
     board.deliver(&bind, &[]).unwrap();
     notify(&mut board, now);
     board
@@ -85,7 +85,7 @@ fn notified<R: ReactionPoint, N: NotificationPoint>(request: &Request, now: u64)
 fn notify(board: &mut Board<Ibex>, now: u64) {
     let cnp = plain_cnp(0);
     let flags = Descriptor::ICRC_CHECKED;
-    let arrival = Descriptor { flags, wire_bytes: cnp.len() as u32, ..Descriptor::at(Kind::Frame, now) };
+    let arrival = Descriptor { flags, wire_bytes: cnp.len() as u32, ..Descriptor::at(DescriptorKind::Frame, now) };
     board.deliver(&arrival, &cnp).unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! The C header and the library behind it: layouts, behaviour, and what is linked of it.
 
 use rnic_cc::types::{
-    Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Telemetry, Text, Turn,
+    Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Slot, Telemetry, Text,
 };
 use std::fmt::Write as _;
 use std::mem::offset_of;
@@ -57,8 +57,8 @@ fn structures_lie_in_c_as_they_do_in_rust() {
         "rnic_telemetry" = Telemetry { records, path, hops, layout }
         "rnic_sent" = Sent { psn, bytes }
         "rnic_ack" = Ack {
-            telemetry, psn, acked, rtt, held, grant_window, mlcc_advised, mlcc_release, mlcc_credit, grant_flows,
-            grant_utilisation, mark, hops, rx_level
+            telemetry, psn, acked, rtt, receiver_hold, grant_window, mlcc_advised_rate, mlcc_release, mlcc_credit, grant_flows,
+            grant_utilisation, mark, hops, rx_buffer_level
         }
         "rnic_event" = Event { at, kind, of }
         "rnic_decision" = Decision { rate, window, hold, wake_in }
@@ -67,9 +67,9 @@ fn structures_lie_in_c_as_they_do_in_rust() {
             telemetry
         }
         "rnic_reply" = Reply {
-            grant_window, mlcc_advised, mlcc_release, mlcc_credit, grant_flows, grant_utilisation, echo, cnp, cnp_body
+            grant_window, mlcc_advised_rate, mlcc_release, mlcc_credit, grant_flows, grant_utilisation, echo, cnp, cnp_body
         }
-        "rnic_turn" = Turn { action, local_qpn, cnp_body }
+        "rnic_slot" = Slot { action, local_qpn, cnp_body }
     }
     for (role, entries) in [
         ("rp", cc_rp::registry::ALL.iter().map(|entry| (entry.name, entry.state_bytes)).collect::<Vec<_>>()),

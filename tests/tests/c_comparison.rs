@@ -1,8 +1,8 @@
 //! The library beside the same DCQCN in fixed-point C: the same decisions, to the bit, at a cost that is not far off.
 
 use cc_rp::dcqcn::Dcqcn;
-use hil_measure::against::{measure, ratios};
-use hil_measure::c_firmware::{By, Place, Program, Trace};
+use hil_measure::c_comparison::{measure, ratios};
+use hil_measure::c_firmware::{Decider, Place, Program, Trace};
 use std::path::Path;
 
 #[test]
@@ -43,8 +43,8 @@ fn with_other_settings_both_decide_alike_too() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/c-opponent/vendor.c");
-    let program = Program { place: Place::IBEX, by: By::Source(&source), optimise: "-O2", timed: false };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/c-baseline/vendor.c");
+    let program = Program { place: Place::IBEX, by: Decider::Source(&source), optimise: "-O2", timed: false };
     for ((preset, settings), seed) in VARIANTS.into_iter().zip(100..) {
         let trace = Trace { preset, settings: settings.to_vec(), ..Trace::random::<Dcqcn>(seed, 1_500) };
         let found = program.run(&program.build(&trace, folder.path()).unwrap(), 1_500).unwrap();

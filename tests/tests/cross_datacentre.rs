@@ -8,14 +8,14 @@ use cc_core::{Bytes, Ecn, Hop, IntLayout, IntStackBuilder, Qpn, Rate};
 use cc_cp::Packet;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil_algorithms::settings::{Chosen, Request, words};
-use hil_cores::board::{Act, Board, Boot, Pace, PacerStore, board};
+use hil_algorithms::settings::{Request, ResolvedSettings, words};
+use hil_cores::board::{Action, Board, BootSettings, Pace, PacerStore, board};
 use hil_cores::core::Ibex;
 use hil_cores::firmware;
-use hil_measure::stages::LINK;
+use hil_measure::stage_cycles::LINK;
 use hil_replay::boot;
-use programs::EventKind;
-use programs::descriptor::{Descriptor, Kind};
+use programs::LogKind;
+use programs::descriptor::{Descriptor, DescriptorKind};
 use programs::switch::{Event, Program, Queue};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -96,20 +96,22 @@ struct Bench {
 impl Bench {
     /// An interconnect switch that runs `P`, and a NIC with flows whose far ends it has learnt, not their own numbers.
     fn new<A: ReactionPoint, N: NotificationPoint, P: Program>(telemetry: bool) -> Self {
-        let chosen = Chosen::of::<A, N>(&Request::default()).unwrap();
+        let chosen = ResolvedSettings::of::<A, N>(&Request::default()).unwrap();
         let mut nic = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
-        let boot = Boot { rp_settings: words(&P::PRESETS[0].values), np_settings: Vec::new(), port: LINK };
+        let boot = BootSettings { rp_settings: words(&P::PRESETS[0].values), np_settings: Vec::new(), link: LINK };
         let switch = board(&firmware::image(None, P::NAME).unwrap(), &boot, Pace::Lockstep).unwrap();
         let mut slots = Vec::new();
         for flow in FLOWS {
-            let opened = nic.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, 1) }, &[]).unwrap();
-            let handle = opened.iter().find_map(|(_, act)| match act {
-                Act::Log(log) if log.kind == EventKind::Open as u32 => Some(log.index),
+            let opened =
+                nic.deliver(&Descriptor { handle: 3, ..Descriptor::at(DescriptorKind::Open, 1) }, &[]).unwrap();
+            let handle = opened.iter().find_map(|(_, action)| match action {
+                Action::Log(log) if log.kind == LogKind::Open as u32 => Some(log.index),
                 _ => None,
             });
             let handle = handle.unwrap();
             let frame = data(flow, 1, telemetry);
-            let shown = Descriptor { handle, wire_bytes: frame.len() as u32, ..Descriptor::at(Kind::Destination, 1) };
+            let shown =
+                Descriptor { handle, wire_bytes: frame.len() as u32, ..Descriptor::at(DescriptorKind::LearnRemote, 1) };
             nic.deliver(&shown, head(&frame)).unwrap();
             slots.push(Handle::from_bits(handle).index().into());
         }
@@ -119,16 +121,19 @@ impl Bench {
     /// A frame of the far end comes in by the long link.
     fn arrives(&mut self, now: u64, frame: &[u8]) {
         let event = Event::Arrived { bytes: Bytes::new(frame.len() as u32), queued: Bytes::ZERO };
-        let acts = self.switch.deliver(&event.at(now, QUEUE), frame).unwrap();
-        assert!(!acts.iter().any(|(_, act)| matches!(act, Act::Frame(_))));
+        let actions = self.switch.deliver(&event.at(now, QUEUE), frame).unwrap();
+        assert!(!actions.iter().any(|(_, action)| matches!(action, Action::Frame(_))));
     }
 
     /// A packet leaves for the long link: what the switch sends.
     fn leaves(&mut self, now: u64, frame: &[u8]) -> Vec<Vec<u8>> {
         let bytes = Bytes::new(frame.len() as u32);
         let packet = Packet { bytes, queued: bytes, port_queued: bytes, ecn: Ecn::Ect0 };
-        let acts = self.switch.deliver(&Event::Left(packet).at(now, QUEUE), head(frame)).unwrap();
-        acts.into_iter().filter_map(|(_, act)| if let Act::Frame(frame) = act { Some(frame) } else { None }).collect()
+        let actions = self.switch.deliver(&Event::Left(packet).at(now, QUEUE), head(frame)).unwrap();
+        actions
+            .into_iter()
+            .filter_map(|(_, action)| if let Action::Frame(frame) = action { Some(frame) } else { None })
+            .collect()
     }
 
     /// A frame arrives at the NIC, whose firmware checks its ICRC: what it tells the pacer because of it.
@@ -136,9 +141,12 @@ impl Bench {
         while self.nic.next_wake() <= now {
             self.nic.wake().unwrap();
         }
-        let arrival = Descriptor { wire_bytes: frame.len() as u32, ..Descriptor::at(Kind::Frame, now) };
-        let acts = self.nic.deliver(&arrival, frame).unwrap();
-        acts.into_iter().filter_map(|(_, act)| if let Act::Pace(store) = act { Some(store) } else { None }).collect()
+        let arrival = Descriptor { wire_bytes: frame.len() as u32, ..Descriptor::at(DescriptorKind::Frame, now) };
+        let actions = self.nic.deliver(&arrival, frame).unwrap();
+        actions
+            .into_iter()
+            .filter_map(|(_, action)| if let Action::Pace(store) = action { Some(store) } else { None })
+            .collect()
     }
 
     /// Lets one flow send after the other: each is slowed down by what the switch sends, and no other is meanwhile.

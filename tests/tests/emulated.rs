@@ -3,17 +3,17 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil_algorithms::pairs;
-use hil_algorithms::settings::{Chosen, Request};
+use hil_algorithms::registry;
+use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_capture::Reader;
 use hil_cores::board::Pace;
 use hil_cores::firmware;
 use hil_cores::qemu::Machine;
 use hil_measure::cycles;
-use hil_measure::storm::Storm;
+use hil_measure::random_traffic::RandomTraffic;
 use hil_replay::emulated::Emulated;
 use hil_replay::native::native;
-use hil_replay::player::{Choice, Player};
+use hil_replay::replayer::{NicFilter, Replayer};
 use hil_replay::{Images, OnCore, Options, Report, boot, replay, report};
 use std::path::Path;
 use tests::sample;
@@ -43,14 +43,14 @@ fn assert_identical(report: &Report, what: &str) {
 }
 
 /// A storm of the signals that an algorithm takes.
-struct Storming(Machine);
+struct OnRandomTraffic(Machine);
 
-impl pairs::Visitor for Storming {
+impl registry::Visitor for OnRandomTraffic {
     type Output = ();
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) {
-        let storm = Storm { seed: 1, frames: 1_500, signals: A::SIGNALS }.capture();
-        let report = replay(&options(self.0, A::NAME, None), &mut Reader::new(&storm[..], "storm").unwrap(), |_| {});
+        let random = RandomTraffic { seed: 1, frames: 1_500, signals: A::SIGNALS }.capture();
+        let report = replay(&options(self.0, A::NAME, None), &mut Reader::new(&random[..], "random").unwrap(), |_| {});
         let report = report.unwrap();
         assert_identical(&report, A::NAME);
         let met = report.coverage.rp.rows - report.coverage.rp.missing.len();
@@ -58,34 +58,34 @@ impl pairs::Visitor for Storming {
     }
 }
 
-fn sample_and_storms(name: &str) {
+fn sample_and_random_traffic(name: &str) {
     let Some(machine) = machine(name) else { return };
     let report = replay(&options(machine, "dcqcn", None), &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
     assert_identical(&report, "sample");
     assert!(report.cnps.sent > 50);
     for algorithm in cycles::algorithms() {
-        pairs::with(algorithm, Storming(machine)).unwrap();
+        registry::with(algorithm, OnRandomTraffic(machine)).unwrap();
     }
 }
 
 #[test]
 fn on_v6m_all_algorithms_decide_as_the_library() {
-    sample_and_storms("qemu:microbit");
+    sample_and_random_traffic("qemu:microbit");
 }
 
 #[test]
 fn on_v7m_all_algorithms_decide_as_the_library() {
-    sample_and_storms("qemu:mps2-an385");
+    sample_and_random_traffic("qemu:mps2-an385");
 }
 
 #[test]
 fn on_v7em_all_algorithms_decide_as_the_library() {
-    sample_and_storms("qemu:mps2-an386");
+    sample_and_random_traffic("qemu:mps2-an386");
 }
 
 #[test]
 fn on_rv64_all_algorithms_decide_as_the_library() {
-    sample_and_storms("qemu:riscv64-virt");
+    sample_and_random_traffic("qemu:riscv64-virt");
 }
 
 /// The library with one preset, the image with another.
@@ -95,18 +95,19 @@ fn a_difference_is_found_where_it_begins() {
     type Np = cc_np::dcqcn::Dcqcn;
     let Some(machine) = machine("qemu:mps2-an385") else { return };
     let image = firmware::build_semihosted("dcqcn", machine.target).unwrap();
-    let chosen = |preset: &str| Chosen::of::<Rp, Np>(&Request { preset: Some(preset.into()), ..Request::default() });
+    let chosen =
+        |preset: &str| ResolvedSettings::of::<Rp, Np>(&Request { preset: Some(preset.into()), ..Request::default() });
     let (ours, theirs) = (chosen("paper").unwrap(), chosen("vendor").unwrap());
     let boot = boot(&theirs);
-    let make = |_| Emulated::new(native::<Rp, Np>(ours.port, &ours.rp, &ours.np)?, &machine, &image, &boot);
-    let choice = Choice { only: vec!["10.0.0.1".parse().unwrap()], limit: 16, strict: true };
-    let mut player = Player::new(choice, ours.port.line_rate, make);
+    let make = |_| Emulated::new(native::<Rp, Np>(ours.link, &ours.rp, &ours.np)?, &machine, &image, &boot);
+    let nic_filter = NicFilter { only: vec!["10.0.0.1".parse().unwrap()], limit: 16, strict: true };
+    let mut replayer = Replayer::new(nic_filter, ours.link.line_rate, make);
     let mut capture = Reader::open(&sample()).unwrap();
     while let Some(record) = capture.next().unwrap() {
-        player.frame(&record).unwrap();
+        replayer.frame(&record).unwrap();
     }
-    player.finish().unwrap();
-    let (outcome, nics) = player.into_outcome();
+    replayer.finish().unwrap();
+    let (outcome, nics) = replayer.into_outcome();
     assert!(nics.iter().any(|nic| !nic.is_identical()));
     let difference = report::difference(&outcome).unwrap();
     assert_eq!((difference.kind, difference.slot), ("cnp", Some(0)), "{difference:?}");
@@ -118,7 +119,7 @@ fn a_difference_is_found_where_it_begins() {
 #[test]
 fn an_image_that_cannot_do_it_says_so() {
     let refused = |machine: Machine, algorithm: &str, image: &Path| {
-        let options = options(machine, algorithm, Some(Images { image: image.into(), calling: None }));
+        let options = options(machine, algorithm, Some(Images { image: image.into(), outlined_on: None }));
         format!("{:#}", replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err())
     };
     let (Some(arm), Some(riscv)) = (machine("qemu:mps2-an385"), machine("qemu:riscv64-virt")) else { return };

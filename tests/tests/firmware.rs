@@ -1,16 +1,16 @@
 //! The firmware image on the core model and the library: equal to the bit, whatever arrives.
 
 use cc_rp::Signals;
-use hil_algorithms::settings::{Chosen, Request};
+use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_capture::Reader;
 use hil_cores::board::{DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Ibex, Timing};
 use hil_cores::firmware;
 use hil_cores::probe::Span;
-use hil_measure::storm::Storm;
+use hil_measure::random_traffic::RandomTraffic;
 use hil_replay::lockstep::Lockstep;
 use hil_replay::native::native;
-use hil_replay::player::{Choice, Player};
+use hil_replay::replayer::{NicFilter, Replayer};
 use hil_replay::{OnCore, Options, Report, boot, replay};
 use std::collections::BTreeMap;
 use tests::sample;
@@ -56,7 +56,7 @@ fn a_timer_interrupt_at_any_moment_comes_to_one_order_of_event_and_wake() {
     options.core.as_mut().unwrap().interrupts = true;
     let report = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
     let interrupts = report.core.unwrap().interrupts.unwrap();
-    assert_eq!((interrupts.torn, &interrupts.first_torn), (0, &None));
+    assert_eq!((interrupts.inconsistent, &interrupts.first_inconsistent), (0, &None));
     assert!(interrupts.moments > 10_000, "{} moments", interrupts.moments);
     for kind in ["data", "sent", "cnp", "ack", "open", "bind"] {
         assert!(interrupts.longest_wait.contains_key(kind), "no {kind} was interrupted");
@@ -64,17 +64,17 @@ fn a_timer_interrupt_at_any_moment_comes_to_one_order_of_event_and_wake() {
 }
 
 #[test]
-fn a_storm_has_events_of_every_kind() {
-    let storm = Storm { seed: 1, frames: 3_000, signals: Signals::CNP }.capture();
-    let report = play(&on_ibex("paper", Pace::Lockstep), &storm);
+fn random_traffic_has_events_of_every_kind() {
+    let random = RandomTraffic { seed: 1, frames: 3_000, signals: Signals::CNP }.capture();
+    let report = play(&on_ibex("paper", Pace::Lockstep), &random);
     for kind in ["sent", "data", "cnp", "ack", "wake", "pause"] {
         assert!(report.core.as_ref().unwrap().cycles.contains_key(kind), "no {kind}");
     }
     // DCQCN takes neither, and has one function for ACKs and NACKs.
     let hpcc = Options { algorithm: "hpcc".into(), ..on_ibex("draft", Pace::Lockstep) };
-    let storm = Storm { seed: 1, frames: 1_000, signals: Signals::INT }.capture();
+    let random = RandomTraffic { seed: 1, frames: 1_000, signals: Signals::INT }.capture();
     for kind in ["ack", "nack"] {
-        assert!(play(&hpcc, &storm).core.as_ref().unwrap().cycles.contains_key(kind), "no {kind} with telemetry");
+        assert!(play(&hpcc, &random).core.as_ref().unwrap().cycles.contains_key(kind), "no {kind} with telemetry");
     }
     assert!(report.frames.truncated > 100 && report.icrc.invalid > 10, "{:?}", report.icrc);
 }
@@ -83,7 +83,7 @@ fn a_storm_has_events_of_every_kind() {
 fn in_real_time_the_library_repeats_what_the_image_logged() {
     let report = play(
         &on_ibex("vendor", Pace::Real { hz: 1_000_000_000 }),
-        &Storm { seed: 7, frames: 1_500, signals: Signals::CNP }.capture(),
+        &RandomTraffic { seed: 7, frames: 1_500, signals: Signals::CNP }.capture(),
     );
     let core = report.core.as_ref().unwrap();
     assert!(core.identical, "{:?}", core.difference);
@@ -93,24 +93,24 @@ fn in_real_time_the_library_repeats_what_the_image_logged() {
 /// What RAM holds before the image starts must not matter: 0xa5 everywhere, in place of zeros. On the host there is no
 /// such memory to be had: the language refuses to read what was not written.
 #[test]
-fn c17_memory_that_is_not_zero_at_the_start_changes_nothing() {
+fn memory_that_is_not_zero_at_the_start_changes_nothing_c17() {
     let image = firmware::image(None, "dcqcn").unwrap();
-    let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
+    let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
     let run = |fill: u8| {
         let make = |_| {
             let mut core = Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry);
             core.poke(RAM[0].base, &vec![fill; RAM[0].size as usize]);
             let board = board_with(core, &image, &boot(&chosen), Pace::Lockstep)?;
-            Ok(Lockstep::new(native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?, board, None))
+            Ok(Lockstep::new(native::<Rp, Np>(chosen.link, &chosen.rp, &chosen.np)?, board, None))
         };
-        let choice = Choice { only: Vec::new(), limit: 16, strict: true };
-        let mut player = Player::new(choice, chosen.port.line_rate, make);
+        let nic_filter = NicFilter { only: Vec::new(), limit: 16, strict: true };
+        let mut replayer = Replayer::new(nic_filter, chosen.link.line_rate, make);
         let mut capture = Reader::open(&sample()).unwrap();
         while let Some(record) = capture.next().unwrap() {
-            player.frame(&record).unwrap();
+            replayer.frame(&record).unwrap();
         }
-        player.finish().unwrap();
-        let (outcome, nics) = player.into_outcome();
+        replayer.finish().unwrap();
+        let (outcome, nics) = replayer.into_outcome();
         assert!(nics.iter().all(Lockstep::is_identical), "{:?}", outcome.difference);
         let cycles: Vec<_> =
             nics.iter().map(|nic| nic.cycles().map(|(&key, all)| (key, all.clone())).collect()).collect();

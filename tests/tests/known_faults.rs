@@ -4,13 +4,13 @@
 use cc_core::params::{ParamError, Settings};
 use cc_core::table::{Handle, SlotTable};
 use cc_core::wire::shim::{IntShim, Rcc, Time};
-use cc_core::wire::{Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode, parse};
+use cc_core::wire::{Addresses, Aeth, Bth, Extensions, Frame, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode, parse};
 use cc_core::{
-    Bytes, CnpBody, CnpHint, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Mark, Nanos, Port,
-    Psn, Qpn, Rate, Stamp,
+    Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Link, Mark,
+    Nanos, Psn, Qpn, Rate, Stamp,
 };
-use cc_np::{NotificationPoint, NpEngine, Receipt, Transmit};
-use cc_rp::{Ack, Cx, Event, Progress, RateLimiter, ReactionPoint, RpEngine, registry};
+use cc_np::{NotificationPoint, NpEngine, RxMeta, Transmit};
+use cc_rp::{Ack, AckProgress, Cx, Event, RateLimiter, ReactionPoint, RpEngine, registry};
 use hil_capture::Reader;
 use hil_replay::{Options, replay};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,11 @@ use std::fs;
 use std::path::Path;
 use tests::sample;
 
-/// The numbers with which a test's name begins: `C10` and `C14` of `c10_c14_cuts_end`.
+/// The numbers with which a test's name ends: `C10` and `C14` of `cuts_end_c10_c14`.
 fn numbers(name: &str) -> Vec<String> {
-    name.split('_').take_while(|word| is_number(word)).map(str::to_uppercase).collect()
+    let mut numbers: Vec<_> = name.rsplit('_').take_while(|word| is_number(word)).map(str::to_uppercase).collect();
+    numbers.reverse();
+    numbers
 }
 
 /// A letter from A to F and a number.
@@ -30,7 +32,7 @@ fn is_number(word: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()))
 }
 
-/// The names of the tests in the tree's Rust files that begin with numbers.
+/// The names of the tests in the tree's Rust files that end with numbers.
 fn numbered_tests(folder: &Path, tests: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -73,21 +75,21 @@ fn every_number_is_explained_and_has_a_test_of_its_name_or_a_reason_why_not() {
 
 #[test]
 fn numbers_are_read_off_the_names_of_tests() {
-    assert_eq!(numbers("c10_c14_cuts_end"), ["C10", "C14"]);
-    assert_eq!(numbers("a1_order"), ["A1"]);
+    assert_eq!(numbers("cuts_end_c10_c14"), ["C10", "C14"]);
+    assert_eq!(numbers("order_a1"), ["A1"]);
     assert_eq!(numbers("a_2_b"), [""; 0]);
-    assert_eq!(numbers("names_b2"), [""; 0]);
-    assert_eq!(numbers("u32_reads"), [""; 0]);
+    assert_eq!(numbers("b2_names"), [""; 0]);
+    assert_eq!(numbers("reads_u32"), [""; 0]);
 }
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
 
 fn at(nanos: u64) -> Instant {
     Instant::from_nanos(1_000_000 + nanos)
 }
 
 /// A few packets were acknowledged.
-const PROGRESS: Progress = Progress { acked: Bytes::new(20_000), rtt: None };
+const PROGRESS: AckProgress = AckProgress { acked: Bytes::new(20_000), rtt: None };
 
 /// What each slot was told last.
 #[derive(Default)]
@@ -100,7 +102,7 @@ impl RateLimiter for Pacer {
 }
 
 fn params<A: ReactionPoint>() -> A::Params {
-    A::check(&A::PRESETS[0].values, &PORT).unwrap()
+    A::check(&A::PRESETS[0].values, &LINK).unwrap()
 }
 
 fn flow<A: ReactionPoint>(engine: &mut RpEngine<A, 4, 8>, now: Instant, qpn: Option<u32>, pacer: &mut Pacer) -> Handle {
@@ -113,27 +115,27 @@ fn flow<A: ReactionPoint>(engine: &mut RpEngine<A, 4, 8>, now: Instant, qpn: Opt
 
 /// An algorithm is chosen by type, so that two of them are two engines; a driver keeps one for each.
 #[test]
-fn a21_a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do() {
+fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
     let (mut one, mut other, mut quiet) = (Pacer::default(), Pacer::default(), Pacer::default());
-    let mut dcqcn = RpEngine::<cc_rp::dcqcn::Dcqcn, 4, 8>::new(at(0), PORT, params::<cc_rp::dcqcn::Dcqcn>());
-    let hpcc = || RpEngine::<cc_rp::hpcc::Hpcc5, 4, 8>::new(at(0), PORT, params::<cc_rp::hpcc::Hpcc5>());
+    let mut dcqcn = RpEngine::<cc_rp::dcqcn::Dcqcn, 4, 8>::new(at(0), LINK, params::<cc_rp::dcqcn::Dcqcn>());
+    let hpcc = || RpEngine::<cc_rp::hpcc::Hpcc5, 4, 8>::new(at(0), LINK, params::<cc_rp::hpcc::Hpcc5>());
     let (mut hpcc, mut alone) = (hpcc(), hpcc());
     let five = flow(&mut dcqcn, at(0), Some(5), &mut one);
     let six = flow(&mut hpcc, at(0), Some(6), &mut other);
     let same = flow(&mut alone, at(0), Some(6), &mut quiet);
-    dcqcn.cnp(at(100), Qpn::new(5), CnpHint::Plain, &mut one).unwrap();
+    dcqcn.cnp(at(100), Qpn::new(5), CnpBodyKind::Standard, &mut one).unwrap();
     let halved = one.0[&five.index()];
     assert_eq!(halved.0, Rate::from_gbps(50));
 
     // Datagrams of their own, in either engine, congested as well.
     let ud = [flow(&mut dcqcn, at(200), Some(7), &mut one), flow(&mut hpcc, at(200), None, &mut other)];
-    dcqcn.cnp(at(300), Qpn::new(7), CnpHint::Plain, &mut one).unwrap();
+    dcqcn.cnp(at(300), Qpn::new(7), CnpBodyKind::Standard, &mut one).unwrap();
     hpcc.sent(at(300), ud[1], Psn::new(9), Bytes::new(1_500), &mut other);
     assert_eq!(one.0[&ud[0].index()].0, Rate::from_gbps(50));
     assert_eq!(one.0[&five.index()], halved);
 
     // QP 6 knows nothing of CNPs, and goes on as if it were alone.
-    assert!(hpcc.cnp(at(400), Qpn::new(6), CnpHint::Plain, &mut other).is_none());
+    assert!(hpcc.cnp(at(400), Qpn::new(6), CnpBodyKind::Standard, &mut other).is_none());
     for nth in 1..5 {
         let (elapsed, psn) = (10_000 * nth, 10 + nth);
         let frame = acknowledgement(psn, 6, elapsed, 100_000 * nth);
@@ -144,13 +146,13 @@ fn a21_a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do() {
         assert_eq!(hpcc.state(six), alone.state(same));
         assert_eq!(other.0[&six.index()], quiet.0[&same.index()]);
     }
-    assert!(other.0[&six.index()].0 < PORT.line_rate);
+    assert!(other.0[&six.index()].0 < LINK.line_rate);
     assert_eq!(one.0[&five.index()], halved);
 }
 
 fn read(frame: &[u8]) -> Roce<'_> {
     match parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => roce,
+        Ok(Parsed::Roce(roce)) => roce,
         other => panic!("{other:?}"),
     }
 }
@@ -213,18 +215,18 @@ impl registry::Visitor for Neighbour {
     type Output = ();
 
     fn visit<A: ReactionPoint>(self) {
-        let last = || A::check(&A::PRESETS.last().unwrap().values, &PORT).unwrap();
+        let last = || A::check(&A::PRESETS.last().unwrap().values, &LINK).unwrap();
         let run = |disturbed: bool| {
             let mut pacer = Pacer::default();
-            let mut configured = RpEngine::<A, 4, 8>::new(at(0), PORT, last());
+            let mut configured = RpEngine::<A, 4, 8>::new(at(0), LINK, last());
             let handle = flow(&mut configured, at(0), Some(5), &mut pacer);
             for nth in 1..6 {
                 if disturbed {
                     // Another port comes up, and again, with the first preset.
-                    assert!(RpEngine::<A, 4, 8>::new(at(0), PORT, params::<A>()).is_empty());
+                    assert!(RpEngine::<A, 4, 8>::new(at(0), LINK, params::<A>()).is_empty());
                 }
                 let elapsed = 10_000 * nth;
-                configured.cnp(at(elapsed.into()), Qpn::new(5), CnpHint::Plain, &mut pacer);
+                configured.cnp(at(elapsed.into()), Qpn::new(5), CnpBodyKind::Standard, &mut pacer);
                 configured.sent(at(elapsed.into()), handle, Psn::new(11 + nth), Bytes::new(1_500), &mut pacer);
                 let frame = acknowledgement(10 + nth, 5, elapsed, 100_000 * nth);
                 configured.frame(at(elapsed.into()), &read(&frame), PROGRESS, &mut pacer);
@@ -237,7 +239,7 @@ impl registry::Visitor for Neighbour {
 
 /// Settings belong to an engine, and nothing is shared between two: there is no default to apply twice.
 #[test]
-fn a23_a_port_that_comes_up_again_leaves_a_configured_one_as_it_is() {
+fn a_port_that_comes_up_again_leaves_a_configured_one_as_it_is_a23() {
     for entry in registry::ALL {
         registry::with(entry.name, Neighbour).unwrap();
     }
@@ -245,16 +247,16 @@ fn a23_a_port_that_comes_up_again_leaves_a_configured_one_as_it_is() {
     let checked = |interval| {
         let mut settings = Dcqcn::PRESETS[0].values;
         settings.min_time_between_cnps = interval;
-        Dcqcn::check(&settings, &PORT).unwrap()
+        Dcqcn::check(&settings, &LINK).unwrap()
     };
-    let mut port = NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50));
+    let mut port = NpEngine::<Dcqcn, 2, 2>::new(at(0), LINK, checked(50));
     port.set_params(checked(0));
-    assert!(NpEngine::<Dcqcn, 2, 2>::new(at(0), PORT, checked(50)).is_enabled());
+    assert!(NpEngine::<Dcqcn, 2, 2>::new(at(0), LINK, checked(50)).is_enabled());
     let marked = frame(Shims::NONE, opcode::SEND_ONLY, Psn::new(1), Qpn::new(9), Ecn::Ce, Extensions::default());
     for nanos in [0, 1, 2] {
-        let receipt = Receipt::new(at(nanos).stamp(), Some(Qpn::new(8)));
-        let answer = port.frame::<TableCrc>(at(nanos), &read(&marked), receipt, &mut Ring(vec![0; 256]));
-        assert_eq!(answer.cnp, cc_np::Cnp::Sent, "as configured, without an interval");
+        let rx = RxMeta::new(at(nanos).stamp(), Some(Qpn::new(8)));
+        let answer = port.frame::<TableCrc>(at(nanos), &read(&marked), rx, &mut Ring(vec![0; 256]));
+        assert_eq!(answer.cnp, cc_np::CnpOutcome::Sent, "as configured, without an interval");
     }
 }
 
@@ -266,7 +268,7 @@ impl registry::Visitor for Congestion {
 
     fn visit<A: ReactionPoint>(self) -> Self::Output {
         let mut pacer = Pacer::default();
-        let mut engine = RpEngine::<A, 4, 8>::new(at(0), PORT, params::<A>());
+        let mut engine = RpEngine::<A, 4, 8>::new(at(0), LINK, params::<A>());
         let handle = flow(&mut engine, at(0), None, &mut pacer);
         let mut series = vec![pacer.0[&handle.index()]];
         for nth in 1..400_u32 {
@@ -280,8 +282,8 @@ impl registry::Visitor for Congestion {
             let congested = nth % 100 < 60;
             if congested && nth % 10 == 0 {
                 let body = CnpBody { kind: CnpKind::Undetermined, ue: true, ..CnpBody::default() };
-                let hint = if nth % 20 == 0 { CnpHint::Body(body) } else { CnpHint::Plain };
-                engine.step(now, handle, &Event::Cnp { hint }, &mut pacer);
+                let body_kind = if nth % 20 == 0 { CnpBodyKind::Extended(body) } else { CnpBodyKind::Standard };
+                engine.step(now, handle, &Event::Cnp { body_kind }, &mut pacer);
             }
             let int = hop(elapsed, if congested { 4_000 * (nth % 100) } else { 0 });
             let int = IntStackBuilder::new(IntLayout::Wide, 1).with([int]);
@@ -297,7 +299,7 @@ impl registry::Visitor for Congestion {
                     Grant::Rcc { window, flows: 4, utilisation: 0x2000 }
                 } else {
                     let rate = Rate::from_gbps(if congested { 20 } else { 90 });
-                    Grant::Mlcc { credit: 1, release: rate, advised: rate }
+                    Grant::Mlcc { credit: 1, release: rate, advised_rate: rate }
                 },
             };
             engine.step(now, handle, &Event::Ack(ack), &mut pacer);
@@ -308,7 +310,7 @@ impl registry::Visitor for Congestion {
 }
 
 #[test]
-fn c26_each_algorithm_makes_something_else_of_the_same_congestion_and_reports_name_it() {
+fn each_algorithm_makes_something_else_of_the_same_congestion_and_reports_name_it_c26() {
     let mut seen = BTreeMap::new();
     for entry in registry::ALL {
         let series = registry::with(entry.name, Congestion).unwrap();
@@ -349,7 +351,7 @@ impl registry::Visitor for Table {
 /// There are no writes of several settings by base and count: a table is taken whole, by `check`, or not at all. What is
 /// written one by one is refused beyond the table, and changes nothing then.
 #[test]
-fn d7_settings_beyond_the_table_or_out_of_range_are_refused_and_change_nothing() {
+fn settings_beyond_the_table_or_out_of_range_are_refused_and_change_nothing_d7() {
     for entry in registry::ALL {
         registry::with(entry.name, Table).unwrap();
     }
@@ -362,14 +364,14 @@ impl registry::Visitor for Reuse {
 
     fn visit<A: ReactionPoint>(self) {
         let mut pacer = Pacer::default();
-        let mut engine = RpEngine::<A, 4, 8>::new(at(0), PORT, params::<A>());
+        let mut engine = RpEngine::<A, 4, 8>::new(at(0), LINK, params::<A>());
         let old = flow(&mut engine, at(0), Some(5), &mut pacer);
         let virgin = *engine.state(old).unwrap();
         // All that can be learnt, from every signal, up to the very end.
         let mut late = Vec::new();
         for nth in 1..8 {
             let elapsed = 10_000 * nth;
-            engine.cnp(at(elapsed.into()), Qpn::new(5), CnpHint::Plain, &mut pacer);
+            engine.cnp(at(elapsed.into()), Qpn::new(5), CnpBodyKind::Standard, &mut pacer);
             engine.sent(at(elapsed.into()), old, Psn::new(11 + nth), Bytes::new(1_500), &mut pacer);
             late = acknowledgement(10 + nth, 5, elapsed, 50_000 * nth);
             engine.frame(at(elapsed.into()), &read(&late), PROGRESS, &mut pacer);
@@ -380,13 +382,13 @@ impl registry::Visitor for Reuse {
         assert!(engine.close(old));
 
         let now = at(80_000);
-        let mut untouched = RpEngine::<A, 4, 8>::new(now, PORT, params::<A>());
+        let mut untouched = RpEngine::<A, 4, 8>::new(now, LINK, params::<A>());
         let fresh = flow(&mut untouched, now, Some(6), &mut Pacer::default());
         let new = flow(&mut engine, now, Some(6), &mut pacer);
         assert_eq!(new.index(), old.index(), "the same slot");
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
         // What is still under way for the old queue pair finds nobody.
-        assert!(engine.cnp(now, Qpn::new(5), CnpHint::Plain, &mut pacer).is_none(), "{}", A::NAME);
+        assert!(engine.cnp(now, Qpn::new(5), CnpBodyKind::Standard, &mut pacer).is_none(), "{}", A::NAME);
         assert!(engine.frame(now, &read(&late), PROGRESS, &mut pacer).is_none(), "{}", A::NAME);
         assert!(engine.step(now, old, &Event::Wake, &mut pacer).is_none(), "{}", A::NAME);
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
@@ -395,7 +397,7 @@ impl registry::Visitor for Reuse {
         assert!(engine.close(new));
         let heir = flow(&mut engine, now, Some(5), &mut pacer);
         assert_eq!(engine.state(heir), untouched.state(fresh), "{}", A::NAME);
-        let cx = Cx { now, port: &PORT, params: &params::<A>(), pause: Nanos::ZERO, unpaused: now.stamp() };
+        let cx = Cx { now, link: &LINK, params: &params::<A>(), pause: Nanos::ZERO, clock_without_pauses: now.stamp() };
         let mut opened = A::open(&cx);
         opened.on(&cx, &Event::Wake);
         assert_eq!(engine.state(heir), Some(&opened), "{}", A::NAME);
@@ -404,14 +406,14 @@ impl registry::Visitor for Reuse {
 
 /// Every field counts in the comparison; there is no state behind them.
 #[test]
-fn f5_a_flow_in_a_used_slot_begins_as_new_under_every_algorithm() {
+fn a_flow_in_a_used_slot_begins_as_new_under_every_algorithm_f5() {
     for entry in registry::ALL {
         registry::with(entry.name, Reuse).unwrap();
     }
 }
 
 #[test]
-fn f7_a_full_table_refuses_one_more_a_million_times_and_takes_it_when_one_has_left() {
+fn a_full_table_refuses_one_more_a_million_times_and_takes_it_when_one_has_left_f7() {
     let mut table = SlotTable::<u32, 128, 256>::new();
     let mut handles: Vec<_> = (0..128).map(|value| table.open(value).unwrap()).collect();
     for turn in 0..1_000_000_u32 {

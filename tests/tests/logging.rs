@@ -1,16 +1,16 @@
 //! An image that logs: it decides as the others do, and what it says is what it did.
 
 use cc_rp::dcqcn::Dcqcn as Rp;
-use hil_algorithms::settings::{Chosen, Request};
+use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_capture::Reader;
 use hil_cores::board::{DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Design};
 use hil_cores::firmware::{self, Kind};
-use hil_cores::instruments::Instrumented;
-use hil_cores::log::{self, Line, Speaker, Texts};
+use hil_cores::log::{self, Line, LogSource, Texts};
+use hil_cores::observed_core::ObservedCore;
 use hil_replay::lockstep::Lockstep;
 use hil_replay::native::native;
-use hil_replay::player::{Choice, Player};
+use hil_replay::replayer::{NicFilter, Replayer};
 use hil_replay::{Log, OnCore, Options, Report, boot, replay};
 use programs::layout::LOG_BYTES;
 use serde_json::Value;
@@ -56,8 +56,8 @@ fn decisions(report: &Report) -> Value {
     report
 }
 
-fn count(lines: &[Line], speaker: Speaker, text: impl Fn(&str) -> bool) -> u64 {
-    lines.iter().filter(|line| line.speaker == speaker && text(&line.text)).count() as u64
+fn count(lines: &[Line], source: LogSource, text: impl Fn(&str) -> bool) -> u64 {
+    lines.iter().filter(|line| line.source == source && text(&line.text)).count() as u64
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn logging_changes_no_decision_and_says_what_was_decided() {
         let (few, more) = (&plain.core.as_ref().unwrap().cycles, &report.core.as_ref().unwrap().cycles);
         assert!(few["cnp"].frame.unwrap().median < more["cnp"].frame.unwrap().median, "to log takes its time");
 
-        let info = Speaker::Image("info");
+        let info = LogSource::Image("info");
         for nic in &report.nics {
             let lines = &lines[&nic.address];
             assert!(lines.is_sorted_by_key(|line| line.cycle));
-            assert_eq!(count(lines, Speaker::Lost, |_| true), 0);
+            assert_eq!(count(lines, LogSource::Lost, |_| true), 0);
             assert_eq!(count(lines, info, |text| text.starts_with("Cnp of slot ")), nic.rp["rp_cnp_handled"]);
             let taken = |text: &str| text == "it takes a descriptor" || text == "it takes the timer interrupt";
-            assert_eq!(count(lines, info, |_| true), count(lines, Speaker::Harness, taken));
-            let frames = count(lines, Speaker::Harness, |text| text == "it sends a frame");
+            assert_eq!(count(lines, info, |_| true), count(lines, LogSource::Harness, taken));
+            let frames = count(lines, LogSource::Harness, |text| text == "it sends a frame");
             assert_eq!(frames, nic.np["np_cnp_sent"]);
             // The harness said before what the image reads off its clock.
             let mut clock = String::new();
@@ -124,20 +124,20 @@ fn an_image_that_ships_has_nothing_of_it() {
 fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
     let path = firmware::build("dcqcn", Kind::Logging, Design::Ibex.dialect()).unwrap();
     let (image, table) = (firmware::read(&path).unwrap(), Rc::new(Texts::read(&path).unwrap()));
-    let chosen = Chosen::of::<Rp, Np>(&Request::default()).unwrap();
+    let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
     let make = |_| {
-        let core = Instrumented::from(Design::Ibex.model(&RAM, DEVICES, 0, image.entry));
+        let core = ObservedCore::from(Design::Ibex.model(&RAM, DEVICES, 0, image.entry));
         let board = board_with(core, &image, &boot(&chosen), Pace::Lockstep)?;
-        Ok(Lockstep::new(native::<Rp, Np>(chosen.port, &chosen.rp, &chosen.np)?, board, None))
+        Ok(Lockstep::new(native::<Rp, Np>(chosen.link, &chosen.rp, &chosen.np)?, board, None))
     };
-    let choice = Choice { only: vec![SENDER.parse().unwrap()], limit: 1, strict: true };
-    let mut player = Player::new(choice, chosen.port.line_rate, make);
+    let nic_filter = NicFilter { only: vec![SENDER.parse().unwrap()], limit: 1, strict: true };
+    let mut replayer = Replayer::new(nic_filter, chosen.link.line_rate, make);
     let mut capture = Reader::open(&sample()).unwrap();
     while let Some(record) = capture.next().unwrap() {
-        player.frame(&record).unwrap();
+        replayer.frame(&record).unwrap();
     }
-    player.finish().unwrap();
-    let (_, mut nics) = player.into_outcome();
+    replayer.finish().unwrap();
+    let (_, mut nics) = replayer.into_outcome();
     let lines: Rc<RefCell<Vec<Line>>> = Rc::default();
     let kept = Rc::clone(&lines);
     let mut reader = log::Reader::new(table, &image, Box::new(move |line| kept.borrow_mut().push(line))).unwrap();
@@ -150,8 +150,8 @@ fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
     reader.drain(core);
     let lines = lines.take();
     let (last, whole) = lines.split_last().unwrap();
-    assert!(whole.len() > 100 && whole.iter().all(|line| matches!(line.speaker, Speaker::Image(_))), "{whole:?}");
-    assert_eq!(last.speaker, Speaker::Lost);
+    assert!(whole.len() > 100 && whole.iter().all(|line| matches!(line.source, LogSource::Image(_))), "{whole:?}");
+    assert_eq!(last.source, LogSource::Lost);
     let lost: u32 = last.text.split_once(' ').unwrap().0.parse().unwrap();
     assert!(lost > 1_000, "{last}");
 }

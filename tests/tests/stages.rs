@@ -2,18 +2,18 @@
 //! cycles are those written down.
 
 use hil_measure::cycles;
-use hil_measure::stages::{self, Run};
+use hil_measure::stage_cycles::{self, Run};
 use std::fs;
 
 macro_rules! tests {
     ($($name:ident => $module:ident :: $program:ident;)+) => {
         $(mod $name {
-            use hil_measure::stages::{self, Run};
+            use hil_measure::stage_cycles::{self, Run};
             use std::sync::OnceLock;
 
             fn runs() -> &'static [Run] {
                 static RUNS: OnceLock<Vec<Run>> = OnceLock::new();
-                RUNS.get_or_init(|| stages::measure(stringify!($name)).unwrap())
+                RUNS.get_or_init(|| stage_cycles::measure(stringify!($name)).unwrap())
             }
 
             #[test]
@@ -52,6 +52,6 @@ fn assert_cycles(stage: &str, runs: &[Run]) {
 
 #[test]
 fn an_unknown_stage_is_told_by_name() {
-    let error = stages::measure("rad").unwrap_err().to_string();
+    let error = stage_cycles::measure("rad").unwrap_err().to_string();
     assert!(error.starts_with("unknown stage rad: "), "{error}");
 }

@@ -3,51 +3,55 @@
 
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Mac, Packet, RateMessage, Response, Roce,
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Mac, Parsed, RateMessage, Response, Roce,
     Shims, TableCrc, Tags, opcode,
 };
-use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt};
 use cc_cp::lscc::rate_limiting::{self, RateLimiting};
 use cc_cp::mlcc::near_source::{self, NearSource};
 use cc_cp::segment::{Endpoint, Room, Transit};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil_algorithms::settings::{Chosen, Request};
-use hil_cores::board::{Act, Board, Pace, board};
+use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_cores::board::{Action, Board, Pace, board};
 use hil_cores::core::Ibex;
 use hil_cores::firmware;
 use hil_replay::boot;
-use programs::descriptor::{Descriptor, Kind};
+use programs::descriptor::{Descriptor, DescriptorKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The port of the long link.
-const PORT: Port = Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
 
 /// A board with a flow for each of these packets, in slots 0, 1 and so on.
 fn sender<A: ReactionPoint, N: NotificationPoint>(flows: &[Vec<u8>]) -> Board<Ibex> {
-    let chosen = Chosen::of::<A, N>(&Request::default()).unwrap();
+    let chosen = ResolvedSettings::of::<A, N>(&Request::default()).unwrap();
     let mut board = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
     for flow in flows {
-        let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(Kind::Open, 0) }, &[]).unwrap();
-        let log = opened.iter().rev().find_map(|(_, act)| if let Act::Log(log) = act { Some(log.index) } else { None });
-        let shown = Descriptor { handle: log.unwrap(), ..descriptor(Kind::Destination, 0, flow) };
+        let opened = board.deliver(&Descriptor { handle: 3, ..Descriptor::at(DescriptorKind::Open, 0) }, &[]).unwrap();
+        let log = opened
+            .iter()
+            .rev()
+            .find_map(|(_, action)| if let Action::Log(log) = action { Some(log.index) } else { None });
+        let shown = Descriptor { handle: log.unwrap(), ..descriptor(DescriptorKind::LearnRemote, 0, flow) };
         board.deliver(&shown, flow).unwrap();
     }
     board
 }
 
-fn descriptor(kind: Kind, now: u64, frame: &[u8]) -> Descriptor {
+fn descriptor(kind: DescriptorKind, now: u64, frame: &[u8]) -> Descriptor {
     let captured = u16::try_from(frame.len()).unwrap();
     Descriptor { captured, wire_bytes: captured.into(), ..Descriptor::at(kind, now) }
 }
 
 /// Which flows are paced anew, and how, when this frame arrives.
 fn arrives(board: &mut Board<Ibex>, now: u64, frame: &[u8]) -> Vec<(u32, Rate)> {
-    let acts = board.deliver(&descriptor(Kind::Frame, now, frame), frame).unwrap();
-    let pace =
-        |act: &Act| if let Act::Pace(store) = act { Some((store.index, Rate::from_bits(store.rate))) } else { None };
-    acts.iter().filter_map(|(_, act)| pace(act)).collect()
+    let actions = board.deliver(&descriptor(DescriptorKind::Frame, now, frame), frame).unwrap();
+    let pace = |action: &Action| {
+        if let Action::Pace(store) = action { Some((store.index, Rate::from_bits(store.rate))) } else { None }
+    };
+    actions.iter().filter_map(|(_, action)| pace(action)).collect()
 }
 
 /// A data packet to the queue pair `qpn` of a far host, with room for telemetry.
@@ -90,7 +94,7 @@ fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> 
 
 fn roce(frame: &[u8]) -> Roce<'_> {
     match wire::parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => roce,
+        Ok(Parsed::Roce(roce)) => roce,
         other => panic!("{other:?}"),
     }
 }
@@ -98,7 +102,7 @@ fn roce(frame: &[u8]) -> Roce<'_> {
 /// What the end of the segment sends back of this packet.
 fn answer<E: Endpoint>(end: &mut E, params: &E::Params, now: u64, packet: &[u8]) -> Option<Vec<u8>> {
     let packet = roce(packet);
-    let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
+    let transit = Transit { flow: FlowKey::of_data(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
     let rewrite = end.forward(params, Instant::from_nanos(now), &transit);
     let mut room: Room = [0; _];
     rewrite.cnp(&packet, CnpMarking::default(), &mut room).map(|cnp| respond(&cnp))
@@ -113,10 +117,10 @@ fn flows() -> Vec<Vec<u8>> {
 fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
     let flows = flows();
     let mut board = sender::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn>(&flows);
-    let params = rate_limiting::Params::new(&rate_limiting::PRESETS[0].values, &PORT).unwrap();
+    let params = rate_limiting::Params::new(&rate_limiting::PRESETS[0].values, &LINK).unwrap();
     let mut end = RateLimiting::<16, 4>::open(&params, Instant::from_nanos(0).stamp());
     let told = RateMessage { seq: 1, units: 1_000, ..RateMessage::default() };
-    end.heard(&params, Instant::from_nanos(0).stamp(), &told);
+    end.on_message(&params, Instant::from_nanos(0).stamp(), &told);
     // 2 MB at 1 Gb/s: then whoever sends is told, for all flows are new.
     for packet in 0..2_000 {
         assert_eq!(answer(&mut end, &params, packet, &flows[0]), None);
@@ -139,10 +143,10 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
 fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_star() {
     let flows = flows();
     let mut board = sender::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo>(&flows);
-    let params = direct_int::Params::new(&direct_int::PRESETS[0].values, &PORT).unwrap();
+    let params = direct_int::Params::new(&direct_int::PRESETS[0].values, &LINK).unwrap();
     let mut end = DirectInt::<64>::open(&params, Instant::from_nanos(0).stamp());
     let told = RateMessage { seq: 1, units: 10_000, ..RateMessage::default() };
-    end.heard(&params, Instant::from_nanos(0).stamp(), &told);
+    end.on_message(&params, Instant::from_nanos(0).stamp(), &told);
     let line = Rate::from_gbps(100);
     for (slot, flow) in flows.iter().enumerate() {
         for round in 0..2 {

@@ -183,7 +183,7 @@ fn an_image_that_misbehaves_leaves_its_wave() {
     bytes[at..at + 4].fill(0);
     std::fs::write(&image, bytes).unwrap();
     let mut options = options(&wave, Design::Ibex, Pace::Lockstep, 1_000_000_000);
-    options.core.as_mut().unwrap().firmware = Some(Images { image, calling: None });
+    options.core.as_mut().unwrap().firmware = Some(Images { image, outlined_on: None });
     let error = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err();
     // mcause of an illegal instruction is 2.
     assert!(format!("{error:#}").contains("the image ended with code 258"), "{error:#}");

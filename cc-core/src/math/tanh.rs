@@ -34,7 +34,7 @@ const KNOTS: [u32; 129] = [
 /// Straight lines between 128 knots, and odd symmetry: right to 5e-4 of the value and 1.3e-4 absolutely. One multiply.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a share of the distance of two knots")]
-pub fn one_less_tanh(x: I4F28) -> U1F31 {
+pub fn one_minus_tanh(x: I4F28) -> U1F31 {
     /// Fraction bits within a segment: there are 2^5 knots for each unit.
     const WITHIN: u32 = I4F28::FRAC_NBITS - 5;
     /// Where the knots end.
@@ -74,13 +74,16 @@ mod tests {
             let x: i32 = step * 1_000 + step % 997;
             let argument = (f64::from(x) / f64::from(1 << 28)).clamp(-4.0, 4.0);
             let exact = 1.0 - argument.tanh();
-            let found = f64::from(one_less_tanh(I4F28::from_bits(x)));
+            let found = f64::from(one_minus_tanh(I4F28::from_bits(x)));
             most = most.max((found - exact).abs() / exact);
             absolute = absolute.max((found - exact).abs());
         }
         assert!(most < 5e-4 && absolute < 1.3e-4, "{most} {absolute}");
         let four = I4F28::from_num(4);
-        assert_eq!(one_less_tanh(I4F28::ZERO), U1F31::ONE);
-        assert_eq!((one_less_tanh(I4F28::MAX), one_less_tanh(I4F28::MIN)), (one_less_tanh(four), one_less_tanh(-four)));
+        assert_eq!(one_minus_tanh(I4F28::ZERO), U1F31::ONE);
+        assert_eq!(
+            (one_minus_tanh(I4F28::MAX), one_minus_tanh(I4F28::MIN)),
+            (one_minus_tanh(four), one_minus_tanh(-four))
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! Bounded tables: one refuses when it is full, one evicts, one gives its flows turns. Each keeps its elements in [`Storage`].
 
-mod peer;
-mod ring;
+mod round_robin;
+mod set_assoc;
 mod slot;
 mod storage;
 
-pub use peer::{PeerTable, PeerTableIn, Seen};
-pub use ring::{Keyed, RingTable, RingTableIn};
+pub use round_robin::{Keyed, RoundRobinTable, RoundRobinTableIn};
+pub use set_assoc::{Lookup, SetAssocTable, SetAssocTableIn};
 pub use slot::{BindError, Handle, SlotTable, SlotTableIn};
 #[cfg(any(test, feature = "std"))]
 pub use storage::Heap;

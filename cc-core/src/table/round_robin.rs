@@ -1,7 +1,7 @@
 //! Flows that take turns: found by queue pair number, visited one after the other, refused when there is no room.
 
 use super::{Array, Fixed, Storage, place};
-use crate::Blank;
+use crate::Zeroed;
 use crate::units::Qpn;
 
 /// A record that knows whose it is.
@@ -10,8 +10,8 @@ pub trait Keyed {
     fn qpn(&self) -> Qpn;
 }
 
-/// A [`RingTableIn`] of `SETS` sets, inside the table.
-pub type RingTable<S, const SETS: usize, const WAYS: usize> = RingTableIn<S, Fixed<SETS>, WAYS>;
+/// A [`RoundRobinTableIn`] of `SETS` sets, inside the table.
+pub type RoundRobinTable<S, const SETS: usize, const WAYS: usize> = RoundRobinTableIn<S, Fixed<SETS>, WAYS>;
 
 /// Records of at most `SETS * WAYS` flows, a bit each beside the record, and the one whose turn it is.
 ///
@@ -19,12 +19,12 @@ pub type RingTable<S, const SETS: usize, const WAYS: usize> = RingTableIn<S, Fix
 /// O(`WAYS`), without tombstones, and nobody gives way. A turn goes to the next record in the order of their places, and
 /// passes over a set without records at the cost of one load. The number of sets is a power of two, `WAYS` at most 8; of no
 /// sets, where a table on the heap has not grown yet, every flow is refused.
-pub struct RingTableIn<S: Blank, SETS: Storage, const WAYS: usize> {
+pub struct RoundRobinTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     sets: SETS::Array<[S; WAYS]>,
     /// For each set, a bit for each of its ways that holds a record.
     live_ways: SETS::Array<u8>,
     /// Where it is whose turn it is, or was when it left.
-    turn: (usize, usize),
+    position: (usize, usize),
     live: u32,
 }
 
@@ -33,20 +33,20 @@ const MOST_SETS: usize = 1 << 24;
 /// Sets that a number may be in.
 const NEAR: usize = 4;
 
-impl<S: Blank, SETS: Storage, const WAYS: usize> Blank for RingTableIn<S, SETS, WAYS> {
-    const BLANK: Self = {
+impl<S: Zeroed, SETS: Storage, const WAYS: usize> Zeroed for RoundRobinTableIn<S, SETS, WAYS> {
+    const ZEROED: Self = {
         assert!(WAYS >= 1 && WAYS <= 8, "a set has 1 to 8 ways");
         if let Some(sets) = SETS::LEN {
             assert!(sets.is_power_of_two() && sets <= MOST_SETS, "the number of sets is a power of two, at most 2^24");
         }
-        Self { sets: Blank::BLANK, live_ways: Blank::BLANK, turn: (0, 0), live: 0 }
+        Self { sets: Zeroed::ZEROED, live_ways: Zeroed::ZEROED, position: (0, 0), live: 0 }
     };
 }
 
-impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, SETS, WAYS> {
+impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTableIn<S, SETS, WAYS> {
     /// A table without flows.
     pub const fn new() -> Self {
-        Self::BLANK
+        Self::ZEROED
     }
 
     /// The number of sets.
@@ -57,7 +57,7 @@ impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, S
 
     /// The record of a flow, made by `open` when it has none; `None` when there is no room near its place.
     #[inline]
-    pub fn touch(&mut self, qpn: Qpn, open: impl FnOnce() -> S) -> Option<&mut S> {
+    pub fn lookup_or_insert(&mut self, qpn: Qpn, open: impl FnOnce() -> S) -> Option<&mut S> {
         let (set, way) = match self.find(qpn) {
             Some(found) => found,
             None => {
@@ -84,32 +84,32 @@ impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, S
     }
 
     /// Forgets a flow whose queue pair is gone. Answers its record.
-    pub fn forget(&mut self, qpn: Qpn) -> Option<S> {
+    pub fn remove(&mut self, qpn: Qpn) -> Option<S> {
         let (set, way) = self.find(qpn)?;
         self.take(set, way)
     }
 
     /// Passes the turn on, and answers the record whose turn it then is.
     #[inline]
-    pub fn turn(&mut self) -> Option<&mut S> {
-        let (set, way) = self.turn;
+    pub fn advance(&mut self) -> Option<&mut S> {
+        let (set, way) = self.position;
         let behind = self.live_ways.items().get(set)? & (0xfe_u8 << way);
         let set = if behind != 0 { set } else { self.next_set(set)? };
         let ways = if behind != 0 { behind } else { *self.live_ways.items().get(set)? };
         let way = ways.trailing_zeros() as usize;
-        self.turn = (set, way);
+        self.position = (set, way);
         self.sets.items_mut().get_mut(set)?.get_mut(way)
     }
 
     /// Forgets the flow whose turn it is. Answers its record.
-    pub fn leave(&mut self) -> Option<S> {
-        let (set, way) = self.turn;
+    pub fn remove_current(&mut self) -> Option<S> {
+        let (set, way) = self.position;
         self.take(set, way)
     }
 
     /// Flows that have a record.
     #[inline]
-    pub const fn live(&self) -> u32 {
+    pub const fn occupied(&self) -> u32 {
         self.live
     }
 
@@ -161,7 +161,7 @@ impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, S
     }
 }
 
-impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, SETS, WAYS> {
+impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTableIn<S, SETS, WAYS> {
     /// Makes the table one of at least `sets` sets, a power of two; it never shrinks, and one of [`Fixed`] memory stays as it is.
     /// Records stay, but for those that find no room near their new places, which `gone` is given; the turns begin at the first.
     pub fn grow(&mut self, sets: usize, mut gone: impl FnMut(S)) {
@@ -170,10 +170,10 @@ impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, S
             return;
         }
         let (Some(new), Some(live_ways)) = (Array::of_len(sets), Array::of_len(sets)) else { return };
-        let old = core::mem::replace(self, Self { sets: new, live_ways, turn: (0, 0), live: 0 });
+        let old = core::mem::replace(self, Self { sets: new, live_ways, position: (0, 0), live: 0 });
         for (set, live) in old.sets.items().iter().zip(old.live_ways.items()) {
             for (_, &record) in set.iter().enumerate().filter(|(way, _)| live & 1 << way != 0) {
-                if self.touch(record.qpn(), || record).is_none() {
+                if self.lookup_or_insert(record.qpn(), || record).is_none() {
                     gone(record);
                 }
             }
@@ -181,7 +181,7 @@ impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> RingTableIn<S, S
     }
 }
 
-impl<S: Copy + Keyed + Blank, SETS: Storage, const WAYS: usize> Default for RingTableIn<S, SETS, WAYS> {
+impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> Default for RoundRobinTableIn<S, SETS, WAYS> {
     fn default() -> Self {
         Self::new()
     }
@@ -206,47 +206,47 @@ mod tests {
         }
     }
 
-    impl Blank for Record {
-        const BLANK: Self = Self(0, 0xdead);
+    impl Zeroed for Record {
+        const ZEROED: Self = Self(0, 0xdead);
     }
 
     fn enter<const SETS: usize, const WAYS: usize>(
-        table: &mut RingTable<Record, SETS, WAYS>,
+        table: &mut RoundRobinTable<Record, SETS, WAYS>,
         qpn: u32,
         value: u32,
     ) -> Option<u32> {
-        table.touch(Qpn::new(qpn), || Record(qpn, value)).map(|record| record.1)
+        table.lookup_or_insert(Qpn::new(qpn), || Record(qpn, value)).map(|record| record.1)
     }
 
     #[test]
     fn a_table_on_the_heap_refuses_until_it_grows_and_then_has_its_records_or_gives_them_back() {
-        let mut table = RingTableIn::<Record, Heap, 4>::new();
-        assert_eq!(table.touch(Qpn::new(1), || Record(1, 1)), None);
-        assert_eq!(table.turn(), None);
-        assert_eq!(table.leave(), None);
+        let mut table = RoundRobinTableIn::<Record, Heap, 4>::new();
+        assert_eq!(table.lookup_or_insert(Qpn::new(1), || Record(1, 1)), None);
+        assert_eq!(table.advance(), None);
+        assert_eq!(table.remove_current(), None);
         let mut known = BTreeMap::new();
         for sets in [1, 4, 64] {
             table.grow(sets, |gone| assert!(known.remove(&gone.0).is_some()));
             for qpn in 0..sets as u32 * 4 {
-                if table.touch(Qpn::new(qpn), || Record(qpn, qpn)).is_some() {
+                if table.lookup_or_insert(Qpn::new(qpn), || Record(qpn, qpn)).is_some() {
                     known.insert(qpn, qpn);
                 }
             }
-            let live = table.live();
-            let turns: BTreeMap<u32, u32> = (0..live).map(|_| *table.turn().unwrap()).map(|r| (r.0, r.1)).collect();
+            let live = table.occupied();
+            let turns: BTreeMap<u32, u32> = (0..live).map(|_| *table.advance().unwrap()).map(|r| (r.0, r.1)).collect();
             assert_eq!((turns, known.len()), (known.clone(), live as usize));
         }
     }
 
     #[test]
     fn each_has_one_turn_in_a_round() {
-        let mut table = RingTable::<Record, 64, 4>::new();
-        assert_eq!(table.turn(), None);
+        let mut table = RoundRobinTable::<Record, 64, 4>::new();
+        assert_eq!(table.advance(), None);
         for qpn in 0..100 {
             assert_eq!(enter(&mut table, qpn * 0x101, qpn), Some(qpn));
         }
-        let round: Vec<u32> = (0..100).map(|_| table.turn().unwrap().1).collect();
-        let again: Vec<u32> = (0..100).map(|_| table.turn().unwrap().1).collect();
+        let round: Vec<u32> = (0..100).map(|_| table.advance().unwrap().1).collect();
+        let again: Vec<u32> = (0..100).map(|_| table.advance().unwrap().1).collect();
         assert_eq!(round, again);
         let mut all = round.clone();
         all.sort_unstable();
@@ -255,43 +255,43 @@ mod tests {
 
     #[test]
     fn the_one_whose_turn_it_is_can_leave_once() {
-        let mut table = RingTable::<Record, 8, 2>::new();
-        assert_eq!(table.leave(), None);
+        let mut table = RoundRobinTable::<Record, 8, 2>::new();
+        assert_eq!(table.remove_current(), None);
         for qpn in 1..=3 {
             enter(&mut table, qpn, qpn);
         }
-        let first = table.turn().unwrap().0;
-        assert_eq!(table.leave().map(|gone| gone.0), Some(first));
-        assert_eq!((table.leave(), table.live()), (None, 2));
-        let rest: Vec<u32> = (0..4).map(|_| table.turn().unwrap().0).collect();
+        let first = table.advance().unwrap().0;
+        assert_eq!(table.remove_current().map(|gone| gone.0), Some(first));
+        assert_eq!((table.remove_current(), table.occupied()), (None, 2));
+        let rest: Vec<u32> = (0..4).map(|_| table.advance().unwrap().0).collect();
         assert!(rest[0] != rest[1] && rest[..2] == rest[2..] && !rest.contains(&first));
     }
 
     #[test]
     fn flows_that_do_not_fit_are_refused_and_fit_once_another_has_gone() {
-        let mut table = RingTable::<Record, 1, 8>::new();
+        let mut table = RoundRobinTable::<Record, 1, 8>::new();
         for qpn in 0..8 {
             assert_eq!(enter(&mut table, qpn, qpn), Some(qpn));
         }
         assert_eq!(enter(&mut table, 8, 8), None);
         assert_eq!(enter(&mut table, 3, 99), Some(3), "who is in stays in");
-        assert_eq!((table.forget(Qpn::new(8)), table.live()), (None, 8));
-        assert_eq!(table.forget(Qpn::new(0)), Some(Record(0, 0)));
-        assert_eq!((enter(&mut table, 8, 8), table.live()), (Some(8), 8));
+        assert_eq!((table.remove(Qpn::new(8)), table.occupied()), (None, 8));
+        assert_eq!(table.remove(Qpn::new(0)), Some(Record(0, 0)));
+        assert_eq!((enter(&mut table, 8, 8), table.occupied()), (Some(8), 8));
     }
 
     #[test]
     fn three_quarters_full_of_random_numbers_refuses_next_to_nobody() {
         let mut random = Random(11);
-        let mut table = RingTable::<Record, 128, 4>::new();
+        let mut table = RoundRobinTable::<Record, 128, 4>::new();
         let refused = (0..384).filter(|_| enter(&mut table, random.below(1 << 24), 0).is_none()).count();
         assert!(refused <= 4, "{refused} of 384");
     }
 
     /// Ten million operations at full load against a map, and every turn goes to one who has not had one for longest.
     #[test]
-    fn f12_it_behaves_as_a_bounded_map_whose_entries_take_turns() {
-        let mut table = RingTable::<Record, 8, 4>::new();
+    fn it_behaves_as_a_bounded_map_whose_entries_take_turns_f12() {
+        let mut table = RoundRobinTable::<Record, 8, 4>::new();
         let mut known: BTreeMap<u32, u32> = BTreeMap::new();
         let mut random = Random(5);
         let mut turns_since_change: Vec<u32> = Vec::new();
@@ -311,18 +311,18 @@ mod tests {
                     }
                 }
                 3 => {
-                    let gone = table.forget(Qpn::new(qpn)).map(|record| record.1);
+                    let gone = table.remove(Qpn::new(qpn)).map(|record| record.1);
                     assert_eq!(gone, known.remove(&qpn));
                     turns_since_change.clear();
                 }
                 4 if random.below(3) == 0 => {
-                    if let Some(gone) = table.leave() {
+                    if let Some(gone) = table.remove_current() {
                         assert_eq!(known.remove(&gone.0), Some(gone.1));
                         turns_since_change.clear();
                     }
                 }
                 _ => {
-                    let Some(&mut Record(qpn, value)) = table.turn() else {
+                    let Some(&mut Record(qpn, value)) = table.advance() else {
                         assert!(known.is_empty());
                         continue;
                     };
@@ -333,7 +333,7 @@ mod tests {
                     turns_since_change.push(qpn);
                 }
             }
-            assert_eq!(table.live() as usize, known.len());
+            assert_eq!(table.occupied() as usize, known.len());
         }
     }
 }

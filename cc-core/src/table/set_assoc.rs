@@ -1,17 +1,17 @@
 //! The receiver's flows: found by queue pair number, the stalest forgotten when there is no room.
 
 use super::{Array, Fixed, Storage, place};
-use crate::Blank;
+use crate::Zeroed;
 use crate::units::{Nanos, Qpn, Stamp};
 
-/// What a [`PeerTableIn`] knew of a flow when a packet of it came.
+/// What a [`SetAssocTableIn`] knew of a flow when a packet of it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Seen {
+pub enum Lookup {
     /// It has a record.
-    Known,
+    Hit,
     /// A record was opened where none was, or where one had expired.
-    New,
+    Inserted,
     /// A record was opened in place of one that still meant something.
     Evicted,
 }
@@ -26,16 +26,16 @@ struct Entry<S> {
 
 const _: () = assert!(size_of::<Entry<[u32; 2]>>() == 16);
 
-impl<S: Blank> Blank for Entry<S> {
-    const BLANK: Self = Self { key: 0, seen: Stamp::BLANK, record: S::BLANK };
+impl<S: Zeroed> Zeroed for Entry<S> {
+    const ZEROED: Self = Self { key: 0, seen: Stamp::ZEROED, record: S::ZEROED };
 }
 
 const LIVE: u32 = 1 << 31;
 /// Most sets of a table: more would be empty, of numbers of 24 bits.
 const MOST_SETS: usize = 1 << 24;
 
-/// A [`PeerTableIn`] of `SETS` sets, inside the table.
-pub type PeerTable<S, const SETS: usize, const WAYS: usize> = PeerTableIn<S, Fixed<SETS>, WAYS>;
+/// A [`SetAssocTableIn`] of `SETS` sets, inside the table.
+pub type SetAssocTable<S, const SETS: usize, const WAYS: usize> = SetAssocTableIn<S, Fixed<SETS>, WAYS>;
 
 /// Records of at most `SETS * WAYS` flows, 8 bytes each beside the record.
 ///
@@ -43,10 +43,10 @@ pub type PeerTable<S, const SETS: usize, const WAYS: usize> = PeerTableIn<S, Fix
 /// O(`WAYS`), without probing or tombstones. A new flow takes the place of a dead entry, or else of the one seen
 /// least recently; when that one is older than the horizon nothing is lost, and otherwise it is counted.
 ///
-/// Entries keep 32-bit stamps, so [`PeerTableIn::sweep`] must visit each of them every second, and the horizon
+/// Entries keep 32-bit stamps, so [`SetAssocTableIn::sweep`] must visit each of them every second, and the horizon
 /// must be at most two seconds. The number of sets is a power of two; of none, where a table on the heap has not grown yet,
 /// every flow is refused.
-pub struct PeerTableIn<S: Blank, SETS: Storage, const WAYS: usize> {
+pub struct SetAssocTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     sets: SETS::Array<[Entry<S>; WAYS]>,
     cursor: usize,
     tally: Tally,
@@ -59,23 +59,23 @@ struct Tally {
     evicted: u32,
 }
 
-impl<S: Blank, SETS: Storage, const WAYS: usize> Blank for PeerTableIn<S, SETS, WAYS> {
-    const BLANK: Self = {
+impl<S: Zeroed, SETS: Storage, const WAYS: usize> Zeroed for SetAssocTableIn<S, SETS, WAYS> {
+    const ZEROED: Self = {
         assert!(WAYS >= 1, "a set has at least one way");
         if let Some(sets) = SETS::LEN {
             assert!(sets.is_power_of_two() && sets <= MOST_SETS, "the number of sets is a power of two, at most 2^24");
         }
-        Self { sets: Blank::BLANK, cursor: 0, tally: Tally { live: 0, evicted: 0 } }
+        Self { sets: Zeroed::ZEROED, cursor: 0, tally: Tally { live: 0, evicted: 0 } }
     };
 }
 
-impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAYS> {
+impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
     /// Bytes of an entry: the record with its key, and when it was last touched.
     pub const ENTRY_BYTES: usize = size_of::<Entry<S>>();
 
     /// A table without flows.
     pub const fn new() -> Self {
-        Self::BLANK
+        Self::ZEROED
     }
 
     /// The number of sets.
@@ -96,28 +96,28 @@ impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAY
     /// An entry last seen longer than `horizon` ago means nothing, whether or not the sweep has found it: it gives its place
     /// without being counted, to its own flow as to any other.
     #[inline]
-    pub fn touch(
+    pub fn lookup_or_insert(
         &mut self,
         qpn: Qpn,
         now: Stamp,
         horizon: Nanos,
         open: impl FnOnce(Option<S>) -> S,
-    ) -> Option<(&mut S, Seen)> {
+    ) -> Option<(&mut S, Lookup)> {
         let at = self.place(qpn);
         let set = self.sets.items_mut().get_mut(at)?;
         let (last, others) = set.split_last_mut()?;
         let (entry, was) = claim(last, others, &mut self.tally, qpn.get() | LIVE, now, horizon);
         let (gone, seen) = match was {
-            Was::Known => return Some((&mut entry.record, Seen::Known)),
-            Was::Dead => (None, Seen::New),
-            Was::Expired => (Some(entry.record), Seen::New),
-            Was::Alive => (Some(entry.record), Seen::Evicted),
+            Was::Known => return Some((&mut entry.record, Lookup::Hit)),
+            Was::Dead => (None, Lookup::Inserted),
+            Was::Expired => (Some(entry.record), Lookup::Inserted),
+            Was::Alive => (Some(entry.record), Lookup::Evicted),
         };
         entry.record = open(gone);
         Some((&mut entry.record, seen))
     }
 
-    /// As [`PeerTableIn::touch`], but nobody who still means something gives way: `None` where there is no other place.
+    /// As [`SetAssocTableIn::touch`], but nobody who still means something gives way: `None` where there is no other place.
     pub fn admit(&mut self, qpn: Qpn, now: Stamp, horizon: Nanos, open: impl FnOnce(Option<S>) -> S) -> Option<&mut S> {
         let key = qpn.get() | LIVE;
         let at = self.place(qpn);
@@ -154,7 +154,7 @@ impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAY
 
     /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. `gone` is told of it if it
     /// had a record.
-    pub fn forget(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
+    pub fn remove(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
         let at = self.place(qpn);
         if let Some(set) = self.sets.items_mut().get_mut(at) {
             let forgotten = bury(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
@@ -176,7 +176,7 @@ impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAY
 
     /// Flows seen within the horizon, and those that expired since the sweep last came by.
     #[inline]
-    pub const fn live(&self) -> u32 {
+    pub const fn occupied(&self) -> u32 {
         self.tally.live
     }
 
@@ -187,7 +187,7 @@ impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAY
     }
 }
 
-impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAYS> {
+impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
     /// Makes the table one of at least `sets` sets, a power of two. Records stay; a table never shrinks, and one of [`Fixed`]
     /// memory stays as it is.
     pub fn grow(&mut self, sets: usize) {
@@ -209,7 +209,7 @@ impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> PeerTableIn<S, SETS, WAY
     }
 }
 
-impl<S: Copy + Blank, SETS: Storage, const WAYS: usize> Default for PeerTableIn<S, SETS, WAYS> {
+impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> Default for SetAssocTableIn<S, SETS, WAYS> {
     fn default() -> Self {
         Self::new()
     }
@@ -308,8 +308,8 @@ mod tests {
 
     #[test]
     fn a_table_on_the_heap_refuses_until_it_grows_and_keeps_its_records() {
-        let mut table = PeerTableIn::<u32, Heap, 2>::new();
-        assert!(table.touch(Qpn::new(1), at(0), HORIZON, |_| 1).is_none());
+        let mut table = SetAssocTableIn::<u32, Heap, 2>::new();
+        assert!(table.lookup_or_insert(Qpn::new(1), at(0), HORIZON, |_| 1).is_none());
         table.sweep(at(0), HORIZON, 4, |_| panic!("there is none"));
         let mut known = Vec::new();
         for sets in [1, 2, 3, 64] {
@@ -321,7 +321,7 @@ mod tests {
                     known.push(qpn);
                 }
             }
-            assert_eq!(table.live(), 2 * table.sets() as u32);
+            assert_eq!(table.occupied(), 2 * table.sets() as u32);
             known.dedup();
             assert!(known.iter().all(|&qpn| table.get(Qpn::new(qpn)) == Some(&qpn)));
         }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn who_is_admitted_displaces_none_but_the_expired() {
-        let mut table = PeerTable::<u32, 1, 2>::new();
+        let mut table = SetAssocTable::<u32, 1, 2>::new();
         let mut gone = Vec::new();
         let mut admit = |qpn, now, value| {
             let open = |record| {
@@ -344,72 +344,72 @@ mod tests {
         assert_eq!(admit(1, 50_000, 11), Some(10), "known");
         assert_eq!(admit(3, 50_011, 30), Some(30), "in place of the second");
         assert_eq!(gone, [20]);
-        assert_eq!((table.live(), table.evicted()), (2, 0));
+        assert_eq!((table.occupied(), table.evicted()), (2, 0));
         *table.get_mut(Qpn::new(1)).unwrap() = 12;
         assert_eq!((table.get(Qpn::new(1)).copied(), table.get_mut(Qpn::new(2))), (Some(12), None));
     }
 
     #[test]
     fn the_dead_go_first_then_the_expired_then_the_least_recently_seen() {
-        let mut table = PeerTable::<u32, 1, 3>::new();
+        let mut table = SetAssocTable::<u32, 1, 3>::new();
         let mut touch = |qpn, now, value| {
-            let (record, seen) = table.touch(Qpn::new(qpn), at(now), HORIZON, |_| value).unwrap();
+            let (record, seen) = table.lookup_or_insert(Qpn::new(qpn), at(now), HORIZON, |_| value).unwrap();
             (*record, seen)
         };
-        assert_eq!(touch(1, 0, 10), (10, Seen::New));
-        assert_eq!(touch(2, 10, 20), (20, Seen::New));
-        assert_eq!(touch(3, 20, 30), (30, Seen::New));
-        assert_eq!(touch(1, 30, 99), (10, Seen::Known));
-        assert_eq!(touch(4, 40, 40), (40, Seen::Evicted));
-        assert_eq!(touch(3, 50, 99), (30, Seen::Known));
-        assert_eq!(touch(5, 50_031, 50), (50, Seen::New));
-        assert_eq!(touch(1, 50_032, 11), (11, Seen::Evicted));
-        assert_eq!((table.live(), table.evicted()), (3, 2));
+        assert_eq!(touch(1, 0, 10), (10, Lookup::Inserted));
+        assert_eq!(touch(2, 10, 20), (20, Lookup::Inserted));
+        assert_eq!(touch(3, 20, 30), (30, Lookup::Inserted));
+        assert_eq!(touch(1, 30, 99), (10, Lookup::Hit));
+        assert_eq!(touch(4, 40, 40), (40, Lookup::Evicted));
+        assert_eq!(touch(3, 50, 99), (30, Lookup::Hit));
+        assert_eq!(touch(5, 50_031, 50), (50, Lookup::Inserted));
+        assert_eq!(touch(1, 50_032, 11), (11, Lookup::Evicted));
+        assert_eq!((table.occupied(), table.evicted()), (3, 2));
     }
 
     #[test]
     fn a_forgotten_flow_starts_afresh() {
-        let mut table = PeerTable::<u32, 2, 2>::new();
+        let mut table = SetAssocTable::<u32, 2, 2>::new();
         for qpn in [0, 0xff_ffff] {
-            assert_eq!(*table.touch(Qpn::new(qpn), at(0), HORIZON, |_| 1).unwrap().0, 1);
-            table.forget(Qpn::new(qpn), drop);
-            table.forget(Qpn::new(qpn), drop);
-            assert_eq!(table.live(), 0);
-            assert_eq!(table.touch(Qpn::new(qpn), at(1), HORIZON, |_| 2), Some((&mut 2, Seen::New)));
-            table.forget(Qpn::new(qpn), drop);
+            assert_eq!(*table.lookup_or_insert(Qpn::new(qpn), at(0), HORIZON, |_| 1).unwrap().0, 1);
+            table.remove(Qpn::new(qpn), drop);
+            table.remove(Qpn::new(qpn), drop);
+            assert_eq!(table.occupied(), 0);
+            assert_eq!(table.lookup_or_insert(Qpn::new(qpn), at(1), HORIZON, |_| 2), Some((&mut 2, Lookup::Inserted)));
+            table.remove(Qpn::new(qpn), drop);
         }
     }
 
     #[test]
     fn a_swept_entry_does_not_come_to_life_when_the_stamps_wrap() {
-        let mut table = PeerTable::<u32, 4, 1>::new();
-        table.touch(Qpn::new(9), at(0), HORIZON, |_| 1);
+        let mut table = SetAssocTable::<u32, 4, 1>::new();
+        table.lookup_or_insert(Qpn::new(9), at(0), HORIZON, |_| 1);
         for quarter_seconds in 1..=17u32 {
             table.sweep(at(quarter_seconds.wrapping_mul(250_000_000)), HORIZON, 4, drop);
         }
         // 2^32 ns later the stamp reads as if no time had passed.
-        assert_eq!(table.live(), 0);
-        assert_eq!(table.touch(Qpn::new(9), at(10), HORIZON, |_| 2), Some((&mut 2, Seen::New)));
+        assert_eq!(table.occupied(), 0);
+        assert_eq!(table.lookup_or_insert(Qpn::new(9), at(10), HORIZON, |_| 2), Some((&mut 2, Lookup::Inserted)));
     }
 
     #[test]
     fn the_sweep_leaves_exactly_the_flows_within_the_horizon() {
-        let mut table = PeerTable::<u32, 16, 4>::new();
+        let mut table = SetAssocTable::<u32, 16, 4>::new();
         for qpn in 0..20 {
-            table.touch(Qpn::new(qpn), at(qpn * 5_000), HORIZON, |_| 0);
+            table.lookup_or_insert(Qpn::new(qpn), at(qpn * 5_000), HORIZON, |_| 0);
         }
         table.sweep(at(100_000), HORIZON, 16, drop);
         // Last seen at 50 us or later.
-        assert_eq!(table.live(), 10);
+        assert_eq!(table.occupied(), 10);
     }
 
     /// A million touches of four times more flows than fit, over ten wraps of the stamps, against a map that
     /// remembers everything with full-width times.
     #[test]
-    fn f12_it_behaves_as_a_map_with_a_bounded_memory() {
+    fn it_behaves_as_a_map_with_a_bounded_memory_f12() {
         const SETS: usize = 8;
         const WAYS: usize = 4;
-        let mut table = PeerTable::<u32, SETS, WAYS>::new();
+        let mut table = SetAssocTable::<u32, SETS, WAYS>::new();
         let mut known: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
         let mut random = Random(3);
         let (mut now, mut evicted, mut swept, mut expired) = (u64::from(u32::MAX - 1_000_000), 0, 0, 0);
@@ -426,20 +426,20 @@ mod tests {
             let neighbours: Vec<_> =
                 known.iter().filter(|&(&other, _)| place(Qpn::new(other), 3) == set).map(|(&q, &v)| (q, v)).collect();
             let expected = if known.contains_key(&qpn.get()) {
-                Seen::Known
+                Lookup::Hit
             } else if neighbours.len() < WAYS {
-                Seen::New
+                Lookup::Inserted
             } else {
                 let &(victim, (seen, _)) = neighbours.iter().min_by_key(|(_, (seen, _))| *seen).unwrap();
                 known.remove(&victim);
                 if now - seen > u64::from(HORIZON.get()) {
-                    Seen::New
+                    Lookup::Inserted
                 } else {
                     evicted += 1;
-                    Seen::Evicted
+                    Lookup::Evicted
                 }
             };
-            let (record, seen) = table.touch(qpn, stamp, HORIZON, |_| step).unwrap();
+            let (record, seen) = table.lookup_or_insert(qpn, stamp, HORIZON, |_| step).unwrap();
             assert_eq!(seen, expected);
             let entry = known.entry(qpn.get()).or_insert((now, step));
             assert_eq!(*record, entry.1);
@@ -450,7 +450,7 @@ mod tests {
                 table.sweep(stamp, HORIZON, SETS, drop);
                 known.retain(|_, (seen, _)| now - *seen <= u64::from(HORIZON.get()));
             }
-            assert_eq!((table.live() as usize, table.evicted()), (known.len(), evicted));
+            assert_eq!((table.occupied() as usize, table.evicted()), (known.len(), evicted));
         }
         assert!(evicted > 1_000 && expired > 1_000, "{evicted} evicted, {expired} expired");
     }

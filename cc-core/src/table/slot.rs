@@ -1,7 +1,7 @@
 //! The sender's flows: found by handle or by queue pair number, refused when the table is full.
 
 use super::{Array, Fixed, List, Storage, place};
-use crate::Blank;
+use crate::Zeroed;
 use crate::units::Qpn;
 use core::{fmt, mem};
 
@@ -44,23 +44,23 @@ pub enum BindError {
     /// The handle's flow was closed.
     Stale,
     /// The flow is bound to another number.
-    Bound,
+    AlreadyBound,
     /// The number belongs to another flow.
-    Taken,
+    QpnInUse,
     /// 0xffffff is the multicast queue pair (IBTA 1.4, 9.2), no flow's number.
     Multicast,
     /// Too many numbers fall near the same place of the map.
-    Crowded,
+    ProbeLimit,
 }
 
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stale => "the flow was closed",
-            Self::Bound => "the flow has another queue pair number",
-            Self::Taken => "another flow has this queue pair number",
+            Self::AlreadyBound => "the flow has another queue pair number",
+            Self::QpnInUse => "another flow has this queue pair number",
             Self::Multicast => "0xffffff is the multicast queue pair",
-            Self::Crowded => "the queue pair map is crowded here",
+            Self::ProbeLimit => "the queue pair map is crowded here",
         })
     }
 }
@@ -90,8 +90,8 @@ impl Tag {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a closed slot holds 16 bits above the generation")]
-    const fn link(self) -> Link {
-        Link((self.0 >> 8) as u16)
+    const fn reference(self) -> SlotRef {
+        SlotRef((self.0 >> 8) as u16)
     }
 
     const fn with_qpn(self, qpn: Qpn) -> Self {
@@ -102,8 +102,8 @@ impl Tag {
         self.next(UNBOUND.get())
     }
 
-    const fn closed(self, link: Link) -> Self {
-        self.next(link.0 as u32)
+    const fn closed(self, reference: SlotRef) -> Self {
+        self.next(reference.0 as u32)
     }
 
     const fn next(self, above: u32) -> Self {
@@ -121,13 +121,13 @@ const _: () = assert!(size_of::<Handle>() == 4 && size_of::<Slot<[u32; 13]>>() =
 
 /// A slot's index in the free list and the map. Zeros are no slot: the end of the list, an empty place of the map.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Link(u16);
+struct SlotRef(u16);
 
-impl Blank for Link {
-    const BLANK: Self = Self::NONE;
+impl Zeroed for SlotRef {
+    const ZEROED: Self = Self::NONE;
 }
 
-impl Link {
+impl SlotRef {
     const NONE: Self = Self(0);
 
     const fn to(index: u16) -> Self {
@@ -164,19 +164,19 @@ pub type SlotTable<T, const N: usize, const MAP: usize> = SlotTableIn<T, Fixed<N
 /// opening one too many is refused, and admission is the driver's decision.
 #[repr(C)]
 pub struct SlotTableIn<T, N: Storage, MAP: Storage> {
-    free: Link,
+    free: SlotRef,
     open: u16,
     slots: N::List<Slot<T>>,
-    map: MAP::Array<Link>,
+    map: MAP::Array<SlotRef>,
 }
 
-impl<T, N: Storage, MAP: Storage> Blank for SlotTableIn<T, N, MAP> {
-    const BLANK: Self = {
+impl<T, N: Storage, MAP: Storage> Zeroed for SlotTableIn<T, N, MAP> {
+    const ZEROED: Self = {
         if let (Some(n), Some(map)) = (N::LEN, MAP::LEN) {
             assert!(n >= 1 && n <= u16::MAX as usize, "a slot table holds 1 to 65,535 flows");
             assert!(map.is_power_of_two() && map >> 1 >= n, "the map is a power of two, at least twice the capacity");
         }
-        Self { free: Link::NONE, open: 0, slots: List::EMPTY, map: Blank::BLANK }
+        Self { free: SlotRef::NONE, open: 0, slots: List::EMPTY, map: Zeroed::ZEROED }
     };
 }
 
@@ -184,16 +184,16 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
     /// Bytes that each further flow costs: its slot, and its share of the map.
     pub const FLOW_BYTES: usize = {
         let map = match (N::LEN, MAP::LEN) {
-            (Some(n), Some(map)) => (map * size_of::<Link>()).div_ceil(n),
+            (Some(n), Some(map)) => (map * size_of::<SlotRef>()).div_ceil(n),
             // The least: growing keeps the map a quarter to half full.
-            _ => 2 * size_of::<Link>(),
+            _ => 2 * size_of::<SlotRef>(),
         };
         size_of::<Slot<T>>() + map
     };
 
     /// A table without flows.
     pub const fn new() -> Self {
-        Self::BLANK
+        Self::ZEROED
     }
 
     /// How many flows there is room for.
@@ -235,7 +235,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
     /// Takes in a flow, or hands it back when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
         let (index, tag) = match self.slots.items().get(self.free.place()) {
-            Some(slot) => (mem::replace(&mut self.free, slot.tag.link()).index(), slot.tag.opened()),
+            Some(slot) => (mem::replace(&mut self.free, slot.tag.reference()).index(), slot.tag.opened()),
             // As many as there are, or none where no link reaches further.
             None => (u16::try_from(self.slots.items().len()).unwrap_or(u16::MAX), Tag::NEW),
         };
@@ -253,7 +253,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
     pub fn close(&mut self, handle: Handle) -> Option<T> {
         let slot = *self.slot(handle)?;
         self.unmap(slot.tag.qpn());
-        let free = mem::replace(&mut self.free, Link::to(handle.index()));
+        let free = mem::replace(&mut self.free, SlotRef::to(handle.index()));
         self.slots.items_mut().get_mut(usize::from(handle.index()))?.tag = slot.tag.closed(free);
         self.open = self.open.saturating_sub(1);
         Some(slot.value)
@@ -293,16 +293,16 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
     /// The flow that a queue pair number is bound to, and its handle.
     #[inline]
     pub fn find_mut(&mut self, qpn: Qpn) -> Option<(Handle, &mut T)> {
-        let link = *self.map.items().get(self.probe(qpn).ok()?)?;
-        let slot = self.slots.items_mut().get_mut(link.place())?;
-        Some((Handle::new(link.index(), slot.tag), &mut slot.value))
+        let reference = *self.map.items().get(self.probe(qpn).ok()?)?;
+        let slot = self.slots.items_mut().get_mut(reference.place())?;
+        Some((Handle::new(reference.index(), slot.tag), &mut slot.value))
     }
 
     /// The flow that a queue pair number is bound to.
     pub fn find(&self, qpn: Qpn) -> Option<Handle> {
-        let link = *self.map.items().get(self.search(qpn).ok()?)?;
-        let slot = self.slots.items().get(link.place())?;
-        Some(Handle::new(link.index(), slot.tag))
+        let reference = *self.map.items().get(self.search(qpn).ok()?)?;
+        let slot = self.slots.items().get(reference.place())?;
+        Some(Handle::new(reference.index(), slot.tag))
     }
 
     /// Binds a flow to its local queue pair number, once that is known. Binding it again to the same number
@@ -313,10 +313,10 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         }
         let tag = self.slot(handle).ok_or(BindError::Stale)?.tag;
         if tag.qpn() != UNBOUND {
-            return if tag.qpn() == qpn { Ok(()) } else { Err(BindError::Bound) };
+            return if tag.qpn() == qpn { Ok(()) } else { Err(BindError::AlreadyBound) };
         }
-        let Err(place) = self.search(qpn) else { return Err(BindError::Taken) };
-        *self.map.items_mut().get_mut(place).ok_or(BindError::Crowded)? = Link::to(handle.index());
+        let Err(place) = self.search(qpn) else { return Err(BindError::QpnInUse) };
+        *self.map.items_mut().get_mut(place).ok_or(BindError::ProbeLimit)? = SlotRef::to(handle.index());
         if let Some(slot) = self.slots.items_mut().get_mut(usize::from(handle.index())) {
             slot.tag = tag.with_qpn(qpn);
         }
@@ -340,9 +340,9 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
     fn probe(&self, qpn: Qpn) -> Result<usize, usize> {
         let mut place = place(qpn, self.bits());
         for _ in 0..PROBES {
-            let link = *self.map.items().get(place).ok_or(usize::MAX)?;
+            let reference = *self.map.items().get(place).ok_or(usize::MAX)?;
             // An empty place names no slot and ends the run.
-            let slot = self.slots.items().get(link.place()).ok_or(place)?;
+            let slot = self.slots.items().get(reference.place()).ok_or(place)?;
             if slot.tag.qpn() == qpn {
                 return Ok(place);
             }
@@ -372,12 +372,12 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
                 gap = place;
             }
         }
-        self.put(gap, Link::NONE);
+        self.put(gap, SlotRef::NONE);
     }
 
-    fn put(&mut self, place: usize, link: Link) {
+    fn put(&mut self, place: usize, reference: SlotRef) {
         if let Some(entry) = self.map.items_mut().get_mut(place) {
-            *entry = link;
+            *entry = reference;
         }
     }
 }
@@ -409,7 +409,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
                 return true;
             }
             let (Err(place), Ok(index)) = (self.search(qpn), u16::try_from(at)) else { return false };
-            self.put(place, Link::to(index));
+            self.put(place, SlotRef::to(index));
             place < places
         })
     }
@@ -532,8 +532,8 @@ mod tests {
         assert_eq!(table.bind(a, Qpn::new(0xff_ffff)), Err(BindError::Multicast));
         assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
         assert_eq!(table.bind(a, Qpn::new(17)), Ok(()));
-        assert_eq!(table.bind(a, Qpn::new(18)), Err(BindError::Bound));
-        assert_eq!(table.bind(b, Qpn::new(17)), Err(BindError::Taken));
+        assert_eq!(table.bind(a, Qpn::new(18)), Err(BindError::AlreadyBound));
+        assert_eq!(table.bind(b, Qpn::new(17)), Err(BindError::QpnInUse));
         assert_eq!(table.find(Qpn::new(17)), Some(a));
         assert_eq!(table.find(Qpn::new(18)), None);
         table.close(a);
@@ -553,7 +553,7 @@ mod tests {
             table.bind(handle, near.next().unwrap()).unwrap();
         }
         let (late, qpn) = (table.open(0).unwrap(), near.next().unwrap());
-        assert_eq!(table.bind(late, qpn), Err(BindError::Crowded));
+        assert_eq!(table.bind(late, qpn), Err(BindError::ProbeLimit));
         assert_eq!((table.qpn(late), table.find(qpn)), (None, None));
         table.close(first);
         assert_eq!(table.bind(late, qpn), Ok(()));
@@ -562,7 +562,7 @@ mod tests {
 
     /// A million steps at full load against maps, with numbers that crowd the end of the map and run over it.
     #[test]
-    fn f12_it_behaves_as_two_maps_do() {
+    fn it_behaves_as_two_maps_do_f12() {
         const N: usize = 64;
         let mut table = SlotTable::<u32, N, 128>::new();
         let crowd = (0..1 << 22).map(Qpn::new).filter(|&qpn| place(qpn, 7) >= 120).take(40);
@@ -586,8 +586,8 @@ mod tests {
             *table.get_mut(*handle).unwrap() = *value;
             let expected = match (&qpn, bound.contains_key(&number.get())) {
                 (Some(own), _) if *own == number => Ok(()),
-                (Some(_), _) => Err(BindError::Bound),
-                (None, true) => Err(BindError::Taken),
+                (Some(_), _) => Err(BindError::AlreadyBound),
+                (None, true) => Err(BindError::QpnInUse),
                 (None, false) => Ok(()),
             };
             assert_eq!(table.bind(*handle, number), expected);

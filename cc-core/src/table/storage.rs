@@ -1,7 +1,7 @@
 //! Where a table keeps its elements: inside itself, as many as its type says, or on the heap, as many as its owner made room
 //! for. The tables are the same source for both: firmware takes the first, simulators the second.
 
-use crate::Blank;
+use crate::Zeroed;
 
 /// Memory of one length for the elements of a table.
 pub trait Storage: 'static {
@@ -10,7 +10,7 @@ pub trait Storage: 'static {
     /// A list that begins empty.
     type List<T>: List<T>;
     /// An array that begins blank.
-    type Array<T: Blank>: Array<T>;
+    type Array<T: Zeroed>: Array<T>;
 }
 
 /// A list with room for a bounded number of elements.
@@ -40,7 +40,7 @@ pub trait List<T> {
 }
 
 /// An array of blank elements.
-pub trait Array<T>: Blank {
+pub trait Array<T>: Zeroed {
     /// An array of `len` blank elements; `None` where the length is fixed.
     fn of_len(len: usize) -> Option<Self> {
         let _ = len;
@@ -61,7 +61,7 @@ pub struct Fixed<const N: usize>;
 impl<const N: usize> Storage for Fixed<N> {
     const LEN: Option<usize> = Some(N);
     type List<T> = heapless::Vec<T, N>;
-    type Array<T: Blank> = [T; N];
+    type Array<T: Zeroed> = [T; N];
 }
 
 impl<T, const N: usize> List<T> for heapless::Vec<T, N> {
@@ -88,7 +88,7 @@ impl<T, const N: usize> List<T> for heapless::Vec<T, N> {
     }
 }
 
-impl<T: Blank, const N: usize> Array<T> for [T; N] {
+impl<T: Zeroed, const N: usize> Array<T> for [T; N] {
     #[inline(always)]
     fn items(&self) -> &[T] {
         self
@@ -106,7 +106,7 @@ pub use heap::Heap;
 #[cfg(any(test, feature = "std"))]
 mod heap {
     use super::{Array, List, Storage};
-    use crate::Blank;
+    use crate::Zeroed;
     use std::vec::Vec;
 
     /// No element at first, on the heap. A table never grows by itself: its owner makes room, by the table's `grow`.
@@ -116,7 +116,7 @@ mod heap {
     impl Storage for Heap {
         const LEN: Option<usize> = None;
         type List<T> = HeapList<T>;
-        type Array<T: Blank> = Vec<T>;
+        type Array<T: Zeroed> = Vec<T>;
     }
 
     /// A list on the heap.
@@ -159,13 +159,13 @@ mod heap {
         }
     }
 
-    impl<T> Blank for Vec<T> {
-        const BLANK: Self = Self::new();
+    impl<T> Zeroed for Vec<T> {
+        const ZEROED: Self = Self::new();
     }
 
-    impl<T: Blank> Array<T> for Vec<T> {
+    impl<T: Zeroed> Array<T> for Vec<T> {
         fn of_len(len: usize) -> Option<Self> {
-            Some(core::iter::repeat_with(|| T::BLANK).take(len).collect())
+            Some(core::iter::repeat_with(|| T::ZEROED).take(len).collect())
         }
 
         #[inline]

@@ -17,13 +17,13 @@
 //! [`shim`](super::shim) describes it, with its head and without an end. They are sent to those only that know of them.
 
 use super::cursor::Output;
-use crate::{CnpBody, CnpHint, CnpKind, Nanos, Qpn, Stamp};
+use crate::{CnpBody, CnpBodyKind, CnpKind, Nanos, Qpn, Stamp};
 use bitfield::bitfield;
 
 bitfield! {
     struct Flags(u8);
     u8, version, set_version: 7, 4;
-    by_remote, set_by_remote: 2;
+    names_remote_qpn, set_by_remote: 2;
     ue, set_ue: 1;
     ce, set_ce: 0;
 }
@@ -31,7 +31,7 @@ bitfield! {
 const VERSION: u8 = 1;
 const CHECK: u8 = 0xa5;
 
-impl CnpHint {
+impl CnpBodyKind {
     /// Reads the sixteen bytes behind a CNP's BTH, for callers that parse frames themselves. A body with a wrong check
     /// byte, an unknown version or an unknown kind says no more than a standard CNP.
     // Always, because few callers want all that it says.
@@ -52,12 +52,12 @@ impl CnpHint {
 /// Reads the sixteen bytes. A body with a wrong check byte, an unknown version or an unknown kind says no
 /// more than a standard CNP; sixteen zeros are of version 0.
 #[inline(always)]
-pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
+pub(super) fn parse(bytes: &[u8; 16]) -> CnpBodyKind {
     let &[kind, flags, seq0, seq1, ..] = bytes;
     let flags = Flags(flags);
     let [first, period, remote_qpn, stamp] = words_of(bytes);
     if flags.version() != VERSION || folded(first ^ period ^ remote_qpn) != CHECK {
-        return CnpHint::Plain;
+        return CnpBodyKind::Standard;
     }
     let kind = match kind {
         0 => CnpKind::Standard,
@@ -66,13 +66,13 @@ pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
         3 => CnpKind::Undetermined,
         4 => CnpKind::SwitchInt,
         5 => CnpKind::DirectInt,
-        _ => return CnpHint::Plain,
+        _ => return CnpBodyKind::Standard,
     };
-    CnpHint::Body(CnpBody {
+    CnpBodyKind::Extended(CnpBody {
         kind,
         ce: flags.ce(),
         ue: flags.ue(),
-        by_remote: flags.by_remote(),
+        names_remote_qpn: flags.names_remote_qpn(),
         seq: u16::from_be_bytes([seq0, seq1]),
         period: Nanos::new(period),
         remote_qpn: Qpn::new(remote_qpn >> 8),
@@ -81,8 +81,8 @@ pub(super) fn parse(bytes: &[u8; 16]) -> CnpHint {
 }
 
 /// The sixteen bytes that say this, four at a time.
-pub(super) fn words(hint: &CnpHint) -> [u32; 4] {
-    let CnpHint::Body(body) = hint else { return [0; 4] };
+pub(super) fn words(body_kind: &CnpBodyKind) -> [u32; 4] {
+    let CnpBodyKind::Extended(body) = body_kind else { return [0; 4] };
     let kind = match body.kind {
         CnpKind::Standard => 0,
         CnpKind::Period => 1,
@@ -93,7 +93,7 @@ pub(super) fn words(hint: &CnpHint) -> [u32; 4] {
     };
     let mut flags = Flags(0);
     flags.set_version(VERSION);
-    flags.set_by_remote(body.by_remote);
+    flags.set_by_remote(body.names_remote_qpn);
     flags.set_ue(body.ue);
     flags.set_ce(body.ce);
     let first = u32::from_be_bytes([kind, flags.0, 0, 0]) | u32::from(body.seq);

@@ -3,7 +3,7 @@
 use super::cursor::Output;
 use super::opcode::{Header, Info};
 use super::{Aeth, cnp};
-use crate::{CnpHint, Qpn};
+use crate::{CnpBodyKind, Qpn};
 
 /// DETH: what a datagram says beside its BTH.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ pub struct Extensions {
     /// IETH: the remote key to invalidate.
     pub invalidate: u32,
     /// The sixteen reserved bytes of a CNP.
-    pub cnp: CnpHint,
+    pub cnp: CnpBodyKind,
 }
 
 impl Extensions {

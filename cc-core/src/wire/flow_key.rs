@@ -17,24 +17,24 @@ pub struct FlowKey {
 
 impl FlowKey {
     /// The flow of a data packet.
-    pub fn of(roce: &Roce<'_>) -> Self {
+    pub fn of_data(roce: &Roce<'_>) -> Self {
         // Whole words, so that both are folded as one is.
         Self { peers: fold(1, roce.route().addresses), data_qpn: roce.bth.dest_qp }
     }
 
     /// The flow that a CNP from the receiver is about, where it names the receiver's queue pair in its body.
-    pub fn answered_by(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
+    pub fn of_reply(cnp: &Roce<'_>, data_qpn: Qpn) -> Self {
         let (source, destination) = halves(cnp.route().addresses);
         Self { peers: fold(fold(1, destination), source), data_qpn }
     }
 
     /// The key as a table takes it: all of it, mixed into 24 bits.
-    pub const fn place(self) -> Qpn {
+    pub const fn set_hash(self) -> Qpn {
         Qpn::new(mix(self.peers, self.data_qpn.get()) >> 8)
     }
 
-    /// 32 bits that tell apart what shares a place: independent of [`FlowKey::place`].
-    pub const fn check(self) -> u32 {
+    /// 32 bits that tell apart what shares a place: independent of [`FlowKey::set_hash`].
+    pub const fn tag_hash(self) -> u32 {
         mix(self.data_qpn.get(), self.peers)
     }
 }
@@ -73,7 +73,7 @@ mod tests {
         let peers: BTreeSet<u32> = folded.iter().copied().collect();
         assert_eq!(peers.len(), folded.len());
         let keys = peers.iter().flat_map(|&peers| (0..64).map(move |qpn| FlowKey { peers, data_qpn: Qpn::new(qpn) }));
-        let marks: BTreeSet<_> = keys.map(|key| (key.place().get(), key.check())).collect();
+        let marks: BTreeSet<_> = keys.map(|key| (key.set_hash().get(), key.tag_hash())).collect();
         assert_eq!(marks.len(), peers.len() * 64);
     }
 }

@@ -3,13 +3,13 @@
 use super::cursor::Output;
 use super::extension::Extensions;
 use super::icrc::{self, Crc32};
-use super::route::{Ends, Network, Route};
+use super::route::{Endpoints, Network, Route};
 use super::shim::{self, MlccAck, Rcc, Shims, Time};
 use super::{Addresses, Aeth, Bth, EmitError, Mac, ROCE_PORT, Roce, Syndrome, Tags, TrafficClass};
 use super::{cnp, grh, opcode, udp};
-use crate::{CnpBody, CnpHint, Ecn, Grant, Mark, Nanos, Qpn, Stamp};
+use crate::{CnpBody, CnpBodyKind, Ecn, Grant, Mark, Nanos, Qpn, Stamp};
 
-crate::blank! {
+crate::zeroed! {
     /// How CNPs and acknowledgements are marked.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -40,9 +40,9 @@ pub struct AckFields {
     /// The strongest mark of the packets acknowledged.
     pub mark: Mark,
     /// How long the receiver held the packet.
-    pub held: Nanos,
+    pub receiver_hold: Nanos,
     /// How full the receiver's buffers are, 0 to 31; higher bits are not sent.
-    pub rx_level: u8,
+    pub rx_buffer_level: u8,
     /// What the receiver grants.
     pub grant: Grant,
     /// How the frame is marked.
@@ -93,7 +93,7 @@ impl Frame<'_> {
     #[inline]
     pub fn emit_on<E: Crc32>(&self, buffer: &mut [u8], shim_port: u16) -> Result<usize, EmitError> {
         let info = opcode::info(self.bth.opcode);
-        let ends = Ends::back_to(self.destination, self.source, self.addresses);
+        let ends = Endpoints::back_to(self.destination, self.source, self.addresses);
         let head = Head {
             route: ends.route().with_tags(self.tags),
             class: TrafficClass::new(self.dscp, self.ecn),
@@ -124,18 +124,18 @@ impl<'a> Response<'a> {
     /// and extension headers are not. As a ConnectX-4 Lx does it, the UDP source port and checksum are zero and
     /// the time to live is 64.
     #[inline]
-    pub fn cnp(cause: &Roce<'a>, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
-        Self::cnp_back(cause.route(), cause.bth.partition, to, hint, marking)
+    pub fn cnp(cause: &Roce<'a>, to: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Self {
+        Self::cnp_back(cause.route(), cause.bth.partition, to, body_kind, marking)
     }
 
     /// As [`Response::cnp`], with no packet in hand but its way and its partition key.
     #[inline]
-    pub fn cnp_back(route: Route<'a>, partition: u16, to: Qpn, hint: CnpHint, marking: CnpMarking) -> Self {
+    pub fn cnp_back(route: Route<'a>, partition: u16, to: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Self {
         Self {
             bth: Bth { opcode: opcode::CNP, becn: true, partition, dest_qp: to, ..Bth::default() },
             head: Head::back(route, 0, marking),
             shims: None,
-            extension: cnp::words(&hint),
+            extension: cnp::words(&body_kind),
             payload: &[],
         }
     }
@@ -146,8 +146,8 @@ impl<'a> Response<'a> {
     /// As [`Response::cnp`] makes it for the receiver, but no data packet tells its sender's queue pair: the CNP goes to queue
     /// pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's.
     pub fn from_switch(cause: &Roce<'a>, body: CnpBody, int: &'a [u8], marking: CnpMarking) -> Self {
-        let body = CnpBody { by_remote: true, remote_qpn: cause.bth.dest_qp, ..body };
-        Self { payload: int, ..Self::cnp(cause, Qpn::new(0), CnpHint::Body(body), marking) }
+        let body = CnpBody { names_remote_qpn: true, remote_qpn: cause.bth.dest_qp, ..body };
+        Self { payload: int, ..Self::cnp(cause, Qpn::new(0), CnpBodyKind::Extended(body), marking) }
     }
 
     /// The acknowledgement of `cause`, a data packet of a reliable connection, and of all before it, addressed to its
@@ -160,18 +160,18 @@ impl<'a> Response<'a> {
     /// along, and MLCC's the receiver's queue pair.
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
-        let AckFields { msn, mark, held, rx_level, grant, marking } = *fields;
+        let AckFields { msn, mark, receiver_hold, rx_buffer_level, grant, marking } = *fields;
         let (time, int) = (cause.time_shim(), cause.int_shim());
         let echo = time.map_or(Stamp::from_bits(0), |time| time.sent);
         let hops = hops(cause.hop_limit());
         let (rcc, mlcc_ack) = match grant {
             Grant::None => (None, None),
             Grant::Rcc { window, flows, utilisation } => (Some(Rcc { window, flows, utilisation, echo }), None),
-            Grant::Mlcc { credit, release, advised } => {
-                (None, Some(MlccAck { credit, data_qpn: cause.bth.dest_qp, release, advised }))
+            Grant::Mlcc { credit, release, advised_rate } => {
+                (None, Some(MlccAck { credit, data_qpn: cause.bth.dest_qp, release, advised_rate }))
             }
         };
-        let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, held, hops, rx_level });
+        let time = time.map(|_| Time { sent: Stamp::from_bits(0), echo, receiver_hold, hops, rx_buffer_level });
         let aeth = Aeth { syndrome: Syndrome::Ack { credits: Syndrome::NO_CREDITS }, msn };
         Self {
             head: Head::back(cause.route(), cause.udp_source().unwrap_or(0), marking),

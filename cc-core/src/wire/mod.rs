@@ -1,6 +1,6 @@
 //! Frames: from bytes to values and back.
 //!
-//! [`parse`] reads a frame once, front to back, and copies nothing: it answers with a [`Packet`] that borrows
+//! [`parse`] reads a frame once, front to back, and copies nothing: it answers with a [`Parsed`] that borrows
 //! the frame, or with the reason why there is none. A [`Frame`] or a [`Pfc`] is emitted whole; whatever can be
 //! written down as one can be emitted. One file per protocol:
 //!
@@ -56,7 +56,7 @@ pub use patch::{decrement_hop_limit, set_bth, set_ecn, write_icrc};
 pub use pfc::Pfc;
 pub use rate_message::{RateFrame, RateMessage};
 pub use roce::Roce;
-pub use route::{Ends, Route};
+pub use route::{Endpoints, Route};
 pub use shim::Shims;
 pub use udp::ROCE_PORT;
 
@@ -116,39 +116,39 @@ impl TrafficClass {
 /// A frame that makes sense.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Packet<'a> {
+pub enum Parsed<'a> {
     /// RoCE, of either version.
     Roce(Roce<'a>),
     /// Priority flow control.
     Pfc(Pfc),
     /// Something else, of which no more than this is known.
-    Foreign(Foreign),
+    NotRoce(NotRoce),
 }
 
 /// What a frame that is none of ours says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Foreign {
+pub struct NotRoce {
     ethertype: u16,
     /// Of IP's header, zero where there is none.
     protocol: u8,
 }
 
-impl Foreign {
+impl NotRoce {
     /// What it is, by the outermost thing that shows it.
-    pub const fn kind(self) -> Other {
+    pub const fn kind(self) -> NotRoceKind {
         match (self.ethertype, self.protocol) {
-            (IPV4 | IPV6, TCP) => Other::Tcp,
-            (IPV4 | IPV6, udp::PROTOCOL) => Other::Udp,
-            (IPV4, _) => Other::Ipv4,
-            (IPV6, _) => Other::Ipv6,
-            (pfc::ETHERTYPE, _) => Other::MacControl,
+            (IPV4 | IPV6, TCP) => NotRoceKind::Tcp,
+            (IPV4 | IPV6, udp::PROTOCOL) => NotRoceKind::Udp,
+            (IPV4, _) => NotRoceKind::Ipv4,
+            (IPV6, _) => NotRoceKind::Ipv6,
+            (pfc::ETHERTYPE, _) => NotRoceKind::MacControl,
             // IEEE 802.3, 3.2.6: at most 1 500 it is a length, from 1 536 on a type.
-            (0..0x0600, _) => Other::Llc,
-            (0x0806, _) => Other::Arp,
-            (0x8847 | 0x8848, _) => Other::Mpls,
-            (0x88cc, _) => Other::Lldp,
-            _ => Other::EtherType,
+            (0..0x0600, _) => NotRoceKind::Llc,
+            (0x0806, _) => NotRoceKind::Arp,
+            (0x8847 | 0x8848, _) => NotRoceKind::Mpls,
+            (0x88cc, _) => NotRoceKind::Lldp,
+            _ => NotRoceKind::EtherType,
         }
     }
 }
@@ -156,7 +156,7 @@ impl Foreign {
 /// A frame that is none of ours, by the outermost thing that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Other {
+pub enum NotRoceKind {
     /// A length in place of the EtherType: IEEE 802.2 LLC.
     Llc,
     /// Address resolution.
@@ -179,7 +179,7 @@ pub enum Other {
     EtherType,
 }
 
-impl Other {
+impl NotRoceKind {
     /// Every one, in the order of declaration.
     pub const ALL: [Self; 10] = [
         Self::Llc,
@@ -403,13 +403,13 @@ impl Addresses {
 /// `frame` holds the bytes captured and `wire_len` says how many there were on the wire; where nothing was cut,
 /// as in a NIC, it is `frame.len()`. Ethernet padding, a trailer or a frame check sequence behind the packet do
 /// no harm. Shims are expected on [`shim::PORT`].
-pub fn parse(frame: &[u8], wire_len: usize) -> Result<Packet<'_>, Malformed> {
+pub fn parse(frame: &[u8], wire_len: usize) -> Result<Parsed<'_>, Malformed> {
     parse_on(frame, wire_len, shim::PORT)
 }
 
 /// As [`parse`] does, with shims on UDP port `shim_port`. If that is RoCE's own, there are none.
 #[inline(never)]
-pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<'_>, Malformed> {
+pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Parsed<'_>, Malformed> {
     let mut input = Input::new(frame, wire_len);
     let wire_len = input.left();
     let (mut ethernet, mut ip) = (Ethernet::NONE, Ip::NONE);
@@ -420,7 +420,7 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         IPV6 => Network::V6,
         ROCE_V1 => Network::Grh,
         pfc::ETHERTYPE => return Pfc::parse(input),
-        _ => return Ok(Packet::Foreign(Foreign { ethertype, protocol: 0 })),
+        _ => return Ok(Parsed::NotRoce(NotRoce { ethertype, protocol: 0 })),
     };
     match network {
         Network::V4 => ipv4::parse(&mut input, &mut ip)?,
@@ -432,7 +432,7 @@ pub fn parse_on(frame: &[u8], wire_len: usize, shim_port: u16) -> Result<Packet<
         (_, udp::PROTOCOL) => udp::parse(&mut input, shim_port)?,
         _ => None,
     };
-    let Some(shimmed) = shimmed else { return Ok(Packet::Foreign(Foreign { ethertype, protocol })) };
+    let Some(shimmed) = shimmed else { return Ok(Parsed::NotRoce(NotRoce { ethertype, protocol })) };
     let route = Route { ethernet, network, addresses };
     let head = start.get(..len.wrapping_add(network.udp_len())).unwrap_or(start);
     Roce::parse(route, head, traffic_class, input, shimmed, wire_len)

@@ -6,7 +6,7 @@
 
 use super::cursor::Output;
 use super::ethernet::TagProtocol;
-use super::{Bth, Crc32, IPV4, IPV6, Packet, ROCE_V1, parse};
+use super::{Bth, Crc32, IPV4, IPV6, Parsed, ROCE_V1, parse};
 use crate::Ecn;
 
 /// Writes the ECN field of a frame's IPv4 or IPv6 header, or of RoCEv1's GRH, behind any number of VLAN tags. Returns whether
@@ -62,7 +62,7 @@ pub fn set_bth(frame: &mut [u8], at: usize, bth: &Bth) -> bool {
 /// Writes the ICRC of a whole RoCE frame, whose shims are on [`shim::PORT`](super::shim::PORT): for frames put together from a
 /// template. Returns whether it is one.
 pub fn write_icrc<E: Crc32>(frame: &mut [u8]) -> bool {
-    let Ok(Packet::Roce(roce)) = parse(frame, frame.len()) else { return false };
+    let Ok(Parsed::Roce(roce)) = parse(frame, frame.len()) else { return false };
     let (at, icrc) = roce.expected_icrc::<E>();
     let (Some(stored), Some(icrc)) = (frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut), icrc) else {
         return false;

@@ -1,8 +1,8 @@
 //! Priority flow control frames (IEEE 802.1Qbb; IEEE 802.3 annex 31D).
 
 use super::cursor::{Input, Output, two};
-use super::{EmitError, Foreign, Mac, Malformed, Packet};
-use crate::math::divide;
+use super::{EmitError, Mac, Malformed, NotRoce, Parsed};
+use crate::math::div_bitwise;
 use crate::{Nanos, Rate};
 
 /// The address that PFC frames go to; no bridge forwards it.
@@ -41,14 +41,14 @@ impl Pfc {
     /// Reads what follows the EtherType of MAC control, PFC or not.
     #[cold]
     #[inline(never)]
-    pub(super) fn parse(mut input: Input<'_>) -> Result<Packet<'_>, Malformed> {
+    pub(super) fn parse(mut input: Input<'_>) -> Result<Parsed<'_>, Malformed> {
         if two(*input.take(Malformed::PfcShort)?) != OPCODE {
-            return Ok(Packet::Foreign(Foreign { ethertype: ETHERTYPE, protocol: 0 }));
+            return Ok(Parsed::NotRoce(NotRoce { ethertype: ETHERTYPE, protocol: 0 }));
         }
         let &[_, enabled, ref quanta @ ..] = input.take::<18>(Malformed::PfcShort)?;
         let (quanta, _) = quanta.as_chunks();
         let quanta = *quanta.first_chunk().ok_or(Malformed::PfcShort)?;
-        Ok(Packet::Pfc(Self { enabled, quanta }))
+        Ok(Parsed::Pfc(Self { enabled, quanta }))
     }
 
     /// Writes a whole frame, without a frame check sequence, and returns its length, [`FRAME_LEN`].
@@ -65,7 +65,7 @@ impl Pfc {
     }
 }
 
-crate::blank! {
+crate::zeroed! {
     /// How long a pause quantum lasts on one link: 512 bit times.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -84,7 +84,7 @@ impl Quantum {
     pub const fn at(rate: Rate) -> Self {
         // 64 B / rate: 2^6 * 2^24 / bits, times 2^20, rounded to the nearest.
         let bits = rate.to_bits();
-        let nanos = divide((1u64 << 50).wrapping_add(bits as u64 >> 1), bits);
+        let nanos = div_bitwise((1u64 << 50).wrapping_add(bits as u64 >> 1), bits);
         #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
         let nanos = if nanos == 0 || nanos > u32::MAX as u64 { u32::MAX } else { nanos as u32 };
         Self { nanos, rate: bits }

@@ -21,7 +21,7 @@
 
 use super::cursor::{Input, Output};
 use super::ethernet::Ethernet;
-use super::route::{Ends, Network};
+use super::route::{Endpoints, Network};
 use super::{Addresses, EmitError, IPV4, IPV6, Ip, Mac, Malformed, Tags, TrafficClass, ipv4, ipv6};
 use crate::{Ecn, Stamp};
 use bitfield::bitfield;
@@ -71,26 +71,26 @@ pub struct RateMessage {
 /// Why a frame is no [`RateMessage`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum NoRate {
+pub enum RateMessageError {
     /// It is something else.
-    Other,
+    NotRateMessage,
     /// Its headers contradict themselves.
     Malformed(Malformed),
     /// It came through a router: its hop limit is not 255.
-    Far,
+    HopLimit,
     /// It is longer or shorter than a message is.
     Length,
     /// Its checksum is wrong.
     Checksum,
 }
 
-impl NoRate {
+impl RateMessageError {
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Other => "other",
+            Self::NotRateMessage => "not_rate_message",
             Self::Malformed(malformed) => malformed.name(),
-            Self::Far => "far",
+            Self::HopLimit => "hop_limit",
             Self::Length => "length",
             Self::Checksum => "checksum",
         }
@@ -125,7 +125,7 @@ impl RateFrame<'_> {
     /// # Errors
     /// [`EmitError::BufferTooSmall`].
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
-        let ends = Ends::back_to(self.destination, self.source, self.addresses);
+        let ends = Endpoints::back_to(self.destination, self.source, self.addresses);
         let mut route = ends.route().with_tags(self.tags);
         // A message to a global identifier goes to it as the IPv6 address that it is.
         let (kind, protocol) = match route.network {
@@ -154,23 +154,23 @@ impl RateMessage {
     ///
     /// # Errors
     /// Why it is none.
-    pub fn parse(frame: &[u8], wire_len: usize) -> Result<Self, NoRate> {
+    pub fn parse(frame: &[u8], wire_len: usize) -> Result<Self, RateMessageError> {
         let mut input = Input::new(frame, wire_len);
         let mut ethernet = Ethernet::NONE;
-        let ethertype = ethernet.parse(&mut input).map_err(NoRate::Malformed)?;
+        let ethertype = ethernet.parse(&mut input).map_err(RateMessageError::Malformed)?;
         let start = input.bytes();
         let mut ip = Ip::NONE;
         let (network, read, kind) = match ethertype {
             IPV4 => (Network::V4, ipv4::parse(&mut input, &mut ip), TYPE),
             IPV6 => (Network::V6, ipv6::parse(Network::V6, &mut input, &mut ip), TYPE_V6),
-            _ => return Err(NoRate::Other),
+            _ => return Err(RateMessageError::NotRateMessage),
         };
-        read.map_err(NoRate::Malformed)?;
+        read.map_err(RateMessageError::Malformed)?;
         let Ip { protocol, addresses, .. } = ip;
         let is_icmp = protocol == if network == Network::V4 { ICMP } else { ICMPV6 };
         let bytes = message(&mut input, is_icmp, kind, network.hop_limit(start))?;
         // With its checksum in place, a message adds up to ones.
-        if sum(network, addresses, bytes) == u16::MAX { Ok(Self::read(bytes)) } else { Err(NoRate::Checksum) }
+        if sum(network, addresses, bytes) == u16::MAX { Ok(Self::read(bytes)) } else { Err(RateMessageError::Checksum) }
     }
 
     fn read(bytes: &[u8; LEN]) -> Self {
@@ -207,22 +207,27 @@ impl RateMessage {
 }
 
 /// The bytes of the message, if it is one and came from next door.
-fn message<'a>(input: &mut Input<'a>, is_icmp: bool, kind: u8, hop_limit: u8) -> Result<&'a [u8; LEN], NoRate> {
+fn message<'a>(
+    input: &mut Input<'a>,
+    is_icmp: bool,
+    kind: u8,
+    hop_limit: u8,
+) -> Result<&'a [u8; LEN], RateMessageError> {
     let whole = input.left();
     let is_ours = |bytes: &[u8]| {
         let magic = MAGIC.to_be_bytes();
         matches!(*bytes, [first, 0, _, _, m0, m1, ..] if first == kind && [m0, m1] == magic)
     };
     if !is_icmp || !is_ours(input.bytes()) {
-        return Err(NoRate::Other);
+        return Err(RateMessageError::NotRateMessage);
     }
     if whole != LEN {
-        return Err(NoRate::Length);
+        return Err(RateMessageError::Length);
     }
     if hop_limit != HOP_LIMIT {
-        return Err(NoRate::Far);
+        return Err(RateMessageError::HopLimit);
     }
-    input.take(Malformed::Truncated).map_err(NoRate::Malformed)
+    input.take(Malformed::Truncated).map_err(RateMessageError::Malformed)
 }
 
 /// What the checksum goes over, added up: ICMPv6's over addresses, length and protocol too (RFC 4443, section 2.3).

@@ -6,9 +6,9 @@ use super::extension::{Deth, Reth};
 use super::icrc::{self, Crc32, Icrc};
 use super::opcode::{self, Header, Info};
 use super::route::Route;
-use super::shim::{self, IntShim, MlccAck, MlccData, Places, Rcc, Shims, Time};
-use super::{Addresses, Aeth, Bth, Malformed, Packet, TrafficClass, Version, cnp};
-use crate::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Mark};
+use super::shim::{self, IntShim, MlccAck, MlccData, Rcc, ShimOffsets, Shims, Time};
+use super::{Addresses, Aeth, Bth, Malformed, Parsed, TrafficClass, Version, cnp};
+use crate::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Mark};
 
 /// A RoCE packet whose headers are all there, borrowed from its frame.
 ///
@@ -38,7 +38,7 @@ pub struct Roce<'a> {
     /// The headers behind the BTH that its opcode asks for.
     extensions: &'a [u8],
     /// Where the shims are; nowhere unless the packet came on their port.
-    places: Places,
+    shim_offsets: ShimOffsets,
     truncated: bool,
 }
 
@@ -53,11 +53,11 @@ impl<'a> Roce<'a> {
         mut input: Input<'a>,
         shimmed: bool,
         wire_len: usize,
-    ) -> Result<Packet<'a>, Malformed> {
+    ) -> Result<Parsed<'a>, Malformed> {
         let datagram = input.bytes();
-        let mut places = Places::NONE;
+        let mut shim_offsets = ShimOffsets::NONE;
         if shimmed {
-            places.find(&mut input)?;
+            shim_offsets.find(&mut input)?;
         }
         let bth_bytes = input.take::<12>(Malformed::BthShort)?;
         let pad = Bth::pad(bth_bytes)?;
@@ -70,7 +70,7 @@ impl<'a> Roce<'a> {
             .ok_or(Malformed::IcrcMissing)?
             .checked_sub(usize::from(pad))
             .ok_or(Malformed::Pad)?;
-        Ok(Packet::Roce(Self {
+        Ok(Parsed::Roce(Self {
             bth: Bth::parse(bth_bytes),
             info,
             ecn: traffic_class.ecn(),
@@ -82,7 +82,7 @@ impl<'a> Roce<'a> {
             head,
             datagram,
             extensions,
-            places,
+            shim_offsets,
             truncated: input.cut() != 0,
         }))
     }
@@ -103,7 +103,7 @@ impl<'a> Roce<'a> {
         let datagram = behind.get(..self.datagram.len())?;
         let wire_len = usize::try_from(self.wire_len.get()).unwrap_or(usize::MAX);
         let is_whole = if self.truncated { behind.len() == datagram.len() } else { frame.len() <= wire_len };
-        let chain_len = usize::from(self.places.len());
+        let chain_len = usize::from(self.shim_offsets.len());
         let (chain, transport) = datagram.split_at_checked(chain_len)?;
         if !is_whole || !shim::alike(self.datagram.get(..chain_len)?, chain) {
             return None;
@@ -126,7 +126,7 @@ impl<'a> Roce<'a> {
             head,
             datagram,
             extensions,
-            places: self.places,
+            shim_offsets: self.shim_offsets,
             truncated: self.truncated,
         })
     }
@@ -204,7 +204,7 @@ impl<'a> Roce<'a> {
     /// Whether the packet came on the shims' port.
     #[inline]
     pub fn is_shimmed(&self) -> bool {
-        self.places.len() != 0
+        self.shim_offsets.len() != 0
     }
 
     /// The shims, read from the packet anew at each call.
@@ -223,62 +223,62 @@ impl<'a> Roce<'a> {
     /// The time stamps.
     #[inline]
     pub fn time_shim(&self) -> Option<Time> {
-        self.places.time(self.datagram)
+        self.shim_offsets.time(self.datagram)
     }
 
     /// The in-band telemetry.
     #[inline]
     pub fn int_shim(&self) -> Option<IntShim<'a>> {
-        self.places.int(self.datagram)
+        self.shim_offsets.int(self.datagram)
     }
 
     /// What RCC's receiver returns.
     #[inline]
     pub fn rcc_shim(&self) -> Option<Rcc> {
-        self.places.rcc(self.datagram)
+        self.shim_offsets.rcc(self.datagram)
     }
 
     /// What MLCC's switch tells the receiver.
     #[inline]
     pub fn mlcc_data_shim(&self) -> Option<MlccData> {
-        self.places.mlcc_data(self.datagram)
+        self.shim_offsets.mlcc_data(self.datagram)
     }
 
     /// What MLCC's receiver returns.
     #[inline]
     pub fn mlcc_ack_shim(&self) -> Option<MlccAck> {
-        self.places.mlcc_ack(self.datagram)
+        self.shim_offsets.mlcc_ack(self.datagram)
     }
 
     /// The mark that is returned in a shim.
     #[inline]
     pub fn echo_shim(&self) -> Option<Mark> {
-        self.places.echo(self.datagram)
+        self.shim_offsets.echo(self.datagram)
     }
 
     /// Bytes of the frame in front of the INT shim, if there is one: where [`shim::push_at`] appends a record and
     /// [`shim::clear_int_at`] takes them off. The same in all frames that are [`like`](Roce::like) this one.
     #[inline]
     pub fn int_at(&self) -> Option<usize> {
-        Some(self.chain_at().wrapping_add(self.places.int_at()?))
+        Some(self.chain_at().wrapping_add(self.shim_offsets.int_at()?))
     }
 
     /// Bytes of the frame in front of the time shim, if there is one: where [`shim::set_sent_at`] writes.
     #[inline]
     pub fn time_at(&self) -> Option<usize> {
-        Some(self.chain_at().wrapping_add(self.places.time_at()?))
+        Some(self.chain_at().wrapping_add(self.shim_offsets.time_at()?))
     }
 
     /// Bytes of the frame in front of MLCC's shim of data packets, if there is one: where [`shim::write_mlcc_at`] writes.
     #[inline]
     pub fn mlcc_data_at(&self) -> Option<usize> {
-        Some(self.chain_at().wrapping_add(self.places.mlcc_data_at()?))
+        Some(self.chain_at().wrapping_add(self.shim_offsets.mlcc_data_at()?))
     }
 
     /// Bytes of the frame in front of the BTH.
     #[inline]
     pub fn bth_at(&self) -> usize {
-        self.chain_at().wrapping_add(usize::from(self.places.len()))
+        self.chain_at().wrapping_add(usize::from(self.shim_offsets.len()))
     }
 
     /// Bytes of the frame in front of the payload: all headers.
@@ -290,7 +290,7 @@ impl<'a> Roce<'a> {
     /// The chain of shims, its end included.
     #[cfg(test)]
     pub(super) fn chain(&self) -> &'a [u8] {
-        self.datagram.get(..usize::from(self.places.len())).unwrap_or(&[])
+        self.datagram.get(..usize::from(self.shim_offsets.len())).unwrap_or(&[])
     }
 
     /// Bytes of the frame in front of the shims, or of the BTH where there are none.
@@ -330,15 +330,15 @@ impl<'a> Roce<'a> {
 
     /// What the reserved bytes say, if this is a CNP.
     #[inline]
-    pub fn cnp(&self) -> Option<CnpHint> {
+    pub fn cnp(&self) -> Option<CnpBodyKind> {
         self.extension(Header::Cnp).map(cnp::parse)
     }
 
     /// What a switch tells of the way to it, in a CNP of kind 4 or 5; `None` for any other packet, and where anything but
     /// one whole INT shim follows the reserved bytes.
-    pub fn near_int(&self) -> Option<IntShim<'a>> {
+    pub fn switch_int(&self) -> Option<IntShim<'a>> {
         match self.cnp()? {
-            CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt | CnpKind::DirectInt, .. }) => {
+            CnpBodyKind::Extended(CnpBody { kind: CnpKind::SwitchInt | CnpKind::DirectInt, .. }) => {
                 IntShim::alone(self.payload()).filter(|_| !self.truncated)
             }
             _ => None,
@@ -359,7 +359,7 @@ impl<'a> Roce<'a> {
     /// The payload, as far as it was captured.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
-        let at = usize::from(self.places.len()).wrapping_add(12).wrapping_add(self.extensions.len());
+        let at = usize::from(self.shim_offsets.len()).wrapping_add(12).wrapping_add(self.extensions.len());
         let behind = self.datagram.get(at..).unwrap_or(&[]);
         behind.get(..self.payload_len).unwrap_or(behind)
     }
@@ -370,7 +370,7 @@ impl<'a> Roce<'a> {
         if self.truncated || !E::COMPUTES {
             return Icrc::Unchecked;
         }
-        let chain_len = usize::from(self.places.len());
+        let chain_len = usize::from(self.shim_offsets.len());
         let crc = icrc::compute::<E>(self.route.network, self.head, self.datagram, chain_len);
         if crc == Some(icrc::WITH_ITSELF) { Icrc::Valid } else { Icrc::Invalid }
     }
@@ -379,7 +379,7 @@ impl<'a> Roce<'a> {
     pub(super) fn expected_icrc<E: Crc32>(&self) -> (usize, Option<[u8; 4]>) {
         let covered = self.datagram.len().saturating_sub(4);
         let datagram = self.datagram.get(..covered).filter(|_| !self.truncated).unwrap_or(&[]);
-        let chain_len = usize::from(self.places.len());
+        let chain_len = usize::from(self.shim_offsets.len());
         let icrc = icrc::compute::<E>(self.route.network, self.head, datagram, chain_len);
         (self.chain_at().wrapping_add(covered), icrc.map(u32::to_le_bytes))
     }

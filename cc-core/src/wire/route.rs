@@ -172,14 +172,14 @@ impl<'a> Route<'a> {
 
 /// The ends of a way, kept for frames to be sent later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ends {
+pub struct Endpoints {
     macs: [u8; 12],
     network: Network,
     /// As many as the network has.
     addresses: [u8; 32],
 }
 
-impl Ends {
+impl Endpoints {
     /// Of no frame.
     pub const NONE: Self = Self { macs: [0; 12], network: Network::V4, addresses: [0; 32] };
 

@@ -26,7 +26,7 @@
 //! without the chain: with its IP and UDP lengths, and to RoCE's own port. Nothing protects the chain itself.
 
 use super::cursor::{Input, Output, two};
-use super::{EmitError, Malformed, Packet, parse_on};
+use super::{EmitError, Malformed, Parsed, parse_on};
 use crate::{Bytes, Grant, Hop, IntLayout, IntStack, IntStackBuilder, Mark, Nanos, Qpn, Rate, Stamp};
 use bitfield::bitfield;
 
@@ -82,11 +82,11 @@ pub struct Time {
     /// [`Time::sent`] of the packet that this one acknowledges; zero for none.
     pub echo: Stamp,
     /// From when that packet arrived to when this one left.
-    pub held: Nanos,
+    pub receiver_hold: Nanos,
     /// Switches on that packet's way, as its time to live tells.
     pub hops: u8,
     /// How full the receiver's buffers were, 0 to 31; higher bits are not sent.
-    pub rx_level: u8,
+    pub rx_buffer_level: u8,
 }
 
 /// What RCC's receiver, or its sender variant's, returns with an acknowledgement.
@@ -133,14 +133,14 @@ pub struct MlccAck {
     /// R_credit: how fast the switch is to release the flow's queue.
     pub release: Rate,
     /// R_DQM: how fast the sender may send for the queue's sake.
-    pub advised: Rate,
+    pub advised_rate: Rate,
 }
 
 impl MlccAck {
     /// What the receiver grants.
     #[inline]
     pub const fn grant(&self) -> Grant {
-        Grant::Mlcc { credit: self.credit, release: self.release, advised: self.advised }
+        Grant::Mlcc { credit: self.credit, release: self.release, advised_rate: self.advised_rate }
     }
 }
 
@@ -332,10 +332,10 @@ impl<'a> Shims<'a> {
     #[inline(never)]
     pub(super) fn emit(&self, output: &mut Output<'_>) {
         if let Some(time) = &self.time {
-            output.word(head(TIME, 1, TIME_LEN, u16::from_be_bytes([time.hops, time.rx_level & 0x1f])));
+            output.word(head(TIME, 1, TIME_LEN, u16::from_be_bytes([time.hops, time.rx_buffer_level & 0x1f])));
             output.word(time.sent.to_bits());
             output.word(time.echo.to_bits());
-            output.word(time.held.get());
+            output.word(time.receiver_hold.get());
         }
         if let Some(int) = &self.int {
             int.emit(output);
@@ -354,7 +354,7 @@ impl<'a> Shims<'a> {
             output.word(head(MLCC_ACK, 1, MLCC_ACK_LEN, ack.credit));
             output.word(ack.data_qpn.get());
             output.word(ack.release.to_bits());
-            output.word(ack.advised.to_bits());
+            output.word(ack.advised_rate.to_bits());
         }
         if let Some(mark) = self.echo {
             let mark = match mark {
@@ -382,7 +382,7 @@ fn head(kind: u8, version: u8, len: usize, own: u16) -> u32 {
 /// them, and by a core that has no time to look for them twice.
 #[derive(Clone, Copy, Default, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) struct Places {
+pub(super) struct ShimOffsets {
     /// Bytes of the chain, its end included; zero for none.
     len: u16,
     /// For the first shim of each type, from [`TIME`] on, the word of the chain behind its head; zero where there is none.
@@ -393,7 +393,7 @@ pub(super) struct Places {
 const LENS: [usize; ECHO as usize] =
     [TIME_LEN >> 2, 0, RCC_LEN >> 2, MLCC_DATA_LEN >> 2, MLCC_ACK_LEN >> 2, HEAD_LEN >> 2];
 
-impl Places {
+impl ShimOffsets {
     /// No chain.
     pub(super) const NONE: Self = Self { len: 0, words: [0; _] };
 
@@ -459,14 +459,14 @@ impl Places {
     /// The time stamps in this datagram, in which the places were found.
     #[inline]
     pub(super) fn time(&self, datagram: &[u8]) -> Option<Time> {
-        let (&[_, _, hops, rx_level], body) = self.shim(TIME, datagram)?;
+        let (&[_, _, hops, rx_buffer_level], body) = self.shim(TIME, datagram)?;
         let &[s0, s1, s2, s3, e0, e1, e2, e3, h0, h1, h2, h3] = body.first_chunk()?;
         Some(Time {
             sent: Stamp::from_bits(u32::from_be_bytes([s0, s1, s2, s3])),
             echo: Stamp::from_bits(u32::from_be_bytes([e0, e1, e2, e3])),
-            held: Nanos::new(u32::from_be_bytes([h0, h1, h2, h3])),
+            receiver_hold: Nanos::new(u32::from_be_bytes([h0, h1, h2, h3])),
             hops,
-            rx_level: rx_level & 0x1f,
+            rx_buffer_level: rx_buffer_level & 0x1f,
         })
     }
 
@@ -525,7 +525,7 @@ impl Places {
             credit: two([c0, c1]),
             data_qpn: Qpn::new(u32::from_be_bytes([0, q0, q1, q2])),
             release: Rate::from_bits(u32::from_be_bytes([r0, r1, r2, r3])),
-            advised: Rate::from_bits(u32::from_be_bytes([a0, a1, a2, a3])),
+            advised_rate: Rate::from_bits(u32::from_be_bytes([a0, a1, a2, a3])),
         })
     }
 
@@ -568,7 +568,7 @@ pub(super) fn alike(mut template: &[u8], mut chain: &[u8]) -> bool {
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
-    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Ok(Parsed::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
     let Some(at) = roce.int_at() else { return false };
     clear_int_at(frame, at)
 }
@@ -587,7 +587,7 @@ pub fn clear_int_at(frame: &mut [u8], at: usize) -> bool {
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &MlccData) -> bool {
-    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
+    let Ok(Parsed::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return false };
     let Some(at) = roce.mlcc_data_at() else { return false };
     write_mlcc_at(frame, at, data)
 }
@@ -616,7 +616,7 @@ pub fn set_sent_at(frame: &mut [u8], at: usize, sent: Stamp) -> bool {
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {
-    let Ok(Packet::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
+    let Ok(Parsed::Roce(roce)) = parse_on(frame, wire_len, shim_port) else { return None };
     let at = roce.int_at()?;
     push_at(frame, at, hop)
 }

@@ -3,7 +3,7 @@
 extern crate std;
 
 use super::*;
-use crate::{Bytes, CnpBody, CnpHint, CnpKind, Nanos, Psn, Qpn, Rate, Stamp};
+use crate::{Bytes, CnpBody, CnpBodyKind, CnpKind, Nanos, Psn, Qpn, Rate, Stamp};
 use proptest::prelude::*;
 use std::{vec, vec::Vec};
 
@@ -57,16 +57,16 @@ fn published() -> [Vec<u8>; 4] {
 #[track_caller]
 fn roce(frame: &[u8]) -> Roce<'_> {
     match parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => roce,
+        Ok(Parsed::Roce(roce)) => roce,
         other => panic!("not RoCE: {other:?}"),
     }
 }
 
 fn outcome(frame: &[u8]) -> Result<&'static str, Malformed> {
     parse(frame, frame.len()).map(|packet| match packet {
-        Packet::Roce(_) => "roce",
-        Packet::Pfc(_) => "pfc",
-        Packet::Foreign(foreign) => foreign.kind().name(),
+        Parsed::Roce(_) => "roce",
+        Parsed::Pfc(_) => "pfc",
+        Parsed::NotRoce(foreign) => foreign.kind().name(),
     })
 }
 
@@ -162,7 +162,7 @@ fn published_fields_are_read() {
     assert_eq!(cnp.version(), Version::V2);
     assert_eq!((cnp.dscp(), cnp.ecn, cnp.udp_source()), (48, Ecn::Ect0, Some(0)));
     assert_eq!((cnp.bth.dest_qp, cnp.bth.psn, cnp.bth.becn), (Qpn::new(0x118), Psn::new(0), true));
-    assert_eq!((cnp.info.class(), cnp.cnp(), cnp.payload_len), (Class::Cnp, Some(CnpHint::Plain), 0));
+    assert_eq!((cnp.info.class(), cnp.cnp(), cnp.payload_len), (Class::Cnp, Some(CnpBodyKind::Standard), 0));
     assert_eq!(cnp.source_mac(), Mac::new([0x7c, 0xfe, 0x90, 0x64, 0x3b, 0x32]));
     assert_eq!(cnp.addresses(), V4.reversed());
     assert_eq!(cnp.wire_len, Bytes::new(74));
@@ -187,7 +187,7 @@ fn published_fields_are_read() {
 #[test]
 fn a_cnp_is_the_published_twenty_eight_bytes() {
     let cause = emit(&frame(0x04, V4, b"data"));
-    let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0xd2), CnpHint::Plain, CnpMarking::default()));
+    let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0xd2), CnpBodyKind::Standard, CnpMarking::default()));
     assert_eq!(cnp.len(), 74);
     assert_eq!(cnp[42..70], hex("8100ffff400000d200000000 00000000000000000000000000000000"));
 }
@@ -201,7 +201,7 @@ fn a_cnp_is_what_a_connectx_sends_but_for_its_identification() {
         ..frame(0x04, V4, b"data")
     };
     let cause = emit(&data);
-    let mut cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0x118), CnpHint::Plain, CnpMarking::default()));
+    let mut cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(0x118), CnpBodyKind::Standard, CnpMarking::default()));
     assert_eq!(roce(&cnp).icrc::<TableCrc>(), Icrc::Valid);
     // Identification, and with it header checksum and ICRC.
     for at in [18, 19, 24, 25, 70, 71, 72, 73] {
@@ -216,7 +216,7 @@ fn a_cnp_goes_back_by_the_way_the_data_came() {
     for addresses in [V4, V6, GID] {
         let data = Frame { tags: Tags::new(&tags).unwrap(), ..frame(0x04, addresses, b"data") };
         let cause = emit(&data);
-        let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(7), CnpHint::Plain, CnpMarking::default()));
+        let cnp = respond(&Response::cnp(&roce(&cause), Qpn::new(7), CnpBodyKind::Standard, CnpMarking::default()));
         let cnp = roce(&cnp);
         assert_eq!(cnp.addresses(), addresses.reversed());
         assert_eq!((cnp.source_mac(), cnp.destination_mac()), (data.destination, data.source));
@@ -247,7 +247,7 @@ fn what_routers_change_leaves_the_icrc_valid_and_nothing_else_does() {
                 let mut changed = frame.clone();
                 changed[at] ^= 1 << bit;
                 let valid = match parse(&changed, changed.len()) {
-                    Ok(Packet::Roce(roce)) => roce.icrc::<TableCrc>() == Icrc::Valid,
+                    Ok(Parsed::Roce(roce)) => roce.icrc::<TableCrc>() == Icrc::Valid,
                     _ => false,
                 };
                 let may_change = variant.contains(&at) || six && at == network && bit < 4;
@@ -480,7 +480,7 @@ fn every_prefix_is_truncated_or_malformed() {
             // Cut by a snap length.
             match parse(prefix, frame.len()) {
                 Err(why) => assert_eq!(why, Malformed::Truncated),
-                Ok(Packet::Roce(cut)) => {
+                Ok(Parsed::Roce(cut)) => {
                     assert!(cut.is_truncated());
                     assert_eq!(cut.icrc::<TableCrc>(), Icrc::Unchecked);
                     assert_eq!((cut.payload_len, cut.bth), (whole.payload_len, whole.bth));
@@ -565,12 +565,12 @@ fn what_is_not_ours_is_told_apart() {
 #[test]
 fn names_are_distinct() {
     let mut names: Vec<_> = Malformed::ALL.iter().map(|why| why.name()).collect();
-    names.extend(Other::ALL.iter().map(|other| other.name()));
+    names.extend(NotRoceKind::ALL.iter().map(|other| other.name()));
     names.extend(Class::ALL.iter().map(|class| class.name()));
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
     assert!(Malformed::ALL.iter().enumerate().all(|(i, &why)| why as usize == i));
-    assert!(Other::ALL.iter().enumerate().all(|(i, &other)| other as usize == i));
+    assert!(NotRoceKind::ALL.iter().enumerate().all(|(i, &other)| other as usize == i));
     assert!(Class::ALL.iter().enumerate().all(|(i, &class)| class as usize == i));
 }
 
@@ -634,7 +634,7 @@ fn connection_management_survives_and_nothing_else_is_taken_for_it() {
             assert_eq!(cm::Message::parse(&roce(&other)), None);
         }
         match parse(&bytes[..62 + 24 + 7], bytes.len()) {
-            Ok(Packet::Roce(cut)) => assert_eq!(cm::Message::parse(&cut), None),
+            Ok(Parsed::Roce(cut)) => assert_eq!(cm::Message::parse(&cut), None),
             other => panic!("{other:?}"),
         }
     }
@@ -643,19 +643,19 @@ fn connection_management_survives_and_nothing_else_is_taken_for_it() {
 #[test]
 fn a_body_that_does_not_check_is_a_plain_cnp() {
     let body = CnpBody { kind: CnpKind::Period, period: Nanos::new(50_000), ..CnpBody::default() };
-    let good = CnpHint::Body(body).to_bytes();
-    assert_eq!(cnp::parse(&good), CnpHint::Body(body));
+    let good = CnpBodyKind::Extended(body).to_bytes();
+    assert_eq!(cnp::parse(&good), CnpBodyKind::Extended(body));
     for at in 0..12 {
         let mut bad = good;
         bad[at] ^= 0x40;
-        assert_eq!(cnp::parse(&bad), CnpHint::Plain, "byte {at}");
+        assert_eq!(cnp::parse(&bad), CnpBodyKind::Standard, "byte {at}");
     }
     // A kind and a version yet to come, correctly checked.
     for (at, change) in [(0, 0x80), (1, 0x30)] {
         let mut bad = good;
         bad[at] ^= change;
         bad[11] ^= change;
-        assert_eq!(cnp::parse(&bad), CnpHint::Plain);
+        assert_eq!(cnp::parse(&bad), CnpBodyKind::Standard);
     }
 }
 
@@ -681,7 +681,7 @@ fn any_addresses() -> impl Strategy<Value = Addresses> {
     })
 }
 
-fn any_hint() -> impl Strategy<Value = CnpHint> {
+fn any_body_kind() -> impl Strategy<Value = CnpBodyKind> {
     let kind = prop::sample::select(vec![
         CnpKind::Standard,
         CnpKind::Period,
@@ -691,12 +691,12 @@ fn any_hint() -> impl Strategy<Value = CnpHint> {
         CnpKind::DirectInt,
     ]);
     let body = (kind, any::<[bool; 3]>(), any::<u16>(), any::<[u32; 3]>()).prop_map(
-        |(kind, [ce, ue, by_remote], seq, [period, qpn, stamp])| {
-            CnpHint::Body(CnpBody {
+        |(kind, [ce, ue, names_remote_qpn], seq, [period, qpn, stamp])| {
+            CnpBodyKind::Extended(CnpBody {
                 kind,
                 ce,
                 ue,
-                by_remote,
+                names_remote_qpn,
                 seq,
                 period: Nanos::new(period),
                 remote_qpn: Qpn::new(qpn),
@@ -704,7 +704,7 @@ fn any_hint() -> impl Strategy<Value = CnpHint> {
             })
         },
     );
-    prop_oneof![Just(CnpHint::Plain), body]
+    prop_oneof![Just(CnpBodyKind::Standard), body]
 }
 
 prop_compose! {
@@ -714,7 +714,7 @@ prop_compose! {
         qpn in any::<u32>(),
         syndrome in any::<u8>(),
         msn in 0u32..1 << 24,
-        cnp in any_hint(),
+        cnp in any_body_kind(),
     ) -> Extensions {
         Extensions {
             deth: Deth { queue_key: words[0], source_qp: Qpn::new(qpn) },
@@ -827,14 +827,14 @@ proptest! {
             frame[at] = byte;
         }
         let captured = &frame[..cut.index(frame.len() + 1)];
-        if let Ok(Packet::Roce(roce)) = parse(captured, frame.len()) {
+        if let Ok(Parsed::Roce(roce)) = parse(captured, frame.len()) {
             roce.icrc::<TableCrc>();
             cm::Message::parse(&roce);
             prop_assert!(roce.payload().len() <= roce.payload_len);
             prop_assert_eq!(roce.aeth().is_some(), roce.info.has(opcode::Header::Ack));
             prop_assert_eq!(roce.cnp().is_some(), roce.info.has(opcode::Header::Cnp));
             let mut buffer = [0; 256];
-            let _ = Response::cnp(&roce, Qpn::new(1), CnpHint::Plain, CnpMarking::default())
+            let _ = Response::cnp(&roce, Qpn::new(1), CnpBodyKind::Standard, CnpMarking::default())
                 .emit::<TableCrc>(&mut buffer);
         }
     }
@@ -845,7 +845,7 @@ proptest! {
         let mut buffer = [0; pfc::FRAME_LEN];
         let len = pfc.emit(Mac::default(), &mut buffer).unwrap();
         match parse(&buffer, len) {
-            Ok(Packet::Pfc(read)) => prop_assert_eq!(read, pfc),
+            Ok(Parsed::Pfc(read)) => prop_assert_eq!(read, pfc),
             other => prop_assert!(false, "{other:?}"),
         }
     }

@@ -18,7 +18,7 @@ use super::rate_calculation::Feedback;
 use crate::segment::{Endpoint, Rewrite, Transit};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::RateMessage;
-use cc_core::{Blank, Bytes, CnpBody, CnpKind, Hop, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, CnpBody, CnpKind, Hop, Instant, Link, Nanos, Rate, Stamp, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -48,7 +48,7 @@ pub const PRESETS: &[Preset<DirectIntSettings>] = &[
     },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -63,7 +63,7 @@ impl Params {
     ///
     /// # Errors
     /// A setting out of range.
-    pub fn new(settings: &DirectIntSettings, port: &Port) -> Result<Self, ParamError> {
+    pub fn new(settings: &DirectIntSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         Ok(Self {
             spacing: Nanos::new(settings.spacing),
@@ -71,7 +71,7 @@ impl Params {
             queue: pseudo_queue::Params {
                 period: Nanos::new(settings.period),
                 slew: Rate::from_mbps(settings.slew),
-                line: port.line_rate,
+                line: link.line_rate,
             },
         })
     }
@@ -88,8 +88,8 @@ pub struct DirectInt<const SLOTS: usize> {
     next: [Stamp; SLOTS],
 }
 
-impl<const SLOTS: usize> Blank for DirectInt<SLOTS> {
-    const BLANK: Self = Self { queue: PseudoQueue::BLANK, notified: 0, next: [Stamp::BLANK; SLOTS] };
+impl<const SLOTS: usize> Zeroed for DirectInt<SLOTS> {
+    const ZEROED: Self = Self { queue: PseudoQueue::ZEROED, notified: 0, next: [Stamp::ZEROED; SLOTS] };
 }
 
 impl<const SLOTS: usize> DirectInt<SLOTS> {
@@ -97,7 +97,7 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
 
     /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
     pub fn open(p: &Params, now: Stamp) -> Self {
-        let mut machine = Self::BLANK;
+        let mut machine = Self::ZEROED;
         machine.begin(p, now);
         machine
     }
@@ -130,9 +130,9 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
     }
 
     /// A message of the far end has come.
-    pub fn heard(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
+    pub fn on_message(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
         self.queue.pass_time(&p.queue, now);
-        self.queue.told(&p.queue, now, &Feedback::of(message, p.unit));
+        self.queue.on_rate(&p.queue, now, &Feedback::of(message, p.unit));
     }
 
     /// Lets time pass. To be called at least once a second.
@@ -180,13 +180,13 @@ impl<const SLOTS: usize> Endpoint for DirectInt<SLOTS> {
         if !packet.data {
             return asis;
         }
-        if !self.is_due(p, now, packet.flow.place().get()) {
+        if !self.is_due(p, now, packet.flow.set_hash().get()) {
             return Rewrite { clear_int: true, ..asis };
         }
         count(&mut self.notified);
         let body = CnpBody {
             kind: CnpKind::DirectInt,
-            by_remote: true,
+            names_remote_qpn: true,
             remote_qpn: packet.flow.data_qpn,
             stamp: now,
             ..CnpBody::default()
@@ -201,17 +201,17 @@ mod tests {
     use crate::segment::Room;
     use cc_core::wire::shim::{self, IntShim};
     use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Icrc, Mac, Packet, Response, Roce,
+        self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Icrc, Mac, Parsed, Response, Roce,
         Shims, TableCrc, Tags, opcode,
     };
-    use cc_core::{CnpHint, Ecn, IntLayout, Qpn};
+    use cc_core::{CnpBodyKind, Ecn, IntLayout, Qpn};
     use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
     use std::vec;
     use std::vec::Vec;
 
-    const PORT: Port =
-        Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+    const LINK: Link =
+        Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
 
     struct Bench {
         params: Params,
@@ -220,13 +220,13 @@ mod tests {
 
     impl Bench {
         fn new(settings: &DirectIntSettings) -> Self {
-            let params = Params::new(settings, &PORT).unwrap();
+            let params = Params::new(settings, &LINK).unwrap();
             Self { machine: DirectInt::open(&params, Stamp::from_bits(0)), params }
         }
 
-        fn heard(&mut self, now: u32, seq: u16, mbps: u32) {
+        fn on_message(&mut self, now: u32, seq: u16, mbps: u32) {
             let message = RateMessage { seq, units: mbps, ..RateMessage::default() };
-            self.machine.heard(&self.params, Stamp::from_bits(now), &message);
+            self.machine.on_message(&self.params, Stamp::from_bits(now), &message);
         }
 
         fn sends(&mut self, now: u64, qpn: u32, bytes: u32) -> Rewrite {
@@ -282,7 +282,7 @@ mod tests {
 
     fn roce(frame: &[u8]) -> Roce<'_> {
         match wire::parse(frame, frame.len()) {
-            Ok(Packet::Roce(roce)) => roce,
+            Ok(Parsed::Roce(roce)) => roce,
             other => panic!("{other:?}"),
         }
     }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn the_pseudo_queue_is_one_more_hop() {
         let mut bench = Bench::new(&PRESETS[0].values);
-        bench.heard(0, 1, 40_000);
+        bench.on_message(0, 1, 40_000);
         // 5 bytes a nanosecond: of 64 000 at once, 14 000 wait after 10 us.
         bench.sends(0, 1, 64_000);
         let record = bench.sends(10_000, 1, 1_000).record.unwrap();
@@ -313,7 +313,7 @@ mod tests {
             let mut frame = data(six, IntLayout::Wide, &records, 6);
             let cnp = {
                 let packet = roce(&frame);
-                let flow = FlowKey::of(&packet);
+                let flow = FlowKey::of_data(&packet);
                 let transit = Transit { flow, data: true, bytes: packet.wire_len, ecn: packet.ecn };
                 let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(5), &transit);
                 let mut room: Room = [0; _];
@@ -324,11 +324,11 @@ mod tests {
             };
             let cnp = roce(&cnp);
             assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
-            let int = cnp.near_int().unwrap();
+            let int = cnp.switch_int().unwrap();
             let queues: Vec<u32> = int.stack().iter().map(|hop| hop.queue).collect();
             assert_eq!((int.path(), queues), (5, vec![1, 2, 3, roce(&frame).wire_len.get()]));
-            let Some(CnpHint::Body(body)) = cnp.cnp() else { panic!("a body") };
-            assert_eq!((body.kind, body.by_remote, body.remote_qpn.get()), (CnpKind::DirectInt, true, 17));
+            let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
+            assert_eq!((body.kind, body.names_remote_qpn, body.remote_qpn.get()), (CnpKind::DirectInt, true, 17));
             let forwarded = roce(&frame);
             assert_eq!((forwarded.int_shim().unwrap().hops(), forwarded.int_shim().unwrap().area().len()), (0, 96));
             assert_eq!(forwarded.icrc::<TableCrc>(), Icrc::Valid);
@@ -391,11 +391,11 @@ mod tests {
         fn bytes_are_kept(steps in prop::collection::vec((0..30_000_u64, 0..9_000_u32, 1..200_000_u32), 1..200)) {
             let mut bench = Bench::new(&PRESETS[1].values);
             let (mut now, mut came, mut allowed) = (0, 0_u64, 0_u64);
-            let (mut rate, mut last) = (PORT.line_rate, None::<Hop>);
+            let (mut rate, mut last) = (LINK.line_rate, None::<Hop>);
             for (step, (gap, bytes, mbps)) in steps.into_iter().enumerate() {
                 now += gap;
                 allowed += u64::from(rate.to_bits()) * gap;
-                bench.heard(now as u32, step as u16, mbps);
+                bench.on_message(now as u32, step as u16, mbps);
                 rate = Rate::from_mbps(mbps);
                 came += u64::from(bytes);
                 let record = bench.sends(now, 17, bytes).record.unwrap();

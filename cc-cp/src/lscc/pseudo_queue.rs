@@ -10,9 +10,9 @@ use cc_core::{Bytes, Nanos, Rate, Stamp};
 /// Fraction bits of the pseudo queue, so that no rate is lost to rounding over short times.
 const FINE: u32 = 8;
 /// Periods without feedback in which R holds.
-const PATIENCE: u32 = 4;
+const RISE_AFTER_PERIODS: u32 = 4;
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the queue goes by.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(super) struct Params {
@@ -25,7 +25,7 @@ cc_core::blank! {
     }
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What came of the far end's feedback.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -39,7 +39,7 @@ cc_core::blank! {
     }
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// The queue.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -100,7 +100,7 @@ impl PseudoQueue {
     }
 
     /// The far end has sent a rate. To be called when time has passed.
-    pub(super) fn told(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
+    pub(super) fn on_rate(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         let ahead = feedback.seq.wrapping_sub(self.seq);
         if self.heard && (ahead == 0 || ahead >= 1 << 15) {
             count(&mut self.counters.old);
@@ -108,7 +108,7 @@ impl PseudoQueue {
         }
         count(&mut self.counters.taken);
         (self.seq, self.heard, self.rate) = (feedback.seq, true, feedback.rate.min(p.line));
-        self.rises_at = now.after(Nanos::new(p.period.get().saturating_mul(PATIENCE.saturating_add(1))));
+        self.rises_at = now.after(Nanos::new(p.period.get().saturating_mul(RISE_AFTER_PERIODS.saturating_add(1))));
     }
 
     /// (10) for bytes that come in.

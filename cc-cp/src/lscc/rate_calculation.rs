@@ -22,15 +22,15 @@
 //! Periods end at fixed times, and each counts the bytes up to its end, whenever the machine is called: a late call makes up for
 //! all that it missed.
 
-use cc_core::math::{Divider, divide};
+use cc_core::math::{Divider, div_bitwise};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::RateMessage;
-use cc_core::{Blank, Bytes, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, Link, Nanos, Rate, Stamp, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
     /// What the user sets.
-    pub struct FeedbackSettings {
+    pub struct RateCalculationSettings {
         /// T: from one calculation to the next.
         period: Nanos, 1_000..=10_000_000, ["T"];
         /// D: how long the long link takes one way. N = 2 D / T, rounded, at most what the type has room for.
@@ -51,12 +51,12 @@ cc_core::settings! {
 }
 
 /// The presets, the default first.
-pub const PRESETS: &[Preset<FeedbackSettings>] = &[
+pub const PRESETS: &[Preset<RateCalculationSettings>] = &[
     Preset {
         name: "paper",
         source: "LSCC III-C and IV-B: T = 200 us, D = 1 ms, Q_ref = 2 MB, dR = 1 Gb/s at 200 Gb/s; it is silent on \
                  R_min and Delta_F",
-        values: FeedbackSettings {
+        values: RateCalculationSettings {
             period: 200_000,
             delay: 1_000_000,
             reference: 2_000_000,
@@ -70,7 +70,7 @@ pub const PRESETS: &[Preset<FeedbackSettings>] = &[
     Preset {
         name: "testbed",
         source: "LSCC IV-A, the DPDK testbed: D = 500 us, Q_ref = 500 KB, dR = 50 Mb/s",
-        values: FeedbackSettings {
+        values: RateCalculationSettings {
             period: 200_000,
             delay: 500_000,
             reference: 500_000,
@@ -83,7 +83,7 @@ pub const PRESETS: &[Preset<FeedbackSettings>] = &[
     },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with. Rates are in kb/s.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -109,13 +109,13 @@ impl Params {
     ///
     /// # Errors
     /// A setting out of range; more periods in a round trip than `room`; R_min above R_max.
-    pub fn new(settings: &FeedbackSettings, port: &Port, room: usize) -> Result<Self, ParamError> {
+    pub fn new(settings: &RateCalculationSettings, link: &Link, room: usize) -> Result<Self, ParamError> {
         settings.in_range()?;
         let kbps = |mbps: u32| i64::from(mbps).wrapping_mul(1_000);
         // Bytes per nanosecond with 24 fraction bits; 8 000 000 kb/s each.
-        let line = i64::from(port.line_rate.to_bits()).wrapping_mul(8_000_000) >> 24;
+        let line = i64::from(link.line_rate.to_bits()).wrapping_mul(8_000_000) >> 24;
         let rate_max = if settings.rate_max == 0 { line } else { kbps(settings.rate_max).min(line) };
-        let share = divide(line.unsigned_abs(), 200).cast_signed();
+        let share = div_bitwise(line.unsigned_abs(), 200).cast_signed();
         let rate_min = if settings.rate_min == 0 { share.max(kbps(settings.unit)) } else { kbps(settings.rate_min) };
         if rate_min > rate_max {
             return Err(ParamError::Conflict {
@@ -127,13 +127,13 @@ impl Params {
             return Err(ParamError::Conflict { field: "rate_min", expected: "must be at least one unit" });
         }
         let round_trip = u64::from(settings.delay).wrapping_mul(2).wrapping_add(u64::from(settings.period >> 1));
-        let depth = divide(round_trip, settings.period);
+        let depth = div_bitwise(round_trip, settings.period);
         let depth = u8::try_from(depth).ok().filter(|&depth| usize::from(depth) <= room && depth > 0);
         let depth = depth.ok_or(ParamError::Conflict {
             field: "delay",
             expected: "2 delay / period must be 1 or more and at most the length of the list",
         })?;
-        let per_byte = divide(8_000_000_u64 << SHIFT, settings.period);
+        let per_byte = div_bitwise(8_000_000_u64 << SHIFT, settings.period);
         let unit_kbps = settings.unit.saturating_mul(1_000);
         let unit = NonZeroU32::new(unit_kbps)
             .map(Divider::new)
@@ -234,8 +234,8 @@ pub struct RateCalculation<const N: usize> {
 
 const _: () = assert!(size_of::<RateCalculation<10>>() <= 120, "a port has outgrown 120 bytes");
 
-impl<const N: usize> Blank for RateCalculation<N> {
-    const BLANK: Self = Self { sum: 0, adjustments: [0; N], last: 0, left: 0, ends: Stamp::BLANK, seq: 0, head: 0 };
+impl<const N: usize> Zeroed for RateCalculation<N> {
+    const ZEROED: Self = Self { sum: 0, adjustments: [0; N], last: 0, left: 0, ends: Stamp::ZEROED, seq: 0, head: 0 };
 }
 
 impl<const N: usize> RateCalculation<N> {
@@ -335,11 +335,11 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
-    const PORT: Port =
-        Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
-    const PAPER: FeedbackSettings = PRESETS[0].values;
+    const LINK: Link =
+        Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+    const PAPER: RateCalculationSettings = PRESETS[0].values;
     /// Limits that never bind.
-    const FREE: FeedbackSettings = FeedbackSettings { slew: 1_600_000, ..PAPER };
+    const FREE: RateCalculationSettings = RateCalculationSettings { slew: 1_600_000, ..PAPER };
 
     struct Bench {
         params: Params,
@@ -348,8 +348,8 @@ mod tests {
     }
 
     impl Bench {
-        fn new(settings: &FeedbackSettings) -> Self {
-            let params = Params::new(settings, &PORT, 10).unwrap();
+        fn new(settings: &RateCalculationSettings) -> Self {
+            let params = Params::new(settings, &LINK, 10).unwrap();
             let now = Stamp::from_bits(0);
             Self { params, machine: RateCalculation::open(&params, now), now }
         }
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn an_idle_port_allows_a_pulse_of_the_reference_once_in_a_round_trip_and_a_period() {
         // Q_ref / T = 80 Gb/s once, and then nothing until it leaves the list: 7.27 Gb/s on average.
-        let mut bench = Bench::new(&FeedbackSettings { rate_min: 1, ..FREE });
+        let mut bench = Bench::new(&RateCalculationSettings { rate_min: 1, ..FREE });
         let rates: Vec<i64> = (0..1_100).map(|_| kbps(bench.period(0, 0))).collect();
         // Less what R_min allows in the meantime.
         let is_pulse = |rate: i64| (79_980_000..=80_000_000).contains(&rate);
@@ -430,7 +430,7 @@ mod tests {
             last = kbps(next);
         }
         assert_eq!(last, 200_000_000);
-        let mut falling = Bench::new(&FeedbackSettings { slew: 200_000, slew_down: 100, ..PAPER });
+        let mut falling = Bench::new(&RateCalculationSettings { slew: 200_000, slew_down: 100, ..PAPER });
         assert!(falling.period(5_000_000, 0).at_maximum);
         assert_eq!(kbps(falling.period(0, 50_000_000)), 199_900_000);
         assert!(Bench::new(&FREE).period(0, 50_000_000).at_minimum);
@@ -453,10 +453,12 @@ mod tests {
 
     #[test]
     fn settings_that_do_not_fit_are_refused() {
-        let message = |settings| Params::new(&settings, &PORT, 10).unwrap_err().to_string();
-        assert!(message(FeedbackSettings { delay: 1_100_001, ..PAPER }).starts_with("delay: 2 delay / period"));
-        assert!(message(FeedbackSettings { rate_min: 200_001, ..PAPER }).starts_with("rate_min: must be at most"));
-        assert!(Params::new(&FeedbackSettings { delay: 1_049_999, ..PAPER }, &PORT, 10).is_ok());
+        let message = |settings| Params::new(&settings, &LINK, 10).unwrap_err().to_string();
+        assert!(message(RateCalculationSettings { delay: 1_100_001, ..PAPER }).starts_with("delay: 2 delay / period"));
+        assert!(
+            message(RateCalculationSettings { rate_min: 200_001, ..PAPER }).starts_with("rate_min: must be at most")
+        );
+        assert!(Params::new(&RateCalculationSettings { delay: 1_049_999, ..PAPER }, &LINK, 10).is_ok());
     }
 
     proptest! {

@@ -16,7 +16,7 @@
 //! Deviations:
 //! - a direct CNP is made of a flow's next packet, not of a list of addresses: it is as current, a flow that sends nothing
 //!   needs none, entries hold no addresses, and no event walks the table;
-//! - the direct CNP names the sender's flow by the receiver's queue pair (`remote_qpn`, `by_remote`), since no data packet
+//! - the direct CNP names the sender's flow by the receiver's queue pair (`remote_qpn`, `names_remote_qpn`), since no data packet
 //!   carries the sender's;
 //! - a CNP from afar marks the flow that its body names; the standard's names none that a switch could know, and marks all
 //!   flows between its two addresses;
@@ -33,14 +33,14 @@ use super::rate_calculation::Feedback;
 use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
 use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::PeerTable;
+use cc_core::table::SetAssocTable;
 use cc_core::wire::{RateMessage, Roce};
-use cc_core::{Blank, Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Qpn, Rate, Stamp};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Nanos, Qpn, Rate, Stamp, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
     /// What the user sets.
-    pub struct LimitingSettings {
+    pub struct RateLimitingSettings {
         /// Q*_ref: the pseudo queue from which direct CNPs are sent.
         reference: Bytes, 0..=0x7fff_ffff, ["Q*_ref"];
         /// t_dcnp: how often a flow gets a direct CNP at most.
@@ -61,12 +61,12 @@ cc_core::settings! {
 }
 
 /// The presets, the default first.
-pub const PRESETS: &[Preset<LimitingSettings>] = &[
+pub const PRESETS: &[Preset<RateLimitingSettings>] = &[
     Preset {
         name: "paper",
         source: "LSCC IV-B: Q*_ref = 2 MB, T = 200 us, dR = 1 Gb/s, D = 1 ms; t_dcnp a tenth of the normal CNP interval of \
                  500 us, T_reset as that interval, ours",
-        values: LimitingSettings {
+        values: RateLimitingSettings {
             reference: 2_000_000,
             notify_period: 50_000,
             reset_period: 500_000,
@@ -80,7 +80,7 @@ pub const PRESETS: &[Preset<LimitingSettings>] = &[
     Preset {
         name: "testbed",
         source: "LSCC IV-A, the DPDK testbed: Q*_ref = 200 KB, dR = 50 Mb/s, D = 500 us; the rest as in `paper`",
-        values: LimitingSettings {
+        values: RateLimitingSettings {
             reference: 200_000,
             notify_period: 50_000,
             reset_period: 500_000,
@@ -93,7 +93,7 @@ pub const PRESETS: &[Preset<LimitingSettings>] = &[
     },
 ];
 
-impl LimitingSettings {
+impl RateLimitingSettings {
     /// How often receivers are to send a flow a CNP beside these settings: ten times less often than direct ones come,
     /// without which late notifications disturb the near loop (LSCC III-B, and IV-B, Fig. 9b).
     pub const fn normal_period(&self) -> Nanos {
@@ -101,7 +101,7 @@ impl LimitingSettings {
     }
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -114,7 +114,7 @@ cc_core::blank! {
     }
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Something that happens again and again.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     struct Ticks {
@@ -143,14 +143,14 @@ impl Params {
     ///
     /// # Errors
     /// A setting out of range; a threshold below what the link carries in a round trip.
-    pub fn new(settings: &LimitingSettings, port: &Port) -> Result<Self, ParamError> {
+    pub fn new(settings: &RateLimitingSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let none = ParamError::Conflict { field: "notify_period", expected: "must not be zero" };
         let (Some(notify), Some(reset)) = (Ticks::every(settings.notify_period), Ticks::every(settings.reset_period))
         else {
             return Err(none);
         };
-        let one_way = port.line_rate.bytes_in(Nanos::new(settings.delay));
+        let one_way = link.line_rate.bytes_in(Nanos::new(settings.delay));
         let round_trip = one_way.saturating_add(one_way);
         let threshold = match settings.threshold {
             0 => round_trip.saturating_add(Bytes::new(round_trip.get() >> 2)),
@@ -171,7 +171,7 @@ impl Params {
             queue: pseudo_queue::Params {
                 period: Nanos::new(settings.period),
                 slew: Rate::from_mbps(settings.slew),
-                line: port.line_rate,
+                line: link.line_rate,
             },
         })
     }
@@ -180,9 +180,9 @@ impl Params {
 /// In place of a queue pair: all between two addresses. The multicast queue pair's number, no flow's.
 const ALL: Qpn = Qpn::new(0x00ff_ffff);
 /// A flow that sends nothing for longer is forgotten.
-const MEMORY: Nanos = Nanos::new(2_000_000_000);
+const IDLE_TIMEOUT: Nanos = Nanos::new(2_000_000_000);
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// One flow. With the table's own eight bytes an entry is 20.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -199,7 +199,7 @@ cc_core::blank! {
 }
 
 const _: () = assert!(
-    size_of::<PeerTable<Flow, 2, 1>>() <= size_of::<PeerTable<Flow, 1, 1>>() + 28,
+    size_of::<SetAssocTable<Flow, 2, 1>>() <= size_of::<SetAssocTable<Flow, 1, 1>>() + 28,
     "a flow has outgrown 28 bytes"
 );
 
@@ -218,13 +218,13 @@ pub struct RateLimiting<const SETS: usize, const WAYS: usize> {
     notifying: bool,
     /// Direct CNPs so far.
     notified: u32,
-    flows: PeerTable<Flow, SETS, WAYS>,
+    flows: SetAssocTable<Flow, SETS, WAYS>,
 }
 
 /// What a long link's port and priority has counted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct LimitingCounters {
+pub struct RateLimitingCounters {
     /// What came of the far end's feedback.
     pub feedback: FeedbackCounters,
     /// Direct CNPs.
@@ -233,24 +233,24 @@ pub struct LimitingCounters {
     pub flows_evicted: u32,
 }
 
-impl<const SETS: usize, const WAYS: usize> Blank for RateLimiting<SETS, WAYS> {
-    const BLANK: Self = Self {
-        queue: PseudoQueue::BLANK,
-        notify_at: Stamp::BLANK,
-        reset_at: Stamp::BLANK,
+impl<const SETS: usize, const WAYS: usize> Zeroed for RateLimiting<SETS, WAYS> {
+    const ZEROED: Self = Self {
+        queue: PseudoQueue::ZEROED,
+        notify_at: Stamp::ZEROED,
+        reset_at: Stamp::ZEROED,
         reset: 0,
         notify: 0,
         pairs: 0,
         notifying: false,
         notified: 0,
-        flows: PeerTable::new(),
+        flows: SetAssocTable::new(),
     };
 }
 
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
     pub const fn open(p: &Params, now: Stamp) -> Self {
-        let mut machine = Self::BLANK;
+        let mut machine = Self::ZEROED;
         machine.begin(p, now);
         machine
     }
@@ -274,30 +274,30 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     }
 
     /// What was counted so far.
-    pub fn counters(&self) -> LimitingCounters {
+    pub fn counters(&self) -> RateLimitingCounters {
         let (feedback, notified) = (self.queue.counters(), self.notified);
-        LimitingCounters { feedback, notified, flows_evicted: self.flows.evicted() }
+        RateLimitingCounters { feedback, notified, flows_evicted: self.flows.evicted() }
     }
 
     /// A message of the far end has come.
-    pub fn heard(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
-        self.told(p, now, &Feedback::of(message, p.unit));
+    pub fn on_message(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
+        self.on_rate(p, now, &Feedback::of(message, p.unit));
     }
 
     /// The far end has sent a rate. One that is older than the last is dropped.
-    pub fn told(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
+    pub fn on_rate(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         self.pass_time(p, now);
-        self.queue.told(&p.queue, now, feedback);
+        self.queue.on_rate(&p.queue, now, feedback);
     }
 
     /// A CNP of the far datacentre passes, for a flow of ours; any other packet is ignored.
     pub fn cnp(&mut self, p: &Params, now: Stamp, cnp: &Roce<'_>) {
         match cnp.cnp() {
-            Some(CnpHint::Body(body)) if body.remote_qpn != Qpn::new(0) => {
-                self.notified(p, now, FlowKey::answered_by(cnp, body.remote_qpn));
+            Some(CnpBodyKind::Extended(body)) if body.remote_qpn != Qpn::new(0) => {
+                self.notified(p, now, FlowKey::of_reply(cnp, body.remote_qpn));
             }
             Some(_) => {
-                self.notified(p, now, FlowKey::answered_by(cnp, ALL));
+                self.notified(p, now, FlowKey::of_reply(cnp, ALL));
                 self.pairs = self.reset;
             }
             None => {}
@@ -316,7 +316,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     /// Lets time pass. To be called at least once a second.
     pub fn wake(&mut self, p: &Params, now: Stamp) {
         self.pass_time(p, now);
-        self.flows.sweep(now, MEMORY, SETS, |_| {});
+        self.flows.sweep(now, IDLE_TIMEOUT, SETS, |_| {});
     }
 
     /// Everything that takes time and no packet: the queue drains, R rises, periods begin.
@@ -336,14 +336,14 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
 
     /// Whether there is an entry, and it was marked since the last reset.
     fn is_marked(&self, key: FlowKey) -> bool {
-        let entry = self.flows.get(key.place());
-        entry.is_some_and(|entry| entry.check == key.check() && entry.marked == self.reset)
+        let entry = self.flows.get(key.set_hash());
+        entry.is_some_and(|entry| entry.check == key.tag_hash() && entry.marked == self.reset)
     }
 
     /// A flow's entry, a new one where there is none.
     fn flow(&mut self, now: Stamp, key: FlowKey) -> Option<&mut Flow> {
-        let new = Flow { check: key.check(), sent: 0, marked: 0, notified: 0 };
-        let (flow, _) = self.flows.touch(key.place(), now, MEMORY, |_| new)?;
+        let new = Flow { check: key.tag_hash(), sent: 0, marked: 0, notified: 0 };
+        let (flow, _) = self.flows.lookup_or_insert(key.set_hash(), now, IDLE_TIMEOUT, |_| new)?;
         if flow.check != new.check {
             *flow = new;
         }
@@ -389,7 +389,7 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS>
 
 /// What a direct CNP says.
 fn direct(data_qpn: Qpn) -> CnpBody {
-    CnpBody { kind: CnpKind::Direct, ce: true, by_remote: true, remote_qpn: data_qpn, ..CnpBody::default() }
+    CnpBody { kind: CnpKind::Direct, ce: true, names_remote_qpn: true, remote_qpn: data_qpn, ..CnpBody::default() }
 }
 
 #[cfg(test)]
@@ -397,7 +397,7 @@ mod tests {
     use super::*;
     use cc_core::wire::shim::IntShim;
     use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Packet, RateFrame, Response, Shims,
+        self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, RateFrame, Response, Shims,
         TableCrc, Tags, opcode,
     };
     use core::net::{Ipv4Addr, Ipv6Addr};
@@ -406,9 +406,9 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    const PORT: Port =
-        Port { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
-    const PAPER: LimitingSettings = PRESETS[0].values;
+    const LINK: Link =
+        Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+    const PAPER: RateLimitingSettings = PRESETS[0].values;
     type Machine = RateLimiting<16, 4>;
 
     struct Bench {
@@ -418,14 +418,14 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let params = Params::new(&PAPER, &PORT).unwrap();
+            let params = Params::new(&PAPER, &LINK).unwrap();
             Self { machine: Machine::open(&params, Stamp::from_bits(0)), params }
         }
 
-        fn told(&mut self, now: u32, seq: u16, gbps: u32) {
+        fn on_rate(&mut self, now: u32, seq: u16, gbps: u32) {
             let rate = Rate::from_gbps(gbps);
             let feedback = Feedback { units: 0, rate, seq, unchanged: false, at_minimum: false, at_maximum: false };
-            self.machine.told(&self.params, Stamp::from_bits(now), &feedback);
+            self.machine.on_rate(&self.params, Stamp::from_bits(now), &feedback);
         }
 
         fn sends(&mut self, now: u32, flow: u32, bytes: u32, ecn: Ecn) -> Rewrite {
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn the_pseudo_queue_grows_by_what_comes_and_drains_at_the_rate_that_was_fed_back() {
         let mut bench = Bench::new();
-        bench.told(0, 1, 40);
+        bench.on_rate(0, 1, 40);
         for packet in 0..1_000 {
             bench.sends(packet * 100, 1, 1_000, Ecn::Ect0); // 80 Gb/s
         }
@@ -456,10 +456,10 @@ mod tests {
     #[test]
     fn above_the_reference_each_new_flow_gets_one_direct_cnp_a_period() {
         let mut bench = Bench::new();
-        bench.told(0, 1, 1);
+        bench.on_rate(0, 1, 1);
         assert_eq!(bench.sends(10, 1, 2_100_000, Ecn::Ect0).notify, None, "the period has not begun yet");
         let first = bench.sends(50_000, 7, 1_000, Ecn::Ect0).notify.unwrap();
-        assert_eq!((first.kind, first.by_remote, first.remote_qpn), (CnpKind::Direct, true, Qpn::new(7)));
+        assert_eq!((first.kind, first.names_remote_qpn, first.remote_qpn), (CnpKind::Direct, true, Qpn::new(7)));
         assert_eq!(bench.sends(60_000, 7, 1_000, Ecn::Ect0).notify, None);
         assert!(bench.sends(60_000, 8, 1_000, Ecn::Ect0).notify.is_some(), "another flow");
         assert!(bench.sends(100_000, 7, 1_000, Ecn::Ect0).notify.is_some(), "another period");
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn a_long_flow_is_left_alone_until_it_is_marked_and_again_after_the_reset() {
         let mut bench = Bench::new();
-        bench.told(0, 1, 1);
+        bench.on_rate(0, 1, 1);
         // A round trip and a quarter: 62.5 MB.
         bench.sends(10, 1, 62_500_000, Ecn::Ect0);
         assert_eq!(bench.sends(100_000, 1, 1_000, Ecn::Ect0).notify, None);
@@ -484,17 +484,17 @@ mod tests {
     #[test]
     fn feedback_that_is_old_is_dropped_and_silence_lets_the_rate_rise() {
         let mut bench = Bench::new();
-        bench.told(0, 5, 40);
-        bench.told(10, 4, 10);
-        bench.told(20, 5, 20);
+        bench.on_rate(0, 5, 40);
+        bench.on_rate(10, 4, 10);
+        bench.on_rate(20, 5, 20);
         assert_eq!(bench.machine.rate(), Rate::from_gbps(40));
         bench.machine.wake(&bench.params, Stamp::from_bits(999_999));
         assert_eq!(bench.machine.rate(), Rate::from_gbps(40), "it holds for four periods");
         bench.machine.wake(&bench.params, Stamp::from_bits(1_400_000));
         assert_eq!(bench.machine.rate(), Rate::from_gbps(43));
         bench.machine.wake(&bench.params, Stamp::from_bits(900_000_000));
-        assert_eq!(bench.machine.rate(), PORT.line_rate);
-        bench.told(900_000_010, 6, 30);
+        assert_eq!(bench.machine.rate(), LINK.line_rate);
+        bench.on_rate(900_000_010, 6, 30);
         assert_eq!(bench.machine.rate(), Rate::from_gbps(30));
     }
 
@@ -515,7 +515,7 @@ mod tests {
         let mut heard = |now: u32, message: Option<RateMessage>| {
             let now = Stamp::from_bits(now);
             if let Some(message) = message {
-                bench.machine.heard(&bench.params, now, &message);
+                bench.machine.on_message(&bench.params, now, &message);
             }
             bench.machine.wake(&bench.params, now);
             (u64::from(bench.machine.rate().to_bits()) * 8_000 + (1 << 23)) >> 24 // Mb/s
@@ -545,11 +545,11 @@ mod tests {
         let mut bench = Bench::new();
         for silence in 1..4_u32 {
             let start = silence * 1_000_000_000;
-            bench.told(start, 1, 10);
+            bench.on_rate(start, 1, 10);
             for wake in 1..900_u32 {
                 bench.machine.wake(&bench.params, Stamp::from_bits(start + wake * 1_000_000));
             }
-            assert_eq!(bench.machine.rate(), PORT.line_rate);
+            assert_eq!(bench.machine.rate(), LINK.line_rate);
             assert_eq!(bench.machine.counters().feedback.lost, silence);
         }
     }
@@ -595,7 +595,7 @@ mod tests {
 
     fn roce(frame: &[u8]) -> Roce<'_> {
         match wire::parse(frame, frame.len()) {
-            Ok(Packet::Roce(roce)) => roce,
+            Ok(Parsed::Roce(roce)) => roce,
             other => panic!("{other:?}"),
         }
     }
@@ -604,19 +604,20 @@ mod tests {
     fn a_direct_cnp_is_a_whole_frame_back_to_the_sender() {
         for six in [false, true] {
             let mut bench = Bench::new();
-            bench.told(0, 1, 1);
+            bench.on_rate(0, 1, 1);
             bench.sends(0, 9, 2_100_000, Ecn::Ect0);
             let packet = data(six, 2, 0x0012_3456);
             let packet = roce(&packet);
-            let transit = Transit { flow: FlowKey::of(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
+            let transit =
+                Transit { flow: FlowKey::of_data(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
             let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(60_000), &transit);
             let mut room = [0; IntShim::LONGEST];
             let cnp = respond(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
             let cnp = roce(&cnp);
             assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
             assert_eq!(cnp.addresses(), packet.addresses().reversed());
-            let Some(CnpHint::Body(body)) = cnp.cnp() else { panic!("a body") };
-            assert_eq!((body.kind, body.by_remote, body.remote_qpn.get()), (CnpKind::Direct, true, 0x0012_3456));
+            let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
+            assert_eq!((body.kind, body.names_remote_qpn, body.remote_qpn.get()), (CnpKind::Direct, true, 0x0012_3456));
             let mut sends_one = |now| {
                 let rewrite = bench.sends(now, 9, 0, Ecn::NotEct);
                 rewrite.cnp(&packet, CnpMarking::default(), &mut [0; IntShim::LONGEST]).is_some()
@@ -628,10 +629,10 @@ mod tests {
     #[test]
     fn a_standard_cnp_marks_all_flows_between_its_addresses_and_no_other() {
         let mut bench = Bench::new();
-        bench.told(0, 1, 1);
+        bench.on_rate(0, 1, 1);
         let flows = [data(false, 2, 17), data(false, 2, 18), data(false, 3, 17)];
         let sends = |bench: &mut Bench, now: u64, flow: usize, bytes: u32| {
-            let flow = FlowKey::of(&roce(&flows[flow]));
+            let flow = FlowKey::of_data(&roce(&flows[flow]));
             let packet = Transit { flow, data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 };
             bench.machine.forward(&bench.params, Instant::from_nanos(now), &packet).notify.is_some()
         };
@@ -640,11 +641,12 @@ mod tests {
             sends(&mut bench, 1, flow, 63_000_000);
         }
         assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 100_000, flow, 0)), [false; 3]);
-        let plain = respond(&Response::cnp(&roce(&flows[0]), Qpn::new(99), CnpHint::Plain, CnpMarking::default()));
+        let plain =
+            respond(&Response::cnp(&roce(&flows[0]), Qpn::new(99), CnpBodyKind::Standard, CnpMarking::default()));
         bench.machine.cnp(&bench.params, Stamp::from_bits(110_000), &roce(&plain));
         assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 150_000, flow, 0)), [true, true, false]);
         assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks were taken off");
-        let named = CnpHint::Body(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
+        let named = CnpBodyKind::Extended(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
         let named = respond(&Response::cnp(&roce(&flows[1]), Qpn::new(99), named, CnpMarking::default()));
         bench.machine.cnp(&bench.params, Stamp::from_bits(560_000), &roce(&named));
         bench.machine.cnp(&bench.params, Stamp::from_bits(560_001), &roce(&flows[0]));
@@ -661,7 +663,7 @@ mod tests {
     #[test]
     fn a_mark_does_not_come_back_when_the_periods_numbers_come_round() {
         let mut bench = Bench::new();
-        bench.told(0, 1, 1);
+        bench.on_rate(0, 1, 1);
         bench.sends(1, 1, 63_000_000, Ecn::Ce);
         let mut now = 0_u64;
         while bench.machine.reset != 1 || now == 0 {
@@ -670,20 +672,21 @@ mod tests {
             let packet = Transit { flow, data: true, bytes: Bytes::new(200_000), ecn: Ecn::Ect0 };
             let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(now), &packet);
             assert!(rewrite.notify.is_none(), "{now}");
-            bench.told(now as u32, (now / 500_000) as u16, 0);
+            bench.on_rate(now as u32, (now / 500_000) as u16, 0);
         }
     }
 
     #[test]
     fn a_threshold_below_a_round_trip_is_refused() {
-        let error = Params::new(&LimitingSettings { threshold: 49_000_000, ..PAPER }, &PORT).unwrap_err().to_string();
+        let error =
+            Params::new(&RateLimitingSettings { threshold: 49_000_000, ..PAPER }, &LINK).unwrap_err().to_string();
         assert_eq!(error, "threshold: must be at least what the link carries in a round trip");
     }
 
     #[test]
     fn more_flows_than_entries_count_as_new() {
         let mut bench = Bench::new();
-        bench.told(0, 1, 1);
+        bench.on_rate(0, 1, 1);
         bench.sends(10, 0, 10_000_000, Ecn::Ect0);
         for flow in 0..1_000 {
             assert!(bench.sends(100_000, flow, 1_000, Ecn::Ect0).notify.is_some(), "{flow}");
@@ -714,7 +717,7 @@ mod tests {
                 let both = [&mut woken, &mut left];
                 let said: Vec<_> = both.into_iter().map(|bench| match kind {
                     0 => {
-                        bench.told(now, step as u16, bytes % 100);
+                        bench.on_rate(now, step as u16, bytes % 100);
                         None
                     }
                     1 => Some(bench.sends(now, flow, bytes * 200, Ecn::Ce)),

@@ -14,8 +14,8 @@
 
 use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::PeerTable;
-use cc_core::{Blank, CnpBody, CnpKind, Instant, Nanos, Stamp};
+use cc_core::table::SetAssocTable;
+use cc_core::{CnpBody, CnpKind, Instant, Nanos, Stamp, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -39,7 +39,7 @@ pub const PRESETS: &[Preset<NearSourceSettings>] = &[
     },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -59,9 +59,9 @@ impl Params {
 }
 
 /// A flow whose last Switch-INT is longer ago is as one that was never seen: the longest interval is shorter.
-const MEMORY: Nanos = Nanos::new(20_000_000);
+const IDLE_TIMEOUT: Nanos = Nanos::new(20_000_000);
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// One flow, or all that share.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -73,9 +73,9 @@ cc_core::blank! {
     }
 }
 
-const _: () = assert!(PeerTable::<Flow, 1, 1>::ENTRY_BYTES == 16, "a flow has outgrown 16 bytes");
+const _: () = assert!(SetAssocTable::<Flow, 1, 1>::ENTRY_BYTES == 16, "a flow has outgrown 16 bytes");
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What a queue has counted.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -89,20 +89,21 @@ cc_core::blank! {
 
 /// The state of one queue towards the long link, with records of at most `SETS * WAYS` flows.
 pub struct NearSource<const SETS: usize, const WAYS: usize> {
-    flows: PeerTable<Flow, SETS, WAYS>,
+    flows: SetAssocTable<Flow, SETS, WAYS>,
     /// When a flow without a record may have the next Switch-INT.
     shared: Stamp,
     counters: NearSourceCounters,
 }
 
-impl<const SETS: usize, const WAYS: usize> Blank for NearSource<SETS, WAYS> {
-    const BLANK: Self = Self { flows: PeerTable::new(), shared: Stamp::BLANK, counters: NearSourceCounters::BLANK };
+impl<const SETS: usize, const WAYS: usize> Zeroed for NearSource<SETS, WAYS> {
+    const ZEROED: Self =
+        Self { flows: SetAssocTable::new(), shared: Stamp::ZEROED, counters: NearSourceCounters::ZEROED };
 }
 
 impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
     /// A queue by which nothing has gone.
     pub const fn open(now: Stamp) -> Self {
-        let mut machine = Self::BLANK;
+        let mut machine = Self::ZEROED;
         machine.begin(now);
         machine
     }
@@ -119,7 +120,7 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
 
     /// Forgets flows that have nothing to remember. To be called at least once a second.
     pub fn wake(&mut self, now: Stamp) {
-        self.flows.sweep(now, MEMORY, SETS, |_| {});
+        self.flows.sweep(now, IDLE_TIMEOUT, SETS, |_| {});
         if self.shared.is_due(now) {
             self.shared = now;
         }
@@ -128,8 +129,8 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
     /// Whether this flow's telemetry is to be returned now.
     fn is_due(&mut self, p: &Params, now: Stamp, key: FlowKey) -> bool {
         let long_ago = Stamp::from_bits(now.to_bits().wrapping_sub(p.interval.get()));
-        let new = Flow { check: key.check(), returned: long_ago };
-        match self.flows.admit(key.place(), now, MEMORY, |_| new) {
+        let new = Flow { check: key.tag_hash(), returned: long_ago };
+        match self.flows.admit(key.set_hash(), now, IDLE_TIMEOUT, |_| new) {
             Some(flow) if flow.check == new.check => {
                 let due = now.since(flow.returned) >= p.interval;
                 if due {
@@ -161,7 +162,7 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for NearSource<SETS, WAYS> {
         self.counters.returned = self.counters.returned.wrapping_add(u64::from(due));
         let notify = due.then(|| CnpBody {
             kind: CnpKind::SwitchInt,
-            by_remote: true,
+            names_remote_qpn: true,
             remote_qpn: packet.flow.data_qpn,
             ..CnpBody::default()
         });
@@ -189,7 +190,10 @@ mod tests {
         for now in 0..100 {
             let rewrite = queue.forward(&params(0), Instant::from_nanos(now), &packet(7, 0x00ab_cdef));
             let body = rewrite.notify.unwrap();
-            assert_eq!((body.kind, body.by_remote, body.remote_qpn), (CnpKind::SwitchInt, true, Qpn::new(0x00ab_cdef)));
+            assert_eq!(
+                (body.kind, body.names_remote_qpn, body.remote_qpn),
+                (CnpKind::SwitchInt, true, Qpn::new(0x00ab_cdef))
+            );
             assert!(rewrite.clear_int && rewrite.mlcc.is_none());
             assert_eq!(rewrite.ecn, Ecn::Ce, "marks are for others");
         }

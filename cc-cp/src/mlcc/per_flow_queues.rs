@@ -25,15 +25,15 @@
 use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
 use cc_core::math::Reciprocal;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::PeerTable;
+use cc_core::table::SetAssocTable;
 use cc_core::wire::Roce;
 use cc_core::wire::shim::{MlccAck, MlccData};
-use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate, Stamp, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
     /// What the user sets.
-    pub struct QueueSettings {
+    pub struct PerFlowQueuesSettings {
         /// The rate of a new queue; 0 is the port's speed.
         initial_rate: Mbps, 0..=1_600_000, [];
         /// The least rate of a queue, whatever the receiver says.
@@ -42,13 +42,13 @@ cc_core::settings! {
 }
 
 /// The presets, the default first.
-pub const PRESETS: &[Preset<QueueSettings>] = &[Preset {
+pub const PRESETS: &[Preset<PerFlowQueuesSettings>] = &[Preset {
     name: "paper",
     source: "MLCC 4.1: servers of 25 Gb/s; the least rate is a thousandth of that, ours",
-    values: QueueSettings { initial_rate: 25_000, min_rate: 25 },
+    values: PerFlowQueuesSettings { initial_rate: 25_000, min_rate: 25 },
 }];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the machine computes with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
@@ -63,9 +63,9 @@ impl Params {
     ///
     /// # Errors
     /// A setting out of range, or a rate above the port's.
-    pub fn new(settings: &QueueSettings, port: &Port) -> Result<Self, ParamError> {
+    pub fn new(settings: &PerFlowQueuesSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
-        let line = port.line_rate;
+        let line = link.line_rate;
         let initial = if settings.initial_rate == 0 { line } else { Rate::from_mbps(settings.initial_rate) };
         let least = Rate::from_mbps(settings.min_rate);
         if initial > line {
@@ -80,11 +80,11 @@ impl Params {
 }
 
 /// Untouched for longer, a queue is given up.
-const MEMORY: Nanos = Nanos::new(1_000_000_000);
+const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 /// The longest gap behind a packet: a quarter of what stamps can tell apart.
 const LONGEST: Nanos = Nanos::new(1 << 30);
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// A flow's queue.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -103,7 +103,7 @@ cc_core::blank! {
     }
 }
 
-const _: () = assert!(PeerTable::<Queue, 1, 1>::ENTRY_BYTES <= 36, "a queue has outgrown 36 bytes");
+const _: () = assert!(SetAssocTable::<Queue, 1, 1>::ENTRY_BYTES <= 36, "a queue has outgrown 36 bytes");
 
 impl Queue {
     /// A packet leaves.
@@ -134,11 +134,11 @@ pub enum Joined {
     Shared,
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// What the queues have counted.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-    pub struct QueueCounters {
+    pub struct PerFlowQueuesCounters {
         /// Packets that joined the shared queue because there was no room for one of their own.
         pub untracked: u64,
         /// Acknowledgements that brought a newer credit.
@@ -152,39 +152,39 @@ cc_core::blank! {
 
 /// The queues of one port towards the receivers, for at most `SETS * WAYS` flows.
 pub struct PerFlowQueues<const SETS: usize, const WAYS: usize> {
-    flows: PeerTable<Queue, SETS, WAYS>,
+    flows: SetAssocTable<Queue, SETS, WAYS>,
     /// Bytes in the shared queue.
     shared: u32,
-    counters: QueueCounters,
+    counters: PerFlowQueuesCounters,
 }
 
 /// No queue.
-impl<const SETS: usize, const WAYS: usize> Blank for PerFlowQueues<SETS, WAYS> {
-    const BLANK: Self = Self { flows: PeerTable::new(), shared: 0, counters: QueueCounters::BLANK };
+impl<const SETS: usize, const WAYS: usize> Zeroed for PerFlowQueues<SETS, WAYS> {
+    const ZEROED: Self = Self { flows: SetAssocTable::new(), shared: 0, counters: PerFlowQueuesCounters::ZEROED };
 }
 
 impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
     /// No queue.
     pub const fn open() -> Self {
-        Self::BLANK
+        Self::ZEROED
     }
 
     /// What was counted so far.
-    pub const fn counters(&self) -> QueueCounters {
+    pub const fn counters(&self) -> PerFlowQueuesCounters {
         self.counters
     }
 
     /// Flows that have a queue.
-    pub const fn live(&self) -> u32 {
-        self.flows.live()
+    pub const fn occupied(&self) -> u32 {
+        self.flows.occupied()
     }
 
     /// A data packet has come by the long link: which queue it joins. A packet of a flow whose own queue came to be while
     /// the shared one held some of it may overtake those; go-back-N repeats them.
     pub fn arrive(&mut self, p: &Params, now: Stamp, packet: &Transit) -> Joined {
-        let check = packet.flow.check();
+        let check = packet.flow.tag_hash();
         let shared = &mut self.shared;
-        let queue = self.flows.admit(packet.flow.place(), now, MEMORY, |gone| {
+        let queue = self.flows.admit(packet.flow.set_hash(), now, IDLE_TIMEOUT, |gone| {
             if let Some(gone) = gone {
                 *shared = shared.saturating_add(gone.queued);
             }
@@ -225,14 +225,14 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
     /// An acknowledgement passes, or any other packet of the way back.
     pub fn acknowledgement(&mut self, p: &Params, roce: &Roce<'_>) {
         if let Some(ack) = roce.mlcc_ack_shim() {
-            self.acknowledged(p, FlowKey::answered_by(roce, ack.data_qpn), &ack);
+            self.acknowledged(p, FlowKey::of_reply(roce, ack.data_qpn), &ack);
         }
     }
 
     /// The receiver of this flow has acknowledged a packet.
     pub fn acknowledged(&mut self, p: &Params, flow: FlowKey, ack: &MlccAck) {
-        let check = flow.check();
-        let queue = self.flows.get_mut(flow.place()).filter(|queue| queue.check == check);
+        let check = flow.tag_hash();
+        let queue = self.flows.get_mut(flow.set_hash()).filter(|queue| queue.check == check);
         let counter = match queue {
             None => &mut self.counters.credits_unknown,
             // Zero is no credit.
@@ -253,11 +253,11 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
     /// Gives up queues that nothing has touched. To be called at least once a second.
     pub fn wake(&mut self, now: Stamp) {
         let shared = &mut self.shared;
-        self.flows.sweep(now, MEMORY, SETS, |gone| *shared = shared.saturating_add(gone.queued));
+        self.flows.sweep(now, IDLE_TIMEOUT, SETS, |gone| *shared = shared.saturating_add(gone.queued));
     }
 
     fn queue(&self, flow: FlowKey) -> Option<&Queue> {
-        self.flows.get(flow.place()).filter(|queue| queue.check == flow.check())
+        self.flows.get(flow.set_hash()).filter(|queue| queue.check == flow.tag_hash())
     }
 }
 
@@ -276,8 +276,8 @@ impl<const SETS: usize, const WAYS: usize> Endpoint for PerFlowQueues<SETS, WAYS
         if !packet.data {
             return asis;
         }
-        let check = packet.flow.check();
-        let left = match self.flows.get_mut(packet.flow.place()).filter(|queue| queue.check == check) {
+        let check = packet.flow.tag_hash();
+        let left = match self.flows.get_mut(packet.flow.set_hash()).filter(|queue| queue.check == check) {
             Some(queue) => {
                 // More than its own queue held: it was still in the shared one when that queue came to be.
                 let more = packet.bytes.get().saturating_sub(queue.queued);

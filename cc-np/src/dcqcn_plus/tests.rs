@@ -1,7 +1,7 @@
 use super::*;
-use cc_core::table::RingTable;
-use crate::{Answer, Cnp, Connection, Connections, NpEngine, Receipt, Transmit};
-use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Icrc, Mac, Packet, Roce, Shims, TableCrc, Tags, opcode};
+use crate::{ArrivalOutcome, CnpOutcome, Connection, Connections, NpEngine, RxMeta, Transmit};
+use cc_core::table::RoundRobinTable;
+use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Icrc, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode};
 use cc_core::{Bytes, Psn, Rate, Stamp};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
 /// What a transmit ring was given, and the rows that were met.
 struct Ring {
@@ -29,8 +29,8 @@ impl Transmit for Ring {
         self.sent.push(self.room[..length].to_vec());
     }
 
-    fn observe(&mut self, row: impl FnOnce() -> usize) {
-        self.rows.insert(row());
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        self.rows.insert(transition());
     }
 }
 
@@ -95,7 +95,7 @@ fn frame(local: u32, ecn: Ecn, opcode: u8) -> Vec<u8> {
 
 fn roce(frame: &[u8]) -> Roce<'_> {
     match wire::parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => roce,
+        Ok(Parsed::Roce(roce)) => roce,
         other => panic!("{other:?}"),
     }
 }
@@ -106,9 +106,9 @@ const fn remote(local: u32) -> Qpn {
 
 impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     fn new(settings: &DcqcnPlusSettings, now: u64) -> Self {
-        let params = DcqcnPlus::check(settings, &PORT).unwrap();
+        let params = DcqcnPlus::check(settings, &LINK).unwrap();
         Self {
-            engine: Box::new(NpEngine::new(Instant::from_nanos(now), PORT, params)),
+            engine: Box::new(NpEngine::new(Instant::from_nanos(now), LINK, params)),
             connections: Contexts::NONE,
             ring: Ring { room: [0; 128], open: true, sent: Vec::new(), rows: BTreeSet::new() },
             now,
@@ -117,16 +117,16 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     }
 
     /// A packet of a flow arrives. The connection is known, unless it is a datagram's.
-    fn arrive(&mut self, local: u32, ecn: Ecn) -> Answer {
+    fn arrive(&mut self, local: u32, ecn: Ecn) -> ArrivalOutcome {
         let now = Instant::from_nanos(self.now);
         let data = frame(local, ecn, opcode::SEND_MIDDLE);
         self.connections.connect(now.stamp(), Qpn::new(local), Connection::of(&roce(&data), remote(local)).unwrap());
-        let receipt = Receipt::new(now.stamp(), Some(remote(local)));
+        let rx = RxMeta::new(now.stamp(), Some(remote(local)));
         self.called = self.now;
-        self.engine.frame::<TableCrc>(now, &roce(&data), receipt, &mut self.ring)
+        self.engine.frame::<TableCrc>(now, &roce(&data), rx, &mut self.ring)
     }
 
-    fn wake(&mut self) -> Cnp {
+    fn wake(&mut self) -> CnpOutcome {
         self.called = self.now;
         self.engine.wake::<TableCrc>(Instant::from_nanos(self.now), &self.connections, &mut self.ring)
     }
@@ -158,7 +158,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
             .map(|frame| {
                 let cnp = roce(frame);
                 assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
-                let Some(CnpHint::Body(body)) = cnp.cnp() else { panic!("a plain CNP") };
+                let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a plain CNP") };
                 assert!(body.kind == CnpKind::Period && body.ce && !body.ue);
                 Sent { now, to: cnp.bth.dest_qp.get() & 0x7f_ffff, seq: body.seq, period: body.period.get() }
             })
@@ -176,14 +176,14 @@ fn of_540_flows_each_is_notified_every_540_us_and_told_so() {
     let start = bench.now;
     for round in 0..4 {
         for flow in 0..540 {
-            assert_eq!(bench.arrive(0x1000 + flow, Ecn::Ce).cnp, Cnp::None);
+            assert_eq!(bench.arrive(0x1000 + flow, Ecn::Ce).cnp, CnpOutcome::None);
         }
         assert_eq!(bench.engine.shared().l(), 540);
         let sent = bench.run(start + (round + 1) * 540_000 - 1);
         assert_eq!(sent.len(), 540);
         assert!(sent.iter().all(|cnp| cnp.period == 540_000), "tau = l * delta");
-        for (turn, cnp) in (0..).zip(&sent) {
-            assert_eq!(cnp.now, start + round * 540_000 + turn * 1_000, "one CNP in delta");
+        for (slot, cnp) in (0..).zip(&sent) {
+            assert_eq!(cnp.now, start + round * 540_000 + slot * 1_000, "one CNP in delta");
         }
         let flows: BTreeSet<_> = sent.iter().map(|cnp| cnp.to).collect();
         assert_eq!(flows.len(), 540);
@@ -194,7 +194,7 @@ fn of_540_flows_each_is_notified_every_540_us_and_told_so() {
 #[test]
 fn ten_thousand_flows_fit_in_eighty_kilobytes_and_a_bit_each() {
     // VI-D: 1 KB for each 125 flows.
-    type Full = RingTable<DcqcnPlus, 2048, 8>;
+    type Full = RoundRobinTable<DcqcnPlus, 2048, 8>;
     assert!(size_of::<Full>() <= 16_384 * 8 + 2_048 + 32);
     let mut bench = paper::<2048, 8>();
     for flow in 0..10_000 {
@@ -246,11 +246,11 @@ fn a_flow_leaves_when_it_was_unmarked_in_three_turns_and_its_last_cnp_is_100_us_
 }
 
 #[test]
-fn a8_only_ce_lists_a_flow() {
+fn only_ce_lists_a_flow_a8() {
     let mut bench = paper::<16, 4>();
     for packet in 0..10_000 {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-            assert_eq!(bench.arrive(packet, ecn), Answer::default());
+            assert_eq!(bench.arrive(packet, ecn), ArrivalOutcome::default());
         }
     }
     let end = bench.now + 1_000_000;
@@ -312,7 +312,7 @@ fn l_forgets_flows_beyond_the_list_after_a_round_without_them() {
 }
 
 #[test]
-fn f7_a_full_list_refuses_one_more_without_side_effect_and_takes_it_when_one_has_left() {
+fn a_full_list_refuses_one_more_without_side_effect_and_takes_it_when_one_has_left_f7() {
     let mut bench = paper::<1, 8>();
     let mut random = 7_u32;
     let mut on_list: Vec<u32> = (0..8).collect();
@@ -337,7 +337,7 @@ fn f7_a_full_list_refuses_one_more_without_side_effect_and_takes_it_when_one_has
 }
 
 #[test]
-fn f5_a_queue_pair_of_an_old_number_starts_afresh() {
+fn a_queue_pair_of_an_old_number_starts_afresh_f5() {
     let mut bench = paper::<16, 4>();
     let start = bench.now;
     bench.arrive(7, Ecn::Ce);
@@ -362,7 +362,7 @@ fn a_cnp_that_finds_the_ring_full_stays_due() {
     bench.ring.open = false;
     bench.arrive(7, Ecn::Ce);
     assert!(bench.run(start + 10_000).is_empty());
-    assert_eq!(bench.engine.counters().np_cnp_deferred, 11);
+    assert_eq!(bench.engine.counters().np_cnp_ring_full, 11);
     bench.ring.open = true;
     let sent = bench.run(start + 12_000);
     assert_eq!((sent.len(), sent[0].now), (1, start + 11_000));
@@ -373,7 +373,7 @@ fn a_flow_whose_far_end_nobody_knows_leaves_and_is_counted() {
     let mut bench = paper::<16, 4>();
     bench.arrive(7, Ecn::Ce);
     bench.connections.disconnect(Qpn::new(7));
-    assert_eq!(bench.wake(), Cnp::Unaddressed);
+    assert_eq!(bench.wake(), CnpOutcome::Unaddressed);
     assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (0, 0));
     assert_eq!(bench.engine.counters().np_cnp_unaddressed, 1);
 }
@@ -385,17 +385,17 @@ fn turns_that_are_missed_are_lost_and_wakes_too_many_change_nothing() {
     for flow in 0..10 {
         bench.arrive(flow, Ecn::Ce);
     }
-    assert!((0..100).filter(|_| bench.wake() == Cnp::Sent).count() == 1);
+    assert!((0..100).filter(|_| bench.wake() == CnpOutcome::Sent).count() == 1);
     bench.now = start + 1_000_000;
-    assert!((0..100).filter(|_| bench.wake() == Cnp::Sent).count() == 1);
+    assert!((0..100).filter(|_| bench.wake() == CnpOutcome::Sent).count() == 1);
     bench.now += 999;
-    assert_eq!(bench.wake(), Cnp::None);
+    assert_eq!(bench.wake(), CnpOutcome::None);
     bench.now += 1;
-    assert_eq!(bench.wake(), Cnp::Sent);
+    assert_eq!(bench.wake(), CnpOutcome::Sent);
 }
 
 #[test]
-fn a16_ports_have_their_own_lists_and_settings() {
+fn ports_have_their_own_lists_and_settings_a16() {
     let mut one = paper::<16, 4>();
     let mut other = Bench::<16, 4>::new(&DcqcnPlusSettings { cnp_dscp: 10, ..PAPER.values }, one.now);
     one.arrive(7, Ecn::Ce);
@@ -418,8 +418,8 @@ fn datagrams_share_one_interval_and_go_back_at_once() {
         bench.now = 1_000_000_000 + step * 1_000;
         let data = frame(0x11, Ecn::Ce, opcode::UD_SEND_ONLY);
         let now = Instant::from_nanos(bench.now);
-        let receipt = Receipt::new(now.stamp(), None);
-        if bench.engine.frame::<TableCrc>(now, &roce(&data), receipt, &mut bench.ring).cnp == Cnp::Sent {
+        let rx = RxMeta::new(now.stamp(), None);
+        if bench.engine.frame::<TableCrc>(now, &roce(&data), rx, &mut bench.ring).cnp == CnpOutcome::Sent {
             answered.push(step);
         }
     }
@@ -442,18 +442,18 @@ fn an_old_cnp_does_not_come_back_when_units_wrap() {
     }
     bench.ring.open = true;
     bench.now = start + (1 << 30) + 1_000;
-    assert_eq!(bench.wake(), Cnp::Sent);
+    assert_eq!(bench.wake(), CnpOutcome::Sent);
 }
 
 #[test]
-fn a19_tos_bytes_and_intervals_out_of_range_are_refused() {
+fn tos_bytes_and_intervals_out_of_range_are_refused_a19() {
     for settings in [
         DcqcnPlusSettings { cnp_dscp: 106, ..PAPER.values },
         DcqcnPlusSettings { cnp_generation_interval: 0, ..PAPER.values },
-        DcqcnPlusSettings { idle_turns: 0, ..PAPER.values },
+        DcqcnPlusSettings { idle_slots: 0, ..PAPER.values },
         DcqcnPlusSettings { unlisted_interval: 100_001, ..PAPER.values },
     ] {
-        assert!(matches!(DcqcnPlus::check(&settings, &PORT), Err(ParamError::OutOfRange(_))));
+        assert!(matches!(DcqcnPlus::check(&settings, &LINK), Err(ParamError::OutOfRange(_))));
     }
 }
 
@@ -467,7 +467,7 @@ fn every_row_can_be_met() {
         let end = bench.now + 500;
         bench.run(end);
     }
-    assert_eq!(bench.ring.rows, (0..DcqcnPlus::TABLE.len()).collect());
+    assert_eq!(bench.ring.rows, (0..DcqcnPlus::TRANSITIONS.len()).collect());
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -494,7 +494,7 @@ proptest! {
         let mut bench = Bench::<16, 4>::new(&PAPER.values, start);
         let mut waiting: BTreeMap<u32, u64> = BTreeMap::new();
         let mut last: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut last_turn = None;
+        let mut last_slot = None;
         for step in steps {
             match step {
                 Step::Marked(flow) => {
@@ -519,8 +519,8 @@ proptest! {
                             prop_assert!(cnp.now <= from + 2 * 24_000, "{cnp:?}: due at {from}");
                             let before = last.insert(cnp.to, cnp.now);
                             prop_assert!(before.is_none_or(|before| cnp.now - before >= 45_000), "{cnp:?}, {before:?}");
-                            prop_assert!(last_turn.is_none_or(|turn| cnp.now - turn >= 1_000));
-                            last_turn = Some(cnp.now);
+                            prop_assert!(last_slot.is_none_or(|slot| cnp.now - slot >= 1_000));
+                            last_slot = Some(cnp.now);
                             prop_assert_eq!(cnp.period, l * 1_000);
                         }
                     }

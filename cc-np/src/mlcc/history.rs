@@ -1,10 +1,10 @@
 //! The rates that a sender was told, as far back as a round trip between the datacentres.
 
-use cc_core::math::{Reciprocal, divide};
+use cc_core::math::{Reciprocal, div_bitwise};
 use cc_core::{Rate, State};
 use core::num::NonZeroU32;
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// How long a history is, and how coarse.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(super) struct Span {
@@ -19,7 +19,7 @@ impl Span {
     /// `n` rates in at most `buckets` sums; both count as at least one.
     #[expect(clippy::cast_possible_truncation, reason = "quotients of 16 bits")]
     pub(super) fn new(n: u16, buckets: usize) -> Self {
-        let parts = |by: u16| divide(u64::from(n).wrapping_add(u64::from(by)).wrapping_sub(1), by.into()) as u16;
+        let parts = |by: u16| div_bitwise(u64::from(n).wrapping_add(u64::from(by)).wrapping_sub(1), by.into()) as u16;
         let each = parts(u16::try_from(buckets).unwrap_or(u16::MAX).max(1)).max(1);
         Self { sums: parts(each).max(1), each }
     }

@@ -5,12 +5,12 @@ use std::string::ToString;
 use std::vec::Vec;
 
 /// The paper's: servers of 25 Gb/s, links of 100; here one server takes all of a link's.
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(24_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(24_000) };
 /// RTT_C / RTT_D of the paper's evaluation.
 const ROUNDS: usize = 250;
 
 struct Bench<const BUCKETS: usize> {
-    port: Port,
+    link: Link,
     params: Params,
     flow: Mlcc<BUCKETS>,
     now: u64,
@@ -18,11 +18,11 @@ struct Bench<const BUCKETS: usize> {
 }
 
 impl<const BUCKETS: usize> Bench<BUCKETS> {
-    fn new(settings: MlccSettings, port: Port) -> Self {
-        let params = Mlcc::<BUCKETS>::check(&settings, &port).unwrap();
+    fn new(settings: MlccSettings, link: Link) -> Self {
+        let params = Mlcc::<BUCKETS>::check(&settings, &link).unwrap();
         let now = 1_000;
-        let cx = Cx { now: Instant::from_nanos(now), port: &port, params: &params };
-        Self { flow: Mlcc::open(&cx, &mut (), None), port, params, now, rows: [false; 6] }
+        let cx = Cx { now: Instant::from_nanos(now), link: &link, params: &params };
+        Self { flow: Mlcc::open(&cx, &mut (), None), link, params, now, rows: [false; 6] }
     }
 
     fn data(&mut self, mlcc: Option<MlccData>, hops: &[Hop]) {
@@ -41,8 +41,8 @@ impl<const BUCKETS: usize> Bench<BUCKETS> {
             int: int.stack(),
             mlcc,
         };
-        let cx = Cx { now: Instant::from_nanos(self.now), port: &self.port, params: &self.params };
-        self.rows[self.flow.row(&cx, &(), &Event::Arrival(arrival))] = true;
+        let cx = Cx { now: Instant::from_nanos(self.now), link: &self.link, params: &self.params };
+        self.rows[self.flow.transition(&cx, &(), &Event::Arrival(arrival))] = true;
         self.flow.on(&cx, &mut (), &arrival);
     }
 
@@ -59,7 +59,7 @@ impl<const BUCKETS: usize> Bench<BUCKETS> {
 }
 
 fn paper() -> Bench<16> {
-    Bench::new(PAPER, PORT)
+    Bench::new(PAPER, LINK)
 }
 
 /// A flow in mid-range, so that dw has room either way.
@@ -107,7 +107,7 @@ fn a_packet_of_dw_is_an_mtu_in_a_far_round_trip() {
     for dw in [-30_000, -1_000, 0, 1, 1_000, 30_000] {
         // 1 000 B in 6 ms are 4/3 Mb/s.
         let exact = 50_000.0 + f64::from(dw) * 4.0 / 3.0;
-        let mbps = f64::from(bench.params.advised(credit, dw).to_bits()) / f64::from(1 << 24) * 8e3;
+        let mbps = f64::from(bench.params.advised_rate(credit, dw).to_bits()) / f64::from(1 << 24) * 8e3;
         assert!((mbps - exact).abs() < 5.0, "{dw}: {mbps} Mb/s");
     }
 }
@@ -120,16 +120,16 @@ fn dw_stays_where_the_advised_rate_is_within_the_rates() {
         for _ in 0..100_000 {
             bench.packet();
         }
-        let advised = bench.params.advised(Rate::from_gbps(50), bench.flow.dw());
-        assert!(advised.to_bits().abs_diff(bound.to_bits()) < 8_000, "within a packet of the bound");
+        let advised_rate = bench.params.advised_rate(Rate::from_gbps(50), bench.flow.dw());
+        assert!(advised_rate.to_bits().abs_diff(bound.to_bits()) < 8_000, "within a packet of the bound");
     }
     // It does not wind up where R_credit falls: one round brings it back into the new bounds.
     bench.flow.dw = -37_000;
-    bench.flow.law = Law::BLANK;
+    bench.flow.law = Law::ZEROED;
     bench.round(0);
     assert_eq!(bench.flow.release(), bench.params.least);
     assert!((-1..=0).contains(&bench.flow.dw()));
-    assert_eq!(bench.flow.advised(), bench.params.least);
+    assert_eq!(bench.flow.advised_rate(), bench.params.least);
 }
 
 /// (3) to (5) with one value in (2).
@@ -158,8 +158,8 @@ fn the_predicted_delay_is_that_of_the_queue_after_a_far_round_trip() {
 
 #[test]
 fn the_mean_is_of_what_senders_were_told_and_not_of_the_raw_rate() {
-    let mut bench: Bench<ROUNDS> = Bench::new(PAPER, PORT);
-    let mut told = std::vec![bench.flow.advised()];
+    let mut bench: Bench<ROUNDS> = Bench::new(PAPER, LINK);
+    let mut told = std::vec![bench.flow.advised_rate()];
     for round in 0..600_u32 {
         let latest = &told[told.len().saturating_sub(ROUNDS)..];
         let mean = latest.iter().map(|rate| f64::from(rate.to_bits())).sum::<f64>() / latest.len() as f64;
@@ -169,7 +169,7 @@ fn the_mean_is_of_what_senders_were_told_and_not_of_the_raw_rate() {
         for _ in 0..round % 70 {
             bench.packet();
         }
-        told.push(bench.flow.advised());
+        told.push(bench.flow.advised_rate());
     }
     assert!(told.iter().any(|rate| *rate < Rate::from_gbps(99)), "the rate moves");
 }
@@ -267,7 +267,7 @@ fn credit_rounds_commit_the_window() {
     bench.packet();
     bench.now += 1_000_000_001;
     bench.round(0);
-    assert_eq!(bench.flow.release(), PORT.line_rate, "begun anew");
+    assert_eq!(bench.flow.release(), LINK.line_rate, "begun anew");
     assert_eq!(bench.rows, [true; 6], "every row of the table");
 }
 
@@ -294,8 +294,8 @@ fn a_flow_too_slow_to_be_measured_rises_again() {
 /// A flow with 40 MB in its queue at the interconnect switch, of which the receiver's datacentre takes 12.5 Gb/s: MLCC 4.3,
 /// Fig. 9.
 fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
-    let port = Port { line_rate: Rate::from_gbps(25), ..PORT };
-    let mut bench = Bench::<BUCKETS>::new(settings, port);
+    let link = Link { line_rate: Rate::from_gbps(25), ..LINK };
+    let mut bench = Bench::<BUCKETS>::new(settings, link);
     // A link as full as it can be, until R_credit is what the flow gets.
     let (line, credit, mut clock) = (3.125, 1.5625, 0);
     while f64::from(bench.flow.release().to_bits()) > credit * f64::from(1 << 24) {
@@ -306,7 +306,7 @@ fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
     }
     let law = bench.flow.law;
     bench = Bench {
-        flow: Mlcc { law, releases: bench.flow.releases, ..Bench::<BUCKETS>::new(settings, port).flow },
+        flow: Mlcc { law, releases: bench.flow.releases, ..Bench::<BUCKETS>::new(settings, link).flow },
         ..bench
     };
     // What was told arrives a far round trip later.
@@ -323,7 +323,7 @@ fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
         for _ in 1..(leaving / 1_000.0).round() as u32 {
             bench.packet();
         }
-        told.push_back(f64::from(bench.flow.advised().to_bits()) / f64::from(1 << 24));
+        told.push_back(f64::from(bench.flow.advised_rate().to_bits()) / f64::from(1 << 24));
         series.push(queue);
     }
     (series, starved)
@@ -344,11 +344,11 @@ fn a_long_queue_settles_around_the_target_delay() {
 
 #[test]
 fn contradictions_are_named() {
-    let message = |settings, port| match Mlcc16::check(&settings, &port) {
+    let message = |settings, link| match Mlcc16::check(&settings, &link) {
         Err(error) => error.to_string(),
         Ok(_) => std::string::String::new(),
     };
-    let refused = |settings| message(settings, PORT);
+    let refused = |settings| message(settings, LINK);
     assert_eq!(refused(PAPER), "");
     assert_eq!(refused(MlccSettings { int_multi: 3, ..PAPER }), "int_multi: must be a power of two");
     assert_eq!(refused(MlccSettings { min_rate: 100_001, ..PAPER }), "min_rate: must be at most the speed of the port");
@@ -357,7 +357,7 @@ fn contradictions_are_named() {
     assert_eq!(refused(MlccSettings { local_rtt: 1_000, far_rtt: 65_536_000, ..PAPER }), rounds);
     assert!(refused(MlccSettings { local_rtt: 999, ..PAPER }).starts_with("local_rtt: must be from 1 us to 16 ms"));
     assert!(refused(MlccSettings { theta: 0, ..PAPER }).starts_with("theta"));
-    let jumbo = Port { mtu: Bytes::new(10_001), ..PORT };
+    let jumbo = Link { mtu: Bytes::new(10_001), ..LINK };
     let short = MlccSettings { local_rtt: 10_000, far_rtt: 10_000, ..PAPER };
     assert!(message(short, jumbo).starts_with("far_rtt: must be a nanosecond or more for each byte"));
 }

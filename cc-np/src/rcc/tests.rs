@@ -2,24 +2,24 @@ use super::*;
 use cc_core::{IntStack, Psn, Rate, Stamp};
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 /// C RTT.
 const CARRIED: u32 = 150_000;
 
 struct Bench {
     params: Params,
-    census: Census,
+    active_flows: ActiveFlowCounter,
     flows: Vec<Rcc>,
 }
 
 impl Bench {
     fn new(flows: usize) -> Self {
-        let params = Rcc::check(&RCC_IV, &PORT).unwrap();
-        Self { params, census: Rcc::SHARED, flows: std::vec![Rcc::BLANK; flows] }
+        let params = Rcc::check(&RCC_IV, &LINK).unwrap();
+        Self { params, active_flows: Rcc::SHARED, flows: std::vec![Rcc::ZEROED; flows] }
     }
 
     fn cx(&self, now: u64) -> Cx<'_, Params> {
-        Cx { now: Instant::from_nanos(now), port: &PORT, params: &self.params }
+        Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params }
     }
 
     /// A packet of a flow that was under way for `delay`: window and N.
@@ -40,8 +40,8 @@ impl Bench {
             mlcc: None,
         };
         let params = self.params;
-        let cx = Cx { now: Instant::from_nanos(now), port: &PORT, params: &params };
-        match self.flows[flow].on(&cx, &mut self.census, &arrival).grant {
+        let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
+        match self.flows[flow].on(&cx, &mut self.active_flows, &arrival).grant {
             Grant::Rcc { window, flows, .. } => (window.get(), flows),
             _ => panic!("no grant"),
         }
@@ -72,7 +72,7 @@ fn messages_are_counted_by_their_ends_once_for_each_queue_pair() {
     assert_eq!(bench.arrives(4, 0, false, true, None).1, 2);
     assert_eq!(bench.arrives(5, 0, false, true, None).1, 2, "its last packet again");
     assert_eq!(bench.arrives(6, 1, false, true, None).1, 1);
-    assert_eq!(bench.census.flows(), 1, "never zero");
+    assert_eq!(bench.active_flows.flows(), 1, "never zero");
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
     assert_eq!(bench.arrives(end, 1, false, false, None), (CARRIED, 1));
     // The other resumes, and counts once more; and what is forgotten goes once.
     assert_eq!(bench.arrives(end + 1, 0, false, false, None), (CARRIED / 2, 2));
-    let (gone, mut census) = (bench.flows[0], bench.census);
-    gone.forgotten(&bench.cx(end + 2), &mut census);
-    assert_eq!((census.flows(), census.fair().get()), (1, CARRIED));
-    let mut census = bench.census;
-    gone.forgotten(&bench.cx(end + 38 * 12_000), &mut census);
-    bench.census = census;
+    let (gone, mut active_flows) = (bench.flows[0], bench.active_flows);
+    gone.on_evicted(&bench.cx(end + 2), &mut active_flows);
+    assert_eq!((active_flows.flows(), active_flows.fair().get()), (1, CARRIED));
+    let mut active_flows = bench.active_flows;
+    gone.on_evicted(&bench.cx(end + 38 * 12_000), &mut active_flows);
+    bench.active_flows = active_flows;
     assert_eq!(bench.arrives(end + 39 * 12_000, 2, true, false, None), (CARRIED, 1));
 }
 
@@ -99,7 +99,7 @@ fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
 #[test]
 fn the_least_delay_outlives_pauses_of_less_than_a_second() {
     let mut bench = Bench::new(1);
-    assert_eq!(Rcc::memory(&bench.params), Nanos::new(1_000_000_000));
+    assert_eq!(Rcc::idle_timeout(&bench.params), Nanos::new(1_000_000_000));
     let mut now = 1_000;
     for pause in [300_000, 900_000_000, 999_000_000] {
         bench.arrives(now, 0, true, false, Some(5_000));
@@ -117,10 +117,10 @@ fn b_r_is_that_of_the_last_whole_round() {
     for packet in 0..360_u64 {
         bench.arrives(packet * 100, 0, packet == 0, false, Some(5_000));
     }
-    let in_use = f64::from(bench.census.in_use()) / 65_536.0;
+    let in_use = f64::from(bench.active_flows.in_use()) / 65_536.0;
     assert!((in_use - 10.88 / 12.5).abs() < 0.02, "{in_use}");
     bench.arrives(100_000, 0, false, false, Some(5_000));
-    assert_eq!(bench.census.in_use(), 0, "nothing came in the last round");
+    assert_eq!(bench.active_flows.in_use(), 0, "nothing came in the last round");
 }
 
 #[test]
@@ -168,19 +168,19 @@ fn a_full_line_reads_as_full_at_any_speed_and_with_any_packets() {
         (400, 10_000_000, 256),
         (800, 7_000_000, 4_096),
     ] {
-        let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(4_174), base_rtt: Nanos::new(round) };
-        let params = Rcc::check(&RCC_IV, &port).unwrap();
-        let (frame, mut census, mut sent) = (payload + 78, Rcc::SHARED, 0_u64);
+        let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(4_174), base_rtt: Nanos::new(round) };
+        let params = Rcc::check(&RCC_IV, &link).unwrap();
+        let (frame, mut active_flows, mut sent) = (payload + 78, Rcc::SHARED, 0_u64);
         loop {
             // IEEE 802.3: 24 bytes more on the line than in the frame.
             let now = sent * u64::from(frame + 24) * 8 / u64::from(gbps);
             if now > u64::from(round) * 5 / 2 {
                 break;
             }
-            census.receive(&params, Instant::from_nanos(now), Bytes::new(frame));
+            active_flows.receive(&params, Instant::from_nanos(now), Bytes::new(frame));
             sent += 1;
         }
-        let in_use = f64::from(census.in_use()) / 65_536.0;
+        let in_use = f64::from(active_flows.in_use()) / 65_536.0;
         assert!(in_use > 0.985, "{in_use} at {gbps} Gb/s, {round} ns, {payload} bytes");
     }
 }

@@ -1,8 +1,8 @@
 //! What the user sets, and what ACC computes with.
 
-use cc_core::math::divide;
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Nanos, Port, Rate};
+use cc_core::{Bytes, Link, Nanos, Rate};
 
 cc_core::settings! {
     /// ACC at the sender. The slides name no parameter but the threshold on periods with UE marks; names, ranges and
@@ -63,7 +63,7 @@ const LONGEST_RTT: u32 = 8_000_000;
 /// No halt is longer.
 pub(super) const LONGEST_HALT: Nanos = Nanos::new(1_000_000_000);
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Debug)]
     pub struct Params {
@@ -98,27 +98,27 @@ impl Params {
     ///
     /// Names the setting that cannot be had on this port or beside another setting.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by the ranges of the settings and of the port")]
-    pub(super) fn new(settings: &AccSettings, port: &Port) -> Result<Self, ParamError> {
+    pub(super) fn new(settings: &AccSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
-        let (line, rtt) = (port.line_rate, port.base_rtt.get());
+        let (line, rtt) = (link.line_rate, link.base_rtt.get());
         if !(1_000..=LONGEST_RTT).contains(&rtt) {
             let expected = "needs a base round-trip time of the port from 1 us to 8 ms";
             return Err(ParamError::Conflict { field: "period", expected });
         }
-        let floor = divide(u64::from(line.to_bits()).wrapping_mul(settings.min_rate.into()), 1_000_000) as u32;
+        let floor = div_bitwise(u64::from(line.to_bits()).wrapping_mul(settings.min_rate.into()), 1_000_000) as u32;
         let floor = Rate::from_bits(floor).max(Rate::from_mbps(1));
         if floor > line {
             let expected = "needs a port of at least 1 Mb/s";
             return Err(ParamError::Conflict { field: "min_rate", expected });
         }
-        let period = Nanos::new(divide(u64::from(rtt).wrapping_mul(settings.period.into()), 100) as u32);
-        let period_bytes = Bytes::new(port.mtu.get().saturating_mul(settings.period_packets));
+        let period = Nanos::new(div_bitwise(u64::from(rtt).wrapping_mul(settings.period.into()), 100) as u32);
+        let period_bytes = Bytes::new(link.mtu.get().saturating_mul(settings.period_packets));
         Ok(Self {
             line,
             floor,
             gradual_step: share(line, settings.gradual_step),
             aggressive_bound: share(line, settings.aggressive_bound),
-            base_rtt: port.base_rtt,
+            base_rtt: link.base_rtt,
             period,
             longest_period: Nanos::new(rtt.wrapping_mul(settings.longest_period)),
             period_bytes,

@@ -4,13 +4,13 @@ use cc_core::params::Settings;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
 /// T_p on that port: at line rate 225 packets.
 const PERIOD: u64 = 18_000;
 const SECOND: u64 = 1_000_000_000;
 
 fn params(settings: AccSettings) -> Params {
-    Acc::check(&settings, &PORT).unwrap()
+    Acc::check(&settings, &LINK).unwrap()
 }
 
 /// Every preset, and settings that reach what no preset does.
@@ -32,7 +32,7 @@ fn variants() -> Vec<(&'static str, Params)> {
 
 fn at<'a>(now: u64, params: &'a Params) -> Cx<'a, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn sent(psn: u32, bytes: u32) -> Event<'static> {
@@ -178,7 +178,7 @@ fn an_uncongested_flow_speeds_up_gradually_and_then_aggressively() {
     for _ in 0..6 {
         flow.period(16, Mark::None);
     }
-    assert_eq!(flow.state.rate(), PORT.line_rate);
+    assert_eq!(flow.state.rate(), LINK.line_rate);
 }
 
 // What is this project's.
@@ -242,7 +242,7 @@ fn no_acknowledgement_for_sixteen_periods_halves_the_rate_down_to_the_floor() {
     let mut flow = Flow::new(RECONSTRUCTION);
     flow.send(10);
     for _ in 0..15 {
-        assert_eq!(flow.pass().rate, PORT.line_rate);
+        assert_eq!(flow.pass().rate, LINK.line_rate);
     }
     assert_eq!(flow.pass().rate, Rate::from_gbps(50));
     flow.now += SECOND / 2;
@@ -271,7 +271,7 @@ fn an_idle_flow_has_no_periods_and_keeps_its_rate() {
 #[test]
 fn a_period_has_room_for_sixteen_packets_but_not_more_than_eight_round_trips() {
     let p = params(RECONSTRUCTION);
-    assert_eq!(p.period(PORT.line_rate), Nanos::new(18_000));
+    assert_eq!(p.period(LINK.line_rate), Nanos::new(18_000));
     // 16 packets of 1,000 bytes at 4 Gb/s are 32 us.
     assert!((31_990..=32_000).contains(&p.period(Rate::from_gbps(4)).get()));
     assert_eq!(p.period(Rate::from_mbps(100)), Nanos::new(96_000));
@@ -283,14 +283,14 @@ fn a_mark_without_newly_acknowledged_bytes_tells_no_rate() {
     flow.send(100);
     flow.on(ack(0, 0, Mark::Congested));
     let decision = flow.pass();
-    assert_eq!((decision.rate, flow.state.mode()), (PORT.line_rate, Mode::Congested));
+    assert_eq!((decision.rate, flow.state.mode()), (LINK.line_rate, Mode::Congested));
 }
 
 #[test]
 fn a_negative_acknowledgement_empties_the_flight_and_cuts_nothing() {
     let mut flow = Flow::new(RECONSTRUCTION);
     flow.send(100);
-    assert_eq!(flow.on(nack(40)).rate, PORT.line_rate);
+    assert_eq!(flow.on(nack(40)).rate, LINK.line_rate);
     assert_eq!(flow.state.in_flight(), Bytes::ZERO);
     // What is sent again is in flight, but was counted as sent before.
     flow.on(sent(99, 60_000));
@@ -328,7 +328,7 @@ fn acknowledgements_of_what_was_never_sent_are_not_taken() {
 }
 
 #[test]
-fn f1_f2_packet_numbers_wrap_without_a_trace() {
+fn packet_numbers_wrap_without_a_trace_f1_f2() {
     // The same flow from three first numbers: 0, and two that wrap on the way.
     let run = |first: u32| {
         let params = params(RECONSTRUCTION);
@@ -351,29 +351,29 @@ fn f1_f2_packet_numbers_wrap_without_a_trace() {
 }
 
 #[test]
-fn d4_f5_a_slot_used_before_starts_as_new() {
+fn a_slot_used_before_starts_as_new_d4_f5() {
     let (mut flow, _) = Flow::congested(RECONSTRUCTION);
     flow.state = Acc::open(&at(flow.now, &flow.params));
     assert_eq!(flow.state, Acc::open(&at(flow.now, &flow.params)));
     // Late feedback of its predecessor changes nothing.
     let fresh = flow.state;
-    assert_eq!(flow.on(ack(449, 1_000, Mark::Congested)).rate, PORT.line_rate);
+    assert_eq!(flow.on(ack(449, 1_000, Mark::Congested)).rate, LINK.line_rate);
     assert_eq!(flow.state, fresh);
 }
 
 #[test]
 fn settings_that_do_not_go_with_the_port_are_named() {
-    let refused = |settings: AccSettings, port: &Port| match Acc::check(&settings, port) {
+    let refused = |settings: AccSettings, link: &Link| match Acc::check(&settings, link) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(RECONSTRUCTION, &Port { base_rtt: Nanos::new(8_000_001), ..PORT }), "period");
-    assert_eq!(refused(RECONSTRUCTION, &Port { base_rtt: Nanos::ZERO, ..PORT }), "period");
-    assert_eq!(refused(RECONSTRUCTION, &Port { line_rate: Rate::ZERO, ..PORT }), "min_rate");
-    assert_eq!(refused(AccSettings { ue_periods: 0, ..RECONSTRUCTION }, &PORT), "ue_periods");
+    assert_eq!(refused(RECONSTRUCTION, &Link { base_rtt: Nanos::new(8_000_001), ..LINK }), "period");
+    assert_eq!(refused(RECONSTRUCTION, &Link { base_rtt: Nanos::ZERO, ..LINK }), "period");
+    assert_eq!(refused(RECONSTRUCTION, &Link { line_rate: Rate::ZERO, ..LINK }), "min_rate");
+    assert_eq!(refused(AccSettings { ue_periods: 0, ..RECONSTRUCTION }, &LINK), "ue_periods");
     for preset in Acc::PRESETS {
-        Acc::check(&preset.values, &PORT).unwrap();
+        Acc::check(&preset.values, &LINK).unwrap();
         assert!(
             preset.values.in_range().is_ok()
                 && preset.source.contains("reconstruction") | preset.source.contains("none published")
@@ -532,7 +532,7 @@ fn the_wake_test_sees_mistakes() {
 #[test]
 fn every_row_is_met_and_every_mode() {
     let params = params(RECONSTRUCTION);
-    let (mut rows, mut modes) = ([false; Acc::TABLE.len()], Vec::new());
+    let (mut rows, mut modes) = ([false; Acc::TRANSITIONS.len()], Vec::new());
     let mut transport = Transport::new(3);
     let mut state = Acc::open(&at(0, &params));
     let mut now = 0;
@@ -540,14 +540,14 @@ fn every_row_is_met_and_every_mode() {
         let (gap, event) = transport.event();
         now += gap.min(SECOND);
         for event in [Event::Wake, event] {
-            rows[state.row(&at(now, &params), &event)] = true;
+            rows[state.transition(&at(now, &params), &event)] = true;
             state.on(&at(now, &params), &event);
             if !modes.contains(&state.mode()) {
                 modes.push(state.mode());
             }
         }
     }
-    assert_eq!((rows, modes.len()), ([true; Acc::TABLE.len()], 4));
+    assert_eq!((rows, modes.len()), ([true; Acc::TRANSITIONS.len()], 4));
 }
 
 // Totality.
@@ -592,7 +592,7 @@ proptest! {
             let (mut state, mut now) = (state, now);
             for (event, wait) in &events {
                 now = now.wrapping_add(*wait);
-                prop_assert!(state.row(&at(now, &params), event) < Acc::TABLE.len());
+                prop_assert!(state.transition(&at(now, &params), event) < Acc::TRANSITIONS.len());
                 let decision = state.on(&at(now, &params), event);
                 prop_assert!(decision.wake_in > Nanos::ZERO && decision.hold <= LONGEST_HALT);
             }
@@ -602,7 +602,7 @@ proptest! {
     #[test]
     fn rates_stay_between_floor_and_line_and_no_mark_raises_one(seed in any::<u64>()) {
         for (_, params) in variants() {
-            let limits = Acc::limits(&params, &PORT);
+            let limits = Acc::limits(&params, &LINK);
             let mut transport = Transport::new(seed);
             let (mut state, mut now) = (Acc::open(&at(0, &params)), 0);
             for _ in 0..400 {
@@ -612,7 +612,7 @@ proptest! {
                 let decision = state.on(&at(now, &params), &Event::Wake);
                 prop_assert!(state.mode() == Mode::Uncongested || decision.rate <= before);
                 let decision = state.on(&at(now, &params), &event);
-                prop_assert!(decision.rate >= limits.rate && decision.rate <= PORT.line_rate);
+                prop_assert!(decision.rate >= limits.rate && decision.rate <= LINK.line_rate);
                 prop_assert!(decision.window >= limits.window && decision.hold <= limits.hold);
                 // Something under way never leaves a flow without a wake.
                 prop_assert!(state.in_flight() == Bytes::ZERO || decision.wake_in < Nanos::MAX);

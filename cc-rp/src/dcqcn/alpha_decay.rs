@@ -5,7 +5,7 @@ pub(super) const ONES: u32 = 1_023;
 
 /// What a tick does to an alpha of ten bits, and what many ticks do.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fading {
+pub(super) struct AlphaDecay {
     /// g in 1/1024.
     gain: u32,
     /// After so many ticks nothing is left of any alpha.
@@ -23,7 +23,7 @@ struct Band {
     reciprocal: u32,
 }
 
-impl Fading {
+impl AlphaDecay {
     /// By this g in 1/1024, from 1 to 1024.
     pub(super) const fn new(gain: u32) -> Self {
         let (mut alpha, mut horizon) = (ONES, 0u32);
@@ -124,17 +124,17 @@ mod tests {
     #[test]
     fn bands_fade_exactly_as_single_ticks() {
         for retained in 0..1024 {
-            let fading = Fading::new(1024 - retained);
+            let alpha_decay = AlphaDecay::new(1024 - retained);
             let step = if retained % 17 == 0 || retained > 1015 { 1 } else { 31 };
             for start in (0..1024).step_by(step) {
                 let (mut alpha, mut ticks) = (start, 0);
                 while alpha > 0 {
-                    assert_eq!(fading.after(start, 0, ticks), alpha, "G {retained}, {start}, {ticks} ticks");
+                    assert_eq!(alpha_decay.after(start, 0, ticks), alpha, "G {retained}, {start}, {ticks} ticks");
                     alpha = alpha * retained / 1024;
                     ticks += 1;
                 }
                 for later in [0, 1, 2_000_000] {
-                    assert_eq!(fading.after(start, 0, ticks + later), 0, "G {retained}, {start}, {ticks} ticks");
+                    assert_eq!(alpha_decay.after(start, 0, ticks + later), 0, "G {retained}, {start}, {ticks} ticks");
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! What the user sets, and what DCQCN computes with.
 
-use super::fading::Fading;
+use super::alpha_decay::AlphaDecay;
 use cc_core::decay::Decay;
 use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Blank, Frac, Port, Rate};
+use cc_core::{Frac, Link, Rate, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -181,7 +181,7 @@ pub(super) const PRESETS: &[Preset<DcqcnSettings>] = &[
     },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Debug)]
     pub struct Params {
@@ -242,14 +242,14 @@ pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
     Restarted { kept: u32, gain: u32 },
     /// Ten bits.
-    Sampled(Fading),
+    Sampled(AlphaDecay),
 }
 
-impl Blank for Alpha {
-    const BLANK: Self = Self::Restarted { kept: 0, gain: 0 };
+impl Zeroed for Alpha {
+    const ZEROED: Self = Self::Restarted { kept: 0, gain: 0 };
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// A length, and how often it fits into another.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Period {
@@ -289,8 +289,8 @@ impl Params {
     /// # Errors
     ///
     /// Names the setting that cannot be had on this port or beside another setting.
-    pub(crate) fn set(&mut self, settings: &DcqcnSettings, port: &Port) -> Result<(), ParamError> {
-        let line = port.line_rate;
+    pub(crate) fn set(&mut self, settings: &DcqcnSettings, link: &Link) -> Result<(), ParamError> {
+        let line = link.line_rate;
         let floor = Rate::from_mbps(settings.rpg_min_rate);
         let ceiling = or_else(settings.rpg_max_rate, line);
         if ceiling > line {
@@ -312,7 +312,7 @@ impl Params {
             if settings.initial_alpha_value > 1023 {
                 return conflict("initial_alpha_value", "must be at most 1023 when alpha is sampled");
             }
-            self.alpha = Alpha::Sampled(Fading::new(gain));
+            self.alpha = Alpha::Sampled(AlphaDecay::new(gain));
             self.initial_alpha = settings.initial_alpha_value;
             self.refresh_after = super::STALE;
         } else {

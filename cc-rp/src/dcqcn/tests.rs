@@ -6,10 +6,10 @@ use cc_core::{CnpBody, Delay, Frac, Instant, Mark, Psn};
 use proptest::prelude::*;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
-const PLAIN: Event = Event::Cnp { hint: CnpHint::Plain };
+const PLAIN: Event = Event::Cnp { body_kind: CnpBodyKind::Standard };
 
 /// Every preset, and settings that reach what no preset does.
 fn variants() -> Vec<(&'static str, Params)> {
@@ -30,16 +30,16 @@ fn variants() -> Vec<(&'static str, Params)> {
         ),
     ];
     let presets = Dcqcn::PRESETS.iter().map(|preset| (preset.name, preset.values));
-    presets.chain(odd).map(|(name, settings)| (name, Dcqcn::check(&settings, &PORT).unwrap())).collect()
+    presets.chain(odd).map(|(name, settings)| (name, Dcqcn::check(&settings, &LINK).unwrap())).collect()
 }
 
 fn params(settings: DcqcnSettings) -> Params {
-    Dcqcn::check(&settings, &PORT).unwrap()
+    Dcqcn::check(&settings, &LINK).unwrap()
 }
 
 fn at<'a>(now: u64, params: &'a Params) -> Cx<'a, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn sent(bytes: u32) -> Event<'static> {
@@ -47,7 +47,7 @@ fn sent(bytes: u32) -> Event<'static> {
 }
 
 fn numbered(kind: CnpKind, seq: u16) -> Event<'static> {
-    Event::Cnp { hint: CnpHint::Body(CnpBody { kind, seq, ..CnpBody::default() }) }
+    Event::Cnp { body_kind: CnpBodyKind::Extended(CnpBody { kind, seq, ..CnpBody::default() }) }
 }
 
 fn gbps(rate: Rate) -> f64 {
@@ -82,7 +82,7 @@ impl<'a> Flow<'a> {
 fn the_first_cut_is_by_half() {
     let params = params(PAPER);
     let mut flow = Flow::new(&params);
-    assert_eq!(flow.after(US, Event::Wake).rate, PORT.line_rate);
+    assert_eq!(flow.after(US, Event::Wake).rate, LINK.line_rate);
     let decision = flow.after(US, PLAIN);
     assert_eq!(decision.rate, Rate::from_gbps(50));
     assert_eq!(decision.wake_in, Nanos::new(55_000));
@@ -94,7 +94,7 @@ fn fast_recovery_halves_the_way_back_five_times() {
     let params = params(PAPER);
     let mut flow = Flow::new(&params);
     let cut = flow.on(0, PLAIN).rate.to_bits();
-    let target = PORT.line_rate.to_bits();
+    let target = LINK.line_rate.to_bits();
     for k in 1..=5 {
         let rate = flow.after(55 * US, Event::Wake).rate;
         assert_eq!(rate.to_bits(), target - ((target - cut) >> k), "round {k}");
@@ -122,7 +122,7 @@ fn alpha_fades_by_g_per_quiet_period_and_cuts_with_what_is_left() {
         flow.on(0, PLAIN);
         let before = flow.on(u64::from(quiet) * 55 * US, Event::Wake).rate;
         // Released flows start over.
-        if before == PORT.line_rate {
+        if before == LINK.line_rate {
             continue;
         }
         let after = flow.after(0, PLAIN).rate;
@@ -201,7 +201,7 @@ fn a_recovered_flow_is_released_and_starts_over() {
     let mut flow = Flow::new(&params);
     flow.on(0, PLAIN);
     let decision = flow.on(SECOND / 2, Event::Wake);
-    assert_eq!((decision.rate, decision.wake_in), (PORT.line_rate, Nanos::MAX));
+    assert_eq!((decision.rate, decision.wake_in), (LINK.line_rate, Nanos::MAX));
     assert_eq!(flow.after(0, PLAIN).rate, Rate::from_gbps(50));
 }
 
@@ -211,8 +211,8 @@ fn a_limiter_that_stays_remembers_alpha() {
     let mut flow = Flow::new(&params);
     flow.on(0, PLAIN);
     let decision = flow.on(SECOND / 2, Event::Wake);
-    assert_eq!((decision.rate, decision.wake_in), (PORT.line_rate, Nanos::MAX));
-    assert_eq!(flow.after(0, PLAIN).rate, PORT.line_rate, "alpha had faded to nothing");
+    assert_eq!((decision.rate, decision.wake_in), (LINK.line_rate, Nanos::MAX));
+    assert_eq!(flow.after(0, PLAIN).rate, LINK.line_rate, "alpha had faded to nothing");
 }
 
 // What the firmware does.
@@ -222,20 +222,20 @@ fn a_notification_cuts_at_the_end_of_the_monitor_period() {
     let params = params(VENDOR);
     let mut flow = Flow::new(&params);
     let decision = flow.on(0, PLAIN);
-    assert_eq!((decision.rate, decision.wake_in), (PORT.line_rate, Nanos::new(4_001)));
-    assert_eq!(flow.on(4_000, PLAIN).rate, PORT.line_rate);
+    assert_eq!((decision.rate, decision.wake_in), (LINK.line_rate, Nanos::new(4_001)));
+    assert_eq!(flow.on(4_000, PLAIN).rate, LINK.line_rate);
     let cut = flow.on(4_001, Event::Wake).rate;
     // The first of four ticks saw a notification, the other three none.
     assert_eq!(flow.state.alpha & ONES, 1008);
-    let line = u64::from(PORT.line_rate.to_bits());
+    let line = u64::from(LINK.line_rate.to_bits());
     assert_eq!(u64::from(cut.to_bits()), line - ((line * 1008) >> 11));
 }
 
 #[test]
 fn g_is_the_retained_share() {
     let params = params(VENDOR);
-    let Alpha::Sampled(fading) = &params.alpha else { panic!("vendor alpha is sampled") };
-    assert_eq!(fading.after(1023, 0, 1), 1018);
+    let Alpha::Sampled(alpha_decay) = &params.alpha else { panic!("vendor alpha is sampled") };
+    assert_eq!(alpha_decay.after(1023, 0, 1), 1018);
     let mut flow = Flow::new(&params);
     for us in 0..100 {
         flow.on(us * US, PLAIN);
@@ -250,7 +250,7 @@ fn alpha_goes_first_when_both_periods_end_together() {
     flow.on(0, PLAIN);
     let cut = flow.on(4_001, Event::Wake).rate;
     let alpha = 512 * 1019 / 1024 + 5;
-    let line = u64::from(PORT.line_rate.to_bits());
+    let line = u64::from(LINK.line_rate.to_bits());
     assert_eq!(u64::from(cut.to_bits()), line - ((line * alpha) >> 11));
 }
 
@@ -262,7 +262,7 @@ fn the_target_stays_after_a_cut_without_an_increase() {
     flow.on(4_001, PLAIN);
     flow.on(8_001, Event::Wake);
     assert!(flow.state.current < Rate::from_gbps(30));
-    assert_eq!(flow.state.target, PORT.line_rate);
+    assert_eq!(flow.state.target, LINK.line_rate);
     // After an increase by the timer it follows (clamp_tgt_rate_after_time_inc).
     let recovered = flow.after(300 * US, PLAIN).rate;
     flow.after(4 * US, Event::Wake);
@@ -274,7 +274,7 @@ fn a_hundred_percent_bound_never_cuts() {
     let params = params(DcqcnSettings { rpg_min_dec_fac: 100, ..VENDOR });
     let mut flow = Flow::new(&params);
     flow.on(0, PLAIN);
-    assert_eq!(flow.on(4_001, Event::Wake).rate, PORT.line_rate);
+    assert_eq!(flow.on(4_001, Event::Wake).rate, LINK.line_rate);
 }
 
 // Notifications with a body.
@@ -300,9 +300,9 @@ fn undetermined_congestion_cuts_nothing() {
     let mut flow = Flow::new(&params);
     for kind in [CnpKind::Undetermined, CnpKind::SwitchInt, CnpKind::DirectInt] {
         let event = numbered(kind, 1);
-        let Event::Cnp { hint } = &event else { panic!("a notification") };
-        assert_eq!(flow.state.ignores(hint), Some(Ignored::Kind));
-        assert_eq!(flow.after(US, event).rate, PORT.line_rate);
+        let Event::Cnp { body_kind } = &event else { panic!("a notification") };
+        assert_eq!(flow.state.cnp_filter(body_kind), Some(CnpIgnored::Unsupported));
+        assert_eq!(flow.after(US, event).rate, LINK.line_rate);
     }
 }
 
@@ -310,7 +310,7 @@ fn undetermined_congestion_cuts_nothing() {
 
 #[test]
 fn settings_that_do_not_go_together_are_named() {
-    let refused = |settings: DcqcnSettings| match Dcqcn::check(&settings, &PORT) {
+    let refused = |settings: DcqcnSettings| match Dcqcn::check(&settings, &LINK) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
@@ -329,7 +329,7 @@ fn settings_that_do_not_go_together_are_named() {
 #[test]
 fn every_preset_holds_on_its_port_and_within_its_ranges() {
     for preset in Dcqcn::PRESETS {
-        Dcqcn::check(&preset.values, &PORT).unwrap();
+        Dcqcn::check(&preset.values, &LINK).unwrap();
     }
     assert_eq!(Dcqcn::PRESETS.first().unwrap().name, "paper");
 }
@@ -475,8 +475,8 @@ fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
 /// Another: to count ticks from the wake.
 fn moves_ticks(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
-    if let Alpha::Sampled(fading) = &cx.params.alpha {
-        state.settle(cx.params, fading, cx.now.stamp(), false);
+    if let Alpha::Sampled(alpha_decay) = &cx.params.alpha {
+        state.settle(cx.params, alpha_decay, cx.now.stamp(), false);
         state.alpha_at = cx.now.stamp();
     }
 }
@@ -561,7 +561,7 @@ impl<'a> Reference<'a> {
             }
         }
         match event {
-            Event::Cnp { hint } => self.notified(now, hint),
+            Event::Cnp { body_kind } => self.on_cnp(now, body_kind),
             Event::Sent { bytes, .. } if self.limited && p.has(COUNTS_BYTES) => {
                 self.bytes += u64::from(bytes.get());
                 while self.limited && self.bytes >= u64::from(p.byte_period.length) {
@@ -574,9 +574,9 @@ impl<'a> Reference<'a> {
         if self.limited { Rate::from_bits(self.current as u32) } else { p.line }
     }
 
-    fn notified(&mut self, now: u64, hint: &CnpHint) {
+    fn on_cnp(&mut self, now: u64, body_kind: &CnpBodyKind) {
         let p = self.params;
-        if let CnpHint::Body(body) = hint {
+        if let CnpBodyKind::Extended(body) = body_kind {
             if self.seq.is_some_and(|seq| seq.wrapping_sub(body.seq) < 64) {
                 return;
             }
@@ -619,8 +619,8 @@ impl<'a> Reference<'a> {
     }
 
     fn tick(&mut self) {
-        let Alpha::Sampled(fading) = &self.params.alpha else { return };
-        let gain = fading.gain();
+        let Alpha::Sampled(alpha_decay) = &self.params.alpha else { return };
+        let gain = alpha_decay.gain();
         self.alpha_tick += u64::from(self.params.alpha_period.length);
         self.alpha = self.alpha * (1024 - gain) / 1024;
         if std::mem::take(&mut self.notified_alpha) {

@@ -1,8 +1,8 @@
 //! What the user sets, and what DCQCN+ computes with.
 
-use cc_core::math::divide;
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Frac, Nanos, Port, Rate};
+use cc_core::{Bytes, Frac, Link, Nanos, Rate};
 
 cc_core::settings! {
     /// DCQCN+ at the sender. What DCQCN has as well goes by its name there.
@@ -77,7 +77,7 @@ pub(super) const PRESETS: &[Preset<DcqcnPlusSettings>] = &[
 /// No timer runs longer, in nanoseconds.
 pub(super) const LONGEST: Nanos = Nanos::new(1_000_000_000);
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Debug)]
     pub struct Params {
@@ -92,7 +92,7 @@ cc_core::blank! {
         pub(super) gain: Frac,
         pub(super) initial_alpha: Frac,
         pub(super) increase: Timer,
-        pub(super) fading: Timer,
+        pub(super) alpha_decay: Timer,
         /// From here on both fixed lengths have room for their packets.
         pub(super) fast: Rate,
         pub(super) adapts_above: Nanos,
@@ -106,7 +106,7 @@ cc_core::blank! {
     }
 }
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// How long a timer runs.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Timer {
@@ -134,7 +134,7 @@ impl Timer {
 /// This many millionths of a rate, at most all of it.
 #[expect(clippy::cast_possible_truncation, reason = "at most the rate")]
 const fn millionths(rate: Rate, ppm: u32) -> Rate {
-    Rate::from_bits(divide((rate.to_bits() as u64).wrapping_mul(ppm as u64), 1_000_000) as u32)
+    Rate::from_bits(div_bitwise((rate.to_bits() as u64).wrapping_mul(ppm as u64), 1_000_000) as u32)
 }
 
 /// Microseconds of a setting, all of which are at most 131 071.
@@ -152,9 +152,9 @@ impl Params {
     ///
     /// Names the setting that cannot be had on this port or beside another setting.
     #[expect(clippy::cast_possible_truncation, reason = "a threshold is at most 10")]
-    pub(super) fn new(settings: &DcqcnPlusSettings, port: &Port) -> Result<Self, ParamError> {
+    pub(super) fn new(settings: &DcqcnPlusSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
-        let line = port.line_rate;
+        let line = link.line_rate;
         let floor = match settings.rpg_min_rate {
             0 => millionths(line, 100).max(Rate::from_mbps(1)),
             mbps => Rate::from_mbps(mbps),
@@ -168,7 +168,7 @@ impl Params {
             return Err(ParamError::Conflict { field: "rpg_time_reset", expected });
         }
         let increase = Timer { fixed: nanos(settings.rpg_time_reset), lambda: settings.lambda };
-        let fading = Timer { fixed: nanos(settings.dce_tcp_rtt), lambda: settings.lambda_alpha };
+        let alpha_decay = Timer { fixed: nanos(settings.dce_tcp_rtt), lambda: settings.lambda_alpha };
         Ok(Self {
             line,
             floor,
@@ -180,8 +180,8 @@ impl Params {
             gain: Frac::from_ratio(settings.dce_tcp_g, 1024).complement(),
             initial_alpha: Frac::from_ratio(settings.initial_alpha_value, 1024),
             increase,
-            fading,
-            fast: increase.fast(settings.packet).max(fading.fast(settings.packet)),
+            alpha_decay,
+            fast: increase.fast(settings.packet).max(alpha_decay.fast(settings.packet)),
             adapts_above: nanos(settings.adapts_above),
             packet: Bytes::new(settings.packet),
             threshold: settings.rpg_threshold as u8,

@@ -7,14 +7,14 @@ use std::vec::Vec;
 
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
-const PLAIN: Event = Event::Cnp { hint: CnpHint::Plain };
+const PLAIN: Event = Event::Cnp { body_kind: CnpBodyKind::Standard };
 
-fn port(gbps: u32) -> Port {
-    Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) }
+fn link(gbps: u32) -> Link {
+    Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) }
 }
 
 fn params(settings: DcqcnPlusSettings, gbps: u32) -> Params {
-    DcqcnPlus::check(&settings, &port(gbps)).unwrap()
+    DcqcnPlus::check(&settings, &link(gbps)).unwrap()
 }
 
 /// Every preset, and settings that reach what no preset does.
@@ -41,33 +41,33 @@ fn variants() -> Vec<(&'static str, Params)> {
     presets.chain(odd).map(|(name, settings)| (name, params(settings, 10))).collect()
 }
 
-fn at<'a>(now: u64, params: &'a Params, port: &'a Port) -> Cx<'a, Params> {
+fn at<'a>(now: u64, params: &'a Params, link: &'a Link) -> Cx<'a, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn period(seq: u16, nanos: u32) -> Event<'static> {
     let body = CnpBody { kind: CnpKind::Period, seq, period: Nanos::new(nanos), ..CnpBody::default() };
-    Event::Cnp { hint: CnpHint::Body(body) }
+    Event::Cnp { body_kind: CnpBodyKind::Extended(body) }
 }
 
 fn numbered(kind: CnpKind, seq: u16) -> Event<'static> {
-    Event::Cnp { hint: CnpHint::Body(CnpBody { kind, seq, ..CnpBody::default() }) }
+    Event::Cnp { body_kind: CnpBodyKind::Extended(CnpBody { kind, seq, ..CnpBody::default() }) }
 }
 
 /// A flow on a clock of its own, in nanoseconds, of which so many were paused.
 struct Flow {
     state: DcqcnPlus,
     params: Params,
-    port: Port,
+    link: Link,
     now: u64,
     paused: u32,
 }
 
 impl Flow {
     fn new(settings: DcqcnPlusSettings, gbps: u32) -> Self {
-        let (params, port) = (params(settings, gbps), port(gbps));
-        Self { state: DcqcnPlus::open(&at(0, &params, &port)), params, port, now: 0, paused: 0 }
+        let (params, link) = (params(settings, gbps), link(gbps));
+        Self { state: DcqcnPlus::open(&at(0, &params, &link)), params, link, now: 0, paused: 0 }
     }
 
     /// A flow with these rates that was notified just now.
@@ -80,8 +80,8 @@ impl Flow {
 
     fn on(&mut self, now: u64, event: Event) -> Decision {
         self.now = now;
-        let mut cx = at(now, &self.params, &self.port);
-        cx.unpaused = Stamp::from_bits(cx.unpaused.to_bits().wrapping_sub(self.paused));
+        let mut cx = at(now, &self.params, &self.link);
+        cx.clock_without_pauses = Stamp::from_bits(cx.clock_without_pauses.to_bits().wrapping_sub(self.paused));
         self.state.on(&cx, &event)
     }
 
@@ -110,7 +110,7 @@ fn the_timer_is_1080_us_at_540_flows() {
     let fair = Rate::from_bits(Rate::from_gbps(10).to_bits() / 540);
     let flow = Flow::cut_to(PAPER, 10, fair, Nanos::new(540_000));
     assert_eq!(flow.length(&flow.params.increase), Nanos::new(1_080_000));
-    assert_eq!(flow.length(&flow.params.fading), Nanos::new(540_000));
+    assert_eq!(flow.length(&flow.params.alpha_decay), Nanos::new(540_000));
     // Where CNPs come faster, the time of a packet decides: 432 us.
     let flow = Flow::cut_to(PAPER, 10, fair, Nanos::new(400_000));
     let increase = flow.length(&flow.params.increase).get();
@@ -151,7 +151,7 @@ fn alpha_rises_and_fades_by_g() {
         assert!((alpha(&flow) - (1.0 - 0.5 * (1.0 - g).powi(k))).abs() < 1e-7);
     }
     let before = alpha(&flow);
-    let length = flow.length(&flow.params.fading).get();
+    let length = flow.length(&flow.params.alpha_decay).get();
     flow.after(u64::from(length), Event::Wake);
     assert!((alpha(&flow) - before * (1.0 - g)).abs() < 1e-8);
 }
@@ -279,7 +279,7 @@ fn a_pause_stops_recovery_and_what_was_left_of_the_timer_runs_on() {
 fn the_wake_comes_when_the_pause_is_over() {
     let mut flow = Flow::new(PAPER, 10);
     flow.on(0, PLAIN);
-    let mut cx = at(30 * US, &flow.params, &flow.port);
+    let mut cx = at(30 * US, &flow.params, &flow.link);
     cx.pause = Nanos::new(300_000);
     assert_eq!(flow.state.on(&cx, &Event::Wake).wake_in, Nanos::new(325_000));
 }
@@ -329,8 +329,8 @@ fn undetermined_congestion_cuts_nothing() {
     let mut flow = Flow::new(PAPER, 10);
     for kind in [CnpKind::Undetermined, CnpKind::SwitchInt, CnpKind::DirectInt] {
         let event = numbered(kind, 1);
-        let Event::Cnp { hint } = &event else { panic!("a notification") };
-        assert_eq!(flow.state.ignores(hint), Some(Ignored::Kind));
+        let Event::Cnp { body_kind } = &event else { panic!("a notification") };
+        assert_eq!(flow.state.cnp_filter(body_kind), Some(CnpIgnored::Unsupported));
         assert_eq!(flow.after(US, event).rate, Rate::from_gbps(10));
     }
 }
@@ -345,7 +345,7 @@ fn an_absurd_period_is_a_second_at_most() {
 
 #[test]
 fn settings_that_do_not_go_together_are_named() {
-    let refused = |settings: DcqcnPlusSettings| match DcqcnPlus::check(&settings, &port(10)) {
+    let refused = |settings: DcqcnPlusSettings| match DcqcnPlus::check(&settings, &link(10)) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
@@ -357,9 +357,9 @@ fn settings_that_do_not_go_together_are_named() {
 }
 
 #[test]
-fn a4_every_preset_holds_and_its_numbers_are_those_of_the_paper() {
+fn every_preset_holds_and_its_numbers_are_those_of_the_paper_a4() {
     for preset in DcqcnPlus::PRESETS {
-        DcqcnPlus::check(&preset.values, &port(10)).unwrap();
+        DcqcnPlus::check(&preset.values, &link(10)).unwrap();
     }
     let paper = DcqcnPlus::PRESETS.first().unwrap();
     let value = |name: &str| paper.values.get(DcqcnPlusSettings::index_of(name).unwrap());
@@ -372,14 +372,14 @@ fn a4_every_preset_holds_and_its_numbers_are_those_of_the_paper() {
 // Slots.
 
 #[test]
-fn d4_a_slot_used_before_starts_as_new() {
-    let (params, port) = (params(PAPER, 10), port(10));
-    let fresh = DcqcnPlus::open(&at(SECOND, &params, &port));
-    let mut used = DcqcnPlus::open(&at(0, &params, &port));
-    used.on(&at(US, &params, &port), &period(3, 700_000));
-    used = DcqcnPlus::open(&at(SECOND, &params, &port));
+fn a_slot_used_before_starts_as_new_d4() {
+    let (params, link) = (params(PAPER, 10), link(10));
+    let fresh = DcqcnPlus::open(&at(SECOND, &params, &link));
+    let mut used = DcqcnPlus::open(&at(0, &params, &link));
+    used.on(&at(US, &params, &link), &period(3, 700_000));
+    used = DcqcnPlus::open(&at(SECOND, &params, &link));
     assert_eq!(used, fresh);
-    assert_eq!(used.on(&at(SECOND, &params, &port), &Event::Wake).rate, port.line_rate);
+    assert_eq!(used.on(&at(SECOND, &params, &link), &Event::Wake).rate, link.line_rate);
 }
 
 // Lateness.
@@ -424,12 +424,12 @@ impl Pauses {
         Self(pauses)
     }
 
-    fn cx<'a>(&self, now: u64, params: &'a Params, port: &'a Port) -> Cx<'a, Params> {
-        let mut cx = at(now, params, port);
+    fn cx<'a>(&self, now: u64, params: &'a Params, link: &'a Link) -> Cx<'a, Params> {
+        let mut cx = at(now, params, link);
         let count = self.0.partition_point(|&(start, ..)| start <= now);
         if let Some(&(start, end, before)) = count.checked_sub(1).and_then(|last| self.0.get(last)) {
             let paused = before + now.min(end) - start;
-            cx.unpaused = Stamp::from_bits((now - paused) as u32);
+            cx.clock_without_pauses = Stamp::from_bits((now - paused) as u32);
             cx.pause = Nanos::new(end.saturating_sub(now) as u32);
         }
         cx
@@ -444,12 +444,12 @@ fn first_difference(
     count: usize,
     wake: fn(&mut DcqcnPlus, &Cx<'_, Params>),
 ) -> Option<usize> {
-    let port = port(10);
+    let link = link(10);
     let mut random = Random(seed);
     let start = 5 * SECOND;
     let pauses = Pauses::random(&mut random, start + 60 * SECOND);
     let mut now = start;
-    let mut exact = DcqcnPlus::open(&pauses.cx(now, params, &port));
+    let mut exact = DcqcnPlus::open(&pauses.cx(now, params, &link));
     let mut late = exact;
     let mut asked = u64::MAX;
     for nth in 0..count {
@@ -462,16 +462,16 @@ fn first_difference(
         let mut swept = now;
         while next - swept > SECOND / 2 {
             swept += SECOND / 2 - random.below(SECOND / 8);
-            wake(&mut late, &pauses.cx(swept, params, &port));
+            wake(&mut late, &pauses.cx(swept, params, &link));
         }
         while asked <= next {
-            let decision = exact.on(&pauses.cx(asked, params, &port), &Event::Wake);
+            let decision = exact.on(&pauses.cx(asked, params, &link), &Event::Wake);
             assert!(decision.wake_in > Nanos::ZERO);
             asked = if decision.wake_in == Nanos::MAX { u64::MAX } else { asked + u64::from(decision.wake_in.get()) };
         }
         if random.below(2) == 0 {
             swept += random.below(next - swept);
-            wake(&mut late, &pauses.cx(swept, params, &port));
+            wake(&mut late, &pauses.cx(swept, params, &link));
         }
         now = next;
         let event = match random.below(3) {
@@ -479,7 +479,7 @@ fn first_difference(
             1 => period(nth as u16, random.magnitude(25) as u32),
             _ => period(nth as u16, random.below(200_000) as u32),
         };
-        let cx = pauses.cx(now, params, &port);
+        let cx = pauses.cx(now, params, &link);
         let expected = exact.on(&cx, &event);
         asked = now + u64::from(expected.wake_in.get());
         if late.on(&cx, &event) != expected {
@@ -503,8 +503,8 @@ fn wakes_change_no_decision_pauses_or_not() {
 
 /// The natural mistake: to take a late rate timer for one expiry.
 fn forgets_expiries(late: &mut DcqcnPlus, cx: &Cx<'_, Params>) {
-    if late.rate_due.is_due(cx.unpaused) {
-        late.rate_due = cx.unpaused;
+    if late.rate_due.is_due(cx.clock_without_pauses) {
+        late.rate_due = cx.clock_without_pauses;
     }
     late.on(cx, &Event::Wake);
 }
@@ -552,21 +552,21 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
 
 proptest! {
     #[test]
-    fn corrupted_state_heals(state in any_state(), now in any::<u64>(), unpaused: u32, events in prop::collection::vec((any_event(), 0..SECOND), 1..12)) {
+    fn corrupted_state_heals(state in any_state(), now in any::<u64>(), clock_without_pauses: u32, events in prop::collection::vec((any_event(), 0..SECOND), 1..12)) {
         for (_, params) in variants() {
-            let (port, mut state, mut now) = (port(10), state, now);
+            let (link, mut state, mut now) = (link(10), state, now);
             for (event, wait) in &events {
                 now = now.wrapping_add(*wait);
-                let cx = Cx { unpaused: Stamp::from_bits(unpaused.wrapping_add(now as u32)), ..at(now, &params, &port) };
+                let cx = Cx { clock_without_pauses: Stamp::from_bits(clock_without_pauses.wrapping_add(now as u32)), ..at(now, &params, &link) };
                 prop_assert!(state.on(&cx, event).wake_in > Nanos::ZERO);
             }
             // Fast recovery over, the line rate bounds R_T again.
             for _ in 0..10 {
                 now = now.wrapping_add(SECOND);
-                let decision = state.on(&at(now, &params, &port), &Event::Wake);
+                let decision = state.on(&at(now, &params, &link), &Event::Wake);
                 prop_assert!(decision.wake_in > Nanos::ZERO);
             }
-            let rate = state.on(&at(now, &params, &port), &PLAIN).rate;
+            let rate = state.on(&at(now, &params, &link), &PLAIN).rate;
             prop_assert!(rate >= params.floor && rate <= params.line, "{rate:?}");
             prop_assert!(state.target >= state.current);
         }
@@ -575,12 +575,12 @@ proptest! {
     #[test]
     fn rates_stay_between_floor_and_line(events in prop::collection::vec((any_event(), 0..SECOND), 1..40)) {
         for (_, params) in variants() {
-            let port = port(10);
-            let (mut state, mut now) = (DcqcnPlus::open(&at(0, &params, &port)), 0);
+            let link = link(10);
+            let (mut state, mut now) = (DcqcnPlus::open(&at(0, &params, &link)), 0);
             for (event, wait) in &events {
                 now += wait >> (wait & 31);
-                let cx = at(now, &params, &port);
-                prop_assert!(state.row(&cx, event) < DcqcnPlus::TABLE.len());
+                let cx = at(now, &params, &link);
+                prop_assert!(state.transition(&cx, event) < DcqcnPlus::TRANSITIONS.len());
                 let decision = state.on(&cx, event);
                 prop_assert!(decision.rate >= params.floor && decision.rate <= params.line);
                 prop_assert!(decision.wake_in > Nanos::ZERO);

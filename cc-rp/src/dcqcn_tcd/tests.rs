@@ -4,12 +4,12 @@ use cc_core::{Bytes, Instant, Nanos, Psn, Rate};
 use proptest::prelude::*;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const US: u64 = 1_000;
-const CE: Event = Event::Cnp { hint: CnpHint::Plain };
+const CE: Event = Event::Cnp { body_kind: CnpBodyKind::Standard };
 
 fn params(settings: DcqcnTcdSettings) -> Params {
-    DcqcnTcd::check(&settings, &PORT).unwrap()
+    DcqcnTcd::check(&settings, &LINK).unwrap()
 }
 
 fn variants() -> Vec<(&'static str, Params)> {
@@ -24,11 +24,11 @@ fn variants() -> Vec<(&'static str, Params)> {
 
 fn at<P>(now: u64, params: &P) -> Cx<'_, P> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn numbered(kind: CnpKind, seq: u16) -> Event<'static> {
-    Event::Cnp { hint: CnpHint::Body(CnpBody { kind, seq, ..CnpBody::default() }) }
+    Event::Cnp { body_kind: CnpBodyKind::Extended(CnpBody { kind, seq, ..CnpBody::default() }) }
 }
 
 fn ue(seq: u16) -> Event<'static> {
@@ -116,7 +116,7 @@ fn alpha_fades_between_undetermined_notifications() {
 fn an_unlimited_flow_stays_unlimited() {
     let mut flow = Flow::new(PAPER);
     let decision = flow.after(US, ue(1));
-    assert_eq!((decision.rate, decision.wake_in), (PORT.line_rate, Nanos::MAX));
+    assert_eq!((decision.rate, decision.wake_in), (LINK.line_rate, Nanos::MAX));
     assert_eq!(flow.after(US, CE).rate, Rate::from_gbps(50));
 }
 
@@ -124,7 +124,7 @@ fn an_unlimited_flow_stays_unlimited() {
 fn a_cut_that_waits_for_its_tick_is_not_called_off() {
     let mut flow = Flow::new(DcqcnTcdSettings { dcqcn: VENDOR, ue_raises_alpha: 0 });
     flow.after(0, CE);
-    assert_eq!(flow.after(2 * US, ue(1)).rate, PORT.line_rate);
+    assert_eq!(flow.after(2 * US, ue(1)).rate, LINK.line_rate);
     assert!(flow.after(3 * US, Event::Wake).rate < Rate::from_gbps(51));
 }
 
@@ -146,8 +146,8 @@ fn both_kinds_share_their_numbers() {
     let mut flow = Flow::new(PAPER);
     let first = flow.after(US, numbered(CnpKind::Standard, 7)).rate;
     for event in [ue(7), ue(6), numbered(CnpKind::Standard, 5)] {
-        let Event::Cnp { hint } = &event else { panic!("a notification") };
-        assert_eq!(flow.state.ignores(hint), Some(Ignored::Stale));
+        let Event::Cnp { body_kind } = &event else { panic!("a notification") };
+        assert_eq!(flow.state.cnp_filter(body_kind), Some(CnpIgnored::Stale));
         let before = flow.state;
         assert_eq!(flow.after(0, event).rate, first);
         assert_eq!(flow.state, before);
@@ -155,8 +155,8 @@ fn both_kinds_share_their_numbers() {
     flow.after(US, ue(8));
     assert_eq!(flow.after(US, numbered(CnpKind::Standard, 8)).rate, first, "8 is taken");
     for kind in [CnpKind::SwitchInt, CnpKind::DirectInt] {
-        let Event::Cnp { hint } = numbered(kind, 9) else { panic!("a notification") };
-        assert_eq!(flow.state.ignores(&hint), Some(Ignored::Kind));
+        let Event::Cnp { body_kind } = numbered(kind, 9) else { panic!("a notification") };
+        assert_eq!(flow.state.cnp_filter(&body_kind), Some(CnpIgnored::Unsupported));
     }
 }
 
@@ -171,9 +171,9 @@ fn settings_are_those_of_dcqcn_and_one_more() {
     assert_eq!((settings.get(index), settings.get(index + 1)), (1, 0));
     assert!(settings.set(index, 2).is_err());
     let wrong = DcqcnTcdSettings { dcqcn: DcqcnSettings { rpg_min_rate: 100_001, ..dcqcn::PAPER }, ..PAPER };
-    assert!(matches!(DcqcnTcd::check(&wrong, &PORT), Err(ParamError::Conflict { field: "rpg_min_rate", .. })));
+    assert!(matches!(DcqcnTcd::check(&wrong, &LINK), Err(ParamError::Conflict { field: "rpg_min_rate", .. })));
     assert!(matches!(
-        DcqcnTcd::check(&DcqcnTcdSettings { ue_raises_alpha: 2, ..PAPER }, &PORT),
+        DcqcnTcd::check(&DcqcnTcdSettings { ue_raises_alpha: 2, ..PAPER }, &LINK),
         Err(ParamError::OutOfRange(Field { name: "ue_raises_alpha", .. }))
     ));
 }
@@ -182,27 +182,27 @@ fn settings_are_those_of_dcqcn_and_one_more() {
 fn rows_tell_the_phase_of_an_undetermined_notification() {
     let mut flow = Flow::new(PAPER);
     let mut rows = std::collections::BTreeSet::new();
-    rows.insert(flow.state.row(&at(flow.now, &flow.params), &ue(0)));
+    rows.insert(flow.state.transition(&at(flow.now, &flow.params), &ue(0)));
     flow.after(0, CE);
     for nth in 0..14 {
-        rows.insert(flow.state.row(&at(flow.now, &flow.params), &ue(0)));
+        rows.insert(flow.state.transition(&at(flow.now, &flow.params), &ue(0)));
         // The timer alone, until it is past fast recovery; then the byte counter alone.
         let (wait, bytes) = if nth < 7 { (55 * US, 0) } else { (0, 10_000_000) };
         flow.after(wait, sent(bytes));
     }
     assert_eq!(rows.into_iter().collect::<Vec<_>>(), [12, 13, 14, 15]);
-    assert!(DcqcnTcd::TABLE.iter().skip(12).all(|row| row.contains("undetermined")));
+    assert!(DcqcnTcd::TRANSITIONS.iter().skip(12).all(|row| row.contains("undetermined")));
 }
 
 #[test]
-fn d4_a_slot_used_before_starts_as_new() {
+fn a_slot_used_before_starts_as_new_d4() {
     let params = params(PAPER);
     let mut used = DcqcnTcd::open(&at(0, &params));
     used.on(&at(US, &params), &CE);
     used.on(&at(2 * US, &params), &ue(9));
     used = DcqcnTcd::open(&at(9 * US, &params));
     assert_eq!(used, DcqcnTcd::open(&at(9 * US, &params)));
-    assert_eq!(used.on(&at(9 * US, &params), &ue(9)).rate, PORT.line_rate);
+    assert_eq!(used.on(&at(9 * US, &params), &ue(9)).rate, LINK.line_rate);
 }
 
 fn any_event() -> impl Strategy<Value = Event<'static>> {
@@ -258,10 +258,10 @@ proptest! {
             let (mut state, mut now) = (DcqcnTcd::open(&at(0, &params)), 0);
             for (event, wait) in &events {
                 now += wait;
-                prop_assert!(state.row(&at(now, &params), event) < DcqcnTcd::TABLE.len());
+                prop_assert!(state.transition(&at(now, &params), event) < DcqcnTcd::TRANSITIONS.len());
                 let before = state.on(&at(now, &params), &Event::Wake).rate;
                 let decision = state.on(&at(now, &params), event);
-                prop_assert!(decision.rate >= Rate::from_mbps(1) && decision.rate <= PORT.line_rate);
+                prop_assert!(decision.rate >= Rate::from_mbps(1) && decision.rate <= LINK.line_rate);
                 prop_assert!(undetermined(event).is_none() || decision.rate == before);
                 prop_assert!(decision.wake_in > Nanos::ZERO && decision.window == Bytes::MAX);
             }

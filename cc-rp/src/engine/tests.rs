@@ -3,14 +3,14 @@ use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::shim::{IntShim, Rcc};
-use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Packet, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tags, opcode};
 use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout, IntStackBuilder, State};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -28,7 +28,7 @@ impl RateLimiter for Told {
 }
 
 fn engine(settings: DcqcnSettings) -> Engine {
-    Engine::new(at(0), PORT, Dcqcn::check(&settings, &PORT).unwrap())
+    Engine::new(at(0), LINK, Dcqcn::check(&settings, &LINK).unwrap())
 }
 
 fn at(nanos: u64) -> Instant {
@@ -39,8 +39,8 @@ fn sent(bytes: u32) -> Event<'static> {
     Event::Sent { psn: Psn::new(0), bytes: Bytes::new(bytes) }
 }
 
-fn body(kind: CnpKind, seq: u16) -> CnpHint {
-    CnpHint::Body(CnpBody { kind, seq, ..CnpBody::default() })
+fn body(kind: CnpKind, seq: u16) -> CnpBodyKind {
+    CnpBodyKind::Extended(CnpBody { kind, seq, ..CnpBody::default() })
 }
 
 /// An engine with one flow, bound to 17.
@@ -61,10 +61,10 @@ fn a_flow_costs_at_most_72_bytes() {
 #[test]
 fn the_rate_limiter_is_told_after_every_event() {
     let (mut engine, handle, mut told) = with_flow(PAPER);
-    let line = (handle.index(), PORT.line_rate, Nanos::ZERO);
+    let line = (handle.index(), LINK.line_rate, Nanos::ZERO);
     assert_eq!(told.0, [line]);
     engine.step(at(US), handle, &sent(1_024), &mut told).unwrap();
-    let step = engine.cnp(at(2 * US), Qpn::new(17), CnpHint::Plain, &mut told).unwrap();
+    let step = engine.cnp(at(2 * US), Qpn::new(17), CnpBodyKind::Standard, &mut told).unwrap();
     assert_eq!(step.handle, handle);
     assert_eq!(told.0, [line, line, (handle.index(), Rate::from_gbps(50), Nanos::ZERO)]);
     assert_eq!(step.decision.rate, Rate::from_gbps(50));
@@ -73,7 +73,7 @@ fn the_rate_limiter_is_told_after_every_event() {
 #[test]
 fn wakes_come_when_asked_for() {
     let (mut engine, handle, mut told) = with_flow(PAPER);
-    engine.cnp(at(US), Qpn::new(17), CnpHint::Plain, &mut told).unwrap();
+    engine.cnp(at(US), Qpn::new(17), CnpBodyKind::Standard, &mut told).unwrap();
     let mut now = US;
     for rate in [75_000, 87_500, 93_750] {
         loop {
@@ -117,7 +117,7 @@ fn a_reused_slot_is_as_new() {
         }
         assert!(engine.close(handle));
         // Feedback for the old flow finds nobody.
-        assert!(engine.cnp(at(20 * US), Qpn::new(17), CnpHint::Plain, &mut told).is_none());
+        assert!(engine.cnp(at(20 * US), Qpn::new(17), CnpBodyKind::Standard, &mut told).is_none());
         let mut other = self::engine(settings);
         let other_handle = other.open(at(30 * US), 3, &mut told).unwrap();
         let reused = engine.open(at(30 * US), 3, &mut told).unwrap();
@@ -125,15 +125,15 @@ fn a_reused_slot_is_as_new() {
         assert_eq!(engine.state(reused), other.state(other_handle));
         engine.bind(reused, Qpn::new(17)).unwrap();
         let step = engine.step(at(40 * US), reused, &sent(1), &mut told).unwrap();
-        assert_eq!((step.decision.rate, step.decision.wake_in), (PORT.line_rate, Nanos::MAX));
+        assert_eq!((step.decision.rate, step.decision.wake_in), (LINK.line_rate, Nanos::MAX));
         assert_ne!(
             fresh,
             Dcqcn::open(&Cx {
                 now: at(1),
-                port: &PORT,
-                params: &Dcqcn::check(&settings, &PORT).unwrap(),
+                link: &LINK,
+                params: &Dcqcn::check(&settings, &LINK).unwrap(),
                 pause: Nanos::ZERO,
-                unpaused: at(1).stamp()
+                clock_without_pauses: at(1).stamp()
             })
         );
     }
@@ -142,13 +142,16 @@ fn a_reused_slot_is_as_new() {
 #[test]
 fn every_cnp_is_handled_or_ignored_for_a_reason() {
     let (mut engine, _, mut told) = with_flow(PAPER);
-    let mut cnp = |qpn, hint| engine.cnp(at(US), Qpn::new(qpn), hint, &mut told).is_some();
-    assert!(cnp(17, CnpHint::Plain));
+    let mut cnp = |qpn, body_kind| engine.cnp(at(US), Qpn::new(qpn), body_kind, &mut told).is_some();
+    assert!(cnp(17, CnpBodyKind::Standard));
     assert!(cnp(17, body(CnpKind::Standard, 9)));
     assert!(!cnp(17, body(CnpKind::Standard, 9)));
     assert!(!cnp(17, body(CnpKind::Undetermined, 10)));
-    assert!(!cnp(18, CnpHint::Plain));
-    assert!(!cnp(17, CnpHint::Body(CnpBody { by_remote: true, remote_qpn: Qpn::new(17), ..CnpBody::default() })));
+    assert!(!cnp(18, CnpBodyKind::Standard));
+    assert!(!cnp(
+        17,
+        CnpBodyKind::Extended(CnpBody { names_remote_qpn: true, remote_qpn: Qpn::new(17), ..CnpBody::default() })
+    ));
     let counters = engine.counters();
     assert_eq!(
         counters,
@@ -179,7 +182,7 @@ fn a_pause_holds_the_flows_of_its_priority_alone() {
     engine.pause(at(3 * US), 3, Nanos::ZERO);
     let step = engine.step(at(4 * US), paused, &sent(1), &mut told).unwrap();
     assert_eq!(step.decision.hold, Nanos::ZERO);
-    assert_eq!(told.0.last(), Some(&(paused.index(), PORT.line_rate, Nanos::ZERO)));
+    assert_eq!(told.0.last(), Some(&(paused.index(), LINK.line_rate, Nanos::ZERO)));
     // A pause that nobody ends runs out, and stays so when stamps come round.
     engine.pause(at(6 * US), 3, Nanos::new(336_000));
     for half in 1..20 {
@@ -201,7 +204,7 @@ fn a_pause_that_ran_out_stays_over_where_pauses_are_all_that_is_told() {
 
 /// Every set of priorities that a PFC frame may pause, with no flow, one, and two: only those of a paused one are held.
 #[test]
-fn e1_a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are() {
+fn a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are_e1() {
     for enabled in 0..=255_u8 {
         for (first, second) in [(None, None), (Some(3), None), (Some(3), Some(6)), (Some(0), Some(7))] {
             let (mut engine, mut told) = (engine(PAPER), Told::default());
@@ -218,8 +221,8 @@ fn e1_a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are()
             engine.pause(at(US), 255, Nanos::new(336_000));
             for &(priority, handle) in &flows {
                 let step = engine.step(at(2 * US), handle, &sent(1_024), &mut told).unwrap();
-                let held = if enabled >> priority & 1 == 1 { 335_000 } else { 0 };
-                assert_eq!(step.decision.hold, Nanos::new(held), "{enabled:#010b}, priority {priority}");
+                let hold = if enabled >> priority & 1 == 1 { 335_000 } else { 0 };
+                assert_eq!(step.decision.hold, Nanos::new(hold), "{enabled:#010b}, priority {priority}");
             }
             assert_eq!(engine.len(), flows.len());
         }
@@ -233,7 +236,7 @@ fn a_stepped_clock_is_no_lateness() {
         let start = SECOND * 100;
         engine.wake(at(0), &mut told);
         engine.step(at(start), handle, &sent(1), &mut told).unwrap();
-        engine.cnp(at(start), Qpn::new(17), CnpHint::Plain, &mut told).unwrap();
+        engine.cnp(at(start), Qpn::new(17), CnpBodyKind::Standard, &mut told).unwrap();
         let step = engine.step(at(start + jump), handle, &sent(1), &mut told).unwrap();
         assert_eq!(step.decision.rate, Rate::from_gbps(50));
         let step = engine.step(at(start + jump + 55 * US), handle, &sent(1), &mut told).unwrap();
@@ -241,7 +244,7 @@ fn a_stepped_clock_is_no_lateness() {
         let step = engine.step(at(start), handle, &sent(1), &mut told).unwrap();
         assert_eq!(step.decision.rate, Rate::from_gbps(75));
         let counters = engine.counters();
-        assert_eq!((counters.rp_clock_leaps, counters.rp_clock_reversals), (2, 1));
+        assert_eq!((counters.rp_clock_jumps_forward, counters.rp_clock_jumps_back), (2, 1));
     }
 }
 
@@ -275,9 +278,14 @@ fn framed(shims: Shims<'_>, bth: Bth, extensions: Extensions, payload: &[u8]) ->
     buffer
 }
 
-fn deliver<A: ReactionPoint>(engine: &mut RpEngine<A, 8, 16>, now: u64, frame: &[u8], told: &mut Told) -> Option<Step> {
+fn deliver<A: ReactionPoint>(
+    engine: &mut RpEngine<A, 8, 16>,
+    now: u64,
+    frame: &[u8],
+    told: &mut Told,
+) -> Option<FlowDecision> {
     match wire::parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => engine.frame(at(now), &roce, Progress::default(), told),
+        Ok(Parsed::Roce(roce)) => engine.frame(at(now), &roce, AckProgress::default(), told),
         other => panic!("{other:?}"),
     }
 }
@@ -293,7 +301,7 @@ fn frames_reach_the_flow_that_their_queue_pair_is_bound_to() {
     // DCQCN takes no acknowledgements.
     assert!(deliver(&mut engine, US, &frame(ACK, received), &mut told).is_none());
 
-    let mut witness = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let mut witness = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
     let handle = witness.open(at(0), 3, &mut told).unwrap();
     witness.bind(handle, Qpn::new(17)).unwrap();
     let mut seen = |opcode, syndrome| {
@@ -302,8 +310,8 @@ fn frames_reach_the_flow_that_their_queue_pair_is_bound_to() {
     };
     assert_eq!(seen(ACK, received), Seen::Ack(Psn::new(5), Mark::None));
     assert_eq!(seen(ACK, Syndrome::Nak(Nak::PsnSequence)), Seen::Nack(Psn::new(5)));
-    assert_eq!(seen(opcode::CNP, received), Seen::Cnp(CnpHint::Plain));
-    assert_eq!(seen(0x04, received), Seen::Cnp(CnpHint::Plain), "data are not for a sender");
+    assert_eq!(seen(opcode::CNP, received), Seen::Cnp(CnpBodyKind::Standard));
+    assert_eq!(seen(0x04, received), Seen::Cnp(CnpBodyKind::Standard), "data are not for a sender");
 }
 
 cc_core::settings! {
@@ -319,8 +327,8 @@ enum Seen {
     Sent,
     Ack(Psn, Mark),
     Nack(Psn),
-    Cnp(CnpHint),
-    NearInt,
+    Cnp(CnpBodyKind),
+    SwitchInt,
     Wake,
 }
 
@@ -330,8 +338,8 @@ impl Seen {
             Event::Sent { .. } => Self::Sent,
             Event::Ack(ack) => Self::Ack(ack.psn, ack.mark),
             Event::Nack { psn } => Self::Nack(psn),
-            Event::Cnp { hint } => Self::Cnp(hint),
-            Event::NearInt { .. } => Self::NearInt,
+            Event::Cnp { body_kind } => Self::Cnp(body_kind),
+            Event::SwitchInt { .. } => Self::SwitchInt,
             Event::Wake => Self::Wake,
         }
     }
@@ -346,7 +354,7 @@ struct Witness<const KEEN: bool = true> {
     /// The last hop of the telemetry.
     hop: Option<Hop>,
     at: Instant,
-    unpaused: Stamp,
+    clock_without_pauses: Stamp,
 }
 
 /// No test takes it out or puts it in.
@@ -365,35 +373,42 @@ impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {
     type Params = ();
     const NAME: &'static str = "witness";
     const PRESETS: &'static [Preset<NoSettings>] = &[];
-    const WANTS: EventMask =
-        EventMask::ACK.with(EventMask::NACK).with(EventMask::CNP).with(EventMask::NEAR_INT).with(EventMask::WAKE);
+    const EVENTS: EventSet =
+        EventSet::ACK.with(EventSet::NACK).with(EventSet::CNP).with(EventSet::SWITCH_INT).with(EventSet::WAKE);
     const SIGNALS: Signals =
         if KEEN { Signals::MARK.with(Signals::DELAY).with(Signals::INT).with(Signals::GRANT) } else { Signals::NONE };
-    const ANSWERED_BY: Option<&'static str> = None;
-    const TABLE: &'static [&'static str] = &["remembering, any event: remember it"];
+    const RECEIVER: Option<&'static str> = None;
+    const TRANSITIONS: &'static [&'static str] = &["remembering, any event: remember it"];
 
-    fn row(&self, _: &Cx<'_, ()>, _: &Event<'_>) -> usize {
+    fn transition(&self, _: &Cx<'_, ()>, _: &Event<'_>) -> usize {
         0
     }
 
-    fn check(_: &NoSettings, _: &Port) -> Result<(), ParamError> {
+    fn check(_: &NoSettings, _: &Link) -> Result<(), ParamError> {
         Ok(())
     }
 
-    fn limits(_: &(), port: &Port) -> Limits {
-        Limits { rate: Rate::from_gbps(1), window: port.mtu, hold: Nanos::ZERO }
+    fn limits(_: &(), link: &Link) -> Limits {
+        Limits { rate: Rate::from_gbps(1), window: link.mtu, hold: Nanos::ZERO }
     }
 
     fn open(cx: &Cx<'_, ()>) -> Self {
-        Self { last: Seen::Wake, delay: None, grant: Grant::None, hop: None, at: cx.now, unpaused: cx.unpaused }
+        Self {
+            last: Seen::Wake,
+            delay: None,
+            grant: Grant::None,
+            hop: None,
+            at: cx.now,
+            clock_without_pauses: cx.clock_without_pauses,
+        }
     }
 
     fn on(&mut self, cx: &Cx<'_, ()>, event: &Event<'_>) -> Decision {
-        (self.last, self.at, self.unpaused) = (Seen::of(event), cx.now, cx.unpaused);
+        (self.last, self.at, self.clock_without_pauses) = (Seen::of(event), cx.now, cx.clock_without_pauses);
         if let Event::Ack(ack) = event {
             (self.delay, self.grant, self.hop) = (ack.delay, ack.grant, ack.int.iter().last());
         }
-        if let Event::NearInt { int } = event {
+        if let Event::SwitchInt { int } = event {
             self.hop = int.iter().last();
         }
         Decision { rate: Rate::from_gbps(1), window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
@@ -408,21 +423,21 @@ fn told_of<const KEEN: bool>(
     rtt: Option<Nanos>,
 ) -> (Witness<KEEN>, RpCounters) {
     let mut told = Told::default();
-    let mut engine = RpEngine::<Witness<KEEN>, 8, 16>::new(at(0), PORT, ());
+    let mut engine = RpEngine::<Witness<KEEN>, 8, 16>::new(at(0), LINK, ());
     let handle = engine.open(at(0), 3, &mut told).unwrap();
     engine.bind(handle, Qpn::new(17)).unwrap();
     let mut bytes = shimmed(ACK, Syndrome::Ack { credits: 31 }, shims);
     let bth = bytes.len() - 4 - 4 - 12;
     bytes[bth + 4] |= if becn { 0x40 } else { 0 };
-    let Ok(Packet::Roce(roce)) = wire::parse(&bytes, bytes.len()) else { panic!("not RoCE") };
-    let progress = Progress { rtt, ..Progress::default() };
+    let Ok(Parsed::Roce(roce)) = wire::parse(&bytes, bytes.len()) else { panic!("not RoCE") };
+    let progress = AckProgress { rtt, ..AckProgress::default() };
     engine.frame(at(now), &roce, progress, &mut told).unwrap();
     (*engine.state(handle).unwrap(), engine.counters())
 }
 
 fn echo(stamp: u32) -> Shims<'static> {
-    let (echo, held) = (Stamp::from_bits(stamp), Nanos::new(1_500));
-    Shims { time: Some(Time { echo, held, hops: 3, rx_level: 9, ..Time::default() }), ..Shims::NONE }
+    let (echo, receiver_hold) = (Stamp::from_bits(stamp), Nanos::new(1_500));
+    Shims { time: Some(Time { echo, receiver_hold, hops: 3, rx_buffer_level: 9, ..Time::default() }), ..Shims::NONE }
 }
 
 fn rtt_of(now: u64, shims: Shims<'_>) -> Option<Nanos> {
@@ -430,7 +445,7 @@ fn rtt_of(now: u64, shims: Shims<'_>) -> Option<Nanos> {
 }
 
 #[test]
-fn c1_a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted() {
+fn a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted_c1() {
     let own = Some(Nanos::new(8_000));
     for (stamp, accepted) in [
         (0, false),
@@ -446,7 +461,7 @@ fn c1_a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted()
             let (seen, counters) = told_of::<true>(2_000, false, echo(stamp), known);
             assert_eq!(counters.rp_delays_rejected, u64::from(!accepted), "{stamp:#x}");
             let rtt = Nanos::new(2_000_u32.wrapping_sub(stamp));
-            let returned = Delay { rtt, held: Nanos::new(1_500), hops: 3, rx_level: 9 };
+            let returned = Delay { rtt, receiver_hold: Nanos::new(1_500), hops: 3, rx_buffer_level: 9 };
             let fallback = known.map(|rtt| Delay { rtt, ..Delay::default() });
             assert_eq!(seen.delay, if accepted { Some(returned) } else { fallback }, "{stamp:#x}");
         }
@@ -458,7 +473,7 @@ fn c1_a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted()
 }
 
 #[test]
-fn d1_a_round_trip_across_the_wrap_of_its_stamps_is_exact() {
+fn a_round_trip_across_the_wrap_of_its_stamps_is_exact_d1() {
     assert_eq!(rtt_of(0x1_0000_0010, echo(0xffff_fff0)), Some(Nanos::new(0x20)));
     assert_eq!(rtt_of(0x1_0000_0000, echo(0xffff_ffff)), Some(Nanos::new(1)));
     for same in [1, 0xffff_ffff, 0x8000_0000] {
@@ -467,9 +482,9 @@ fn d1_a_round_trip_across_the_wrap_of_its_stamps_is_exact() {
 }
 
 #[test]
-fn b7_telemetry_for_nobody_is_counted() {
+fn telemetry_for_nobody_is_counted_b7() {
     let mut told = Told::default();
-    let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
     let int = Some(IntShim::empty(IntLayout::Wide, 0, IntShim::ROOM));
     for opcode in [ACK, 0x04] {
         let bytes = shimmed(opcode, Syndrome::Ack { credits: 31 }, Shims { int, ..echo(7) });
@@ -501,12 +516,12 @@ fn what_shims_return_reaches_the_machines_that_live_on_it_and_no_other() {
 #[test]
 fn the_unpaused_clock_stands_still_for_just_as_long_as_its_priority_is_paused() {
     let mut told = Told::default();
-    let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
     let handles = [3, 4].map(|priority| engine.open(at(0), priority, &mut told).unwrap());
     let mut shown = |engine: &mut RpEngine<Witness, 8, 16>, now: u64| {
         handles.map(|handle| {
             engine.step(at(now), handle, &Event::Wake, &mut told);
-            engine.state(handle).unwrap().unpaused.to_bits()
+            engine.state(handle).unwrap().clock_without_pauses.to_bits()
         })
     };
     engine.pause(at(1_000), 3, Nanos::new(500));
@@ -526,7 +541,7 @@ fn the_unpaused_clock_stands_still_for_just_as_long_as_its_priority_is_paused() 
 fn every_flow_is_visited_once_a_second_however_the_calls_are_spaced() {
     for gap in [10 * US, 3_000 * US, SECOND / 3, SECOND] {
         let mut told = Told::default();
-        let mut engine = RpEngine::<Witness, 100, 256>::new(at(0), PORT, ());
+        let mut engine = RpEngine::<Witness, 100, 256>::new(at(0), LINK, ());
         let handles: Vec<_> = (0..100).map(|_| engine.open(at(0), 0, &mut told).unwrap()).collect();
         let calls = (3 * SECOND / gap).clamp(4, 300_000);
         for call in 1..=calls {
@@ -544,7 +559,7 @@ fn every_flow_is_visited_once_a_second_however_the_calls_are_spaced() {
 #[test]
 fn events_that_nobody_wants_do_not_put_visits_off() {
     let mut told = Told::default();
-    let mut engine = RpEngine::<Witness, 4, 8>::new(at(0), PORT, ());
+    let mut engine = RpEngine::<Witness, 4, 8>::new(at(0), LINK, ());
     let handle = engine.open(at(0), 0, &mut told).unwrap();
     for now in (0..3 * SECOND).step_by(1_000_000) {
         assert!(engine.step(at(now), handle, &sent(1), &mut told).is_none());
@@ -596,7 +611,7 @@ proptest! {
             now = event_at;
             // The first flow is nearly idle.
             let index = if next(10) == 0 { 0 } else { 1 + next(8) as usize % 7 };
-            let event = if next(2) == 0 { Event::Cnp { hint: CnpHint::Plain } } else { sent(next(22) as u32) };
+            let event = if next(2) == 0 { Event::Cnp { body_kind: CnpBodyKind::Standard } } else { sent(next(22) as u32) };
             let expected = prompt.step(at(now), handles[index], &event, &mut told).unwrap();
             let step = late.step(at(now), handles[index], &event, &mut told).unwrap();
             prop_assert_eq!(step.decision, expected.decision);
@@ -621,11 +636,11 @@ fn a_resume_lifts_the_hold_of_a_flow_that_has_nothing_else_to_do() {
 }
 
 /// A CNP of a switch for queue pair 17, with one record that says so many bytes.
-fn switch_int(by_remote: bool, queue: u32) -> Vec<u8> {
+fn switch_int(names_remote_qpn: bool, queue: u32) -> Vec<u8> {
     let near = IntStackBuilder::new(IntLayout::Wide, 0).with_room(1).with([Hop { queue, ..Hop::default() }]);
     let mut int = [0; IntShim::LONGEST];
     let int = IntShim::of(&near).write(&mut int).unwrap();
-    let cnp = CnpHint::Body(CnpBody { kind: CnpKind::SwitchInt, by_remote, ..CnpBody::default() });
+    let cnp = CnpBodyKind::Extended(CnpBody { kind: CnpKind::SwitchInt, names_remote_qpn, ..CnpBody::default() });
     let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(17), ..Bth::default() };
     framed(Shims::NONE, bth, Extensions { cnp, ..Extensions::default() }, int)
 }
@@ -633,7 +648,7 @@ fn switch_int(by_remote: bool, queue: u32) -> Vec<u8> {
 #[test]
 fn telemetry_that_a_switch_sends_reaches_the_machines_that_want_it_and_no_others() {
     let mut told = Told::default();
-    let mut keen = RpEngine::<Witness, 8, 16>::new(at(0), PORT, ());
+    let mut keen = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
     let handle = keen.open(at(0), 3, &mut told).unwrap();
     keen.bind(handle, Qpn::new(17)).unwrap();
     let (mut dcqcn, other, _) = with_flow(PAPER);
@@ -645,11 +660,11 @@ fn telemetry_that_a_switch_sends_reaches_the_machines_that_want_it_and_no_others
     let seen = keen.state(handle).unwrap();
     assert_eq!(
         (seen.last, seen.hop.map(|hop| hop.queue)),
-        (Seen::NearInt, Some(5)),
+        (Seen::SwitchInt, Some(5)),
         "whom it names by the far end, nobody told"
     );
     let int = IntStackBuilder::new(IntLayout::Wide, 0).with([Hop { queue: 7, ..Hop::default() }]);
-    let near = Event::NearInt { int: int.stack() };
+    let near = Event::SwitchInt { int: int.stack() };
     assert!(keen.switch_cnp(at(3 * US), handle, &near, &mut told).is_some());
     assert_eq!(keen.state(handle).unwrap().hop.map(|hop| hop.queue), Some(7));
     let before = *dcqcn.state(other).unwrap();

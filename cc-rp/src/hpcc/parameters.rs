@@ -1,9 +1,9 @@
 //! What the user sets, and what HPCC computes with.
 
-use cc_core::hops::Base;
-use cc_core::math::divide;
+use cc_core::hops::BaseRtt;
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Nanos, Port, Rate};
+use cc_core::{Link, Nanos, Rate};
 
 cc_core::settings! {
     /// HPCC, by the names of its paper; the aliases are those of the public simulator's configuration.
@@ -50,11 +50,11 @@ pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
     Preset { name: "lscc", source: "LSCC IV-C: eta 95 %, W_AI = 500 MBps, read as a rate of 500 Mb/s", values: LSCC },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
-        pub(crate) base: Base,
+        pub(crate) base: BaseRtt,
         /// With 24 fraction bits, the lowest eight of them zero.
         pub(crate) eta: u32,
         pub(crate) max_stage: u8,
@@ -70,17 +70,17 @@ cc_core::blank! {
 }
 
 impl Params {
-    pub(crate) fn new(settings: &HpccSettings, port: &Port) -> Result<Self, ParamError> {
+    pub(crate) fn new(settings: &HpccSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
-        let time = if settings.base_rtt == 0 { port.base_rtt } else { Nanos::new(settings.base_rtt) };
-        let Some(base) = Base::new(time, settings.int_multi) else {
+        let time = if settings.base_rtt == 0 { link.base_rtt } else { Nanos::new(settings.base_rtt) };
+        let Some(base) = BaseRtt::new(time, settings.int_multi) else {
             return conflict("base_rtt", "must be from 1 us to 16 ms; 0 takes the port's");
         };
         if !settings.int_multi.is_power_of_two() {
             return conflict("int_multi", "must be a power of two");
         }
-        let (line, floor) = (port.line_rate, Rate::from_mbps(settings.min_rate));
+        let (line, floor) = (link.line_rate, Rate::from_mbps(settings.min_rate));
         if floor > line {
             return conflict("min_rate", "must be at most the speed of the port");
         }
@@ -89,9 +89,9 @@ impl Params {
             return conflict("base_rtt", "the port must carry at most 1 GiB in it");
         }
         // 24 fraction bits, of a value of at most 1.
-        let eta = divide(u64::from(settings.eta) << 24, 1_000_000);
+        let eta = div_bitwise(u64::from(settings.eta) << 24, 1_000_000);
         Ok(Self {
-            base: base.with_gap(floor.time_for(port.mtu)),
+            base: base.with_gap(floor.time_for(link.mtu)),
             eta: (u32::try_from(eta).unwrap_or(1 << 24).wrapping_add(128)) & !0xff,
             max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
             first_window,
@@ -99,7 +99,7 @@ impl Params {
             least_window: floor.bytes_in(time).get().saturating_add(1).min(first_window),
             floor,
             line,
-            mtu: port.mtu.get(),
+            mtu: link.mtu.get(),
         })
     }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::string::ToString;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 type Machine = Hpcc<5>;
 
 const _: () = assert!(RpEngine::<Hpcc5, 1024, 2048>::QP_BYTES <= 136, "a flow has outgrown 136 bytes");
@@ -18,7 +18,7 @@ struct Bench {
 
 impl Bench {
     fn new(settings: HpccSettings) -> Self {
-        let params = Machine::check(&settings, &PORT).unwrap();
+        let params = Machine::check(&settings, &LINK).unwrap();
         let now = 5_000;
         let flow = Machine::open(&cx(now, &params));
         Self { params, flow, now }
@@ -40,7 +40,7 @@ impl Bench {
 
 fn cx(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 /// A record of a 100 Gb/s port.
@@ -61,7 +61,7 @@ fn begun() -> Bench {
 fn a_flow_begins_with_what_the_port_carries_in_a_round_trip() {
     let bench = Bench::new(DRAFT);
     let decision = bench.flow.decision(&bench.params);
-    assert_eq!((decision.window.get(), decision.rate), (150_000, PORT.line_rate));
+    assert_eq!((decision.window.get(), decision.rate), (150_000, LINK.line_rate));
     assert_eq!(bench.flow.utilisation(), bench.params.eta);
 }
 
@@ -117,7 +117,7 @@ fn after_max_stage_additive_steps_a_multiplicative_one_follows() {
 }
 
 #[test]
-fn b2_the_same_telemetry_twice_changes_nothing_and_divides_by_nothing() {
+fn the_same_telemetry_twice_changes_nothing_and_divides_by_nothing_b2() {
     let mut bench = begun();
     let records = [hop(6_000, 40_000, 9_000)];
     bench.ack(2, &records);
@@ -128,7 +128,7 @@ fn b2_the_same_telemetry_twice_changes_nothing_and_divides_by_nothing() {
 }
 
 #[test]
-fn b5_another_path_or_number_of_hops_is_only_remembered() {
+fn another_path_or_number_of_hops_is_only_remembered_b5() {
     let mut bench = begun();
     let before = (bench.flow.window, bench.flow.utilisation);
     let full = |clock| hop(clock, 10_000, 1_000_000);
@@ -139,7 +139,7 @@ fn b5_another_path_or_number_of_hops_is_only_remembered() {
 }
 
 #[test]
-fn b8_the_rate_is_the_window_over_the_round_trip_after_every_event() {
+fn the_rate_is_the_window_over_the_round_trip_after_every_event_b8() {
     let mut bench = begun();
     let (mut clock, mut sent) = (0, 0);
     let mut random = 1_u32;
@@ -158,7 +158,7 @@ fn b8_the_rate_is_the_window_over_the_round_trip_after_every_event() {
 }
 
 #[test]
-fn b14_windows_are_bytes_and_floors_hold() {
+fn windows_are_bytes_and_floors_hold_b14() {
     let mut bench = begun();
     for round in 0..50 {
         bench.now += 12_000;
@@ -172,7 +172,7 @@ fn b14_windows_are_bytes_and_floors_hold() {
 
 /// F2: updates of the reference window a round trip, through the end of the number space, whatever the first number is.
 #[test]
-fn f2_updates_go_on_through_the_wrap_from_any_first_number() {
+fn updates_go_on_through_the_wrap_from_any_first_number_f2() {
     for first in [0_u32, 1, 0x00ff_ffff, 0x00ff_ff00] {
         let mut bench = Bench::new(HpccSettings { max_stage: 255, ..DRAFT });
         let psn = |packet: u32| first.wrapping_add(packet) & 0x00ff_ffff;
@@ -213,7 +213,7 @@ fn a_nack_takes_back_what_is_sent_again() {
 
 #[test]
 fn settings_that_do_not_fit_are_refused() {
-    let message = |settings| Machine::check(&settings, &PORT).unwrap_err().to_string();
+    let message = |settings| Machine::check(&settings, &LINK).unwrap_err().to_string();
     assert_eq!(
         message(HpccSettings { base_rtt: 999, ..DRAFT }),
         "base_rtt: must be from 1 us to 16 ms; 0 takes the port's"

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::string::ToString;
 
 /// 40 Gb/s, 2 ms from end to end.
-const PORT: Port = Port { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
 type Machine = HpccStar<5>;
 
 const _: () = assert!(RpEngine::<HpccStar5, 1024, 2048>::QP_BYTES <= 232, "a flow has outgrown 232 bytes");
@@ -18,7 +18,7 @@ struct Bench {
 
 impl Bench {
     fn new(settings: HpccStarSettings) -> Self {
-        let params = Machine::check(&settings, &PORT).unwrap();
+        let params = Machine::check(&settings, &LINK).unwrap();
         let now = 5_000;
         let flow = Machine::open(&cx(now, &params));
         Self { params, flow, now }
@@ -39,17 +39,17 @@ impl Bench {
 
     fn near(&mut self, hops: &[Hop]) -> Decision {
         let int = IntStackBuilder::new(IntLayout::Wide, 9).with(hops.iter().copied());
-        self.on(&Event::NearInt { int: int.stack() })
+        self.on(&Event::SwitchInt { int: int.stack() })
     }
 
-    fn row(&self, event: &Event<'_>) -> usize {
-        self.flow.row(&cx(self.now, &self.params), event)
+    fn transition(&self, event: &Event<'_>) -> usize {
+        self.flow.transition(&cx(self.now, &self.params), event)
     }
 }
 
 fn cx(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 /// What a pseudo queue with this R says.
@@ -71,8 +71,8 @@ fn a_flow_begins_with_what_the_port_carries_from_end_to_end() {
     let mut bench = Bench::new(PAPER);
     let decision = bench.sent(1);
     // 5 B/ns x 2 ms, and x 10 us.
-    assert_eq!((decision.window.get(), decision.rate), (10_000_000, PORT.line_rate));
-    assert_eq!((bench.flow.near().window().get(), bench.params.marks), (50_000, 200));
+    assert_eq!((decision.window.get(), decision.rate), (10_000_000, LINK.line_rate));
+    assert_eq!((bench.flow.near_loop().window().get(), bench.params.marks), (50_000, 200));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_lesser_rate_counts_and_its_window_is_what_it_sends_from_end_to_end() {
     // A full pseudo queue of 10 Gb/s: 12 500 bytes in 10 us, and 50 000 wait: U* = 1 + 4.
     let decision = bench.near(&[pseudo(10_000, 10_000, 12_480, 60_000)]);
     let window = 50_000.0 * 0.95 / 5.0 + 625.0;
-    assert!((f64::from(bench.flow.near().window().get()) - window).abs() < 20.0);
+    assert!((f64::from(bench.flow.near_loop().window().get()) - window).abs() < 20.0);
     let rate = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
     assert!((rate - window / 10_000.0).abs() < 2e-3, "{rate}");
     assert!((f64::from(decision.window.get()) - rate * 2e6).abs() < 2.0);
@@ -92,12 +92,12 @@ fn the_lesser_rate_counts_and_its_window_is_what_it_sends_from_end_to_end() {
     bench.now += 2_000_000;
     let decision = bench.ack(1_100, &[far(2_000_000, 0)]);
     assert_eq!(decision.rate, hpcc_rate(&bench));
-    assert!(decision.rate < bench.params.near.rate(bench.flow.near().window()));
+    assert!(decision.rate < bench.params.near_loop.rate(bench.flow.near_loop().window()));
     assert_eq!(decision.window, bench.flow.end_to_end().window());
 }
 
 fn hpcc_rate(bench: &Bench) -> Rate {
-    bench.params.far.rate(bench.flow.end_to_end().window().get())
+    bench.params.end_to_end.rate(bench.flow.end_to_end().window().get())
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn the_reference_window_is_new_once_for_each_mark_that_acknowledgements_pass() {
     let mut near = |bench: &mut Bench| {
         clock += 100_000;
         bench.now += 100_000;
-        let stage = bench.flow.near().stage();
+        let stage = bench.flow.near_loop().stage();
         bench.near(&[pseudo(40_000, clock, clock, 0)]);
-        bench.flow.near().stage() - stage
+        bench.flow.near_loop().stage() - stage
     };
     assert_eq!([near(&mut bench), near(&mut bench), near(&mut bench)], [0, 0, 0], "no acknowledgement has come");
     // From 200 to 1 000: marks at 400, 600, 800, 1 000.
@@ -146,9 +146,9 @@ fn marks_go_on_after_go_back_n_and_through_the_wrap() {
             }
             clock += 10_000;
             bench.now += 10_000;
-            let stage = bench.flow.near().stage();
+            let stage = bench.flow.near_loop().stage();
             bench.near(&[pseudo(40_000, clock, clock, 0)]);
-            news += u32::from(bench.flow.near().stage() != stage);
+            news += u32::from(bench.flow.near_loop().stage() != stage);
         }
         // 4 in each 400 packets, and a round trip that was cut short.
         assert!((39..=42).contains(&news), "{news} from {first:#x}");
@@ -159,18 +159,18 @@ fn marks_go_on_after_go_back_n_and_through_the_wrap() {
 fn a_step_of_the_far_ends_rate_is_no_error() {
     let mut bench = begun();
     bench.near(&[pseudo(10_000, 10_000, 12_480, 0)]);
-    let utilisation = bench.flow.near().utilisation();
+    let utilisation = bench.flow.near_loop().utilisation();
     // R falls to a half while 12 480 bytes leave: more than it would allow. Remembered, and the next is measured by it.
     bench.now += 10_000;
     bench.near(&[pseudo(5_000, 20_000, 24_960, 0)]);
-    assert_eq!(bench.flow.near().utilisation(), utilisation);
+    assert_eq!(bench.flow.near_loop().utilisation(), utilisation);
     bench.now += 10_000;
     bench.near(&[pseudo(9_000, 30_000, 24_960 + 11_200, 0)]);
-    let share = f64::from(bench.flow.near().utilisation()) / f64::from(1 << 24);
+    let share = f64::from(bench.flow.near_loop().utilisation()) / f64::from(1 << 24);
     assert!((share - 11_200.0 / 11_250.0).abs() < 1e-2, "{share}");
     bench.now += 10_000;
     bench.near(&[pseudo(0, 40_000, 40_000, 9_000_000)]);
-    let now = f64::from(bench.flow.near().utilisation()) / f64::from(1 << 24);
+    let now = f64::from(bench.flow.near_loop().utilisation()) / f64::from(1 << 24);
     assert!((share - now).abs() < 1e-6, "a rate of nothing is no hop");
 }
 
@@ -189,7 +189,7 @@ fn the_near_window_is_a_packet_at_least_so_that_telemetry_goes_on_coming() {
 
 #[test]
 fn each_row_is_met() {
-    let mut rows = [false; Machine::TABLE.len()];
+    let mut rows = [false; Machine::TRANSITIONS.len()];
     let mut bench = Bench::new(PAPER);
     let (mut clock, mut random) = (0_u32, 1_u32);
     for psn in 0..20_000_u32 {
@@ -203,8 +203,8 @@ fn each_row_is_met() {
         let nack = Event::Nack { psn: Psn::new(psn) };
         let sent = Event::Sent { psn: Psn::new(psn + 700), bytes: Bytes::new(1_064) };
         let rare = if random >> 20 & 63 == 0 { nack } else { Event::Wake };
-        for event in [sent, Event::Ack(ack), Event::NearInt { int }, rare] {
-            rows[bench.row(&event)] = true;
+        for event in [sent, Event::Ack(ack), Event::SwitchInt { int }, rare] {
+            rows[bench.transition(&event)] = true;
             bench.on(&event);
         }
     }
@@ -213,15 +213,15 @@ fn each_row_is_met() {
 
 #[test]
 fn settings_that_do_not_fit_are_refused() {
-    let message = |settings| Machine::check(&settings, &PORT).unwrap_err().to_string();
+    let message = |settings| Machine::check(&settings, &LINK).unwrap_err().to_string();
     assert_eq!(message(HpccStarSettings { near_rtt: 4_000_001, ..PAPER }), "near_rtt: must be at most base_rtt");
     assert!(message(HpccStarSettings { base_rtt: 999, ..PAPER }).starts_with("base_rtt: must be from 1 us"));
     assert_eq!(
         message(HpccStarSettings { min_rate: 40_001, ..PAPER }),
         "min_rate: must be at most the speed of the port"
     );
-    assert!(Machine::check(&HpccStarSettings { near_rtt: 2_000_000, ..PAPER }, &PORT).is_ok());
-    let near = |base_rtt| Machine::check(&HpccStarSettings { base_rtt, ..PAPER }, &PORT).unwrap().near.time();
+    assert!(Machine::check(&HpccStarSettings { near_rtt: 2_000_000, ..PAPER }, &LINK).is_ok());
+    let near = |base_rtt| Machine::check(&HpccStarSettings { base_rtt, ..PAPER }, &LINK).unwrap().near_loop.time();
     assert_eq!([4_000, 2_000_000].map(near), [4_000, 10_000].map(Nanos::new));
 }
 
@@ -231,7 +231,7 @@ proptest! {
     fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..10_u8), 1..120)) {
         let (mut woken, mut left) = (Bench::new(PAPER), Bench::new(PAPER));
         let (mut clock, mut sent, mut psn) = (0_u32, 0_u32, 0_u32);
-        let limits = Machine::limits(&woken.params, &PORT);
+        let limits = Machine::limits(&woken.params, &LINK);
         for (gap, bytes, queue, kind) in steps {
             let gap = if kind == 9 { gap * 10_000 } else { gap };
             for part in 1..4 {
@@ -255,7 +255,7 @@ proptest! {
                 }
             });
             prop_assert_eq!(decisions[0], decisions[1]);
-            prop_assert!(decisions[0].rate >= limits.rate && decisions[0].rate <= PORT.line_rate);
+            prop_assert!(decisions[0].rate >= limits.rate && decisions[0].rate <= LINK.line_rate);
             prop_assert!(decisions[0].window >= limits.window);
         }
     }

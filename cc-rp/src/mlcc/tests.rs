@@ -4,7 +4,7 @@ use cc_core::{Hop, Instant, IntLayout, IntStackBuilder, Psn};
 use proptest::prelude::*;
 use std::string::{String, ToString};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
 
 const _: () = assert!(size_of::<Mlcc>() <= 112, "a flow has outgrown 112 bytes");
 const _: () = assert!(RpEngine::<Mlcc, 1024, 2048>::QP_BYTES <= 152, "with pacer, wheel and map, 152");
@@ -17,31 +17,37 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let params = Mlcc::check(&PAPER, &PORT).unwrap();
+        let params = Mlcc::check(&PAPER, &LINK).unwrap();
         let now = Instant::from_nanos(0);
-        let flow = Mlcc::open(&Cx { now, port: &PORT, params: &params, pause: Nanos::ZERO, unpaused: now.stamp() });
+        let flow = Mlcc::open(&Cx {
+            now,
+            link: &LINK,
+            params: &params,
+            pause: Nanos::ZERO,
+            clock_without_pauses: now.stamp(),
+        });
         Self { params, flow, now: 0 }
     }
 
     fn on(&mut self, event: &Event<'_>) -> Decision {
         let now = Instant::from_nanos(self.now);
-        let cx = Cx { now, port: &PORT, params: &self.params, pause: Nanos::ZERO, unpaused: now.stamp() };
-        assert!(self.flow.row(&cx, event) < Mlcc::TABLE.len());
+        let cx = Cx { now, link: &LINK, params: &self.params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() };
+        assert!(self.flow.transition(&cx, event) < Mlcc::TRANSITIONS.len());
         self.flow.on(&cx, event)
     }
 
     fn sent(&mut self, psn: u32) -> Decision {
-        self.on(&Event::Sent { psn: Psn::new(psn), bytes: PORT.mtu })
+        self.on(&Event::Sent { psn: Psn::new(psn), bytes: LINK.mtu })
     }
 
     fn ack(&mut self, psn: u32, mbps: u32) -> u64 {
-        let grant = Grant::Mlcc { credit: 1, release: Rate::from_gbps(20), advised: Rate::from_mbps(mbps) };
+        let grant = Grant::Mlcc { credit: 1, release: Rate::from_gbps(20), advised_rate: Rate::from_mbps(mbps) };
         told(self.on(&Event::Ack(Ack { psn: Psn::new(psn), grant, ..Ack::default() })))
     }
 
     fn near(&mut self, hops: &[Hop]) -> u64 {
         let int = IntStackBuilder::new(IntLayout::Wide, 1).with(hops.iter().copied());
-        told(self.on(&Event::NearInt { int: int.stack() }))
+        told(self.on(&Event::SwitchInt { int: int.stack() }))
     }
 }
 
@@ -141,7 +147,7 @@ fn silence_changes_nothing() {
 
 #[test]
 fn contradictions_are_named() {
-    let refused = |settings| match Mlcc::check(&settings, &PORT) {
+    let refused = |settings| match Mlcc::check(&settings, &LINK) {
         Err(error) => error.to_string(),
         Ok(_) => String::new(),
     };

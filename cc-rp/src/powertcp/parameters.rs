@@ -1,9 +1,9 @@
 //! What the user sets, and what PowerTCP computes with.
 
-use cc_core::hops::Base;
-use cc_core::math::divide;
+use cc_core::hops::BaseRtt;
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Nanos, Port, Rate};
+use cc_core::{Link, Nanos, Rate};
 
 cc_core::settings! {
     /// PowerTCP, by the names of its paper; the aliases are those of its Linux module.
@@ -41,11 +41,11 @@ pub(crate) const PRESETS: &[Preset<PowerTcpSettings>] = &[
     },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
-        pub(crate) base: Base,
+        pub(crate) base: BaseRtt,
         /// Gamma in 2^-16.
         pub(crate) gamma: u32,
         /// Beta in bytes.
@@ -60,17 +60,17 @@ cc_core::blank! {
 }
 
 impl Params {
-    pub(crate) fn new(settings: &PowerTcpSettings, port: &Port) -> Result<Self, ParamError> {
+    pub(crate) fn new(settings: &PowerTcpSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
-        let time = if settings.base_rtt == 0 { port.base_rtt } else { Nanos::new(settings.base_rtt) };
-        let Some(base) = Base::new(time, settings.int_multi) else {
+        let time = if settings.base_rtt == 0 { link.base_rtt } else { Nanos::new(settings.base_rtt) };
+        let Some(base) = BaseRtt::new(time, settings.int_multi) else {
             return conflict("base_rtt", "must be from 1 us to 16 ms; 0 takes the port's");
         };
         if !settings.int_multi.is_power_of_two() {
             return conflict("int_multi", "must be a power of two");
         }
-        let (line, floor) = (port.line_rate, Rate::from_mbps(settings.min_rate));
+        let (line, floor) = (link.line_rate, Rate::from_mbps(settings.min_rate));
         if floor > line {
             return conflict("min_rate", "must be at most the speed of the port");
         }
@@ -80,14 +80,14 @@ impl Params {
         }
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Ok(Self {
-            base: base.with_gap(floor.time_for(port.mtu)),
-            gamma: small(divide(u64::from(settings.gamma) << 16, 1_000_000)),
-            beta: small(divide(most_window.into(), settings.expected_flows)).max(1),
+            base: base.with_gap(floor.time_for(link.mtu)),
+            gamma: small(div_bitwise(u64::from(settings.gamma) << 16, 1_000_000)),
+            beta: small(div_bitwise(most_window.into(), settings.expected_flows)).max(1),
             most_window,
             least_window: floor.bytes_in(time).get().saturating_add(1).min(most_window),
             floor,
             line,
-            mtu: port.mtu.get(),
+            mtu: link.mtu.get(),
         })
     }
 

@@ -3,27 +3,27 @@ use crate::RpEngine;
 use cc_core::{Hop, Instant, IntLayout, IntStackBuilder, Rate};
 use proptest::prelude::*;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 type Machine = PowerTcp<5>;
 
 const _: () = assert!(RpEngine::<PowerTcp5, 1024, 2048>::QP_BYTES <= 136, "a flow has outgrown 136 bytes");
 
 struct Bench {
-    port: Port,
+    link: Link,
     params: Params,
     flow: Machine,
     now: u64,
 }
 
 impl Bench {
-    fn new(port: Port) -> Self {
-        let params = Machine::check(&PAPER, &port).unwrap();
-        let flow = Machine::open(&cx(5_000, &port, &params));
-        Self { port, params, flow, now: 5_000 }
+    fn new(link: Link) -> Self {
+        let params = Machine::check(&PAPER, &link).unwrap();
+        let flow = Machine::open(&cx(5_000, &link, &params));
+        Self { link, params, flow, now: 5_000 }
     }
 
     fn on(&mut self, event: &Event<'_>) -> Decision {
-        self.flow.on(&cx(self.now, &self.port, &self.params), event)
+        self.flow.on(&cx(self.now, &self.link, &self.params), event)
     }
 
     fn sent(&mut self, psn: u32) -> Decision {
@@ -36,9 +36,9 @@ impl Bench {
     }
 }
 
-fn cx<'a>(now: u64, port: &'a Port, params: &'a Params) -> Cx<'a, Params> {
+fn cx<'a>(now: u64, link: &'a Link, params: &'a Params) -> Cx<'a, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn hop(clock: u32, sent: u32, queue: u32) -> Hop {
@@ -48,7 +48,7 @@ fn hop(clock: u32, sent: u32, queue: u32) -> Hop {
 /// T1: with Gamma = 1 and cwnd_old = cwnd, the window gains gamma beta, exactly.
 #[test]
 fn a_power_of_one_adds_gamma_beta_exactly() {
-    let params = Machine::check(&PAPER, &PORT).unwrap();
+    let params = Machine::check(&PAPER, &LINK).unwrap();
     let mut window = Window::open(&params);
     (window.now, window.old) = (70_000, 70_000);
     window.update(&params, 1 << FINE, 12_000);
@@ -58,7 +58,7 @@ fn a_power_of_one_adds_gamma_beta_exactly() {
 
 #[test]
 fn a_full_link_without_a_queue_has_power_one_and_a_growing_queue_more() {
-    let mut bench = Bench::new(PORT);
+    let mut bench = Bench::new(LINK);
     bench.sent(200);
     bench.ack(1, &[hop(0, 0, 0)]);
     bench.now += 12_000;
@@ -72,8 +72,8 @@ fn a_full_link_without_a_queue_has_power_one_and_a_growing_queue_more() {
 }
 
 #[test]
-fn b11_a_draining_queue_is_less_power_and_the_window_grows() {
-    let mut bench = Bench::new(PORT);
+fn a_draining_queue_is_less_power_and_the_window_grows_b11() {
+    let mut bench = Bench::new(LINK);
     bench.sent(200);
     (bench.flow.window.now, bench.flow.window.old) = (60_000, 60_000);
     bench.ack(1, &[hop(0, 0, 100_000)]);
@@ -88,12 +88,12 @@ fn b11_a_draining_queue_is_less_power_and_the_window_grows() {
 
 /// B12: no product overflows at any speed and round trip, and the power is that of exact arithmetic to a hundredth.
 #[test]
-fn b12_powers_of_fast_and_long_links_are_right_to_a_hundredth() {
+fn powers_of_fast_and_long_links_are_right_to_a_hundredth_b12() {
     for gbps in [25_u32, 100, 200, 400, 800] {
         for micros in [1_u32, 12, 100, 1_000] {
             let base_rtt = Nanos::new(micros * 1_000);
-            let port = Port { line_rate: Rate::from_gbps(gbps), base_rtt, ..PORT };
-            let mut bench = Bench::new(port);
+            let link = Link { line_rate: Rate::from_gbps(gbps), base_rtt, ..LINK };
+            let mut bench = Bench::new(link);
             bench.sent(200);
             let t = micros * 1_000;
             let carried = |share: u64| (u64::from(gbps) * u64::from(t) / 8 * share / 10) as u32 / 64 * 64;
@@ -115,8 +115,8 @@ fn b12_powers_of_fast_and_long_links_are_right_to_a_hundredth() {
 
 /// B19: a flow's memory does not grow with its packets in flight, and acknowledgements at one instant divide by nothing.
 #[test]
-fn b19_a_million_packets_in_flight_take_no_more_memory_and_equal_times_no_division() {
-    let mut bench = Bench::new(PORT);
+fn a_million_packets_in_flight_take_no_more_memory_and_equal_times_no_division_b19() {
+    let mut bench = Bench::new(LINK);
     for psn in 0..1_000_000 {
         bench.sent(psn);
     }
@@ -131,8 +131,8 @@ fn b19_a_million_packets_in_flight_take_no_more_memory_and_equal_times_no_divisi
 
 /// C8: five gigabytes on one flow, through every counter's wrap.
 #[test]
-fn c8_five_gigabytes_change_nothing_for_good() {
-    let mut bench = Bench::new(PORT);
+fn five_gigabytes_change_nothing_for_good_c8() {
+    let mut bench = Bench::new(LINK);
     let (mut clock, mut sent, mut least) = (0_u32, 0_u64, u32::MAX);
     for psn in 0..4_900_000_u32 {
         if psn % 100 == 0 {
@@ -152,8 +152,8 @@ fn c8_five_gigabytes_change_nothing_for_good() {
 
 /// C10, C14: cuts end at the floor.
 #[test]
-fn c10_c14_cuts_end_at_the_least_window() {
-    let mut bench = Bench::new(PORT);
+fn cuts_end_at_the_least_window_c10_c14() {
+    let mut bench = Bench::new(LINK);
     bench.sent(10_000);
     for round in 0..200_u32 {
         bench.now += 12_000;
@@ -166,7 +166,7 @@ fn c10_c14_cuts_end_at_the_least_window() {
 proptest! {
     #[test]
     fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120)) {
-        let (mut woken, mut left) = (Bench::new(PORT), Bench::new(PORT));
+        let (mut woken, mut left) = (Bench::new(LINK), Bench::new(LINK));
         let (mut clock, mut sent, mut psn) = (0_u32, 0_u32, 0_u32);
         for (gap, bytes, queue, kind) in steps {
             let gap = if kind == 7 { gap * 10_000 } else { gap };

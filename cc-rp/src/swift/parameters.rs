@@ -1,9 +1,9 @@
 //! What the user sets, and what Swift computes with.
 
 use super::{per_root, root};
-use cc_core::math::divide;
+use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Nanos, Port, Rate};
+use cc_core::{Link, Nanos, Rate};
 
 cc_core::settings! {
     /// Swift, by the names of its paper; the aliases are those of Falcon's configuration.
@@ -95,7 +95,7 @@ pub(super) const PRESETS: &[Preset<SwiftSettings>] = &[
     },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Copy, Debug)]
     pub struct Params {
@@ -145,12 +145,12 @@ const fn nanos(micros: u32) -> u32 {
 /// A window of millionths of a packet in 2^-20 packets, to nearest.
 #[expect(clippy::cast_possible_truncation, reason = "such settings are at most 16 packets")]
 const fn window(ppm: u32) -> u32 {
-    divide(((ppm as u64) << 20).wrapping_add(500_000), 1_000_000) as u32
+    div_bitwise(((ppm as u64) << 20).wrapping_add(500_000), 1_000_000) as u32
 }
 
 /// A setting in millionths, 2^32 being one; one itself is a raw step less.
 const fn share(ppm: u32) -> u32 {
-    saturate(divide((ppm as u64) << 32, 1_000_000))
+    saturate(div_bitwise((ppm as u64) << 32, 1_000_000))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
@@ -164,15 +164,15 @@ impl Params {
     /// # Errors
     ///
     /// Names the setting that cannot be had on this port or beside another setting.
-    pub fn new(settings: &SwiftSettings, port: &Port) -> Result<Self, ParamError> {
+    pub fn new(settings: &SwiftSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
-        let mtu = port.mtu.get();
+        let mtu = link.mtu.get();
         if !(256..1 << 14).contains(&mtu) {
             return conflict("max_window", "counts packets, which must be from 256 to 16383 bytes on this port");
         }
-        let floor = Rate::from_bits(saturate(divide((mtu as u64) << 24, nanos(settings.longest_gap))).max(1));
-        if floor > port.line_rate {
+        let floor = Rate::from_bits(saturate(div_bitwise((mtu as u64) << 24, nanos(settings.longest_gap))).max(1));
+        if floor > link.line_rate {
             return conflict("longest_gap", "must be at least the time of a packet at the speed of the port");
         }
         let (fs_most, fs_least) =
@@ -181,13 +181,13 @@ impl Params {
             return conflict("fs_min_window", "must be below fs_max_window");
         }
         let fs_range = nanos(settings.fs_range);
-        let fs_slope = divide((fs_range as u64) << 32, fs_most.wrapping_sub(fs_least));
+        let fs_slope = div_bitwise((fs_range as u64) << 32, fs_most.wrapping_sub(fs_least));
         if fs_slope > u64::from(u32::MAX) {
             return conflict("fs_min_window", "must be farther below fs_max_window, or fs_range smaller");
         }
         let (min_window, max_window) = (window(settings.min_window), settings.max_window << 20);
-        let line = port.line_rate;
-        let one_bdp = divide((line.bytes_in(port.base_rtt).get() as u64) << 20, mtu);
+        let line = link.line_rate;
+        let one_bdp = div_bitwise((line.bytes_in(link.base_rtt).get() as u64) << 20, mtu);
         Ok(Self {
             line,
             floor,
@@ -196,8 +196,8 @@ impl Params {
             min_window,
             max_window,
             max_packets: settings.max_window,
-            first_rtt: Nanos::new(port.base_rtt.get().max(1)),
-            gain: saturate(divide((window(settings.additive_increment) as u64) << 14, mtu)),
+            first_rtt: Nanos::new(link.base_rtt.get().max(1)),
+            gain: saturate(div_bitwise((window(settings.additive_increment) as u64) << 14, mtu)),
             beta: share(settings.beta),
             max_mdf: share(settings.max_mdf),
             base_target: nanos(settings.base_target),

@@ -1,20 +1,20 @@
 use super::*;
 use cc_core::params::Settings;
-use cc_core::{CnpHint, Instant};
+use cc_core::{CnpBodyKind, Instant};
 use proptest::prelude::*;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const SECOND: u64 = 1_000_000_000;
 const MTU: u32 = 1_024;
 
 fn params(settings: SwiftSettings) -> Params {
-    Swift::check(&settings, &PORT).unwrap()
+    Swift::check(&settings, &LINK).unwrap()
 }
 
 fn at(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn ack(bytes: u32, delay: Delay) -> Event<'static> {
@@ -26,8 +26,8 @@ fn packets(count: u32, micros: u32) -> Event<'static> {
     ack(count * MTU, Delay { rtt: Nanos::new(micros * 1_000), ..Delay::default() })
 }
 
-fn level(rx_level: u8) -> Event<'static> {
-    ack(MTU, Delay { rtt: Nanos::new(10_000), rx_level, ..Delay::default() })
+fn level(rx_buffer_level: u8) -> Event<'static> {
+    ack(MTU, Delay { rtt: Nanos::new(10_000), rx_buffer_level, ..Delay::default() })
 }
 
 fn sent(psn: u32) -> Event<'static> {
@@ -152,19 +152,22 @@ fn one_cut_in_a_round_trip_time() {
 fn what_the_receiver_held_is_no_delay_of_the_fabric() {
     let params = params(FALCON);
     let mut flow = Flow::with_window(&params, 100.0);
-    flow.after(1, ack(MTU, Delay { rtt: Nanos::new(900_000), held: Nanos::new(890_000), ..Delay::default() }));
+    flow.after(1, ack(MTU, Delay { rtt: Nanos::new(900_000), receiver_hold: Nanos::new(890_000), ..Delay::default() }));
     assert_near(flow.window(), 100.01);
 }
 
 #[test]
-fn b8_the_rate_is_the_window_over_the_round_trip_time() {
+fn the_rate_is_the_window_over_the_round_trip_time_b8() {
     let params = params(SwiftSettings { rtt_smoothing: 0, longest_gap: 1_000_000, ..FALCON });
     for window in [0.01, 0.3, 1.0, 2.0, 10.5, 37.0, 255.0] {
         for rtt in [30u32, 100, 500, 20_000] {
             let mut flow = Flow::with_window(&params, window);
             let decision = flow.after(
                 1,
-                ack(1, Delay { rtt: Nanos::new(rtt * 1_000), held: Nanos::new(rtt * 1_000), ..Delay::default() }),
+                ack(
+                    1,
+                    Delay { rtt: Nanos::new(rtt * 1_000), receiver_hold: Nanos::new(rtt * 1_000), ..Delay::default() },
+                ),
             );
             let want = (flow.window() * f64::from(MTU) / f64::from(rtt) / 1e3).clamp(1.023e-6, 12.5);
             let got = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
@@ -199,8 +202,8 @@ fn a_flow_starts_with_one_bandwidth_delay_product() {
     assert!(decision.window >= Bytes::new(99_990) && decision.window <= Bytes::new(100_000), "{decision:?}");
     assert!(decision.rate.to_bits() > Rate::from_mbps(99_990).to_bits(), "{decision:?}");
     // 800 Gb/s and 12 us are 1.2 MB, more than 256 packets.
-    let port = Port { line_rate: Rate::from_gbps(800), base_rtt: Nanos::new(12_000), ..PORT };
-    assert_eq!(Swift::check(&FALCON, &port).unwrap().first_window, 256 << 20);
+    let link = Link { line_rate: Rate::from_gbps(800), base_rtt: Nanos::new(12_000), ..LINK };
+    assert_eq!(Swift::check(&FALCON, &link).unwrap().first_window, 256 << 20);
 }
 
 // The endpoint window.
@@ -320,7 +323,7 @@ fn numbers_of_another_sequence_are_no_timeouts() {
 }
 
 #[test]
-fn f1_f2_packet_numbers_wrap_and_begin_anywhere() {
+fn packet_numbers_wrap_and_begin_anywhere_f1_f2() {
     let params = params(FALCON);
     for first in [0, 1, 0xff_fff0, 0xff_ffff] {
         let mut flow = Flow::with_window(&params, 100.0);
@@ -350,19 +353,19 @@ fn nothing_acknowledged_is_no_sample() {
 }
 
 #[test]
-fn c2_no_sample_overflows() {
+fn no_sample_overflows_c2() {
     for settings in [FALCON, HTSIM] {
         for (gbps, mtu) in [(10, 256), (100, 1_024), (800, 9_216), (800, 16_383)] {
-            let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(mtu), ..PORT };
-            let params = Swift::check(&settings, &port).unwrap();
+            let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(mtu), ..LINK };
+            let params = Swift::check(&settings, &link).unwrap();
             for window in [params.min_window, PACKET - 1, PACKET, params.max_window] {
                 for rtt in [0, 1, 20_000, 1_000_000_000, u32::MAX] {
                     for acked in [0, 1, mtu, u32::MAX] {
                         let mut flow = Flow::new(&params);
                         flow.state.fabric = window;
-                        let delay = Delay { rtt: Nanos::new(rtt), hops: 255, rx_level: 255, ..Delay::default() };
+                        let delay = Delay { rtt: Nanos::new(rtt), hops: 255, rx_buffer_level: 255, ..Delay::default() };
                         let decision = flow.after(30_000, ack(acked, delay));
-                        assert!(decision.rate >= params.floor && decision.rate <= port.line_rate);
+                        assert!(decision.rate >= params.floor && decision.rate <= link.line_rate);
                         assert!(flow.state.fabric >= params.min_window && flow.state.fabric <= params.max_window);
                     }
                 }
@@ -372,7 +375,7 @@ fn c2_no_sample_overflows() {
 }
 
 #[test]
-fn c6_a_flow_recovers_after_timeouts() {
+fn a_flow_recovers_after_timeouts_c6() {
     let params = params(FALCON);
     let mut flow = Flow::new(&params);
     flow.after(1, sent(1));
@@ -392,7 +395,7 @@ fn c6_a_flow_recovers_after_timeouts() {
 }
 
 #[test]
-fn c8_five_gigabytes_leave_the_rate_as_it_was() {
+fn five_gigabytes_leave_the_rate_as_it_was_c8() {
     let params = params(SwiftSettings { max_window: 97, ..FALCON });
     let mut flow = Flow::new(&params);
     flow.after(1, packets(1, 8));
@@ -405,7 +408,7 @@ fn c8_five_gigabytes_leave_the_rate_as_it_was() {
 }
 
 #[test]
-fn c10_c14_cuts_at_the_smallest_window_stay_there_and_leave_a_packet() {
+fn cuts_at_the_smallest_window_stay_there_and_leave_a_packet_c10_c14() {
     for settings in [FALCON, HTSIM] {
         let params = params(settings);
         let mut flow = Flow::new(&params);
@@ -419,7 +422,7 @@ fn c10_c14_cuts_at_the_smallest_window_stay_there_and_leave_a_packet() {
 }
 
 #[test]
-fn c17_f5_a_new_flow_is_defined_whatever_was_in_its_place() {
+fn a_new_flow_is_defined_whatever_was_in_its_place_c17_f5() {
     let params = params(FALCON);
     let mut flow = Flow::new(&params);
     for event in [sent(4), packets(1, 900), level(31), nack(4), sent(4), sent(4)] {
@@ -431,7 +434,7 @@ fn c17_f5_a_new_flow_is_defined_whatever_was_in_its_place() {
 }
 
 #[test]
-fn c22_a_second_congestion_is_treated_as_the_first() {
+fn a_second_congestion_is_treated_as_the_first_c22() {
     let params = params(FALCON);
     let mut flow = Flow::new(&params);
     let mut kept = Vec::new();
@@ -447,19 +450,19 @@ fn c22_a_second_congestion_is_treated_as_the_first() {
 
 #[test]
 fn settings_that_do_not_go_together_are_named() {
-    let refused = |settings: SwiftSettings, port: &Port| match Swift::check(&settings, port) {
+    let refused = |settings: SwiftSettings, link: &Link| match Swift::check(&settings, link) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(SwiftSettings { fs_min_window: 1_000_000, fs_max_window: 1, ..FALCON }, &PORT), "fs_min_window");
-    assert_eq!(refused(SwiftSettings { max_mdf: 1_000_000, ..FALCON }, &PORT), "max_mdf");
+    assert_eq!(refused(SwiftSettings { fs_min_window: 1_000_000, fs_max_window: 1, ..FALCON }, &LINK), "fs_min_window");
+    assert_eq!(refused(SwiftSettings { max_mdf: 1_000_000, ..FALCON }, &LINK), "max_mdf");
     assert_eq!(
-        refused(SwiftSettings { longest_gap: 1, ..FALCON }, &Port { line_rate: Rate::from_gbps(1), ..PORT }),
+        refused(SwiftSettings { longest_gap: 1, ..FALCON }, &Link { line_rate: Rate::from_gbps(1), ..LINK }),
         "longest_gap"
     );
     for mtu in [0, 255, 16_384] {
-        assert_eq!(refused(FALCON, &Port { mtu: Bytes::new(mtu), ..PORT }), "max_window");
+        assert_eq!(refused(FALCON, &Link { mtu: Bytes::new(mtu), ..LINK }), "max_window");
     }
 }
 
@@ -467,7 +470,7 @@ fn settings_that_do_not_go_together_are_named() {
 fn every_preset_holds_on_every_port() {
     for preset in Swift::PRESETS {
         for gbps in [10, 25, 40, 100, 200, 400, 800] {
-            Swift::check(&preset.values, &Port { line_rate: Rate::from_gbps(gbps), ..PORT }).unwrap();
+            Swift::check(&preset.values, &Link { line_rate: Rate::from_gbps(gbps), ..LINK }).unwrap();
         }
     }
     let mut names: Vec<_> =
@@ -501,7 +504,7 @@ fn every_row_is_met() {
         Event::Wake,
     ];
     for (nth, event) in events.into_iter().enumerate() {
-        met.push(flow.state.row(&at(flow.now, &params), &event));
+        met.push(flow.state.transition(&at(flow.now, &params), &event));
         flow.after(if nth == 6 || nth == 9 { 10_000_000 } else { 100 }, event);
         if nth == 9 {
             flow.now += 10_000_000;
@@ -511,14 +514,12 @@ fn every_row_is_met() {
 }
 
 fn any_event() -> impl Strategy<Value = Event<'static>> {
-    let delay = (0..900_000_u32, 0..30_000_u32, 0..8_u8, 0..32_u8).prop_map(|(rtt, held, hops, rx_level)| Delay {
-        rtt: Nanos::new(rtt),
-        held: Nanos::new(held),
-        hops,
-        rx_level,
-    });
-    let wild = any::<(u32, u32, u32, u8, u8)>().prop_map(|(bytes, rtt, held, hops, rx_level)| {
-        ack(bytes, Delay { rtt: Nanos::new(rtt), held: Nanos::new(held), hops, rx_level })
+    let delay =
+        (0..900_000_u32, 0..30_000_u32, 0..8_u8, 0..32_u8).prop_map(|(rtt, receiver_hold, hops, rx_buffer_level)| {
+            Delay { rtt: Nanos::new(rtt), receiver_hold: Nanos::new(receiver_hold), hops, rx_buffer_level }
+        });
+    let wild = any::<(u32, u32, u32, u8, u8)>().prop_map(|(bytes, rtt, receiver_hold, hops, rx_buffer_level)| {
+        ack(bytes, Delay { rtt: Nanos::new(rtt), receiver_hold: Nanos::new(receiver_hold), hops, rx_buffer_level })
     });
     prop_oneof![
         6 => (0..20_000_u32, delay).prop_map(|(bytes, delay)| ack(bytes, delay)),
@@ -571,7 +572,7 @@ proptest! {
             flow.after(SECOND / 2, Event::Wake);
         }
         let (fabric, endpoint) = (flow.window(), flow.endpoint());
-        let delay = Delay { rtt: Nanos::new(rtt.saturating_mul(1_000)), rx_level: 31, ..Delay::default() };
+        let delay = Delay { rtt: Nanos::new(rtt.saturating_mul(1_000)), rx_buffer_level: 31, ..Delay::default() };
         flow.after(end - flow.now, ack(MTU, delay));
         prop_assert!(flow.window() < fabric && flow.endpoint() < endpoint);
     }
@@ -587,7 +588,7 @@ proptest! {
             let (mut state, mut now) = (state, now);
             for (event, wait) in &events {
                 now = now.wrapping_add(*wait);
-                prop_assert!(state.row(&at(now, &params), event) < Swift::TABLE.len());
+                prop_assert!(state.transition(&at(now, &params), event) < Swift::TRANSITIONS.len());
                 let decision = state.on(&at(now, &params), event);
                 prop_assert!(decision.rate >= params.floor && decision.rate <= params.line);
                 prop_assert!(decision.window >= Bytes::new(MTU));
@@ -614,7 +615,7 @@ proptest! {
     fn notifications_change_nothing(state in any_state()) {
         let params = params(FALCON);
         let mut after = state;
-        after.on(&at(5, &params), &Event::Cnp { hint: CnpHint::Plain });
+        after.on(&at(5, &params), &Event::Cnp { body_kind: CnpBodyKind::Standard });
         prop_assert_eq!(after, state);
     }
 }

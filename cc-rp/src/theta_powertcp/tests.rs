@@ -3,7 +3,7 @@ use crate::powertcp::PAPER;
 use cc_core::{Delay, Instant, Psn, Rate};
 use proptest::prelude::*;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
 struct Bench {
     params: Params,
@@ -13,7 +13,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let params = ThetaPowerTcp::check(&PAPER, &PORT).unwrap();
+        let params = ThetaPowerTcp::check(&PAPER, &LINK).unwrap();
         let flow = ThetaPowerTcp::open(&cx(5_000, &params));
         Self { params, flow, now: 5_000 }
     }
@@ -35,7 +35,7 @@ impl Bench {
 
 fn cx(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn an_empty_network_has_power_one_and_a_steady_queue_its_share_of_the_round_trip
 
 /// B11: delays that fall by 10 us a round trip are less power than none, and the window grows.
 #[test]
-fn b11_falling_delays_raise_the_window() {
+fn falling_delays_raise_the_window_b11() {
     let mut bench = Bench::new();
     bench.ack(1, 62_000);
     (bench.flow.window.now, bench.flow.window.old) = (40_000, 40_000);
@@ -68,7 +68,7 @@ fn b11_falling_delays_raise_the_window() {
 
 /// B19: two acknowledgements at one instant, and no hops at all.
 #[test]
-fn b19_acknowledgements_at_one_instant_divide_by_nothing() {
+fn acknowledgements_at_one_instant_divide_by_nothing_b19() {
     let mut bench = Bench::new();
     bench.ack(1, 12_000);
     let before = bench.flow.window().bytes();
@@ -78,7 +78,7 @@ fn b19_acknowledgements_at_one_instant_divide_by_nothing() {
 
 /// C12: a path that becomes shorter and longer again is followed both ways.
 #[test]
-fn c12_another_path_is_followed_in_both_directions() {
+fn another_path_is_followed_in_both_directions_c12() {
     let mut bench = Bench::new();
     let mut psn = 1;
     let mut settled = |bench: &mut Bench, rtt| {

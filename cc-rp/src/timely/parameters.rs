@@ -1,8 +1,8 @@
 //! What the user sets, and what TIMELY computes with.
 
-use cc_core::math::{Reciprocal, divide, mul_high};
+use cc_core::math::{Reciprocal, div_bitwise, mul_high};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Frac, Nanos, Port, Rate};
+use cc_core::{Frac, Link, Nanos, Rate};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -126,7 +126,7 @@ pub(crate) const PRESETS: &[Preset<TimelySettings>] = &[
     },
 ];
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// Checked parameters. Made once for a port; all flows read the same.
     #[derive(Clone, Copy, Debug)]
     pub struct Params {
@@ -168,7 +168,7 @@ pub(super) const COUNTS_GRADIENTS: u8 = 1 << 2;
 /// Patched TIMELY.
 pub(super) const BLENDS: u8 = 1 << 3;
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// A factor that makes a share of one, 2^32 being one, of a number.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Slope {
@@ -181,7 +181,7 @@ impl Slope {
     /// The factor `numerator / denominator`, of which the numerator holds 32 fraction bits.
     #[expect(clippy::cast_possible_truncation, reason = "shifted until it has 32 bits")]
     const fn new(numerator: u64, denominator: u32) -> Self {
-        let factor = divide(numerator, denominator);
+        let factor = div_bitwise(numerator, denominator);
         let shift = 32u32.saturating_sub(factor.leading_zeros());
         Self { digits: (factor >> shift) as u32, shift }
     }
@@ -201,7 +201,7 @@ impl Slope {
 /// A setting in millionths, 2^32 being one; one itself is a raw step less.
 #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
 const fn share(ppm: u32) -> u32 {
-    let share = divide((ppm as u64) << 32, 1_000_000);
+    let share = div_bitwise((ppm as u64) << 32, 1_000_000);
     if share > u32::MAX as u64 { u32::MAX } else { share as u32 }
 }
 
@@ -219,8 +219,8 @@ const fn nanos(micros: u32) -> u32 {
 
 /// How long so many bytes take on the port's link, in nanoseconds, saturating.
 #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
-const fn time_on_link(bytes: u32, port: &Port) -> u32 {
-    let nanos = divide((bytes as u64) << 24, port.line_rate.to_bits());
+const fn time_on_link(bytes: u32, link: &Link) -> u32 {
+    let nanos = div_bitwise((bytes as u64) << 24, link.line_rate.to_bits());
     if nanos > u32::MAX as u64 { u32::MAX } else { nanos as u32 }
 }
 
@@ -234,15 +234,15 @@ impl Params {
         clippy::cast_possible_truncation,
         reason = "2^41 over 1 000 or more has 32 bits; a threshold is at most 15"
     )]
-    pub fn new(settings: &TimelySettings, port: &Port) -> Result<Self, ParamError> {
+    pub fn new(settings: &TimelySettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
         let (low, high, min_rtt) = (nanos(settings.t_low), nanos(settings.t_high), nanos(settings.min_rtt));
         if low > high {
             return conflict("t_low", "must be at most t_high");
         }
-        let ceiling = port.line_rate.scale(Frac::from_ratio(settings.max_rate_share, 1_000_000));
-        let least = port.line_rate.scale(Frac::from_ratio(settings.min_rate_share, 1_000_000));
+        let ceiling = link.line_rate.scale(Frac::from_ratio(settings.max_rate_share, 1_000_000));
+        let least = link.line_rate.scale(Frac::from_ratio(settings.min_rate_share, 1_000_000));
         let floor = Rate::from_mbps(settings.min_rate).max(least);
         if floor == Rate::ZERO {
             return conflict("min_rate", "must be above zero when min_rate_share is zero");
@@ -251,8 +251,8 @@ impl Params {
             return conflict("min_rate", "must, as min_rate_share, be at most max_rate_share of the speed of the port");
         }
         let serialisation = match settings.serialisation {
-            0 => time_on_link(port.mtu.get(), port),
-            1 => time_on_link(settings.segment, port),
+            0 => time_on_link(link.mtu.get(), link),
+            1 => time_on_link(settings.segment, link),
             _ => 0,
         };
         let beta = share(settings.beta);
@@ -277,7 +277,7 @@ impl Params {
             per_min_rtt: unit.mantissa(),
             gradient: Slope::new(1 << 60, min_rtt),
             cut,
-            least: min_rtt.min(port.base_rtt.get().saturating_sub(serialisation)).max(1),
+            least: min_rtt.min(link.base_rtt.get().saturating_sub(serialisation)).max(1),
             serialisation,
             segment: settings.segment,
             hai_threshold: settings.hai_threshold as u8,

@@ -1,10 +1,10 @@
 use super::*;
 use cc_core::params::Settings;
-use cc_core::{CnpHint, Delay, Instant, Psn};
+use cc_core::{CnpBodyKind, Delay, Instant, Psn};
 use proptest::prelude::*;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const US: u32 = 1_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -20,12 +20,12 @@ const PLAIN: TimelySettings = TimelySettings {
 const BLEND: TimelySettings = TimelySettings { gradient_rule: 1, beta: 8_000, ..PLAIN };
 
 fn params(settings: TimelySettings) -> Params {
-    Timely::check(&settings, &PORT).unwrap()
+    Timely::check(&settings, &LINK).unwrap()
 }
 
 fn at(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn ack(bytes: u32, rtt: u32) -> Event<'static> {
@@ -223,7 +223,7 @@ fn nothing_acknowledged_is_no_sample() {
 }
 
 #[test]
-fn c1_an_echo_that_cannot_be_is_no_sample() {
+fn an_echo_that_cannot_be_is_no_sample_c1() {
     let params = params(PLAIN);
     let mut flow = Flow::with_rate(&params, 1_000);
     for rtt in [0, 1, 7_999] {
@@ -231,14 +231,14 @@ fn c1_an_echo_that_cannot_be_is_no_sample() {
         assert_eq!(flow.state.last_rtt(), None);
     }
     // The receiver held it for longer than it took.
-    let delay = Some(Delay { rtt: Nanos::new(20_000), held: Nanos::new(20_001), ..Delay::default() });
+    let delay = Some(Delay { rtt: Nanos::new(20_000), receiver_hold: Nanos::new(20_001), ..Delay::default() });
     assert_near(flow.after(1, Event::Ack(Ack { acked: Bytes::new(1), delay, ..Ack::default() })), 1_000.0);
     assert_near(flow.after(1, ack(1, 8_000)), 1_010.0);
 }
 
 #[test]
 fn what_the_receiver_held_and_the_link_took_is_no_delay() {
-    let delay = Some(Delay { rtt: Nanos::new(150_000), held: Nanos::new(50_000), ..Delay::default() });
+    let delay = Some(Delay { rtt: Nanos::new(150_000), receiver_hold: Nanos::new(50_000), ..Delay::default() });
     // 1 024 B at 100 Gb/s are 81.92 ns, 16 000 B are 1 280 ns.
     for (serialisation, sample) in [(0, 99_919), (1, 98_720), (2, 100_000)] {
         let params = params(TimelySettings { serialisation, segment: 16_000, ..PLAIN });
@@ -249,11 +249,11 @@ fn what_the_receiver_held_and_the_link_took_is_no_delay() {
 }
 
 #[test]
-fn c2_no_sample_overflows() {
+fn no_sample_overflows_c2() {
     for settings in [NS3_RDMA, PAPER, ERPC, PATCHED, PLAIN, BLEND] {
         for gbps in [10, 100, 800] {
-            let port = Port { line_rate: Rate::from_gbps(gbps), ..PORT };
-            let params = Timely::check(&settings, &port).unwrap();
+            let link = Link { line_rate: Rate::from_gbps(gbps), ..LINK };
+            let params = Timely::check(&settings, &link).unwrap();
             for rate in [params.floor, params.ceiling] {
                 for first in [1, 50_000, 1_000_000_000, u32::MAX] {
                     for second in [0, 1, 20_000, 50_000, 500_000, 1_000_000_000, u32::MAX] {
@@ -270,7 +270,7 @@ fn c2_no_sample_overflows() {
 }
 
 #[test]
-fn c6_a_flow_recovers_where_the_network_is_always_faster_than_min_rtt() {
+fn a_flow_recovers_where_the_network_is_always_faster_than_min_rtt_c6() {
     let params = params(NS3_RDMA);
     let mut flow = Flow::new(&params);
     for _ in 0..100 {
@@ -291,7 +291,7 @@ impl Flow<'_> {
 }
 
 #[test]
-fn c8_counted_bytes_do_not_wrap() {
+fn counted_bytes_do_not_wrap_c8() {
     let params = params(TimelySettings { segment: 16_777_215, ..PLAIN });
     let mut flow = Flow::with_rate(&params, 1_000);
     // 5 GB acknowledged without a round-trip time: the next that has one is a sample.
@@ -302,7 +302,7 @@ fn c8_counted_bytes_do_not_wrap() {
 }
 
 #[test]
-fn c10_cuts_at_the_floor_stay_there() {
+fn cuts_at_the_floor_stay_there_c10() {
     for settings in [NS3_RDMA, PAPER, ERPC, PATCHED, PLAIN] {
         let params = params(settings);
         let mut flow = Flow::new(&params);
@@ -314,7 +314,7 @@ fn c10_cuts_at_the_floor_stay_there() {
 }
 
 #[test]
-fn c12_a_shorter_path_and_a_longer_one_again_are_followed() {
+fn a_shorter_path_and_a_longer_one_again_are_followed_c12() {
     let params = params(PLAIN);
     let mut flow = Flow::with_rate(&params, 10_000);
     for path in [60, 30, 60, 30] {
@@ -328,7 +328,7 @@ fn c12_a_shorter_path_and_a_longer_one_again_are_followed() {
 }
 
 #[test]
-fn c17_a_new_flow_is_defined_whatever_was_in_its_place() {
+fn a_new_flow_is_defined_whatever_was_in_its_place_c17() {
     let params = params(NS3_RDMA);
     let mut flow = Flow::new(&params);
     flow.rtt_of_a_segment(700);
@@ -337,7 +337,7 @@ fn c17_a_new_flow_is_defined_whatever_was_in_its_place() {
 }
 
 #[test]
-fn f5_feedback_to_a_flow_that_took_over_a_slot_finds_nothing_of_the_old() {
+fn feedback_to_a_flow_that_took_over_a_slot_finds_nothing_of_the_old_f5() {
     let params = params(NS3_RDMA);
     let mut used = Flow::new(&params);
     for micros in [90, 200, 900] {
@@ -354,7 +354,7 @@ fn f5_feedback_to_a_flow_that_took_over_a_slot_finds_nothing_of_the_old() {
 
 #[test]
 fn settings_that_do_not_go_together_are_named() {
-    let refused = |settings: TimelySettings| match Timely::check(&settings, &PORT) {
+    let refused = |settings: TimelySettings| match Timely::check(&settings, &LINK) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
@@ -365,7 +365,7 @@ fn settings_that_do_not_go_together_are_named() {
     assert_eq!(refused(TimelySettings { max_rate_share: 9_999, ..PAPER }), "min_rate");
     assert_eq!(refused(TimelySettings { min_rtt: 0, ..PAPER }), "min_rtt");
     assert_eq!(refused(TimelySettings { serialisation: 3, ..PAPER }), "serialisation");
-    let unplugged = Port { line_rate: Rate::ZERO, mtu: Bytes::ZERO, base_rtt: Nanos::ZERO };
+    let unplugged = Link { line_rate: Rate::ZERO, mtu: Bytes::ZERO, base_rtt: Nanos::ZERO };
     assert!(Timely::check(&ERPC, &unplugged).is_err());
 }
 
@@ -373,7 +373,7 @@ fn settings_that_do_not_go_together_are_named() {
 fn every_preset_holds_on_every_port() {
     for preset in Timely::PRESETS {
         for gbps in [10, 25, 40, 100, 200, 400, 800] {
-            Timely::check(&preset.values, &Port { line_rate: Rate::from_gbps(gbps), ..PORT }).unwrap();
+            Timely::check(&preset.values, &Link { line_rate: Rate::from_gbps(gbps), ..LINK }).unwrap();
         }
     }
     let mut names: Vec<_> =
@@ -395,7 +395,7 @@ fn every_row_is_met() {
     let falling = [300, 280, 260, 240, 220, 200].map(segment);
     let events = [ack(1_000, 90 * US), segment(90), ack(1_000, 90 * US), segment(45), segment(200), segment(600)];
     for event in events.into_iter().chain(falling).chain([Event::Wake]) {
-        met.push(flow.state.row(&at(flow.now, &params), &event));
+        met.push(flow.state.transition(&at(flow.now, &params), &event));
         flow.after(30_000, event);
     }
     assert_eq!(met, [0, 1, 2, 3, 6, 7, 4, 4, 4, 4, 5, 5, 8]);
@@ -455,7 +455,7 @@ proptest! {
             let (mut state, mut now) = (state, now);
             for (event, wait) in &events {
                 now = now.wrapping_add(*wait);
-                prop_assert!(state.row(&at(now, &params), event) < Timely::TABLE.len());
+                prop_assert!(state.transition(&at(now, &params), event) < Timely::TRANSITIONS.len());
                 state.on(&at(now, &params), event);
             }
             // One sample heals whatever state there was.
@@ -469,7 +469,7 @@ proptest! {
     fn events_outside_the_mask_change_nothing(state in any_state(), bytes: u32, psn: u32) {
         let params = params(NS3_RDMA);
         let (psn, bytes) = (Psn::new(psn), Bytes::new(bytes));
-        for event in [Event::Sent { psn, bytes }, Event::Nack { psn }, Event::Cnp { hint: CnpHint::Plain }] {
+        for event in [Event::Sent { psn, bytes }, Event::Nack { psn }, Event::Cnp { body_kind: CnpBodyKind::Standard }] {
             let mut after = state;
             after.on(&at(5, &params), &event);
             prop_assert_eq!(after, state);

@@ -4,16 +4,16 @@ use cc_core::{Bytes, Delay, Instant, Rate};
 use proptest::prelude::*;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const SECOND: u64 = 1_000_000_000;
 
 fn params() -> Params {
-    TimelyTcd::check(&NS3_RDMA, &PORT).unwrap()
+    TimelyTcd::check(&NS3_RDMA, &LINK).unwrap()
 }
 
 fn at(now: u64, params: &Params) -> Cx<'_, Params> {
     let now = Instant::from_nanos(now);
-    Cx { now, port: &PORT, params, pause: Nanos::ZERO, unpaused: now.stamp() }
+    Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
 fn ack(bytes: u32, mark: Mark, nanos: u32) -> Event<'static> {
@@ -116,7 +116,7 @@ fn a_sample_taken_in_a_pause_is_undetermined() {
     let start = flow.timely().rate();
     let paused = Cx { pause: Nanos::new(1), ..at(60_000, &params) };
     assert_eq!(flow.on(&paused, &segment(Mark::None, 5_000)).rate, start);
-    assert_eq!(flow.row(&paused, &segment(Mark::None, 5_000)), 1);
+    assert_eq!(flow.transition(&paused, &segment(Mark::None, 5_000)), 1);
     let paused = Cx { pause: Nanos::new(1), ..at(90_000, &params) };
     assert!(flow.on(&paused, &segment(Mark::Congested, 5_000)).rate < start);
 }
@@ -137,7 +137,7 @@ fn every_row_is_met() {
     ];
     for (nth, event) in events.iter().enumerate() {
         let cx = at(30_000 * nth as u64, &params);
-        met.push(flow.row(&cx, event));
+        met.push(flow.transition(&cx, event));
         flow.on(&cx, event);
     }
     assert_eq!(met, [0, 3, 1, 2, 4, 5, 6]);
@@ -156,7 +156,7 @@ proptest! {
     #[test]
     fn wakes_change_no_decision(events in prop::collection::vec((any_event(), 0..400_000_u64, 0..4_u32), 1..200)) {
         for preset in TimelyTcd::PRESETS {
-            let params = TimelyTcd::check(&preset.values, &PORT).unwrap();
+            let params = TimelyTcd::check(&preset.values, &LINK).unwrap();
             let open = TimelyTcd::open(&at(0, &params));
             let (mut woken, mut undisturbed, mut now) = (open, open, 0);
             for (event, wait, wakes) in &events {
@@ -177,9 +177,9 @@ proptest! {
         for (event, wait, paused) in &events {
             now += wait;
             let cx = Cx { pause: Nanos::new(u32::from(*paused)), ..at(now, &params) };
-            prop_assert!(flow.row(&cx, event) < TimelyTcd::TABLE.len());
+            prop_assert!(flow.transition(&cx, event) < TimelyTcd::TRANSITIONS.len());
             let decision = flow.on(&cx, event);
-            prop_assert!(decision.rate >= Rate::from_mbps(999) && decision.rate <= PORT.line_rate);
+            prop_assert!(decision.rate >= Rate::from_mbps(999) && decision.rate <= LINK.line_rate);
             prop_assert_eq!((decision.window, decision.hold), (Bytes::MAX, Nanos::ZERO));
         }
     }

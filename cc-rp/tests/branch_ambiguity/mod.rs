@@ -2,12 +2,12 @@
 
 /// Answers to such comparisons, each of which may go either way.
 #[derive(Debug)]
-pub struct Doubts {
+pub struct Branches {
     answers: u32,
     asked: u32,
 }
 
-impl Doubts {
+impl Branches {
     /// Whether the value exceeds the bound; in doubt where they are no farther apart than `band`.
     pub fn exceeds(&mut self, value: f64, bound: f64, band: f64) -> bool {
         if (value - bound).abs() > band {
@@ -19,12 +19,12 @@ impl Doubts {
 }
 
 /// What comes of it, for each way in which the doubts may be settled; of more than six, the rest go one way.
-pub fn outcomes<T>(mut run: impl FnMut(&mut Doubts) -> T) -> Vec<T> {
+pub fn outcomes<T>(mut run: impl FnMut(&mut Branches) -> T) -> Vec<T> {
     let (mut outcomes, mut asked) = (Vec::new(), 0);
     while outcomes.len() < 1 << asked {
-        let mut doubts = Doubts { answers: outcomes.len() as u32, asked: 0 };
-        outcomes.push(run(&mut doubts));
-        asked = asked.max(doubts.asked).min(6);
+        let mut branches = Branches { answers: outcomes.len() as u32, asked: 0 };
+        outcomes.push(run(&mut branches));
+        asked = asked.max(branches.asked).min(6);
     }
     outcomes
 }

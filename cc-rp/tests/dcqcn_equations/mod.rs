@@ -4,7 +4,7 @@
 //!
 //! Behind them, what compares a machine with them.
 
-use super::agreement::{Agreement, Dice};
+use super::tolerance::{SplitMix, Tolerance};
 use cc_core::Rate;
 use cc_rp::dcqcn::{Dcqcn, Params};
 
@@ -226,9 +226,9 @@ impl Flow {
 }
 
 /// From 1 to 2^`bits`, each magnitude as likely as any other.
-pub fn magnitude(dice: &mut Dice, bits: u32) -> u64 {
-    let bits = dice.within(1..=bits);
-    1 + dice.draw() % (1 << bits)
+pub fn magnitude(random: &mut SplitMix, bits: u32) -> u64 {
+    let bits = random.within(1..=bits);
+    1 + random.draw() % (1 << bits)
 }
 
 /// What the machine answers to an event: its decision's rate, and its state.
@@ -255,22 +255,22 @@ pub fn compare_steps(
     c: &Constants,
     params: &Params,
     seed: u64,
-    draw: fn(&mut Dice, bool) -> Happening,
+    draw: fn(&mut SplitMix, bool) -> Happening,
     mut machine: impl Machine,
 ) {
     const EVENTS: u32 = 60_000;
-    let mut agreement = Agreement::default();
-    let mut dice = Dice::new(seed);
+    let mut tolerance = Tolerance::default();
+    let mut random = SplitMix::new(seed);
     let mut now = 1_000_000_000;
     let mut state = machine(now, Happening::Nothing, 0).1;
     let mut flow = Flow::new(c);
     let mut chatty = true;
     for nth in 1..=EVENTS {
-        if dice.within(0..=50) == 0 {
+        if random.within(0..=50) == 0 {
             chatty = !chatty;
         }
-        now += if dice.within(0..=400) == 0 { magnitude(&mut dice, 29) } else { magnitude(&mut dice, 16) };
-        let what = draw(&mut dice, chatty);
+        now += if random.within(0..=400) == 0 { magnitude(&mut random, 29) } else { magnitude(&mut random, 16) };
+        let what = draw(&mut random, chatty);
         if state.is_limited() {
             (flow.r_c, flow.r_t) = (mbps(state.current()), mbps(state.target()));
         }
@@ -298,20 +298,20 @@ pub fn compare_steps(
             outcome.push(("alpha", f64::from(state.alpha(params).to_bits()) * alpha_bit, alpha_bit));
             allowed.iter_mut().for_each(|values| values.push(value));
         }
-        agreement.assert(&(name, nth, now, what), &outcome, &allowed);
+        tolerance.assert(&(name, nth, now, what), &outcome, &allowed);
         flow.limited = state.is_limited();
         if flow.limited && flow.timer <= now {
             let expiries = (now - flow.timer) / c.k + 1;
             (flow.timer, flow.time_stage) = (flow.timer + expiries * c.k, flow.time_stage + expiries as u32);
         }
     }
-    agreement.finish(EVENTS.into());
+    tolerance.finish(EVENTS.into());
 }
 
 /// A run of 60 ms, compared with what the equations make of it from its beginning: a look every microsecond.
 pub fn compare_run(name: &str, c: &Constants, happens: fn(u32) -> Happening, mut machine: impl Machine) {
     const EVENTS: u32 = 60_000;
-    let mut agreement = Agreement::default();
+    let mut tolerance = Tolerance::default();
     let mut flow = Flow::new(c);
     for nth in 0..EVENTS {
         let now = 1_000 * u64::from(nth);
@@ -323,7 +323,7 @@ pub fn compare_run(name: &str, c: &Constants, happens: fn(u32) -> Happening, mut
         if limited != flow.limited && c.line - flow.r_c < 20.0 * BIT {
             allowed.push(vec![c.line, c.line, f64::from(u8::from(limited))]);
         }
-        agreement.assert(&(name, nth), &outcome(&answer), &allowed);
+        tolerance.assert(&(name, nth), &outcome(&answer), &allowed);
     }
-    agreement.finish(EVENTS.into());
+    tolerance.finish(EVENTS.into());
 }

@@ -40,7 +40,7 @@ pub struct Sender {
 }
 
 /// Lines 1 to 12; `None` when no hop says anything.
-pub fn measure_inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -> Option<f64> {
+pub fn inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -> Option<f64> {
     let mut most: Option<(f64, f64)> = None;
     for (l, a) in last.iter().zip(ack) {
         let dt = a.ts - l.ts;

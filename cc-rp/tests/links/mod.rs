@@ -1,7 +1,7 @@
 //! A path of links that carry what the dice say, as its ports write it into a packet.
 
-use crate::agreement::Dice;
 use crate::hpcc::Record;
+use crate::tolerance::SplitMix;
 use cc_core::{Hop, IntLayout, IntStackBuilder};
 
 /// The links and what they last wrote.
@@ -15,10 +15,10 @@ pub struct Links {
 
 impl Links {
     /// Links of so many Gb/s, whose clocks show anything.
-    pub fn new(dice: &mut Dice, gbps: &[u32]) -> Self {
+    pub fn new(random: &mut SplitMix, gbps: &[u32]) -> Self {
         let record = |&gbps: &u32| Record {
             b: f64::from(gbps) / 8.0,
-            ts: f64::from(dice.within(0..=u32::MAX)),
+            ts: f64::from(random.within(0..=u32::MAX)),
             tx_bytes: 0.0,
             qlen: 0.0,
         };
@@ -26,13 +26,13 @@ impl Links {
     }
 
     /// Time passes: each link carries some share of what it can, and its queue is anything.
-    pub fn pass(&mut self, dice: &mut Dice, gap: u32) {
+    pub fn pass(&mut self, random: &mut SplitMix, gap: u32) {
         for record in &mut self.records {
             // Whole units of the telemetry's, so that both sides read the same.
             record.ts += f64::from(gap);
-            let share = f64::from(dice.within(0..=1_050)) / 1e3 * self.load;
+            let share = f64::from(random.within(0..=1_050)) / 1e3 * self.load;
             record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
-            record.qlen = (f64::from(dice.within(0..=250_000)) * self.load).floor();
+            record.qlen = (f64::from(random.within(0..=250_000)) * self.load).floor();
         }
     }
 

@@ -4,7 +4,7 @@
 ///
 /// Where an event lies within the error band of a branch, either side of it will do; such events must stay rare.
 #[derive(Debug, Default)]
-pub struct Agreement {
+pub struct Tolerance {
     events: u64,
     near_a_branch: u64,
 }
@@ -12,7 +12,7 @@ pub struct Agreement {
 /// One number of an outcome: its name, its value, and what the last bit of the machine's format is worth.
 pub type Value = (&'static str, f64, f64);
 
-impl Agreement {
+impl Tolerance {
     /// The outcome of one event must be one of these: each value within a thousandth and four last bits.
     ///
     /// # Panics
@@ -42,9 +42,9 @@ impl Agreement {
 
 /// SplitMix64 (Steele, Lea, Flood 2014): the same dice on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct SplitMix(u64);
 
-impl Dice {
+impl SplitMix {
     /// Dice that fall by this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)

@@ -65,7 +65,7 @@ impl<V: Visitor> cc_rp::registry::Visitor for AtSender<V> {
     type Output = Result<V::Output>;
 
     fn visit<A: ReactionPoint>(self) -> Self::Output {
-        let receiver = programs::receiver_of::<A>();
+        let receiver = programs::receiver_name::<A>();
         let at_receiver = AtReceiver { visitor: self.0, sender: PhantomData::<A> };
         cc_np::registry::with(receiver, at_receiver)
             .flatten()

@@ -1,9 +1,9 @@
 //! From what a user typed to checked settings of both machines.
 
-use crate::pairs::UnknownName;
+use crate::registry::UnknownName;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
-use cc_core::{Bytes, Nanos, Port, Rate};
+use cc_core::{Bytes, Link, Nanos, Rate};
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use serde::Serialize;
@@ -40,7 +40,7 @@ impl Default for Request {
 
 /// Settings of both machines, each in its range, and the port.
 #[derive(Clone, Debug)]
-pub struct Chosen<R, N> {
+pub struct ResolvedSettings<R, N> {
     /// The preset of the reaction point.
     pub rp_preset: &'static str,
     /// The preset of the notification point, see [`presets`].
@@ -50,10 +50,10 @@ pub struct Chosen<R, N> {
     /// The notification point's settings.
     pub np: N,
     /// The port.
-    pub port: Port,
+    pub link: Link,
 }
 
-impl<R: Settings, N: Settings> Chosen<R, N> {
+impl<R: Settings, N: Settings> ResolvedSettings<R, N> {
     /// Works out the settings of an algorithm, or says in one line what is wrong and what was expected.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl<R: Settings, N: Settings> Chosen<R, N> {
     {
         let (rp, np) = presets::<A, B>(request.preset.as_deref())?;
         let mut chosen =
-            Self { rp_preset: rp.name, np_preset: np.name, rp: rp.values, np: np.values, port: port(request)? };
+            Self { rp_preset: rp.name, np_preset: np.name, rp: rp.values, np: np.values, link: link(request)? };
         if let Some(path) = &request.params {
             chosen.read(path)?;
         }
@@ -75,8 +75,8 @@ impl<R: Settings, N: Settings> Chosen<R, N> {
                 set.split_once('=').with_context(|| format!("--set {set}: expected name=value, as rpg_ai_rate=5"))?;
             chosen.set(name.trim(), value.trim()).with_context(|| format!("--set {set}"))?;
         }
-        A::check(&chosen.rp, &chosen.port).map_err(|error| anyhow!("{error}"))?;
-        B::check(&chosen.np, &chosen.port).map_err(|error| anyhow!("{error}"))?;
+        A::check(&chosen.rp, &chosen.link).map_err(|error| anyhow!("{error}"))?;
+        B::check(&chosen.np, &chosen.link).map_err(|error| anyhow!("{error}"))?;
         Ok(chosen)
     }
 
@@ -201,13 +201,13 @@ pub fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&s
     })
 }
 
-fn port(request: &Request) -> Result<Port> {
+fn link(request: &Request) -> Result<Link> {
     ensure!((1..2_048).contains(&request.line_rate), "--line-rate {}: expected 1 to 2047 Gb/s", request.line_rate);
     ensure!((64..=65_535).contains(&request.mtu), "--mtu {}: expected 64 to 65535 bytes", request.mtu);
     let base_rtt = Nanos::from_micros(request.base_rtt)
         .filter(|&time| time > Nanos::ZERO && request.base_rtt <= 1_000_000)
         .with_context(|| format!("--base-rtt {}: expected 1 to 1000000 us", request.base_rtt))?;
-    Ok(Port { line_rate: Rate::from_gbps(request.line_rate), mtu: Bytes::new(request.mtu), base_rtt })
+    Ok(Link { line_rate: Rate::from_gbps(request.line_rate), mtu: Bytes::new(request.mtu), base_rtt })
 }
 
 /// A file of settings is no longer than this, in bytes.
@@ -216,14 +216,14 @@ const LONGEST_FILE: u64 = 1 << 20;
 /// A setting as reports show it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum SettingValue {
     /// A number in the field's unit.
     Number(u32),
     /// One of its words.
     Word(&'static str),
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for SettingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
@@ -233,15 +233,17 @@ impl fmt::Display for Shown {
 }
 
 /// One value of a field, as reports show it.
-fn shown(field: &Field, value: u32) -> Shown {
+fn shown(field: &Field, value: u32) -> SettingValue {
     match field.unit {
-        Unit::Choice(words) => words.get(value as usize).map_or(Shown::Number(value), |word| Shown::Word(word)),
-        _ => Shown::Number(value),
+        Unit::Choice(words) => {
+            words.get(value as usize).map_or(SettingValue::Number(value), |word| SettingValue::Word(word))
+        }
+        _ => SettingValue::Number(value),
     }
 }
 
 /// Every setting by name, as reports show them.
-pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, Shown> {
+pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, SettingValue> {
     S::FIELDS.iter().enumerate().map(|(index, field)| (field.name, shown(field, settings.get(index)))).collect()
 }
 

@@ -9,7 +9,7 @@ use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
 use programs::descriptor::Descriptor;
 use programs::layout::{
-    DEVICE_BASE, DEVICE_SIZE, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, Report, RxSlot, SETTINGS, Shared,
+    DEVICE_BASE, DEVICE_SIZE, ImageInfo, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared,
     TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
 };
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use std::mem::{offset_of, size_of};
 use std::ops::Range;
 
 /// Cycles that the image may take for one event before it counts as hung.
-const PATIENCE: u64 = 50_000_000;
+const CYCLE_LIMIT: u64 = 50_000_000;
 
 /// What the stack is filled with before the image starts.
-const PAINT: u8 = 0xa5;
+const STACK_FILL: u8 = 0xa5;
 /// Bytes between an image's data and its stack that stay as they are painted, or the two have met.
 const GUARD: usize = 256;
 
@@ -50,7 +50,7 @@ pub struct LogRecord {
 
 /// Something that the firmware did, on its cycle.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Act {
+pub enum Action {
     /// It wrote the pacer.
     Pace(PacerStore),
     /// It logged an event.
@@ -58,7 +58,7 @@ pub enum Act {
     /// It sent a frame.
     Frame(Vec<u8>),
     /// A switch: what a stage answered, the operands and the command.
-    Answer(Vec<u32>),
+    Stage(Vec<u32>),
 }
 
 /// Where an image keeps what board and firmware share.
@@ -85,13 +85,13 @@ impl Addresses {
 
 /// What the image is told before it starts.
 #[derive(Clone, Debug)]
-pub struct Boot {
+pub struct BootSettings {
     /// Settings of the reaction point, or of a switch's stage, in the order of its fields.
     pub rp_settings: Vec<u32>,
     /// Settings of the notification point.
     pub np_settings: Vec<u32>,
-    /// The port.
-    pub port: cc_core::Port,
+    /// The link.
+    pub link: cc_core::Link,
 }
 
 /// How the clock goes.
@@ -112,7 +112,7 @@ pub struct Board<C> {
     core: C,
     at: Addresses,
     /// Bytes of RAM up to the end of what the image holds in it; what is above is stack.
-    held: usize,
+    static_ram: usize,
     /// When the timer interrupt's handler began for the first time since [`Board::begin`].
     timer_entered: Option<u64>,
     pace: Pace,
@@ -129,16 +129,16 @@ pub struct Board<C> {
     rx_head: u32,
     rx_tail: u32,
     tx_head: u32,
-    report_words: Vec<u32>,
+    image_info_words: Vec<u32>,
     probes: Probes,
-    acts: Vec<(u64, Act)>,
+    actions: Vec<(u64, Action)>,
 }
 
 /// A board with an Ibex whose image waits for its first event.
 ///
 /// # Errors
 /// The image does not fit the board, or does not start.
-pub fn board(image: &Image, boot: &Boot, pace: Pace) -> Result<Board<Ibex>> {
+pub fn board(image: &Image, boot: &BootSettings, pace: Pace) -> Result<Board<Ibex>> {
     board_with(Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry), image, boot, pace)
 }
 
@@ -152,7 +152,7 @@ pub const DEVICES: Range<u32> = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
 ///
 /// # Errors
 /// As for [`board`].
-pub fn board_with<C: Core>(mut core: C, image: &Image, boot: &Boot, pace: Pace) -> Result<Board<C>> {
+pub fn board_with<C: Core>(mut core: C, image: &Image, boot: &BootSettings, pace: Pace) -> Result<Board<C>> {
     image.load(&mut core, &RAM)?;
     Board::boot(core, image, boot, pace)
 }
@@ -161,15 +161,15 @@ impl<C: Core> Board<C> {
     /// Gives the image its settings and runs it until it waits for the first event.
     ///
     /// `core` has been loaded with `image` and has not yet started.
-    pub fn boot(mut core: C, image: &Image, boot: &Boot, pace: Pace) -> Result<Self> {
+    pub fn boot(mut core: C, image: &Image, boot: &BootSettings, pace: Pace) -> Result<Self> {
         let shared = *image
             .symbols
             .get("SHARED")
             .context("the image has no symbol SHARED: expected a firmware image of this project")?;
         let at = Addresses { shared };
         let end = image.symbols.get("__bss_end").context("the image has no symbol __bss_end")?;
-        let held = end.saturating_sub(RAM_BASE) as usize;
-        ensure!(held <= RAM_SIZE as usize, "the image holds more than its RAM: __bss_end is {end:#x}");
+        let static_ram = end.saturating_sub(RAM_BASE) as usize;
+        ensure!(static_ram <= RAM_SIZE as usize, "the image holds more than its RAM: __bss_end is {end:#x}");
         for (offset, settings) in
             [(offset_of!(Shared, rp_settings), &boot.rp_settings), (offset_of!(Shared, np_settings), &boot.np_settings)]
         {
@@ -178,12 +178,12 @@ impl<C: Core> Board<C> {
                 core.poke(at.field(offset + 4 * index), &value.to_le_bytes());
             }
         }
-        let port = [boot.port.line_rate.to_bits(), boot.port.mtu.get(), boot.port.base_rtt.get()];
+        let port = [boot.link.line_rate.to_bits(), boot.link.mtu.get(), boot.link.base_rtt.get()];
         for (index, value) in port.iter().enumerate() {
-            core.poke(at.field(offset_of!(Shared, port) + 4 * index), &value.to_le_bytes());
+            core.poke(at.field(offset_of!(Shared, link) + 4 * index), &value.to_le_bytes());
         }
-        let paint = vec![PAINT; RAM_SIZE as usize - held];
-        core.poke(RAM_BASE + held as u32, &paint);
+        let paint = vec![STACK_FILL; RAM_SIZE as usize - static_ram];
+        core.poke(RAM_BASE + static_ram as u32, &paint);
         // Both rings are empty: RAM need not be zero.
         for offset in [offset_of!(Shared, rx_head), offset_of!(Shared, tx_head)] {
             core.poke(at.field(offset), &[0; 4]);
@@ -192,7 +192,7 @@ impl<C: Core> Board<C> {
         let mut board = Self {
             core,
             at,
-            held,
+            static_ram,
             timer_entered: None,
             pace,
             anchor_ns: 0,
@@ -207,28 +207,27 @@ impl<C: Core> Board<C> {
             rx_head: 0,
             rx_tail: 0,
             tx_head: 0,
-            report_words: Vec::new(),
+            image_info_words: Vec::new(),
             probes,
-            acts: Vec::new(),
+            actions: Vec::new(),
         };
-        board.settle().context("while the image started")?;
+        board.run_to_idle().context("while the image started")?;
         board.report().context("while the image started")?;
         let mut guard = [0; GUARD];
-        board.core.peek(RAM_BASE + held as u32, &mut guard);
-        ensure!(guard == [PAINT; GUARD], "the image's stack has grown into its data while it started");
+        board.core.peek(RAM_BASE + static_ram as u32, &mut guard);
+        ensure!(guard == [STACK_FILL; GUARD], "the image's stack has grown into its data while it started");
         board.probes.arm(&mut board.core);
         Ok(board)
     }
 
     /// What the image said of itself.
-    pub fn report(&self) -> Result<Report> {
-        let words: [u32; size_of::<Report>() / 4] = self
-            .report_words
-            .as_slice()
-            .try_into()
-            .map_err(|_| anyhow::anyhow!("the image reported {} words about itself", self.report_words.len()))?;
+    pub fn report(&self) -> Result<ImageInfo> {
+        let words: [u32; size_of::<ImageInfo>() / 4] =
+            self.image_info_words.as_slice().try_into().map_err(|_| {
+                anyhow::anyhow!("the image reported {} words about itself", self.image_info_words.len())
+            })?;
         let [qps, state_bytes, qp_bytes, peers, peer_bytes] = words;
-        Ok(Report { qps, state_bytes, qp_bytes, peers, peer_bytes })
+        Ok(ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes })
     }
 
     /// The core.
@@ -269,8 +268,8 @@ impl<C: Core> Board<C> {
         Ok(Self {
             core: self.core.fork().context("this core cannot be copied: expected a model, not RTL")?,
             probes: self.probes.clone(),
-            acts: self.acts.clone(),
-            report_words: self.report_words.clone(),
+            actions: self.actions.clone(),
+            image_info_words: self.image_info_words.clone(),
             queued: self.queued.clone(),
             operands: self.operands.clone(),
             ..*self
@@ -279,21 +278,21 @@ impl<C: Core> Board<C> {
 
     /// What the image holds in RAM: its code, its data, and the rings, but not the stack.
     pub fn memory(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.held];
+        let mut bytes = vec![0; self.static_ram];
         self.core.peek(RAM_BASE, &mut bytes);
         bytes
     }
 
     /// Bytes of its code, its data and the rings.
-    pub fn held(&self) -> u32 {
-        self.held as u32
+    pub fn static_ram(&self) -> u32 {
+        self.static_ram as u32
     }
 
     /// Bytes of stack that the image has used at most, its start included: all above the first that it has changed.
     pub fn stack(&self) -> u32 {
-        let mut bytes = vec![0; RAM_SIZE as usize - self.held];
-        self.core.peek(RAM_BASE + self.held as u32, &mut bytes);
-        bytes.iter().skip_while(|&&byte| byte == PAINT).count() as u32
+        let mut bytes = vec![0; RAM_SIZE as usize - self.static_ram];
+        self.core.peek(RAM_BASE + self.static_ram as u32, &mut bytes);
+        bytes.iter().skip_while(|&&byte| byte == STACK_FILL).count() as u32
     }
 
     /// The cycle on which the timer interrupt's handler began for the first time since [`Board::begin`].
@@ -302,8 +301,8 @@ impl<C: Core> Board<C> {
     }
 
     /// What the image did since it was last asked.
-    pub fn take_acts(&mut self) -> Vec<(u64, Act)> {
-        std::mem::take(&mut self.acts)
+    pub fn take_actions(&mut self) -> Vec<(u64, Action)> {
+        std::mem::take(&mut self.actions)
     }
 
     /// Lockstep: puts one descriptor and its frame into the ring and sets the clock, without letting the firmware work.
@@ -317,7 +316,7 @@ impl<C: Core> Board<C> {
     ///
     /// # Errors
     /// The image misbehaved, or idles with descriptors left.
-    pub fn go_on(&mut self) -> Result<bool> {
+    pub fn step_instruction(&mut self) -> Result<bool> {
         self.core.set_timer_line(false);
         let before = self.core.instructions();
         while self.core.instructions() == before {
@@ -334,22 +333,22 @@ impl<C: Core> Board<C> {
     ///
     /// # Errors
     /// The image misbehaved.
-    pub fn pass_to(&mut self, now: u64) -> Result<()> {
+    pub fn advance_to(&mut self, now: u64) -> Result<()> {
         self.anchor_ns = now;
         self.work()
     }
 
     /// Lockstep: hands one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it
     /// idles. Answers what it did, each act with its cycle.
-    pub fn deliver(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Act)>> {
+    pub fn deliver(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Action)>> {
         self.begin(descriptor, frame, descriptor.now());
-        self.settle()
+        self.run_to_idle()
     }
 
     /// Lockstep: sets the clock to what the firmware asked for, raises the timer line, and lets it work until it idles.
-    pub fn wake(&mut self) -> Result<Vec<(u64, Act)>> {
+    pub fn wake(&mut self) -> Result<Vec<(u64, Action)>> {
         self.anchor_ns = self.mtimecmp;
-        self.settle()
+        self.run_to_idle()
     }
 
     /// Real time: the clock's present value.
@@ -376,7 +375,7 @@ impl<C: Core> Board<C> {
     }
 
     /// Real time: lets the firmware work until the clock shows `time`. Answers what it did meanwhile.
-    pub fn run_until(&mut self, time: u64) -> Result<Vec<(u64, Act)>> {
+    pub fn run_until(&mut self, time: u64) -> Result<Vec<(u64, Action)>> {
         let Pace::Real { hz } = self.pace else { bail!("only a board in real time runs by the clock") };
         let end = self.cycle_of(time, hz);
         while self.core.cycles() < end {
@@ -389,7 +388,7 @@ impl<C: Core> Board<C> {
                 stop => self.serve(stop)?,
             }
         }
-        Ok(self.take_acts())
+        Ok(self.take_actions())
     }
 
     /// Puts a descriptor and its frame into the receive ring from the present cycle on. Answers `false` when it is full.
@@ -421,20 +420,20 @@ impl<C: Core> Board<C> {
     }
 
     /// Lockstep: runs until the firmware idles with nothing left to do.
-    fn settle(&mut self) -> Result<Vec<(u64, Act)>> {
+    fn run_to_idle(&mut self) -> Result<Vec<(u64, Action)>> {
         self.work()?;
-        Ok(self.take_acts())
+        Ok(self.take_actions())
     }
 
     fn work(&mut self) -> Result<()> {
-        let limit = self.core.cycles().saturating_add(PATIENCE);
+        let limit = self.core.cycles().saturating_add(CYCLE_LIMIT);
         loop {
             let due = self.mtimecmp <= self.anchor_ns;
             self.core.set_timer_line(due);
             match self.core.run(limit) {
                 Stop::Idle if !due && self.backlog() == 0 => return Ok(()),
                 Stop::Idle => bail!("the image idles with work left: {} descriptors, timer {due}", self.backlog()),
-                Stop::Cycle => bail!("the image did not idle within {PATIENCE} cycles"),
+                Stop::Cycle => bail!("the image did not idle within {CYCLE_LIMIT} cycles"),
                 stop => self.serve(stop)?,
             }
         }
@@ -474,7 +473,7 @@ impl<C: Core> Board<C> {
             register::PACER_INDEX => {
                 let [rate, window, hold] = self.pacer;
                 self.probes.paced(cycle);
-                self.acts.push((cycle, Act::Pace(PacerStore { index: value, rate, window, hold })));
+                self.actions.push((cycle, Action::Pace(PacerStore { index: value, rate, window, hold })));
             }
             register::TIMER_PIN if value != 0 => {
                 self.timer_entered.get_or_insert(cycle);
@@ -488,26 +487,26 @@ impl<C: Core> Board<C> {
             register::TX_TAIL => {
                 while self.tx_head != value {
                     let frame = self.transmitted(self.tx_head)?;
-                    self.acts.push((cycle, Act::Frame(frame)));
+                    self.actions.push((cycle, Action::Frame(frame)));
                     self.tx_head = self.tx_head.wrapping_add(1);
                 }
                 self.core.poke(self.at.field(offset_of!(Shared, tx_head)), &value.to_le_bytes());
             }
             register::QUEUE_SELECT => self.selected = value,
-            register::ANSWER_OPERAND => self.operands.push(value),
-            register::ANSWER => {
+            register::ACTION_OPERAND => self.operands.push(value),
+            register::ACTION => {
                 let mut words = std::mem::take(&mut self.operands);
                 words.push(value);
-                self.acts.push((cycle, Act::Answer(words)));
+                self.actions.push((cycle, Action::Stage(words)));
             }
-            register::REPORT => self.report_words.push(value),
+            register::IMAGE_INFO => self.image_info_words.push(value),
             register::LOG_KIND => self.log[0] = value,
             register::LOG_NOW_LO => self.log[1] = value,
             register::LOG_NOW_HI => self.log[2] = value,
             register::LOG_INDEX => {
                 let [kind, lo, hi] = self.log;
                 let record = LogRecord { kind, now: u64::from(hi) << 32 | u64::from(lo), index: value };
-                self.acts.push((cycle, Act::Log(record)));
+                self.actions.push((cycle, Action::Log(record)));
             }
             _ => bail!("the image wrote {address:#x}, where the board has no register"),
         }

@@ -43,7 +43,7 @@ pub enum Kind {
     /// It is part of whatever handles an event. This is the image that would ship, by which all else is measured.
     Inlining,
     /// It is a function that is called, by which it is measured itself.
-    Calling,
+    OutlinedOn,
     /// As the first, in an image that logs, see [`crate::log`].
     Logging,
 }
@@ -88,14 +88,14 @@ pub fn compile(algorithm: &str, kind: Kind, dialect: Dialect) -> Result<(PathBuf
     // In folders of their own, so that the build does not wait for one that waits for it.
     let (folder, features) = match (dialect, kind) {
         (Dialect::Machine, Kind::Inlining) => ("firmware", "machine"),
-        (Dialect::Machine, Kind::Calling) => ("firmware-calling", "machine,calling"),
+        (Dialect::Machine, Kind::OutlinedOn) => ("firmware-outlined_on", "machine,outlined_on"),
         (Dialect::Machine, Kind::Logging) => ("firmware-logging", "machine,log"),
         (Dialect::Picorv32, Kind::Logging) => ("firmware-picorv32-logging", "picorv32,log"),
         (Dialect::Picorv32, Kind::Inlining) => ("firmware-picorv32", "picorv32"),
-        (Dialect::Picorv32, Kind::Calling) => ("firmware-picorv32-calling", "picorv32,calling"),
+        (Dialect::Picorv32, Kind::OutlinedOn) => ("firmware-picorv32-outlined_on", "picorv32,outlined_on"),
         (Dialect::Vexriscv, Kind::Inlining) => ("firmware-vexriscv", "vexriscv"),
         (Dialect::Vexriscv, Kind::Logging) => ("firmware-vexriscv-logging", "vexriscv,log"),
-        (Dialect::Vexriscv, Kind::Calling) => ("firmware-vexriscv-calling", "vexriscv,calling"),
+        (Dialect::Vexriscv, Kind::OutlinedOn) => ("firmware-vexriscv-outlined_on", "vexriscv,outlined_on"),
     };
     build_in(folder, RV32, &["--no-default-features", "--features", features], algorithm, TARGET)
 }

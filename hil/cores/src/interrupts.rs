@@ -5,10 +5,10 @@
 //! end, the clock jumps to what the timer is set to. Then memory, decisions and frames are those of one of these orders:
 //! the event and then the wake, where the event sees the clock as it was or as it became; the wake and then the event.
 
-use crate::board::{Act, Board};
+use crate::board::{Action, Board};
 use crate::core::Core;
 use anyhow::Result;
-use programs::EventKind;
+use programs::LogKind;
 use programs::descriptor::Descriptor;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ pub struct Interrupts {
     /// Interrupts: one at each boundary between two instructions of each of these events.
     pub moments: u64,
     /// Of these, those after which memory, decisions or frames were of no order of event and wake.
-    pub torn: u64,
+    pub inconsistent: u64,
     /// The first of them.
-    pub first_torn: Option<String>,
+    pub first_inconsistent: Option<String>,
     /// By kind of event the most cycles from an interrupt to its handler: as long as interrupts are off, and entry takes.
     pub longest_wait: BTreeMap<&'static str, u64>,
 }
@@ -33,8 +33,8 @@ impl Interrupts {
     pub fn add(&mut self, other: &Self) {
         self.events += other.events;
         self.moments += other.moments;
-        self.torn += other.torn;
-        self.first_torn = self.first_torn.take().or_else(|| other.first_torn.clone());
+        self.inconsistent += other.inconsistent;
+        self.first_inconsistent = self.first_inconsistent.take().or_else(|| other.first_inconsistent.clone());
         for (&kind, &wait) in &other.longest_wait {
             self.waited(kind, wait);
         }
@@ -48,7 +48,7 @@ impl Interrupts {
 
 /// Interrupts the first event of each kind, the fourth, the sixteenth and so on.
 #[derive(Debug, Default)]
-pub struct Interrupter {
+pub struct InterruptSweep {
     seen: BTreeMap<&'static str, u64>,
     found: Interrupts,
 }
@@ -57,10 +57,10 @@ pub struct Interrupter {
 #[derive(PartialEq, Eq)]
 struct Outcome {
     memory: Vec<u8>,
-    acts: Vec<Act>,
+    actions: Vec<Action>,
 }
 
-impl Interrupter {
+impl InterruptSweep {
     /// What was found so far.
     pub fn found(&self) -> &Interrupts {
         &self.found
@@ -73,7 +73,7 @@ impl Interrupter {
     pub fn event<C: Core>(
         &mut self,
         board: &Board<C>,
-        kind: EventKind,
+        kind: LogKind,
         descriptor: &Descriptor,
         frame: &[u8],
     ) -> Result<()> {
@@ -91,17 +91,18 @@ impl Interrupter {
         let mut front = board.fork()?;
         front.begin(descriptor, frame, descriptor.now());
         let before = front.core().instructions();
-        while front.go_on()? {
+        while front.step_instruction()? {
             let mut interrupted = front.fork()?;
             // While the timer is being set it is not due.
             let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
             let outcome = outcome(&mut interrupted, wake)?;
             self.found.moments += 1;
             if !orders.contains(&outcome) {
-                self.found.torn += 1;
+                self.found.inconsistent += 1;
                 let instructions = front.core().instructions() - before;
-                let torn = || format!("{kind} {seen} at {} ns, after {instructions} instructions", descriptor.now());
-                self.found.first_torn.get_or_insert_with(torn);
+                let inconsistent =
+                    || format!("{kind} {seen} at {} ns, after {instructions} instructions", descriptor.now());
+                self.found.first_inconsistent.get_or_insert_with(inconsistent);
             }
             if let (Some(raised), Some(entered)) = (raised, interrupted.timer_entered()) {
                 self.found.waited(kind, entered.saturating_sub(raised));
@@ -116,18 +117,18 @@ fn orders<C: Core>(board: &Board<C>, descriptor: &Descriptor, frame: &[u8], wake
     let event_first_at = |now| {
         let mut board = board.fork()?;
         board.begin(descriptor, frame, now);
-        while board.go_on()? {}
+        while board.step_instruction()? {}
         outcome(&mut board, wake)
     };
     let mut woken = board.fork()?;
-    woken.pass_to(wake)?;
+    woken.advance_to(wake)?;
     woken.begin(descriptor, frame, wake);
     Ok([event_first_at(descriptor.now())?, event_first_at(wake)?, outcome(&mut woken, wake)?])
 }
 
 /// Lets the clock pass to `wake` and the image do what there is to do.
 fn outcome<C: Core>(board: &mut Board<C>, wake: u64) -> Result<Outcome> {
-    board.pass_to(wake)?;
-    let acts = board.take_acts().into_iter().map(|(_, act)| act).collect();
-    Ok(Outcome { memory: board.memory(), acts })
+    board.advance_to(wake)?;
+    let actions = board.take_actions().into_iter().map(|(_, action)| action).collect();
+    Ok(Outcome { memory: board.memory(), actions })
 }

@@ -17,7 +17,7 @@ pub use texts::Texts;
 
 /// Who says a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Speaker {
+pub enum LogSource {
     /// The harness, of what it does or sees.
     Harness,
     /// The harness, of log lines that did not get through.
@@ -32,7 +32,7 @@ pub struct Line {
     /// The cycle: for a line of the image the one in which it was found, soon after it was written.
     pub cycle: u64,
     /// Who says it.
-    pub speaker: Speaker,
+    pub source: LogSource,
     /// What the image's clock showed when it wrote it, in nanoseconds.
     pub clock: Option<String>,
     /// What it says.
@@ -41,12 +41,12 @@ pub struct Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let speaker = match self.speaker {
-            Speaker::Harness => "hil",
-            Speaker::Lost => "lost",
-            Speaker::Image(level) => level,
+        let source = match self.source {
+            LogSource::Harness => "hil",
+            LogSource::Lost => "lost",
+            LogSource::Image(level) => level,
         };
-        write!(f, "{speaker:<5} ")?;
+        write!(f, "{source:<5} ")?;
         if let Some(clock) = &self.clock {
             write!(f, "at {clock} ns: ")?;
         }
@@ -98,7 +98,7 @@ impl Reader {
     }
 
     fn say(&self, cycle: u64, text: String) {
-        (self.sink)(Line { cycle, speaker: Speaker::Harness, clock: None, text });
+        (self.sink)(Line { cycle, source: LogSource::Harness, clock: None, text });
     }
 
     /// Empties the ring.
@@ -114,7 +114,7 @@ impl Reader {
         if lost != self.lost {
             let text = format!("{} bytes of log found no room in the ring", lost.wrapping_sub(self.lost));
             self.lost = lost;
-            (self.sink)(Line { cycle, speaker: Speaker::Lost, clock: None, text });
+            (self.sink)(Line { cycle, source: LogSource::Lost, clock: None, text });
         }
     }
 

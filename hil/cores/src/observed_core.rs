@@ -1,44 +1,44 @@
 //! Instruments at a core, which change nothing of what it does.
 
 use crate::any_core::AnyCore;
-use crate::board::Act;
+use crate::board::Action;
 use crate::core::{Core, Ibex, Picorv32, Stop};
 use crate::log::Reader;
 use crate::wave::{Explain, Recorder};
 
 /// What instruments at a core are told of what it is for. A core without any takes no notice.
-pub trait Instruments: Core {
+pub trait CoreObserver: Core {
     /// The clock shows `now`, in nanoseconds, in the present cycle, and an event follows.
     fn event(&mut self, now: u64) {
         let _ = now;
     }
 
     /// What the image did for one event or several, each act with its cycle, and what explains the decisions about a slot.
-    fn decided(&mut self, acts: &[(u64, Act)], explain: Explain<'_>) {
-        let _ = (acts, explain);
+    fn decided(&mut self, actions: &[(u64, Action)], explain: Explain<'_>) {
+        let _ = (actions, explain);
     }
 }
 
-impl Instruments for Ibex {}
-impl Instruments for Picorv32 {}
-impl Instruments for AnyCore {}
+impl CoreObserver for Ibex {}
+impl CoreObserver for Picorv32 {}
+impl CoreObserver for AnyCore {}
 
 /// A core to which instruments can be attached.
 #[derive(Debug)]
-pub struct Instrumented {
+pub struct ObservedCore {
     core: AnyCore,
     recorder: Option<Box<Recorder>>,
     log: Option<Box<Reader>>,
 }
 
-impl From<AnyCore> for Instrumented {
+impl From<AnyCore> for ObservedCore {
     /// The core without instruments.
     fn from(core: AnyCore) -> Self {
         Self { core, recorder: None, log: None }
     }
 }
 
-impl Instrumented {
+impl ObservedCore {
     /// Records a wave from now on.
     pub fn record(&mut self, recorder: Recorder) {
         self.recorder = Some(Box::new(recorder));
@@ -55,7 +55,7 @@ impl Instrumented {
     }
 }
 
-impl Instruments for Instrumented {
+impl CoreObserver for ObservedCore {
     fn event(&mut self, now: u64) {
         if let Some(recorder) = &mut self.recorder {
             recorder.event(now, self.core.cycles());
@@ -65,14 +65,14 @@ impl Instruments for Instrumented {
         }
     }
 
-    fn decided(&mut self, acts: &[(u64, Act)], explain: Explain<'_>) {
+    fn decided(&mut self, actions: &[(u64, Action)], explain: Explain<'_>) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.decided(acts, explain);
+            recorder.decided(actions, explain);
         }
     }
 }
 
-impl Core for Instrumented {
+impl Core for ObservedCore {
     fn cycles(&self) -> u64 {
         self.core.cycles()
     }

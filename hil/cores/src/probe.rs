@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// What happened, as `core.cycles` names it. Where a machine takes neither of two kinds, the linker may make one function of
 /// theirs, and both count as one: NACKs of DCQCN as ACKs.
-pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "near_int"];
+pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "switch_int"];
 
 /// What happens at the queues of a switch.
 const STAGE_KINDS: [&str; 5] = ["arrived", "left", "paused", "told", "wake"];

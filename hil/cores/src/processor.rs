@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use anyhow::{Result, ensure};
 
-use crate::any_core::{AnyCore, Twin};
+use crate::any_core::{AnyCore, LockstepPair};
 use crate::core::{Design, Dialect, Ram};
 use crate::rtl::simulator::Verilog;
 use crate::rtl::{Rtl, simulator};
@@ -39,7 +39,7 @@ pub enum Processor {
     /// The RTL, simulated by Verilator.
     Rtl(Verilog),
     /// The model of a design and its RTL, which must agree.
-    Twin(Design),
+    LockstepPair(Design),
 }
 
 impl From<Design> for Processor {
@@ -51,8 +51,8 @@ impl From<Design> for Processor {
 impl Processor {
     /// All of them, the default first.
     pub fn all() -> impl Iterator<Item = Self> {
-        let twins = Design::ALL.into_iter().map(Self::Twin);
-        Design::ALL.into_iter().map(Self::Model).chain(Verilog::all().map(Self::Rtl)).chain(twins)
+        let pairs = Design::ALL.into_iter().map(Self::LockstepPair);
+        Design::ALL.into_iter().map(Self::Model).chain(Verilog::all().map(Self::Rtl)).chain(pairs)
     }
 
     /// The name that the command line knows it by.
@@ -65,10 +65,10 @@ impl Processor {
             Self::Rtl(Verilog::Of(Design::Picorv32)) => "rtl:picorv32",
             Self::Rtl(Verilog::Of(Design::Picorv32Min)) => "rtl:picorv32-min",
             Self::Rtl(Verilog::Vexriscv) => "rtl:vexriscv",
-            Self::Twin(Design::Ibex) => "twin:ibex",
-            Self::Twin(Design::IbexMaxperf) => "twin:ibex-maxperf",
-            Self::Twin(Design::Picorv32) => "twin:picorv32",
-            Self::Twin(Design::Picorv32Min) => "twin:picorv32-min",
+            Self::LockstepPair(Design::Ibex) => "pair:ibex",
+            Self::LockstepPair(Design::IbexMaxperf) => "pair:ibex-maxperf",
+            Self::LockstepPair(Design::Picorv32) => "pair:picorv32",
+            Self::LockstepPair(Design::Picorv32Min) => "pair:picorv32-min",
         }
     }
 
@@ -83,7 +83,7 @@ impl Processor {
             Self::Rtl(Verilog::Vexriscv) => {
                 "VexRiscv: RV32IMAC, five stages, caches of 4 KiB; as Verilog only, like those above, without a model"
             }
-            Self::Twin(_) => {
+            Self::LockstepPair(_) => {
                 "model and Verilog side by side: a run ends as soon as they differ in an access or in its cycle"
             }
         }
@@ -93,7 +93,7 @@ impl Processor {
     #[must_use]
     pub const fn dialect(self) -> Dialect {
         match self {
-            Self::Model(design) | Self::Twin(design) => design.dialect(),
+            Self::Model(design) | Self::LockstepPair(design) => design.dialect(),
             Self::Rtl(verilog) => verilog.dialect(),
         }
     }
@@ -118,7 +118,7 @@ impl Processor {
         let verilog = match self {
             Self::Model(design) => return Ok(design.model(ram, devices, wait, entry)),
             Self::Rtl(verilog) => verilog,
-            Self::Twin(design) => Verilog::Of(design),
+            Self::LockstepPair(design) => Verilog::Of(design),
         };
         ensure!(
             verilog.dialect() != Dialect::Picorv32 || entry == PICORV32_ENTRY,
@@ -128,7 +128,9 @@ impl Processor {
         let simulator = simulator::build(&simulator::folder(), verilog)?;
         let rtl = Rtl::new(&simulator, ram, devices.clone(), wait, entry)?;
         Ok(match self {
-            Self::Twin(design) => AnyCore::Twin(Twin::new(design.model(ram, devices, wait, entry), rtl)),
+            Self::LockstepPair(design) => {
+                AnyCore::LockstepPair(LockstepPair::new(design.model(ram, devices, wait, entry), rtl))
+            }
             _ => AnyCore::Rtl(rtl),
         })
     }
@@ -150,7 +152,7 @@ mod tests {
         for core in Processor::all() {
             assert_eq!(Processor::named(core.name()).ok(), Some(core), "{}", core.name());
             assert_eq!(core.name().starts_with("rtl:"), matches!(core, Processor::Rtl(_)), "{}", core.name());
-            assert_eq!(core.name().starts_with("twin:"), matches!(core, Processor::Twin(_)), "{}", core.name());
+            assert_eq!(core.name().starts_with("pair:"), matches!(core, Processor::LockstepPair(_)), "{}", core.name());
         }
     }
 }

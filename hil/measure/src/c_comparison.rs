@@ -3,7 +3,7 @@
 //! Both are called by the same firmware through the same interface, over the same traces, with the same settings,
 //! parameters and counters, and have to take the same decisions.
 
-use crate::c_firmware::{By, Outcome, Place, Program, Trace, What};
+use crate::c_firmware::{Decider, Outcome, Place, Program, Trace, TraceItem};
 use crate::library;
 use anyhow::{Context, Result, ensure};
 use cc_rp::dcqcn::Dcqcn;
@@ -19,7 +19,7 @@ const RECORDS: (usize, usize) = (2_000, 120);
 
 /// What one of the contestants costs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Contestant {
+pub struct Implementation {
     /// Its name.
     pub name: &'static str,
     /// Whether its decisions are the library's, to the bit.
@@ -38,7 +38,7 @@ pub struct Contestant {
 const DOUBLE: &str = "vendor_double";
 
 /// The contestants: the library first.
-const CONTESTANTS: [(&str, Option<&str>, &str); 5] = [
+const IMPLEMENTATIONS: [(&str, Option<&str>, &str); 5] = [
     ("library", None, "-O2"),
     ("fixed-point C, -O2", Some("vendor"), "-O2"),
     ("fixed-point C, -O3", Some("vendor"), "-O3"),
@@ -50,16 +50,16 @@ const CONTESTANTS: [(&str, Option<&str>, &str); 5] = [
 ///
 /// # Errors
 /// The cross compiler is missing, or one of them fails, or the fixed-point C decides differently.
-pub fn measure() -> Result<Vec<Contestant>> {
+pub fn measure() -> Result<Vec<Implementation>> {
     let library = library::build(Place::IBEX.target())?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let mut contestants = Vec::new();
-    for (name, source, optimise) in CONTESTANTS {
-        let path = source.map(|source| root().join("targets/c-opponent").join(source).with_extension("c"));
-        let by = path.as_deref().map_or(By::Library(&library.path), By::Source);
+    let mut implementations = Vec::new();
+    for (name, source, optimise) in IMPLEMENTATIONS {
+        let path = source.map(|source| root().join("targets/c-baseline").join(source).with_extension("c"));
+        let by = path.as_deref().map_or(Decider::Library(&library.path), Decider::Source);
         let program = Program { place: Place::IBEX, by, optimise, timed: true };
         let prefix = source.unwrap_or("rnic_rp");
-        let mut contestant = Contestant {
+        let mut contestant = Implementation {
             name,
             identical: true,
             event_bytes: program.bytes(folder.path(), &[format!("{prefix}_dcqcn_on")])?,
@@ -80,16 +80,16 @@ pub fn measure() -> Result<Vec<Contestant>> {
             contestant.take(preset.name, &trace, &outcome);
         }
         ensure!(contestant.identical || source == Some(DOUBLE), "{name} decides differently");
-        contestants.push(contestant);
+        implementations.push(contestant);
     }
-    Ok(contestants)
+    Ok(implementations)
 }
 
-impl Contestant {
+impl Implementation {
     fn take(&mut self, preset: &'static str, trace: &Trace, outcome: &Outcome) {
         let mut kinds: BTreeMap<&'static str, Vec<u32>> = BTreeMap::new();
         for (record, &cycles) in trace.records.iter().zip(&outcome.cycles) {
-            if let What::Event(event) = record.what {
+            if let TraceItem::Event(event) = record.what {
                 kinds.entry(kind(&event)).or_default().push(cycles);
             }
         }
@@ -108,14 +108,14 @@ const fn kind(event: &Event<'_>) -> &'static str {
         Event::Ack(_) => "ack",
         Event::Nack { .. } => "nack",
         Event::Cnp { .. } => "cnp",
-        Event::NearInt { .. } => "near_int",
+        Event::SwitchInt { .. } => "switch_int",
         Event::Wake => "wake",
     }
 }
 
 /// How many times the best fixed-point C the library takes: in cycles, by preset, and in bytes of event code.
-pub fn ratios(contestants: &[Contestant]) -> Option<(BTreeMap<&'static str, f64>, f64)> {
-    let (ours, theirs) = contestants.split_first()?;
+pub fn ratios(implementations: &[Implementation]) -> Option<(BTreeMap<&'static str, f64>, f64)> {
+    let (ours, theirs) = implementations.split_first()?;
     let fixed = || theirs.iter().filter(|contestant| contestant.identical);
     let bytes = ours.event_bytes as f64 / fixed().map(|contestant| contestant.event_bytes).min()? as f64;
     let mut cycles = BTreeMap::new();
@@ -127,7 +127,7 @@ pub fn ratios(contestants: &[Contestant]) -> Option<(BTreeMap<&'static str, f64>
 }
 
 /// Lines for people.
-impl fmt::Display for Contestant {
+impl fmt::Display for Implementation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, event_bytes, all_bytes, .. } = self;
         writeln!(f, "{name}: {event_bytes} bytes for events, {all_bytes} in all")?;

@@ -5,11 +5,11 @@ use anyhow::{Context, Result, bail, ensure};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings as _;
 use cc_core::{
-    Bytes, CnpBody, CnpHint, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Mark, Nanos,
-    Port, Psn, Rate, Stamp,
+    Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Link, Mark,
+    Nanos, Psn, Rate, Stamp,
 };
 use cc_rp::registry::Visitor;
-use cc_rp::{Ack, Cx, Event, Ignored, ReactionPoint};
+use cc_rp::{Ack, CnpIgnored, Cx, Event, ReactionPoint};
 use hil_cores::board::{DEVICES, RAM};
 use hil_cores::core::{Core, Design, Stop};
 use hil_cores::firmware::{self, fault, root};
@@ -27,13 +27,13 @@ const FLOWS: u32 = 16;
 /// Settings that a trace can change at the start.
 const SETTINGS: usize = 8;
 /// The port of all traces.
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_086), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_086), base_rtt: Nanos::new(8_000) };
 /// The words of a decision: rate, window, hold and wake.
 pub type Words = [u32; 4];
 
 /// What a flow is told, beside when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum TraceItem {
     /// It begins.
     Open,
     /// An event, without its telemetry and its CNP's body.
@@ -52,7 +52,7 @@ pub struct Record {
     /// See `pause`.
     pub paused: u32,
     /// What happened.
-    pub what: What,
+    pub what: TraceItem,
     /// The records of telemetry that came with it, wide.
     pub hops: Vec<Hop>,
     /// Number of the path that they are of.
@@ -99,7 +99,7 @@ impl Trace {
             paused: 0,
             sent: 0,
         };
-        let mut lines: Vec<Record> = (0..FLOWS).map(|flow| making.record(flow, What::Open)).collect();
+        let mut lines: Vec<Record> = (0..FLOWS).map(|flow| making.record(flow, TraceItem::Open)).collect();
         while lines.len() < records {
             lines.push(making.next());
         }
@@ -109,7 +109,7 @@ impl Trace {
     /// As the C firmware reads it.
     fn to_bytes(&self) -> Vec<u8> {
         let mut words = vec![self.records.len() as u32, self.preset];
-        words.extend([PORT.line_rate.to_bits(), PORT.mtu.get(), PORT.base_rtt.get(), self.settings.len() as u32]);
+        words.extend([LINK.line_rate.to_bits(), LINK.mtu.get(), LINK.base_rtt.get(), self.settings.len() as u32]);
         let unused = std::iter::repeat(&(0, 0));
         words.extend(self.settings.iter().chain(unused).take(SETTINGS).flat_map(|&(id, value)| [id, value]));
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -127,7 +127,7 @@ impl Trace {
         for &(id, value) in &self.settings {
             settings.set(id as usize, value)?;
         }
-        let params = A::check(&settings, &PORT)?;
+        let params = A::check(&settings, &LINK)?;
         let start = self.records.first().map_or(0, |record| record.now);
         let mut clock = LocalClock::new(Instant::from_nanos(start));
         let mut flows: Vec<Option<A>> = vec![None; FLOWS as usize];
@@ -135,34 +135,35 @@ impl Trace {
         let mut decisions = Vec::new();
         for record in &self.records {
             let now = clock.advance(Instant::from_nanos(record.now));
-            let unpaused = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(record.paused));
-            let cx = Cx { now, port: &PORT, params: &params, pause: Nanos::new(record.pause), unpaused };
+            let clock_without_pauses = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(record.paused));
+            let cx = Cx { now, link: &LINK, params: &params, pause: Nanos::new(record.pause), clock_without_pauses };
             let telemetry = record.telemetry();
             let event = match record.what {
-                What::Open => {
+                TraceItem::Open => {
                     flows[record.flow as usize] = Some(A::open(&cx));
                     Event::Wake
                 }
-                What::Event(Event::Ack(ack)) => Event::Ack(Ack { int: telemetry.stack(), ..ack }),
-                What::Event(Event::NearInt { .. }) => Event::NearInt { int: telemetry.stack() },
-                What::Event(event) => event,
+                TraceItem::Event(Event::Ack(ack)) => Event::Ack(Ack { int: telemetry.stack(), ..ack }),
+                TraceItem::Event(Event::SwitchInt { .. }) => Event::SwitchInt { int: telemetry.stack() },
+                TraceItem::Event(event) => event,
             };
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
             match &event {
-                Event::Cnp { .. } | Event::NearInt { .. } if !A::WANTS.contains(event.kind()) => unsupported += 1,
-                Event::Cnp { hint } => match flow.ignores(hint) {
+                Event::Cnp { .. } | Event::SwitchInt { .. } if !A::EVENTS.contains(event.kind()) => unsupported += 1,
+                Event::Cnp { body_kind } => match flow.cnp_filter(body_kind) {
                     None => handled += 1,
-                    Some(Ignored::Stale) => stale += 1,
-                    Some(Ignored::Kind) => unsupported += 1,
+                    Some(CnpIgnored::Stale) => stale += 1,
+                    Some(CnpIgnored::Unsupported) => unsupported += 1,
                 },
-                Event::NearInt { .. } => handled += 1,
+                Event::SwitchInt { .. } => handled += 1,
                 _ => {}
             }
             let decision = flow.on(&cx, &event);
             let hold = decision.hold.max(cx.pause);
             decisions.push([decision.rate.to_bits(), decision.window.get(), hold.get(), decision.wake_in.get()]);
         }
-        let counters = vec![handled, stale + unsupported, stale, unsupported, clock.leaps(), clock.reversals()];
+        let counters =
+            vec![handled, stale + unsupported, stale, unsupported, clock.forward_jumps(), clock.backward_jumps()];
         Ok(Outcome { decisions, counters, cycles: Vec::new() })
     }
 }
@@ -178,7 +179,7 @@ impl Record {
     fn append(&self, bytes: &mut Vec<u8>) {
         let end = bytes.len() + 168;
         let (mut kind, mut psn, mut size, mut ack, mut body) = (0, Psn::default(), Bytes::ZERO, Ack::default(), None);
-        if let What::Event(event) = self.what {
+        if let TraceItem::Event(event) = self.what {
             kind = match event {
                 Event::Sent { psn: last, bytes } => {
                     (psn, size) = (last, bytes);
@@ -192,12 +193,12 @@ impl Record {
                     psn = expected;
                     3
                 }
-                Event::Cnp { hint } => {
-                    body = Some(hint.to_bytes()).filter(|_| hint != CnpHint::Plain);
+                Event::Cnp { body_kind } => {
+                    body = Some(body_kind.to_bytes()).filter(|_| body_kind != CnpBodyKind::Standard);
                     4
                 }
                 Event::Wake => 5,
-                Event::NearInt { .. } => 6,
+                Event::SwitchInt { .. } => 6,
             };
         }
         let delay = ack.delay.unwrap_or_default();
@@ -205,16 +206,16 @@ impl Record {
         match ack.grant {
             Grant::None => {}
             Grant::Rcc { window, flows, utilisation } => rcc = (window.get(), flows, utilisation),
-            Grant::Mlcc { credit, release, advised } => mlcc = (credit, release.to_bits(), advised.to_bits()),
+            Grant::Mlcc { credit, release, advised_rate } => mlcc = (credit, release.to_bits(), advised_rate.to_bits()),
         }
-        let ((window, flows, utilisation), (credit, release, advised)) = (rcc, mlcc);
+        let ((window, flows, utilisation), (credit, release, advised_rate)) = (rcc, mlcc);
         let (low, high) = (self.now as u32, (self.now >> 32) as u32);
         let words = [self.flow, kind, low, high, self.pause, self.paused, psn.get(), size.get()];
-        let delays = [delay.rtt.get(), delay.held.get(), window, advised, release];
+        let delays = [delay.rtt.get(), delay.receiver_hold.get(), window, advised_rate, release];
         bytes.extend(words.into_iter().chain(delays).flat_map(u32::to_le_bytes));
         bytes.extend([credit, flows, utilisation, self.path].into_iter().flat_map(u16::to_le_bytes));
         let mark = ack.mark as u8;
-        bytes.extend([self.hops.len() as u8, 0, mark, delay.hops, delay.rx_level, body.is_some().into()]);
+        bytes.extend([self.hops.len() as u8, 0, mark, delay.hops, delay.rx_buffer_level, body.is_some().into()]);
         bytes.extend(body.unwrap_or_default());
         bytes.extend(self.telemetry().area());
         bytes.resize(end, 0);
@@ -236,7 +237,7 @@ struct Making {
 }
 
 impl Making {
-    fn record(&mut self, flow: u32, what: What) -> Record {
+    fn record(&mut self, flow: u32, what: TraceItem) -> Record {
         self.seen[flow as usize] = self.local;
         let Self { now, paused, .. } = *self;
         Record { flow, now, pause: 0, paused, what, hops: Vec::new(), path: 0 }
@@ -260,7 +261,7 @@ impl Making {
         // Every flow hears something at least once a second.
         let idle = (0..FLOWS).find(|&flow| self.local - self.seen[flow as usize] > 500_000_000);
         if let Some(flow) = idle {
-            return self.record(flow, What::Event(Event::Wake));
+            return self.record(flow, TraceItem::Event(Event::Wake));
         }
         let flow = self.chance.below(FLOWS).min(self.chance.below(FLOWS));
         self.psn = self.psn.plus(1);
@@ -273,15 +274,15 @@ impl Making {
             }
             6..10 => Event::Ack(self.acknowledgement(psn)),
             10 => Event::Nack { psn },
-            11..16 => Event::Cnp { hint: self.hint() },
-            16 => Event::NearInt { int: IntStack::NONE },
+            11..16 => Event::Cnp { body_kind: self.body_kind() },
+            16 => Event::SwitchInt { int: IntStack::NONE },
             _ => Event::Wake,
         };
         let (pause, path) = (self.chance.below(40).saturating_sub(38) * 3_000, 1 + self.chance.below(8) as u16 / 7);
         self.paused = self.paused.wrapping_add(pause / 2);
-        let mut record = self.record(flow, What::Event(event));
+        let mut record = self.record(flow, TraceItem::Event(event));
         (record.pause, record.path) = (pause, path);
-        if matches!(event, Event::Ack(_) | Event::NearInt { .. }) && self.chance.below(4) != 0 {
+        if matches!(event, Event::Ack(_) | Event::SwitchInt { .. }) && self.chance.below(4) != 0 {
             self.sent = self.sent.wrapping_add(self.chance.below(600));
             let (clock, sent) = (self.now as u32, self.sent);
             let count = if flow == 0 { 5 } else { 1 + flow % 5 };
@@ -295,7 +296,12 @@ impl Making {
     fn acknowledgement(&mut self, psn: Psn) -> Ack<'static> {
         let chance = &mut self.chance;
         let rtt = Nanos::new(8_000 + chance.below(1 + 80_000));
-        let delay = Delay { rtt, held: Nanos::new(chance.below(500)), hops: 3, rx_level: chance.below(8) as u8 };
+        let delay = Delay {
+            rtt,
+            receiver_hold: Nanos::new(chance.below(500)),
+            hops: 3,
+            rx_buffer_level: chance.below(8) as u8,
+        };
         let grant = Grant::Rcc {
             window: Bytes::new(chance.below(200_000)),
             flows: 1 + chance.below(20) as u16,
@@ -304,7 +310,7 @@ impl Making {
         let mlcc = Grant::Mlcc {
             credit: 1 + chance.below(1_000) as u16,
             release: Rate::from_mbps(chance.below(100_000)),
-            advised: Rate::from_mbps(chance.below(100_000)),
+            advised_rate: Rate::from_mbps(chance.below(100_000)),
         };
         Ack {
             psn,
@@ -316,14 +322,20 @@ impl Making {
         }
     }
 
-    fn hint(&mut self) -> CnpHint {
+    fn body_kind(&mut self) -> CnpBodyKind {
         if self.chance.below(3) != 0 {
-            return CnpHint::Plain;
+            return CnpBodyKind::Standard;
         }
         let kinds = [CnpKind::Standard, CnpKind::Period, CnpKind::Undetermined, CnpKind::SwitchInt];
         self.seq = self.seq.wrapping_add(self.chance.below(3) as u16);
         let period = Nanos::new(50_000 + self.chance.below(500_000));
-        CnpHint::Body(CnpBody { kind: self.chance.pick(&kinds), ce: true, seq: self.seq, period, ..CnpBody::default() })
+        CnpBodyKind::Extended(CnpBody {
+            kind: self.chance.pick(&kinds),
+            ce: true,
+            seq: self.seq,
+            period,
+            ..CnpBody::default()
+        })
     }
 }
 
@@ -385,7 +397,7 @@ pub struct Program<'a> {
     /// Where it is to run.
     pub place: Place,
     /// What decides: a static library, or C sources with a header of the same interface.
-    pub by: By<'a>,
+    pub by: Decider<'a>,
     /// The optimisation, as the compiler calls it.
     pub optimise: &'a str,
     /// Whether it reports cycles.
@@ -394,7 +406,7 @@ pub struct Program<'a> {
 
 /// What decides in a firmware.
 #[derive(Clone, Copy, Debug)]
-pub enum By<'a> {
+pub enum Decider<'a> {
     /// The C library.
     Library(&'a Path),
     /// A source beside its header of the same name, with functions that begin with that name.
@@ -433,8 +445,8 @@ impl Program<'_> {
             gcc.arg("-DTIMED");
         }
         match self.by {
-            By::Library(path) => gcc.arg(path),
-            By::Source(path) => {
+            Decider::Library(path) => gcc.arg(path),
+            Decider::Source(path) => {
                 let prefix = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 gcc.arg(format!("-DPREFIX={prefix}"));
                 gcc.arg(format!("-DHEADER=\"{}\"", path.with_extension("h").display()));
@@ -459,7 +471,7 @@ impl Program<'_> {
             .arg(format!("-I{}", root().join("targets/c-abi/include").display()))
             .args(functions.iter().map(|name| format!("-Wl,--undefined={name}")));
         match self.by {
-            By::Library(path) | By::Source(path) => gcc.arg(path),
+            Decider::Library(path) | Decider::Source(path) => gcc.arg(path),
         };
         let built = gcc.args(["-lgcc", "-o"]).arg(&elf).output();
         let built = built.with_context(|| format!("cannot run {}: install it", self.place.compiler()))?;
@@ -508,7 +520,7 @@ pub struct Play<'a> {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct Played {
+pub struct RunResult {
     /// The trace.
     pub trace: Trace,
     /// What the firmware made of it.
@@ -518,20 +530,20 @@ pub struct Played {
 }
 
 impl Visitor for Play<'_> {
-    type Output = Result<Played>;
+    type Output = Result<RunResult>;
 
     fn visit<A: ReactionPoint>(self) -> Self::Output {
         let Self { place, library, settings, seed, records } = self;
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let trace = Trace { settings, ..Trace::random::<A>(seed, records) };
-        let program = Program { place, by: By::Library(library), optimise: "-O2", timed: false };
+        let program = Program { place, by: Decider::Library(library), optimise: "-O2", timed: false };
         let found = program.run(&program.build(&trace, folder.path())?, records)?;
         let native = trace.native::<A>()?;
-        Ok(Played { trace, found, native })
+        Ok(RunResult { trace, found, native })
     }
 }
 
-impl Played {
+impl RunResult {
     /// Where the two differ, if they do.
     pub fn difference(&self) -> Option<String> {
         let Self { trace, found, native } = self;
@@ -556,7 +568,7 @@ fn on_riscv(core: Processor, elf: &Path) -> Result<Vec<u32>> {
     let mut words = Vec::new();
     loop {
         match core.run(4_000_000_000) {
-            Stop::Store { address, value, .. } if address == DEVICE_BASE + register::REPORT => words.push(value),
+            Stop::Store { address, value, .. } if address == DEVICE_BASE + register::IMAGE_INFO => words.push(value),
             Stop::Store { address, value: 0, .. } if address == DEVICE_BASE + register::EXIT => return Ok(words),
             Stop::Store { address, value, .. } if address == DEVICE_BASE + register::EXIT => {
                 bail!("the firmware ended with {value} after {} words", words.len())

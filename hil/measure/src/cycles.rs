@@ -1,13 +1,13 @@
 //! What the events of every algorithm cost on a core: firmware beside library, over a sample of the simulated fabric
 //! and over storms.
 
-use crate::storm::Storm;
+use crate::random_traffic::RandomTraffic;
 use anyhow::{Context, Result};
 use cc_cp::CongestionPoint;
 use cc_cp::red::Red;
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
-use hil_algorithms::pairs;
+use hil_algorithms::registry;
 use hil_algorithms::settings::Request;
 use hil_capture::{Reader, Writer};
 use hil_cores::board::Pace;
@@ -25,7 +25,7 @@ use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
 /// Frames of a storm.
-const STORM: u32 = 3_000;
+const RANDOM_FRAMES: u32 = 3_000;
 
 /// What `step` is meant to take at most over all presets and traces, by algorithm and kind of event. DCQCN's budgets,
 /// which depend on the preset and on what is overdue, stand in `tests/tests/budgets.rs`.
@@ -73,7 +73,7 @@ pub struct Run {
 
 /// The algorithms that this tree has an image for, the default first.
 pub fn algorithms() -> impl Iterator<Item = &'static str> {
-    pairs::names().filter(|name| firmware::has_image(name))
+    registry::names().filter(|name| firmware::has_image(name))
 }
 
 /// As [`measure_on`], on Ibex small.
@@ -89,13 +89,14 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
-    let plan = pairs::with(algorithm, Planner)??;
+    let plan = registry::with(algorithm, Planner)??;
     let build = |kind| firmware::build(algorithm, kind, core.dialect());
-    let images = Images { image: build(firmware::Kind::Inlining)?, calling: Some(build(firmware::Kind::Calling)?) };
+    let images =
+        Images { image: build(firmware::Kind::Inlining)?, outlined_on: Some(build(firmware::Kind::OutlinedOn)?) };
     let first = plan.first()?;
     let mut runs = vec![plan.play(core, &images, first, SAMPLE, 0)?];
     for (seed, preset) in (1..).zip(&plan.presets) {
-        runs.push(plan.play(core, &images, preset, "storm", seed)?);
+        runs.push(plan.play(core, &images, preset, "random", seed)?);
     }
     if QUICK.iter().any(|(name, _)| *name == algorithm) {
         runs.push(plan.play(core, &images, first, "quick", 0)?);
@@ -108,9 +109,9 @@ pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
 /// # Errors
 /// As for [`measure_on`].
 pub fn sample_on(core: Processor, algorithm: &str) -> Result<Run> {
-    let plan = pairs::with(algorithm, Planner)??;
+    let plan = registry::with(algorithm, Planner)??;
     let image = firmware::build(algorithm, firmware::Kind::Inlining, core.dialect())?;
-    plan.play(core, &Images { image, calling: None }, plan.first()?, SAMPLE, 0)
+    plan.play(core, &Images { image, outlined_on: None }, plan.first()?, SAMPLE, 0)
 }
 
 impl Plan {
@@ -140,12 +141,12 @@ impl Plan {
             }),
             ..Options::default()
         };
-        let storm;
+        let random;
         let capture = if trace == SAMPLE {
             &self.sample
         } else {
-            storm = Storm { seed, frames: STORM, signals }.capture();
-            &storm
+            random = RandomTraffic { seed, frames: RANDOM_FRAMES, signals }.capture();
+            &random
         };
         let report = replay(&options, &mut Reader::new(&capture[..], trace)?, |_| {})
             .with_context(|| format!("{algorithm}, preset {preset}, {trace} {seed}"))?;
@@ -172,7 +173,7 @@ struct Plan {
 
 struct Planner;
 
-impl pairs::Visitor for Planner {
+impl registry::Visitor for Planner {
     type Output = Result<Plan>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
@@ -187,7 +188,7 @@ impl pairs::Visitor for Planner {
 
 /// What some runs have met on the core of the table of states and events of one machine.
 #[derive(Clone, Debug)]
-pub struct Met {
+pub struct CoverageOf {
     /// The machine's role.
     pub role: &'static str,
     /// Its name.
@@ -199,21 +200,21 @@ pub struct Met {
 }
 
 /// What the runs have met, machine by machine: reaction points first, in the order of the runs.
-pub fn coverage(runs: &[Run]) -> Vec<Met> {
+pub fn coverage(runs: &[Run]) -> Vec<CoverageOf> {
     let rp = runs.iter().map(|run| ("reaction point", run.algorithm, &run.report.coverage.rp));
     let np = runs.iter().map(|run| ("notification point", run.receiver, &run.report.coverage.np));
-    let mut all: Vec<Met> = Vec::new();
+    let mut all: Vec<CoverageOf> = Vec::new();
     for (role, name, rows) in rp.chain(np) {
         let missing = rows.missing.iter().copied().collect();
         match all.iter_mut().find(|met| (met.role, met.name) == (role, name)) {
             Some(met) => met.missing = &met.missing & &missing,
-            None => all.push(Met { role, name, rows: rows.rows, missing }),
+            None => all.push(CoverageOf { role, name, rows: rows.rows, missing }),
         }
     }
     all
 }
 
-impl fmt::Display for Met {
+impl fmt::Display for CoverageOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { role, name, rows, missing } = self;
         writeln!(f, "coverage of {role} {name}: {} of {rows} rows met on the core", rows - missing.len())?;
@@ -265,7 +266,7 @@ pub const LATE: &[(&str, u64)] = &[("dcqcn", 3_000), ("dcqcn_plus", 12_000)];
 /// # Errors
 /// The image that calls it cannot be built.
 pub fn on_bound(algorithm: &str) -> Result<Option<u64>> {
-    let image = firmware::read(&firmware::build(algorithm, firmware::Kind::Calling, Design::Ibex.dialect())?)?;
+    let image = firmware::read(&firmware::build(algorithm, firmware::Kind::OutlinedOn, Design::Ibex.dialect())?)?;
     Ok(Probes::new(&image).machine().and_then(|entry| worst(&image, entry, &Timing::IBEX_SMALL)))
 }
 
@@ -287,7 +288,7 @@ fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     let mut frames: BTreeMap<&'static str, (Vec<u64>, u64)> = BTreeMap::new();
     for run in runs() {
         let memory = run.report.core.as_ref()?.memory?;
-        (held, stack) = (held.max(memory.held_bytes), stack.max(memory.stack_bytes));
+        (held, stack) = (held.max(memory.static_ram_bytes), stack.max(memory.stack_bytes));
         for (kind, spans) in &run.cycles {
             if let Some(Summary { median, max, .. }) = spans.frame {
                 let (medians, worst) = frames.entry(kind).or_default();

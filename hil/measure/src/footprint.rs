@@ -149,7 +149,7 @@ fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool
 
 /// What an algorithm's whole image for RISC-V comes to: both engines, rings and interrupts, for 1,024 flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Whole {
+pub struct ImageSize {
     /// Bytes of code.
     pub text: u64,
     /// Bytes of stack that it can take at most: its main program, its start included, and on top of that the timer
@@ -161,14 +161,14 @@ pub struct Whole {
 ///
 /// # Errors
 /// The image cannot be built or read.
-pub fn of_image(algorithm: &str) -> Result<Whole> {
+pub fn of_image(algorithm: &str) -> Result<ImageSize> {
     let (path, frames) = firmware::compile(algorithm, firmware::Kind::Inlining, Dialect::Machine)?;
     let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let calls = Calls::of(&file, &frames).with_context(|| path.display().to_string())?;
     let stack = calls.need("_start")? + calls.need("timer_entry")?;
     let sections = object::File::parse(&*file)?;
     let code = sections.sections().filter(|section| section.kind() == SectionKind::Text);
-    Ok(Whole { text: code.map(|section| section.size()).sum(), stack })
+    Ok(ImageSize { text: code.map(|section| section.size()).sum(), stack })
 }
 
 /// The head of the files that keep them.

@@ -2,7 +2,7 @@
 
 use cc_core::params::{Field, Preset, Settings, Unit};
 use cc_np::NotificationPoint;
-use cc_rp::{EventMask, ReactionPoint};
+use cc_rp::{EventSet, ReactionPoint};
 use hil_cores::firmware;
 use rnic_cc::np::NpPort;
 use rnic_cc::rp::RpPort;
@@ -44,16 +44,16 @@ impl cc_rp::registry::Visitor for Describe {
 
     fn visit<A: ReactionPoint>(self) -> String {
         let kinds = [
-            ("SENT", EventMask::SENT),
-            ("ACK", EventMask::ACK),
-            ("NACK", EventMask::NACK),
-            ("CNP", EventMask::CNP),
-            ("WAKE", EventMask::WAKE),
-            ("NEAR_INT", EventMask::NEAR_INT),
+            ("SENT", EventSet::SENT),
+            ("ACK", EventSet::ACK),
+            ("NACK", EventSet::NACK),
+            ("CNP", EventSet::CNP),
+            ("WAKE", EventSet::WAKE),
+            ("SWITCH_INT", EventSet::SWITCH_INT),
         ];
         let takes: Vec<&str> =
-            kinds.iter().filter(|(_, kind)| A::WANTS.contains(*kind)).map(|(name, _)| *name).collect();
-        let partner = A::ANSWERED_BY.map_or(String::new(), |name| format!("; answered by rnic_np_{name}"));
+            kinds.iter().filter(|(_, kind)| A::EVENTS.contains(*kind)).map(|(name, _)| *name).collect();
+        let partner = A::RECEIVER.map_or(String::new(), |name| format!("; answered by rnic_np_{name}"));
         let what = format!("{}: takes {}{partner}", A::NAME, takes.join(", "));
         block::<RpPort<A>, A, A::Settings>("rp", A::NAME, &what, A::PRESETS)
     }

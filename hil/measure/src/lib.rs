@@ -1,11 +1,11 @@
 //! What the library and its images cost, and whether they agree: on random traffic, and beside firmware in C.
 #![forbid(unsafe_code)]
 
-pub mod against;
+pub mod c_comparison;
 pub mod c_firmware;
 pub mod cycles;
 pub mod footprint;
 pub mod header;
 pub mod library;
-pub mod stages;
-pub mod storm;
+pub mod random_traffic;
+pub mod stage_cycles;

@@ -10,7 +10,7 @@ use cc_core::wire::{
     Addresses, Aeth, Bth, CnpMarking, Deth, Extensions, Frame, Mac, Pfc, Shims, Syndrome, Tags, cm, opcode,
 };
 use cc_core::{
-    Bytes, CnpBody, CnpHint, CnpKind, Ecn, Hop, IntLayout, IntStackBuilder, Mark, Nanos, Psn, Qpn, Rate, Stamp,
+    Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Hop, IntLayout, IntStackBuilder, Mark, Nanos, Psn, Qpn, Rate, Stamp,
 };
 use cc_rp::Signals;
 use hil_capture::Writer;
@@ -32,7 +32,7 @@ const IN_FLIGHT: usize = 64;
 
 /// A storm.
 #[derive(Clone, Copy, Debug)]
-pub struct Storm {
+pub struct RandomTraffic {
     /// Storms of the same seed are the same.
     pub seed: u64,
     /// Frames, beside those of the handshakes.
@@ -42,7 +42,7 @@ pub struct Storm {
     pub signals: Signals,
 }
 
-impl Storm {
+impl RandomTraffic {
     /// The capture, as pcapng.
     ///
     /// # Panics
@@ -52,14 +52,14 @@ impl Storm {
         let flows = (0..FLOWS).map(|number| Flow::new(number, &mut chance)).collect();
         let writer = Writer::new(Vec::new(), &["wire"]).expect("a vector takes everything");
         let Self { frames, signals, .. } = *self;
-        let (now, weather, buffer) = (START, Weather::Wild, vec![0; 8_192]);
-        let mut making = Making { signals, chance, now, weather, flows, writer, buffer };
+        let (now, regime, buffer) = (START, Regime::Wild, vec![0; 8_192]);
+        let mut making = Making { signals, chance, now, regime, flows, writer, buffer };
         for flow in (0..FLOWS).filter(|flow| flow % 3 == 0) {
             making.handshake(flow);
         }
         for frame in 0..frames {
             if frame % 128 == 0 {
-                making.weather = making.chance.pick(&Weather::ALL);
+                making.regime = making.chance.pick(&Regime::ALL);
             }
             making.pass_time();
             making.frame();
@@ -70,7 +70,7 @@ impl Storm {
 
 /// What the network is like for a spell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Weather {
+enum Regime {
     /// Empty queues.
     Calm,
     /// Queues grow.
@@ -85,7 +85,7 @@ enum Weather {
     Wild,
 }
 
-impl Weather {
+impl Regime {
     const ALL: [Self; 6] = [Self::Calm, Self::Filling, Self::Draining, Self::Congested, Self::HeldUp, Self::Wild];
 }
 
@@ -149,7 +149,7 @@ struct Making {
     signals: Signals,
     chance: SplitMix,
     now: u64,
-    weather: Weather,
+    regime: Regime,
     flows: Vec<Flow>,
     writer: Writer<Vec<u8>>,
     buffer: Vec<u8>,
@@ -205,9 +205,9 @@ impl Making {
         let payload = [0, 64, 1_024, 1_024, 4_096, 4_096][self.below(6) as usize];
         let payload = vec![0; payload + self.below(3) as usize];
         let go_back = self.once_in(100);
-        let telemetry =
-            (self.has(Signals::INT) || self.has(Signals::ADVICE)).then(|| self.telemetry(flow, |flow| &mut flow.path));
-        let mlcc_data = self.has(Signals::ADVICE).then(|| self.credit(flow));
+        let telemetry = (self.has(Signals::INT) || self.has(Signals::ADVISED_RATE))
+            .then(|| self.telemetry(flow, |flow| &mut flow.path));
+        let mlcc_data = self.has(Signals::ADVISED_RATE).then(|| self.credit(flow));
         let sent = self.has(Signals::DELAY) || self.has(Signals::GRANT);
         let delay = if self.has(Signals::GRANT) { self.one_way() } else { 0 };
         let time = sent.then(|| Time { sent: stamp(self.now.saturating_sub(delay)), ..Time::default() });
@@ -227,20 +227,20 @@ impl Making {
         }
         let bth = Bth { opcode, psn: from.psn, ..from.to_receiver() };
         self.emit(&Frame { shims, bth, payload: &payload, ..between(flow, true, ecn) });
-        if self.has(Signals::NEAR_INT) && self.once_in(2) {
-            self.near_int(flow);
+        if self.has(Signals::SWITCH_INT) && self.once_in(2) {
+            self.switch_int(flow);
         }
     }
 
     /// What the interconnect switch sends back of a packet that passes.
-    fn near_int(&mut self, flow: usize) {
+    fn switch_int(&mut self, flow: usize) {
         let telemetry = self.telemetry(flow, |flow| &mut flow.near);
         let mut room = [0; IntShim::LONGEST];
         let int = IntShim::of(&telemetry).write(&mut room).expect("there is room for the longest");
         let (named, stranger) = (self.once_in(16), self.once_in(32));
         let remote_qpn = if stranger { Qpn::new(0x7f) } else { self.flows[flow].to_receiver().dest_qp };
         let kind = self.chance.pick(&[CnpKind::SwitchInt, CnpKind::DirectInt]);
-        let cnp = CnpHint::Body(CnpBody { kind, by_remote: !named, remote_qpn, ..CnpBody::default() });
+        let cnp = CnpBodyKind::Extended(CnpBody { kind, names_remote_qpn: !named, remote_qpn, ..CnpBody::default() });
         let dest_qp = if named { sender_qpn(flow) } else { Qpn::new(0) };
         let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..self.flows[flow].to_sender() };
         let extensions = Extensions { cnp, ..Extensions::default() };
@@ -249,31 +249,31 @@ impl Making {
 
     /// How long a packet that arrives now was under way: for receivers that measure it.
     fn one_way(&mut self) -> u64 {
-        let longest = if self.weather == Weather::Calm { 1_000 } else { 50_000 };
+        let longest = if self.regime == Regime::Calm { 1_000 } else { 50_000 };
         u64::from(2_000 + self.below(longest))
     }
 
     /// An acknowledgement of one of the newest packets, after a round-trip time as the weather has it.
     fn ack(&mut self, flow: usize) {
-        let (near, weather) = (self.below(4_000), self.weather);
+        let (near, regime) = (self.below(4_000), self.regime);
         let wild = self.once_in(20);
         let back = [0, 0, 0, 1, 2][self.below(5) as usize];
         let syndrome = [0x00, 0x1f][self.below(2) as usize];
         let mark = self.mark();
         let time = self.has(Signals::DELAY).then(|| self.times());
         let rcc = self.has(Signals::GRANT).then(|| self.grant());
-        let mlcc_ack = (self.has(Signals::ADVICE) && !self.once_in(20)).then(|| self.advice(flow));
+        let mlcc_ack = (self.has(Signals::ADVISED_RATE) && !self.once_in(20)).then(|| self.advice(flow));
         let echo = (self.has(Signals::MARK) && self.once_in(10)).then(|| self.mark());
         let to = &mut self.flows[flow];
         let newest = to.sent.len().saturating_sub(1 + back);
         let Some(Sent { psn, at: sent_at, telemetry }) = to.sent.get(newest).cloned() else { return };
-        to.rtt = match weather {
-            Weather::Calm => 6_000,
-            Weather::Filling => (to.rtt + 15_000).clamp(40_000, 900_000),
-            Weather::Draining => to.rtt.saturating_sub(20_000).clamp(15_000, 460_000),
-            Weather::Congested => 600_000,
-            Weather::HeldUp => 300_000,
-            Weather::Wild => 20 * u64::from(near),
+        to.rtt = match regime {
+            Regime::Calm => 6_000,
+            Regime::Filling => (to.rtt + 15_000).clamp(40_000, 900_000),
+            Regime::Draining => to.rtt.saturating_sub(20_000).clamp(15_000, 460_000),
+            Regime::Congested => 600_000,
+            Regime::HeldUp => 300_000,
+            Regime::Wild => 20 * u64::from(near),
         } + u64::from(near);
         if !wild {
             // Never shorter than it is by now.
@@ -298,18 +298,23 @@ impl Making {
 
     /// What a receiver adds to the stamp that it returns.
     fn times(&mut self) -> Time {
-        let held = if self.once_in(10) { self.below(2_000_000) } else { self.below(3_000) };
+        let receiver_hold = if self.once_in(10) { self.below(2_000_000) } else { self.below(3_000) };
         let hops = self.below(8) as u8;
-        Time { held: Nanos::new(held), hops, rx_level: self.below(32) as u8, ..Time::default() }
+        Time {
+            receiver_hold: Nanos::new(receiver_hold),
+            hops,
+            rx_buffer_level: self.below(32) as u8,
+            ..Time::default()
+        }
     }
 
     /// What MLCC's interconnect switch tells the receiver: now and then that a round is over.
     fn credit(&mut self, flow: usize) -> MlccData {
-        let queue = match self.weather {
-            Weather::Calm => 0,
-            Weather::Filling | Weather::Draining => 2_000_000,
-            Weather::Congested | Weather::HeldUp => 20_000_000,
-            Weather::Wild => 1_000_000_000,
+        let queue = match self.regime {
+            Regime::Calm => 0,
+            Regime::Filling | Regime::Draining => 2_000_000,
+            Regime::Congested | Regime::HeldUp => 20_000_000,
+            Regime::Wild => 1_000_000_000,
         };
         let queue = Bytes::new(self.below(1_000_000) + queue);
         let (is_over, forgotten) = (self.once_in(6), self.once_in(40));
@@ -320,29 +325,29 @@ impl Making {
 
     /// What a receiver of MLCC says.
     fn advice(&mut self, flow: usize) -> MlccAck {
-        let mbps = match self.weather {
-            Weather::Calm => 100_000,
-            Weather::Filling => 60_000,
-            Weather::Draining => 20_000,
-            Weather::Congested => 5_000,
-            Weather::HeldUp => 1_000,
-            Weather::Wild => 0,
+        let mbps = match self.regime {
+            Regime::Calm => 100_000,
+            Regime::Filling => 60_000,
+            Regime::Draining => 20_000,
+            Regime::Congested => 5_000,
+            Regime::HeldUp => 1_000,
+            Regime::Wild => 0,
         };
-        let advised = Rate::from_mbps(mbps + self.below(10_000));
+        let advised_rate = Rate::from_mbps(mbps + self.below(10_000));
         let Flow { credit, .. } = self.flows[flow];
         let data_qpn = self.flows[flow].to_receiver().dest_qp;
-        MlccAck { credit, data_qpn, release: Rate::from_gbps(25), advised }
+        MlccAck { credit, data_qpn, release: Rate::from_gbps(25), advised_rate }
     }
 
     /// What a receiver of RCC grants.
     fn grant(&mut self) -> Rcc {
-        let (window, flows, utilisation) = match self.weather {
-            Weather::Calm => (200_000, 1, 0x4000),
-            Weather::Filling => (100_000, 8, 0xe000),
-            Weather::Draining => (60_000, 8, 0xc000),
-            Weather::Congested => (4_000, 64, 0xffff),
-            Weather::HeldUp => (20_000, 2, 0x1000),
-            Weather::Wild => (0, 1 + self.below(600) as u16, 0),
+        let (window, flows, utilisation) = match self.regime {
+            Regime::Calm => (200_000, 1, 0x4000),
+            Regime::Filling => (100_000, 8, 0xe000),
+            Regime::Draining => (60_000, 8, 0xc000),
+            Regime::Congested => (4_000, 64, 0xffff),
+            Regime::HeldUp => (20_000, 2, 0x1000),
+            Regime::Wild => (0, 1 + self.below(600) as u16, 0),
         };
         Rcc {
             window: Bytes::new(window + self.below(100_000)),
@@ -360,13 +365,13 @@ impl Making {
             (path.number, path.hops) = (number, hops);
         }
         // Per cent of the link's speed, and bytes.
-        let (load, queue) = match self.weather {
-            Weather::Calm => (30 + self.below(40), 0),
-            Weather::Filling => (100, self.below(200_000)),
-            Weather::Draining => (80 + self.below(20), self.below(50_000)),
-            Weather::Congested => (100, 100_000 + self.below(2_000_000)),
-            Weather::HeldUp => (self.below(20), 500_000),
-            Weather::Wild => (self.below(200), self.below(4_000_000)),
+        let (load, queue) = match self.regime {
+            Regime::Calm => (30 + self.below(40), 0),
+            Regime::Filling => (100, self.below(200_000)),
+            Regime::Draining => (80 + self.below(20), self.below(50_000)),
+            Regime::Congested => (100, 100_000 + self.below(2_000_000)),
+            Regime::HeldUp => (self.below(20), 500_000),
+            Regime::Wild => (self.below(200), self.below(4_000_000)),
         };
         let strange = self.once_in(60);
         let mbps = if strange { [0, 40_000, 800_000][self.below(3) as usize] } else { 100_000 };
@@ -403,11 +408,11 @@ impl Making {
     }
 
     fn cnp(&mut self, flow: usize) {
-        if self.weather == Weather::Calm && !self.once_in(50) {
+        if self.regime == Regime::Calm && !self.once_in(50) {
             return self.data(flow);
         }
         let stranger = self.once_in(20).then(|| Qpn::new(self.chance.draw() as u32));
-        let cnp = self.hint();
+        let cnp = self.body_kind();
         let dest_qp = stranger.unwrap_or(sender_qpn(flow));
         let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..self.flows[flow].to_sender() };
         let extensions = Extensions { cnp, ..Extensions::default() };
@@ -437,7 +442,7 @@ impl Making {
     fn pause(&mut self) {
         let host = self.below(FLOWS as u32 + 1) as usize;
         let enabled = self.chance.draw() as u8;
-        let longest = if self.weather == Weather::HeldUp { 16 } else { 4 };
+        let longest = if self.regime == Regime::HeldUp { 16 } else { 4 };
         let quanta = [(); 8].map(|()| 0x1000_u16.saturating_mul(self.below(longest) as u16));
         let length = Pfc::new(enabled, quanta).emit(port(host), &mut self.buffer).expect("the buffer is long enough");
         self.write(length, length);
@@ -486,13 +491,13 @@ impl Making {
     }
 
     fn mark(&mut self) -> Mark {
-        let (ce, ue) = match self.weather {
-            Weather::Calm => (0, 0),
-            Weather::Filling => (30, 5),
-            Weather::Draining => (5, 5),
-            Weather::Congested => (80, 5),
-            Weather::HeldUp => (5, 80),
-            Weather::Wild => (33, 33),
+        let (ce, ue) = match self.regime {
+            Regime::Calm => (0, 0),
+            Regime::Filling => (30, 5),
+            Regime::Draining => (5, 5),
+            Regime::Congested => (80, 5),
+            Regime::HeldUp => (5, 80),
+            Regime::Wild => (33, 33),
         };
         match self.below(100) {
             percent if percent < ce => Mark::Congested,
@@ -501,7 +506,7 @@ impl Making {
         }
     }
 
-    fn hint(&mut self) -> CnpHint {
+    fn body_kind(&mut self) -> CnpBodyKind {
         let kinds = [
             CnpKind::Standard,
             CnpKind::Period,
@@ -513,13 +518,13 @@ impl Making {
             CnpKind::DirectInt,
         ];
         if self.once_in(2) {
-            return CnpHint::Plain;
+            return CnpBodyKind::Standard;
         }
-        CnpHint::Body(CnpBody {
+        CnpBodyKind::Extended(CnpBody {
             kind: self.chance.pick(&kinds),
             ce: self.once_in(2),
             ue: self.once_in(2),
-            by_remote: self.once_in(16),
+            names_remote_qpn: self.once_in(16),
             seq: self.below(40) as u16,
             period: Nanos::new(self.below(100_000)),
             remote_qpn: Qpn::new(self.chance.draw() as u32),

@@ -1,12 +1,12 @@
 //! What a replayed NIC is, whether it runs natively, on a core, or on both.
 
 use anyhow::Result;
-use cc_core::wire::Packet;
-use hil_cores::board::Act;
+use cc_core::wire::Parsed;
+use hil_cores::board::Action;
 use programs::descriptor::Descriptor;
 
 /// What a NIC did, each act with the time in nanoseconds.
-pub type Acts = Vec<(u64, Act)>;
+pub type Actions = Vec<(u64, Action)>;
 
 /// A NIC under replay.
 pub trait Device {
@@ -17,20 +17,20 @@ pub trait Device {
     ///
     /// # Errors
     /// The firmware misbehaved.
-    fn wake(&mut self, acts: &mut Acts) -> Result<()>;
+    fn wake(&mut self, actions: &mut Actions) -> Result<()>;
 
     /// Hands it one descriptor; for an arrival with its frame, and what the frame says.
     ///
     /// # Errors
     /// The firmware misbehaved.
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()>;
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()>;
 
     /// The capture is over, at this time: whatever is still under way is brought to its end.
     ///
     /// # Errors
     /// The firmware misbehaved.
-    fn finish(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
-        let _ = (now, acts);
+    fn finish(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
+        let _ = (now, actions);
         Ok(())
     }
 
@@ -48,16 +48,16 @@ impl<T: Device + ?Sized> Device for Box<T> {
         (**self).next_wake()
     }
 
-    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
-        (**self).wake(acts)
+    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
+        (**self).wake(actions)
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
-        (**self).deliver(descriptor, arrival, acts)
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
+        (**self).deliver(descriptor, arrival, actions)
     }
 
-    fn finish(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
-        (**self).finish(now, acts)
+    fn finish(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
+        (**self).finish(now, actions)
     }
 
     fn difference(&mut self) -> Option<Difference> {
@@ -75,7 +75,7 @@ pub struct Arrival<'a> {
     /// Its bytes, as far as captured.
     pub bytes: &'a [u8],
     /// What they say.
-    pub packet: &'a Packet<'a>,
+    pub packet: &'a Parsed<'a>,
 }
 
 /// Counters of a NIC's two machines.

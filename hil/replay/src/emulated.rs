@@ -1,13 +1,13 @@
 //! Library and image side by side, the image in an emulator that is fed event by event.
 
-use super::device::{Acts, Arrival, Counters, Device, Difference};
+use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::lockstep::first_difference;
 use super::native::Native;
 use anyhow::{Context, Result, bail, ensure};
-use hil_cores::board::{Act, Boot, LogRecord, PacerStore};
+use hil_cores::board::{Action, BootSettings, LogRecord, PacerStore};
 use hil_cores::qemu::Machine;
-use programs::descriptor::{Descriptor, Kind};
-use programs::layout::{Report, SETTINGS, TX_FRAME_BYTES};
+use programs::descriptor::{Descriptor, DescriptorKind};
+use programs::layout::{ImageInfo, SETTINGS, TX_FRAME_BYTES};
 use programs::lockstep::{DONE, Exit, FRAME, LOG, PACE, WAKE};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Emulated {
     ///
     /// # Errors
     /// The emulator or the image does not start.
-    pub fn new(native: Box<dyn Native>, machine: &Machine, image: &Path, boot: &Boot) -> Result<Self> {
+    pub fn new(native: Box<dyn Native>, machine: &Machine, image: &Path, boot: &BootSettings) -> Result<Self> {
         let image = Emulator::start(machine, image, boot)?;
         Ok(Self { native, image, events: 0, difference: None, identical: true })
     }
@@ -49,12 +49,12 @@ impl Emulated {
     }
 
     /// What the image says of its tables.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ImageInfo {
         self.image.report
     }
 
     /// Lets the image do what the library did, and compares.
-    fn compare(&mut self, descriptor: &Descriptor, frame: &[u8], ours: &[(u64, Act)]) -> Result<()> {
+    fn compare(&mut self, descriptor: &Descriptor, frame: &[u8], ours: &[(u64, Action)]) -> Result<()> {
         self.events += 1;
         let (event, now) = (self.events, descriptor.now());
         let (theirs, wake) = self.image.turn(descriptor, frame).with_context(|| format!("event {event}"))?;
@@ -72,18 +72,18 @@ impl Device for Emulated {
         self.native.next_wake()
     }
 
-    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
-        let before = acts.len();
-        let descriptor = Descriptor { kind: WAKE, ..Descriptor::at(Kind::Frame, self.native.next_wake()) };
-        self.native.wake(acts)?;
-        self.compare(&descriptor, &[], acts.get(before..).unwrap_or_default())
+    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
+        let before = actions.len();
+        let descriptor = Descriptor { kind: WAKE, ..Descriptor::at(DescriptorKind::Frame, self.native.next_wake()) };
+        self.native.wake(actions)?;
+        self.compare(&descriptor, &[], actions.get(before..).unwrap_or_default())
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
-        let before = acts.len();
-        self.native.deliver(descriptor, arrival, acts)?;
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
+        let before = actions.len();
+        self.native.deliver(descriptor, arrival, actions)?;
         let bytes: &[u8] = arrival.map_or(&[], |arrival| arrival.bytes);
-        self.compare(descriptor, bytes, acts.get(before..).unwrap_or_default())
+        self.compare(descriptor, bytes, actions.get(before..).unwrap_or_default())
     }
 
     fn difference(&mut self) -> Option<Difference> {
@@ -100,36 +100,36 @@ struct Emulator {
     machine: Machine,
     child: Child,
     answers: Answers,
-    report: Report,
+    report: ImageInfo,
 }
 
 impl Emulator {
     /// An image that waits for its first event.
-    fn start(machine: &Machine, image: &Path, boot: &Boot) -> Result<Self> {
+    fn start(machine: &Machine, image: &Path, boot: &BootSettings) -> Result<Self> {
         let mut command = machine.run(image);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{}: cannot be started", machine.name))?;
         let answers = Answers::of(child.stdout.take());
-        let mut emulator = Self { machine: *machine, child, answers, report: Report::default() };
+        let mut emulator = Self { machine: *machine, child, answers, report: ImageInfo::default() };
         emulator.boot(boot).map_err(|error| emulator.explained(error))?;
         Ok(emulator)
     }
 
-    fn boot(&mut self, boot: &Boot) -> Result<()> {
+    fn boot(&mut self, boot: &BootSettings) -> Result<()> {
         let mut settings = [0; 2 * SETTINGS + 3];
         let (machines, port) = settings.split_at_mut(2 * SETTINGS);
         for (words, given) in machines.chunks_mut(SETTINGS).zip([&boot.rp_settings, &boot.np_settings]) {
             words.iter_mut().zip(given).for_each(|(word, &given)| *word = given);
         }
-        port.copy_from_slice(&[boot.port.line_rate.to_bits(), boot.port.mtu.get(), boot.port.base_rtt.get()]);
+        port.copy_from_slice(&[boot.link.line_rate.to_bits(), boot.link.mtu.get(), boot.link.base_rtt.get()]);
         self.send(&bytes(&settings))?;
         let [qps, state_bytes, qp_bytes, peers, peer_bytes, _, _] = self.answers.words()?;
-        self.report = Report { qps, state_bytes, qp_bytes, peers, peer_bytes };
+        self.report = ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes };
         Ok(())
     }
 
     /// Hands it an event. Answers what it did, and when it wants to be woken.
-    fn turn(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<(Vec<(u64, Act)>, u64)> {
+    fn turn(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<(Vec<(u64, Action)>, u64)> {
         let frame = frame.get(..self.machine.frame_bytes()).unwrap_or(frame);
         let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
         let sent = self.send(&[&bytes(&descriptor.to_words()), frame].concat());
@@ -197,18 +197,18 @@ impl Answers {
     }
 
     /// What the image does for an event, and when it then wants to be woken.
-    fn turn(&mut self, now: u64) -> Result<(Vec<(u64, Act)>, u64)> {
-        let mut acts = Vec::new();
+    fn turn(&mut self, now: u64) -> Result<(Vec<(u64, Action)>, u64)> {
+        let mut actions = Vec::new();
         loop {
             let [what] = self.words()?;
-            let act = match what {
+            let action = match what {
                 PACE => {
                     let [index, rate, window, hold] = self.words()?;
-                    Act::Pace(PacerStore { index, rate, window, hold })
+                    Action::Pace(PacerStore { index, rate, window, hold })
                 }
                 LOG => {
                     let [kind, low, high, index] = self.words()?;
-                    Act::Log(LogRecord { kind, now: whole(low, high), index })
+                    Action::Log(LogRecord { kind, now: whole(low, high), index })
                 }
                 FRAME => {
                     let [length] = self.words()?;
@@ -218,15 +218,15 @@ impl Answers {
                     );
                     let mut frame = vec![0; length as usize];
                     self.read_exact(&mut frame)?;
-                    Act::Frame(frame)
+                    Action::Frame(frame)
                 }
                 DONE => {
                     let [low, high] = self.words()?;
-                    return Ok((acts, whole(low, high)));
+                    return Ok((actions, whole(low, high)));
                 }
                 what => bail!("the image says {what:#x}, which is no act"),
             };
-            acts.push((now, act));
+            actions.push((now, action));
         }
     }
 

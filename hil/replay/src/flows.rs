@@ -85,7 +85,7 @@ pub struct Acknowledged {
 
 /// What has become known about a flow: the driver's next orders to the NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
+pub enum DriverCommand {
     /// Its local QPN is now known.
     Bind(usize),
     /// Its QP now serves another connection: this handle is to be closed.
@@ -115,7 +115,7 @@ pub struct Flows {
     /// The QP at the other end, for every QP whose connection is known.
     pairs: FastMap<(Address, u32)>,
     requests: FastMap<u32>,
-    orders: VecDeque<Order>,
+    driver_commands: VecDeque<DriverCommand>,
     outstanding: usize,
     /// Data packets of flows beyond [`MAX_FLOWS`].
     pub unfollowed: u64,
@@ -159,8 +159,8 @@ impl Flows {
 
     /// The next order to a NIC that what was learnt calls for, oldest first.
     #[inline]
-    pub fn next_order(&mut self) -> Option<Order> {
-        self.orders.pop_front()
+    pub fn next_driver_command(&mut self) -> Option<DriverCommand> {
+        self.driver_commands.pop_front()
     }
 
     /// The flow that a data packet belongs to, new if need be; `None` beyond [`MAX_FLOWS`].
@@ -305,7 +305,7 @@ impl Flows {
         }
         for (here, there) in [(one, other), (other, one)] {
             if self.pairs.insert(endpoint(here.0, here.1), there).is_some_and(|former| former != there) {
-                self.orders.push_back(Order::Disconnect { at: here.0, qpn: here.1 });
+                self.driver_commands.push_back(DriverCommand::Disconnect { at: here.0, qpn: here.1 });
             }
             if let Some(&flow) = self.by_target.get(&target_key(here.0, Some(there.0), there.1)) {
                 self.bind(flow, here.1);
@@ -329,7 +329,7 @@ impl Flows {
             }
         }
         self.take_over(number, source, qpn);
-        self.orders.push_back(Order::Bind(number));
+        self.driver_commands.push_back(DriverCommand::Bind(number));
     }
 
     /// From now on the local QP serves this flow.
@@ -352,7 +352,7 @@ impl Flows {
         flow.newest = None;
         flow.connected = None;
         if let Slot::Open { handle, .. } = slot {
-            self.orders.push_back(Order::Close { flow: number, handle });
+            self.driver_commands.push_back(DriverCommand::Close { flow: number, handle });
         }
     }
 }
@@ -372,8 +372,8 @@ mod tests {
     const A: Address = 1;
     const B: Address = 2;
 
-    fn orders(flows: &mut Flows) -> Vec<Order> {
-        std::iter::from_fn(|| flows.next_order()).collect()
+    fn driver_commands(flows: &mut Flows) -> Vec<DriverCommand> {
+        std::iter::from_fn(|| flows.next_driver_command()).collect()
     }
 
     fn connect(flows: &mut Flows, id: u32, asker: u32, answerer: u32) {
@@ -396,7 +396,7 @@ mod tests {
         let back = flows.of_data(B, Some(A), 0x45).unwrap();
         assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(1)), None, "beyond what was sent");
         assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(0)), Some(there));
-        assert_eq!(orders(&mut flows), [Order::Bind(there), Order::Bind(back)]);
+        assert_eq!(driver_commands(&mut flows), [DriverCommand::Bind(there), DriverCommand::Bind(back)]);
         assert_eq!((flows.all()[there].local, flows.all()[back].local), (Some(0x45), Some(0x48)));
         assert_eq!(flows.acked(there, Psn::new(0), 70), Acknowledged { bytes: 2_000, rtt: Some(50) });
         assert_eq!(flows.acked(there, Psn::new(0), 80), Acknowledged::default(), "nothing new");
@@ -435,8 +435,8 @@ mod tests {
         flows.get_mut(old).unwrap().slot = Slot::Open { handle: 77, window: 0 };
         connect(&mut flows, 2, 0x11, 0x23);
         let new = send(&mut flows, 0x23, 0, 0);
-        let told = [Order::Disconnect { at: A, qpn: 0x11 }, Order::Close { flow: old, handle: 77 }];
-        assert_eq!(orders(&mut flows), told);
+        let told = [DriverCommand::Disconnect { at: A, qpn: 0x11 }, DriverCommand::Close { flow: old, handle: 77 }];
+        assert_eq!(driver_commands(&mut flows), told);
         assert_eq!((flows.all()[old].local, flows.all()[new].local), (None, Some(0x11)));
     }
 

@@ -11,7 +11,7 @@ pub mod lockstep;
 pub mod native;
 pub mod paced;
 pub mod pauses;
-pub mod player;
+pub mod replayer;
 pub mod report;
 pub mod series;
 
@@ -28,15 +28,15 @@ use cc_rp::ReactionPoint;
 use device::Device;
 use emulated::Emulated;
 use flows::{Address, Slot};
-use hil_algorithms::settings::{Chosen, Request};
-use hil_algorithms::{pairs, settings};
+use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_algorithms::{registry, settings};
 use hil_capture::{CaptureError, NewFile, Reader, Record};
-use hil_cores::board::{Board, Boot, DEVICES, Pace, RAM, board_with};
+use hil_cores::board::{Board, BootSettings, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::Core;
 use hil_cores::elf::Image;
-use hil_cores::instruments::Instrumented;
 use hil_cores::interrupts::Interrupts;
 use hil_cores::log::{self, Line, Texts};
+use hil_cores::observed_core::ObservedCore;
 use hil_cores::processor::Processor;
 use hil_cores::qemu::Machine;
 use hil_cores::wave::{Recorder, SLOTS};
@@ -44,8 +44,8 @@ use hil_cores::{firmware, wave};
 use lockstep::Lockstep;
 use native::{Native, native, small};
 use paced::Paced;
-use player::{Choice, Outcome, Player};
 use programs::{Full, Nic, Small};
+use replayer::{NicFilter, Outcome, Replayer};
 use report::{Algorithm, Size, Sizes};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -134,7 +134,7 @@ pub struct Images {
     pub image: PathBuf,
     /// One that calls the machine's `on`, which in lockstep is played to beside the other and compared as well, and which
     /// tells how long `on` takes; `None` to go without.
-    pub calling: Option<PathBuf>,
+    pub outlined_on: Option<PathBuf>,
 }
 
 /// Replays a capture. `progress` is told the position in the file from time to time.
@@ -143,7 +143,7 @@ pub struct Images {
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
 /// too many NICs for cores.
 pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, mut progress: impl FnMut(u64)) -> Result<Report> {
-    pairs::with(&options.algorithm, Replay { options, capture, progress: &mut progress })?
+    registry::with(&options.algorithm, Replay { options, capture, progress: &mut progress })?
 }
 
 /// The frames of a capture, whatever it is read from: the replay is compiled once, and not for every kind of file.
@@ -176,15 +176,15 @@ struct Replay<'a> {
     progress: &'a mut dyn FnMut(u64),
 }
 
-impl pairs::Visitor for Replay<'_> {
+impl registry::Visitor for Replay<'_> {
     type Output = Result<Report>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let Self { options, capture, progress } = self;
-        let chosen = Chosen::of::<A, N>(&options.request)?;
+        let chosen = ResolvedSettings::of::<A, N>(&options.request)?;
         let boot = boot(&chosen);
         let (full, few) = (native::<A, N>, small::<A, N>);
-        let make = |make: fn(_, &_, &_) -> _| make(chosen.port, &chosen.rp, &chosen.np);
+        let make = |make: fn(_, &_, &_) -> _| make(chosen.link, &chosen.rp, &chosen.np);
         let machine = match &options.core {
             Some(on_core) => Machine::named(&on_core.name)?.map(|machine| (on_core, machine)),
             None => None,
@@ -198,7 +198,7 @@ impl pairs::Visitor for Replay<'_> {
             None => run(options, A::NAME, &|| make(full), &boot, capture, progress, &mut findings)?,
         };
         let is_small = machine.is_some_and(|(_, machine)| machine.small);
-        let native = size(if is_small { Nic::<A, N, Small>::REPORT } else { Nic::<A, N, Full>::REPORT });
+        let native = size(if is_small { Nic::<A, N, Small>::INFO } else { Nic::<A, N, Full>::INFO });
         let mut report = report::<A, N>(options, &chosen, &outcome, Sizes { native, image }, core);
         report.findings.append(&mut findings);
         Ok(report)
@@ -211,15 +211,15 @@ fn run(
     options: &Options,
     algorithm: &str,
     make: &dyn Fn() -> Result<Box<dyn Native>>,
-    boot: &Boot,
+    boot: &BootSettings,
     capture: &mut dyn Frames,
     progress: &mut dyn FnMut(u64),
     findings: &mut Vec<String>,
 ) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
-    let (line_rate, shim_port) = (boot.port.line_rate, options.shim_port);
+    let (line_rate, shim_port) = (boot.link.line_rate, options.shim_port);
     let Some(on_core) = &options.core else {
-        let choice = Choice { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
-        let (played, outcome, _) = play(choice, line_rate, shim_port, |_| make(), capture, progress);
+        let nic_filter = NicFilter { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
+        let (played, outcome, _) = play(nic_filter, line_rate, shim_port, |_| make(), capture, progress);
         played?;
         return Ok((outcome, None, None));
     };
@@ -230,14 +230,15 @@ fn run(
     let processor = Processor::named(&on_core.name)?;
     let name = processor.name();
     let lockstep = on_core.pace == Pace::Lockstep;
-    let (image, calling) = match &on_core.firmware {
-        Some(Images { image, calling }) => (image.clone(), calling.clone()),
+    let (image, outlined_on) = match &on_core.firmware {
+        Some(Images { image, outlined_on }) => (image.clone(), outlined_on.clone()),
         None => {
             let build = |kind| firmware::build(algorithm, kind, processor.dialect());
             // The times of an image that logs are no times to put others beside.
-            let calling = (lockstep && options.log.is_none()).then(|| build(firmware::Kind::Calling)).transpose()?;
+            let outlined_on =
+                (lockstep && options.log.is_none()).then(|| build(firmware::Kind::OutlinedOn)).transpose()?;
             let kind = if options.log.is_some() { firmware::Kind::Logging } else { firmware::Kind::Inlining };
-            (build(kind)?, calling)
+            (build(kind)?, outlined_on)
         }
     };
     let log =
@@ -247,13 +248,13 @@ fn run(
             .push("the cycles are those of an image that logs, which takes longer than the one that ships".to_owned());
     }
     let image = firmware::read(&image)?;
-    let calling = calling.as_deref().map(firmware::read).transpose()?;
-    let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let outlined_on = outlined_on.as_deref().map(firmware::read).transpose()?;
+    let nic_filter = NicFilter { only: options.only.clone(), limit: MAX_CORES, strict: true };
     let board = |image: &Image| {
-        let core = Instrumented::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
+        let core = ObservedCore::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
         board_with(core, image, boot, on_core.pace)
     };
-    let instrumented = |address: IpAddr| -> Result<Board<Instrumented>> {
+    let observed = |address: IpAddr| -> Result<Board<ObservedCore>> {
         let mut board = board(&image)?;
         if let Some(Wave { path, hz }) = &options.wave {
             let recorder = Recorder::new(wave::folder(path), *hz, board.core().cycles());
@@ -269,11 +270,11 @@ fn run(
     match on_core.pace {
         Pace::Lockstep => {
             let make = |address| {
-                let calling = calling.as_ref().map(board).transpose()?;
-                let nic = Lockstep::new(make()?, instrumented(address)?, calling);
+                let outlined_on = outlined_on.as_ref().map(board).transpose()?;
+                let nic = Lockstep::new(make()?, observed(address)?, outlined_on);
                 Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
-            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
+            let (played, outcome, mut nics) = play(nic_filter, line_rate, shim_port, make, capture, progress);
             let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings);
             played.and(written)?;
             let core = report::Core {
@@ -298,8 +299,8 @@ fn run(
             Ok((outcome, Some(core), size))
         }
         Pace::Real { hz } => {
-            let make = |address| Ok(Paced::new(make()?, make()?, instrumented(address)?));
-            let (played, outcome, mut nics) = play(choice, line_rate, shim_port, make, capture, progress);
+            let make = |address| Ok(Paced::new(make()?, make()?, observed(address)?));
+            let (played, outcome, mut nics) = play(nic_filter, line_rate, shim_port, make, capture, progress);
             let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings);
             played.and(written)?;
             let core = report::Core {
@@ -327,7 +328,7 @@ fn write_wave<'a>(
     options: &Options,
     file: Option<NewFile>,
     outcome: &Outcome,
-    boards: impl Iterator<Item = &'a mut Board<Instrumented>>,
+    boards: impl Iterator<Item = &'a mut Board<ObservedCore>>,
     findings: &mut Vec<String>,
 ) -> Result<()> {
     let Some((Wave { path, hz }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
@@ -368,7 +369,7 @@ fn emulate(
     on_core: &OnCore,
     machine: &Machine,
     make: &dyn Fn() -> Result<Box<dyn Native>>,
-    boot: &Boot,
+    boot: &BootSettings,
     capture: &mut dyn Frames,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
@@ -383,9 +384,9 @@ fn emulate(
         None => firmware::build_semihosted(&options.algorithm, machine.target)?,
     };
     machine.takes(&image)?;
-    let choice = Choice { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let nic_filter = NicFilter { only: options.only.clone(), limit: MAX_CORES, strict: true };
     let make = |_| Emulated::new(make()?, machine, &image, boot);
-    let (played, outcome, nics) = play(choice, boot.port.line_rate, options.shim_port, make, capture, progress);
+    let (played, outcome, nics) = play(nic_filter, boot.link.line_rate, options.shim_port, make, capture, progress);
     played?;
     let core = report::Core {
         name,
@@ -406,13 +407,13 @@ fn emulate(
 }
 
 /// What an image is told of the settings chosen.
-pub fn boot<R: Settings, N: Settings>(chosen: &Chosen<R, N>) -> Boot {
-    let Chosen { rp, np, port, .. } = chosen;
-    Boot { rp_settings: settings::words(rp), np_settings: settings::words(np), port: *port }
+pub fn boot<R: Settings, N: Settings>(chosen: &ResolvedSettings<R, N>) -> BootSettings {
+    let ResolvedSettings { rp, np, link, .. } = chosen;
+    BootSettings { rp_settings: settings::words(rp), np_settings: settings::words(np), link: *link }
 }
 
 fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> Option<report::Memory> {
-    let each = boards.map(|board| report::Memory { held_bytes: board.held(), stack_bytes: board.stack() });
+    let each = boards.map(|board| report::Memory { static_ram_bytes: board.static_ram(), stack_bytes: board.stack() });
     each.max_by_key(|memory| memory.stack_bytes)
 }
 
@@ -420,8 +421,8 @@ fn image_size<C: Core>(board: &Board<C>) -> Result<Size> {
     Ok(size(board.report()?))
 }
 
-fn size(report: programs::layout::Report) -> Size {
-    let programs::layout::Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = report;
+fn size(report: programs::layout::ImageInfo) -> Size {
+    let programs::layout::ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes } = report;
     Size { state_bytes, qp_bytes, qps, peer_bytes, peers }
 }
 
@@ -430,7 +431,7 @@ const PROGRESS: u64 = 1 << 14;
 
 /// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end.
 fn play<D>(
-    choice: Choice,
+    nic_filter: NicFilter,
     line_rate: Rate,
     shim_port: u16,
     make: impl FnMut(IpAddr) -> Result<D>,
@@ -440,10 +441,10 @@ fn play<D>(
 where
     D: Device,
 {
-    let only = choice.only.clone();
-    let mut player = Player::new(choice, line_rate, make).with_shim_port(shim_port);
-    let played = play_all(&mut player, capture, progress);
-    let (outcome, nics) = player.into_outcome();
+    let only = nic_filter.only.clone();
+    let mut replayer = Replayer::new(nic_filter, line_rate, make).with_shim_port(shim_port);
+    let played = play_all(&mut replayer, capture, progress);
+    let (outcome, nics) = replayer.into_outcome();
     let played = played.and_then(|()| match only.iter().find(|address| !outcome.addresses.contains(address)) {
         Some(absent) => bail!("--nic {absent}: the capture shows no RoCE frame from or to this address"),
         None => Ok(()),
@@ -452,24 +453,24 @@ where
 }
 
 fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
-    player: &mut Player<D, F>,
+    replayer: &mut Replayer<D, F>,
     capture: &mut dyn Frames,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let name = capture.name().to_owned();
     while let Some(record) = capture.next()? {
         let number = record.number;
-        player.frame(&record).with_context(|| format!("{name}, frame {number}"))?;
+        replayer.frame(&record).with_context(|| format!("{name}, frame {number}"))?;
         if number % PROGRESS == 0 {
             progress(capture.position());
         }
     }
-    player.finish()
+    replayer.finish()
 }
 
 fn report<A: ReactionPoint, N: NotificationPoint>(
     options: &Options,
-    chosen: &Chosen<A::Settings, N::Settings>,
+    chosen: &ResolvedSettings<A::Settings, N::Settings>,
     outcome: &Outcome,
     sizes: Sizes,
     core: Option<report::Core>,
@@ -484,5 +485,5 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
     let Request { line_rate, mtu, base_rtt, .. } = options.request;
     let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };
     let signals = report::Signals::new(A::SIGNALS, outcome.signals);
-    Report::new(outcome, algorithm, port, signals, [A::TABLE, N::TABLE], sizes, core)
+    Report::new(outcome, algorithm, port, signals, [A::TRANSITIONS, N::TRANSITIONS], sizes, core)
 }

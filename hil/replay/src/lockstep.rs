@@ -1,16 +1,16 @@
 //! Library and image side by side, the clock standing while the image works.
 
-use super::device::{Acts, Arrival, Counters, Device, Difference};
+use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::native::Native;
 use anyhow::Result;
 use cc_core::Rate;
 use cc_core::table::Handle;
-use hil_cores::board::{Act, Board};
-use hil_cores::instruments::Instruments;
-use hil_cores::interrupts::{Interrupter, Interrupts};
+use hil_cores::board::{Action, Board};
+use hil_cores::interrupts::{InterruptSweep, Interrupts};
+use hil_cores::observed_core::CoreObserver;
 use hil_cores::probe::Span;
 use programs::descriptor::Descriptor;
-use programs::{EventKind, NO_FLOW};
+use programs::{LogKind, NO_FLOW};
 use std::iter;
 
 /// A NIC that runs twice: natively and on a core.
@@ -18,28 +18,28 @@ pub struct Lockstep<C> {
     native: Box<dyn Native>,
     board: Board<C>,
     /// With an image in which the machine's `on` is called.
-    calling: Option<Board<C>>,
+    outlined_on: Option<Board<C>>,
     events: u64,
     difference: Option<Difference>,
     identical: bool,
-    interrupter: Option<Interrupter>,
+    interrupt_sweep: Option<InterruptSweep>,
 }
 
-impl<C: Instruments> Lockstep<C> {
+impl<C: CoreObserver> Lockstep<C> {
     /// All at the start: a NIC that has done nothing, a board whose image waits for its first event, and perhaps another
     /// one, whose image calls the machine's `on`, to be compared as well and to measure `on`.
-    pub fn new(native: Box<dyn Native>, board: Board<C>, calling: Option<Board<C>>) -> Self {
-        Self { native, board, calling, events: 0, difference: None, identical: true, interrupter: None }
+    pub fn new(native: Box<dyn Native>, board: Board<C>, outlined_on: Option<Board<C>>) -> Self {
+        Self { native, board, outlined_on, events: 0, difference: None, identical: true, interrupt_sweep: None }
     }
 
-    /// With events interrupted at every moment, see [`Interrupter`].
+    /// With events interrupted at every moment, see [`InterruptSweep`].
     pub fn interrupted(self) -> Self {
-        Self { interrupter: Some(Interrupter::default()), ..self }
+        Self { interrupt_sweep: Some(InterruptSweep::default()), ..self }
     }
 
     /// What came of the interrupts, if there were any.
     pub fn interrupts(&self) -> Option<&Interrupts> {
-        self.interrupter.as_ref().map(Interrupter::found)
+        self.interrupt_sweep.as_ref().map(InterruptSweep::found)
     }
 
     /// The board.
@@ -54,9 +54,10 @@ impl<C: Instruments> Lockstep<C> {
 
     /// Cycles by kind and span.
     pub fn cycles(&self) -> impl Iterator<Item = (&(&'static str, Span), &Vec<u32>)> {
-        let calling = self.calling.as_ref();
-        let cycles = self.board.cycles().iter().filter(move |((_, span), _)| calling.is_none() || *span != Span::On);
-        let on = calling.into_iter().flat_map(|board| board.cycles()).filter(|((_, span), _)| *span == Span::On);
+        let outlined_on = self.outlined_on.as_ref();
+        let cycles =
+            self.board.cycles().iter().filter(move |((_, span), _)| outlined_on.is_none() || *span != Span::On);
+        let on = outlined_on.into_iter().flat_map(|board| board.cycles()).filter(|((_, span), _)| *span == Span::On);
         cycles.chain(on)
     }
 
@@ -74,11 +75,11 @@ impl<C: Instruments> Lockstep<C> {
     fn compare(
         &mut self,
         now: u64,
-        ours: &[(u64, Act)],
-        mut work: impl FnMut(&mut Board<C>) -> Result<Vec<(u64, Act)>>,
+        ours: &[(u64, Action)],
+        mut work: impl FnMut(&mut Board<C>) -> Result<Vec<(u64, Action)>>,
     ) -> Result<()> {
         self.events += 1;
-        for board in iter::once(&mut self.board).chain(&mut self.calling) {
+        for board in iter::once(&mut self.board).chain(&mut self.outlined_on) {
             board.core_mut().event(now);
             let theirs = work(board)?;
             board.core_mut().decided(&theirs, &|slot, show| self.native.explain(slot, show));
@@ -94,26 +95,29 @@ impl<C: Instruments> Lockstep<C> {
     }
 }
 
-impl<C: Instruments> Device for Lockstep<C> {
+impl<C: CoreObserver> Device for Lockstep<C> {
     fn next_wake(&self) -> u64 {
         self.native.next_wake()
     }
 
-    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
-        let (now, before) = (self.native.next_wake(), acts.len());
-        self.native.wake(acts)?;
-        self.compare(now, acts.get(before..).unwrap_or_default(), Board::wake)
+    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
+        let (now, before) = (self.native.next_wake(), actions.len());
+        self.native.wake(actions)?;
+        self.compare(now, actions.get(before..).unwrap_or_default(), Board::wake)
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
-        let before = acts.len();
-        self.native.deliver(descriptor, arrival, acts)?;
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
+        let before = actions.len();
+        self.native.deliver(descriptor, arrival, actions)?;
         let bytes: &[u8] = arrival.map_or(&[], |arrival| arrival.bytes);
-        if let (Some(interrupter), Some(kind)) = (&mut self.interrupter, logged(acts.get(before..).unwrap_or_default()))
+        if let (Some(interrupt_sweep), Some(kind)) =
+            (&mut self.interrupt_sweep, logged(actions.get(before..).unwrap_or_default()))
         {
-            interrupter.event(&self.board, kind, descriptor, bytes)?;
+            interrupt_sweep.event(&self.board, kind, descriptor, bytes)?;
         }
-        self.compare(descriptor.now(), acts.get(before..).unwrap_or_default(), |board| board.deliver(descriptor, bytes))
+        self.compare(descriptor.now(), actions.get(before..).unwrap_or_default(), |board| {
+            board.deliver(descriptor, bytes)
+        })
     }
 
     fn difference(&mut self) -> Option<Difference> {
@@ -129,56 +133,57 @@ impl<C: Instruments> Device for Lockstep<C> {
 pub(super) fn first_difference(
     event: u64,
     now: u64,
-    ours: &[(u64, Act)],
-    theirs: &[(u64, Act)],
+    ours: &[(u64, Action)],
+    theirs: &[(u64, Action)],
     wakes: Option<(u64, u64)>,
 ) -> Option<Difference> {
-    let at = (0..ours.len().max(theirs.len())).find(|&at| ours.get(at).map(act) != theirs.get(at).map(act));
+    let at = (0..ours.len().max(theirs.len())).find(|&at| ours.get(at).map(action) != theirs.get(at).map(action));
     let (native, core) = match (at, wakes) {
-        (Some(at), _) => (told(ours.get(at)), told(theirs.get(at))),
+        (Some(at), _) => (describe(ours.get(at)), describe(theirs.get(at))),
         (None, Some((ours, theirs))) if ours != theirs => {
             (format!("wants to be woken at {ours} ns"), format!("wants to be woken at {theirs} ns"))
         }
         _ => return None,
     };
-    let log = ours.iter().find_map(|(_, act)| if let Act::Log(record) = act { Some(*record) } else { None });
-    let kind = logged(ours).unwrap_or(EventKind::Nothing);
+    let log = ours.iter().find_map(|(_, action)| if let Action::Log(record) = action { Some(*record) } else { None });
+    let kind = logged(ours).unwrap_or(LogKind::Nothing);
     let slot = log.map(|record| record.index).filter(|&index| index != NO_FLOW).map(|index| match kind {
-        EventKind::Open => Handle::from_bits(index).index(),
+        LogKind::Open => Handle::from_bits(index).index(),
         _ => index as u16,
     });
     Some(Difference { event, now, kind: kind.name(), slot, native, core })
 }
 
 /// The kind of event that was logged.
-fn logged(acts: &[(u64, Act)]) -> Option<EventKind> {
-    let kind = acts.iter().find_map(|(_, act)| if let Act::Log(record) = act { Some(record.kind) } else { None });
-    kind.and_then(EventKind::from_number)
+fn logged(actions: &[(u64, Action)]) -> Option<LogKind> {
+    let kind =
+        actions.iter().find_map(|(_, action)| if let Action::Log(record) = action { Some(record.kind) } else { None });
+    kind.and_then(LogKind::from_number)
 }
 
-fn act((_, act): &(u64, Act)) -> &Act {
-    act
+fn action((_, action): &(u64, Action)) -> &Action {
+    action
 }
 
 /// An act in words.
-fn told(act: Option<&(u64, Act)>) -> String {
-    match act {
+fn describe(action: Option<&(u64, Action)>) -> String {
+    match action {
         None => "does nothing more".to_owned(),
-        Some((_, Act::Pace(store))) => format!(
+        Some((_, Action::Pace(store))) => format!(
             "paces slot {} at rate {}, window {} B, hold {} ns",
             store.index,
             Rate::from_bits(store.rate),
             store.window,
             store.hold
         ),
-        Some((_, Act::Log(record))) => {
-            let kind = EventKind::from_number(record.kind).map_or("unknown", EventKind::name);
+        Some((_, Action::Log(record))) => {
+            let kind = LogKind::from_number(record.kind).map_or("unknown", LogKind::name);
             format!("logs {kind} at {} ns, index {:#x}", record.now, record.index)
         }
-        Some((_, Act::Frame(bytes))) => {
+        Some((_, Action::Frame(bytes))) => {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("sends {hex}")
         }
-        Some((_, Act::Answer(words))) => format!("answers {words:x?}"),
+        Some((_, Action::Stage(words))) => format!("answers {words:x?}"),
     }
 }

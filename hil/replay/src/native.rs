@@ -1,28 +1,28 @@
 //! The library on the host, run as the firmware runs it.
 
-use super::device::{Acts, Arrival, Counters, Device, Rows};
+use super::device::{Actions, Arrival, Counters, Device, Rows};
 use anyhow::{Result, anyhow};
 use cc_core::params::ParamError;
-use cc_core::wire::Packet;
-use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_core::wire::Parsed;
+use cc_core::{Bytes, Instant, Link, Nanos, Rate};
 use cc_np::{NotificationPoint, Transmit};
-use cc_rp::{Plot, RateLimiter, ReactionPoint};
+use cc_rp::{RateLimiter, ReactionPoint, TraceValue};
 use hil_capture::crc::HostCrc;
-use hil_cores::board::{Act, LogRecord, PacerStore};
+use hil_cores::board::{Action, LogRecord, PacerStore};
 use programs::descriptor::Descriptor;
 use programs::layout::TX_FRAME_BYTES;
-use programs::{EventKind, Full, Hardware, Nic, Sizes, Small};
+use programs::{Full, Hardware, LogKind, Nic, Sizes, Small};
 
 /// A NIC that runs natively, whatever its machines.
 pub trait Native: Device {
     /// One wake, at this time.
-    fn wake_at(&mut self, now: u64, acts: &mut Acts);
+    fn wake_at(&mut self, now: u64, actions: &mut Actions);
 
-    /// Names and values of what explains the decisions about the flow in a slot, see [`ReactionPoint::plot`].
+    /// Names and values of what explains the decisions about the flow in a slot, see [`ReactionPoint::trace_values`].
     fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64));
 
     /// One descriptor, handled at this time, without the wakes that it makes due.
-    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts);
+    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions);
 }
 
 /// A NIC of these machines, whose clock shows zero.
@@ -30,11 +30,11 @@ pub trait Native: Device {
 /// # Errors
 /// Settings that do not go together on this port.
 pub fn native<A: ReactionPoint, N: NotificationPoint>(
-    port: Port,
+    link: Link,
     rp: &A::Settings,
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
-    boxed(Nic::<A, N, Full>::new(Instant::from_nanos(0), port, rp, np))
+    boxed(Nic::<A, N, Full>::new(Instant::from_nanos(0), link, rp, np))
 }
 
 /// As [`native`], of the size that an image has on the smallest boards.
@@ -42,11 +42,11 @@ pub fn native<A: ReactionPoint, N: NotificationPoint>(
 /// # Errors
 /// As for [`native`].
 pub fn small<A: ReactionPoint, N: NotificationPoint>(
-    port: Port,
+    link: Link,
     rp: &A::Settings,
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
-    boxed(Nic::<A, N, Small>::new(Instant::from_nanos(0), port, rp, np))
+    boxed(Nic::<A, N, Small>::new(Instant::from_nanos(0), link, rp, np))
 }
 
 fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Native>> {
@@ -67,19 +67,19 @@ trait Program {
         &mut self,
         now: Instant,
         descriptor: &Descriptor,
-        packet: Option<&Packet<'_>>,
+        packet: Option<&Parsed<'_>>,
         hardware: &mut Recorder<'_>,
     );
 
     fn next_wake(&self) -> Instant;
 
-    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot));
+    fn trace_values(&self, slot: u16, show: &mut dyn FnMut(TraceValue));
 
     fn counters(&self, rows: &Rows) -> Counters;
 }
 
 impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for Nic<A, N, S> {
-    const ROWS: (usize, usize) = (A::TABLE.len(), N::TABLE.len());
+    const ROWS: (usize, usize) = (A::TRANSITIONS.len(), N::TRANSITIONS.len());
 
     fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>) {
         self.timer(now, hardware);
@@ -89,7 +89,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for Nic<A, N, S> 
         &mut self,
         now: Instant,
         descriptor: &Descriptor,
-        packet: Option<&Packet<'_>>,
+        packet: Option<&Parsed<'_>>,
         hardware: &mut Recorder<'_>,
     ) {
         match packet {
@@ -102,8 +102,8 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for Nic<A, N, S> 
         self.next_wake()
     }
 
-    fn plot(&self, slot: u16, show: &mut dyn FnMut(Plot)) {
-        self.rp().plot(slot, show);
+    fn trace_values(&self, slot: u16, show: &mut dyn FnMut(TraceValue)) {
+        self.rp().trace_values(slot, show);
     }
 
     fn counters(&self, rows: &Rows) -> Counters {
@@ -122,19 +122,19 @@ struct OfMachines<P> {
 }
 
 impl<P: Program> Native for OfMachines<P> {
-    fn wake_at(&mut self, now: u64, acts: &mut Acts) {
-        let mut hardware = Recorder { now, acts, rows: &mut self.rows, transmit: &mut self.transmit };
+    fn wake_at(&mut self, now: u64, actions: &mut Actions) {
+        let mut hardware = Recorder { now, actions, rows: &mut self.rows, transmit: &mut self.transmit };
         self.nic.timer(Instant::from_nanos(now), &mut hardware);
     }
 
     fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64)) {
-        self.nic.plot(slot, &mut |Plot { name, bits, fraction_bits }| {
+        self.nic.trace_values(slot, &mut |TraceValue { name, bits, fraction_bits }| {
             show(name, f64::from(bits) / 2_f64.powi(fraction_bits as i32));
         });
     }
 
-    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) {
-        let mut hardware = Recorder { now, acts, rows: &mut self.rows, transmit: &mut self.transmit };
+    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) {
+        let mut hardware = Recorder { now, actions, rows: &mut self.rows, transmit: &mut self.transmit };
         let packet = arrival.map(|arrival| arrival.packet);
         self.nic.handle(Instant::from_nanos(now), descriptor, packet, &mut hardware);
     }
@@ -142,9 +142,9 @@ impl<P: Program> Native for OfMachines<P> {
 
 impl<P: Program> OfMachines<P> {
     /// Wakes it until nothing is due at `now`: the firmware's timer line stays high as long.
-    fn settle(&mut self, now: u64, acts: &mut Acts) {
+    fn settle(&mut self, now: u64, actions: &mut Actions) {
         while self.next_wake() <= now {
-            self.wake_at(now, acts);
+            self.wake_at(now, actions);
         }
     }
 }
@@ -154,14 +154,14 @@ impl<P: Program> Device for OfMachines<P> {
         self.nic.next_wake().nanos()
     }
 
-    fn wake(&mut self, acts: &mut Acts) -> Result<()> {
-        self.settle(self.next_wake(), acts);
+    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
+        self.settle(self.next_wake(), actions);
         Ok(())
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
-        self.handle(descriptor.now(), descriptor, arrival, acts);
-        self.settle(descriptor.now(), acts);
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
+        self.handle(descriptor.now(), descriptor, arrival, actions);
+        self.settle(descriptor.now(), actions);
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl<P: Program> Device for OfMachines<P> {
 /// Hardware that writes down what it is told.
 struct Recorder<'a> {
     now: u64,
-    acts: &'a mut Acts,
+    actions: &'a mut Actions,
     rows: &'a mut Rows,
     transmit: &'a mut [u8],
 }
@@ -181,11 +181,11 @@ struct Recorder<'a> {
 impl RateLimiter for Recorder<'_> {
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
         let store = PacerStore { index: index.into(), rate: rate.to_bits(), window: window.get(), hold: hold.get() };
-        self.acts.push((self.now, Act::Pace(store)));
+        self.actions.push((self.now, Action::Pace(store)));
     }
 
-    fn observe(&mut self, row: impl FnOnce() -> usize) {
-        count(&mut self.rows.rp, row());
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        count(&mut self.rows.rp, transition());
     }
 }
 
@@ -196,11 +196,11 @@ impl Transmit for Recorder<'_> {
 
     fn transmit(&mut self, length: usize) {
         let frame = self.transmit.get(..length).unwrap_or_default().to_vec();
-        self.acts.push((self.now, Act::Frame(frame)));
+        self.actions.push((self.now, Action::Frame(frame)));
     }
 
-    fn observe(&mut self, row: impl FnOnce() -> usize) {
-        count(&mut self.rows.np, row());
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        count(&mut self.rows.np, transition());
     }
 }
 
@@ -214,8 +214,8 @@ fn count(rows: &mut [u64], row: usize) {
 impl Hardware for Recorder<'_> {
     type Crc = HostCrc;
 
-    fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
+    fn log(&mut self, kind: LogKind, now: Instant, index: u32) {
         let record = LogRecord { kind: kind as u32, now: now.nanos(), index };
-        self.acts.push((self.now, Act::Log(record)));
+        self.actions.push((self.now, Action::Log(record)));
     }
 }

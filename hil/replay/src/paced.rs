@@ -1,24 +1,24 @@
 //! The image in real time: frames appear on their cycle and may find the ring full. What the image logs is then
 //! replayed natively, event by event.
 
-use super::device::{Acts, Arrival, Counters, Device, Difference};
+use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::lockstep::first_difference;
 use super::native::Native;
 use anyhow::{Context, Result, ensure};
-use hil_cores::board::{Act, Board, LogRecord};
-use hil_cores::instruments::Instruments;
+use hil_cores::board::{Action, Board, LogRecord};
+use hil_cores::observed_core::CoreObserver;
 
-use cc_core::CnpHint;
+use cc_core::CnpBodyKind;
 use cc_core::wire::opcode::Class;
-use cc_core::wire::{self, Packet};
-use programs::EventKind;
-use programs::descriptor::{Descriptor, Kind};
+use cc_core::wire::{self, Parsed};
+use programs::LogKind;
+use programs::descriptor::{Descriptor, DescriptorKind};
 use std::collections::VecDeque;
 
 /// How far the clock goes on before the image is asked again whether it has caught up.
-const PATIENCE_STEP: u64 = 100_000;
+const TIMEOUT_STEP: u64 = 100_000;
 /// Steps after which it counts as hung.
-const PATIENCE: u32 = 10_000;
+const TIMEOUT: u32 = 10_000;
 
 /// A NIC that runs on a core in real time.
 pub struct Paced<C> {
@@ -29,7 +29,7 @@ pub struct Paced<C> {
     board: Board<C>,
     waiting: VecDeque<Waiting>,
     /// What the image did since its last log record.
-    group: Vec<(u64, Act)>,
+    group: Vec<(u64, Action)>,
     events: u64,
     overflows: u64,
     lost_cnps: u64,
@@ -45,7 +45,7 @@ struct Waiting {
     cnp_qpn: Option<u32>,
 }
 
-impl<C: Instruments> Paced<C> {
+impl<C: CoreObserver> Paced<C> {
     /// Two NICs that have done nothing, and a board whose image waits for its first event; the clock starts at zero.
     pub fn new(native: Box<dyn Native>, driver: Box<dyn Native>, mut board: Board<C>) -> Self {
         board.start_clock(0);
@@ -101,22 +101,22 @@ impl<C: Instruments> Paced<C> {
     }
 
     /// Lets the image work until the clock shows `now`, and follows what it did.
-    fn run_until(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
-        for (cycle, act) in self.board.run_until(now)? {
-            let log = if let Act::Log(record) = act { Some(record) } else { None };
-            self.group.push((cycle, act));
+    fn run_until(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
+        for (cycle, action) in self.board.run_until(now)? {
+            let log = if let Action::Log(record) = action { Some(record) } else { None };
+            self.group.push((cycle, action));
             if let Some(record) = log {
-                self.follow(record, acts)?;
+                self.follow(record, actions)?;
             }
         }
         Ok(())
     }
 
     /// Does natively what the image has logged.
-    fn follow(&mut self, record: LogRecord, acts: &mut Acts) -> Result<()> {
-        let before = acts.len();
-        if record.kind == EventKind::Wake as u32 {
-            self.native.wake_at(record.now, acts);
+    fn follow(&mut self, record: LogRecord, actions: &mut Actions) -> Result<()> {
+        let before = actions.len();
+        if record.kind == LogKind::Wake as u32 {
+            self.native.wake_at(record.now, actions);
         } else {
             let waiting = self.waiting.pop_front().context("the image logged a descriptor that it was not given")?;
             let Waiting { descriptor, frame, .. } = &waiting;
@@ -125,11 +125,11 @@ impl<C: Instruments> Paced<C> {
                 (Some(Ok(packet)), Some(bytes)) => Some(Arrival { bytes, packet }),
                 _ => None,
             };
-            self.native.handle(record.now, descriptor, arrival, acts);
+            self.native.handle(record.now, descriptor, arrival, actions);
         }
         self.board.core_mut().decided(&self.group, &|slot, show| self.native.explain(slot, show));
         self.events += 1;
-        let ours = acts.get(before..).unwrap_or_default();
+        let ours = actions.get(before..).unwrap_or_default();
         if let Some(difference) = first_difference(self.events, record.now, ours, &self.group, None)
             && self.identical
         {
@@ -149,21 +149,21 @@ impl<C: Instruments> Paced<C> {
     }
 }
 
-impl<C: Instruments> Device for Paced<C> {
+impl<C: CoreObserver> Device for Paced<C> {
     /// The board wakes the image by itself.
     fn next_wake(&self) -> u64 {
         u64::MAX
     }
 
-    fn wake(&mut self, _: &mut Acts) -> Result<()> {
+    fn wake(&mut self, _: &mut Actions) -> Result<()> {
         Ok(())
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, acts: &mut Acts) -> Result<()> {
-        self.run_until(descriptor.now(), acts)?;
+    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
+        self.run_until(descriptor.now(), actions)?;
         let cnp_qpn = arrival.and_then(|arrival| match arrival.packet {
             // One with a body says something of its own.
-            Packet::Roce(roce) if roce.cnp() == Some(CnpHint::Plain) => Some(roce.bth.dest_qp.get()),
+            Parsed::Roce(roce) if roce.cnp() == Some(CnpBodyKind::Standard) => Some(roce.bth.dest_qp.get()),
             _ => None,
         });
         if let Some((place, waiting)) = cnp_qpn.and_then(|qpn| self.joinable(qpn)) {
@@ -175,21 +175,21 @@ impl<C: Instruments> Device for Paced<C> {
             return Ok(());
         }
         let bytes = arrival.map_or(&[][..], |arrival| arrival.bytes);
-        let order = descriptor.kind != Kind::Frame as u8 && descriptor.kind != Kind::Sent as u8;
+        let order = descriptor.kind != DescriptorKind::Frame as u8 && descriptor.kind != DescriptorKind::Sent as u8;
         let mut pushed = self.board.push(descriptor, bytes);
         let mut steps = 0;
         while !pushed && order {
             // The driver waits for room; the wire does not.
-            ensure!(steps < PATIENCE, "the image does not work off its ring");
+            ensure!(steps < TIMEOUT, "the image does not work off its ring");
             steps += 1;
-            self.run_until(self.board.now() + PATIENCE_STEP, acts)?;
+            self.run_until(self.board.now() + TIMEOUT_STEP, actions)?;
             pushed = self.board.push(descriptor, bytes);
         }
         if order {
             // The player is told the handle now, and sees the rest when the image gets there.
-            let mut orders = Acts::new();
+            let mut orders = Actions::new();
             self.driver.handle(descriptor.now(), descriptor, arrival, &mut orders);
-            acts.extend(orders.into_iter().filter(|(_, act)| matches!(act, Act::Log(_))));
+            actions.extend(orders.into_iter().filter(|(_, action)| matches!(action, Action::Log(_))));
         }
         if pushed {
             let frame = arrival.map(|arrival| arrival.bytes.to_vec());
@@ -197,7 +197,7 @@ impl<C: Instruments> Device for Paced<C> {
         } else {
             self.overflows += 1;
             let is_cnp = arrival.is_some_and(|arrival| match arrival.packet {
-                Packet::Roce(roce) => roce.info.class() == Class::Cnp,
+                Parsed::Roce(roce) => roce.info.class() == Class::Cnp,
                 _ => false,
             });
             self.lost_cnps += u64::from(is_cnp);
@@ -205,15 +205,15 @@ impl<C: Instruments> Device for Paced<C> {
         Ok(())
     }
 
-    fn finish(&mut self, now: u64, acts: &mut Acts) -> Result<()> {
-        self.run_until(now, acts)?;
-        for _ in 0..PATIENCE {
+    fn finish(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
+        self.run_until(now, actions)?;
+        for _ in 0..TIMEOUT {
             if self.board.backlog() == 0 {
                 // Whatever the image did, it has logged.
                 self.identical &= self.group.is_empty() && self.waiting.is_empty();
                 return Ok(());
             }
-            self.run_until(self.board.now() + PATIENCE_STEP, acts)?;
+            self.run_until(self.board.now() + TIMEOUT_STEP, actions)?;
         }
         ensure!(self.board.backlog() == 0, "the image does not work off its ring");
         Ok(())

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn e10_renewals_overlap_resumes_cut_short_and_the_end_of_the_run_ends_all() {
+    fn renewals_overlap_resumes_cut_short_and_the_end_of_the_run_ends_all_e10() {
         let mut pauses = Pauses::default();
         let line_rate = Rate::from_gbps(100);
         // 5.12 ns each: 100 quanta are 512 ns.

@@ -6,10 +6,10 @@
 //! goes first. NICs do not meet except through the capture, so each is brought forward on its own.
 
 use super::cnps::{Cnps, Route};
-use super::device::{Acts, Arrival, Counters, Device, Difference};
+use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::distribution::Distribution;
 use super::fast::FastMap;
-use super::flows::{Acknowledged, Address, Flow, Flows, Order, Slot};
+use super::flows::{Acknowledged, Address, DriverCommand, Flow, Flows, Slot};
 use super::pauses::Pauses;
 use super::series::Series;
 use anyhow::{Result, bail};
@@ -17,14 +17,14 @@ use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::pfc::Pfc;
-use cc_core::wire::{self, Icrc, Packet, Roce, Shims, Syndrome, Version, shim};
-use cc_core::{CnpHint, Ecn, Mark, Rate};
+use cc_core::wire::{self, Icrc, Parsed, Roce, Shims, Syndrome, Version, shim};
+use cc_core::{CnpBodyKind, Ecn, Mark, Rate};
 use cc_rp::Signals;
 use hil_capture::Record;
 use hil_capture::crc::HostCrc;
-use hil_cores::board::{Act, PacerStore};
-use programs::descriptor::{Descriptor, Kind};
-use programs::{EventKind, NO_FLOW};
+use hil_cores::board::{Action, PacerStore};
+use programs::descriptor::{Descriptor, DescriptorKind};
+use programs::{LogKind, NO_FLOW};
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ pub const MAX_SERIES: usize = 256;
 
 /// Which addresses become NICs, and how many may.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct NicFilter {
     /// These; every one that the capture shows if empty.
     pub only: Vec<IpAddr>,
     /// So many at most.
@@ -119,7 +119,7 @@ pub struct Outcome {
 
 /// One NIC of the capture.
 #[derive(Debug)]
-struct Station<D> {
+struct NicInstance<D> {
     address: Address,
     device: D,
     /// The flow that each slot of its engine serves.
@@ -131,14 +131,14 @@ struct Station<D> {
 
 /// Plays a capture to devices.
 #[derive(Debug)]
-pub struct Player<D, F> {
+pub struct Replayer<D, F> {
     make: F,
-    choice: Choice,
+    nic_filter: NicFilter,
     numbers: FastMap<Address, u128>,
     addresses: Vec<IpAddr>,
     /// Its station, for each address that has one.
-    station_of: Vec<Option<u16>>,
-    stations: Vec<Station<D>>,
+    instance_of: Vec<Option<u16>>,
+    nic_instances: Vec<NicInstance<D>>,
     line_rate: u32,
     shim_port: u16,
     refused: u64,
@@ -156,20 +156,20 @@ pub struct Player<D, F> {
     base: Option<u64>,
     now: u64,
     opened: Option<u32>,
-    acts: Acts,
+    actions: Actions,
 }
 
-impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
+impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     /// A player that has played nothing; `make` makes the NIC of an address. Flows begin at
     /// `line_rate`.
-    pub fn new(choice: Choice, line_rate: Rate, make: F) -> Self {
+    pub fn new(nic_filter: NicFilter, line_rate: Rate, make: F) -> Self {
         Self {
             make,
-            choice,
+            nic_filter,
             numbers: FastMap::default(),
             addresses: Vec::new(),
-            station_of: Vec::new(),
-            stations: Vec::new(),
+            instance_of: Vec::new(),
+            nic_instances: Vec::new(),
             line_rate: line_rate.to_bits(),
             shim_port: shim::PORT,
             refused: 0,
@@ -187,7 +187,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             base: None,
             now: 0,
             opened: None,
-            acts: Acts::new(),
+            actions: Actions::new(),
         }
     }
 
@@ -213,12 +213,12 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             }
         };
         match &packet {
-            Packet::Roce(roce) if roce.is_shimmed() && self.shim_port != shim::PORT => {
-                self.readdress(record, roce, now)
+            Parsed::Roce(roce) if roce.is_shimmed() && self.shim_port != shim::PORT => {
+                self.rewrite_shim_port(record, roce, now)
             }
-            Packet::Roce(roce) => self.roce(record, &packet, roce, now),
-            Packet::Pfc(pfc) => self.pfc(record, &packet, pfc, now),
-            Packet::Foreign(foreign) => {
+            Parsed::Roce(roce) => self.roce(record, &packet, roce, now),
+            Parsed::Pfc(pfc) => self.pfc(record, &packet, pfc, now),
+            Parsed::NotRoce(foreign) => {
                 *self.frames.other.entry(foreign.kind().name()).or_default() += 1;
                 Ok(())
             }
@@ -230,11 +230,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     /// # Errors
     /// Firmware that misbehaves.
     pub fn finish(&mut self) -> Result<()> {
-        for number in 0..self.stations.len() {
-            self.bring_forward(number, self.now)?;
-            let Some(station) = self.stations.get_mut(number) else { break };
-            station.device.finish(self.now, &mut self.acts)?;
-            self.note(number);
+        for number in 0..self.nic_instances.len() {
+            self.advance_nic(number, self.now)?;
+            let Some(nic_instance) = self.nic_instances.get_mut(number) else { break };
+            nic_instance.device.finish(self.now, &mut self.actions)?;
+            self.record(number);
         }
         let counted = self.opcodes.iter().enumerate().filter(|&(_, &count)| count > 0);
         self.frames.by_opcode = counted.map(|(opcode, &count)| (opcode as u8, count)).collect();
@@ -243,8 +243,16 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 
     /// What came of it, and the NICs.
     pub fn into_outcome(self) -> (Outcome, Vec<D>) {
-        let nics = self.stations.iter().map(|station| (station.address, station.device.counters())).collect();
-        let pauses = self.stations.iter().map(|station| (station.address, station.pauses.totals(self.now))).collect();
+        let nics = self
+            .nic_instances
+            .iter()
+            .map(|nic_instance| (nic_instance.address, nic_instance.device.counters()))
+            .collect();
+        let pauses = self
+            .nic_instances
+            .iter()
+            .map(|nic_instance| (nic_instance.address, nic_instance.pauses.totals(self.now)))
+            .collect();
         let outcome = Outcome {
             addresses: self.addresses,
             nics,
@@ -261,7 +269,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             difference: self.difference,
             duration: self.now,
         };
-        (outcome, self.stations.into_iter().map(|station| station.device).collect())
+        (outcome, self.nic_instances.into_iter().map(|nic_instance| nic_instance.device).collect())
     }
 
     /// Nanoseconds on the NICs' clocks, which start with the capture, at this stamp of it.
@@ -279,7 +287,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     }
 
     /// A frame with shims on another port than the NICs have: as if it came on theirs.
-    fn readdress(&mut self, record: &Record<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
+    fn rewrite_shim_port(&mut self, record: &Record<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
         let mut bytes = record.bytes.to_vec();
         // The destination port is in the third and fourth of the eight bytes before the chain.
         if let Some(port) = roce.chain_at().checked_sub(6).and_then(|at| bytes.get_mut(at..at + 2)) {
@@ -287,12 +295,12 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         }
         let record = Record { bytes: &bytes, ..*record };
         match &wire::parse(&bytes, record.original_len as usize) {
-            Ok(packet @ Packet::Roce(roce)) => self.roce(&record, packet, roce, now),
+            Ok(packet @ Parsed::Roce(roce)) => self.roce(&record, packet, roce, now),
             _ => Ok(()),
         }
     }
 
-    fn roce(&mut self, record: &Record<'_>, packet: &Packet<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
+    fn roce(&mut self, record: &Record<'_>, packet: &Parsed<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
         match roce.version() {
             Version::V1 => self.frames.rocev1 += 1,
             Version::V2 if roce.is_shimmed() => self.frames.rocev2_shim += 1,
@@ -320,7 +328,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             _ if roce.bth.dest_qp == cm::QP => {
                 if let Some(message) = Message::parse(roce) {
                     self.flows.learn(source, target, message);
-                    self.carry_out_orders(now)?;
+                    self.run_driver_commands(now)?;
                 }
             }
             class if class.carries_data() => {
@@ -328,7 +336,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                     Some(deth) => self.flows.of_data(source, None, deth.source_qp.get()),
                     None => self.flows.of_data(source, Some(target), roce.bth.dest_qp.get()),
                 };
-                self.carry_out_orders(now)?;
+                self.run_driver_commands(now)?;
                 if let Some(flow) = flow {
                     let frame = Arrival { bytes: record.bytes, packet };
                     self.sent(source, flow, roce, record, frame, now)?;
@@ -341,15 +349,15 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                 descriptor.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).unwrap_or(Descriptor::UNKNOWN_RTT);
             }
             // A switch's is sent in the receiver's name, and not by its NIC.
-            Class::Cnp if self.station(source).is_some() && !is_from_switch(roce) => {
+            Class::Cnp if self.nic_instance(source).is_some() && !is_from_switch(roce) => {
                 self.cnps.captured(now, Route { from: source, to: target, qpn: roce.bth.dest_qp.get() });
             }
             _ => {}
         }
 
-        let Some(station) = self.station(target) else { return Ok(()) };
+        let Some(nic_instance) = self.nic_instance(target) else { return Ok(()) };
         self.signals = self.signals.with(signals(roce, &descriptor));
-        self.deliver(station, &descriptor, Some(Arrival { bytes: record.bytes, packet }))
+        self.deliver(nic_instance, &descriptor, Some(Arrival { bytes: record.bytes, packet }))
     }
 
     /// The NIC at `source` put this data packet on the wire.
@@ -365,22 +373,22 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         if is_acknowledged(roce) {
             self.flows.sent(number, roce.bth.psn, roce.wire_len, now);
         }
-        let Some(station) = self.station(source) else { return Ok(()) };
-        self.stations[station].next_hop = Some((record.interface, roce.destination_mac().octets()));
+        let Some(nic_instance) = self.nic_instance(source) else { return Ok(()) };
+        self.nic_instances[nic_instance].next_hop = Some((record.interface, roce.destination_mac().octets()));
         let Some(&Flow { slot, .. }) = self.flows.get(number) else { return Ok(()) };
         let opened = slot == Slot::Unopened;
-        let slot = if opened { self.open(station, number, priority(roce), now)? } else { slot };
+        let slot = if opened { self.open(nic_instance, number, priority(roce), now)? } else { slot };
         let Slot::Open { handle, .. } = slot else { return Ok(()) };
         if opened && roce.deth().is_none() {
             let shown = arrived(record, now);
-            let destination = Descriptor { kind: Kind::Destination as u8, handle, ..shown };
-            self.deliver(station, &destination, Some(frame))?;
+            let destination = Descriptor { kind: DescriptorKind::LearnRemote as u8, handle, ..shown };
+            self.deliver(nic_instance, &destination, Some(frame))?;
         }
-        let mut descriptor = Descriptor::at(Kind::Sent, now);
+        let mut descriptor = Descriptor::at(DescriptorKind::Sent, now);
         descriptor.handle = handle;
         descriptor.psn = roce.bth.psn.get();
         descriptor.wire_bytes = roce.wire_len.get();
-        self.deliver(station, &descriptor, None)?;
+        self.deliver(nic_instance, &descriptor, None)?;
         if let Some(&Flow { slot: Slot::Open { window, .. }, .. }) = self.flows.get(number) {
             self.window_exceeded += u64::from(self.flows.in_flight(number) > u64::from(window));
         }
@@ -405,15 +413,15 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         let (Some(remote), Some(_)) = (flow.local, flow.target) else { return Ok(()) };
         descriptor.qpn = remote;
         let known = flow.connected.replace(remote);
-        if let Some(station) = self.station(target).filter(|_| known != Some(remote)) {
-            let connect = Descriptor { kind: Kind::Connect as u8, ..*descriptor };
-            self.deliver(station, &connect, Some(arrival))?;
+        if let Some(nic_instance) = self.nic_instance(target).filter(|_| known != Some(remote)) {
+            let connect = Descriptor { kind: DescriptorKind::Connect as u8, ..*descriptor };
+            self.deliver(nic_instance, &connect, Some(arrival))?;
         }
         Ok(())
     }
 
-    fn open(&mut self, station: usize, number: usize, priority: u8, now: u64) -> Result<Slot> {
-        let mut descriptor = Descriptor::at(Kind::Open, now);
+    fn open(&mut self, nic_instance: usize, number: usize, priority: u8, now: u64) -> Result<Slot> {
+        let mut descriptor = Descriptor::at(DescriptorKind::Open, now);
         let Some(flow) = self.flows.get(number) else { return Ok(Slot::Refused) };
         let local = flow.local;
         descriptor.handle = priority.into();
@@ -421,7 +429,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             descriptor.qpn = flow.qpn;
         }
         self.opened = None;
-        self.deliver(station, &descriptor, None)?;
+        self.deliver(nic_instance, &descriptor, None)?;
         let slot = match self.opened.take() {
             Some(handle) => Slot::Open { handle, window: u32::MAX },
             None => Slot::Refused,
@@ -435,7 +443,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             }
             self.unkept_series += u64::from(flow.series.is_none());
             let index = usize::from(Handle::from_bits(handle).index());
-            let slots = &mut self.stations[station].slots;
+            let slots = &mut self.nic_instances[nic_instance].slots;
             slots.resize(slots.len().max(index + 1), usize::MAX);
             slots[index] = number;
         }
@@ -444,34 +452,37 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
             self.refused_flows += 1;
         }
         if let (Slot::Open { handle, .. }, Some(qpn)) = (slot, local) {
-            self.bind(station, handle, qpn, now)?;
+            self.bind(nic_instance, handle, qpn, now)?;
         }
         Ok(slot)
     }
 
-    fn bind(&mut self, station: usize, handle: u32, qpn: u32, now: u64) -> Result<()> {
-        let descriptor = Descriptor { handle, qpn, ..Descriptor::at(Kind::Bind, now) };
-        self.deliver(station, &descriptor, None)
+    fn bind(&mut self, nic_instance: usize, handle: u32, qpn: u32, now: u64) -> Result<()> {
+        let descriptor = Descriptor { handle, qpn, ..Descriptor::at(DescriptorKind::Bind, now) };
+        self.deliver(nic_instance, &descriptor, None)
     }
 
     /// Tells the NICs what has been learnt about their flows.
-    fn carry_out_orders(&mut self, now: u64) -> Result<()> {
-        while let Some(order) = self.flows.next_order() {
-            match order {
-                Order::Bind(number) => {
+    fn run_driver_commands(&mut self, now: u64) -> Result<()> {
+        while let Some(command) = self.flows.next_driver_command() {
+            match command {
+                DriverCommand::Bind(number) => {
                     let Some(&Flow { source, slot, local, .. }) = self.flows.get(number) else { continue };
-                    if let (Some(station), Slot::Open { handle, .. }, Some(qpn)) = (self.station(source), slot, local) {
-                        self.bind(station, handle, qpn, now)?;
+                    if let (Some(nic_instance), Slot::Open { handle, .. }, Some(qpn)) =
+                        (self.nic_instance(source), slot, local)
+                    {
+                        self.bind(nic_instance, handle, qpn, now)?;
                     }
                 }
-                Order::Close { flow: number, handle } => {
-                    let station = self.flows.get(number).and_then(|flow| self.station(flow.source));
-                    let descriptor = Descriptor { handle, ..Descriptor::at(Kind::Close, now) };
-                    station.map_or(Ok(()), |station| self.deliver(station, &descriptor, None))?;
+                DriverCommand::Close { flow: number, handle } => {
+                    let nic_instance = self.flows.get(number).and_then(|flow| self.nic_instance(flow.source));
+                    let descriptor = Descriptor { handle, ..Descriptor::at(DescriptorKind::Close, now) };
+                    nic_instance.map_or(Ok(()), |nic_instance| self.deliver(nic_instance, &descriptor, None))?;
                 }
-                Order::Disconnect { at, qpn } => {
-                    let descriptor = Descriptor { qpn, ..Descriptor::at(Kind::Disconnect, now) };
-                    self.station(at).map_or(Ok(()), |station| self.deliver(station, &descriptor, None))?;
+                DriverCommand::Disconnect { at, qpn } => {
+                    let descriptor = Descriptor { qpn, ..Descriptor::at(DescriptorKind::Disconnect, now) };
+                    self.nic_instance(at)
+                        .map_or(Ok(()), |nic_instance| self.deliver(nic_instance, &descriptor, None))?;
                 }
             }
         }
@@ -482,7 +493,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     fn acknowledged(&mut self, source: Address, target: Address, roce: &Roce<'_>, now: u64) -> Result<Acknowledged> {
         let positive = matches!(roce.aeth().map(|aeth| aeth.syndrome), Some(Syndrome::Ack { .. }));
         let flow = self.flows.of_ack(source, target, roce.bth.dest_qp.get(), roce.bth.psn);
-        self.carry_out_orders(now)?;
+        self.run_driver_commands(now)?;
         let Some(flow) = flow.filter(|_| positive) else { return Ok(Acknowledged::default()) };
         let acknowledged = self.flows.acked(flow, roce.bth.psn, now);
         if let Some(rtt) = acknowledged.rtt {
@@ -493,47 +504,48 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
 
     /// A PFC frame stops whoever sends to the port that it comes from: the one NIC whose frames go to its Ethernet
     /// address, as behind a router or back to back, or the only NIC that is replayed. Otherwise nobody can tell.
-    fn pfc(&mut self, record: &Record<'_>, packet: &Packet<'_>, pfc: &Pfc, now: u64) -> Result<()> {
+    fn pfc(&mut self, record: &Record<'_>, packet: &Parsed<'_>, pfc: &Pfc, now: u64) -> Result<()> {
         self.frames.pfc += 1;
         let from = record.bytes.get(6..12).and_then(|bytes| bytes.try_into().ok());
         let hop = from.map(|from: [u8; 6]| (record.interface, from));
-        let mut paused = (0..self.stations.len()).filter(|&station| self.stations[station].next_hop == hop);
-        let station = match (paused.next(), paused.next()) {
-            (Some(station), None) => station,
-            (None, None) if self.choice.only.len() == 1 && self.stations.len() == 1 => 0,
+        let mut paused =
+            (0..self.nic_instances.len()).filter(|&nic_instance| self.nic_instances[nic_instance].next_hop == hop);
+        let nic_instance = match (paused.next(), paused.next()) {
+            (Some(nic_instance), None) => nic_instance,
+            (None, None) if self.nic_filter.only.len() == 1 && self.nic_instances.len() == 1 => 0,
             _ => {
                 self.frames.pfc_unattributed += 1;
                 return Ok(());
             }
         };
-        self.stations[station].pauses.obey(now, pfc, Rate::from_bits(self.line_rate));
-        self.deliver(station, &arrived(record, now), Some(Arrival { bytes: record.bytes, packet }))
+        self.nic_instances[nic_instance].pauses.obey(now, pfc, Rate::from_bits(self.line_rate));
+        self.deliver(nic_instance, &arrived(record, now), Some(Arrival { bytes: record.bytes, packet }))
     }
 
-    fn deliver(&mut self, station: usize, descriptor: &Descriptor, arrival: Option<Arrival<'_>>) -> Result<()> {
-        self.bring_forward(station, descriptor.now())?;
-        self.stations[station].device.deliver(descriptor, arrival, &mut self.acts)?;
-        self.note(station);
+    fn deliver(&mut self, nic_instance: usize, descriptor: &Descriptor, arrival: Option<Arrival<'_>>) -> Result<()> {
+        self.advance_nic(nic_instance, descriptor.now())?;
+        self.nic_instances[nic_instance].device.deliver(descriptor, arrival, &mut self.actions)?;
+        self.record(nic_instance);
         Ok(())
     }
 
     /// Delivers the wakes that are due at or before this time.
-    fn bring_forward(&mut self, station: usize, now: u64) -> Result<()> {
-        while self.stations[station].device.next_wake() <= now {
-            self.stations[station].device.wake(&mut self.acts)?;
-            self.note(station);
+    fn advance_nic(&mut self, nic_instance: usize, now: u64) -> Result<()> {
+        while self.nic_instances[nic_instance].device.next_wake() <= now {
+            self.nic_instances[nic_instance].device.wake(&mut self.actions)?;
+            self.record(nic_instance);
         }
         Ok(())
     }
 
     /// Takes note of what a NIC has just done.
-    fn note(&mut self, number: usize) {
-        let mut acts = mem::take(&mut self.acts);
-        let station = &mut self.stations[number];
-        for (now, act) in acts.drain(..) {
-            match act {
-                Act::Pace(PacerStore { index, rate, window, .. }) => {
-                    let flow = station.slots.get(index as usize).and_then(|&flow| self.flows.get_mut(flow));
+    fn record(&mut self, number: usize) {
+        let mut actions = mem::take(&mut self.actions);
+        let nic_instance = &mut self.nic_instances[number];
+        for (now, action) in actions.drain(..) {
+            match action {
+                Action::Pace(PacerStore { index, rate, window, .. }) => {
+                    let flow = nic_instance.slots.get(index as usize).and_then(|&flow| self.flows.get_mut(flow));
                     let Some(flow) = flow else { continue };
                     if let Some(series) = &mut flow.series {
                         series.push(now, rate);
@@ -544,34 +556,34 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
                         *current = window;
                     }
                 }
-                Act::Log(record) => {
-                    if record.kind == EventKind::Open as u32 {
+                Action::Log(record) => {
+                    if record.kind == LogKind::Open as u32 {
                         self.opened = Some(record.index).filter(|&index| index != NO_FLOW);
                     }
                 }
-                Act::Frame(bytes) => {
-                    if let Ok(Packet::Roce(roce)) = wire::parse(&bytes, bytes.len())
+                Action::Frame(bytes) => {
+                    if let Ok(Parsed::Roce(roce)) = wire::parse(&bytes, bytes.len())
                         && roce.info.class() == Class::Cnp
                         && let Some(&to) = self.numbers.get(&key(roce.addresses().destination()))
                     {
-                        self.cnps.ours(now, Route { from: station.address, to, qpn: roce.bth.dest_qp.get() });
+                        self.cnps.ours(now, Route { from: nic_instance.address, to, qpn: roce.bth.dest_qp.get() });
                     }
                 }
                 // A NIC has no queues.
-                Act::Answer(_) => {}
+                Action::Stage(_) => {}
             }
         }
-        self.acts = acts;
-        if let Some(difference) = station.device.difference()
+        self.actions = actions;
+        if let Some(difference) = nic_instance.device.difference()
             && self.difference.is_none()
         {
-            let slot = difference.slot.and_then(|slot| station.slots.get(usize::from(slot)));
-            self.difference = Some((difference, station.address, slot.copied()));
+            let slot = difference.slot.and_then(|slot| nic_instance.slots.get(usize::from(slot)));
+            self.difference = Some((difference, nic_instance.address, slot.copied()));
         }
     }
 
-    fn station(&self, address: Address) -> Option<usize> {
-        self.station_of.get(usize::from(address)).copied().flatten().map(usize::from)
+    fn nic_instance(&self, address: Address) -> Option<usize> {
+        self.instance_of.get(usize::from(address)).copied().flatten().map(usize::from)
     }
 
     /// The number of an address; `None` where there are too many. A new one becomes a NIC if it may.
@@ -579,31 +591,35 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
     fn number(&mut self, address: IpAddr) -> Result<Option<Address>> {
         match self.numbers.get(&key(address)) {
             Some(&number) => Ok(Some(number)),
-            None => self.meet(address.to_canonical()),
+            None => self.register(address.to_canonical()),
         }
     }
 
     #[cold]
-    fn meet(&mut self, address: IpAddr) -> Result<Option<Address>> {
+    fn register(&mut self, address: IpAddr) -> Result<Option<Address>> {
         if self.addresses.len() >= MAX_ADDRESSES {
             return Ok(None);
         }
         let number = self.addresses.len() as Address;
-        let wanted = !address.is_multicast() && (self.choice.only.is_empty() || self.choice.only.contains(&address));
-        let station = match (wanted, self.stations.len() < self.choice.limit) {
+        let wanted =
+            !address.is_multicast() && (self.nic_filter.only.is_empty() || self.nic_filter.only.contains(&address));
+        let nic_instance = match (wanted, self.nic_instances.len() < self.nic_filter.limit) {
             (true, true) => {
                 let device = (self.make)(address)?;
-                self.stations.push(Station {
+                self.nic_instances.push(NicInstance {
                     address: number,
                     device,
                     slots: Vec::new(),
                     next_hop: None,
                     pauses: Pauses::default(),
                 });
-                Some(self.stations.len() as u16 - 1)
+                Some(self.nic_instances.len() as u16 - 1)
             }
-            (true, false) if self.choice.strict => {
-                bail!("more than {} NICs in the capture: name those to be replayed with --nic ADDR", self.choice.limit)
+            (true, false) if self.nic_filter.strict => {
+                bail!(
+                    "more than {} NICs in the capture: name those to be replayed with --nic ADDR",
+                    self.nic_filter.limit
+                )
             }
             (true, false) => {
                 self.refused += 1;
@@ -613,7 +629,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Player<D, F> {
         };
         self.numbers.insert(key(address), number);
         self.addresses.push(address);
-        self.station_of.push(station);
+        self.instance_of.push(nic_instance);
         Ok(Some(number))
     }
 }
@@ -628,7 +644,7 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
     let mut signals = Signals::NONE;
     let mut tell = |told: bool, signal| signals = if told { signals.with(signal) } else { signals };
     match roce.info.class() {
-        Class::Cnp if roce.near_int().is_some() => tell(true, Signals::NEAR_INT),
+        Class::Cnp if roce.switch_int().is_some() => tell(true, Signals::SWITCH_INT),
         Class::Cnp => tell(true, Signals::CNP),
         Class::Ack => {
             let Shims { time, int, rcc, mlcc_ack, echo, .. } = roce.shims();
@@ -638,7 +654,7 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
             tell(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
             tell(int.is_some_and(|int| int.hops() > 0), Signals::INT);
             tell(rcc.is_some(), Signals::GRANT);
-            tell(mlcc_ack.is_some(), Signals::ADVICE);
+            tell(mlcc_ack.is_some(), Signals::ADVISED_RATE);
         }
         _ => {}
     }
@@ -647,7 +663,7 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
 
 /// Whether this is a CNP that a switch sent by itself.
 fn is_from_switch(roce: &Roce<'_>) -> bool {
-    matches!(roce.cnp(), Some(CnpHint::Body(body)) if body.is_from_switch())
+    matches!(roce.cnp(), Some(CnpBodyKind::Extended(body)) if body.is_from_switch())
 }
 
 /// Whether the transport acknowledges a data packet.
@@ -665,7 +681,7 @@ fn key(address: IpAddr) -> u128 {
 }
 
 fn arrived(record: &Record<'_>, now: u64) -> Descriptor {
-    let mut descriptor = Descriptor::at(Kind::Frame, now);
+    let mut descriptor = Descriptor::at(DescriptorKind::Frame, now);
     descriptor.flags = Descriptor::ICRC_CHECKED;
     descriptor.captured = u16::try_from(record.bytes.len()).unwrap_or(u16::MAX);
     descriptor.wire_bytes = record.original_len;

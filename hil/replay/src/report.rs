@@ -4,9 +4,9 @@ use super::cnps::Comparison;
 use super::device::Counters;
 use super::distribution::{Distribution, Summary};
 use super::flows::{Address, Flow, Slot};
-use super::player::Outcome;
+use super::replayer::Outcome;
 use cc_core::Rate;
-use hil_algorithms::settings::Shown;
+use hil_algorithms::settings::SettingValue;
 use hil_cores::interrupts::Interrupts;
 use hil_cores::probe::Span;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 /// The version of the JSON's keys.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// CNPs that the text lists.
 const LISTED: usize = 10;
 /// Flows whose rates the text shows.
@@ -29,7 +29,7 @@ pub struct Report {
     /// The algorithm and its settings.
     pub algorithm: Algorithm,
     /// The port of every NIC.
-    pub port: Port,
+    pub link: Port,
     /// From the first frame to the last.
     pub duration_ns: u64,
     /// Frames.
@@ -78,9 +78,9 @@ pub struct Algorithm {
     /// Preset of the notification point.
     pub np_preset: &'static str,
     /// Settings of the reaction point, in their units.
-    pub rp: BTreeMap<&'static str, Shown>,
+    pub rp: BTreeMap<&'static str, SettingValue>,
     /// Settings of the notification point, in their units.
-    pub np: BTreeMap<&'static str, Shown>,
+    pub np: BTreeMap<&'static str, SettingValue>,
 }
 
 /// The port.
@@ -248,8 +248,8 @@ const SIGNALS: [(cc_rp::Signals, &str, &str); 8] = [
     (cc_rp::Signals::DELAY, "delay", "round-trip times"),
     (cc_rp::Signals::INT, "int", "INT"),
     (cc_rp::Signals::GRANT, "grant", "grants"),
-    (cc_rp::Signals::NEAR_INT, "near_int", "INT that switches send back"),
-    (cc_rp::Signals::ADVICE, "advice", "advised rates"),
+    (cc_rp::Signals::SWITCH_INT, "switch_int", "INT that switches send back"),
+    (cc_rp::Signals::ADVISED_RATE, "advice", "advised rates"),
 ];
 
 impl Signals {
@@ -360,7 +360,7 @@ pub struct Core {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
     /// Bytes of code, data, tables and rings.
-    pub held_bytes: u32,
+    pub static_ram_bytes: u32,
     /// Bytes of stack that it has used at most, its start included.
     pub stack_bytes: u32,
 }
@@ -425,7 +425,7 @@ impl Report {
     pub fn new(
         outcome: &Outcome,
         algorithm: Algorithm,
-        port: Port,
+        link: Port,
         signals: Signals,
         tables: [&[&'static str]; 2],
         sizes: Sizes,
@@ -447,7 +447,7 @@ impl Report {
         Self {
             schema: SCHEMA,
             algorithm,
-            port,
+            link,
             duration_ns: outcome.duration,
             frames: Frames {
                 total: frames.total,
@@ -594,7 +594,7 @@ pub fn cycles<'a>(
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Algorithm { name, preset, np_preset, .. } = self.algorithm;
-        let Port { line_rate_gbps, mtu_bytes, base_rtt_us } = self.port;
+        let Port { line_rate_gbps, mtu_bytes, base_rtt_us } = self.link;
         write!(f, "algorithm    {name}, preset {preset}")?;
         if np_preset != preset {
             write!(f, " (notification point: {np_preset})")?;
@@ -756,8 +756,8 @@ impl Core {
             writeln!(f, "    library  {native}")?;
             writeln!(f, "    image    {core}")?;
         }
-        if let Some(Memory { held_bytes, stack_bytes }) = self.memory {
-            writeln!(f, "  {held_bytes} bytes of code, data, tables and rings; at most {stack_bytes} of stack")?;
+        if let Some(Memory { static_ram_bytes, stack_bytes }) = self.memory {
+            writeln!(f, "  {static_ram_bytes} bytes of code, data, tables and rings; at most {stack_bytes} of stack")?;
         }
         if self.clock_hz.is_some() {
             writeln!(
@@ -766,14 +766,14 @@ impl Core {
                 self.ring_overflows, self.cnps_lost, self.cnps_coalesced
             )?;
         }
-        if let Some(Interrupts { events, moments, torn, first_torn, longest_wait }) = &self.interrupts {
+        if let Some(Interrupts { events, moments, inconsistent, first_inconsistent, longest_wait }) = &self.interrupts {
             writeln!(
                 f,
-                "  {events} events interrupted after each of their instructions, {moments} times: {torn} outcomes of no order of \
+                "  {events} events interrupted after each of their instructions, {moments} times: {inconsistent} outcomes of no order of \
                  event and wake; cycles to the handler at most: {}",
                 pairs(longest_wait)
             )?;
-            first_torn.iter().try_for_each(|torn| writeln!(f, "    first      {torn}"))?;
+            first_inconsistent.iter().try_for_each(|inconsistent| writeln!(f, "    first      {inconsistent}"))?;
         }
         if !self.cycles.is_empty() {
             writeln!(f, "  cycles     span        min  median     p99     max")?;

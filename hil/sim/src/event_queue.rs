@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 /// Events in order of time, then in the order in which they were added.
 #[derive(Debug)]
-pub(super) struct Agenda<E> {
+pub(super) struct EventQueue<E> {
     entries: BinaryHeap<Reverse<Entry<E>>>,
     added: u64,
 }
@@ -38,7 +38,7 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-impl<E> Agenda<E> {
+impl<E> EventQueue<E> {
     /// Nothing to do.
     pub(super) fn new() -> Self {
         Self { entries: BinaryHeap::new(), added: 0 }
@@ -65,13 +65,13 @@ mod tests {
 
     #[test]
     fn equal_times_keep_their_order() {
-        let mut agenda = Agenda::new();
+        let mut events = EventQueue::new();
         for (at, event) in [(5, 'c'), (3, 'a'), (5, 'd'), (3, 'b')] {
-            agenda.add(at, event);
+            events.add(at, event);
         }
-        let order: String = std::iter::from_fn(|| agenda.next(5)).map(|(_, event)| event).collect();
+        let order: String = std::iter::from_fn(|| events.next(5)).map(|(_, event)| event).collect();
         assert_eq!(order, "abcd");
-        agenda.add(7, 'e');
-        assert!(agenda.next(6).is_none());
+        events.add(7, 'e');
+        assert!(events.next(6).is_none());
     }
 }

@@ -2,14 +2,14 @@
 
 use super::packet::{Body, Data, Flow, Packet};
 use super::switch::DATA;
-use super::{Link, Picos, instant};
+use super::{Cable, Picos, instant};
 use cc_core::params::ParamError;
 use cc_core::table::{Fixed, Handle};
 use cc_core::wire::Roce;
 use cc_core::wire::opcode::{self, Class};
-use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
-use cc_np::{Connection, Connections, ConnectionsOf, NpEngine, Receipt, Transmit};
-use cc_rp::{Progress, RateLimiter, RpEngine};
+use cc_core::{Bytes, Ecn, Link, Nanos, Psn, Qpn, Rate};
+use cc_np::{Connection, Connections, ConnectionsOf, NpEngine, RxMeta, Transmit};
+use cc_rp::{AckProgress, RateLimiter, RpEngine};
 use programs::layout::TX_FRAME_BYTES;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     np: Box<NpEngine<N, 16, 4>>,
     connections: Box<ConnectionsOf<N, Fixed<16>, 4>>,
     outbox: Outbox,
-    link: Link,
+    cable: Cable,
     messages: Messages,
     sending: Vec<Sending>,
     limits: Limits,
@@ -92,7 +92,7 @@ pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     /// When the cable is free.
     free: Picos,
     /// When the next look at the send queues is scheduled, if it is.
-    pub(super) look: Option<Picos>,
+    pub(super) tx_poll: Option<Picos>,
     /// When the engines are to be called next, if that is scheduled.
     pub(super) wake: Option<Picos>,
     completed: u32,
@@ -100,24 +100,24 @@ pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
 
 impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
     pub(super) fn new(
+        cable: Cable,
         link: Link,
-        port: Port,
         messages: Messages,
         rp: &R::Settings,
         np: &N::Settings,
     ) -> Result<Self, ParamError> {
         Ok(Self {
-            rp: Box::new(RpEngine::new(instant(0), port, R::check(rp, &port)?)),
-            np: Box::new(NpEngine::new(instant(0), port, N::check(np, &port)?)),
+            rp: Box::new(RpEngine::new(instant(0), link, R::check(rp, &link)?)),
+            np: Box::new(NpEngine::new(instant(0), link, N::check(np, &link)?)),
             connections: Box::new(Connections::NONE),
             outbox: Outbox { buffer: [0; TX_FRAME_BYTES], frames: Vec::new() },
-            link,
+            cable,
             messages,
             sending: Vec::new(),
             limits: Limits { now: 0, slots: vec![Limit { window: u32::MAX, held_until: 0 }; QPS] },
             control: VecDeque::new(),
             free: 0,
-            look: None,
+            tx_poll: None,
             wake: None,
             completed: 0,
         })
@@ -147,8 +147,8 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
     }
 
     /// A frame for one of this host's flows has arrived: a CNP or an acknowledgement.
-    pub(super) fn answered(&mut self, now: Picos, flow: usize, roce: &Roce<'_>) {
-        let mut progress = Progress::default();
+    pub(super) fn on_reply(&mut self, now: Picos, flow: usize, roce: &Roce<'_>) {
+        let mut progress = AckProgress::default();
         if roce.info.class() == Class::Ack
             && let Some(sending) = self.sending.iter_mut().find(|sending| sending.flow == flow)
         {
@@ -167,14 +167,14 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
     }
 
     /// A data packet has arrived. A notification point that replies acknowledges it, with the messages that are whole.
-    pub(super) fn received(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) {
+    pub(super) fn on_data(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) {
         let now = instant(now);
         if let Some(connection) = Connection::of(roce, remote) {
             self.connections.connect(now.stamp(), roce.bth.dest_qp, connection);
         }
         let msn = N::REPLIES.then_some(self.completed & 0x00ff_ffff);
-        let receipt = Receipt { msn, ..Receipt::new(now.stamp(), Some(remote)) };
-        self.np.frame::<hil_capture::crc::HostCrc>(now, roce, receipt, &mut self.outbox);
+        let rx = RxMeta { msn, ..RxMeta::new(now.stamp(), Some(remote)) };
+        self.np.frame::<hil_capture::crc::HostCrc>(now, roce, rx, &mut self.outbox);
     }
 
     /// The frames that the notification point has written since the last call.
@@ -208,7 +208,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             return Err(Some(self.free));
         }
         if let Some(packet) = self.control.pop_front() {
-            self.free = now + self.link.serialisation(packet.frame_bytes);
+            self.free = now + self.cable.serialisation(packet.frame_bytes);
             return Ok((packet, self.free));
         }
         let frame_bytes = self.messages.frame_bytes;
@@ -246,9 +246,9 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         let bytes = Bytes::new(frame_bytes);
         self.limits.now = now;
         self.rp.sent(instant(now), sending.handle, psn, bytes, &mut self.limits);
-        let wait = self.rp.depart(instant(now), sending.handle, bytes).unwrap_or(Nanos::MAX);
+        let wait = self.rp.departure(instant(now), sending.handle, bytes).unwrap_or(Nanos::MAX);
         sending.due = (now / 1_000 + Picos::from(wait.get())) * 1_000;
-        self.free = now + self.link.serialisation(frame_bytes);
+        self.free = now + self.cable.serialisation(frame_bytes);
         Ok((packet, self.free))
     }
 }
@@ -264,14 +264,14 @@ mod tests {
 
     /// C18: 24 Gb/s for 1 us are two packets of 1,500 bytes, and a packet less one byte of room is none.
     #[test]
-    fn c18_no_more_is_in_flight_than_the_window_allows() {
+    fn no_more_is_in_flight_than_the_window_allows_c18() {
         for (gbps, packets) in [(24, 2), (25, 2), (35, 2), (36, 3), (12, 1)] {
-            let link = Link { gbps, delay: 0 };
+            let cable = Cable { gbps, delay: 0 };
             let (line_rate, mtu) = (Rate::from_gbps(gbps), Bytes::new(1_500));
-            let port = Port { line_rate, mtu, base_rtt: Nanos::new(1_000) };
+            let link = Link { line_rate, mtu, base_rtt: Nanos::new(1_000) };
             let messages = Messages { frame_bytes: 1_500, packets: 100 };
             let np = Echo::PRESETS[0].values;
-            let mut host = Host::<Hpcc5, Echo>::new(link, port, messages, &DRAFT, &np).unwrap();
+            let mut host = Host::<Hpcc5, Echo>::new(cable, link, messages, &DRAFT, &np).unwrap();
             let number = Qpn::new(7);
             let flow = Flow {
                 sender: 0,
@@ -281,7 +281,7 @@ mod tests {
                 first_psn: Psn::new(0x00ff_ffff),
             };
             assert!(host.open(0, 0, &flow));
-            let window = Hpcc5::check(&DRAFT, &port).map(|_| line_rate.bytes_in(Nanos::new(1_000)).get()).unwrap();
+            let window = Hpcc5::check(&DRAFT, &link).map(|_| line_rate.bytes_in(Nanos::new(1_000)).get()).unwrap();
             let mut now = 0;
             let mut send = |host: &mut Host<Hpcc5, Echo>| {
                 let mut sent = 0;

@@ -1,16 +1,16 @@
 //! Many senders, one receiver: the scenario that congests a port, and a tap at that port.
 
-use super::agenda::Agenda;
+use super::event_queue::EventQueue;
 use super::host::{Host, Messages};
-use super::marking::{Marks, Pauses};
-use super::packet::{self, Body, Carried, Control, Data, Flow, Packet};
+use super::marking::{MarkingPolicy, Pauses};
+use super::packet::{self, Body, Control, Data, Flow, Packet, PacketFormat};
 use super::switch::{DATA, PORTS, Switch};
-use super::{Link, Picos, instant};
+use super::{Cable, Picos, instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Packet as Parsed, Roce, cm};
-use cc_core::{Bytes, Ecn, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::wire::{self, Parsed, Roce, cm};
+use cc_core::{Bytes, Ecn, Link, Nanos, Psn, Qpn, Rate};
 use hil_cores::random::SplitMix;
 use std::rc::Rc;
 
@@ -54,7 +54,7 @@ pub struct Summary {
 
 enum Event {
     /// A host may have something to send.
-    Look(usize),
+    TxPoll(usize),
     /// The engines of a host have asked to be called.
     Wake(usize),
     /// A packet has arrived at the switch.
@@ -78,9 +78,9 @@ struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
     flows: Vec<Flow>,
     hosts: Vec<Host<R, N>>,
     switch: Switch,
-    link: Link,
-    carried: Carried,
-    agenda: Agenda<Event>,
+    cable: Cable,
+    format: PacketFormat,
+    events: EventQueue<Event>,
     tap: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
     frame: Vec<u8>,
     summary: Summary,
@@ -109,7 +109,7 @@ impl Incast {
         &self,
         rp: &R::Settings,
         np: &N::Settings,
-        marks: &Marks,
+        marks: &MarkingPolicy,
         tap: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Summary> {
         ensure!((1..PORTS).contains(&self.senders), "{} senders: expected 1 to {}", self.senders, PORTS - 1);
@@ -129,34 +129,44 @@ impl Incast {
             })
             .collect();
         let mut frame = vec![0; 4_400];
-        let carried = Carried::of(R::SIGNALS);
+        let format = PacketFormat::of(R::SIGNALS);
         let middle = Data {
             opcode: wire::opcode::SEND_MIDDLE,
             psn: flows[0].first_psn,
             sent: instant(0).stamp(),
             hops: Vec::new(),
         };
-        let frame_bytes = packet::data(&flows[0], carried, &middle, Ecn::Ect0, self.payload, &mut frame)? as u32;
-        let link = Link { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
+        let frame_bytes = packet::data(&flows[0], format, &middle, Ecn::Ect0, self.payload, &mut frame)? as u32;
+        let cable = Cable { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
         // Twice there and back through the switch, which stores each packet once.
-        let base_rtt = (4 * link.delay + 2 * link.serialisation(frame_bytes)).div_ceil(1_000);
-        let port = Port {
+        let base_rtt = (4 * cable.delay + 2 * cable.serialisation(frame_bytes)).div_ceil(1_000);
+        let link = Link {
             line_rate: Rate::from_gbps(self.gbps),
             mtu: Bytes::new(frame_bytes),
             base_rtt: Nanos::new(u32::try_from(base_rtt).context("the cables are too long")?),
         };
         let messages = Messages { frame_bytes, packets: self.message };
-        let host = |_| Host::<R, N>::new(link, port, messages, rp, np);
+        let host = |_| Host::<R, N>::new(cable, link, messages, rp, np);
         let hosts = (0..=receiver).map(host).collect::<Result<_, _>>()?;
-        let params = marks.check(&port).map_err(|error| anyhow!("{error}"))?;
-        let switch = Switch::new(receiver + 1, link, &port, params, self.seed)?;
+        let params = marks.check(&link).map_err(|error| anyhow!("{error}"))?;
+        let switch = Switch::new(receiver + 1, cable, &link, params, self.seed)?;
         let summary = Summary::default();
-        let mut run =
-            Run { scenario: *self, flows, hosts, switch, link, carried, agenda: Agenda::new(), tap, frame, summary };
+        let mut run = Run {
+            scenario: *self,
+            flows,
+            hosts,
+            switch,
+            cable,
+            format,
+            events: EventQueue::new(),
+            tap,
+            frame,
+            summary,
+        };
         run.connect(&mut random)?;
         if let Some(pauses) = self.pauses {
             ensure!(pauses.length < pauses.every, "pauses are longer than the time from one to the next");
-            run.agenda.add(Picos::from(pauses.every.get()) * 1_000, Event::Pause);
+            run.events.add(Picos::from(pauses.every.get()) * 1_000, Event::Pause);
         }
         run.play()?;
         Ok(Summary { longest_queue: run.switch.longest, ..run.summary })
@@ -173,24 +183,24 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
             let at = random.draw() % 1_000_000;
             let frame = packet::control(&flow, flow.receiver, Control::Handshake(request))?;
             self.hosts[flow.sender].send(Packet::control(index, flow.receiver, frame));
-            self.look(flow.sender, at);
+            self.tx_poll(flow.sender, at);
         }
         Ok(())
     }
 
     /// Schedules a look at a host's queues, unless an earlier one is scheduled.
-    fn look(&mut self, host: usize, at: Picos) {
-        if self.hosts[host].look.is_none_or(|scheduled| at < scheduled) {
-            self.hosts[host].look = Some(at);
-            self.agenda.add(at, Event::Look(host));
+    fn tx_poll(&mut self, host: usize, at: Picos) {
+        if self.hosts[host].tx_poll.is_none_or(|scheduled| at < scheduled) {
+            self.hosts[host].tx_poll = Some(at);
+            self.events.add(at, Event::TxPoll(host));
         }
     }
 
     fn play(&mut self) -> Result<()> {
         let end = Picos::from(self.scenario.duration.get()) * 1_000;
-        while let Some((now, event)) = self.agenda.next(end) {
+        while let Some((now, event)) = self.events.next(end) {
             match event {
-                Event::Look(host) => self.transmit(now, host),
+                Event::TxPoll(host) => self.transmit(now, host),
                 Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host)?,
                 Event::Wake(_) => {} // overtaken by an earlier wake
                 Event::AtSwitch(packet) => {
@@ -205,12 +215,12 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
                     let flow = self.flows[index];
                     ensure!(self.hosts[flow.sender].open(now, index, &flow), "a host has no room for flow {index}");
                     self.wake(now, flow.sender)?;
-                    self.look(flow.sender, now);
+                    self.tx_poll(flow.sender, now);
                 }
                 Event::Pause => self.pause(now)?,
                 Event::Paused(time) => {
                     let over = self.switch.pause(now, self.receiver(), time);
-                    self.agenda.add(over, Event::Resume);
+                    self.events.add(over, Event::Resume);
                 }
                 Event::Resume => {
                     if self.switch.resume(now, self.receiver()) {
@@ -223,16 +233,16 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     }
 
     fn transmit(&mut self, now: Picos, host: usize) {
-        if self.hosts[host].look != Some(now) {
+        if self.hosts[host].tx_poll != Some(now) {
             return; // overtaken by an earlier look
         }
-        self.hosts[host].look = None;
+        self.hosts[host].tx_poll = None;
         match self.hosts[host].transmit(now, &self.flows) {
             Ok((packet, sent)) => {
-                self.agenda.add(sent + self.link.delay, Event::AtSwitch(packet));
-                self.look(host, sent);
+                self.events.add(sent + self.cable.delay, Event::AtSwitch(packet));
+                self.tx_poll(host, sent);
             }
-            Err(Some(later)) => self.look(host, later),
+            Err(Some(later)) => self.tx_poll(host, later),
             Err(None) => {}
         }
     }
@@ -248,14 +258,14 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     fn rearm(&mut self, host: usize, at: Picos) {
         if self.hosts[host].wake.is_none_or(|scheduled| at < scheduled) {
             self.hosts[host].wake = Some(at);
-            self.agenda.add(at, Event::Wake(host));
+            self.events.add(at, Event::Wake(host));
         }
     }
 
     fn forward(&mut self, now: Picos, port: usize) {
         if let Some((sent, packet)) = self.switch.transmit(now, port) {
-            self.agenda.add(sent, Event::Free(port));
-            self.agenda.add(sent + self.link.delay, Event::AtHost(packet));
+            self.events.add(sent, Event::Free(port));
+            self.events.add(sent + self.cable.delay, Event::AtHost(packet));
         }
     }
 
@@ -263,7 +273,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     fn arrive(&mut self, now: Picos, packet: Packet) -> Result<()> {
         let (flow, host) = (self.flows[packet.flow], packet.to);
         if host == flow.receiver {
-            return self.received(now, packet);
+            return self.on_data(now, packet);
         }
         let Body::Control(frame) = packet.body else { return Ok(()) };
         let roce = roce(&frame)?;
@@ -272,29 +282,29 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
                 let ready = cm::Message::ReadyToUse { local_id: remote_id, remote_id: local_id };
                 let frame = packet::control(&flow, flow.receiver, Control::Handshake(ready))?;
                 self.hosts[host].send(Packet::control(packet.flow, flow.receiver, frame));
-                self.look(host, now);
-                self.agenda.add(now, Event::Start(packet.flow));
+                self.tx_poll(host, now);
+                self.events.add(now, Event::Start(packet.flow));
             }
             Some(_) => {}
             None => {
-                self.hosts[host].answered(now, packet.flow, &roce);
+                self.hosts[host].on_reply(now, packet.flow, &roce);
                 let next = self.hosts[host].next_wake(now);
                 self.rearm(host, next);
-                self.look(host, now);
+                self.tx_poll(host, now);
             }
         }
         Ok(())
     }
 
     /// A packet reaches the receiver: the tap sees it, and what the receiver answers.
-    fn received(&mut self, now: Picos, packet: Packet) -> Result<()> {
+    fn on_data(&mut self, now: Picos, packet: Packet) -> Result<()> {
         let flow = self.flows[packet.flow];
         match packet.body {
             Body::Data(data) => {
                 let Data { opcode, psn, .. } = data;
                 let last = wire::opcode::info(opcode).last();
                 let payload = self.scenario.payload;
-                let length = packet::data(&flow, self.carried, &data, packet.ecn, payload, &mut self.frame)?;
+                let length = packet::data(&flow, self.format, &data, packet.ecn, payload, &mut self.frame)?;
                 let frame = &self.frame[..length];
                 (self.tap)(instant(now).nanos(), frame)?;
                 self.summary.frames += 1;
@@ -302,7 +312,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
                 self.summary.marked += u64::from(packet.ecn == Ecn::Ce);
                 self.summary.undetermined += u64::from(packet.ecn == Ecn::Ect1);
                 let messages = if last { self.hosts[flow.receiver].complete() } else { 0 };
-                self.hosts[flow.receiver].received(now, &roce(frame)?, flow.sender_qpn);
+                self.hosts[flow.receiver].on_data(now, &roce(frame)?, flow.sender_qpn);
                 self.send_written(now, flow.receiver)?;
                 let next = self.hosts[flow.receiver].next_wake(now);
                 self.rearm(flow.receiver, next);
@@ -348,7 +358,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
         (self.tap)(instant(now).nanos(), &frame)?;
         self.summary.frames += 1;
         self.hosts[receiver].send(Packet::control(flow, sender, frame));
-        self.look(receiver, now);
+        self.tx_poll(receiver, now);
         Ok(())
     }
 
@@ -359,9 +369,9 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
         let frame = packet::pause(self.receiver(), DATA, quantum.quanta(length))?;
         (self.tap)(instant(now).nanos(), &frame)?;
         self.summary.frames += 1;
-        let arrives = now + self.link.serialisation(frame.len() as u32) + self.link.delay;
-        self.agenda.add(arrives, Event::Paused(quantum.pause(quantum.quanta(length))));
-        self.agenda.add(now + Picos::from(every.get()) * 1_000, Event::Pause);
+        let arrives = now + self.cable.serialisation(frame.len() as u32) + self.cable.delay;
+        self.events.add(arrives, Event::Paused(quantum.pause(quantum.quanta(length))));
+        self.events.add(now + Picos::from(every.get()) * 1_000, Event::Pause);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! seeds make equal runs, to the byte.
 #![forbid(unsafe_code)]
 
-mod agenda;
+mod event_queue;
 mod host;
 pub mod incast;
 pub mod marking;
@@ -25,14 +25,14 @@ fn instant(now: Picos) -> Instant {
 
 /// A full-duplex cable.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct Cable {
     /// Speed in Gb/s.
     gbps: u32,
     /// Propagation delay.
     delay: Picos,
 }
 
-impl Link {
+impl Cable {
     /// Bytes that each frame costs beside its own: preamble 8, check sequence 4, gap 12.
     const OVERHEAD: u32 = 24;
 

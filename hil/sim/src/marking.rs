@@ -1,7 +1,7 @@
 //! What the fabric's switches do to the data that leaves them.
 
 use cc_core::params::ParamError;
-use cc_core::{Nanos, Port};
+use cc_core::{Link, Nanos};
 use cc_cp::int::IntPush;
 use cc_cp::red::{Red, RedSettings};
 use cc_cp::tcd::{Tcd, TcdSettings};
@@ -13,21 +13,21 @@ pub(super) type Stages = Chain<Marking, IntPush>;
 
 /// How switches mark.
 #[derive(Clone, Copy, Debug)]
-pub enum Marks {
+pub enum MarkingPolicy {
     /// By the length of the queue.
     Red(RedSettings),
     /// In three states.
     Tcd(TcdSettings),
 }
 
-impl Marks {
+impl MarkingPolicy {
     /// The parameters of [`Stages`] on ports like this one.
-    pub(super) fn check(&self, port: &Port) -> Result<<Stages as Stage>::Params, ParamError> {
+    pub(super) fn check(&self, link: &Link) -> Result<<Stages as Stage>::Params, ParamError> {
         let marking = match self {
-            Self::Red(settings) => Params::Red(Red::check(settings, port)?),
-            Self::Tcd(settings) => Params::Tcd(Tcd::check(settings, port)?),
+            Self::Red(settings) => Params::Red(Red::check(settings, link)?),
+            Self::Tcd(settings) => Params::Tcd(Tcd::check(settings, link)?),
         };
-        Ok((marking, IntPush::check(&IntPush::PRESETS[0].values, port)?))
+        Ok((marking, IntPush::check(&IntPush::PRESETS[0].values, link)?))
     }
 }
 
@@ -42,12 +42,12 @@ pub struct Pauses {
 
 /// What brings out the signals that an algorithm lives on: how the switches mark, by RED with these settings unless it is
 /// TCD's marks that are wanted, and then pauses of the receiver's port as well.
-pub fn stress(signals: Signals, red: RedSettings) -> (Option<Pauses>, Marks) {
+pub fn stress_scenario(signals: Signals, red: RedSettings) -> (Option<Pauses>, MarkingPolicy) {
     if signals.contains(Signals::UNDETERMINED) {
         let pauses = Pauses { every: Nanos::new(150_000), length: Nanos::new(30_000) };
-        (Some(pauses), Marks::Tcd(Tcd::PRESETS[0].values))
+        (Some(pauses), MarkingPolicy::Tcd(Tcd::PRESETS[0].values))
     } else {
-        (None, Marks::Red(red))
+        (None, MarkingPolicy::Red(red))
     }
 }
 
@@ -69,18 +69,18 @@ impl Stage for Marking {
     type Params = Params;
 
     fn open(cx: &Cx<'_, Params>, seed: u64) -> Self {
-        let Cx { now, port, .. } = *cx;
+        let Cx { now, link, .. } = *cx;
         match cx.params {
-            Params::Red(params) => Self::Red(Red::open(&Cx { now, port, params }, seed)),
-            Params::Tcd(params) => Self::Tcd(Tcd::open(&Cx { now, port, params }, seed)),
+            Params::Red(params) => Self::Red(Red::open(&Cx { now, link, params }, seed)),
+            Params::Tcd(params) => Self::Tcd(Tcd::open(&Cx { now, link, params }, seed)),
         }
     }
 
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
-        let Cx { now, port, .. } = *cx;
+        let Cx { now, link, .. } = *cx;
         match (self, cx.params) {
-            (Self::Red(red), Params::Red(params)) => red.on(&Cx { now, port, params }, event),
-            (Self::Tcd(tcd), Params::Tcd(params)) => tcd.on(&Cx { now, port, params }, event),
+            (Self::Red(red), Params::Red(params)) => red.on(&Cx { now, link, params }, event),
+            (Self::Tcd(tcd), Params::Tcd(params)) => tcd.on(&Cx { now, link, params }, event),
             _ => Verdict::PASS,
         }
     }

@@ -1,12 +1,12 @@
 //! A scenario with an algorithm that is known by its name: the one place where code is made for each of them.
 
 use super::incast::{Incast, Summary};
-use super::marking::stress;
+use super::marking::stress_scenario;
 use anyhow::Result;
 use cc_cp::red::RedSettings;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil_algorithms::pairs;
+use hil_algorithms::registry;
 use hil_algorithms::settings::presets;
 
 /// Runs a scenario, see [`Incast::run`], with a preset of an algorithm, its first without one, and what brings out the signals
@@ -21,7 +21,7 @@ pub fn run(
     red: RedSettings,
     tap: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<Summary> {
-    pairs::with(algorithm, Named { scenario, preset, red, tap })?
+    registry::with(algorithm, Named { scenario, preset, red, tap })?
 }
 
 struct Named<'a> {
@@ -31,12 +31,12 @@ struct Named<'a> {
     tap: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
 }
 
-impl pairs::Visitor for Named<'_> {
+impl registry::Visitor for Named<'_> {
     type Output = Result<Summary>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
         let (rp, np) = presets::<A, N>(self.preset)?;
-        let (pauses, marks) = stress(A::SIGNALS, self.red);
+        let (pauses, marks) = stress_scenario(A::SIGNALS, self.red);
         Incast { pauses, ..*self.scenario }.run::<A, N>(&rp.values, &np.values, &marks, self.tap)
     }
 }

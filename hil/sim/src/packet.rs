@@ -46,7 +46,7 @@ pub(super) struct Data {
 
 /// What data packets carry for an algorithm, and how they are acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Carried {
+pub(super) struct PacketFormat {
     /// The time at which they were sent.
     time: bool,
     /// Room for telemetry.
@@ -57,13 +57,13 @@ pub(super) struct Carried {
     acknowledged: bool,
 }
 
-impl Carried {
+impl PacketFormat {
     /// What these signals take.
     pub(super) const fn of(signals: Signals) -> Self {
         Self {
             time: signals.contains(Signals::DELAY) || signals.contains(Signals::GRANT),
-            int: signals.contains(Signals::INT) || signals.contains(Signals::ADVICE),
-            mlcc: signals.contains(Signals::ADVICE),
+            int: signals.contains(Signals::INT) || signals.contains(Signals::ADVISED_RATE),
+            mlcc: signals.contains(Signals::ADVISED_RATE),
             acknowledged: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
         }
     }
@@ -148,20 +148,20 @@ fn headers(flow: &Flow, to: usize) -> Frame<'static> {
 /// Writes the frame of a data packet with so many bytes of payload, and answers its length.
 pub(super) fn data(
     flow: &Flow,
-    carried: Carried,
+    format: PacketFormat,
     data: &Data,
     ecn: Ecn,
     payload: u32,
     buffer: &mut [u8],
 ) -> Result<usize> {
     let head = headers(flow, flow.receiver);
-    let ack_request = carried.acknowledged || opcode::info(data.opcode).last();
+    let ack_request = format.acknowledged || opcode::info(data.opcode).last();
     let bth = Bth { opcode: data.opcode, psn: data.psn, ack_request, ..head.bth };
     let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(IntShim::ROOM).with(data.hops.iter().copied());
     let shims = Shims {
-        time: carried.time.then_some(Time { sent: data.sent, ..Time::default() }),
-        int: carried.int.then(|| IntShim::of(&int)),
-        mlcc_data: carried.mlcc.then_some(MlccData::default()),
+        time: format.time.then_some(Time { sent: data.sent, ..Time::default() }),
+        int: format.int.then(|| IntShim::of(&int)),
+        mlcc_data: format.mlcc.then_some(MlccData::default()),
         ..Shims::NONE
     };
     let frame = Frame { dscp: DATA_DSCP, ecn, bth, shims, payload: &ZEROS[..payload as usize], ..head };

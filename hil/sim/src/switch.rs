@@ -2,9 +2,9 @@
 
 use super::marking::Stages;
 use super::packet::{Body, Packet};
-use super::{Link, Picos, instant};
+use super::{Cable, Picos, instant};
 use anyhow::Result;
-use cc_core::{Bytes, Nanos, Port};
+use cc_core::{Bytes, Link, Nanos};
 use cc_cp::{CpEngine, Stage};
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ struct Egress {
 /// An output-queued switch.
 pub(super) struct Switch {
     ports: Vec<Egress>,
-    link: Link,
+    cable: Cable,
     congestion: Box<CpEngine<Stages, PORTS, 8>>,
     /// The longest data queue seen, in bytes.
     pub(super) longest: u32,
@@ -36,17 +36,17 @@ impl Switch {
     /// A switch with so many ports of one speed, each of whose data queues has these stages.
     pub(super) fn new(
         ports: usize,
-        link: Link,
-        port: &Port,
+        cable: Cable,
+        link: &Link,
         params: <Stages as Stage>::Params,
         seed: u64,
     ) -> Result<Self> {
         let mut congestion = Box::new(CpEngine::new(seed));
         for index in 0..ports {
-            congestion.configure(instant(0), index, usize::from(DATA), port, params)?;
+            congestion.configure(instant(0), index, usize::from(DATA), link, params)?;
         }
         let ports = (0..ports).map(|_| Egress::default()).collect();
-        Ok(Self { ports, link, congestion, longest: 0 })
+        Ok(Self { ports, cable, congestion, longest: 0 })
     }
 
     /// A packet has arrived for the host at `packet.to`. Answers whether that port was idle: then call
@@ -91,7 +91,7 @@ impl Switch {
                 }
             },
         };
-        Some((now + self.link.serialisation(packet.frame_bytes), packet))
+        Some((now + self.cable.serialisation(packet.frame_bytes), packet))
     }
 
     /// The host at a port pauses its data for so long, or resumes it (zero). Answers when to call [`Switch::resume`].

@@ -62,7 +62,7 @@ impl Step {
                 let libraries =
                     ["clippy", "-p", "rnic-cc", "-p", "footprint", "--profile", "firmware", "--target", TARGETS[0]];
                 cargo(&[libraries.as_slice(), &["--", "-D", "warnings"]].concat(), &[])?;
-                for features in ["", "calling", "picorv32", "vexriscv", "log"] {
+                for features in ["", "outlined_on", "picorv32", "vexriscv", "log"] {
                     let image = ["clippy", "-p", "rv32", "--profile", "firmware", "--target", TARGETS[0], "--features"];
                     cargo(&[image.as_slice(), &[features, "--", "-D", "warnings"]].concat(), &[])?;
                 }

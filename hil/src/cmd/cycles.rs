@@ -4,9 +4,9 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use hil_cores::core::Design;
 use hil_cores::processor::Processor;
-use hil_measure::against;
+use hil_measure::c_comparison;
 use hil_measure::cycles::{self, Run};
-use hil_measure::stages;
+use hil_measure::stage_cycles;
 use std::fs;
 use std::io::{Write, stdout};
 
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     write: bool,
     /// Compares the library with the same DCQCN written in C instead: needs riscv64-unknown-elf-gcc.
     #[arg(long, conflicts_with_all = ["algorithm", "core", "write"])]
-    against_c: bool,
+    c_baseline: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -44,22 +44,22 @@ enum Format {
 
 /// Measures, and prints or writes down.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.against_c {
-        return against_c(args.format);
+    if args.c_baseline {
+        return c_baseline(args.format);
     }
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
-    let all = || cycles::algorithms().chain(stages::NAMES.iter().copied()).collect();
+    let all = || cycles::algorithms().chain(stage_cycles::NAMES.iter().copied()).collect();
     let (mut runs, mut stages) = (Vec::new(), Vec::new());
     for name in if chosen.is_empty() { all() } else { chosen } {
-        if stages::NAMES.contains(&name) {
-            stages.extend(stages::measure_on(args.core, name)?);
+        if stage_cycles::NAMES.contains(&name) {
+            stages.extend(stage_cycles::measure_on(args.core, name)?);
         } else {
             runs.extend(cycles::measure_on(args.core, name)?);
         }
     }
     if args.write {
         let path = cycles::golden();
-        let text = runs.iter().map(Run::to_string).chain(stages.iter().map(stages::Run::to_string));
+        let text = runs.iter().map(Run::to_string).chain(stages.iter().map(stage_cycles::Run::to_string));
         let text: String = text.collect();
         fs::write(&path, cycles::HEAD.to_owned() + &text).with_context(|| path.display().to_string())?;
     }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let rows = |head, rows: String| if rows.is_empty() { String::new() } else { format!("{head}{rows}\n") };
             let runs = rows(cycles::MARKDOWN, runs.iter().map(Run::markdown).collect());
             let capacities: String = capacities.iter().map(|capacity| format!("```text\n{capacity}```\n")).collect();
-            let stages = rows(stages::MARKDOWN, stages.iter().map(stages::Run::markdown).collect());
+            let stages = rows(stage_cycles::MARKDOWN, stages.iter().map(stage_cycles::Run::markdown).collect());
             write!(output, "{runs}{stages}{capacities}")
         }
         Format::Json => {
@@ -100,23 +100,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             eprintln!("over budget: {algorithm}, preset {preset}, {trace}: {kind} takes {worst} cycles of {budget}");
         }
     }
-    for stages::Run { stage, preset, difference, .. } in &stages {
+    for stage_cycles::Run { stage, preset, difference, .. } in &stages {
         ensure!(difference.is_none(), "{stage}, {preset}: not identical: {difference:?}");
     }
     Ok(())
 }
 
 /// Measures the library and its opponents, and prints cycles, bytes and ratios.
-fn against_c(format: Format) -> Result<()> {
-    ensure!(!matches!(format, Format::Markdown), "--format markdown: expected text or json beside --against-c");
-    let contestants = against::measure()?;
+fn c_baseline(format: Format) -> Result<()> {
+    ensure!(!matches!(format, Format::Markdown), "--format markdown: expected text or json beside --c-baseline");
+    let implementations = c_comparison::measure()?;
     let mut output = stdout().lock();
     if matches!(format, Format::Json) {
-        return writeln!(output, "{}", serde_json::to_string_pretty(&contestants)?)
+        return writeln!(output, "{}", serde_json::to_string_pretty(&implementations)?)
             .context("cannot write to standard output");
     }
-    contestants.iter().try_for_each(|contestant| write!(output, "{contestant}")).context("cannot write")?;
-    let (cycles, bytes) = against::ratios(&contestants).context("there is nothing to compare with")?;
+    implementations.iter().try_for_each(|contestant| write!(output, "{contestant}")).context("cannot write")?;
+    let (cycles, bytes) = c_comparison::ratios(&implementations).context("there is nothing to compare with")?;
     write!(output, "library over the better fixed-point C: {bytes:.2} in bytes for events; in cycles")
         .and_then(|()| cycles.iter().try_for_each(|(preset, ratio)| write!(output, " {ratio:.2} ({preset})")))
         .and_then(|()| writeln!(output))

@@ -6,7 +6,7 @@ use cc_core::params::{Preset, Settings, Unit};
 use cc_cp::CongestionPoint;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil_algorithms::settings::{Shown, table};
+use hil_algorithms::settings::{SettingValue, table};
 use hil_cores::processor::Processor;
 use hil_cores::qemu::Machine;
 use serde::Serialize;
@@ -65,7 +65,7 @@ struct Parameter {
 struct Values {
     name: &'static str,
     source: &'static str,
-    values: BTreeMap<&'static str, Shown>,
+    values: BTreeMap<&'static str, SettingValue>,
 }
 
 #[derive(Serialize)]
@@ -98,7 +98,7 @@ impl List {
         let mut cores: Vec<_> =
             Processor::all().map(|core| Core { name: core.name(), doc: core.description() }).collect();
         cores.extend(Machine::ALL.map(|machine| Core { name: machine.name, doc: machine.description }));
-        Self { schema: 1, algorithms, cores }
+        Self { schema: 2, algorithms, cores }
     }
 }
 
@@ -168,7 +168,7 @@ impl fmt::Display for Algorithm {
                 words => range.push_str(&words.join(" or ")),
             }
             let values: Vec<_> = self.presets.iter().filter_map(|preset| preset.values.get(parameter.name)).collect();
-            let values: Vec<_> = values.into_iter().map(Shown::to_string).collect();
+            let values: Vec<_> = values.into_iter().map(SettingValue::to_string).collect();
             writeln!(f, "    {}: {}; {}", parameter.name, range.trim(), values.join(", "))?;
             writeln!(f, "      {}", parameter.doc)?;
             if !parameter.aliases.is_empty() {

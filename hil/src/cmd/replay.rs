@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 Pace::Lockstep => board::Pace::Lockstep,
                 Pace::Real => board::Pace::Real { hz: clock },
             },
-            firmware: args.firmware.clone().map(|image| Images { image, calling: None }),
+            firmware: args.firmware.clone().map(|image| Images { image, outlined_on: None }),
             interrupts: args.interrupts,
         }),
         log: args.log.then(|| Log(Rc::new(print))),

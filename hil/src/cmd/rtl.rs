@@ -13,12 +13,12 @@ use hil_capture::Reader;
 use hil_cores::board::Pace;
 use hil_cores::core::{Core, Design, Dialect};
 use hil_cores::processor::Processor;
-use hil_cores::rtl::play::Course;
+use hil_cores::rtl::play::ProgramRun;
 use hil_cores::rtl::program::{self, Program};
 use hil_cores::rtl::simulator::Verilog;
 use hil_cores::rtl::{Rtl, record, simulator};
 use hil_measure::c_firmware::{Place, Play};
-use hil_measure::{cycles, library, stages};
+use hil_measure::{cycles, library, stage_cycles};
 use hil_replay::{Log, OnCore, Options};
 
 /// Arguments of `hil rtl`.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Verilog::Of(design) if args.record => write_record(design, &mut rtl),
         Verilog::Of(design) => {
             compare(args, design, &mut rtl)?;
-            play(args, Processor::Twin(design))
+            play(args, Processor::LockstepPair(design))
         }
         Verilog::Vexriscv => {
             ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// must decide as the library does, and on the cycles on which a model of the core does, if there is one.
 fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
     let agreed = match core {
-        Processor::Twin(_) => "RTL, model and library agree",
+        Processor::LockstepPair(_) => "RTL, model and library agree",
         _ => "RTL and library agree",
     };
     let real = Pace::Real { hz: CLOCK };
@@ -114,8 +114,8 @@ fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
         let events = identical.with_context(|| format!("{name}: library and image differ"))?.events;
         println!("{name}, preset {}: {events} events: {agreed}", run.preset);
     }
-    for name in stages::NAMES {
-        for run in stages::measure_on(core, name)? {
+    for name in stage_cycles::NAMES {
+        for run in stage_cycles::measure_on(core, name)? {
             ensure!(run.difference.is_none(), "{name}, preset {}: {:?}", run.preset, run.difference);
             println!("{name}, preset {}: {} events: {agreed}", run.preset, run.events);
         }
@@ -240,7 +240,7 @@ fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
 }
 
 /// The first event in which two courses differ, those before it, and the code around.
-fn difference(program: &Program, expected: &Course, found: &Course) -> String {
+fn difference(program: &Program, expected: &ProgramRun, found: &ProgramRun) -> String {
     use std::fmt::Write;
     let equal = expected.events.iter().zip(&found.events).take_while(|(a, b)| a == b).count();
     let mut text = String::new();

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use hil_capture::NewFile;
 use hil_cores::core::{Core, Ram, Stop};
 use hil_cores::elf::Image;
-use hil_cores::instruments::Instrumented;
+use hil_cores::observed_core::ObservedCore;
 use hil_cores::processor::Processor;
 use hil_cores::wave::{self, Recorder};
 use serde::Serialize;
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::parse(&file).with_context(|| path.to_string())?;
     let end = args.marker.max(args.exit).checked_add(4).context("--marker, --exit: expected at most 0xfffffff8")?;
     let devices = args.marker.min(args.exit)..end;
-    let mut core = Instrumented::from(args.core.start(&args.ram, devices, args.wait, image.entry)?);
+    let mut core = ObservedCore::from(args.core.start(&args.ram, devices, args.wait, image.entry)?);
     image.load(&mut core, &args.ram).with_context(|| path.to_string())?;
 
     let file = args.vcd.as_deref().map(NewFile::create).transpose()?;

@@ -1,7 +1,7 @@
 //! Names that stand for nothing: what was probably meant.
 
 use anyhow::Error;
-use hil_algorithms::pairs::UnknownName;
+use hil_algorithms::registry::UnknownName;
 use hil_cores::processor::{Processor, UnknownCore};
 
 /// An error in one line, with the name that was probably meant where one is unknown.

@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 /* The interface that this header describes: major in the upper half. rnic_version() is the library's. */
-#define RNIC_VERSION 0x00010000u
+#define RNIC_VERSION 0x00020000u
 uint32_t rnic_version(void);
 
 /* How a call ended. Where it is not RNIC_OK, nothing was changed, and nothing written but `fault`. */
@@ -104,7 +104,7 @@ typedef struct rnic_moment {
 #define RNIC_NACK 3u /* the receiver expects of.nack_psn, and all from there on are sent again */
 #define RNIC_CNP 4u  /* a congestion notification packet arrived: of.cnp_body */
 #define RNIC_WAKE 5u /* the time that a decision asked for has come, or the caller just looks in */
-#define RNIC_NEAR_INT 6u /* a switch sent back by itself what the ports on the way to it say: of.near */
+#define RNIC_SWITCH_INT 6u /* a switch sent back by itself what the ports on the way to it say: of.switch_int */
 
 /* In-band telemetry that a packet collected. */
 typedef struct rnic_telemetry {
@@ -125,16 +125,16 @@ typedef struct rnic_ack {
     uint32_t psn;               /* everything up to here has arrived */
     uint32_t acked;             /* bytes newly acknowledged, as sent on the wire */
     uint32_t rtt;               /* from when the newest packet acknowledged left to now */
-    uint32_t held;              /* how much of that the receiver held it */
+    uint32_t receiver_hold;              /* how much of that the receiver held it */
     uint32_t grant_window;      /* bytes that the receiver grants, if grant_flows is not 0 */
-    uint32_t mlcc_advised;      /* the rate that an MLCC receiver advises, if mlcc_credit is not 0 */
+    uint32_t mlcc_advised_rate;      /* the rate that an MLCC receiver advises, if mlcc_credit is not 0 */
     uint32_t mlcc_release;      /* how fast it lets the interconnect switch release the flow's queue */
     uint16_t mlcc_credit;       /* the credit that it wants to see in data */
     uint16_t grant_flows;       /* flows that send to the receiver's port */
     uint16_t grant_utilisation; /* what that port received of what its link carries, in 2^-16 */
     uint8_t mark;               /* the strongest of the packets acknowledged: 0 none, 1 undetermined, 2 congested */
     uint8_t hops;               /* switches on the path */
-    uint8_t rx_level;           /* how full the receiver's buffers were, 0 to 31 */
+    uint8_t rx_buffer_level;           /* how full the receiver's buffers were, 0 to 31 */
 } rnic_ack;
 
 /* Something that happened to one flow. */
@@ -146,7 +146,7 @@ typedef struct rnic_event {
         rnic_ack ack;
         uint32_t nack_psn;
         const uint8_t *cnp_body; /* the 16 bytes behind the BTH; null for a standard CNP */
-        rnic_telemetry near;
+        rnic_telemetry switch_int;
     } of;
 } rnic_event;
 
@@ -204,7 +204,7 @@ typedef struct rnic_arrival {
 /* What to answer. A CNP that is due stays due until `notified`, what an acknowledgement says until `acknowledged`. */
 typedef struct rnic_reply {
     uint32_t grant_window; /* what the next acknowledgement grants, if grant_flows is not 0 */
-    uint32_t mlcc_advised; /* what MLCC's says, if mlcc_credit is not 0 */
+    uint32_t mlcc_advised_rate; /* what MLCC's says, if mlcc_credit is not 0 */
     uint32_t mlcc_release;
     uint16_t mlcc_credit;
     uint16_t grant_flows;
@@ -219,11 +219,11 @@ typedef struct rnic_reply {
 #define RNIC_NOTIFY 2u /* send a CNP */
 
 /* What a flow does in its turn. */
-typedef struct rnic_turn {
+typedef struct rnic_slot {
     uint32_t action;
     uint32_t local_qpn;
     uint8_t cnp_body[16];
-} rnic_turn;
+} rnic_slot;
 
 /*
  * init to set, count   as at the sender
@@ -247,11 +247,11 @@ typedef struct rnic_turn {
                                       rnic_np_##NAME##_flow *flow);                                               \
     rnic_status rnic_np_##NAME##_on(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow,                     \
                                     const rnic_arrival *arrival, rnic_reply *reply);                              \
-    rnic_status rnic_np_##NAME##_notified(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now); \
-    rnic_status rnic_np_##NAME##_acknowledged(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow,           \
+    rnic_status rnic_np_##NAME##_on_cnp_sent(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now); \
+    rnic_status rnic_np_##NAME##_on_ack_sent(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow,           \
                                               uint64_t now);                                                      \
-    rnic_status rnic_np_##NAME##_turn(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now,     \
-                                      rnic_turn *turn);                                                           \
+    rnic_status rnic_np_##NAME##_slot(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now,     \
+                                      rnic_slot *turn);                                                           \
     rnic_status rnic_np_##NAME##_close(rnic_np_##NAME##_port *port, rnic_np_##NAME##_flow *flow, uint64_t now);   \
     rnic_status rnic_np_##NAME##_count(rnic_np_##NAME##_port *port, uint32_t id, uint64_t *value)
 
@@ -557,7 +557,7 @@ typedef struct { uint8_t opaque[1]; } rnic_rp_pfc_flow;
 #define RNIC_RP_PFC_PRESET_STANDARD 0u
 RNIC_RP_FUNCTIONS(pfc);
 
-/* hpcc_star: takes SENT, ACK, NACK, WAKE, NEAR_INT; answered by rnic_np_echo */
+/* hpcc_star: takes SENT, ACK, NACK, WAKE, SWITCH_INT; answered by rnic_np_echo */
 #define RNIC_RP_HPCC_STAR_PORT_BYTES 208u
 #define RNIC_RP_HPCC_STAR_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[26]; } rnic_rp_hpcc_star_port;
@@ -574,7 +574,7 @@ typedef struct { uint32_t opaque[48]; } rnic_rp_hpcc_star_flow;
 #define RNIC_RP_HPCC_STAR_INT_MULTI 6u /* 1 to 64 */
 RNIC_RP_FUNCTIONS(hpcc_star);
 
-/* mlcc: takes SENT, ACK, NACK, WAKE, NEAR_INT; answered by rnic_np_mlcc */
+/* mlcc: takes SENT, ACK, NACK, WAKE, SWITCH_INT; answered by rnic_np_mlcc */
 #define RNIC_RP_MLCC_PORT_BYTES 152u
 #define RNIC_RP_MLCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[19]; } rnic_rp_mlcc_port;
@@ -619,7 +619,7 @@ typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_plus_flow;
 #define RNIC_NP_DCQCN_PLUS_CNP_GENERATION_INTERVAL 0u /* 100 to 100000 ns */
 #define RNIC_NP_DCQCN_PLUS_MIN_TIME_BETWEEN_CNPS 1u /* 0 to 100000 us */
 #define RNIC_NP_DCQCN_PLUS_UNLISTED_INTERVAL 2u /* 1 to 100000 us */
-#define RNIC_NP_DCQCN_PLUS_IDLE_TURNS 3u /* 1 to 3 */
+#define RNIC_NP_DCQCN_PLUS_IDLE_SLOTS 3u /* 1 to 3 */
 #define RNIC_NP_DCQCN_PLUS_IDLE_TIME 4u /* 0 to 100000 us */
 #define RNIC_NP_DCQCN_PLUS_CNP_DSCP 5u /* 0 to 63 */
 #define RNIC_NP_DCQCN_PLUS_CNP_802P_PRIO 6u /* 0 to 7 */

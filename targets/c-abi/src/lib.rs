@@ -18,7 +18,7 @@ pub use settings::Param;
 pub use types::{Status, Text};
 
 /// The version of the interface: major in the upper half, minor below. Programs go on with the same major.
-pub const VERSION: u32 = 1 << 16;
+pub const VERSION: u32 = 2 << 16;
 
 /// [`VERSION`], for C.
 #[unsafe(no_mangle)]

@@ -5,11 +5,11 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Arrival, CounterInfo, Link, Reply, Setting, Status, Text, Turn, exclusive, put, ready, shared, status, usable,
+    Arrival, CounterInfo, Link, Reply, Setting, Slot, Status, Text, exclusive, put, ready, shared, status, usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::wire::shim::MlccData;
-use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Port, Psn, Qpn, Stamp};
+use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Psn, Qpn, Stamp};
 use cc_np::{Cx, NotificationPoint};
 
 /// What the flows of a port share. C keeps it as bytes.
@@ -19,7 +19,7 @@ pub struct NpPort<A: NotificationPoint> {
     ready: u32,
     counters: Counters,
     clock: LocalClock,
-    port: Port,
+    link: cc_core::Link,
     shared: A::Shared,
     params: A::Params,
     settings: A::Settings,
@@ -36,8 +36,8 @@ struct Counters {
 pub const COUNTERS: [(&str, &str); 4] = [
     ("np_ecn_marked_roce_packets", "packets that arrived with a mark"),
     ("np_cnp_sent", "CNPs that went out"),
-    ("np_clock_leaps", "steps of the caller's clock forward by more than a second"),
-    ("np_clock_reversals", "steps of the caller's clock back"),
+    ("np_clock_jumps_forward", "steps of the caller's clock forward by more than a second"),
+    ("np_clock_jumps_back", "steps of the caller's clock back"),
 ];
 
 /// Name and meaning of the counter `id` of all notification points, for C.
@@ -61,7 +61,7 @@ impl<A: NotificationPoint> NpPort<A> {
     /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
     unsafe fn init(port: *mut Self, size: usize, link: *const Link, preset: u32, now: u64) -> Result<(), Status> {
         // SAFETY: the caller vouches for it.
-        let link: Port = (*unsafe { shared(link) }?).into();
+        let link: cc_core::Link = (*unsafe { shared(link) }?).into();
         if size < size_of::<Self>() {
             return Err(Status::TooSmall);
         }
@@ -71,7 +71,7 @@ impl<A: NotificationPoint> NpPort<A> {
             ready: Self::READY,
             counters: Counters::default(),
             clock: LocalClock::new(Instant::from_nanos(now)),
-            port: link,
+            link,
             shared: A::SHARED,
             params,
             settings: preset.values,
@@ -98,7 +98,7 @@ impl<A: NotificationPoint> NpPort<A> {
     unsafe fn set(port: *mut Self, list: *const Setting, count: usize, fault: *mut u32) -> Result<(), Status> {
         // SAFETY: the caller vouches for it.
         let port = unsafe { Self::ready(port) }?;
-        let link = port.port;
+        let link = port.link;
         // SAFETY: the caller vouches for it.
         let changed = unsafe { settings::changed(port.settings, list, count, fault, |values| A::check(values, &link)) };
         (port.settings, port.params) = changed?;
@@ -110,8 +110,8 @@ impl<A: NotificationPoint> NpPort<A> {
         Ok(match id {
             0 => self.counters.marked,
             1 => self.counters.notified,
-            2 => self.clock.leaps().into(),
-            3 => self.clock.reversals().into(),
+            2 => self.clock.forward_jumps().into(),
+            3 => self.clock.backward_jumps().into(),
             _ => return Err(Status::UnknownId),
         })
     }
@@ -120,7 +120,7 @@ impl<A: NotificationPoint> NpPort<A> {
     #[inline(always)]
     fn at(&mut self, now: u64) -> (Cx<'_, A::Params>, &mut A::Shared, &mut Counters) {
         let now = self.clock.advance(Instant::from_nanos(now));
-        (Cx { now, port: &self.port, params: &self.params }, &mut self.shared, &mut self.counters)
+        (Cx { now, link: &self.link, params: &self.params }, &mut self.shared, &mut self.counters)
     }
 
     /// Begins the record of a flow.
@@ -153,7 +153,7 @@ impl<A: NotificationPoint> NpPort<A> {
             _ => Mark::None,
         };
         counters.marked = counters.marked.wrapping_add((mark != Mark::None).into());
-        let answered = if A::wants(mark) || A::REPLIES {
+        let answered = if A::reacts_to(mark) || A::REPLIES {
             let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };
             let arrival = cc_np::Arrival {
                 local: Qpn::new(arrival.local_qpn),
@@ -181,13 +181,13 @@ impl<A: NotificationPoint> NpPort<A> {
                 (written.grant_window, written.grant_flows) = (window.get(), flows);
                 written.grant_utilisation = utilisation;
             }
-            Grant::Mlcc { credit, release, advised } => {
-                (written.mlcc_release, written.mlcc_advised) = (release.to_bits(), advised.to_bits());
+            Grant::Mlcc { credit, release, advised_rate } => {
+                (written.mlcc_release, written.mlcc_advised_rate) = (release.to_bits(), advised_rate.to_bits());
                 written.mlcc_credit = credit;
             }
         }
-        if let Some(hint) = answered.cnp {
-            (written.cnp, written.cnp_body) = (1, hint.to_bytes());
+        if let Some(body_kind) = answered.cnp {
+            (written.cnp, written.cnp_body) = (1, body_kind.to_bytes());
         }
         // SAFETY: the caller vouches for the room.
         unsafe { put(reply, written) }
@@ -217,7 +217,7 @@ impl<A: NotificationPoint> NpPort<A> {
     unsafe fn notified(port: *mut Self, flow: *mut A, now: u64) -> Result<(), Status> {
         // SAFETY: the caller vouches for both, which are checked one after the other.
         unsafe {
-            Self::tell(port, flow, now, |flow, cx, shared| flow.notified(cx, shared))?;
+            Self::tell(port, flow, now, |flow, cx, shared| flow.on_cnp_sent(cx, shared))?;
             let counters = &mut Self::ready(port)?.counters;
             counters.notified = counters.notified.wrapping_add(1);
         }
@@ -227,20 +227,20 @@ impl<A: NotificationPoint> NpPort<A> {
     /// Gives the flow its turn.
     ///
     /// # Safety
-    /// That of [`NpPort::tell`]; unless null or misaligned, `turn` points to room.
-    unsafe fn turn(port: *mut Self, flow: *mut A, now: u64, turn: *mut Turn) -> Result<(), Status> {
-        usable(turn)?;
-        let mut taken = Turn::default();
+    /// That of [`NpPort::tell`]; unless null or misaligned, `slot` points to room.
+    unsafe fn slot(port: *mut Self, flow: *mut A, now: u64, slot: *mut Slot) -> Result<(), Status> {
+        usable(slot)?;
+        let mut taken = Slot::default();
         // SAFETY: the caller vouches for all of them.
         unsafe {
-            Self::tell(port, flow, now, |flow, cx, shared| match flow.turn(cx, shared) {
-                cc_np::Turn::Pass => {}
-                cc_np::Turn::Leave => taken.action = 1,
-                cc_np::Turn::Notify { local, hint } => {
-                    taken = Turn { action: 2, local_qpn: local.get(), cnp_body: hint.to_bytes() };
+            Self::tell(port, flow, now, |flow, cx, shared| match flow.slot(cx, shared) {
+                cc_np::Slot::Skip => {}
+                cc_np::Slot::Remove => taken.action = 1,
+                cc_np::Slot::Notify { local, body_kind } => {
+                    taken = Slot { action: 2, local_qpn: local.get(), cnp_body: body_kind.to_bytes() };
                 }
             })?;
-            put(turn, taken)
+            put(slot, taken)
         }
     }
 }
@@ -319,14 +319,14 @@ macro_rules! functions {
                 }
 
                 /// `notified`, for C.
-                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_notified"))]
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_on_cnp_sent"))]
                 pub unsafe extern "C" fn notified(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
                     // SAFETY: the header asks the same of the caller.
                     status(unsafe { NpPort::notified(port, flow, now) })
                 }
 
                 /// `acknowledged`, for C.
-                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_acknowledged"))]
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_on_ack_sent"))]
                 pub unsafe extern "C" fn acknowledged(
                     port: *mut NpPort<Machine>,
                     flow: *mut Machine,
@@ -334,27 +334,27 @@ macro_rules! functions {
                 ) -> Status {
                     // SAFETY: the header asks the same of the caller.
                     status(unsafe {
-                        NpPort::tell(port, flow, now, |flow, cx, shared| flow.acknowledged(cx, shared))
+                        NpPort::tell(port, flow, now, |flow, cx, shared| flow.on_ack_sent(cx, shared))
                     })
                 }
 
-                /// `turn`, for C.
-                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_turn"))]
-                pub unsafe extern "C" fn turn(
+                /// `slot`, for C.
+                #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_slot"))]
+                pub unsafe extern "C" fn slot(
                     port: *mut NpPort<Machine>,
                     flow: *mut Machine,
                     now: u64,
-                    turn: *mut Turn,
+                    slot: *mut Slot,
                 ) -> Status {
                     // SAFETY: the header asks the same of the caller.
-                    status(unsafe { NpPort::turn(port, flow, now, turn) })
+                    status(unsafe { NpPort::slot(port, flow, now, slot) })
                 }
 
                 /// `close`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_close"))]
                 pub unsafe extern "C" fn close(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
                     // SAFETY: the header asks the same of the caller.
-                    status(unsafe { NpPort::tell(port, flow, now, |flow, cx, shared| flow.forgotten(cx, shared)) })
+                    status(unsafe { NpPort::tell(port, flow, now, |flow, cx, shared| flow.on_evicted(cx, shared)) })
                 }
 
                 /// `count`, for C.

@@ -6,8 +6,8 @@ use crate::types::{
     status, usable,
 };
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, CnpHint, Delay, Grant, Instant, IntStack, Mark, Nanos, Port, Psn, Rate};
-use cc_rp::{Cx, EventMask, Ignored, ReactionPoint, Signals};
+use cc_core::{Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Mark, Nanos, Psn, Rate};
+use cc_rp::{CnpIgnored, Cx, EventSet, ReactionPoint, Signals};
 
 /// What the flows of a port share. C keeps it as bytes.
 #[repr(C)]
@@ -16,7 +16,7 @@ pub struct RpPort<A: ReactionPoint> {
     ready: u32,
     counters: Counters,
     clock: LocalClock,
-    port: Port,
+    link: cc_core::Link,
     params: A::Params,
     settings: A::Settings,
 }
@@ -35,8 +35,8 @@ pub const COUNTERS: [(&str, &str); 6] = [
     ("rp_cnp_ignored", "CNPs that did not: the sum of the next two"),
     ("rp_cnp_stale", "CNPs repeated, or overtaken by a later one, going by their number"),
     ("rp_cnp_unsupported", "CNPs of a kind that tells this algorithm nothing"),
-    ("rp_clock_leaps", "steps of the caller's clock forward by more than a second"),
-    ("rp_clock_reversals", "steps of the caller's clock back"),
+    ("rp_clock_jumps_forward", "steps of the caller's clock forward by more than a second"),
+    ("rp_clock_jumps_back", "steps of the caller's clock back"),
 ];
 
 /// Name and meaning of the counter `id` of all reaction points, for C.
@@ -60,7 +60,7 @@ impl<A: ReactionPoint> RpPort<A> {
     /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
     unsafe fn init(port: *mut Self, size: usize, link: *const Link, preset: u32, now: u64) -> Result<(), Status> {
         // SAFETY: the caller vouches for it.
-        let link: Port = (*unsafe { shared(link) }?).into();
+        let link: cc_core::Link = (*unsafe { shared(link) }?).into();
         if size < size_of::<Self>() {
             return Err(Status::TooSmall);
         }
@@ -71,7 +71,7 @@ impl<A: ReactionPoint> RpPort<A> {
             ready: Self::READY,
             counters: Counters::default(),
             clock: LocalClock::new(Instant::from_nanos(now)),
-            port: link,
+            link,
             params,
             settings: preset.values,
         };
@@ -97,7 +97,7 @@ impl<A: ReactionPoint> RpPort<A> {
     unsafe fn set(port: *mut Self, list: *const Setting, count: usize, fault: *mut u32) -> Result<(), Status> {
         // SAFETY: the caller vouches for it.
         let port = unsafe { Self::ready(port) }?;
-        let link = port.port;
+        let link = port.link;
         // SAFETY: the caller vouches for it.
         let changed = unsafe { settings::changed(port.settings, list, count, fault, |values| A::check(values, &link)) };
         (port.settings, port.params) = changed?;
@@ -112,8 +112,8 @@ impl<A: ReactionPoint> RpPort<A> {
             1 => stale.wrapping_add(unsupported),
             2 => stale,
             3 => unsupported,
-            4 => self.clock.leaps().into(),
-            5 => self.clock.reversals().into(),
+            4 => self.clock.forward_jumps().into(),
+            5 => self.clock.backward_jumps().into(),
             _ => return Err(Status::UnknownId),
         })
     }
@@ -121,7 +121,13 @@ impl<A: ReactionPoint> RpPort<A> {
     #[inline(always)]
     fn decide(&self, now: Instant, at: &Moment, flow: &mut A, event: &cc_rp::Event<'_>) -> Decision {
         let pause = Nanos::new(at.pause);
-        let cx = Cx { now, port: &self.port, params: &self.params, pause, unpaused: at.unpaused(now) };
+        let cx = Cx {
+            now,
+            link: &self.link,
+            params: &self.params,
+            pause,
+            clock_without_pauses: at.clock_without_pauses(now),
+        };
         let cc_rp::Decision { rate, window, hold, wake_in } = flow.on(&cx, event);
         // Read anew, which is less than to keep it where the machine has no use for it.
         Decision { rate: rate.to_bits(), window: window.get(), hold: hold.get().max(at.pause), wake_in: wake_in.get() }
@@ -137,8 +143,8 @@ impl<A: ReactionPoint> RpPort<A> {
         usable(flow)?;
         usable(decision)?;
         let now = port.clock.advance(Instant::from_nanos(at.now));
-        let (pause, unpaused) = (Nanos::new(at.pause), at.unpaused(now));
-        let mut state = A::open(&Cx { now, port: &port.port, params: &port.params, pause, unpaused });
+        let (pause, clock_without_pauses) = (Nanos::new(at.pause), at.clock_without_pauses(now));
+        let mut state = A::open(&Cx { now, link: &port.link, params: &port.params, pause, clock_without_pauses });
         let decided = port.decide(now, at, &mut state, &cc_rp::Event::Wake);
         // SAFETY: the caller vouches for the room.
         unsafe {
@@ -158,31 +164,32 @@ impl<A: ReactionPoint> RpPort<A> {
         let (port, flow, event) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(event)?) };
         usable(decision)?;
         // What the algorithm does not take comes to the same as a wake.
-        let takes = |kind| A::WANTS.contains(kind);
+        let takes = |kind| A::EVENTS.contains(kind);
         let Counters { handled, stale, unsupported } = &mut port.counters;
         // SAFETY: the kind says which part of the union was written; all of them are numbers, or vouched for.
         let (read, counter) = unsafe {
             match event.kind {
-                kind::SENT if takes(EventMask::SENT) => {
+                kind::SENT if takes(EventSet::SENT) => {
                     let sent = event.of.sent;
                     (cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }, None)
                 }
-                kind::ACK if takes(EventMask::ACK) => (cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?), None),
-                kind::NACK if takes(EventMask::NACK) => (cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) }, None),
-                kind::CNP if takes(EventMask::CNP) => {
+                kind::ACK if takes(EventSet::ACK) => (cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?), None),
+                kind::NACK if takes(EventSet::NACK) => (cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) }, None),
+                kind::CNP if takes(EventSet::CNP) => {
                     let body = event.of.cnp_body;
-                    let hint = if body.is_null() { CnpHint::Plain } else { CnpHint::from_bytes(&*body) };
-                    let counter = match flow.ignores(&hint) {
+                    let body_kind =
+                        if body.is_null() { CnpBodyKind::Standard } else { CnpBodyKind::from_bytes(&*body) };
+                    let counter = match flow.cnp_filter(&body_kind) {
                         None => handled,
-                        Some(Ignored::Stale) => stale,
-                        Some(Ignored::Kind) => unsupported,
+                        Some(CnpIgnored::Stale) => stale,
+                        Some(CnpIgnored::Unsupported) => unsupported,
                     };
-                    (cc_rp::Event::Cnp { hint }, Some(counter))
+                    (cc_rp::Event::Cnp { body_kind }, Some(counter))
                 }
-                kind::NEAR_INT if takes(EventMask::NEAR_INT) => {
-                    (cc_rp::Event::NearInt { int: event.of.near.stack()? }, Some(handled))
+                kind::SWITCH_INT if takes(EventSet::SWITCH_INT) => {
+                    (cc_rp::Event::SwitchInt { int: event.of.switch_int.stack()? }, Some(handled))
                 }
-                kind::CNP | kind::NEAR_INT => (cc_rp::Event::Wake, Some(unsupported)),
+                kind::CNP | kind::SWITCH_INT => (cc_rp::Event::Wake, Some(unsupported)),
                 kind::SENT..=kind::WAKE => (cc_rp::Event::Wake, None),
                 _ => return Err(Status::BadEvent),
             }
@@ -219,14 +226,19 @@ unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>,
         2 => Mark::Congested,
         _ => return Err(Status::BadEvent),
     };
-    let delay = Delay { rtt: Nanos::new(ack.rtt), held: Nanos::new(ack.held), hops: ack.hops, rx_level: ack.rx_level };
+    let delay = Delay {
+        rtt: Nanos::new(ack.rtt),
+        receiver_hold: Nanos::new(ack.receiver_hold),
+        hops: ack.hops,
+        rx_buffer_level: ack.rx_buffer_level,
+    };
     let grant = match (ack.mlcc_credit, ack.grant_flows) {
         (0, 0) => Grant::None,
         (0, flows) => Grant::Rcc { window: Bytes::new(ack.grant_window), flows, utilisation: ack.grant_utilisation },
         (credit, _) => Grant::Mlcc {
             credit,
             release: Rate::from_bits(ack.mlcc_release),
-            advised: Rate::from_bits(ack.mlcc_advised),
+            advised_rate: Rate::from_bits(ack.mlcc_advised_rate),
         },
     };
     // SAFETY: the caller vouches for the records.

@@ -1,6 +1,6 @@
 //! What the interface passes: plain structures, laid out as in C, with the header's names less the prefix.
 
-use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Port, Rate, Stamp};
+use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Rate, Stamp};
 use core::ffi::c_char;
 use core::{ptr, slice};
 
@@ -56,7 +56,7 @@ pub struct Link {
     pub base_rtt: u32,
 }
 
-impl From<Link> for Port {
+impl From<Link> for cc_core::Link {
     fn from(link: Link) -> Self {
         Self {
             line_rate: Rate::from_bits(link.line_rate),
@@ -80,7 +80,7 @@ pub struct Moment {
 
 impl Moment {
     /// The clock that stands still during pauses.
-    pub(crate) const fn unpaused(&self, now: Instant) -> Stamp {
+    pub(crate) const fn clock_without_pauses(&self, now: Instant) -> Stamp {
         Stamp::from_bits(now.stamp().to_bits().wrapping_sub(self.paused))
     }
 }
@@ -98,7 +98,7 @@ pub mod kind {
     /// The time that a decision asked for has come, or the caller just looks in.
     pub const WAKE: u32 = 5;
     /// A switch sent back by itself what the ports on the way to it say.
-    pub const NEAR_INT: u32 = 6;
+    pub const SWITCH_INT: u32 = 6;
 }
 
 /// Something that happened to one flow at its sender.
@@ -125,8 +125,8 @@ pub union Details {
     pub nack_psn: u32,
     /// Of [`kind::CNP`]: the sixteen bytes behind the BTH, or null for a standard CNP.
     pub cnp_body: *const [u8; 16],
-    /// Of [`kind::NEAR_INT`].
-    pub near: Telemetry,
+    /// Of [`kind::SWITCH_INT`].
+    pub switch_int: Telemetry,
 }
 
 /// In-band telemetry that a packet collected: `hops` records, each of 16 bytes (`layout` 0) or 8 (1).
@@ -187,11 +187,11 @@ pub struct Ack {
     /// Nanoseconds from when the newest packet acknowledged left to now; 0 where nobody measured it.
     pub rtt: u32,
     /// How much of that the receiver held it.
-    pub held: u32,
+    pub receiver_hold: u32,
     /// The window that the receiver grants, in bytes; read if `grant_flows` is not 0.
     pub grant_window: u32,
     /// The rate that an MLCC receiver advises, in 2^-24 bytes per nanosecond; read if `mlcc_credit` is not 0.
-    pub mlcc_advised: u32,
+    pub mlcc_advised_rate: u32,
     /// How fast it lets the interconnect switch release the flow's queue, in the same unit.
     pub mlcc_release: u32,
     /// The credit that it wants to see in data; 0 where it is no MLCC receiver.
@@ -205,7 +205,7 @@ pub struct Ack {
     /// Switches on the path; 0 where it is not known.
     pub hops: u8,
     /// How full the receiver's buffers were, 0 to 31.
-    pub rx_level: u8,
+    pub rx_buffer_level: u8,
 }
 
 /// How a flow is to be paced from now on.
@@ -283,7 +283,7 @@ pub struct Reply {
     /// The window that the next acknowledgement grants, in bytes.
     pub grant_window: u32,
     /// The rate that MLCC's acknowledgement advises, in 2^-24 bytes per nanosecond.
-    pub mlcc_advised: u32,
+    pub mlcc_advised_rate: u32,
     /// How fast the interconnect switch may release the flow's queue, in the same unit.
     pub mlcc_release: u32,
     /// The credit that the switch is to write; 0 where nothing of the three is said.
@@ -303,7 +303,7 @@ pub struct Reply {
 /// What a flow does in its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
-pub struct Turn {
+pub struct Slot {
     /// 0: nothing; 1: its record can be reused; 2: it is to be sent a CNP.
     pub action: u32,
     /// Its local queue pair, for a CNP.

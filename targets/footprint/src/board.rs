@@ -1,12 +1,12 @@
 //! The least board that a role can be linked with: registers at an address, and memory for one engine.
 
 use cc_core::wire::TableCrc;
-use cc_core::{Blank, Bytes, Instant, Nanos, Rate};
+use cc_core::{Bytes, Instant, Nanos, Rate, Zeroed};
 use cc_np::Transmit;
 use cc_rp::RateLimiter;
 use core::cell::UnsafeCell;
 use core::ptr;
-use programs::switch::{Answer, Queue};
+use programs::switch::{Queue, StageAction};
 
 /// Memory for one engine: zeros, which the image does not hold.
 pub(crate) struct Memory<T>(UnsafeCell<T>);
@@ -14,9 +14,9 @@ pub(crate) struct Memory<T>(UnsafeCell<T>);
 // SAFETY: the program has one thread, and calls one function after the other.
 unsafe impl<T> Sync for Memory<T> {}
 
-impl<T: Blank> Memory<T> {
+impl<T: Zeroed> Memory<T> {
     pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(T::BLANK))
+        Self(UnsafeCell::new(T::ZEROED))
     }
 
     /// The engine.
@@ -81,8 +81,8 @@ impl programs::switch::Hardware for Device {
     }
 
     #[inline(always)]
-    fn answer(&mut self, queue: Queue, answer: &Answer) {
-        let command = answer.tell(queue, |word| store(0x1c, word));
+    fn act(&mut self, queue: Queue, action: &StageAction) {
+        let command = action.encode(queue, |word| store(0x1c, word));
         store(0x20, command);
     }
 

@@ -15,7 +15,7 @@ mod notification;
 #[expect(unsafe_code, reason = "functions that a linker finds by name")]
 mod reaction;
 
-use cc_core::{Bytes, Nanos, Port, Rate};
+use cc_core::{Bytes, Nanos, Rate};
 
 /// What an engine's memory comes to.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +43,8 @@ pub struct Link {
 }
 
 impl Link {
-    const fn port(self) -> Port {
-        Port {
+    const fn port(self) -> cc_core::Link {
+        cc_core::Link {
             line_rate: Rate::from_bits(self.line_rate),
             mtu: Bytes::new(self.mtu),
             base_rtt: Nanos::new(self.base_rtt),

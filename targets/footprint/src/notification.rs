@@ -3,9 +3,9 @@
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
 use cc_core::table::Fixed;
-use cc_core::wire::{self, Packet, TableCrc};
-use cc_core::{Blank, Instant, Qpn};
-use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, Receipt};
+use cc_core::wire::{self, Parsed, TableCrc};
+use cc_core::{Instant, Qpn, Zeroed};
+use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, RxMeta};
 
 /// An engine with room for `4 * SETS` flows.
 struct Receiver<A: NotificationPoint, const SETS: usize> {
@@ -13,8 +13,8 @@ struct Receiver<A: NotificationPoint, const SETS: usize> {
     connections: ConnectionsOf<A, Fixed<SETS>, 4>,
 }
 
-impl<A: NotificationPoint, const SETS: usize> Blank for Receiver<A, SETS> {
-    const BLANK: Self = Self { engine: NpEngine::BLANK, connections: Connections::NONE };
+impl<A: NotificationPoint, const SETS: usize> Zeroed for Receiver<A, SETS> {
+    const ZEROED: Self = Self { engine: NpEngine::ZEROED, connections: Connections::NONE };
 }
 
 /// An engine of the size that is linked.
@@ -43,15 +43,15 @@ fn start<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, link: Link) -
 #[inline(always)]
 fn frame<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, bytes: &[u8], remote: u32, msn: u32) {
     let now = Instant::from_nanos(now);
-    if let Ok(Packet::Roce(roce)) = wire::parse(bytes, bytes.len()) {
-        let receipt = Receipt { msn: Some(msn), ..Receipt::new(now.stamp(), Some(Qpn::new(remote))) };
-        receiver.engine.frame::<TableCrc>(now, &roce, receipt, &mut Device);
+    if let Ok(Parsed::Roce(roce)) = wire::parse(bytes, bytes.len()) {
+        let rx = RxMeta { msn: Some(msn), ..RxMeta::new(now.stamp(), Some(Qpn::new(remote))) };
+        receiver.engine.frame::<TableCrc>(now, &roce, rx, &mut Device);
     }
 }
 
 #[inline(always)]
 fn connect<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, bytes: &[u8], remote: u32) {
-    if let Ok(Packet::Roce(roce)) = wire::parse(bytes, bytes.len())
+    if let Ok(Parsed::Roce(roce)) = wire::parse(bytes, bytes.len())
         && let Some(connection) = Connection::of(&roce, Qpn::new(remote))
     {
         receiver.connections.connect(Instant::from_nanos(now).stamp(), roce.bth.dest_qp, connection);

@@ -4,9 +4,9 @@ use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
 use cc_core::table::Handle;
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Packet};
-use cc_core::{Blank, Bytes, Instant, Nanos, Psn, Qpn};
-use cc_rp::{Progress, ReactionPoint, RpEngine};
+use cc_core::wire::{self, Parsed};
+use cc_core::{Bytes, Instant, Nanos, Psn, Qpn, Zeroed};
+use cc_rp::{AckProgress, ReactionPoint, RpEngine};
 
 /// An engine of the size that is linked.
 type Engine<A> = RpEngine<A, 1_024, 2_048>;
@@ -28,8 +28,8 @@ struct Sender<A: ReactionPoint> {
     quantum: Quantum,
 }
 
-impl<A: ReactionPoint> Blank for Sender<A> {
-    const BLANK: Self = Self { engine: Engine::BLANK, quantum: Quantum::BLANK };
+impl<A: ReactionPoint> Zeroed for Sender<A> {
+    const ZEROED: Self = Self { engine: Engine::ZEROED, quantum: Quantum::ZEROED };
 }
 
 /// What a reaction point is told beside frames.
@@ -51,16 +51,16 @@ fn start<A: ReactionPoint>(Sender { engine, quantum }: &mut Sender<A>, now: u64,
 fn frame<A: ReactionPoint>(Sender { engine, quantum }: &mut Sender<A>, told: Told, bytes: &[u8]) {
     let now = Instant::from_nanos(told.now);
     match wire::parse(bytes, bytes.len()) {
-        Ok(Packet::Roce(roce)) => {
-            let progress = Progress { acked: Bytes::new(told.acked), rtt: Some(Nanos::new(told.rtt)) };
+        Ok(Parsed::Roce(roce)) => {
+            let progress = AckProgress { acked: Bytes::new(told.acked), rtt: Some(Nanos::new(told.rtt)) };
             engine.frame(now, &roce, progress, &mut Device);
         }
-        Ok(Packet::Pfc(pfc)) => (0..8).for_each(|priority| {
+        Ok(Parsed::Pfc(pfc)) => (0..8).for_each(|priority| {
             if let Some(quanta) = pfc.time(priority) {
                 engine.pause(now, priority, quantum.pause(quanta));
             }
         }),
-        Ok(Packet::Foreign(_)) | Err(_) => {}
+        Ok(Parsed::NotRoce(_)) | Err(_) => {}
     }
 }
 

@@ -3,7 +3,7 @@
 /// What a descriptor is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum DescriptorKind {
     /// A frame arrived.
     Frame = 1,
     /// The device sent a packet of a flow.
@@ -21,33 +21,33 @@ pub enum Kind {
     Disconnect = 7,
     /// The driver knows where a flow goes. As a frame it shows a packet of the flow, or one with the headers that its packets
     /// will have.
-    Destination = 8,
+    LearnRemote = 8,
 }
 
 /// One descriptor of the receive ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, align(4))]
 pub struct Descriptor {
-    /// A [`Kind`]; anything else is skipped and counted.
+    /// A [`DescriptorKind`]; anything else is skipped and counted.
     pub kind: u8,
     /// [`ICRC_CHECKED`](Self::ICRC_CHECKED) and nothing else.
     pub flags: u8,
     /// Bytes of the frame that are in the slot.
     pub captured: u16,
-    /// Bytes of the frame on the wire; for [`Kind::Sent`], of the packet.
+    /// Bytes of the frame on the wire; for [`DescriptorKind::Sent`], of the packet.
     pub wire_bytes: u32,
     /// When it happened, in nanoseconds of the device's clock, low half.
     pub now_lo: u32,
     /// High half.
     pub now_hi: u32,
-    /// Handle of the flow; for [`Kind::Open`] its PFC priority, 0 to 7; for [`Kind::Frame`] how full the device's
+    /// Handle of the flow; for [`DescriptorKind::Open`] its PFC priority, 0 to 7; for [`DescriptorKind::Frame`] how full the device's
     /// receive buffers are, 0 to 31.
     pub handle: u32,
-    /// For [`Kind::Frame`] and [`Kind::Connect`] the QPN at the other end of the flow,
-    /// [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver has not learnt it; for [`Kind::Bind`] and
-    /// [`Kind::Disconnect`] the local QPN.
+    /// For [`DescriptorKind::Frame`] and [`DescriptorKind::Connect`] the QPN at the other end of the flow,
+    /// [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver has not learnt it; for [`DescriptorKind::Bind`] and
+    /// [`DescriptorKind::Disconnect`] the local QPN.
     pub qpn: u32,
-    /// For [`Kind::Sent`], the packet's sequence number.
+    /// For [`DescriptorKind::Sent`], the packet's sequence number.
     pub psn: u32,
     /// For a CNP, how many the front end has coalesced into this one, at least 1.
     pub coalesced: u32,
@@ -77,7 +77,7 @@ impl Descriptor {
     }
 
     /// A descriptor of this kind and time, all else zero.
-    pub const fn at(kind: Kind, now: u64) -> Self {
+    pub const fn at(kind: DescriptorKind, now: u64) -> Self {
         Self {
             kind: kind as u8,
             flags: 0,

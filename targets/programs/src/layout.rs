@@ -42,16 +42,16 @@ pub mod register {
     pub const TX_TAIL: u32 = 0x2c;
     /// A marker pin, high inside the timer interrupt.
     pub const TIMER_PIN: u32 = 0x34;
-    /// One store for each word of the start-up report, see [`Report`](super::Report); the last makes the image ready.
-    pub const REPORT: u32 = 0x30;
+    /// One store for each word of the start-up report, see [`ImageInfo`](super::Report); the last makes the image ready.
+    pub const IMAGE_INFO: u32 = 0x30;
     /// A switch: the number of the queue that [`QUEUE_BYTES`] tells of.
     pub const QUEUE_SELECT: u32 = 0x50;
     /// Bytes in that queue.
     pub const QUEUE_BYTES: u32 = 0x54;
     /// A switch: one store for each word that belongs to an answer.
-    pub const ANSWER_OPERAND: u32 = 0x58;
+    pub const ACTION_OPERAND: u32 = 0x58;
     /// What a stage answers; this store makes the answer take effect.
-    pub const ANSWER: u32 = 0x5c;
+    pub const ACTION: u32 = 0x5c;
     /// Event log: its kind, a [`Kind`](crate::descriptor::Kind).
     pub const LOG_KIND: u32 = 0x40;
     /// Event log: the time that the engines were given, low half.
@@ -107,7 +107,7 @@ pub struct Shared {
     /// Settings of the notification point, likewise.
     pub np_settings: [u32; SETTINGS],
     /// Line rate in 2^-24 bytes per nanosecond, MTU in bytes, empty round-trip time in nanoseconds, likewise.
-    pub port: [u32; 3],
+    pub link: [u32; 3],
     /// Receive descriptors that the device has filled, modulo 2^32.
     pub rx_head: u32,
     /// Transmit slots that the device has emptied, modulo 2^32.
@@ -139,7 +139,7 @@ pub struct LogRing {
 /// flows of one queue in place of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
-pub struct Report {
+pub struct ImageInfo {
     /// QPs that the reaction point can hold.
     pub qps: u32,
     /// Bytes of one reaction-point state.

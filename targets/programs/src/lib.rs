@@ -4,14 +4,14 @@
 #![forbid(unsafe_code)]
 
 pub mod descriptor;
-mod far_ends;
 pub mod layout;
 pub mod lockstep;
 mod nic;
+mod remote_flows;
 mod sizes;
 pub mod switch;
 
-pub use nic::{EventKind, Hardware, NO_FLOW, Nic};
+pub use nic::{Hardware, LogKind, NO_FLOW, Nic};
 #[cfg(feature = "std")]
 pub use sizes::OnHeap;
 pub use sizes::{Full, Sizes, Small};
@@ -22,8 +22,8 @@ use cc_rp::ReactionPoint;
 
 /// The notification point beside this reaction point in a NIC, by its name: the one that answers it. Where none does, it
 /// is the one that reflects what it sees and sends nothing of its own.
-pub const fn receiver_of<A: ReactionPoint>() -> &'static str {
-    match A::ANSWERED_BY {
+pub const fn receiver_name<A: ReactionPoint>() -> &'static str {
+    match A::RECEIVER {
         Some(name) => name,
         None => "echo",
     }
@@ -31,7 +31,7 @@ pub const fn receiver_of<A: ReactionPoint>() -> &'static str {
 
 /// Whether these two are the machines of one NIC.
 pub const fn is_pair<A: ReactionPoint, N: NotificationPoint>() -> bool {
-    same_name(receiver_of::<A>(), N::NAME)
+    str_eq(receiver_name::<A>(), N::NAME)
 }
 
 /// Stops the build of an image that is not named after its reaction point, or whose machines do not belong together.
@@ -39,7 +39,7 @@ pub const fn is_pair<A: ReactionPoint, N: NotificationPoint>() -> bool {
 /// # Panics
 /// In that case, while compiling.
 pub const fn assert_pair<A: ReactionPoint, N: NotificationPoint>(name: &str) {
-    assert!(same_name(name, A::NAME), "the file is not named after the reaction point");
+    assert!(str_eq(name, A::NAME), "the file is not named after the reaction point");
     assert!(is_pair::<A, N>(), "this notification point does not answer this reaction point");
 }
 
@@ -53,7 +53,7 @@ pub fn from_words<S: Settings>(mut settings: S, words: &[u32]) -> S {
 }
 
 /// Whether two names are equal, at compile time.
-pub const fn same_name(one: &str, other: &str) -> bool {
+pub const fn str_eq(one: &str, other: &str) -> bool {
     let (mut one, mut other) = (one.as_bytes(), other.as_bytes());
     loop {
         match (one, other) {

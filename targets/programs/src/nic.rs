@@ -2,24 +2,24 @@
 //!
 //! The firmware and the host run this same code; what differs is the [`Hardware`] beneath it.
 
-use crate::descriptor::{Descriptor, Kind};
-use crate::far_ends::FarEnds;
-use crate::layout::Report;
+use crate::descriptor::{Descriptor, DescriptorKind};
+use crate::layout::ImageInfo;
+use crate::remote_flows::FarEnds;
 use crate::sizes::Sizes;
 use cc_core::params::ParamError;
 use cc_core::table::{Handle, Storage};
 use cc_core::wire::opcode::Class;
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Packet, Pfc, Roce, Syndrome};
-use cc_core::{Blank, Bytes, CnpBody, CnpHint, Instant, IntStack, Nanos, Port, Psn, Qpn};
-use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngineIn, Receipt, Transmit};
-use cc_rp::{Event, EventMask, Progress, RateLimiter, ReactionPoint, RpEngineIn, Whom};
+use cc_core::wire::{self, Crc32, FlowKey, Icrc, Nak, Parsed, Pfc, Roce, Syndrome};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, Instant, IntStack, Link, Nanos, Psn, Qpn, Zeroed};
+use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngineIn, RxMeta, Transmit};
+use cc_rp::{AckProgress, Event, EventSet, RateLimiter, ReactionPoint, RpEngineIn, Whom};
 
 /// What the program did, as the event log has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
-pub enum EventKind {
+pub enum LogKind {
     /// Nothing: the descriptor says nothing that concerns a machine.
     Nothing = 0,
     /// A packet left.
@@ -46,7 +46,7 @@ pub enum EventKind {
     Connect = 11,
 }
 
-impl EventKind {
+impl LogKind {
     /// The kind of a log record.
     pub const fn from_number(number: u32) -> Option<Self> {
         Some(match number {
@@ -95,7 +95,7 @@ pub trait Hardware: RateLimiter + Transmit {
 
     /// One record for each descriptor and each wake: what it came to, the time that the engines were given, and the
     /// flow's slot, [`NO_FLOW`] where there is none.
-    fn log(&mut self, kind: EventKind, now: Instant, index: u32);
+    fn log(&mut self, kind: LogKind, now: Instant, index: u32);
 }
 
 /// Records in a set of received flows, and entries in a set of flows by their remote queue pair number.
@@ -112,13 +112,13 @@ pub struct Nic<A: ReactionPoint, N: NotificationPoint, S: Sizes> {
     quantum: Quantum,
 }
 
-impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Blank for Nic<A, N, S> {
-    const BLANK: Self = Self {
-        rp: Blank::BLANK,
-        np: Blank::BLANK,
+impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Zeroed for Nic<A, N, S> {
+    const ZEROED: Self = Self {
+        rp: Zeroed::ZEROED,
+        np: Zeroed::ZEROED,
         connections: Connections::NONE,
-        ends: Blank::BLANK,
-        quantum: Quantum::BLANK,
+        ends: Zeroed::ZEROED,
+        quantum: Quantum::ZEROED,
     };
 }
 
@@ -133,7 +133,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     pub const PEERS: usize = <N::Flows<S::Peers, WAYS> as Flows<N>>::ROOM;
 
     /// What an image with this NIC says of itself.
-    pub const REPORT: Report = Report {
+    pub const INFO: ImageInfo = ImageInfo {
         qps: match <S::Flows as Storage>::LEN {
             Some(flows) => flows as u32,
             None => 0,
@@ -148,9 +148,9 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    pub fn new(start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
-        let mut nic = Self::BLANK;
-        nic.begin(start, port, rp, np)?;
+    pub fn new(start: Instant, link: Link, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
+        let mut nic = Self::ZEROED;
+        nic.begin(start, link, rp, np)?;
         Ok(nic)
     }
 
@@ -159,10 +159,10 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     /// # Errors
     /// As for [`Nic::new`].
     #[inline(always)]
-    pub fn begin(&mut self, start: Instant, port: Port, rp: &A::Settings, np: &N::Settings) -> Result<(), ParamError> {
-        self.rp.begin(start, port, rp)?;
-        self.np.begin(start, port, N::check(np, &port)?);
-        self.quantum = Quantum::at(port.line_rate);
+    pub fn begin(&mut self, start: Instant, link: Link, rp: &A::Settings, np: &N::Settings) -> Result<(), ParamError> {
+        self.rp.begin(start, link, rp)?;
+        self.np.begin(start, link, N::check(np, &link)?);
+        self.quantum = Quantum::at(link.line_rate);
         Ok(())
     }
 
@@ -192,13 +192,13 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     /// are called, which never runs back behind a wake that came in between.
     #[inline(never)]
     pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
-        const FRAME: u8 = Kind::Frame as u8;
-        const CONNECT: u8 = Kind::Connect as u8;
-        const DESTINATION: u8 = Kind::Destination as u8;
-        let (kind, index) = if matches!(descriptor.kind, FRAME | CONNECT | DESTINATION) {
+        const FRAME: u8 = DescriptorKind::Frame as u8;
+        const CONNECT: u8 = DescriptorKind::Connect as u8;
+        const LEARN_REMOTE: u8 = DescriptorKind::LearnRemote as u8;
+        let (kind, index) = if matches!(descriptor.kind, FRAME | CONNECT | LEARN_REMOTE) {
             match &wire::parse(frame, descriptor.wire_bytes as usize) {
                 Ok(packet) => self.take(now, descriptor, packet, hw),
-                Err(_) => (EventKind::Nothing, NO_FLOW),
+                Err(_) => (LogKind::Nothing, NO_FLOW),
             }
         } else {
             self.order(now, descriptor, hw)
@@ -208,7 +208,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
 
     /// Handles a descriptor that came with a frame, which has been read.
     #[inline]
-    pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>, hw: &mut H) {
+    pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>, hw: &mut H) {
         let (kind, index) = self.take(now, descriptor, packet, hw);
         hw.log(kind, now, index);
     }
@@ -218,88 +218,88 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         &mut self,
         now: Instant,
         descriptor: &Descriptor,
-        packet: &Packet<'_>,
+        packet: &Parsed<'_>,
         hw: &mut H,
-    ) -> (EventKind, u32) {
-        if descriptor.kind != Kind::Frame as u8 {
+    ) -> (LogKind, u32) {
+        if descriptor.kind != DescriptorKind::Frame as u8 {
             return match self.learn(now, descriptor, packet) {
-                Some(index) => (EventKind::Connect, index),
-                None => (EventKind::Nothing, NO_FLOW),
+                Some(index) => (LogKind::Connect, index),
+                None => (LogKind::Nothing, NO_FLOW),
             };
         }
         let (kind, handle) = match packet {
-            Packet::Roce(roce)
+            Parsed::Roce(roce)
                 if descriptor.flags & Descriptor::ICRC_CHECKED == 0 && roce.icrc::<H::Crc>() == Icrc::Invalid =>
             {
-                (EventKind::Nothing, None)
+                (LogKind::Nothing, None)
             }
-            Packet::Roce(roce) => match roce.info.class() {
+            Parsed::Roce(roce) => match roce.info.class() {
                 Class::Cnp => {
-                    let hint = roce.cnp().unwrap_or_default();
-                    let flow = match &hint {
-                        CnpHint::Body(body) if body.is_from_switch() => self.switch_cnp(now, roce, body, hw),
-                        hint => self.cnp(now, Whom::Bound(roce.bth.dest_qp), hint, hw),
+                    let body_kind = roce.cnp().unwrap_or_default();
+                    let flow = match &body_kind {
+                        CnpBodyKind::Extended(body) if body.is_from_switch() => self.switch_cnp(now, roce, body, hw),
+                        body_kind => self.cnp(now, Whom::Bound(roce.bth.dest_qp), body_kind, hw),
                     };
                     if descriptor.coalesced > 1 && flow.is_some() {
-                        self.rp.count_joined(descriptor.coalesced.saturating_sub(1));
+                        self.rp.count_coalesced(descriptor.coalesced.saturating_sub(1));
                     }
-                    (EventKind::Cnp, flow)
+                    (LogKind::Cnp, flow)
                 }
                 Class::Ack => match roce.aeth().map(|aeth| aeth.syndrome) {
-                    Some(Syndrome::Ack { .. }) => (EventKind::Ack, self.ack(now, descriptor, roce, hw)),
+                    Some(Syndrome::Ack { .. }) => (LogKind::Ack, self.ack(now, descriptor, roce, hw)),
                     Some(Syndrome::Nak(Nak::PsnSequence)) => {
-                        (EventKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw))
+                        (LogKind::Nack, self.nack(now, roce.bth.dest_qp, roce.bth.psn, hw))
                     }
-                    _ => (EventKind::Nothing, None),
+                    _ => (LogKind::Nothing, None),
                 },
                 _ => {
                     self.data(now, descriptor, roce, hw);
-                    (EventKind::Data, None)
+                    (LogKind::Data, None)
                 }
             },
-            Packet::Pfc(pfc) => {
+            Parsed::Pfc(pfc) => {
                 self.pause(now, pfc);
-                (EventKind::Pause, None)
+                (LogKind::Pause, None)
             }
-            Packet::Foreign(_) => (EventKind::Nothing, None),
+            Parsed::NotRoce(_) => (LogKind::Nothing, None),
         };
         (kind, handle.map_or(NO_FLOW, |handle| u32::from(handle.index())))
     }
 
     /// Something that the device did or the driver asks for.
-    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (EventKind, u32) {
-        const SENT: u8 = Kind::Sent as u8;
-        const OPEN: u8 = Kind::Open as u8;
-        const BIND: u8 = Kind::Bind as u8;
-        const CLOSE: u8 = Kind::Close as u8;
-        const DISCONNECT: u8 = Kind::Disconnect as u8;
+    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (LogKind, u32) {
+        const SENT: u8 = DescriptorKind::Sent as u8;
+        const OPEN: u8 = DescriptorKind::Open as u8;
+        const BIND: u8 = DescriptorKind::Bind as u8;
+        const CLOSE: u8 = DescriptorKind::Close as u8;
+        const DISCONNECT: u8 = DescriptorKind::Disconnect as u8;
         let handle = Handle::from_bits(descriptor.handle);
         let slot = u32::from(handle.index());
         match descriptor.kind {
             SENT => {
                 self.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
-                (EventKind::Sent, slot)
+                (LogKind::Sent, slot)
             }
             OPEN => {
                 let opened = self.rp.open(now, (descriptor.handle & 7) as u8, hw);
-                (EventKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
+                (LogKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
             }
             BIND => {
                 // Without a number the flow gets no CNPs, each of which the engine will count as ignored.
                 let bound = self.rp.bind(handle, Qpn::new(descriptor.qpn));
-                (EventKind::Bind, if bound.is_ok() { slot } else { NO_FLOW })
+                (LogKind::Bind, if bound.is_ok() { slot } else { NO_FLOW })
             }
             CLOSE => {
                 self.rp.close(handle);
-                (EventKind::Close, slot)
+                (LogKind::Close, slot)
             }
             DISCONNECT => {
                 let local = Qpn::new(descriptor.qpn);
                 self.np.forget(local);
                 self.connections.disconnect(local);
-                (EventKind::Connect, NO_FLOW)
+                (LogKind::Connect, NO_FLOW)
             }
-            _ => (EventKind::Nothing, NO_FLOW),
+            _ => (LogKind::Nothing, NO_FLOW),
         }
     }
 
@@ -311,8 +311,8 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     }
 
     #[inline(never)]
-    fn cnp<H: Hardware>(&mut self, now: Instant, whom: Whom, hint: &CnpHint, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.notify(now, whom, hint, hw);
+    fn cnp<H: Hardware>(&mut self, now: Instant, whom: Whom, body_kind: &CnpBodyKind, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.notify(now, whom, body_kind, hw);
         step.map(|step| step.handle)
     }
 
@@ -320,27 +320,27 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     #[cold]
     #[inline(never)]
     fn switch_cnp<H: Hardware>(&mut self, now: Instant, roce: &Roce<'_>, body: &CnpBody, hw: &mut H) -> Option<Handle> {
-        let flow = if body.by_remote {
-            self.ends.find(FlowKey::answered_by(roce, body.remote_qpn))
+        let flow = if body.names_remote_qpn {
+            self.ends.find(FlowKey::of_reply(roce, body.remote_qpn))
         } else {
             self.rp.find(roce.bth.dest_qp)
         };
         let Some(flow) = flow.filter(|&flow| self.rp.state(flow).is_some()) else {
             // The engine counts it.
-            return self.cnp(now, Whom::Bound(roce.bth.dest_qp), &CnpHint::Body(*body), hw);
+            return self.cnp(now, Whom::Bound(roce.bth.dest_qp), &CnpBodyKind::Extended(*body), hw);
         };
-        if A::WANTS.contains(EventMask::NEAR_INT)
-            && let Some(int) = roce.near_int()
+        if A::EVENTS.contains(EventSet::SWITCH_INT)
+            && let Some(int) = roce.switch_int()
         {
-            return self.near_int(now, flow, int.stack(), hw);
+            return self.switch_int(now, flow, int.stack(), hw);
         }
-        self.cnp(now, Whom::Flow(flow), &body.for_flow(), hw)
+        self.cnp(now, Whom::Flow(flow), &body.with_local_name(), hw)
     }
 
     /// Telemetry that a switch sent back by itself.
     #[inline(never)]
-    fn near_int<H: Hardware>(&mut self, now: Instant, flow: Handle, int: IntStack<'_>, hw: &mut H) -> Option<Handle> {
-        let step = self.rp.switch_cnp(now, flow, &Event::NearInt { int }, hw);
+    fn switch_int<H: Hardware>(&mut self, now: Instant, flow: Handle, int: IntStack<'_>, hw: &mut H) -> Option<Handle> {
+        let step = self.rp.switch_cnp(now, flow, &Event::SwitchInt { int }, hw);
         step.map(|step| step.handle)
     }
 
@@ -353,7 +353,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         hw: &mut H,
     ) -> Option<Handle> {
         let rtt = (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt));
-        let progress = Progress { acked: Bytes::new(descriptor.acked), rtt };
+        let progress = AckProgress { acked: Bytes::new(descriptor.acked), rtt };
         let step = self.rp.ack(now, roce, progress, hw);
         step.map(|step| step.handle)
     }
@@ -378,22 +378,24 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     /// A packet for one of our QPs, which may call for a CNP or an acknowledgement.
     #[inline(never)]
     fn data<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, roce: &Roce<'_>, hw: &mut H) {
-        let receipt = Receipt {
+        let rx = RxMeta {
             remote: (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn)),
             msn: (descriptor.msn != Descriptor::NO_ACK).then_some(descriptor.msn),
             arrived: Instant::from_nanos(descriptor.now()).stamp(),
-            rx_level: (descriptor.handle & 0x1f) as u8,
+            rx_buffer_level: (descriptor.handle & 0x1f) as u8,
         };
-        self.np.frame::<H::Crc>(now, roce, receipt, hw);
+        self.np.frame::<H::Crc>(now, roce, rx, hw);
     }
 
     /// Learns what the driver shows a packet for, and answers what the log has of it.
     #[cold]
     #[inline(never)]
-    fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Packet<'_>) -> Option<u32> {
+    fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>) -> Option<u32> {
         match packet {
-            Packet::Roce(roce) if descriptor.kind == Kind::Destination as u8 => self.destination(descriptor, roce),
-            Packet::Roce(roce) => self.connect(now, descriptor, roce).map(|()| NO_FLOW),
+            Parsed::Roce(roce) if descriptor.kind == DescriptorKind::LearnRemote as u8 => {
+                self.learn_remote(descriptor, roce)
+            }
+            Parsed::Roce(roce) => self.connect(now, descriptor, roce).map(|()| NO_FLOW),
             _ => None,
         }
     }
@@ -408,37 +410,37 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     }
 
     /// Learns the far end of a flow from a packet of it, and answers the flow's slot.
-    fn destination(&mut self, descriptor: &Descriptor, roce: &Roce<'_>) -> Option<u32> {
+    fn learn_remote(&mut self, descriptor: &Descriptor, roce: &Roce<'_>) -> Option<u32> {
         let (handle, rp) = (Handle::from_bits(descriptor.handle), &self.rp);
         let is_open = |handle| rp.state(handle).is_some();
-        let learnt = is_open(handle) && self.ends.learn(FlowKey::of(roce), handle, is_open);
+        let learnt = is_open(handle) && self.ends.learn(FlowKey::of_data(roce), handle, is_open);
         learnt.then(|| u32::from(handle.index()))
     }
 
     /// Lets one flow do what has fallen due. To be called again as long as [`Nic::next_wake`] is not after `now`.
     #[inline(never)]
     pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
-        let due = self.rp.due(now, hw);
+        let due = self.rp.pop_due(now, hw);
         if let Some(index) = due {
             self.wake(index, hw);
         }
-        self.turn(now, hw);
-        hw.log(EventKind::Wake, now, due.map_or(NO_FLOW, u32::from));
+        self.slot(now, hw);
+        hw.log(LogKind::Wake, now, due.map_or(NO_FLOW, u32::from));
     }
 
     #[inline(never)]
     fn wake<H: Hardware>(&mut self, index: u16, hw: &mut H) {
-        self.rp.wake_due(index, hw);
+        self.rp.wake_slot(index, hw);
     }
 
     /// Lets the notification point do what has fallen due.
     #[inline(never)]
-    fn turn<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
+    fn slot<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
         self.np.wake::<H::Crc>(now, &self.connections, hw);
     }
 
     /// When [`Nic::timer`] is to be called next: within half a second of the last call of either engine.
     pub fn next_wake(&self) -> Instant {
-        self.rp.called().after(self.rp.next_wake()).min(self.np.called().after(self.np.next_wake()))
+        self.rp.last_call().after(self.rp.next_wake()).min(self.np.last_call().after(self.np.next_wake()))
     }
 }

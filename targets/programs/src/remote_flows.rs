@@ -1,7 +1,7 @@
 //! Which flow of ours a switch means. It sees the data's queue pair number, which is the receiver's; two receivers may have
 //! the same, so that the addresses belong to the name.
 
-use cc_core::Blank;
+use cc_core::Zeroed;
 use cc_core::table::{Array, Handle, Storage};
 use cc_core::wire::FlowKey;
 
@@ -12,8 +12,8 @@ struct Entry {
     handle: Handle,
 }
 
-impl Blank for Entry {
-    const BLANK: Self = Self { check: 0, handle: Handle::from_bits(0) };
+impl Zeroed for Entry {
+    const ZEROED: Self = Self { check: 0, handle: Handle::from_bits(0) };
 }
 
 /// The flows of at most `SETS` times `WAYS` far ends, 8 bytes each; the number of sets is a power of two.
@@ -21,12 +21,12 @@ impl Blank for Entry {
 /// An entry of a flow that is open is never given up. Where there is no room for another, that flow cannot be found here.
 pub(crate) struct FarEnds<SETS: Storage, const WAYS: usize>(SETS::Array<[Entry; WAYS]>);
 
-impl<SETS: Storage, const WAYS: usize> Blank for FarEnds<SETS, WAYS> {
-    const BLANK: Self = {
+impl<SETS: Storage, const WAYS: usize> Zeroed for FarEnds<SETS, WAYS> {
+    const ZEROED: Self = {
         if let Some(sets) = SETS::LEN {
             assert!(sets.is_power_of_two(), "the number of sets is a power of two");
         }
-        Self(Blank::BLANK)
+        Self(Zeroed::ZEROED)
     };
 }
 
@@ -65,7 +65,7 @@ impl<SETS: Storage, const WAYS: usize> FarEnds<SETS, WAYS> {
     /// The set of a key, and what tells it apart there.
     #[inline(never)]
     fn place(&self, key: FlowKey) -> (usize, u32) {
-        (key.place().get() as usize & self.0.items().len().wrapping_sub(1), key.check())
+        (key.set_hash().get() as usize & self.0.items().len().wrapping_sub(1), key.tag_hash())
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn flows_to_one_number_at_two_peers_are_told_apart_and_an_unknown_one_is_found_nowhere() {
-        let mut ends = FarEnds::<Fixed<4>, 4>::BLANK;
+        let mut ends = FarEnds::<Fixed<4>, 4>::ZEROED;
         let open = |handle: Handle| handle.to_bits() != 0;
         assert!(ends.learn(key(1, 17), handle(1), open));
         assert!(ends.learn(key(2, 17), handle(2), open));
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn open_flows_keep_their_places_and_closed_ones_give_way() {
-        let mut ends = FarEnds::<Fixed<2>, 2>::BLANK;
+        let mut ends = FarEnds::<Fixed<2>, 2>::ZEROED;
         let open = |handle: Handle| handle.to_bits() != 0 && handle.index() < 100;
         let learnt = (0..100).filter(|&n| ends.learn(key(n, 1), handle(n), open)).count();
         assert_eq!(learnt, 4);

@@ -2,17 +2,17 @@
 
 use cc_core::table::{Fixed, Handle};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Response, Roce, Shims, TableCrc, Tags,
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, Response, Roce, Shims, TableCrc, Tags,
     opcode,
 };
-use cc_core::{Bytes, CnpBody, CnpHint, CnpKind, Ecn, Instant, Nanos, Port, Psn, Qpn, Rate};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Nanos, Psn, Qpn, Rate};
 use cc_np::Transmit;
 use cc_rp::RateLimiter;
-use programs::descriptor::{Descriptor, Kind};
-use programs::{EventKind, Hardware, NO_FLOW, Nic, Sizes};
+use programs::descriptor::{Descriptor, DescriptorKind};
+use programs::{Hardware, LogKind, NO_FLOW, Nic, Sizes};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
 /// Eight flows, and as many remote queue pair numbers.
 struct Eight;
@@ -29,7 +29,7 @@ type Sender = Nic<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Eight>;
 /// What the program told its hardware last.
 #[derive(Default)]
 struct Bench {
-    log: Option<(EventKind, u32)>,
+    log: Option<(LogKind, u32)>,
     rates: [Option<Rate>; 8],
 }
 
@@ -50,7 +50,7 @@ impl Transmit for Bench {
 impl Hardware for Bench {
     type Crc = TableCrc;
 
-    fn log(&mut self, kind: EventKind, _now: Instant, index: u32) {
+    fn log(&mut self, kind: LogKind, _now: Instant, index: u32) {
         self.log = Some((kind, index));
     }
 }
@@ -58,7 +58,7 @@ impl Hardware for Bench {
 fn nic() -> (Sender, Bench) {
     let nic = Nic::new(
         Instant::from_nanos(0),
-        PORT,
+        LINK,
         &<cc_rp::dcqcn::Dcqcn as cc_rp::ReactionPoint>::PRESETS[0].values,
         &<cc_np::dcqcn::Dcqcn as cc_np::NotificationPoint>::PRESETS[0].values,
     );
@@ -107,7 +107,7 @@ fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> 
 
 fn roce(frame: &[u8]) -> Roce<'_> {
     match wire::parse(frame, frame.len()) {
-        Ok(Packet::Roce(roce)) => roce,
+        Ok(Parsed::Roce(roce)) => roce,
         other => panic!("{other:?}"),
     }
 }
@@ -118,21 +118,21 @@ fn direct(cause: &[u8]) -> Vec<u8> {
     respond(&Response::from_switch(&roce(cause), body, &[], CnpMarking::default()))
 }
 
-fn descriptor(kind: Kind, handle: u32, frame: &[u8]) -> Descriptor {
+fn descriptor(kind: DescriptorKind, handle: u32, frame: &[u8]) -> Descriptor {
     let wire_bytes = u32::try_from(frame.len()).unwrap();
     Descriptor { handle, wire_bytes, ..Descriptor::at(kind, 1_000) }
 }
 
-fn give(nic: &mut Sender, bench: &mut Bench, kind: Kind, handle: u32, frame: &[u8]) -> (EventKind, u32) {
+fn give(nic: &mut Sender, bench: &mut Bench, kind: DescriptorKind, handle: u32, frame: &[u8]) -> (LogKind, u32) {
     nic.handle(Instant::from_nanos(1_000), &descriptor(kind, handle, frame), frame, bench);
     bench.log.take().unwrap()
 }
 
 /// Opens a flow whose packets look so.
 fn open(nic: &mut Sender, bench: &mut Bench, frame: &[u8]) -> u32 {
-    let (_, handle) = give(nic, bench, Kind::Open, 3, &[]);
+    let (_, handle) = give(nic, bench, DescriptorKind::Open, 3, &[]);
     let slot = u32::from(Handle::from_bits(handle).index());
-    assert_eq!(give(nic, bench, Kind::Destination, handle, frame), (EventKind::Connect, slot));
+    assert_eq!(give(nic, bench, DescriptorKind::LearnRemote, handle, frame), (LogKind::Connect, slot));
     handle
 }
 
@@ -148,7 +148,7 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_and_no_other_over_ipv4_and_ipv6() {
         for (cut, frame) in frames.iter().enumerate() {
             bench.rates = [None; 8];
             let cnp = direct(frame);
-            assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &cnp), (EventKind::Cnp, cut as u32));
+            assert_eq!(give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &cnp), (LogKind::Cnp, cut as u32));
             let told: Vec<_> = (0..8).filter(|&slot| bench.rates[slot].is_some()).collect();
             assert_eq!((told, bench.rates[cut]), (vec![cut], Some(Rate::from_gbps(50))));
         }
@@ -161,14 +161,14 @@ fn a_switch_s_cnps_and_the_receiver_s_numbered_ones_do_not_disturb_each_other() 
     let (mut nic, mut bench) = nic();
     let packet = data(false, 2, 17);
     let handle = open(&mut nic, &mut bench, &packet);
-    let bind = Descriptor { qpn: 19, ..descriptor(Kind::Bind, handle, &[]) };
+    let bind = Descriptor { qpn: 19, ..descriptor(DescriptorKind::Bind, handle, &[]) };
     nic.handle(Instant::from_nanos(1_000), &bind, &[], &mut bench);
     let numbered = |seq| {
-        let hint = CnpHint::Body(CnpBody { seq, ..CnpBody::default() });
-        respond(&Response::cnp(&roce(&packet), Qpn::new(19), hint, CnpMarking::default()))
+        let body_kind = CnpBodyKind::Extended(CnpBody { seq, ..CnpBody::default() });
+        respond(&Response::cnp(&roce(&packet), Qpn::new(19), body_kind, CnpMarking::default()))
     };
     let cnps = [numbered(7), direct(&packet), numbered(8), numbered(8), direct(&packet), numbered(7)];
-    let handled = cnps.map(|cnp| give(&mut nic, &mut bench, Kind::Frame, 0, &cnp).1 == 0);
+    let handled = cnps.map(|cnp| give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &cnp).1 == 0);
     assert_eq!(handled, [true, true, true, false, true, false]);
     assert_eq!(nic.rp().counters().rp_cnp_stale, 2);
 }
@@ -177,19 +177,19 @@ fn a_switch_s_cnps_and_the_receiver_s_numbered_ones_do_not_disturb_each_other() 
 fn a_switch_s_cnp_for_a_flow_that_is_not_known_is_counted_and_cuts_nothing() {
     let (mut nic, mut bench) = nic();
     let handle = open(&mut nic, &mut bench, &data(false, 2, 17));
-    let bind = Descriptor { qpn: 19, ..descriptor(Kind::Bind, handle, &[]) };
+    let bind = Descriptor { qpn: 19, ..descriptor(DescriptorKind::Bind, handle, &[]) };
     nic.handle(Instant::from_nanos(1_000), &bind, &[], &mut bench);
     bench.rates = [None; 8];
     // Another peer, another number, the sender's own number, and a frame that was damaged.
     for cause in [data(false, 3, 17), data(false, 2, 18), data(false, 2, 19)] {
-        assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &direct(&cause)), (EventKind::Cnp, NO_FLOW));
+        assert_eq!(give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &direct(&cause)), (LogKind::Cnp, NO_FLOW));
     }
     let mut damaged = direct(&data(false, 2, 17));
     *damaged.last_mut().unwrap() ^= 1;
-    assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &damaged), (EventKind::Nothing, NO_FLOW));
-    give(&mut nic, &mut bench, Kind::Close, handle, &[]);
+    assert_eq!(give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &damaged), (LogKind::Nothing, NO_FLOW));
+    give(&mut nic, &mut bench, DescriptorKind::Close, handle, &[]);
     let closed = direct(&data(false, 2, 17));
-    assert_eq!(give(&mut nic, &mut bench, Kind::Frame, 0, &closed), (EventKind::Cnp, NO_FLOW));
+    assert_eq!(give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &closed), (LogKind::Cnp, NO_FLOW));
     assert_eq!(bench.rates, [None; 8]);
     let counters = nic.rp().counters();
     assert_eq!((counters.rp_cnp_handled, counters.rp_cnp_by_remote_qp, counters.rp_cnp_ignored), (0, 4, 4));
@@ -199,7 +199,10 @@ fn a_switch_s_cnp_for_a_flow_that_is_not_known_is_counted_and_cuts_nothing() {
 fn a_destination_is_learnt_of_open_flows_and_packets_of_roce_only() {
     let (mut nic, mut bench) = nic();
     let handle = open(&mut nic, &mut bench, &data(false, 2, 17));
-    let nothing = (EventKind::Nothing, NO_FLOW);
-    assert_eq!(give(&mut nic, &mut bench, Kind::Destination, handle, &[0; 60]), nothing);
-    assert_eq!(give(&mut nic, &mut bench, Kind::Destination, handle + (1 << 16), &data(false, 2, 18)), nothing);
+    let nothing = (LogKind::Nothing, NO_FLOW);
+    assert_eq!(give(&mut nic, &mut bench, DescriptorKind::LearnRemote, handle, &[0; 60]), nothing);
+    assert_eq!(
+        give(&mut nic, &mut bench, DescriptorKind::LearnRemote, handle + (1 << 16), &data(false, 2, 18)),
+        nothing
+    );
 }

@@ -116,14 +116,14 @@ pub struct Settings {
     /// Of the notification point.
     pub second: &'static [u32; SETTINGS],
     /// Of the port, see [`Shared::port`].
-    pub port: [u32; 3],
+    pub link: [u32; 3],
 }
 
 /// Where the settings are.
 pub(crate) fn settings() -> Settings {
     let shared = shared();
     // SAFETY: words of `SHARED` that nobody writes any more.
-    unsafe { Settings { first: &(*shared).rp_settings, second: &(*shared).np_settings, port: (*shared).port } }
+    unsafe { Settings { first: &(*shared).rp_settings, second: &(*shared).np_settings, link: (*shared).link } }
 }
 
 /// The receive ring's consuming end.
@@ -213,15 +213,15 @@ impl TxRing {
 /// A value that the main loop and the interrupt take turns at, inside critical sections.
 // The flag comes first, where a short offset reaches it.
 #[repr(C)]
-pub(crate) struct Owned<T> {
+pub(crate) struct CriticalCell<T> {
     lent: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: `with` looks at either field only inside a critical section, and the image runs on one hart.
-unsafe impl<T: Send> Sync for Owned<T> {}
+unsafe impl<T: Send> Sync for CriticalCell<T> {}
 
-impl<T> Owned<T> {
+impl<T> CriticalCell<T> {
     /// Nobody has it.
     pub(crate) const fn new(value: T) -> Self {
         Self { lent: Cell::new(false), value: UnsafeCell::new(value) }

@@ -10,8 +10,6 @@
 
 #[expect(unsafe_code, reason = "registers, rings and interrupts")]
 mod board;
-#[cfg(feature = "calling")]
-mod calling;
 #[cfg(not(feature = "picorv32"))]
 #[expect(unsafe_code, reason = "interrupts")]
 #[path = "machine.rs"]
@@ -23,31 +21,33 @@ mod interrupts;
 #[cfg(feature = "log")]
 #[expect(unsafe_code, reason = "the ring that the harness reads")]
 mod logging;
+#[cfg(feature = "outlined_on")]
+mod outlined_on;
 #[cfg(feature = "vexriscv")]
 #[expect(unsafe_code, reason = "reset and traps")]
 mod vexriscv;
 
-use board::{BUSY, Owned, RxRing, Settings, TIMER, TxRing, store};
+use board::{BUSY, CriticalCell, RxRing, Settings, TIMER, TxRing, store};
 use cc_core::params::ParamError;
 use cc_core::wire::TableCrc;
-use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate, Zeroed};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use embedded_hal::digital::OutputPin;
 use programs::descriptor::Descriptor;
-use programs::layout::{Report, register};
-use programs::switch::{Answer, Queue, Switch};
-use programs::{EventKind, Full, Nic, from_words};
+use programs::layout::{ImageInfo, register};
+use programs::switch::{Queue, StageAction, Switch};
+use programs::{Full, LogKind, Nic, from_words};
 
 #[doc(hidden)]
 pub use {critical_section::CriticalSection, programs};
 
-/// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
-#[cfg(not(feature = "calling"))]
+/// The reaction point as it is in an image: itself, or with the feature `outlined_on` behind a function call.
+#[cfg(not(feature = "outlined_on"))]
 pub type Machine<A> = A;
-/// The reaction point as it is in an image: itself, or with the feature `calling` behind a function call.
-#[cfg(feature = "calling")]
-pub type Machine<A> = calling::Calling<A>;
+/// The reaction point as it is in an image: itself, or with the feature `outlined_on` behind a function call.
+#[cfg(feature = "outlined_on")]
+pub type Machine<A> = outlined_on::OutlinedOn<A>;
 
 /// Makes a file of `src/bin`, which is named after its reaction point, the firmware image of these two machines.
 #[macro_export]
@@ -101,7 +101,7 @@ macro_rules! entries {
 /// # Panics
 /// In that case, while compiling.
 pub const fn assert_stage<S: programs::switch::Program>(name: &str) {
-    assert!(programs::same_name(name, S::NAME), "the file is not named after the stage");
+    assert!(programs::str_eq(name, S::NAME), "the file is not named after the stage");
 }
 
 /// The pacer, the registers of queues, the transmit ring and the event log of the board.
@@ -135,7 +135,7 @@ impl programs::Hardware for Device {
     type Crc = TableCrc;
 
     #[inline(always)]
-    fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
+    fn log(&mut self, kind: LogKind, now: Instant, index: u32) {
         #[cfg(feature = "log")]
         logging::happened(kind, index);
         self::log(kind as u32, now, index);
@@ -150,9 +150,9 @@ impl programs::switch::Hardware for Device {
     }
 
     #[inline(always)]
-    fn answer(&mut self, queue: Queue, answer: &Answer) {
-        let command = answer.tell(queue, |word| store(register::ANSWER_OPERAND, word));
-        store(register::ANSWER, command);
+    fn act(&mut self, queue: Queue, action: &StageAction) {
+        let command = action.encode(queue, |word| store(register::ACTION_OPERAND, word));
+        store(register::ACTION, command);
     }
 
     #[inline(always)]
@@ -171,15 +171,15 @@ fn log(kind: u32, now: Instant, index: u32) {
 }
 
 /// What an image runs.
-pub trait Program: Blank {
+pub trait Program: Zeroed {
     /// What it says of itself at start-up.
-    const REPORT: Report;
+    const INFO: ImageInfo;
 
     /// Becomes the program, of what is blank, with the settings that the driver left in RAM.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError>;
+    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), ParamError>;
 
     /// Handles one descriptor and the frame that came with it.
     fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device);
@@ -192,13 +192,13 @@ pub trait Program: Blank {
 }
 
 impl<A: ReactionPoint, N: NotificationPoint> Program for Nic<A, N, Full> {
-    const REPORT: Report = Self::REPORT;
+    const INFO: ImageInfo = Self::INFO;
 
     #[inline(always)]
-    fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError> {
+    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), ParamError> {
         let rp = from_words(const { A::PRESETS[0].values }, settings.first);
         let np = from_words(const { N::PRESETS[0].values }, settings.second);
-        self.begin(start, port, &rp, &np)
+        self.begin(start, link, &rp, &np)
     }
 
     #[inline(always)]
@@ -218,7 +218,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for Nic<A, N, Full> {
 }
 
 impl<S: programs::switch::Program> Program for Switch<S> {
-    const REPORT: Report = Report {
+    const INFO: ImageInfo = ImageInfo {
         qps: (programs::switch::PORTS * programs::switch::PRIORITIES) as u32,
         state_bytes: S::STATE_BYTES as u32,
         qp_bytes: S::QUEUE_BYTES as u32,
@@ -227,8 +227,8 @@ impl<S: programs::switch::Program> Program for Switch<S> {
     };
 
     #[inline(always)]
-    fn begin(&mut self, start: Instant, port: Port, settings: &Settings) -> Result<(), ParamError> {
-        self.begin(start, &port, &from_words(const { S::PRESETS[0].values }, settings.first))
+    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), ParamError> {
+        self.begin(start, &link, &from_words(const { S::PRESETS[0].values }, settings.first))
     }
 
     #[inline(always)]
@@ -256,7 +256,7 @@ struct Firmware<P> {
 }
 
 impl<P: Program> Firmware<P> {
-    const BLANK: Self = Self { program: P::BLANK, device: Device { tx: TxRing::new() } };
+    const ZEROED: Self = Self { program: P::ZEROED, device: Device { tx: TxRing::new() } };
 
     /// Sets the timer to when the engines want to be called next.
     #[inline(never)]
@@ -266,13 +266,13 @@ impl<P: Program> Firmware<P> {
 }
 
 /// An image: what its main loop and its timer interrupt share, and these two.
-pub struct Image<P>(Owned<Firmware<P>>);
+pub struct Image<P>(CriticalCell<Firmware<P>>);
 
 impl<P: Program> Image<P> {
     /// An image that has not started.
     #[expect(clippy::new_without_default, reason = "there is one, in a static")]
     pub const fn new() -> Self {
-        Self(Owned::new(Firmware::BLANK))
+        Self(CriticalCell::new(Firmware::ZEROED))
     }
 
     /// Begins the program, with the settings that the driver left in RAM. Apart from the main loop, so that the stack that this
@@ -281,10 +281,10 @@ impl<P: Program> Image<P> {
     #[inline(never)]
     fn begin(&self, cs: CriticalSection<'_>) {
         let settings = board::settings();
-        let [line_rate, mtu, base_rtt] = settings.port;
-        let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
+        let [line_rate, mtu, base_rtt] = settings.link;
+        let link = Link { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
         let start = Instant::from_nanos(board::now());
-        self.0.with(cs, |firmware| match firmware.program.begin(start, port, &settings) {
+        self.0.with(cs, |firmware| match firmware.program.begin(start, link, &settings) {
             Ok(()) => firmware.set_timer(),
             Err(_) => board::halt(1),
         });
@@ -330,11 +330,11 @@ impl<P: Program> Image<P> {
         });
     }
 
-    /// Sizes of the tables, for whoever watches: see `programs::layout::Report`.
+    /// Sizes of the tables, for whoever watches: see `programs::layout::ImageInfo`.
     fn report() {
-        let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = P::REPORT;
+        let ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes } = P::INFO;
         for word in [qps, state_bytes, qp_bytes, peers, peer_bytes] {
-            store(register::REPORT, word);
+            store(register::IMAGE_INFO, word);
         }
     }
 }

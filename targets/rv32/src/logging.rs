@@ -9,7 +9,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use critical_section::RestoreState;
 use defmt::Encoder;
 use programs::layout::{LOG_BYTES, LogRing};
-use programs::{EventKind, NO_FLOW};
+use programs::{LogKind, NO_FLOW};
 
 /// Says how a flow is paced from now on.
 pub(crate) fn paced(slot: u16, rate: Rate, window: cc_core::Bytes, hold: Nanos) {
@@ -29,10 +29,10 @@ pub(crate) fn paced(slot: u16, rate: Rate, window: cc_core::Bytes, hold: Nanos) 
 }
 
 /// Says what happened; `index` is that of the event log.
-pub(crate) fn happened(kind: EventKind, index: u32) {
+pub(crate) fn happened(kind: LogKind, index: u32) {
     match (kind, index) {
         (_, NO_FLOW) => defmt::info!("{}", kind),
-        (EventKind::Open, _) => defmt::info!("{} of slot {=u16}", kind, Handle::from_bits(index).index()),
+        (LogKind::Open, _) => defmt::info!("{} of slot {=u16}", kind, Handle::from_bits(index).index()),
         _ => defmt::info!("{} of slot {=u32}", kind, index),
     }
 }

@@ -1,14 +1,14 @@
 //! A machine whose `on` is called, for a harness to see when it begins and returns.
 
 use cc_core::params::{ParamError, Preset};
-use cc_core::{CnpHint, Port, State};
-use cc_rp::{Cx, Decision, Event, EventMask, Ignored, Limits, ReactionPoint, Signals};
+use cc_core::{CnpBodyKind, Link, State};
+use cc_rp::{CnpIgnored, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 
 /// The machine `A` behind a function call. It decides as `A` does, and takes a little longer.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Calling<A>(A);
+pub struct OutlinedOn<A>(A);
 
-impl<A: State> State for Calling<A> {
+impl<A: State> State for OutlinedOn<A> {
     type Snapshot = A::Snapshot;
 
     fn snapshot(&self) -> A::Snapshot {
@@ -20,28 +20,28 @@ impl<A: State> State for Calling<A> {
     }
 }
 
-impl<A: ReactionPoint> ReactionPoint for Calling<A> {
+impl<A: ReactionPoint> ReactionPoint for OutlinedOn<A> {
     type Settings = A::Settings;
     type Params = A::Params;
 
     const NAME: &'static str = A::NAME;
     const PRESETS: &'static [Preset<A::Settings>] = A::PRESETS;
-    const WANTS: EventMask = A::WANTS;
+    const EVENTS: EventSet = A::EVENTS;
     const SIGNALS: Signals = A::SIGNALS;
-    const ANSWERED_BY: Option<&'static str> = A::ANSWERED_BY;
-    const TABLE: &'static [&'static str] = A::TABLE;
+    const RECEIVER: Option<&'static str> = A::RECEIVER;
+    const TRANSITIONS: &'static [&'static str] = A::TRANSITIONS;
 
-    fn check(settings: &A::Settings, port: &Port) -> Result<A::Params, ParamError> {
-        A::check(settings, port)
+    fn check(settings: &A::Settings, link: &Link) -> Result<A::Params, ParamError> {
+        A::check(settings, link)
     }
 
     #[inline(always)]
-    fn check_into(params: &mut A::Params, settings: &A::Settings, port: &Port) -> Result<(), ParamError> {
-        A::check_into(params, settings, port)
+    fn check_into(params: &mut A::Params, settings: &A::Settings, link: &Link) -> Result<(), ParamError> {
+        A::check_into(params, settings, link)
     }
 
-    fn limits(params: &A::Params, port: &Port) -> Limits {
-        A::limits(params, port)
+    fn limits(params: &A::Params, link: &Link) -> Limits {
+        A::limits(params, link)
     }
 
     fn open(cx: &Cx<'_, A::Params>) -> Self {
@@ -49,12 +49,12 @@ impl<A: ReactionPoint> ReactionPoint for Calling<A> {
     }
 
     #[inline]
-    fn ignores(&self, hint: &CnpHint) -> Option<Ignored> {
-        self.0.ignores(hint)
+    fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
+        self.0.cnp_filter(body_kind)
     }
 
-    fn row(&self, cx: &Cx<'_, A::Params>, event: &Event<'_>) -> usize {
-        self.0.row(cx, event)
+    fn transition(&self, cx: &Cx<'_, A::Params>, event: &Event<'_>) -> usize {
+        self.0.transition(cx, event)
     }
 
     #[inline(never)]

@@ -17,7 +17,7 @@ mod host;
 
 use board::{BUSY, TIMER, clear_timer, enable_interrupts, pend_timer};
 use cc_core::wire::TableCrc;
-use cc_core::{Blank, Bytes, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate, Zeroed};
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
 use core::cell::RefCell;
@@ -25,9 +25,9 @@ use critical_section::Mutex;
 use embedded_hal::digital::OutputPin;
 use host::{Host, exit};
 use programs::descriptor::Descriptor;
-use programs::layout::{Report, SETTINGS, TX_FRAME_BYTES};
+use programs::layout::{ImageInfo, SETTINGS, TX_FRAME_BYTES};
 use programs::lockstep::{self, Exit};
-use programs::{EventKind, Nic, from_words};
+use programs::{LogKind, Nic, from_words};
 
 #[cfg(not(small))]
 use programs::{Full as Room, layout::RX_FRAME_BYTES as FRAME_BYTES};
@@ -88,7 +88,7 @@ impl Transmit for Device {
 impl programs::Hardware for Device {
     type Crc = TableCrc;
 
-    fn log(&mut self, kind: EventKind, now: Instant, index: u32) {
+    fn log(&mut self, kind: LogKind, now: Instant, index: u32) {
         let now = now.nanos();
         self.host.say([lockstep::LOG, kind as u32, now as u32, (now >> 32) as u32, index]);
     }
@@ -110,7 +110,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
     #[expect(clippy::new_without_default, reason = "there is one, in a static")]
     pub const fn new() -> Self {
         let device = Device { host: Host::CLOSED, frame: [0; TX_FRAME_BYTES] };
-        Self(Mutex::new(RefCell::new(Firmware { device, now: Instant::from_nanos(0), nic: Nic::BLANK })))
+        Self(Mutex::new(RefCell::new(Firmware { device, now: Instant::from_nanos(0), nic: Nic::ZEROED })))
     }
 
     /// The main loop: runs for as long as the host has events.
@@ -184,12 +184,12 @@ fn begin<A: ReactionPoint, N: NotificationPoint>(firmware: &mut Firmware<A, N>, 
     let rp = from_words(const { A::PRESETS[0].values }, &host.words::<SETTINGS>());
     let np = from_words(const { N::PRESETS[0].values }, &host.words::<SETTINGS>());
     let [line_rate, mtu, base_rtt] = host.words();
-    let port = Port { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
+    let link = Link { line_rate: Rate::from_bits(line_rate), mtu: Bytes::new(mtu), base_rtt: Nanos::new(base_rtt) };
     firmware.device.host = host;
-    if firmware.nic.begin(firmware.now, port, &rp, &np).is_err() {
+    if firmware.nic.begin(firmware.now, link, &rp, &np).is_err() {
         exit(Exit::Settings)
     }
-    let Report { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N, Room>::REPORT;
+    let ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N, Room>::INFO;
     host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
     host.say(halves(firmware.nic.next_wake()));
 }

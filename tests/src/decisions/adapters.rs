@@ -4,38 +4,38 @@ use super::journal::{Journal, Kind};
 use super::traffic::{Arrival, Step, traffic};
 use super::{EVENTS, FRAMES, Run};
 use cc_core::table::Handle;
-use cc_core::{Bytes, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate};
 use cc_cp::CongestionPoint;
 use cc_cp::mmu::Admission;
 use cc_cp::red::Red;
 use cc_np::{NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint};
-use hil_algorithms::pairs;
+use hil_algorithms::registry;
 use hil_capture::crc::HostCrc;
-use hil_measure::stages::traffic::{Happening, Occasion, Place};
-use hil_measure::stages::{self, LINK};
+use hil_measure::stage_cycles::traffic::{Happening, Occasion, Place};
+use hil_measure::stage_cycles::{self, LINK};
 use hil_sim::incast::Incast;
-use hil_sim::marking::stress;
+use hil_sim::marking::stress_scenario;
 use programs::descriptor::{self, Descriptor};
-use programs::switch::{self, Answer, Event, Hardware, PORTS, PRIORITIES, Program, Queue, Switch};
-use programs::{EventKind, NO_FLOW, Nic, Small};
+use programs::switch::{self, Event, Hardware, PORTS, PRIORITIES, Program, Queue, StageAction, Switch};
+use programs::{LogKind, NO_FLOW, Nic, Small};
 
 /// Wakes between two events that come when they are due. What else is due comes late, at the time of the next event.
 const PUNCTUAL: usize = 64;
 
 /// The names of all algorithms.
 pub fn algorithms() -> impl Iterator<Item = &'static str> {
-    pairs::names()
+    registry::names()
 }
 
 /// The names of all stages.
 pub fn stages() -> impl Iterator<Item = &'static str> {
-    stages::NAMES.iter().copied()
+    stage_cycles::NAMES.iter().copied()
 }
 
 /// The runs of an algorithm: one for each preset, and at least three.
 pub fn nic(algorithm: &str, text: bool) -> Vec<Run> {
-    pairs::with(algorithm, Nics { text }).expect("a known algorithm")
+    registry::with(algorithm, Nics { text }).expect("a known algorithm")
 }
 
 /// The runs of a stage: one for each preset.
@@ -45,7 +45,7 @@ pub fn stage(stage: &str, text: bool) -> Vec<Run> {
 
 /// The capture that an algorithm makes in the simulated fabric, frame by frame.
 pub fn synth(algorithm: &str, text: bool) -> Run {
-    pairs::with(algorithm, Synth { text }).expect("a known algorithm")
+    registry::with(algorithm, Synth { text }).expect("a known algorithm")
 }
 
 /// What a frame that the library sends says, and to which address: without Ethernet and IP header and ICRC. A rate message of
@@ -62,15 +62,15 @@ struct Nics {
     text: bool,
 }
 
-impl pairs::Visitor for Nics {
+impl registry::Visitor for Nics {
     type Output = Vec<Run>;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Vec<Run> {
         let run = |nth: usize| {
             let (rp, np) = (&A::PRESETS[nth % A::PRESETS.len()], &N::PRESETS[nth % N::PRESETS.len()]);
             let gbps = [100, 25, 400][nth % 3];
-            let port = Port { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
-            let nic = Nic::<A, N, Small>::new(Instant::from_nanos(0), port, &rp.values, &np.values)
+            let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
+            let nic = Nic::<A, N, Small>::new(Instant::from_nanos(0), link, &rp.values, &np.values)
                 .unwrap_or_else(|error| panic!("{}, {}: {error}", A::NAME, rp.name));
             let mut nic = NicAdapter { nic, handles: Vec::new(), device: NicDevice::new(self.text) };
             let mut input = Journal::new(self.text);
@@ -118,21 +118,25 @@ impl<A: ReactionPoint, N: NotificationPoint> NicAdapter<A, N> {
                 return;
             }
             Step::Open(priority) => {
-                (Descriptor { handle: u32::from(*priority), ..at(descriptor::Kind::Open) }, Vec::new())
+                (Descriptor { handle: u32::from(*priority), ..at(descriptor::DescriptorKind::Open) }, Vec::new())
             }
             Step::Bind(number, qpn) => {
-                (Descriptor { handle: flow(number), qpn: *qpn, ..at(descriptor::Kind::Bind) }, Vec::new())
+                (Descriptor { handle: flow(number), qpn: *qpn, ..at(descriptor::DescriptorKind::Bind) }, Vec::new())
             }
-            Step::Close(number) => (Descriptor { handle: flow(number), ..at(descriptor::Kind::Close) }, Vec::new()),
+            Step::Close(number) => {
+                (Descriptor { handle: flow(number), ..at(descriptor::DescriptorKind::Close) }, Vec::new())
+            }
             Step::Sent(number, psn, bytes) => {
-                let sent = at(descriptor::Kind::Sent);
+                let sent = at(descriptor::DescriptorKind::Sent);
                 (Descriptor { handle: flow(number), psn: *psn, wire_bytes: *bytes, ..sent }, Vec::new())
             }
-            Step::Disconnect(qpn) => (Descriptor { qpn: *qpn, ..at(descriptor::Kind::Disconnect) }, Vec::new()),
-            Step::Destination(number, frame) => {
-                shown(descriptor::Kind::Destination, frame, flow(number), Descriptor::UNKNOWN_QPN)
+            Step::Disconnect(qpn) => {
+                (Descriptor { qpn: *qpn, ..at(descriptor::DescriptorKind::Disconnect) }, Vec::new())
             }
-            Step::Connect(remote, frame) => shown(descriptor::Kind::Connect, frame, 0, *remote),
+            Step::Destination(number, frame) => {
+                shown(descriptor::DescriptorKind::LearnRemote, frame, flow(number), Descriptor::UNKNOWN_QPN)
+            }
+            Step::Connect(remote, frame) => shown(descriptor::DescriptorKind::Connect, frame, 0, *remote),
             Step::Arrival(Arrival {
                 frame,
                 wire_bytes,
@@ -141,19 +145,19 @@ impl<A: ReactionPoint, N: NotificationPoint> NicAdapter<A, N> {
                 acked,
                 rtt,
                 msn,
-                rx_level,
+                rx_buffer_level,
                 coalesced,
             }) => {
                 let descriptor = Descriptor {
                     flags: if *icrc_checked { Descriptor::ICRC_CHECKED } else { 0 },
                     wire_bytes: *wire_bytes,
-                    handle: u32::from(*rx_level),
+                    handle: u32::from(*rx_buffer_level),
                     qpn: remote.unwrap_or(Descriptor::UNKNOWN_QPN),
                     coalesced: *coalesced,
                     acked: *acked,
                     rtt: rtt.unwrap_or(Descriptor::UNKNOWN_RTT),
                     msn: msn.unwrap_or(Descriptor::NO_ACK),
-                    ..at(descriptor::Kind::Frame)
+                    ..at(descriptor::DescriptorKind::Frame)
                 };
                 (descriptor, frame.clone())
             }
@@ -200,14 +204,14 @@ impl Transmit for NicDevice {
 impl programs::Hardware for NicDevice {
     type Crc = HostCrc;
 
-    fn log(&mut self, kind: EventKind, _now: Instant, index: u32) {
+    fn log(&mut self, kind: LogKind, _now: Instant, index: u32) {
         match kind {
-            EventKind::Open => {
+            LogKind::Open => {
                 self.opened = index;
                 let slot = if index == NO_FLOW { index } else { u32::from(Handle::from_bits(index).index()) };
                 self.decisions.add(Kind::Opened, self.now, &[slot.into()], &[]);
             }
-            EventKind::Bind => self.decisions.add(Kind::Bound, self.now, &[(index != NO_FLOW).into()], &[]),
+            LogKind::Bind => self.decisions.add(Kind::Bound, self.now, &[(index != NO_FLOW).into()], &[]),
             _ => {}
         }
     }
@@ -226,7 +230,7 @@ impl switch::registry::Visitor for Stages {
                 .unwrap_or_else(|error| panic!("{}, {}: {error}", P::NAME, preset.name));
             let mut switch = SwitchAdapter { switch, device: SwitchDevice::new(self.text) };
             let mut input = Journal::new(self.text);
-            let mut traffic = stages::traffic::<P>(seed);
+            let mut traffic = stage_cycles::traffic::<P>(seed);
             for _ in 0..EVENTS {
                 let occasion = traffic.draw();
                 let Occasion { now, at, what, ref frame } = occasion;
@@ -278,7 +282,7 @@ impl<P: Program> SwitchAdapter<P> {
 
     /// One event of a queue, and whether the packet that it is about is kept.
     fn on(&mut self, now: u64, at: Place, what: Happening, frame: &[u8]) -> bool {
-        let (queue, event) = stages::event(at, what);
+        let (queue, event) = stage_cycles::event(at, what);
         let device = &mut self.device;
         (device.now, device.verdict) = (now, [0; 14]);
         // What a stage that asks sees during the event: the packet that arrives is in the queue, the one that leaves is not.
@@ -346,19 +350,19 @@ impl Hardware for SwitchDevice {
         self.queued.get(queue.index() as usize).copied().unwrap_or_default()
     }
 
-    fn answer(&mut self, queue: Queue, answer: &Answer) {
+    fn act(&mut self, queue: Queue, action: &StageAction) {
         let [mark, not_ect, drop, hold, ecn_to, clear_int, credit, credit_queue, hop @ ..] = &mut self.verdict;
         let at = [queue.port, queue.priority].map(u64::from);
-        match *answer {
-            Answer::Verdict(verdict) => {
-                (*mark, *not_ect) = (verdict.mark as u64, verdict.unmarkable.into());
+        match *action {
+            StageAction::Verdict(verdict) => {
+                (*mark, *not_ect) = (verdict.mark as u64, verdict.not_ect.into());
                 if let Some(record) = verdict.hop {
                     *hop =
                         [1, record.mbps, record.flags.into(), record.clock, record.sent, record.queue].map(u64::from);
                 }
             }
-            Answer::Admission(admission) => *drop = u64::from(admission == Admission::Dropped),
-            Answer::Rewrite { ecn, clear_int: clear, mlcc } => {
+            StageAction::Admission(admission) => *drop = u64::from(admission == Admission::Dropped),
+            StageAction::Rewrite { ecn, clear_int: clear, mlcc } => {
                 let ecn = ecn.to_bits();
                 *ecn_to = if Some(ecn) == self.ecn { 0 } else { 1 + u64::from(ecn) };
                 *clear_int = clear.into();
@@ -366,8 +370,8 @@ impl Hardware for SwitchDevice {
                     (*credit, *credit_queue) = (1 + u64::from(mlcc.credit), mlcc.queue.get().into());
                 }
             }
-            Answer::Hold(_, wait) => *hold = wait.get().into(),
-            Answer::Pause(quanta) => {
+            StageAction::Hold(_, wait) => *hold = wait.get().into(),
+            StageAction::Pause(quanta) => {
                 // The level: a PFC frame that only prolongs a pause is no decision.
                 let Some(paused) = self.paused.get_mut(queue.index() as usize) else { return };
                 if *paused != (quanta > 0) {
@@ -375,7 +379,7 @@ impl Hardware for SwitchDevice {
                     self.decisions.add(Kind::Pause, self.now, &[at[0], at[1], u64::from(quanta > 0)], &[]);
                 }
             }
-            Answer::Relay(relayed) => {
+            StageAction::Relay(relayed) => {
                 let words = [at[0], at[1], relayed.paused.into(), relayed.seq.into()];
                 self.decisions.add(Kind::Relay, self.now, &words, &[]);
             }
@@ -389,12 +393,12 @@ struct Synth {
     text: bool,
 }
 
-impl pairs::Visitor for Synth {
+impl registry::Visitor for Synth {
     type Output = Run;
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Run {
         let scenario = Incast { duration: Nanos::new(300_000), ..Incast::SAMPLE };
-        let (pauses, marks) = stress(A::SIGNALS, Red::PRESETS[0].values);
+        let (pauses, marks) = stress_scenario(A::SIGNALS, Red::PRESETS[0].values);
         let scenario = Incast { pauses, ..scenario };
         let mut decisions = Journal::new(self.text);
         let (rp, np) = (&A::PRESETS[0].values, &N::PRESETS[0].values);

@@ -1,6 +1,6 @@
 //! Random traffic of a NIC, as plain integers and bytes of frames.
 //!
-//! The frames are those of a storm ([`Storm`]): six senders, one receiver, spells of congestion, pauses, damage, a clock that
+//! The frames are those of a storm ([`RandomTraffic`]): six senders, one receiver, spells of congestion, pauses, damage, a clock that
 //! rests, leaps and runs back. One NIC has all of them: it sends the six flows, and receives what they sent. What a capture
 //! cannot show is added here: flows that are opened, bound and closed until tables are full, handles of closed flows, queue
 //! pairs of which nothing is known, IPv6 and VLAN tags, CNPs by which a switch names a flow by its remote queue pair, and a
@@ -10,7 +10,7 @@ use super::journal::{Journal, Kind};
 use cc_rp::Signals;
 use hil_capture::Reader;
 use hil_cores::random::SplitMix;
-use hil_measure::storm::Storm;
+use hil_measure::random_traffic::RandomTraffic;
 use std::collections::VecDeque;
 
 /// Flows of a storm.
@@ -66,7 +66,7 @@ pub struct Arrival {
     /// Message sequence number of its acknowledgement.
     pub msn: Option<u32>,
     /// Level of the receive buffers, 0 to 31.
-    pub rx_level: u8,
+    pub rx_buffer_level: u8,
     /// CNPs that it stands for.
     pub coalesced: u32,
 }
@@ -84,9 +84,10 @@ impl Step {
             Self::Disconnect(qpn) => (vec![6, u64::from(*qpn)], &[]),
             Self::Sent(flow, psn, bytes) => (vec![7, *flow as u64, u64::from(*psn), u64::from(*bytes)], &[]),
             Self::Arrival(arrival) => {
-                let Arrival { frame, wire_bytes, icrc_checked, remote, acked, rtt, msn, rx_level, coalesced } = arrival;
+                let Arrival { frame, wire_bytes, icrc_checked, remote, acked, rtt, msn, rx_buffer_level, coalesced } =
+                    arrival;
                 let numbers = [u64::from(*wire_bytes), u64::from(*icrc_checked), word(*remote), u64::from(*acked)];
-                let more = [word(*rtt), word(*msn), u64::from(*rx_level), u64::from(*coalesced)];
+                let more = [word(*rtt), word(*msn), u64::from(*rx_buffer_level), u64::from(*coalesced)];
                 (std::iter::once(8).chain(numbers).chain(more).collect(), frame)
             }
             Self::RingFull(full) => (vec![9, u64::from(*full)], &[]),
@@ -100,10 +101,10 @@ impl Step {
 /// # Panics
 /// Never: a storm is a capture that can be read.
 pub fn traffic(seed: u64, frames: u32, signals: Signals) -> Vec<(u64, Step)> {
-    let storm = Storm { seed, frames, signals }.capture();
-    let mut capture = Reader::new(&storm[..], "storm").expect("a storm can be read");
+    let random = RandomTraffic { seed, frames, signals }.capture();
+    let mut capture = Reader::new(&random[..], "random").expect("a random can be read");
     let mut making = Making::new(seed);
-    while let Some(record) = capture.next().expect("a storm can be read") {
+    while let Some(record) = capture.next().expect("a random can be read") {
         let start = *making.start.get_or_insert(record.timestamp_ns);
         making.now = record.timestamp_ns.saturating_sub(start);
         making.manage();
@@ -235,7 +236,7 @@ impl Making {
             acked: 0,
             rtt: None,
             msn: None,
-            rx_level: self.chance.below(32) as u8,
+            rx_buffer_level: self.chance.below(32) as u8,
             coalesced: if self.once_in(8) { 1 + self.chance.below(4) } else { 1 },
         };
         let bth = bth(frame);

@@ -115,10 +115,10 @@ proptest! {
         }
         let cut = |frame: &[u8], at: prop::sample::Index| if is_cut { at.index(frame.len() + 1) } else { frame.len() };
         let (first, second) = (&first[..cut(&first, cut_first)], &second[..cut(&second, cut_second)]);
-        let Ok(Packet::Roce(template)) = parse(first, wire_len) else { return Ok(()) };
+        let Ok(Parsed::Roce(template)) = parse(first, wire_len) else { return Ok(()) };
         if let Some(found) = template.like(second) {
             match parse(second, wire_len) {
-                Ok(Packet::Roce(parsed)) => prop_assert_eq!(read(&found), read(&parsed)),
+                Ok(Parsed::Roce(parsed)) => prop_assert_eq!(read(&found), read(&parsed)),
                 other => prop_assert!(false, "{other:?}"),
             }
         }
@@ -143,7 +143,7 @@ proptest! {
         let captured = headers + captured.index(first.len() - headers + 1);
         let (first, second) = (&first[..captured], &second[..captured]);
         match (parse(first, 400), parse(second, 400)) {
-            (Ok(Packet::Roce(first)), Ok(Packet::Roce(second_parsed))) => {
+            (Ok(Parsed::Roce(first)), Ok(Parsed::Roce(second_parsed))) => {
                 prop_assert_eq!(first.like(second).map(|found| read(&found)), Some(read(&second_parsed)));
             }
             other => prop_assert!(false, "{other:?}"),

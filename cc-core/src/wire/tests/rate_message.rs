@@ -1,7 +1,7 @@
 //! LSCC's rate messages: their bytes, and what is none.
 
 use super::*;
-use crate::wire::rate_message::NoRate;
+use crate::wire::rate_message::RateMessageError;
 
 const MESSAGE: RateMessage = RateMessage {
     seq: 0x0102,
@@ -32,7 +32,7 @@ fn bytes(frame: &RateFrame<'_>) -> Vec<u8> {
     buffer
 }
 
-fn read(frame: &[u8]) -> Result<RateMessage, NoRate> {
+fn read(frame: &[u8]) -> Result<RateMessage, RateMessageError> {
     RateMessage::parse(frame, frame.len())
 }
 
@@ -78,33 +78,46 @@ fn a_frame_that_is_no_message_says_why() {
             read(&frame)
         };
         for (offset, byte) in good.iter().enumerate().skip(at + 2) {
-            let expected = if (at + 4..at + 6).contains(&offset) { NoRate::Other } else { NoRate::Checksum };
+            let expected = if (at + 4..at + 6).contains(&offset) {
+                RateMessageError::NotRateMessage
+            } else {
+                RateMessageError::Checksum
+            };
             assert_eq!(changed(offset, !byte), Err(expected), "{offset}");
         }
-        assert_eq!(changed(at, 8), Err(NoRate::Other), "an echo request");
-        assert_eq!(changed(at + 1, 1), Err(NoRate::Other));
+        assert_eq!(changed(at, 8), Err(RateMessageError::NotRateMessage), "an echo request");
+        assert_eq!(changed(at + 1, 1), Err(RateMessageError::NotRateMessage));
         let hop_limit = if addresses == V4 { 14 + 8 } else { 14 + 7 };
         for hops in 0..255 {
-            assert_eq!(changed(hop_limit, hops), Err(NoRate::Far), "{hops}");
+            assert_eq!(changed(hop_limit, hops), Err(RateMessageError::HopLimit), "{hops}");
         }
         for length in 0..good.len() {
-            assert!(matches!(read(&good[..length]), Err(NoRate::Malformed(_) | NoRate::Other)), "{length}");
+            assert!(
+                matches!(read(&good[..length]), Err(RateMessageError::Malformed(_) | RateMessageError::NotRateMessage)),
+                "{length}"
+            );
             let cut = RateMessage::parse(&good[..length], good.len());
-            assert!(matches!(cut, Err(NoRate::Malformed(Malformed::Truncated) | NoRate::Other)), "{length}");
+            assert!(
+                matches!(
+                    cut,
+                    Err(RateMessageError::Malformed(Malformed::Truncated) | RateMessageError::NotRateMessage)
+                ),
+                "{length}"
+            );
         }
         for more in [1, 4] {
             let mut long = [&good[..], &vec![0; more]].concat();
             long[if addresses == V4 { 17 } else { 19 }] += more as u8;
-            assert_eq!(read(&long), Err(NoRate::Length));
+            assert_eq!(read(&long), Err(RateMessageError::Length));
             let mut short = good.clone();
             short[if addresses == V4 { 17 } else { 19 }] -= more as u8;
-            assert_eq!(read(&short), Err(NoRate::Length));
+            assert_eq!(read(&short), Err(RateMessageError::Length));
         }
     }
     for frame in built() {
-        assert_eq!(read(&frame), Err(NoRate::Other));
+        assert_eq!(read(&frame), Err(RateMessageError::NotRateMessage));
     }
-    assert_eq!(NoRate::Malformed(Malformed::Ihl).name(), "ihl");
+    assert_eq!(RateMessageError::Malformed(Malformed::Ihl).name(), "ihl");
 }
 
 #[test]

@@ -14,9 +14,9 @@ fn time() -> Time {
     Time {
         sent: Stamp::from_bits(0x0102_0304),
         echo: Stamp::from_bits(0x1112_1314),
-        held: Nanos::new(0x2122_2324),
+        receiver_hold: Nanos::new(0x2122_2324),
         hops: 3,
-        rx_level: 31,
+        rx_buffer_level: 31,
     }
 }
 
@@ -30,7 +30,7 @@ const MLCC_ACK: MlccAck = MlccAck {
     credit: 0x7172,
     data_qpn: Qpn::new(0xa2_a3a4),
     release: Rate::from_bits(0x8182_8384),
-    advised: Rate::from_bits(0x9192_9394),
+    advised_rate: Rate::from_bits(0x9192_9394),
 };
 
 pub(super) fn all(area: &[u8]) -> Shims<'_> {
@@ -89,7 +89,7 @@ fn the_bytes_are_those_of_the_table() {
 }
 
 #[test]
-fn b7_the_shims_have_the_sizes_that_the_table_gives_them() {
+fn the_shims_have_the_sizes_that_the_table_gives_them_b7() {
     let int = Some(IntShim::empty(IntLayout::Wide, PATH, IntShim::ROOM));
     assert_eq!(Shims::NONE.len(), 0);
     for (shims, len) in [
@@ -137,7 +137,7 @@ fn the_icrc_covers_all_of_a_shimmed_packet_but_what_routers_and_switches_change(
                 let mut changed = frame.clone();
                 changed[at] ^= 1 << bit;
                 let verdict = match parse(&changed, changed.len()) {
-                    Ok(Packet::Roce(roce)) => Some(roce.icrc::<TableCrc>()),
+                    Ok(Parsed::Roce(roce)) => Some(roce.icrc::<TableCrc>()),
                     _ => None,
                 };
                 let six = frame[14] >> 4 == 6 && at == 14 && bit < 4;
@@ -284,14 +284,14 @@ fn the_port_can_be_agreed_on() {
     frame.truncate(len);
     assert_eq!(outcome(&frame), Ok("udp"));
     match parse_on(&frame, len, 5_000) {
-        Ok(Packet::Roce(roce)) => assert_eq!((roce.shims(), roce.icrc::<TableCrc>()), (sent.shims, Icrc::Valid)),
+        Ok(Parsed::Roce(roce)) => assert_eq!((roce.shims(), roce.icrc::<TableCrc>()), (sent.shims, Icrc::Valid)),
         other => panic!("{other:?}"),
     }
     assert_eq!(shim::push_into(&mut frame, len, shim::PORT, &HOP), None);
     assert_eq!(shim::push_into(&mut frame, len, 5_000, &HOP), Some(IntStack::OVERFLOW));
     // Those of RoCE's own port have none, whatever is agreed on.
     let plain = emit(&self::frame(0x04, V4, b"data"));
-    assert!(matches!(parse_on(&plain, plain.len(), ROCE_PORT), Ok(Packet::Roce(roce)) if !roce.is_shimmed()));
+    assert!(matches!(parse_on(&plain, plain.len(), ROCE_PORT), Ok(Parsed::Roce(roce)) if !roce.is_shimmed()));
 }
 
 #[test]
@@ -346,7 +346,14 @@ fn interconnect_switches_clear_telemetry_and_fill_the_room_for_credit_in_place()
 }
 
 fn fields(mark: Mark, grant: Grant) -> AckFields {
-    AckFields { msn: 0x00ab_cdef, mark, held: Nanos::new(1_500), rx_level: 9, grant, marking: CnpMarking::default() }
+    AckFields {
+        msn: 0x00ab_cdef,
+        mark,
+        receiver_hold: Nanos::new(1_500),
+        rx_buffer_level: 9,
+        grant,
+        marking: CnpMarking::default(),
+    }
 }
 
 #[test]
@@ -373,13 +380,13 @@ fn an_acknowledgement_returns_what_the_packet_brought() {
         assert_eq!((ack.dscp(), ack.ecn, ack.payload_len), (48, Ecn::Ect0, 0));
         assert!(ack.tags().iter().map(|tag| (tag.priority, tag.vid)).eq([(6, 1), (6, 2)]));
         let echo = Stamp::from_bits(77);
-        let held = Nanos::new(1_500);
-        let time = Some(Time { sent: Stamp::default(), echo, held, hops: 3, rx_level: 9 });
+        let receiver_hold = Nanos::new(1_500);
+        let time = Some(Time { sent: Stamp::default(), echo, receiver_hold, hops: 3, rx_buffer_level: 9 });
         let rcc = Some(Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 0xf000, echo });
         let int = cause.shims().int;
         assert_eq!(ack.shims(), Shims { time, int, rcc, ..Shims::NONE });
-        let MlccAck { credit, release, advised, .. } = MLCC_ACK;
-        let grant = Grant::Mlcc { credit, release, advised };
+        let MlccAck { credit, release, advised_rate, .. } = MLCC_ACK;
+        let grant = Grant::Mlcc { credit, release, advised_rate };
         let returned = MlccAck { data_qpn: cause.bth.dest_qp, ..MLCC_ACK };
         let mlcc = respond(&Response::ack(&cause, Qpn::new(0x55), &fields(Mark::Congested, grant)));
         assert_eq!(roce(&mlcc).shims(), Shims { time, int, mlcc_ack: Some(returned), ..Shims::NONE });
@@ -477,16 +484,16 @@ prop_compose! {
     pub(super) fn any_shims()(
         present: [bool; 6],
         words: [u32; 8],
-        (hops, rx_level, flows, utilisation) in (any::<u8>(), 0..32_u8, any::<u16>(), any::<u16>()),
+        (hops, rx_buffer_level, flows, utilisation) in (any::<u8>(), 0..32_u8, any::<u16>(), any::<u16>()),
         int in any_int(),
         mark in prop::sample::select(vec![Mark::None, Mark::Undetermined, Mark::Congested]),
     ) -> OwnedShims {
         let [sent, echo, echo_rcc] = [words[0], words[1], words[2]].map(Stamp::from_bits);
-        let time = Time { sent, echo, held: Nanos::new(words[3]), hops, rx_level };
+        let time = Time { sent, echo, receiver_hold: Nanos::new(words[3]), hops, rx_buffer_level };
         let rcc = Rcc { window: Bytes::new(words[4]), flows, utilisation, echo: echo_rcc };
         let mlcc_data = MlccData { credit: flows, queue: Bytes::new(words[5]) };
-        let [release, advised] = [words[6], words[7]].map(Rate::from_bits);
-        let mlcc_ack = MlccAck { credit: utilisation, data_qpn: Qpn::new(words[0] >> 8), release, advised };
+        let [release, advised_rate] = [words[6], words[7]].map(Rate::from_bits);
+        let mlcc_ack = MlccAck { credit: utilisation, data_qpn: Qpn::new(words[0] >> 8), release, advised_rate };
         OwnedShims {
             time: present[0].then_some(time),
             int: present[1].then_some(int),
@@ -520,7 +527,7 @@ proptest! {
         let chain: Vec<_> = chain.iter().map(|&byte| if nibbles { byte & 0x17 } else { byte }).collect();
         let bytes = with_chain(&chain);
         match parse(&bytes, bytes.len()) {
-            Ok(Packet::Roce(roce)) => {
+            Ok(Parsed::Roce(roce)) => {
                 let (start, chain) = (roce.chain_at(), roce.chain());
                 prop_assert!(start == CHAIN && chain.len() <= shim::LONGEST && chain.len() % 4 == 0);
                 prop_assert!(roce.shims().len() <= chain.len());
@@ -576,12 +583,12 @@ fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
             let body = CnpBody { kind, ce: true, seq: 3, ..CnpBody::default() };
             let cnp = respond(&Response::from_switch(&roce(&cause), body, payload, CnpMarking::default()));
             let cnp = roce(&cnp);
-            let body = CnpBody { by_remote: true, remote_qpn: Qpn::new(0x118), ..body };
-            assert_eq!((cnp.cnp(), cnp.near_int()), (Some(CnpHint::Body(body)), told));
+            let body = CnpBody { names_remote_qpn: true, remote_qpn: Qpn::new(0x118), ..body };
+            assert_eq!((cnp.cnp(), cnp.switch_int()), (Some(CnpBodyKind::Extended(body)), told));
             assert!(body.is_from_switch());
             assert_eq!((cnp.info.class(), cnp.bth.dest_qp, cnp.bth.becn), (Class::Cnp, Qpn::new(0), true));
             assert_eq!((cnp.addresses(), cnp.icrc::<TableCrc>()), (addresses.reversed(), Icrc::Valid));
-            assert_eq!(FlowKey::answered_by(&cnp, body.remote_qpn), FlowKey::of(&roce(&cause)));
+            assert_eq!(FlowKey::of_reply(&cnp, body.remote_qpn), FlowKey::of_data(&roce(&cause)));
         }
     }
 }
@@ -589,7 +596,7 @@ fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
 #[test]
 fn telemetry_of_a_wrong_length_is_none() {
     let good = hex(NEAR);
-    assert!(roce(&near(CnpKind::SwitchInt, &good)).near_int().is_some());
+    assert!(roce(&near(CnpKind::SwitchInt, &good)).switch_int().is_some());
     let head = |first: &str| hex(&NEAR.replace("21051001", first));
     for (bytes, why) in [
         (Vec::new(), "nothing"),
@@ -604,14 +611,14 @@ fn telemetry_of_a_wrong_length_is_none() {
         (head("23051001"), "a version to come"),
     ] {
         let frame = near(CnpKind::DirectInt, &bytes);
-        assert_eq!(roce(&frame).near_int(), None, "{why}");
+        assert_eq!(roce(&frame).switch_int(), None, "{why}");
         assert_eq!(roce(&frame).icrc::<TableCrc>(), Icrc::Valid, "{why}");
     }
     // Cut by a snap length.
     let whole = near(CnpKind::DirectInt, &good);
-    let Ok(Packet::Roce(cut)) = parse(&whole[..whole.len() - 5], whole.len()) else { panic!("not RoCE") };
-    assert_eq!(cut.near_int(), None);
+    let Ok(Parsed::Roce(cut)) = parse(&whole[..whole.len() - 5], whole.len()) else { panic!("not RoCE") };
+    assert_eq!(cut.switch_int(), None);
     let plain = emit(&Frame { payload: &good, ..frame(opcode::CNP, V4, &[]) });
-    assert_eq!(roce(&plain).near_int(), None, "a plain CNP");
-    assert_eq!(roce(&near(CnpKind::Direct, &good)).near_int(), None, "another kind");
+    assert_eq!(roce(&plain).switch_int(), None, "a plain CNP");
+    assert_eq!(roce(&near(CnpKind::Direct, &good)).switch_int(), None, "another kind");
 }

@@ -1,7 +1,7 @@
 use super::*;
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Packet, Response, Shims, TableCrc, Tags,
+    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, Response, Shims, TableCrc, Tags,
 };
 use cc_core::{Ecn, Grant, Hop, IntLayout, IntStackBuilder, Mark, Psn, Qpn, wire};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -10,8 +10,8 @@ use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-const PORT: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
-const PAPER: QueueSettings = PRESETS[0].values;
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
+const PAPER: PerFlowQueuesSettings = PRESETS[0].values;
 
 struct Bench<const SETS: usize, const WAYS: usize> {
     params: Params,
@@ -30,7 +30,7 @@ const fn packet(flow: u32, bytes: u32) -> Transit {
 impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     fn new() -> Self {
         // Stamps come round in between.
-        Self { params: Params::new(&PAPER, &PORT).unwrap(), queues: PerFlowQueues::open(), now: 4_294_900_000 }
+        Self { params: Params::new(&PAPER, &LINK).unwrap(), queues: PerFlowQueues::open(), now: 4_294_900_000 }
     }
 
     fn stamp(&self) -> Stamp {
@@ -51,7 +51,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     }
 
     fn ack(&mut self, flow: u32, credit: u16, release: Rate) {
-        let ack = MlccAck { credit, data_qpn: key(flow).data_qpn, release, advised: Rate::from_bits(0) };
+        let ack = MlccAck { credit, data_qpn: key(flow).data_qpn, release, advised_rate: Rate::from_bits(0) };
         self.queues.acknowledged(&self.params, key(flow), &ack);
     }
 }
@@ -157,7 +157,7 @@ fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
         bench.now += 400_000_000;
         bench.queues.wake(bench.stamp());
     }
-    assert_eq!((bench.queues.live(), bench.queues.queued(key(2)).get()), (0, 1_000));
+    assert_eq!((bench.queues.occupied(), bench.queues.queued(key(2)).get()), (0, 1_000));
     assert_eq!(bench.arrive(3, 1_000), Joined::Own);
     assert_eq!(bench.leave(2, 1_000), MlccData::default());
     assert_eq!(bench.queues.queued(key(2)), Bytes::ZERO);
@@ -180,7 +180,7 @@ fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> 
 
 fn parse(bytes: &[u8]) -> Roce<'_> {
     match wire::parse(bytes, bytes.len()) {
-        Ok(Packet::Roce(roce)) => roce,
+        Ok(Parsed::Roce(roce)) => roce,
         other => panic!("{other:?}"),
     }
 }
@@ -212,16 +212,16 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
             payload: &[7; 900],
         });
         let roce = parse(&data);
-        let transit = Transit { flow: FlowKey::of(&roce), data: true, bytes: roce.wire_len, ecn: roce.ecn };
+        let transit = Transit { flow: FlowKey::of_data(&roce), data: true, bytes: roce.wire_len, ecn: roce.ecn };
         assert_eq!(bench.queues.arrive(&bench.params, bench.stamp(), &transit), Joined::Own);
 
         // The receiver's answer to an earlier packet.
-        let grant = Grant::Mlcc { credit: 0x1234, release: Rate::from_gbps(7), advised: Rate::from_gbps(3) };
+        let grant = Grant::Mlcc { credit: 0x1234, release: Rate::from_gbps(7), advised_rate: Rate::from_gbps(3) };
         let fields = AckFields {
             msn: 1,
             mark: Mark::None,
-            held: Nanos::ZERO,
-            rx_level: 0,
+            receiver_hold: Nanos::ZERO,
+            rx_buffer_level: 0,
             grant,
             marking: CnpMarking::default(),
         };
@@ -243,11 +243,11 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
 
 #[test]
 fn contradictions_are_named() {
-    let refused = |settings| Params::new(&settings, &PORT).map_err(|error| error.to_string());
-    assert!(refused(QueueSettings { initial_rate: 0, min_rate: 1 }).is_ok());
-    let above = refused(QueueSettings { initial_rate: 100_001, ..PAPER });
+    let refused = |settings| Params::new(&settings, &LINK).map_err(|error| error.to_string());
+    assert!(refused(PerFlowQueuesSettings { initial_rate: 0, min_rate: 1 }).is_ok());
+    let above = refused(PerFlowQueuesSettings { initial_rate: 100_001, ..PAPER });
     assert_eq!(above, Err("initial_rate: must be at most the speed of the port; 0 takes that".to_string()));
-    let least = refused(QueueSettings { min_rate: 25_001, ..PAPER });
+    let least = refused(PerFlowQueuesSettings { min_rate: 25_001, ..PAPER });
     assert_eq!(least, Err("min_rate: must be at most the initial rate".to_string()));
 }
 

@@ -3,7 +3,7 @@
 
 use super::AnyCore;
 use crate::core::{Core, Ram, Stop};
-use crate::rtl::{Restart, Rtl};
+use crate::rtl::{Reset, Rtl};
 use anyhow::Result;
 use std::ops::Range;
 
@@ -11,29 +11,29 @@ use std::ops::Range;
 ///
 /// Once they differ, the run ends with a [`Stop::Fault`] that says how.
 #[derive(Debug)]
-pub struct Twin {
+pub struct LockstepPair {
     model: Box<AnyCore>,
     rtl: Rtl,
 }
 
-impl Twin {
+impl LockstepPair {
     /// Both about to execute the same program in RAM of the same content.
     pub fn new(model: AnyCore, rtl: Rtl) -> Self {
         Self { model: Box::new(model), rtl }
     }
 }
 
-impl Restart for Twin {
+impl Reset for LockstepPair {
     /// Wait states of every fetch, load and store.
     type Timing = u64;
 
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
-        self.model.restart(ram, devices.clone(), wait, entry)?;
-        self.rtl.restart(ram, devices, wait, entry)
+    fn reset(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
+        self.model.reset(ram, devices.clone(), wait, entry)?;
+        self.rtl.reset(ram, devices, wait, entry)
     }
 }
 
-impl Core for Twin {
+impl Core for LockstepPair {
     fn cycles(&self) -> u64 {
         self.model.cycles()
     }

@@ -1,11 +1,11 @@
 //! A core of any design: its model, its RTL, or both side by side.
 
-mod twin;
+mod lockstep_pair;
 
-pub use twin::Twin;
+pub use lockstep_pair::LockstepPair;
 
 use crate::core::{Core, Design, Ibex, PicoTiming, Picorv32, Ram, Stop, Timing};
-use crate::rtl::{Restart, Rtl};
+use crate::rtl::{Reset, Rtl};
 use anyhow::Result;
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub enum AnyCore {
     /// The RTL of any core.
     Rtl(Rtl),
     /// A model and its RTL side by side.
-    Twin(Twin),
+    LockstepPair(LockstepPair),
 }
 
 /// Calls the same function of whichever core it is.
@@ -43,7 +43,7 @@ macro_rules! of_each {
             AnyCore::Ibex($core) => $call,
             AnyCore::Picorv32($core) => $call,
             AnyCore::Rtl($core) => $call,
-            AnyCore::Twin($core) => $call,
+            AnyCore::LockstepPair($core) => $call,
         }
     };
 }
@@ -106,21 +106,21 @@ impl Core for AnyCore {
             Self::Ibex(core) => core.fork().map(Self::Ibex),
             Self::Picorv32(core) => core.fork().map(Self::Picorv32),
             Self::Rtl(core) => core.fork().map(Self::Rtl),
-            Self::Twin(core) => core.fork().map(Self::Twin),
+            Self::LockstepPair(core) => core.fork().map(Self::LockstepPair),
         }
     }
 }
 
-impl Restart for AnyCore {
+impl Reset for AnyCore {
     /// Wait states of every fetch, load and store.
     type Timing = u64;
 
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
+    fn reset(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
         match self {
-            Self::Ibex(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
-            Self::Picorv32(core) => core.restart(ram, devices, core.timing().with_wait(wait), entry),
-            Self::Rtl(core) => core.restart(ram, devices, wait, entry),
-            Self::Twin(core) => core.restart(ram, devices, wait, entry),
+            Self::Ibex(core) => core.reset(ram, devices, core.timing().with_wait(wait), entry),
+            Self::Picorv32(core) => core.reset(ram, devices, core.timing().with_wait(wait), entry),
+            Self::Rtl(core) => core.reset(ram, devices, wait, entry),
+            Self::LockstepPair(core) => core.reset(ram, devices, wait, entry),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The texts of an image's log lines, in its ELF file, and the lines that frames of defmt make with them.
 
-use super::{Line, Speaker};
+use super::{Line, LogSource};
 use anyhow::{Context, Result};
 use defmt_decoder::{DecodeError, Table};
 use std::fs;
@@ -38,13 +38,13 @@ impl Texts {
             match decoder.decode() {
                 Ok(frame) => sink(Line {
                     cycle,
-                    speaker: Speaker::Image(frame.level().map_or("print", |level| level.as_str())),
+                    source: LogSource::Image(frame.level().map_or("print", |level| level.as_str())),
                     clock: frame.display_timestamp().map(|clock| clock.to_string()),
                     text: frame.display_message().to_string(),
                 }),
                 Err(DecodeError::Malformed) => {
                     let text = "a frame that is none of defmt's".to_owned();
-                    sink(Line { cycle, speaker: Speaker::Lost, clock: None, text });
+                    sink(Line { cycle, source: LogSource::Lost, clock: None, text });
                     if !table.encoding().can_recover() {
                         break;
                     }

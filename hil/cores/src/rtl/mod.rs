@@ -21,7 +21,7 @@ pub mod record;
 pub mod simulator;
 
 /// A core that can begin anew with another image.
-pub trait Restart: Core {
+pub trait Reset: Core {
     /// What the core is told of time: its rules, or the wait states alone.
     type Timing: Copy;
 
@@ -29,22 +29,22 @@ pub trait Restart: Core {
     ///
     /// # Errors
     /// A core outside this process has gone.
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Self::Timing, entry: u32) -> Result<()>;
+    fn reset(&mut self, ram: &[Ram], devices: Range<u32>, timing: Self::Timing, entry: u32) -> Result<()>;
 }
 
-impl Restart for Ibex {
+impl Reset for Ibex {
     type Timing = Timing;
 
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
+    fn reset(&mut self, ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Result<()> {
         *self = Self::new(ram, devices, timing, entry);
         Ok(())
     }
 }
 
-impl Restart for Picorv32 {
+impl Reset for Picorv32 {
     type Timing = PicoTiming;
 
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, timing: PicoTiming, entry: u32) -> Result<()> {
+    fn reset(&mut self, ram: &[Ram], devices: Range<u32>, timing: PicoTiming, entry: u32) -> Result<()> {
         *self = Self::new(ram, devices, timing, entry);
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Rtl {
         let answers = BufReader::new(process.stdout.take().context("the RTL simulator has no standard output")?);
         let pipe = RefCell::new(Pipe { requests, answers });
         let mut rtl = Self { process, pipe, cycles: 0, instructions: 0 };
-        rtl.restart(ram, devices, wait, entry)?;
+        rtl.reset(ram, devices, wait, entry)?;
         Ok(rtl)
     }
 
@@ -149,11 +149,11 @@ impl Rtl {
     }
 }
 
-impl Restart for Rtl {
+impl Reset for Rtl {
     /// Wait states of every fetch, load and store.
     type Timing = u64;
 
-    fn restart(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
+    fn reset(&mut self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> Result<()> {
         let size = devices.end.wrapping_sub(devices.start);
         let waits = [wait as u32; 2];
         let words = [devices.start, size].into_iter().chain(waits).chain([entry]);

@@ -4,14 +4,14 @@ use std::fmt;
 
 use anyhow::Result;
 
-use super::Restart;
+use super::Reset;
 use super::program::{DEVICE, RAM};
 use crate::core::assemble::{self as asm, Encoded, csr};
 use crate::core::{Dialect, Stop};
 
 /// Code between two marker stores, during which the timer line rises.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct Fragment {
     /// What it is.
     pub name: &'static str,
     /// Halfwords that it is shifted by, from a place at a multiple of four.
@@ -33,34 +33,34 @@ const END: u32 = DEVICE.start + 8;
 /// Where PicoRV32 begins, and where its programs go from there.
 const START: u32 = RAM.base + 0x100;
 /// Cycles after which a piece counts as lost, or asleep for good.
-const PATIENCE: u64 = 1_000;
+const TIMEOUT: u64 = 1_000;
 /// Phases that a piece without an end of its own has.
 const PHASES: u64 = 12;
 
-const fn piece(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
-    Piece { name, shift, dialect: Dialect::Machine, enabled: true, body }
+const fn fragment(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Fragment {
+    Fragment { name, shift, dialect: Dialect::Machine, enabled: true, body }
 }
 
-const fn pico(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
-    Piece { name, shift, dialect: Dialect::Picorv32, enabled: true, body }
+const fn pico(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Fragment {
+    Fragment { name, shift, dialect: Dialect::Picorv32, enabled: true, body }
 }
 
-const fn masked(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Piece {
-    Piece { name, shift, dialect: Dialect::Machine, enabled: false, body }
+const fn masked(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Fragment {
+    Fragment { name, shift, dialect: Dialect::Machine, enabled: false, body }
 }
 
 /// The pieces for a dialect: none for VexRiscv's, whose cycles no model knows.
 #[must_use]
-pub const fn pieces(dialect: Dialect) -> &'static [Piece] {
+pub const fn fragments(dialect: Dialect) -> &'static [Fragment] {
     match dialect {
-        Dialect::Machine => MACHINE_PIECES,
-        Dialect::Picorv32 => PICO_PIECES,
+        Dialect::Machine => MACHINE_FRAGMENTS,
+        Dialect::Picorv32 => PICO_FRAGMENTS,
         Dialect::Vexriscv => &[],
     }
 }
 
 /// x5 is 7, x6 is 3, x7 masks all but the core's own interrupts, x28 lets the timer line's in as well, x30 points to data.
-const PICO_PIECES: &[Piece] = &[
+const PICO_FRAGMENTS: &[Fragment] = &[
     pico("nothing", 0, |_| {}),
     pico("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
     pico("add, split", 1, |p| put(p, &[asm::add(8, 5, 6)])),
@@ -127,47 +127,47 @@ const PICO_PIECES: &[Piece] = &[
 ];
 
 /// x5 is 7, x6 is 3, x7 is `mie.MTIE`, x30 points to data.
-const MACHINE_PIECES: &[Piece] = &[
-    piece("nothing", 0, |_| {}),
-    piece("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
-    piece("add, split", 1, |p| put(p, &[asm::add(8, 5, 6)])),
-    piece("eight add", 0, |p| put(p, &[asm::add(8, 5, 6); 8])),
-    piece("c.add", 0, |p| put(p, &[asm::c_add(8, 5)])),
-    piece("lw", 0, |p| put(p, &[asm::lw(8, 30, 0)])),
-    piece("lw across words", 0, |p| put(p, &[asm::lw(8, 30, 1)])),
-    piece("lh across words", 0, |p| put(p, &[asm::lh(8, 30, 3)])),
-    piece("sw", 0, |p| put(p, &[asm::sw(5, 30, 0)])),
-    piece("sw across words", 0, |p| put(p, &[asm::sw(5, 30, 2)])),
-    piece("mul", 0, |p| put(p, &[asm::mul(8, 5, 6)])),
-    piece("mulh", 0, |p| put(p, &[asm::mulh(8, 5, 6)])),
-    piece("div", 0, |p| put(p, &[asm::div(8, 5, 6)])),
-    piece("remu by zero", 0, |p| put(p, &[asm::remu(8, 5, 0)])),
-    piece("beq, taken", 0, |p| put(p, &[asm::beq(0, 0, 4)])),
-    piece("beq, not taken", 0, |p| put(p, &[asm::beq(5, 0, 4)])),
-    piece("beq, taken, to a split word", 0, |p| (p.put(asm::beq(0, 0, 6)), p.put(asm::c_nop()), split(p)).2),
-    piece("jal", 0, |p| put(p, &[asm::jal(8, 4)])),
-    piece("jal to a split word", 0, |p| (p.put(asm::jal(0, 6)), p.put(asm::c_nop()), split(p)).2),
-    piece("jalr", 0, |p| put(p, &[asm::auipc(8, 0), asm::jalr(8, 8, 8)])),
-    piece("fence.i", 0, |p| put(p, &[asm::fence_i()])),
-    piece("write of mscratch", 0, |p| put(p, &[asm::csrrw(0, csr::MSCRATCH, 5)])),
-    piece("set of mstatus", 0, |p| put(p, &[asm::csrrsi(0, csr::MSTATUS, 8)])),
-    piece("set of mstatus, then a split word", 1, |p| {
+const MACHINE_FRAGMENTS: &[Fragment] = &[
+    fragment("nothing", 0, |_| {}),
+    fragment("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
+    fragment("add, split", 1, |p| put(p, &[asm::add(8, 5, 6)])),
+    fragment("eight add", 0, |p| put(p, &[asm::add(8, 5, 6); 8])),
+    fragment("c.add", 0, |p| put(p, &[asm::c_add(8, 5)])),
+    fragment("lw", 0, |p| put(p, &[asm::lw(8, 30, 0)])),
+    fragment("lw across words", 0, |p| put(p, &[asm::lw(8, 30, 1)])),
+    fragment("lh across words", 0, |p| put(p, &[asm::lh(8, 30, 3)])),
+    fragment("sw", 0, |p| put(p, &[asm::sw(5, 30, 0)])),
+    fragment("sw across words", 0, |p| put(p, &[asm::sw(5, 30, 2)])),
+    fragment("mul", 0, |p| put(p, &[asm::mul(8, 5, 6)])),
+    fragment("mulh", 0, |p| put(p, &[asm::mulh(8, 5, 6)])),
+    fragment("div", 0, |p| put(p, &[asm::div(8, 5, 6)])),
+    fragment("remu by zero", 0, |p| put(p, &[asm::remu(8, 5, 0)])),
+    fragment("beq, taken", 0, |p| put(p, &[asm::beq(0, 0, 4)])),
+    fragment("beq, not taken", 0, |p| put(p, &[asm::beq(5, 0, 4)])),
+    fragment("beq, taken, to a split word", 0, |p| (p.put(asm::beq(0, 0, 6)), p.put(asm::c_nop()), split(p)).2),
+    fragment("jal", 0, |p| put(p, &[asm::jal(8, 4)])),
+    fragment("jal to a split word", 0, |p| (p.put(asm::jal(0, 6)), p.put(asm::c_nop()), split(p)).2),
+    fragment("jalr", 0, |p| put(p, &[asm::auipc(8, 0), asm::jalr(8, 8, 8)])),
+    fragment("fence.i", 0, |p| put(p, &[asm::fence_i()])),
+    fragment("write of mscratch", 0, |p| put(p, &[asm::csrrw(0, csr::MSCRATCH, 5)])),
+    fragment("set of mstatus", 0, |p| put(p, &[asm::csrrsi(0, csr::MSTATUS, 8)])),
+    fragment("set of mstatus, then a split word", 1, |p| {
         p.put(asm::c_nop());
         put(p, &[asm::csrrsi(0, csr::MSTATUS, 8)]);
         split(p);
     }),
-    piece("interrupts off and on", 0, |p| {
+    fragment("interrupts off and on", 0, |p| {
         let [off, on] = [asm::csrrci(0, csr::MSTATUS, 8), asm::csrrsi(0, csr::MSTATUS, 8)];
         put(p, &[off, asm::add(8, 5, 6), on]);
     }),
-    piece("timer off and on", 0, |p| {
+    fragment("timer off and on", 0, |p| {
         put(p, &[asm::csrrc(0, csr::MIE, 7), asm::add(8, 5, 6), asm::csrrs(0, csr::MIE, 7)]);
     }),
     masked("interrupts on", 0, |p| put(p, &[asm::add(8, 5, 6), asm::csrrsi(0, csr::MSTATUS, 8)])),
-    piece("ecall", 0, |p| put(p, &[asm::ecall()])),
-    piece("ecall before a split word", 1, |p| (put(p, &[asm::ecall()]), split(p)).1),
-    piece("wfi", 0, |p| put(p, &[asm::wfi()])),
-    piece("wfi before a split word", 1, |p| (put(p, &[asm::wfi()]), split(p)).1),
+    fragment("ecall", 0, |p| put(p, &[asm::ecall()])),
+    fragment("ecall before a split word", 1, |p| (put(p, &[asm::ecall()]), split(p)).1),
+    fragment("wfi", 0, |p| put(p, &[asm::wfi()])),
+    fragment("wfi before a split word", 1, |p| (put(p, &[asm::wfi()]), split(p)).1),
     masked("wfi, interrupts off", 0, |p| put(p, &[asm::wfi()])),
 ];
 
@@ -183,7 +183,7 @@ fn split(program: &mut asm::Program) {
     program.put(asm::c_nop());
 }
 
-impl Piece {
+impl Fragment {
     fn program(&self) -> asm::Program {
         match self.dialect {
             Dialect::Machine | Dialect::Vexriscv => self.machine_program(),
@@ -234,14 +234,14 @@ impl Piece {
     ///
     /// # Errors
     /// The core cannot be restarted.
-    pub fn course<C: Restart>(&self, core: &mut C, timing: C::Timing) -> Result<Course> {
+    pub fn program_run<C: Reset>(&self, core: &mut C, timing: C::Timing) -> Result<ProgramRun> {
         let program = self.program();
-        let (begin, undisturbed) = observe(core, timing, &program, PATIENCE)?;
+        let (begin, undisturbed) = observe(core, timing, &program, TIMEOUT)?;
         let mut outcomes = vec![undisturbed];
         for phase in 0..=undisturbed.end.unwrap_or(PHASES) {
             outcomes.push(observe(core, timing, &program, begin + phase)?.1);
         }
-        Ok(Course(outcomes))
+        Ok(ProgramRun(outcomes))
     }
 }
 
@@ -254,9 +254,9 @@ struct Outcome {
 
 /// The outcome without an interrupt, then those for each phase of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Course(Vec<Outcome>);
+pub struct ProgramRun(Vec<Outcome>);
 
-impl fmt::Display for Course {
+impl fmt::Display for ProgramRun {
     /// Pairs of handler and end, `-` where there is none; what repeats is written once with a factor.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |cycle: Option<u64>| cycle.map_or("-".to_owned(), |cycle| cycle.to_string());
@@ -273,12 +273,12 @@ impl fmt::Display for Course {
 }
 
 /// Runs `program` with the timer line rising in the cycle `rise`; says when it began, and what came of it.
-fn observe<C: Restart>(core: &mut C, timing: C::Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
-    core.restart(&[RAM], DEVICE, timing, program.base())?;
+fn observe<C: Reset>(core: &mut C, timing: C::Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
+    core.reset(&[RAM], DEVICE, timing, program.base())?;
     core.poke(program.base(), program.bytes());
     let (mut begin, mut outcome, mut risen) = (0, Outcome::default(), false);
-    while core.cycles() < PATIENCE && outcome.end.is_none() {
-        let stop = core.run(if risen { PATIENCE } else { rise });
+    while core.cycles() < TIMEOUT && outcome.end.is_none() {
+        let stop = core.run(if risen { TIMEOUT } else { rise });
         match stop {
             Stop::Cycle => {}
             Stop::Idle if !risen => core.sleep_until(rise),

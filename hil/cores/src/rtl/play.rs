@@ -5,7 +5,7 @@ use crate::core::{Core, Stop};
 use crate::random::SplitMix;
 
 /// Cycles after which a program counts as lost.
-pub const PATIENCE: u64 = 1_000_000;
+pub const TIMEOUT: u64 = 1_000_000;
 
 /// What a core did at some cycle, as the outside sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub struct Event {
 
 /// How a program went.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Course {
+pub struct ProgramRun {
     /// All stops, in order.
     pub events: Vec<Event>,
     /// CRC-32 of the RAM at the end.
@@ -31,7 +31,7 @@ pub struct Course {
     pub interrupts: u32,
 }
 
-impl Course {
+impl ProgramRun {
     /// Whether the program reached its exit.
     #[must_use]
     pub fn ended(&self) -> bool {
@@ -99,21 +99,21 @@ impl Line {
 ///
 /// The interrupt lines rise after numbers of cycles that `seed` decides, at first and again after each acknowledgement;
 /// while the core sleeps, time runs on to that cycle. A load reads the cycle in which it is made.
-pub fn play(core: &mut impl Core, seed: u64) -> Course {
+pub fn play(core: &mut impl Core, seed: u64) -> ProgramRun {
     let mut random = SplitMix::new(!seed);
-    let mut course = Course { events: Vec::new(), memory: 0, interrupts: 0 };
+    let mut program_run = ProgramRun { events: Vec::new(), memory: 0, interrupts: 0 };
     let mut lines = [TIMER_ACKNOWLEDGE, EXTERNAL_ACKNOWLEDGE].map(|acknowledge| {
         let rise = u64::from(random.below(400));
         Line { acknowledge, high: false, rise }
     });
-    while core.cycles() < PATIENCE {
-        let next = lines.iter().filter(|line| !line.high).map(|line| line.rise).min().unwrap_or(PATIENCE);
+    while core.cycles() < TIMEOUT {
+        let next = lines.iter().filter(|line| !line.high).map(|line| line.rise).min().unwrap_or(TIMEOUT);
         let stop = core.run(next);
         let cycle = core.cycles();
         if stop != Stop::Cycle {
             let watched = matches!(stop, Stop::Watch { .. });
             let register = if watched { core.register(cycle as usize % 32) } else { 0 };
-            course.events.push(Event { cycle, instructions: core.instructions(), stop, register });
+            program_run.events.push(Event { cycle, instructions: core.instructions(), stop, register });
         }
         match stop {
             Stop::Cycle | Stop::Watch { .. } => {}
@@ -130,12 +130,12 @@ pub fn play(core: &mut impl Core, seed: u64) -> Course {
         for line in &mut lines {
             if !line.high && core.cycles() >= line.rise {
                 line.set(core, true);
-                course.interrupts += 1;
+                program_run.interrupts += 1;
             }
         }
     }
-    course.memory = memory(core);
-    course
+    program_run.memory = memory(core);
+    program_run
 }
 
 /// What a program comes to while no interrupt comes, whatever cycles it takes: the same on every core that executes it right.
@@ -160,7 +160,7 @@ pub fn outcome(core: &mut impl Core, seed: u64) -> Outcome {
     let mut random = SplitMix::new(!seed);
     let mut accesses = Vec::new();
     loop {
-        let stop = core.run(PATIENCE);
+        let stop = core.run(TIMEOUT);
         accesses.push(stop);
         match stop {
             Stop::Load { .. } => core.answer(random.draw() as u32),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use anyhow::Result;
 
-use super::{Restart, phase, play, program};
+use super::{Reset, phase, play, program};
 use crate::core::{Design, Dialect};
 
 /// The record of a design.
@@ -28,8 +28,13 @@ const WAITS: std::ops::Range<u64> = 0..3;
 ///
 /// # Errors
 /// The core cannot be restarted.
-pub fn run<C: Restart>(core: &mut C, timing: C::Timing, program: &program::Program, seed: u64) -> Result<play::Course> {
-    core.restart(&[program::RAM], program::DEVICE, timing, program.entry())?;
+pub fn run<C: Reset>(
+    core: &mut C,
+    timing: C::Timing,
+    program: &program::Program,
+    seed: u64,
+) -> Result<play::ProgramRun> {
+    core.reset(&[program::RAM], program::DEVICE, timing, program.entry())?;
     core.poke(program.base(), program.bytes());
     program.watched().iter().for_each(|&pc| core.watch(pc));
     Ok(play::play(core, seed))
@@ -39,13 +44,13 @@ pub fn run<C: Restart>(core: &mut C, timing: C::Timing, program: &program::Progr
 ///
 /// # Errors
 /// The core cannot be restarted.
-pub fn outcome<C: Restart>(
+pub fn outcome<C: Reset>(
     core: &mut C,
     timing: C::Timing,
     program: &program::Program,
     seed: u64,
 ) -> Result<play::Outcome> {
-    core.restart(&[program::RAM], program::DEVICE, timing, program.entry())?;
+    core.reset(&[program::RAM], program::DEVICE, timing, program.entry())?;
     core.poke(program.base(), program.bytes());
     Ok(play::outcome(core, seed))
 }
@@ -55,22 +60,22 @@ pub fn outcome<C: Restart>(
 ///
 /// # Errors
 /// The core cannot be restarted.
-pub fn lines<C: Restart>(
+pub fn lines<C: Reset>(
     core: &mut C,
     dialect: Dialect,
     timing: impl Fn(u64) -> C::Timing,
     mut each: impl FnMut(&str) -> ControlFlow<()>,
 ) -> Result<()> {
     for wait in WAITS {
-        for piece in phase::pieces(dialect) {
-            let course = piece.course(core, timing(wait))?;
-            if each(&format!("wait {wait}, {}: {course}", piece.name)).is_break() {
+        for fragment in phase::fragments(dialect) {
+            let program_run = fragment.program_run(core, timing(wait))?;
+            if each(&format!("wait {wait}, {}: {program_run}", fragment.name)).is_break() {
                 return Ok(());
             }
         }
         for seed in SEEDS {
-            let course = run(core, timing(wait), &program::generate(dialect, seed), seed)?;
-            let (cycles, instructions, print) = (course.cycles(), course.instructions(), course.print());
+            let program_run = run(core, timing(wait), &program::generate(dialect, seed), seed)?;
+            let (cycles, instructions, print) = (program_run.cycles(), program_run.instructions(), program_run.print());
             let line = format!("wait {wait}, seed {seed}: {cycles} cycles, {instructions} instructions, {print:08x}");
             if each(&line).is_break() {
                 return Ok(());
@@ -92,7 +97,7 @@ mod tests {
         [(Design::Picorv32, PicoTiming::FAST), (Design::Picorv32Min, PicoTiming::MIN)];
 
     /// The first line of a design's record that a model contradicts, and what it says instead.
-    fn contradiction<C: Restart>(
+    fn contradiction<C: Reset>(
         mut model: C,
         design: Design,
         timing: impl Fn(u64) -> C::Timing,

@@ -158,8 +158,8 @@ fn put(writer: &mut vcd::Writer<impl Write>, kind: Kind, code: IdCode, value: u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::{Act, LogRecord, PacerStore};
-    use programs::EventKind;
+    use crate::board::{Action, LogRecord, PacerStore};
+    use programs::LogKind;
 
     fn recorder(hz: u64) -> Recorder {
         Recorder::new(Path::new("."), hz, 100).unwrap()
@@ -211,8 +211,8 @@ mod tests {
         let mut recorder = recorder(1_000_000_000);
         for index in (0..70).chain(0..70) {
             let store = PacerStore { index, rate: 1 << 24, window: u32::MAX, hold: 0 };
-            let record = LogRecord { kind: EventKind::Sent as u32, now: 5, index };
-            recorder.decided(&[(200, Act::Pace(store)), (200, Act::Log(record))], &|_, show| show("alpha", 0.5));
+            let record = LogRecord { kind: LogKind::Sent as u32, now: 5, index };
+            recorder.decided(&[(200, Action::Pace(store)), (200, Action::Log(record))], &|_, show| show("alpha", 0.5));
         }
         assert_eq!(recorder.left_out(), 70 - SLOTS);
         let text = merged(vec![("nic".into(), recorder)]);

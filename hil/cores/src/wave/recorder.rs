@@ -1,10 +1,10 @@
 //! What one core does, recorded.
 
 use super::track::{Kind, Track};
-use crate::board::{Act, PacerStore};
+use crate::board::{Action, PacerStore};
 use crate::core::{Core, Stop};
 use cc_core::Rate;
-use programs::EventKind;
+use programs::LogKind;
 use programs::layout::{DEVICE_BASE, register};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -207,22 +207,22 @@ impl Recorder {
     }
 
     /// What the image did for one event or several, each act with its cycle, and what explains the decisions about a slot.
-    pub fn decided(&mut self, acts: &[(u64, Act)], explain: Explain<'_>) {
-        for event in acts.split_inclusive(|(_, act)| matches!(act, Act::Log(_))) {
-            if let [(first, _), .., (_, Act::Log(record))] | [(first, Act::Log(record))] = event {
+    pub fn decided(&mut self, actions: &[(u64, Action)], explain: Explain<'_>) {
+        for event in actions.split_inclusive(|(_, action)| matches!(action, Action::Log(_))) {
+            if let [(first, _), .., (_, Action::Log(record))] | [(first, Action::Log(record))] = event {
                 self.decisions.put(self.timeline.at(*first), self.clock, record.now);
             }
-            for (cycle, act) in event {
+            for (cycle, action) in event {
                 let time = self.timeline.at(*cycle);
-                match act {
-                    Act::Pace(store) => self.paced(time, store, explain),
-                    Act::Log(record) => {
-                        let name = EventKind::from_number(record.kind).map_or("unknown", EventKind::name);
+                match action {
+                    Action::Pace(store) => self.paced(time, store, explain),
+                    Action::Log(record) => {
+                        let name = LogKind::from_number(record.kind).map_or("unknown", LogKind::name);
                         let new = || self.decisions.variable(Some("events"), name, Kind::Event);
                         let variable = *self.events.entry(name).or_insert_with(new);
                         self.decisions.put(time, variable, 1);
                     }
-                    Act::Frame(_) | Act::Answer(_) => {}
+                    Action::Frame(_) | Action::Stage(_) => {}
                 }
             }
         }

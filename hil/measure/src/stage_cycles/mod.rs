@@ -6,30 +6,30 @@ use traffic::{Happening, Occasion, Place, Traffic};
 
 use anyhow::{Context, Result, anyhow};
 use cc_core::params::Preset;
-use cc_core::{Bytes, Ecn, Instant, Nanos, Port, Rate};
+use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate};
 use cc_cp::Packet;
 use cc_cp::mmu::Admission;
-use cc_cp::swing::Relayed;
+use cc_cp::swing::RelayMessage;
 use cc_np::Transmit;
-use hil_algorithms::pairs::UnknownName;
+use hil_algorithms::registry::UnknownName;
 use hil_algorithms::settings::words;
 use hil_capture::crc::HostCrc;
-use hil_cores::board::{Act, Board, Boot, DEVICES, LogRecord, Pace, RAM, board_with};
+use hil_cores::board::{Action, Board, BootSettings, DEVICES, LogRecord, Pace, RAM, board_with};
 use hil_cores::core::{Core, Design};
 use hil_cores::firmware;
 use hil_cores::processor::Processor;
 use hil_replay::Summary;
 use hil_replay::report::{KindCycles, cycles};
 use programs::descriptor::Descriptor;
-use programs::layout::{Report, TX_FRAME_BYTES};
+use programs::layout::{ImageInfo, TX_FRAME_BYTES};
 use programs::switch::registry::{self, Visitor};
-use programs::switch::{Answer, Event, Hardware, Kind, PORTS, PRIORITIES, Program, Queue, Switch};
+use programs::switch::{Event, Hardware, Kind, PORTS, PRIORITIES, Program, Queue, StageAction, Switch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The link by which every port of the measured switch is connected.
-pub const LINK: Port = Port { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
+pub const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
 
 /// Events with each preset.
 const EVENTS: u32 = 20_000;
@@ -95,7 +95,7 @@ impl Visitor for Measure {
         let image = firmware::read(&image)?;
         let run = |(seed, preset): (u64, &Preset<P::Settings>)| {
             let context = || format!("{}, preset {}", P::NAME, preset.name);
-            let boot = Boot { rp_settings: words(&preset.values), np_settings: Vec::new(), port: LINK };
+            let boot = BootSettings { rp_settings: words(&preset.values), np_settings: Vec::new(), link: LINK };
             let core = self.0.start(&RAM, DEVICES, 0, image.entry)?;
             let board = board_with(core, &image, &boot, Pace::Lockstep).with_context(context)?;
             let mut pair = Pair::<P, _>::new(&preset.values, board).with_context(context)?;
@@ -123,7 +123,7 @@ pub fn event(at: Place, what: Happening) -> (Queue, Event) {
             ecn: Ecn::from_bits(ecn),
         }),
         Happening::Pause { nanos, queued } => Event::Paused { time: Nanos::new(nanos), queued: Bytes::new(queued) },
-        Happening::Relay { paused, seq } => Event::Told(Relayed { paused, seq }),
+        Happening::Relay { paused, seq } => Event::Told(RelayMessage { paused, seq }),
     };
     (Queue { port: at.port, priority: at.class }, event)
 }
@@ -146,7 +146,7 @@ impl<P: Program, C: Core> Pair<P, C> {
     /// Settings that are wrong on the link.
     fn new(settings: &P::Settings, board: Board<C>) -> Result<Self> {
         let native = Switch::new(Instant::from_nanos(0), &LINK, settings).map_err(|error| anyhow!("{error}"))?;
-        let recorder = Recorder { queued: [0; PORTS * PRIORITIES], acts: Vec::new(), transmit: [0; TX_FRAME_BYTES] };
+        let recorder = Recorder { queued: [0; PORTS * PRIORITIES], actions: Vec::new(), transmit: [0; TX_FRAME_BYTES] };
         Ok(Self { native, recorder, board, events: 0, answers: 0, frames: 0, difference: None })
     }
 
@@ -159,11 +159,11 @@ impl<P: Program, C: Core> Pair<P, C> {
             if self.events >= most {
                 break;
             }
-            let acts = self.deliver(now, queue, &event, &frame)?;
-            let (Event::Arrived { bytes, .. }, refused) = (event, Answer::Admission(Admission::Dropped)) else {
+            let actions = self.deliver(now, queue, &event, &frame)?;
+            let (Event::Arrived { bytes, .. }, refused) = (event, StageAction::Admission(Admission::Dropped)) else {
                 continue;
             };
-            if !acts.contains(&Act::Answer(answer(queue, &refused))) {
+            if !actions.contains(&Action::Stage(answer(queue, &refused))) {
                 traffic.admit(at, bytes.get());
             }
         }
@@ -188,7 +188,7 @@ impl<P: Program, C: Core> Pair<P, C> {
     ///
     /// # Errors
     /// The image misbehaved.
-    fn deliver(&mut self, now: u64, queue: Queue, event: &Event, frame: &[u8]) -> Result<Vec<Act>> {
+    fn deliver(&mut self, now: u64, queue: Queue, event: &Event, frame: &[u8]) -> Result<Vec<Action>> {
         if let Event::Left(packet) = event {
             self.set_queued(queue, packet.queued.saturating_sub(packet.bytes));
         } else if let Event::Arrived { queued, bytes } = event {
@@ -217,12 +217,12 @@ impl<P: Program, C: Core> Pair<P, C> {
     }
 
     /// Notes where the two part, and takes what the library did.
-    fn compare(&mut self, now: u64, theirs: Vec<(u64, Act)>) -> Vec<Act> {
-        let ours = std::mem::take(&mut self.recorder.acts);
-        let theirs: Vec<Act> = theirs.into_iter().map(|(_, act)| act).collect();
+    fn compare(&mut self, now: u64, theirs: Vec<(u64, Action)>) -> Vec<Action> {
+        let ours = std::mem::take(&mut self.recorder.actions);
+        let theirs: Vec<Action> = theirs.into_iter().map(|(_, action)| action).collect();
         self.events += 1;
-        self.answers += ours.iter().filter(|act| matches!(act, Act::Answer(_))).count() as u64;
-        self.frames += ours.iter().filter(|act| matches!(act, Act::Frame(_))).count() as u64;
+        self.answers += ours.iter().filter(|action| matches!(action, Action::Stage(_))).count() as u64;
+        self.frames += ours.iter().filter(|action| matches!(action, Action::Frame(_))).count() as u64;
         let wakes = (self.native.next_wake().nanos(), self.board.next_wake());
         if self.difference.is_none() && (ours != theirs || wakes.0 != wakes.1) {
             let (ours, theirs) = ((&ours, wakes.0), (&theirs, wakes.1));
@@ -232,7 +232,7 @@ impl<P: Program, C: Core> Pair<P, C> {
     }
 
     fn finish(self, preset: &'static str) -> Result<Run> {
-        let Report { state_bytes, qp_bytes: queue_bytes, peers: flows, peer_bytes: flow_bytes, .. } =
+        let ImageInfo { state_bytes, qp_bytes: queue_bytes, peers: flows, peer_bytes: flow_bytes, .. } =
             self.board.report()?;
         let Self { events, answers, frames, difference, .. } = self;
         // What a stage does not take costs nothing, and may share its code with something else.
@@ -259,9 +259,9 @@ impl<P: Program, C: Core> Pair<P, C> {
 const HEAD: usize = 256;
 
 /// The words of an answer, as the board sees them.
-fn answer(queue: Queue, answer: &Answer) -> Vec<u32> {
+fn answer(queue: Queue, answer: &StageAction) -> Vec<u32> {
     let mut words = Vec::new();
-    let command = answer.tell(queue, |word| words.push(word));
+    let command = answer.encode(queue, |word| words.push(word));
     words.push(command);
     words
 }
@@ -269,7 +269,7 @@ fn answer(queue: Queue, answer: &Answer) -> Vec<u32> {
 /// Hardware that writes down what it is told.
 struct Recorder {
     queued: [u32; PORTS * PRIORITIES],
-    acts: Vec<Act>,
+    actions: Vec<Action>,
     transmit: [u8; TX_FRAME_BYTES],
 }
 
@@ -279,7 +279,7 @@ impl Transmit for Recorder {
     }
 
     fn transmit(&mut self, length: usize) {
-        self.acts.push(Act::Frame(self.transmit.get(..length).unwrap_or_default().to_vec()));
+        self.actions.push(Action::Frame(self.transmit.get(..length).unwrap_or_default().to_vec()));
     }
 }
 
@@ -290,12 +290,12 @@ impl Hardware for Recorder {
         Bytes::new(self.queued.get(queue.index() as usize).copied().unwrap_or(0))
     }
 
-    fn answer(&mut self, queue: Queue, answer: &Answer) {
-        self.acts.push(Act::Answer(self::answer(queue, answer)));
+    fn act(&mut self, queue: Queue, action: &StageAction) {
+        self.actions.push(Action::Stage(self::answer(queue, action)));
     }
 
     fn log(&mut self, kind: Kind, now: Instant, index: u32) {
-        self.acts.push(Act::Log(LogRecord { kind: kind as u32, now: now.nanos(), index }));
+        self.actions.push(Action::Log(LogRecord { kind: kind as u32, now: now.nanos(), index }));
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
         // Kmax, as the image has it.
         theirs.put(1, 2 * ours.get(1));
         for (settings, differs) in [(ours, false), (theirs, true)] {
-            let boot = Boot { rp_settings: words(&settings), np_settings: Vec::new(), port: LINK };
+            let boot = BootSettings { rp_settings: words(&settings), np_settings: Vec::new(), link: LINK };
             let core = Design::Ibex.model(&RAM, DEVICES, 0, image.entry);
             let board = board_with(core, &image, &boot, Pace::Lockstep).unwrap();
             let mut pair = Pair::<Red, _>::new(&ours, board).unwrap();

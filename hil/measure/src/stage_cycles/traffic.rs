@@ -3,7 +3,7 @@
 
 use cc_core::wire::shim::{IntShim, MlccAck, MlccData};
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, Tags, opcode};
-use cc_core::{CnpBody, CnpHint, Ecn, IntLayout, IntStack, Psn, Qpn, Rate, Stamp};
+use cc_core::{CnpBody, CnpBodyKind, Ecn, IntLayout, IntStack, Psn, Qpn, Rate, Stamp};
 use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,7 +22,7 @@ const BUSY: [Place; 4] = [
     Place { port: 3, class: 0 },
 ];
 /// Events of a spell.
-const SPELL: u32 = 2_048;
+const PHASE: u32 = 2_048;
 
 /// A queue of the switch: port 0 to 3 and class 0 to 7. One event in 500 is about port 4, which does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +129,7 @@ impl Traffic {
 
     /// The next event. A packet that arrives is in the queue once [`Traffic::admit`] is called.
     pub fn draw(&mut self) -> Occasion {
-        if self.count.is_multiple_of(SPELL) {
+        if self.count.is_multiple_of(PHASE) {
             self.filling = self.chance.pick(&[10, 50, 95, 95]);
             self.marked = self.chance.pick(&[0, 10, 60]);
             self.rates = self.chance.pick(&[1_000, 20_000, 100_000]);
@@ -278,7 +278,7 @@ impl Traffic {
             credit: self.seq.max(1),
             data_qpn: data_qpn(flow),
             release: Rate::from_mbps(self.chance.below(self.rates)),
-            advised: Rate::from_mbps(self.chance.below(self.rates)),
+            advised_rate: Rate::from_mbps(self.chance.below(self.rates)),
         };
         let shims = Shims { mlcc_ack: Some(mlcc_ack), ..Shims::NONE };
         let bth = Bth { opcode: opcode::ACKNOWLEDGE, dest_qp: Qpn::new(flow), ..Bth::default() };
@@ -290,7 +290,7 @@ impl Traffic {
         let (six, flow) = self.flow();
         let named = if self.once_in(10) { Qpn::new(self.chance.draw() as u32) } else { data_qpn(flow) };
         let body = CnpBody { ce: true, remote_qpn: named, ..CnpBody::default() };
-        let cnp = if self.once_in(2) { CnpHint::Body(body) } else { CnpHint::Plain };
+        let cnp = if self.once_in(2) { CnpBodyKind::Extended(body) } else { CnpBodyKind::Standard };
         let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(flow), ..Bth::default() };
         self.emit(&Frame { bth, extensions: Extensions { cnp, ..Extensions::default() }, ..between(six, flow, false) })
     }

@@ -2,16 +2,16 @@
 
 use crate::switch::event::{Event, Kind, Queue};
 use crate::switch::grid::{Grid, REST};
-use crate::switch::{Answer, Hardware, Program};
+use crate::switch::{Hardware, Program, StageAction};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::opcode::Class;
-use cc_core::wire::{self, CnpMarking, FlowKey, Packet, RateMessage, Roce, shim};
-use cc_core::{Blank, Bytes, Instant, Nanos, Port, Qpn, Stamp};
+use cc_core::wire::{self, CnpMarking, FlowKey, Parsed, RateMessage, Roce, shim};
+use cc_core::{Bytes, Instant, Link, Nanos, Qpn, Stamp, Zeroed};
 use cc_cp::Endpoint;
 use cc_cp::segment::{Room, Transit};
 
 /// The end of a segment, as the program of a switch runs it.
-pub trait End: Endpoint<Params: Blank> + Blank {
+pub trait End: Endpoint<Params: Zeroed> + Zeroed {
     /// What the user sets.
     type Settings: Settings;
 
@@ -28,7 +28,7 @@ pub trait End: Endpoint<Params: Blank> + Blank {
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn params(settings: &Self::Settings, port: &Port) -> Result<Self::Params, ParamError>;
+    fn params(settings: &Self::Settings, link: &Link) -> Result<Self::Params, ParamError>;
 
     /// Becomes the end of a link by which nothing has gone, of what is blank.
     fn begin(&mut self, p: &Self::Params, now: Stamp);
@@ -61,7 +61,7 @@ pub struct Ending<E: End> {
 /// What an end is told of a packet.
 fn transit(roce: &Roce<'_>, bytes: Bytes, ecn: cc_core::Ecn) -> Transit {
     let data = !matches!(roce.info.class(), Class::Ack | Class::Cnp);
-    Transit { flow: FlowKey::of(roce), data, bytes, ecn }
+    Transit { flow: FlowKey::of_data(roce), data, bytes, ecn }
 }
 
 /// What counts as bytes alone.
@@ -75,16 +75,16 @@ impl<E: End> Ending<E> {
     fn left<H: Hardware>(&mut self, now: Instant, queue: Queue, packet: &cc_cp::Packet, frame: &[u8], hw: &mut H) {
         let p = &self.params;
         let Some(link) = self.links.of(queue, |link| link.begin(p, now.stamp())) else { return };
-        let Ok(Packet::Roce(roce)) = wire::parse(frame, packet.bytes.get() as usize) else {
+        let Ok(Parsed::Roce(roce)) = wire::parse(frame, packet.bytes.get() as usize) else {
             let rewrite = link.forward(p, now, &no_roce(packet.bytes, packet.ecn));
-            hw.answer(queue, &Answer::rewrite(&rewrite));
+            hw.act(queue, &StageAction::rewrite(&rewrite));
             return;
         };
         let transit = transit(&roce, packet.bytes, packet.ecn);
         let rewrite = link.forward(p, now, &transit);
-        hw.answer(queue, &Answer::rewrite(&rewrite));
+        hw.act(queue, &StageAction::rewrite(&rewrite));
         if let Some(wait) = link.wait(now.stamp(), transit.flow) {
-            hw.answer(queue, &Answer::Hold(transit.flow, wait));
+            hw.act(queue, &StageAction::Hold(transit.flow, wait));
         }
         if rewrite.notify.is_some() {
             let mut room: Room = [0; shim::IntShim::LONGEST];
@@ -101,11 +101,11 @@ impl<E: End> Ending<E> {
         let (p, now, wire_bytes) = (&self.params, now.stamp(), bytes.get() as usize);
         let Some(link) = self.links.of(queue, |link| link.begin(p, now)) else { return };
         match wire::parse(frame, wire_bytes) {
-            Ok(Packet::Roce(roce)) => {
+            Ok(Parsed::Roce(roce)) => {
                 let transit = transit(&roce, bytes, roce.ecn);
                 link.arrived(p, now, &roce, &transit);
             }
-            Ok(Packet::Foreign(_)) => {
+            Ok(Parsed::NotRoce(_)) => {
                 if let Ok(message) = RateMessage::parse(frame, wire_bytes) {
                     link.told(p, now, &message);
                 }
@@ -115,8 +115,8 @@ impl<E: End> Ending<E> {
     }
 }
 
-impl<E: End> Blank for Ending<E> {
-    const BLANK: Self = Self { params: Blank::BLANK, links: Grid::BLANK, due: Instant::BLANK };
+impl<E: End> Zeroed for Ending<E> {
+    const ZEROED: Self = Self { params: Zeroed::ZEROED, links: Grid::ZEROED, due: Instant::ZEROED };
 }
 
 impl<E: End> Program for Ending<E> {
@@ -130,8 +130,8 @@ impl<E: End> Program for Ending<E> {
     const FLOW_BYTES: usize = E::FLOW_BYTES;
     const FLOWS: usize = E::FLOWS;
 
-    fn begin(&mut self, start: Instant, port: &Port, settings: &E::Settings) -> Result<(), ParamError> {
-        self.params = E::params(settings, port)?;
+    fn begin(&mut self, start: Instant, link: &Link, settings: &E::Settings) -> Result<(), ParamError> {
+        self.params = E::params(settings, link)?;
         self.due = start.after(REST);
         Ok(())
     }

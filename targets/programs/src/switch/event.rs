@@ -8,7 +8,7 @@ use crate::descriptor::Descriptor;
 use crate::switch::{PORTS, PRIORITIES};
 use cc_core::{Bytes, Ecn, Nanos};
 use cc_cp::Packet;
-use cc_cp::swing::Relayed;
+use cc_cp::swing::RelayMessage;
 
 /// A port and a priority.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,7 +54,7 @@ pub enum Event {
         queued: Bytes,
     },
     /// The relay at the other end of the long link speaks.
-    Told(Relayed),
+    Told(RelayMessage),
 }
 
 /// The kinds of events, as descriptors and the event log number them.
@@ -105,7 +105,7 @@ impl Event {
         let blank = Descriptor {
             kind: self.kind() as u8,
             handle: queue.index(),
-            ..Descriptor::at(crate::descriptor::Kind::Frame, now)
+            ..Descriptor::at(crate::descriptor::DescriptorKind::Frame, now)
         };
         match *self {
             Self::Arrived { bytes, queued } => Descriptor { wire_bytes: bytes.get(), qpn: queued.get(), ..blank },
@@ -117,7 +117,9 @@ impl Event {
                 ..blank
             },
             Self::Paused { time, queued } => Descriptor { rtt: time.get(), qpn: queued.get(), ..blank },
-            Self::Told(Relayed { paused, seq }) => Descriptor { acked: (paused as u32) << 16 | seq as u32, ..blank },
+            Self::Told(RelayMessage { paused, seq }) => {
+                Descriptor { acked: (paused as u32) << 16 | seq as u32, ..blank }
+            }
         }
     }
 
@@ -137,7 +139,7 @@ impl Event {
                 Self::Left(Packet { bytes, queued, port_queued, ecn })
             }
             PAUSED => Self::Paused { time: Nanos::new(descriptor.rtt), queued },
-            TOLD => Self::Told(Relayed { paused: descriptor.acked >> 16 & 1 == 1, seq: descriptor.acked as u16 }),
+            TOLD => Self::Told(RelayMessage { paused: descriptor.acked >> 16 & 1 == 1, seq: descriptor.acked as u16 }),
             _ => return None,
         };
         Some((Queue::of(descriptor.handle)?, event))
@@ -157,8 +159,8 @@ mod tests {
             Event::Left(Packet { bytes, queued, port_queued, ecn: Ecn::Ce }),
             Event::Paused { time: Nanos::new(65_535), queued },
             Event::Paused { time: Nanos::ZERO, queued },
-            Event::Told(Relayed { paused: true, seq: 0xffff }),
-            Event::Told(Relayed { paused: false, seq: 1 }),
+            Event::Told(RelayMessage { paused: true, seq: 0xffff }),
+            Event::Told(RelayMessage { paused: false, seq: 1 }),
         ];
         for index in 0..(PORTS * PRIORITIES) as u32 {
             let queue = Queue::of(index).unwrap();
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_of_no_queue_or_of_no_kind_says_nothing() {
-        let event = Event::Told(Relayed { paused: true, seq: 1 });
+        let event = Event::Told(RelayMessage { paused: true, seq: 1 });
         for handle in [(PORTS * PRIORITIES) as u32, u32::MAX] {
             let descriptor = Descriptor { handle, ..event.at(0, Queue { port: 0, priority: 0 }) };
             assert_eq!(Event::of(&descriptor), None);

@@ -1,7 +1,7 @@
 //! One state for each queue that carries traffic.
 
 use crate::switch::{PORTS, PRIORITIES, Queue};
-use cc_core::{Blank, Instant, Nanos};
+use cc_core::{Instant, Nanos, Zeroed};
 
 /// How long a stage is left alone at most: stamps are of 32 bits.
 pub const REST: Nanos = Nanos::new(500_000_000);
@@ -17,8 +17,8 @@ struct Place<T> {
     open: bool,
 }
 
-impl<T: Blank> Blank for Grid<T> {
-    const BLANK: Self = Self([const { [const { Place { state: T::BLANK, open: false } }; PRIORITIES] }; PORTS]);
+impl<T: Zeroed> Zeroed for Grid<T> {
+    const ZEROED: Self = Self([const { [const { Place { state: T::ZEROED, open: false } }; PRIORITIES] }; PORTS]);
 }
 
 impl<T> Grid<T> {
@@ -47,7 +47,7 @@ impl<T> Grid<T> {
 }
 
 /// The earlier of what was due and what is due after `wait` from now.
-pub const fn sooner(due: Instant, now: Instant, wait: Nanos) -> Instant {
+pub const fn earlier(due: Instant, now: Instant, wait: Nanos) -> Instant {
     let other = now.after(wait);
     if other.nanos() < due.nanos() { other } else { due }
 }

@@ -3,7 +3,7 @@
 use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{RateMessage, Roce};
-use cc_core::{Port, Stamp};
+use cc_core::{Link, Stamp};
 use cc_cp::lscc::direct_int::{self, DirectIntSettings, PRESETS, Params};
 use cc_cp::segment::Transit;
 
@@ -21,8 +21,8 @@ impl End for direct_int::DirectInt<SLOTS> {
     const FLOW_BYTES: usize = size_of::<Stamp>();
     const FLOWS: usize = SLOTS;
 
-    fn params(settings: &DirectIntSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn params(settings: &DirectIntSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
     fn begin(&mut self, p: &Params, now: Stamp) {
@@ -32,7 +32,7 @@ impl End for direct_int::DirectInt<SLOTS> {
     fn arrived(&mut self, _p: &Params, _now: Stamp, _roce: &Roce<'_>, _packet: &Transit) {}
 
     fn told(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
-        self.heard(p, now, message);
+        self.on_message(p, now, message);
     }
 
     fn wake(&mut self, p: &Params, now: Stamp) {

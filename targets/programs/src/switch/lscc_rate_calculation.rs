@@ -1,12 +1,12 @@
 //! LSCC where the long link comes in: how fast the other datacentre may send.
 
 use crate::switch::event::{Event, Kind, Queue};
-use crate::switch::grid::{Grid, REST, sooner};
+use crate::switch::grid::{Grid, REST, earlier};
 use crate::switch::{Hardware, Program};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{Addresses, Mac, RateFrame, Tags};
-use cc_core::{Blank, Instant, Port};
-use cc_cp::lscc::rate_calculation::{Crossing, Feedback, FeedbackSettings, PRESETS, Params, RateCalculation};
+use cc_core::{Instant, Link, Zeroed};
+use cc_cp::lscc::rate_calculation::{Crossing, Feedback, PRESETS, Params, RateCalculation, RateCalculationSettings};
 use core::net::Ipv4Addr;
 
 /// Periods in a round trip, at most.
@@ -37,21 +37,21 @@ fn send<H: Hardware>(now: Instant, queue: Queue, feedback: &Feedback, hw: &mut H
     }
 }
 
-impl Blank for Calculation {
-    const BLANK: Self = Self { params: Params::BLANK, links: Grid::BLANK, due: Instant::BLANK };
+impl Zeroed for Calculation {
+    const ZEROED: Self = Self { params: Params::ZEROED, links: Grid::ZEROED, due: Instant::ZEROED };
 }
 
 impl Program for Calculation {
-    type Settings = FeedbackSettings;
+    type Settings = RateCalculationSettings;
 
     const NAME: &'static str = "lscc_rate_calculation";
-    const PRESETS: &'static [Preset<FeedbackSettings>] = PRESETS;
+    const PRESETS: &'static [Preset<RateCalculationSettings>] = PRESETS;
     const TAKES: &'static [Kind] = &[Kind::Arrived, Kind::Left];
     const STATE_BYTES: usize = size_of::<Machine>();
     const QUEUE_BYTES: usize = Grid::<Machine>::PLACE_BYTES;
 
-    fn begin(&mut self, start: Instant, port: &Port, settings: &FeedbackSettings) -> Result<(), ParamError> {
-        self.params = Params::new(settings, port, ROOM)?;
+    fn begin(&mut self, start: Instant, link: &Link, settings: &RateCalculationSettings) -> Result<(), ParamError> {
+        self.params = Params::new(settings, link, ROOM)?;
         self.due = start.after(REST);
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Program for Calculation {
         let params = &self.params;
         let Some(link) = self.links.of(queue, |link| *link = Machine::open(params, now.stamp())) else { return };
         let feedback = link.on(params, now.stamp(), &crossing);
-        self.due = sooner(self.due, now, link.next_wake(now.stamp()));
+        self.due = earlier(self.due, now, link.next_wake(now.stamp()));
         if let Some(feedback) = feedback {
             send(now, queue, &feedback, hw);
         }
@@ -79,7 +79,7 @@ impl Program for Calculation {
             if let Some(feedback) = link.on(&self.params, now.stamp(), &crossing) {
                 send(now, queue, &feedback, hw);
             }
-            self.due = sooner(self.due, now, link.next_wake(now.stamp()));
+            self.due = earlier(self.due, now, link.next_wake(now.stamp()));
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{RateMessage, Roce};
-use cc_core::{Port, Stamp};
-use cc_cp::lscc::rate_limiting::{LimitingSettings, PRESETS, Params, RateLimiting};
+use cc_core::{Link, Stamp};
+use cc_cp::lscc::rate_limiting::{PRESETS, Params, RateLimiting, RateLimitingSettings};
 use cc_cp::segment::Transit;
 
 /// Sets of the table of flows.
@@ -16,15 +16,15 @@ const WAYS: usize = 4;
 pub type Limiting = Ending<RateLimiting<SETS, WAYS>>;
 
 impl End for RateLimiting<SETS, WAYS> {
-    type Settings = LimitingSettings;
+    type Settings = RateLimitingSettings;
 
     const NAME: &'static str = "lscc_rate_limiting";
-    const PRESETS: &'static [Preset<LimitingSettings>] = PRESETS;
+    const PRESETS: &'static [Preset<RateLimitingSettings>] = PRESETS;
     const FLOW_BYTES: usize = (size_of::<RateLimiting<4, 1>>() - size_of::<RateLimiting<2, 1>>()) / 2;
     const FLOWS: usize = SETS * WAYS;
 
-    fn params(settings: &LimitingSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn params(settings: &RateLimitingSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
     fn begin(&mut self, p: &Params, now: Stamp) {
@@ -36,7 +36,7 @@ impl End for RateLimiting<SETS, WAYS> {
     }
 
     fn told(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
-        self.heard(p, now, message);
+        self.on_message(p, now, message);
     }
 
     fn wake(&mut self, p: &Params, now: Stamp) {

@@ -2,9 +2,9 @@
 
 use crate::switch::event::{Event, Kind, Queue};
 use crate::switch::grid::REST;
-use crate::switch::{Answer, Hardware, PORTS, PRIORITIES, Program};
+use crate::switch::{Hardware, PORTS, PRIORITIES, Program, StageAction};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Blank, Instant, Port};
+use cc_core::{Instant, Link, Zeroed};
 use cc_cp::{CongestionPoint, CpEngine};
 
 /// Where the random numbers of a switch begin.
@@ -23,8 +23,8 @@ pub type Tcd = Marking<cc_cp::tcd::Tcd>;
 /// Telemetry.
 pub type Int = Marking<cc_cp::int::IntPush>;
 
-impl<S: CongestionPoint> Blank for Marking<S> {
-    const BLANK: Self = Self { engine: CpEngine::new(0), due: Instant::BLANK };
+impl<S: CongestionPoint> Zeroed for Marking<S> {
+    const ZEROED: Self = Self { engine: CpEngine::new(0), due: Instant::ZEROED };
 }
 
 impl<S: CongestionPoint> Program for Marking<S> {
@@ -36,12 +36,12 @@ impl<S: CongestionPoint> Program for Marking<S> {
     const STATE_BYTES: usize = size_of::<S>();
     const QUEUE_BYTES: usize = size_of::<CpEngine<S, 2, 1>>() - size_of::<CpEngine<S, 1, 1>>();
 
-    fn begin(&mut self, start: Instant, port: &Port, settings: &S::Settings) -> Result<(), ParamError> {
+    fn begin(&mut self, start: Instant, link: &Link, settings: &S::Settings) -> Result<(), ParamError> {
         self.engine.seed(SEED);
         for number in 0..PORTS {
             for priority in 0..PRIORITIES {
                 // All of them exist.
-                let _ = self.engine.configure(start, number, priority, port, S::check(settings, port)?);
+                let _ = self.engine.configure(start, number, priority, link, S::check(settings, link)?);
             }
         }
         self.due = start.after(REST);
@@ -54,7 +54,7 @@ impl<S: CongestionPoint> Program for Marking<S> {
         match *event {
             Event::Left(packet) => {
                 let verdict = self.engine.dequeue(now, port, priority, &packet);
-                hw.answer(queue, &Answer::Verdict(verdict));
+                hw.act(queue, &StageAction::Verdict(verdict));
             }
             Event::Paused { time, queued } => self.engine.pause(now, port, priority, time, queued),
             Event::Arrived { .. } | Event::Told(_) => {}

@@ -3,7 +3,7 @@
 use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::Roce;
-use cc_core::{Port, Stamp};
+use cc_core::{Link, Stamp};
 use cc_cp::mlcc::near_source::{self, NearSourceSettings, PRESETS, Params};
 use cc_cp::segment::Transit;
 
@@ -24,7 +24,7 @@ impl End for near_source::NearSource<SETS, WAYS> {
         (size_of::<near_source::NearSource<4, 1>>() - size_of::<near_source::NearSource<2, 1>>()) / 2;
     const FLOWS: usize = SETS * WAYS;
 
-    fn params(settings: &NearSourceSettings, _port: &Port) -> Result<Params, ParamError> {
+    fn params(settings: &NearSourceSettings, _port: &Link) -> Result<Params, ParamError> {
         Params::new(settings)
     }
 

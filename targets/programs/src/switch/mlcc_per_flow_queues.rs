@@ -3,8 +3,8 @@
 use crate::switch::ending::{End, Ending};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::{FlowKey, Roce};
-use cc_core::{Nanos, Port, Stamp};
-use cc_cp::mlcc::per_flow_queues::{self, PRESETS, Params, QueueSettings};
+use cc_core::{Link, Nanos, Stamp};
+use cc_cp::mlcc::per_flow_queues::{self, PRESETS, Params, PerFlowQueuesSettings};
 use cc_cp::segment::Transit;
 
 /// Sets of the table of flows.
@@ -16,16 +16,16 @@ const WAYS: usize = 4;
 pub type PerFlowQueues = Ending<per_flow_queues::PerFlowQueues<SETS, WAYS>>;
 
 impl End for per_flow_queues::PerFlowQueues<SETS, WAYS> {
-    type Settings = QueueSettings;
+    type Settings = PerFlowQueuesSettings;
 
     const NAME: &'static str = "mlcc_per_flow_queues";
-    const PRESETS: &'static [Preset<QueueSettings>] = PRESETS;
+    const PRESETS: &'static [Preset<PerFlowQueuesSettings>] = PRESETS;
     const FLOW_BYTES: usize =
         (size_of::<per_flow_queues::PerFlowQueues<4, 1>>() - size_of::<per_flow_queues::PerFlowQueues<2, 1>>()) / 2;
     const FLOWS: usize = SETS * WAYS;
 
-    fn params(settings: &QueueSettings, port: &Port) -> Result<Params, ParamError> {
-        Params::new(settings, port)
+    fn params(settings: &PerFlowQueuesSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
     }
 
     fn begin(&mut self, _p: &Params, _now: Stamp) {}

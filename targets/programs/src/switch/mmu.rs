@@ -1,9 +1,9 @@
 //! The shared buffer: what it admits, and whom it pauses.
 
 use crate::switch::event::{Event, Kind, Queue};
-use crate::switch::{Answer, Hardware, PORTS, PRIORITIES, Program};
+use crate::switch::{Hardware, PORTS, PRIORITIES, Program, StageAction};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Blank, Instant, Port};
+use cc_core::{Instant, Link, Zeroed};
 use cc_cp::mmu::{Mmu, MmuSettings, Params, PauseFrame};
 
 /// The buffer of a switch.
@@ -25,11 +25,11 @@ impl Buffer {
 }
 
 fn tell<H: Hardware>((port, priority, quanta): PauseFrame, hw: &mut H) {
-    hw.answer(Queue { port: port as u8, priority: priority as u8 }, &Answer::Pause(quanta));
+    hw.act(Queue { port: port as u8, priority: priority as u8 }, &StageAction::Pause(quanta));
 }
 
-impl Blank for Buffer {
-    const BLANK: Self = Self { mmu: Mmu::BLANK, due: Instant::BLANK };
+impl Zeroed for Buffer {
+    const ZEROED: Self = Self { mmu: Mmu::ZEROED, due: Instant::ZEROED };
 }
 
 impl Program for Buffer {
@@ -48,8 +48,8 @@ impl Program for Buffer {
     const STATE_BYTES: usize = Self::QUEUE_BYTES;
     const QUEUE_BYTES: usize = size_of::<Mmu<2, 1>>() - size_of::<Mmu<1, 1>>();
 
-    fn begin(&mut self, _start: Instant, port: &Port, settings: &MmuSettings) -> Result<(), ParamError> {
-        self.mmu.set_params(Params::new(settings, port)?);
+    fn begin(&mut self, _start: Instant, link: &Link, settings: &MmuSettings) -> Result<(), ParamError> {
+        self.mmu.set_params(Params::new(settings, link)?);
         self.due = NEVER;
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Program for Buffer {
         match *event {
             Event::Arrived { bytes, .. } => {
                 let (admission, pause) = self.mmu.admit(now, port, priority, bytes);
-                hw.answer(queue, &Answer::Admission(admission));
+                hw.act(queue, &StageAction::Admission(admission));
                 self.upstream(now, pause, hw);
             }
             Event::Left(packet) => {

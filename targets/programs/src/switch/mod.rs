@@ -23,7 +23,7 @@ macro_rules! for_each_stage {
     };
 }
 
-pub mod answer;
+pub mod action;
 pub mod ending;
 pub mod event;
 pub mod grid;
@@ -38,7 +38,7 @@ pub mod program;
 pub mod registry;
 pub mod swing;
 
-pub use answer::Answer;
+pub use action::StageAction;
 pub use event::{Event, Kind, Queue};
 pub use program::{Hardware, Program, Switch};
 

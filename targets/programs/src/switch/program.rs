@@ -1,12 +1,12 @@
 //! The program of a switch around one stage.
 
 use crate::descriptor::Descriptor;
-use crate::switch::{Answer, Event, Kind, Queue};
+use crate::switch::{Event, Kind, Queue, StageAction};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::Crc32;
-use cc_core::{Blank, Bytes, Instant, Nanos, Port};
+use cc_core::{Bytes, Instant, Link, Nanos, Zeroed};
 use cc_cp::Packet;
-use cc_cp::swing::Relayed;
+use cc_cp::swing::RelayMessage;
 use cc_np::Transmit;
 
 /// What the program drives: the queues' registers, the transmit ring, the event log.
@@ -18,7 +18,7 @@ pub trait Hardware: Transmit {
     fn queued(&mut self, queue: Queue) -> Bytes;
 
     /// Something is to be done at a queue.
-    fn answer(&mut self, queue: Queue, answer: &Answer);
+    fn act(&mut self, queue: Queue, action: &StageAction);
 
     /// One record for each descriptor and each wake: what it was, the time that the stage was given, and the number of the
     /// queue.
@@ -26,7 +26,7 @@ pub trait Hardware: Transmit {
 }
 
 /// A stage on the queues of a switch.
-pub trait Program: Blank {
+pub trait Program: Zeroed {
     /// What the user sets.
     type Settings: Settings;
 
@@ -49,7 +49,7 @@ pub trait Program: Blank {
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn begin(&mut self, start: Instant, port: &Port, settings: &Self::Settings) -> Result<(), ParamError>;
+    fn begin(&mut self, start: Instant, link: &Link, settings: &Self::Settings) -> Result<(), ParamError>;
 
     /// Takes an event of a queue; `frame` holds the first bytes of the packet, if it is one.
     fn on<H: Hardware>(&mut self, now: Instant, queue: Queue, event: &Event, frame: &[u8], hw: &mut H);
@@ -65,8 +65,8 @@ pub trait Program: Blank {
 #[derive(Debug)]
 pub struct Switch<P>(P);
 
-impl<P: Blank> Blank for Switch<P> {
-    const BLANK: Self = Self(P::BLANK);
+impl<P: Zeroed> Zeroed for Switch<P> {
+    const ZEROED: Self = Self(P::ZEROED);
 }
 
 impl<P: Program> Switch<P> {
@@ -74,9 +74,9 @@ impl<P: Program> Switch<P> {
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    pub fn new(start: Instant, port: &Port, settings: &P::Settings) -> Result<Self, ParamError> {
-        let mut switch = Self::BLANK;
-        switch.begin(start, port, settings)?;
+    pub fn new(start: Instant, link: &Link, settings: &P::Settings) -> Result<Self, ParamError> {
+        let mut switch = Self::ZEROED;
+        switch.begin(start, link, settings)?;
         Ok(switch)
     }
 
@@ -84,8 +84,8 @@ impl<P: Program> Switch<P> {
     ///
     /// # Errors
     /// As for [`Switch::new`].
-    pub fn begin(&mut self, start: Instant, port: &Port, settings: &P::Settings) -> Result<(), ParamError> {
-        self.0.begin(start, port, settings)
+    pub fn begin(&mut self, start: Instant, link: &Link, settings: &P::Settings) -> Result<(), ParamError> {
+        self.0.begin(start, link, settings)
     }
 
     /// Handles one descriptor at `now`; `frame` holds the bytes that came with it.
@@ -129,7 +129,7 @@ impl<P: Program> Switch<P> {
     }
 
     #[inline(never)]
-    fn told<H: Hardware>(&mut self, now: Instant, queue: Queue, message: Relayed, hw: &mut H) {
+    fn told<H: Hardware>(&mut self, now: Instant, queue: Queue, message: RelayMessage, hw: &mut H) {
         self.0.on(now, queue, &Event::Told(message), &[], hw);
     }
 

@@ -27,7 +27,7 @@ macro_rules! list {
         }
 
         $(const _: () = assert!(
-            crate::same_name(stringify!($name), <crate::switch::$module::$program as Program>::NAME),
+            crate::str_eq(stringify!($name), <crate::switch::$module::$program as Program>::NAME),
             concat!(stringify!($name), ": the program has another name"),
         );)+
     };

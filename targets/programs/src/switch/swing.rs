@@ -1,19 +1,19 @@
 //! Swing's relays: each port and priority has one for the packets that come by the long link, and one for those that go.
 
 use crate::switch::event::{Event, Kind, Queue};
-use crate::switch::grid::{Grid, REST, sooner};
-use crate::switch::{Answer, Hardware, Program};
+use crate::switch::grid::{Grid, REST, earlier};
+use crate::switch::{Hardware, Program, StageAction};
 use cc_core::params::{ParamError, Preset};
-use cc_core::{Blank, Instant, Nanos, Port, Stamp};
-use cc_cp::swing::{FarRelay, NearRelay, PRESETS, Params, Relayed, SwingSettings};
+use cc_core::{Instant, Link, Nanos, Stamp, Zeroed};
+use cc_cp::swing::{PRESETS, Params, ReceiverRelay, RelayMessage, SenderRelay, SwingSettings};
 
-cc_core::blank! {
+cc_core::zeroed! {
     /// The relays of one end of a long link.
     struct Pair {
         /// For what comes.
-        far: FarRelay,
+        far: ReceiverRelay,
         /// For what goes.
-        near: NearRelay,
+        near: SenderRelay,
         /// When the pause of the far relay runs out, while there is one.
         until: Stamp,
     }
@@ -21,13 +21,13 @@ cc_core::blank! {
 
 impl Pair {
     fn open(p: &Params, now: Stamp) -> Self {
-        Self { far: FarRelay::open(p, now), near: NearRelay::open(p, now), until: now }
+        Self { far: ReceiverRelay::open(p, now), near: SenderRelay::open(p, now), until: now }
     }
 
     /// What has fallen due, as answers.
     fn wake<H: Hardware>(&mut self, p: &Params, now: Instant, queue: Queue, hw: &mut H) {
         let stamp = now.stamp();
-        let over = !self.far.may_drain() && self.until.is_due(stamp);
+        let over = !self.far.is_draining() && self.until.is_due(stamp);
         let relayed = if over { self.far.paused(p, stamp, false) } else { self.far.wake(p, stamp) };
         relay(queue, relayed, hw);
         pause(queue, self.near.wake(p, stamp), hw);
@@ -35,21 +35,21 @@ impl Pair {
 
     fn next_wake(&self, now: Instant, due: Instant) -> Instant {
         let stamp = now.stamp();
-        let due = sooner(due, now, self.far.next_wake(stamp).min(self.near.next_wake(stamp)));
+        let due = earlier(due, now, self.far.next_wake(stamp).min(self.near.next_wake(stamp)));
         let left = if self.until.is_due(stamp) { Nanos::ZERO } else { self.until.since(stamp) };
-        if self.far.may_drain() { due } else { sooner(due, now, left) }
+        if self.far.is_draining() { due } else { earlier(due, now, left) }
     }
 }
 
-fn relay<H: Hardware>(queue: Queue, relayed: Option<Relayed>, hw: &mut H) {
+fn relay<H: Hardware>(queue: Queue, relayed: Option<RelayMessage>, hw: &mut H) {
     if let Some(relayed) = relayed {
-        hw.answer(queue, &Answer::Relay(relayed));
+        hw.act(queue, &StageAction::Relay(relayed));
     }
 }
 
 fn pause<H: Hardware>(queue: Queue, quanta: Option<u16>, hw: &mut H) {
     if let Some(quanta) = quanta {
-        hw.answer(queue, &Answer::Pause(quanta));
+        hw.act(queue, &StageAction::Pause(quanta));
     }
 }
 
@@ -60,8 +60,8 @@ pub struct Relays {
     due: Instant,
 }
 
-impl Blank for Relays {
-    const BLANK: Self = Self { params: Params::BLANK, links: Grid::BLANK, due: Instant::BLANK };
+impl Zeroed for Relays {
+    const ZEROED: Self = Self { params: Params::ZEROED, links: Grid::ZEROED, due: Instant::ZEROED };
 }
 
 impl Program for Relays {
@@ -70,11 +70,11 @@ impl Program for Relays {
     const NAME: &'static str = "swing";
     const PRESETS: &'static [Preset<SwingSettings>] = PRESETS;
     const TAKES: &'static [Kind] = &[Kind::Arrived, Kind::Left, Kind::Paused, Kind::Told];
-    const STATE_BYTES: usize = size_of::<FarRelay>() + size_of::<NearRelay>();
+    const STATE_BYTES: usize = size_of::<ReceiverRelay>() + size_of::<SenderRelay>();
     const QUEUE_BYTES: usize = Grid::<Pair>::PLACE_BYTES;
 
-    fn begin(&mut self, start: Instant, port: &Port, settings: &SwingSettings) -> Result<(), ParamError> {
-        self.params = Params::new(settings, port)?;
+    fn begin(&mut self, start: Instant, link: &Link, settings: &SwingSettings) -> Result<(), ParamError> {
+        self.params = Params::new(settings, link)?;
         self.due = start.after(REST);
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Program for Relays {
                 link.until = stamp.after(time);
                 relay(queue, link.far.paused(p, stamp, time.get() > 0), hw);
             }
-            Event::Told(message) => pause(queue, link.near.heard(p, stamp, message), hw),
+            Event::Told(message) => pause(queue, link.near.on_message(p, stamp, message), hw),
         }
         self.due = link.next_wake(now, self.due);
     }
