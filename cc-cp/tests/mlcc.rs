@@ -3,16 +3,16 @@
 use cc_core::table::Handle;
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, Response, Roce, Shims, TableCrc,
-    Tags, opcode,
+    self, AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, Response, Roce,
+    Shims, TableCrc, Tags, opcode,
 };
-use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
 use cc_cp::Endpoint;
 use cc_cp::mlcc::near_source::{self, NearSource};
 use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, PerFlowQueuesSettings};
 use cc_cp::segment::{FlowKey, Transit};
 use cc_np::mlcc::Mlcc16;
-use cc_np::{NotificationPoint, NpEngine, RxMeta, Transmit};
+use cc_np::{NotSent, NotificationPoint, NpEngine, RxMeta, Transmit};
 use cc_rp::mlcc::Mlcc;
 use cc_rp::{AckProgress, Event, RateLimiter, ReactionPoint, RpEngine};
 use std::collections::{BTreeMap, VecDeque};
@@ -68,7 +68,6 @@ enum Happening {
 #[derive(Default)]
 struct Wire {
     rate: Option<Rate>,
-    room: Vec<u8>,
     sent: Vec<Vec<u8>>,
 }
 
@@ -79,13 +78,20 @@ impl RateLimiter for Wire {
 }
 
 impl Transmit for Wire {
-    fn transmit_buffer(&mut self) -> &mut [u8] {
-        self.room.resize(512, 0);
-        &mut self.room
+    fn cnp(&mut self, _: &Roce<'_>, _: Qpn, _: CnpBodyKind, _: CnpMarking) -> Result<(), NotSent> {
+        panic!("MLCC's receiver sends no CNPs");
     }
 
-    fn transmit(&mut self, length: usize) {
-        self.sent.push(self.room[..length].to_vec());
+    fn slot_cnp(&mut self, _: Qpn, _: CnpBodyKind, _: CnpMarking) -> Result<(), NotSent> {
+        panic!("MLCC's flows have no turns");
+    }
+
+    fn ack(&mut self, cause: &Roce<'_>, to: Qpn, fields: &AckFields) -> Result<(), NotSent> {
+        let mut frame = vec![0; 512];
+        let length = Response::ack(cause, to, fields).emit::<TableCrc>(&mut frame).map_err(|_| NotSent::Full)?;
+        frame.truncate(length);
+        self.sent.push(frame);
+        Ok(())
     }
 }
 
@@ -247,7 +253,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                     assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid, "whatever switches wrote");
                 }
                 let receipt = RxMeta { msn: Some(packet.bth.psn.get()), ..RxMeta::new(at.stamp(), Some(SENDER)) };
-                receiver.frame::<TableCrc>(at, &packet, receipt, &mut wire);
+                receiver.arrival(at, &packet, receipt, &mut wire);
                 then(now + LOCAL, Happening::BackAtFarSwitch(wire.sent.pop().unwrap()));
             }
             Happening::BackAtFarSwitch(bytes) => {
@@ -259,11 +265,11 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 let what = match packet.switch_int() {
                     Some(int) => {
                         assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid);
-                        sender.switch_cnp(at, handle, &Event::SwitchInt { int: int.stack() }, &mut wire).unwrap();
+                        sender.step(at, handle, &Event::SwitchInt { int: int.stack() }, &mut wire).unwrap();
                         "Switch-INT"
                     }
                     None => {
-                        sender.frame(at, &packet, AckProgress::default(), &mut wire).unwrap();
+                        sender.ack(at, &packet, AckProgress::default(), &mut wire).unwrap();
                         "ACK"
                     }
                 };

@@ -1,12 +1,12 @@
-//! Where bytes meet state at the receiver: a frame comes in, a CNP and an acknowledgement go out.
+//! The notification point of one port: records of received flows, the bound on CNPs, and the machine that decides about them.
+//! It reads the headers of received packets, and writes no frame: what is to be sent goes to [`Transmit`] as values.
 
 use crate::cnp_policy::TokenBucket;
-use crate::connection::Connections;
-use crate::{Arrival, CnpPolicy, Cx, Event, Flows, NotificationPoint, Reply, RxMeta, Slot, Transmit};
+use crate::{Arrival, CnpPolicy, Cx, Event, Flows, NotSent, NotificationPoint, Reply, RxMeta, Slot, Transmit};
 use cc_core::clock::LocalClock;
 use cc_core::table::{Fixed, SetAssocTable, Storage};
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::{AckFields, Crc32, Response, Roce, Version};
+use cc_core::wire::{AckFields, Roce, Version};
 use cc_core::{Bytes, Ecn, Instant, IntStack, Link, Mark, Nanos, Qpn, Stamp, State, Zeroed};
 
 /// The one key of the record of all that are not told apart.
@@ -21,11 +21,11 @@ pub enum CnpOutcome {
     None,
     /// It is in the transmit ring.
     Sent,
-    /// The sender's queue pair is not known. Nothing was written, and the next marked packet is asked again.
+    /// The sender's queue pair, or the way to it, is not known. Nothing was sent; the next marked packet calls for one again.
     Unaddressed,
     /// The port has made as many as it may. It stays due.
     RateLimited,
-    /// The buffer is too small, or there is none: the transmit ring is full. It stays due.
+    /// The transmit ring is full. It stays due.
     RingFull,
 }
 
@@ -52,10 +52,9 @@ pub enum AckOutcome {
     None,
     /// It is in the transmit ring.
     Sent,
-    /// The sender's queue pair is not known. Nothing was written.
+    /// The sender's queue pair is not known. Nothing was sent.
     Unaddressed,
-    /// The buffer is too small, or there is none: the transmit ring is full. To repeat it is the transport's business;
-    /// what it was to say is said by the next.
+    /// The transmit ring is full. The transport repeats it; what it was to carry goes with the next.
     Dropped,
 }
 
@@ -166,10 +165,6 @@ impl Counts {
     }
 }
 
-/// What an engine of this size asks its caller to know of connections.
-pub type ConnectionsOf<A, SETS, const WAYS: usize> =
-    <<A as NotificationPoint>::Flows<SETS, WAYS> as Flows<A>>::Connections;
-
 /// An [`NpEngineIn`] with `SETS` sets of records, all inside it.
 pub type NpEngine<A, const SETS: usize, const WAYS: usize> = NpEngineIn<A, Fixed<SETS>, WAYS>;
 
@@ -180,7 +175,7 @@ pub type NpEngine<A, const SETS: usize, const WAYS: usize> = NpEngineIn<A, Fixed
 /// as it answers one flow, each CNP going to the source queue pair in the DETH of the packet that caused it. Flows that
 /// the table has no room for share that record too.
 ///
-/// The engine must be called at least once a second, by [`NpEngineIn::frame`] or [`NpEngineIn::wake`]: it keeps 32-bit
+/// The engine must be called at least once a second, by [`NpEngineIn::arrival`] or [`NpEngineIn::wake`]: it keeps 32-bit
 /// stamps, and visits each of them once a second, in proportion to the time since the last call.
 // The small fields come first, where short offsets reach them.
 #[repr(C)]
@@ -272,9 +267,8 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         &self.common.shared
     }
 
-    /// Takes a received frame, whose ICRC has been checked, and writes what is due for it into the transmit ring: a CNP,
-    /// and an acknowledgement where the machine [replies](NotificationPoint::REPLIES) and the packet asks for one or
-    /// ends a message.
+    /// Takes a received packet, whose ICRC has been checked, and sends what is due for it: a CNP, and an acknowledgement where
+    /// the machine [replies](NotificationPoint::REPLIES) and the packet asks for one or ends a message.
     ///
     /// `rx` has the sender's queue pair number, which the connection knows and the packet does not say; datagrams
     /// say it.
@@ -282,16 +276,10 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     /// A CNP that could not be sent leaves the flow's record as it was, so that the next marked packet calls for it
     /// again. Without the far end there is no record: strangers displace no one.
     #[inline]
-    pub fn frame<E: Crc32>(
-        &mut self,
-        now: Instant,
-        roce: &Roce<'_>,
-        rx: RxMeta,
-        tx: &mut impl Transmit,
-    ) -> ArrivalOutcome {
+    pub fn arrival(&mut self, now: Instant, roce: &Roce<'_>, rx: RxMeta, tx: &mut impl Transmit) -> ArrivalOutcome {
         let receiver_hold = if rx.arrived.is_due(now.stamp()) { now.stamp().since(rx.arrived) } else { Nanos::ZERO };
         let now = self.common.clock.advance_outlined(now);
-        let (outcome, counted) = self.outcome::<E>(now, roce, rx, receiver_hold, tx);
+        let (outcome, counted) = self.answer(now, roce, rx, receiver_hold, tx);
         self.sweep(now);
         // Last, in one place for all that may have become of the packet.
         if let Some(count) = counted {
@@ -302,7 +290,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
 
     /// The answer to a frame, and what is to be counted of its CNP.
     #[inline]
-    fn outcome<E: Crc32>(
+    fn answer(
         &mut self,
         now: Instant,
         roce: &Roce<'_>,
@@ -311,11 +299,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         tx: &mut impl Transmit,
     ) -> (ArrivalOutcome, Option<Count>) {
         let Common { link, params, shared, enabled, bucket, counts, .. } = &mut self.common;
-        let mark = match roce.ecn {
-            Ecn::Ce => Mark::Congested,
-            Ecn::Ect1 if A::is_ternary(params) => Mark::Undetermined,
-            _ => Mark::None,
-        };
+        let mark = mark_of(roce.ecn, A::is_ternary(params));
         if roce.version() != Version::V2 {
             return (ArrivalOutcome::default(), None);
         }
@@ -389,8 +373,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
             if !marked {
                 counts.add(Count::Unmarked);
             }
-            let frame = || Response::cnp(roce, to, body_kind, cnp_policy.marking());
-            outcome.cnp = send::<E>(now.stamp(), bucket, cnp_policy, frame, tx);
+            outcome.cnp = send(now.stamp(), bucket, cnp_policy, || tx.cnp(roce, to, body_kind, cnp_policy.marking()));
             if outcome.cnp == CnpOutcome::Sent {
                 record.on_cnp_sent(&cx, shared);
             }
@@ -408,8 +391,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
                 grant,
                 marking: cnp_policy.marking(),
             };
-            if let Ok(length) = Response::ack(roce, to, &fields).emit::<E>(tx.transmit_buffer()) {
-                tx.transmit(length);
+            if tx.ack(roce, to, &fields).is_ok() {
                 record.on_ack_sent(&cx, shared);
                 counts.add(Count::AcksSent);
                 outcome.ack = AckOutcome::Sent;
@@ -422,18 +404,13 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     }
 
     /// Lets time pass. Where flows have turns and the next is due, one flow has its turn, and the CNP that comes of it
-    /// goes to the far end that `connections` knows. The next turn comes a whole slot later: what a late caller has
+    /// goes out by [`Transmit::slot_cnp`]. The next turn comes a whole slot later: what a late caller has
     /// missed is lost, and never made up for by CNPs that are closer.
     #[inline]
-    pub fn wake<E: Crc32>(
-        &mut self,
-        now: Instant,
-        connections: &impl Connections,
-        tx: &mut impl Transmit,
-    ) -> CnpOutcome {
+    pub fn wake(&mut self, now: Instant, tx: &mut impl Transmit) -> CnpOutcome {
         let now = self.common.clock.advance_outlined(now);
         let cnp = match A::slot_interval(&self.common.params) {
-            Some(interval) => self.slot::<E>(now, interval, connections, tx),
+            Some(interval) => self.slot(now, interval, tx),
             None => CnpOutcome::None,
         };
         self.sweep(now);
@@ -444,13 +421,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         cnp
     }
 
-    fn slot<E: Crc32>(
-        &mut self,
-        now: Instant,
-        interval: Nanos,
-        connections: &impl Connections,
-        tx: &mut impl Transmit,
-    ) -> CnpOutcome {
+    fn slot(&mut self, now: Instant, interval: Nanos, tx: &mut impl Transmit) -> CnpOutcome {
         if self.flows.occupied() == 0 || !self.next_slot.is_due(now.stamp()) {
             return CnpOutcome::None;
         }
@@ -467,16 +438,13 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
                 return CnpOutcome::None;
             }
         };
-        let Some(connection) = connections.find(local) else {
-            // Whom nobody knows, nobody can tell: it is listed again by its next marked packet.
-            self.flows.remove_current(&cx, shared);
-            return CnpOutcome::Unaddressed;
-        };
         let cnp_policy = A::cnp_policy(cx.params);
-        let frame = || connection.cnp(body_kind, cnp_policy.marking());
-        let cnp = send::<E>(now.stamp(), bucket, cnp_policy, frame, tx);
-        if cnp == CnpOutcome::Sent {
-            record.on_cnp_sent(&cx, shared);
+        let cnp = send(now.stamp(), bucket, cnp_policy, || tx.slot_cnp(local, body_kind, cnp_policy.marking()));
+        match cnp {
+            CnpOutcome::Sent => record.on_cnp_sent(&cx, shared),
+            // No CNP can be sent to this flow. It is removed from the list; its next marked packet adds it again.
+            CnpOutcome::Unaddressed => self.flows.remove_current(&cx, shared),
+            _ => {}
         }
         cnp
     }
@@ -598,25 +566,37 @@ fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
     reliable && roce.info.class() != Class::ReadResponse && (roce.bth.ack_request || roce.info.last())
 }
 
+/// What the ECN bits of a packet say: CE that it met congestion, and ECT(1), in networks with ternary marks (TCD), that it met
+/// a queue whose state is undetermined.
+#[inline(always)]
+pub const fn mark_of(ecn: Ecn, ternary: bool) -> Mark {
+    match ecn {
+        Ecn::Ce => Mark::Congested,
+        Ecn::Ect1 if ternary => Mark::Undetermined,
+        _ => Mark::None,
+    }
+}
+
 /// Sends a CNP, if the port may make one and the ring takes it.
 #[inline]
-fn send<'a, E: Crc32>(
+fn send(
     now: Stamp,
     bucket: &mut TokenBucket,
     cnp_policy: &CnpPolicy,
-    frame: impl FnOnce() -> Response<'a>,
-    tx: &mut impl Transmit,
+    transmit: impl FnOnce() -> Result<(), NotSent>,
 ) -> CnpOutcome {
     bucket.advance(now);
     if !bucket.admits(now, cnp_policy) {
         return CnpOutcome::RateLimited;
     }
-    let Ok(length) = frame().emit::<E>(tx.transmit_buffer()) else {
-        return CnpOutcome::RingFull;
-    };
-    tx.transmit(length);
-    bucket.take(cnp_policy);
-    CnpOutcome::Sent
+    match transmit() {
+        Ok(()) => {
+            bucket.take(cnp_policy);
+            CnpOutcome::Sent
+        }
+        Err(NotSent::Full) => CnpOutcome::RingFull,
+        Err(NotSent::Unaddressed) => CnpOutcome::Unaddressed,
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Where an engine keeps the records of its flows.
 
-use crate::connection::Connections;
-use crate::{Cx, Directory, NotificationPoint};
-use cc_core::table::{Keyed, RoundRobinTableIn, SetAssocTableIn, Storage};
+use crate::{Cx, NotificationPoint};
+use cc_core::table::{Fixed, Keyed, RoundRobinTableIn, SetAssocTableIn, Storage};
 use cc_core::{Qpn, Zeroed};
 
 /// A bounded table of records, which tells the machine of every one that goes.
 pub trait Flows<A: NotificationPoint>: Zeroed {
-    /// What the engine's caller has to know of connections, for CNPs that go out with no frame in hand.
-    type Connections: Connections;
+    /// Sets of the table in which the engine's caller keeps the headers of CNPs that leave with no packet in hand: none, or as
+    /// many as there are of records.
+    type HeaderSets: Storage;
 
     /// Bytes of a record, with its key.
     const RECORD_BYTES: usize;
@@ -67,7 +67,7 @@ const fn room<SETS: Storage>(ways: usize) -> usize {
 
 /// The stalest gives way, and there are no turns.
 impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for SetAssocTableIn<A, SETS, WAYS> {
-    type Connections = ();
+    type HeaderSets = Fixed<0>;
 
     const RECORD_BYTES: usize = Self::ENTRY_BYTES;
     const ROOM: usize = room::<SETS>(WAYS);
@@ -128,7 +128,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for SetAss
 
 /// Nobody gives way, and a record lasts until its turn comes and it leaves.
 impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> for RoundRobinTableIn<A, SETS, WAYS> {
-    type Connections = Directory<SETS, WAYS>;
+    type HeaderSets = SETS;
 
     /// The machine's own word holds the key.
     const RECORD_BYTES: usize = size_of::<A>();

@@ -61,20 +61,20 @@ macro_rules! declare {
 for_each_np!(declare);
 
 pub mod cnp_policy;
-pub mod connection;
 pub mod engine;
 pub mod event;
 pub mod flows;
+#[cfg(test)]
+mod frames;
 pub mod machine;
 pub mod registry;
 pub mod reply;
 pub mod transmit;
 
 pub use cnp_policy::CnpPolicy;
-pub use connection::{Connection, Connections, Directory};
-pub use engine::{AckOutcome, ArrivalOutcome, CnpOutcome, ConnectionsOf, NpCounters, NpEngine, NpEngineIn};
+pub use engine::{AckOutcome, ArrivalOutcome, CnpOutcome, NpCounters, NpEngine, NpEngineIn, mark_of};
 pub use event::{Arrival, Event, RxMeta};
 pub use flows::Flows;
 pub use machine::{Cx, NotificationPoint};
 pub use reply::{Reply, Slot};
-pub use transmit::Transmit;
+pub use transmit::{NotSent, Transmit};

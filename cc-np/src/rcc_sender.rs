@@ -171,9 +171,9 @@ impl RccSender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::Ring;
     use crate::rcc::RCC_IV;
-    use crate::{Connections, Directory, NpEngine, RxMeta, Transmit};
-    use cc_core::table::Fixed;
+    use crate::{NpEngine, RxMeta};
     use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tags, opcode, parse};
     use cc_core::{Ecn, Instant, IntStack, Psn, Rate, Stamp};
 
@@ -232,8 +232,7 @@ mod tests {
         type Engine = NpEngine<RccSender, 8, 4>;
         let engine = || Engine::new(Instant::from_nanos(0), LINK, RccSender::check(&RCC_IV, &LINK).unwrap());
         let (mut punctual, mut forgotten) = (engine(), engine());
-        let nobody = Directory::<Fixed<8>, 4>::NONE;
-        let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring([0; 512]));
+        let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring::new(512));
         let (mut told, mut room) = ([0; 12], false);
         for _ in 0..20_000 {
             // Knuth's generator of 64 bits.
@@ -241,7 +240,7 @@ mod tests {
             let draw = random >> 33;
             let wait = [100, 100, 20_000, 300_000][draw as usize % 4];
             for part in 1..=4 {
-                punctual.wake::<TableCrc>(Instant::from_nanos(now + wait * part / 4), &nobody, &mut ring);
+                punctual.wake(Instant::from_nanos(now + wait * part / 4), &mut ring);
             }
             now += wait;
             let opcode = [opcode::SEND_FIRST, opcode::SEND_MIDDLE, opcode::SEND_MIDDLE, opcode::SEND_LAST]
@@ -250,8 +249,8 @@ mod tests {
             let Ok(Parsed::Roce(roce)) = parse(&frame[..length], length) else { panic!("a data packet") };
             let at = Instant::from_nanos(now);
             let rx = RxMeta { msn: Some(1), ..RxMeta::new(at.stamp(), Some(Qpn::new(9))) };
-            let outcome = punctual.frame::<TableCrc>(at, &roce, rx, &mut ring);
-            assert_eq!(outcome, forgotten.frame::<TableCrc>(at, &roce, rx, &mut ring));
+            let outcome = punctual.arrival(at, &roce, rx, &mut ring);
+            assert_eq!(outcome, forgotten.arrival(at, &roce, rx, &mut ring));
             room |= punctual.live_flows() < forgotten.live_flows();
             if let Grant::Rcc { flows, .. } = outcome.reply.grant {
                 told[usize::from(flows)] += 1;
@@ -260,16 +259,6 @@ mod tests {
         assert!(room, "turns make room");
         assert!(told[1] > 100 && told[5] > 100, "{told:?}");
         assert_eq!(forgotten.counters().np_flows_untracked, 0);
-    }
-
-    struct Ring([u8; 512]);
-
-    impl Transmit for Ring {
-        fn transmit_buffer(&mut self) -> &mut [u8] {
-            &mut self.0
-        }
-
-        fn transmit(&mut self, _length: usize) {}
     }
 
     fn data(opcode: u8, dest_qp: Qpn) -> ([u8; 256], usize) {

@@ -36,7 +36,7 @@ mod tests;
 
 pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
 
-use crate::machine::CnpIgnored;
+use crate::CnpIgnored;
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals, TraceValue};
 use alpha_decay::{AlphaDecay, ONES};
 use cc_core::math::mul_high;

@@ -34,7 +34,7 @@ mod tests;
 
 pub use parameters::{DcqcnPlusSettings, PAPER, Params};
 
-use crate::machine::CnpIgnored;
+use crate::CnpIgnored;
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::params::{ParamError, Preset};
 use cc_core::snapshot::flags;

@@ -18,8 +18,8 @@
 //!
 //! If late: nothing changes, as in `dcqcn`.
 
+use crate::CnpIgnored;
 use crate::dcqcn::{self, Dcqcn, DcqcnSettings, DcqcnSnapshot};
-use crate::machine::CnpIgnored;
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::params::{Field, ParamError, Preset, Settings, Unit, ranges};
 use cc_core::{CnpBody, CnpBodyKind, CnpKind, Link, State, Zeroed};

@@ -1,17 +1,17 @@
-//! Where bytes meet state at the sender: a frame or a transmission comes in, a rate goes out.
+//! The reaction point of one port: a table of flows, their timers, and the machine that decides their rates. It reads the headers
+//! of received packets, and writes no frame.
 
-use crate::{Ack, AckProgress, CnpIgnored, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
+use crate::cnp_gate::{CnpIgnored, gate, gate_event};
+use crate::{Ack, AckProgress, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::params::ParamError;
 use cc_core::table::{BindError, Fixed, Handle, SlotTableIn, Storage};
 use cc_core::timer_wheel::TimerWheelIn;
-use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{Rcc, Time};
-use cc_core::wire::{Nak, Roce, Syndrome};
+use cc_core::wire::{FlowKey, Roce};
 use cc_core::{
-    Bytes, CnpBody, CnpBodyKind, Delay, Grant, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, State,
-    Zeroed,
+    Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, State, Zeroed,
 };
 use core::hint::cold_path;
 
@@ -29,16 +29,6 @@ pub trait RateLimiter {
     fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
         let _ = transition;
     }
-}
-
-/// Which flow a notification means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Whom {
-    /// The one that a local queue pair number is bound to.
-    Bound(Qpn),
-    /// This one.
-    Flow(Handle),
 }
 
 /// What came of one event.
@@ -304,16 +294,19 @@ impl<A: ReactionPoint> Shared<A> {
         flow.pacer.set(decision.rate, decision.window);
         decision
     }
+}
 
-    /// Whether the machine has no use for the notification; counted by reason.
-    #[inline(always)]
-    fn cnp_filter(&mut self, flow: &Flow<A>, body_kind: &CnpBodyKind) -> bool {
-        let Some(ignored) = flow.state.cnp_filter(body_kind) else { return false };
-        count_rare(match ignored {
-            CnpIgnored::Stale => &mut self.counters.rp_cnp_stale,
-            CnpIgnored::Unsupported => &mut self.counters.rp_cnp_unsupported,
+impl RpCounters {
+    /// Counts a notification that was not acted on, by its reason.
+    #[cold]
+    #[inline(never)]
+    fn count_ignored(&mut self, why: CnpIgnored) {
+        count(match why {
+            CnpIgnored::UnknownQp => &mut self.rp_cnp_unknown_qp,
+            CnpIgnored::RemoteQpUnknown => &mut self.rp_cnp_by_remote_qp,
+            CnpIgnored::Stale => &mut self.rp_cnp_stale,
+            CnpIgnored::Unsupported => &mut self.rp_cnp_unsupported,
         });
-        true
     }
 }
 
@@ -512,90 +505,69 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         event: &Event,
         limiter: &mut impl RateLimiter,
     ) -> Option<FlowDecision> {
-        if !A::EVENTS.contains(event.kind()) {
+        let is_cnp = matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. });
+        if !is_cnp && !A::EVENTS.contains(event.kind()) {
             return None;
         }
         let Some(flow) = self.flows.get_mut(handle) else {
             count_rare(&mut self.shared.counters.rp_handles_stale);
             return None;
         };
-        match event {
-            Event::Cnp { body_kind } if self.shared.cnp_filter(flow, body_kind) => return None,
-            Event::Cnp { .. } | Event::SwitchInt { .. } => count(&mut self.shared.counters.rp_cnp_handled),
-            _ => {}
+        let event = match gate_event(&flow.state, *event) {
+            Ok(event) => event,
+            Err(why) => {
+                self.shared.counters.count_ignored(why);
+                return None;
+            }
+        };
+        if is_cnp {
+            count(&mut self.shared.counters.rp_cnp_handled);
         }
-        let decision = self.shared.decide(now, handle, flow, event, limiter);
+        let decision = self.shared.decide(now, handle, flow, &event, limiter);
         Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// A congestion notification for a local queue pair number; `None`, counted, when it is ignored.
+    /// A received CNP, whose reserved bytes say `body_kind`: for the flow that its destination queue pair is bound to, or, where it
+    /// names the flow by its remote queue pair number, for the one that `find_remote` knows by that. `None`, counted, when it is
+    /// ignored.
     #[inline(always)]
     pub fn cnp(
         &mut self,
         now: Instant,
-        qpn: Qpn,
-        body_kind: CnpBodyKind,
-        limiter: &mut impl RateLimiter,
-    ) -> Option<FlowDecision> {
-        self.notify(now, Whom::Bound(qpn), &body_kind, limiter)
-    }
-
-    /// As [`RpEngineIn::cnp`], for a flow that the caller may have found by other means.
-    #[inline(always)]
-    pub fn notify(
-        &mut self,
-        now: Instant,
-        whom: Whom,
+        packet: &Roce<'_>,
         body_kind: &CnpBodyKind,
+        find_remote: impl FnOnce(FlowKey) -> Option<Handle>,
         limiter: &mut impl RateLimiter,
     ) -> Option<FlowDecision> {
         let now = self.shared.clock.advance(now);
-        if let CnpBodyKind::Extended(body) = body_kind
-            && body.names_remote_qpn
-        {
-            count_rare(&mut self.shared.counters.rp_cnp_by_remote_qp);
-            return None;
-        }
-        let found = match whom {
-            Whom::Bound(qpn) => self.flows.find_mut(qpn),
-            Whom::Flow(handle) => {
+        let (body_kind, found) = match body_kind {
+            CnpBodyKind::Extended(body) if body.is_from_switch() => {
                 cold_path();
-                self.flows.get_mut(handle).map(|flow| (handle, flow))
+                let found = if body.names_remote_qpn {
+                    let flow = find_remote(FlowKey::of_reply(packet, body.remote_qpn));
+                    flow.and_then(|handle| Some((handle, self.flows.get_mut(handle)?)))
+                        .ok_or(CnpIgnored::RemoteQpUnknown)
+                } else {
+                    self.flows.find_mut(packet.bth.dest_qp).ok_or(CnpIgnored::UnknownQp)
+                };
+                (body.with_local_name(), found)
+            }
+            _ => (*body_kind, self.flows.find_mut(packet.bth.dest_qp).ok_or(CnpIgnored::UnknownQp)),
+        };
+        let admitted = found.and_then(|(handle, flow)| {
+            let event = gate(&flow.state, &body_kind, || packet.switch_int().map(|int| int.stack()))?;
+            Ok((handle, flow, event))
+        });
+        let (handle, flow, event) = match admitted {
+            Ok(admitted) => admitted,
+            Err(why) => {
+                self.shared.counters.count_ignored(why);
+                return None;
             }
         };
-        let Some((handle, flow)) = found else {
-            count_rare(&mut self.shared.counters.rp_cnp_unknown_qp);
-            return None;
-        };
-        if !A::EVENTS.contains(EventSet::CNP) {
-            count_rare(&mut self.shared.counters.rp_cnp_unsupported);
-            return None;
-        }
-        if self.shared.cnp_filter(flow, body_kind) {
-            return None;
-        }
-        let decision = self.shared.decide(now, handle, flow, &Event::Cnp { body_kind: *body_kind }, limiter);
+        let decision = self.shared.decide(now, handle, flow, &event, limiter);
         count(&mut self.shared.counters.rp_cnp_handled);
         Some(self.arm_flow(handle, decision, limiter))
-    }
-
-    /// A notification that a switch sent by itself, [`Event::Cnp`] or [`Event::SwitchInt`]. No switch sees the sender's queue
-    /// pair number; whom it means is for the caller to find. `None`, counted, when it is ignored.
-    #[inline(always)]
-    pub fn switch_cnp(
-        &mut self,
-        now: Instant,
-        handle: Handle,
-        event: &Event<'_>,
-        limiter: &mut impl RateLimiter,
-    ) -> Option<FlowDecision> {
-        if !A::EVENTS.contains(event.kind()) {
-            self.shared.clock.advance(now);
-            count_rare(&mut self.shared.counters.rp_cnp_unsupported);
-            return None;
-        }
-        let now = self.shared.clock.advance(now);
-        self.act(now, handle, event, limiter)
     }
 
     /// Data that the flow put on the wire; `psn` is that of the last packet.
@@ -610,42 +582,6 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     ) -> Option<FlowDecision> {
         let now = self.shared.clock.advance(now);
         self.act(now, handle, &Event::Sent { psn, bytes }, limiter)
-    }
-
-    /// A received frame: CNPs, acknowledgements and sequence errors go to the flow that the destination queue pair is
-    /// bound to; anything else is not for a sender. `progress` is what the transport makes of an acknowledgement.
-    #[inline]
-    pub fn frame(
-        &mut self,
-        now: Instant,
-        roce: &Roce<'_>,
-        progress: AckProgress,
-        limiter: &mut impl RateLimiter,
-    ) -> Option<FlowDecision> {
-        match roce.info.class() {
-            Class::Cnp => self.cnp_frame(now, roce, limiter),
-            Class::Ack => match roce.aeth()?.syndrome {
-                Syndrome::Ack { .. } => self.ack(now, roce, progress, limiter),
-                Syndrome::Nak(Nak::PsnSequence) => self.nack(now, roce.bth.dest_qp, roce.bth.psn, limiter),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// A CNP, whose flow it may not name by the far end.
-    #[inline(always)]
-    fn cnp_frame(&mut self, now: Instant, roce: &Roce<'_>, limiter: &mut impl RateLimiter) -> Option<FlowDecision> {
-        let (qpn, body_kind) = (roce.bth.dest_qp, roce.cnp()?);
-        let CnpBodyKind::Extended(body @ CnpBody { names_remote_qpn: false, .. }) = body_kind else {
-            return self.cnp(now, qpn, body_kind, limiter);
-        };
-        if A::EVENTS.contains(EventSet::SWITCH_INT)
-            && let (Some(int), Some(handle)) = (roce.switch_int(), self.flows.find(qpn))
-        {
-            return self.switch_cnp(now, handle, &Event::SwitchInt { int: int.stack() }, limiter);
-        }
-        self.cnp(now, qpn, body.with_local_name(), limiter)
     }
 
     /// A positive acknowledgement, for the flow that its destination queue pair is bound to.

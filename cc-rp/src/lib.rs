@@ -68,13 +68,15 @@ macro_rules! declare {
 
 for_each_rp!(declare);
 
+pub mod cnp_gate;
 pub mod decision;
 pub mod engine;
 pub mod event;
 pub mod machine;
 pub mod registry;
 
+pub use cnp_gate::{CnpIgnored, gate, gate_event};
 pub use decision::Decision;
-pub use engine::{FlowDecision, RateLimiter, RpCounters, RpEngine, RpEngineIn, Whom};
+pub use engine::{FlowDecision, RateLimiter, RpCounters, RpEngine, RpEngineIn};
 pub use event::{Ack, AckProgress, Event, EventSet, Signals};
-pub use machine::{CnpIgnored, Cx, Limits, ReactionPoint, TraceValue};
+pub use machine::{Cx, Limits, ReactionPoint, TraceValue};

@@ -1,6 +1,6 @@
 //! The one trait of a reaction point: a value goes in, a value comes out.
 
-use crate::{Decision, Event, EventSet, Signals};
+use crate::{CnpIgnored, Decision, Event, EventSet, Signals};
 use cc_core::params::{ParamError, Settings};
 use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::fmt::Debug;
@@ -19,16 +19,6 @@ pub struct Cx<'a, P> {
     /// A clock that stands still while PFC pauses the flow's priority: `now` less all the time of pauses so far. A
     /// deadline on it is frozen by pauses, and a late wake finds it where a punctual one would have.
     pub clock_without_pauses: Stamp,
-}
-
-/// Why a machine does not act on a congestion notification.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum CnpIgnored {
-    /// Its number says that it, or a later one, was acted on before.
-    Stale,
-    /// It is of a kind that tells this algorithm nothing.
-    Unsupported,
 }
 
 /// What no decision of a machine goes beyond. No rate exceeds the port's either.

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(told.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::ZERO)));
         // Neither data nor notifications tell it anything.
         assert_eq!(engine.sent(at(10), flow, Psn::new(1), Bytes::new(4_096), &mut told), None);
-        engine.cnp(at(20), Qpn::new(7), CnpBodyKind::Standard, &mut told);
+        assert_eq!(engine.step(at(20), flow, &Event::Cnp { body_kind: CnpBodyKind::Standard }, &mut told), None);
         assert!(told.0.take().is_none_or(|(rate, ..)| rate == LINK.line_rate));
         for (priority, hold) in [(2, 0), (3, 5_000)] {
             engine.pause(at(1_000), priority, Nanos::new(5_000));

@@ -89,8 +89,10 @@ fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(),
             Operation::Cnp(qpn, seq) => {
                 let body_kind = seq
                     .map_or(CnpBodyKind::Standard, |seq| CnpBodyKind::Extended(CnpBody { seq, ..CnpBody::default() }));
-                let qpn = Qpn::new(u32::from(qpn));
-                prop_assert_eq!(fixed.cnp(at, qpn, body_kind, limiter), heap.cnp(at, qpn, body_kind, other));
+                let flow = fixed.find(Qpn::new(u32::from(qpn)));
+                prop_assert_eq!(flow, heap.find(Qpn::new(u32::from(qpn))));
+                let (Some(flow), event) = (flow, Event::Cnp { body_kind }) else { continue };
+                prop_assert_eq!(fixed.step(at, flow, &event, limiter), heap.step(at, flow, &event, other));
             }
             Operation::Pause(priority, time) => {
                 let time = Nanos::new(u32::from(time) << 8);

@@ -4,12 +4,14 @@ use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings;
+use cc_core::table::Fixed;
 use cc_core::wire::{
     Addresses, Bth, Deth, Extensions, Frame, Icrc, Mac, Parsed, Roce, Shims, TableCrc, Tag, Tags, opcode, parse,
 };
-use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Psn, Qpn, Rate};
+use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Psn, Qpn, Rate, Zeroed};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings};
-use cc_np::{ArrivalOutcome, CnpOutcome, NotificationPoint, NpCounters, NpEngine, RxMeta, Transmit};
+use cc_np::{ArrivalOutcome, CnpOutcome, NotificationPoint, NpCounters, NpEngine, RxMeta};
+use programs::{FrameOut, HeaderCache, TransmitRing};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
@@ -75,7 +77,7 @@ impl Ring {
     }
 }
 
-impl Transmit for Ring {
+impl TransmitRing for Ring {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut self.room
     }
@@ -84,6 +86,12 @@ impl Transmit for Ring {
         assert!(self.sent.is_none(), "two frames for one packet");
         self.sent = Some(self.room[..length].to_vec());
     }
+}
+
+/// What builds the frames that go into a ring; DCQCN has a packet in hand for each.
+fn out(ring: &mut Ring) -> FrameOut<'_, Ring, Fixed<0>, TableCrc> {
+    static NO_HEADERS: HeaderCache<Fixed<0>, 4> = HeaderCache::ZEROED;
+    FrameOut::new(ring, &NO_HEADERS)
 }
 
 type Ample = NpEngine<Dcqcn, 1, FLOWS>;
@@ -118,9 +126,9 @@ pub fn np(data: &[u8]) {
                 let room = usize::from(arrived.room) % 128;
                 let (mut a, mut b, mut c) = (Ring::new(room), Ring::new(room), Ring::new(room));
                 let rx = RxMeta::new(at.stamp(), remote);
-                let answer = ample.frame::<TableCrc>(at, &frame, rx, &mut a);
-                assert_eq!(answer, woken.frame::<TableCrc>(at, &frame, rx, &mut b), "a wake decides");
-                let other = tight.frame::<TableCrc>(at, &frame, rx, &mut c);
+                let answer = ample.arrival(at, &frame, rx, &mut out(&mut a));
+                assert_eq!(answer, woken.arrival(at, &frame, rx, &mut out(&mut b)), "a wake decides");
+                let other = tight.arrival(at, &frame, rx, &mut out(&mut c));
                 model.judge(clock.advance(at).nanos(), &arrived, &frame, room, answer);
                 for (answer, ring) in [(answer, a), (other, c)] {
                     assert_eq!(answer.cnp == CnpOutcome::Sent, ring.sent.is_some());
@@ -198,7 +206,7 @@ pub fn np(data: &[u8]) {
 }
 
 fn idle<const SETS: usize, const WAYS: usize>(engine: &mut NpEngine<Dcqcn, SETS, WAYS>, now: Instant) {
-    assert_eq!(engine.wake::<TableCrc>(now, &(), &mut Ring::new(128)), CnpOutcome::None, "a CNP with no frame in hand");
+    assert_eq!(engine.wake(now, &mut out(&mut Ring::new(128))), CnpOutcome::None, "a CNP with no frame in hand");
 }
 
 /// Marked packets by what became of them.

@@ -2,15 +2,16 @@
 
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
-use cc_core::table::Fixed;
+use cc_core::table::{Fixed, Storage};
 use cc_core::wire::shim::{IntShim, MlccData, Time};
 use cc_core::wire::{
     Addresses, Bth, Class, Deth, Extensions, Frame, Icrc, Mac, Parsed, Roce, Shims, TableCrc, Tags, Transport, parse,
 };
-use cc_core::{Bytes, Ecn, Instant, IntLayout, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp};
+use cc_core::{Bytes, Ecn, Instant, IntLayout, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, Zeroed};
 use cc_np::registry::{self, Visitor};
-use cc_np::{AckOutcome, ArrivalOutcome, CnpOutcome, Connection, Connections, ConnectionsOf, NotificationPoint};
-use cc_np::{NpCounters, NpEngine, RxMeta, Transmit};
+use cc_np::{AckOutcome, ArrivalOutcome, CnpOutcome, NotificationPoint};
+use cc_np::{NpCounters, NpEngine, RxMeta};
+use programs::{FrameOut, HeaderCache, HeaderCacheOf, TransmitRing};
 use std::net::Ipv4Addr;
 
 const FLOWS: u8 = 9;
@@ -69,7 +70,7 @@ impl Ring {
     }
 }
 
-impl Transmit for Ring {
+impl TransmitRing for Ring {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut self.room
     }
@@ -82,6 +83,11 @@ impl Transmit for Ring {
         let transition = transition();
         assert!(transition < self.rows, "there is no row {transition}");
     }
+}
+
+/// What builds the frames that go into a ring.
+fn out<'a, S: Storage>(ring: &'a mut Ring, headers: &'a HeaderCache<S, 4>) -> FrameOut<'a, Ring, S, TableCrc> {
+    FrameOut::new(ring, headers)
 }
 
 /// Drives the notification point of this name, and answers how many operations the bytes held.
@@ -129,7 +135,7 @@ struct Bench<A: NotificationPoint> {
     engine: Engine<A>,
     /// The same, woken in between.
     woken: Engine<A>,
-    connections: ConnectionsOf<A, Fixed<2>, 2>,
+    headers: HeaderCacheOf<A, Fixed<2>>,
     /// When a flow had its turn last, by a clock that has not jumped since.
     turn: Option<u64>,
 }
@@ -140,8 +146,8 @@ impl<A: NotificationPoint> Bench<A> {
             let params = A::check(settings, &link).expect("checked before");
             Engine::new(Instant::from_nanos(now), link, params)
         };
-        let (settings, connections) = (*settings, Connections::NONE);
-        Self { now, link, settings, enabled: true, engine: engine(), woken: engine(), connections, turn: None }
+        let (settings, headers) = (*settings, Zeroed::ZEROED);
+        Self { now, link, settings, enabled: true, engine: engine(), woken: engine(), headers, turn: None }
     }
 
     fn params(&self) -> A::Params {
@@ -182,7 +188,7 @@ impl<A: NotificationPoint> Bench<A> {
                 self.engine.forget(qpn(*flow));
                 self.woken.forget(qpn(*flow));
             }
-            Operation::Disconnect(flow) => self.connections.disconnect(qpn(*flow)),
+            Operation::Disconnect(flow) => self.headers.remove(qpn(*flow)),
         }
         assert!(self.engine.next_wake() <= LONGEST_REST);
         assert!(self.engine.live_flows() <= 4);
@@ -193,7 +199,7 @@ impl<A: NotificationPoint> Bench<A> {
         let slot = A::slot_interval(&self.params());
         let mut ring = Ring::new(room, A::TRANSITIONS.len());
         let now = Instant::from_nanos(self.now);
-        let cnp = self.engine.wake::<TableCrc>(now, &self.connections, &mut ring);
+        let cnp = self.engine.wake(now, &mut out(&mut ring, &self.headers));
         assert_eq!(cnp == CnpOutcome::Sent, ring.sent.len() == 1);
         assert!(slot.is_some() || cnp == CnpOutcome::None);
         assert!(ring.sent.len() <= 1);
@@ -207,7 +213,7 @@ impl<A: NotificationPoint> Bench<A> {
 
     fn wake_other(&mut self, at: u64) -> CnpOutcome {
         let mut ring = Ring::new(128, A::TRANSITIONS.len());
-        self.woken.wake::<TableCrc>(Instant::from_nanos(at), &self.connections, &mut ring)
+        self.woken.wake(Instant::from_nanos(at), &mut out(&mut ring, &self.headers))
     }
 
     fn frame(&mut self, arrived: &Arrived) {
@@ -222,14 +228,13 @@ impl<A: NotificationPoint> Bench<A> {
             rx_buffer_level: arrived.rx_buffer_level,
         };
         if let Some(remote) = remote {
-            let connection = Connection::of(&roce, remote).expect("RoCEv2 without tags");
-            self.connections.connect(now.stamp(), roce.bth.dest_qp, connection);
+            assert!(self.headers.learn(now.stamp(), &roce, remote), "RoCEv2 without tags");
         }
         let room = usize::from(arrived.room % 512);
         let mut ring = Ring::new(room, A::TRANSITIONS.len());
-        let answer = self.engine.frame::<TableCrc>(now, &roce, rx, &mut ring);
+        let answer = self.engine.arrival(now, &roce, rx, &mut out(&mut ring, &self.headers));
         let mut other_ring = Ring::new(room, A::TRANSITIONS.len());
-        let other = self.woken.frame::<TableCrc>(now, &roce, rx, &mut other_ring);
+        let other = self.woken.arrival(now, &roce, rx, &mut out(&mut other_ring, &self.headers));
         // Turns happen when they are served: they send CNPs, or make room in a table that is too small.
         if A::slot_interval(&self.params()).is_none() {
             assert_eq!((answer, &ring.sent), (other, &other_ring.sent), "a wake decides");

@@ -3,9 +3,10 @@
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::table::Handle;
+use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tags, opcode, parse};
 use cc_core::{
-    Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, Link, Mark, Nanos, Psn, Qpn,
-    Rate, Stamp,
+    Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStack, Link, Mark, Nanos, Psn,
+    Qpn, Rate, Stamp,
 };
 use cc_rp::{Ack, Cx, Decision, Event, EventSet, FlowDecision, Limits, RateLimiter, ReactionPoint, RpEngine, registry};
 
@@ -347,7 +348,11 @@ impl<A: ReactionPoint> Bench<A> {
             Operation::Cnp(number, body_kind) => {
                 let (qpn, body_kind) = (qpn(number), body_kind.get());
                 let bound = self.punctual.engine.find(qpn);
-                let step = self.both(|sender, now| sender.engine.cnp(now, qpn, body_kind, &mut sender.limiter));
+                let frame = cnp(qpn, body_kind);
+                let Ok(Parsed::Roce(roce)) = parse(&frame, frame.len()) else { panic!("a CNP: {frame:02x?}") };
+                let body_kind = roce.cnp().expect("a CNP");
+                let step =
+                    self.both(|sender, now| sender.engine.cnp(now, &roce, &body_kind, |_| None, &mut sender.limiter));
                 self.cnps += 1;
                 assert!(step.is_none() || step.map(|(handle, _)| handle) == bound);
                 let counts = A::EVENTS.contains(EventSet::CNP) && body_kind == CnpBodyKind::Standard;
@@ -359,8 +364,9 @@ impl<A: ReactionPoint> Bench<A> {
                 let event = event.get(self.now, self.last, &mut switches);
                 let step = self.both(|sender, now| sender.engine.step(now, handle, &event, &mut sender.limiter));
                 let wanted = A::EVENTS.contains(event.kind());
-                self.cnps += u64::from(wanted && open && matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. }));
-                self.stale += u64::from(wanted && !open);
+                let is_cnp = matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. });
+                self.cnps += u64::from(open && is_cnp);
+                self.stale += u64::from((wanted || is_cnp) && !open);
                 let may_be_ignored = matches!(event, Event::Cnp { body_kind: CnpBodyKind::Extended(_) });
                 assert!(step.is_some() == (wanted && open) || may_be_ignored);
                 self.switches.sent = switches.sent;
@@ -479,6 +485,28 @@ impl<A: ReactionPoint> Bench<A> {
         let open = self.handles.iter().filter(|&&(_, open)| open).count();
         assert_eq!([self.punctual.engine.len(), self.late.engine.len()], [open, open]);
     }
+}
+
+/// A CNP for a local queue pair that says this.
+fn cnp(dest_qp: Qpn, body_kind: CnpBodyKind) -> Vec<u8> {
+    let frame = Frame {
+        destination: Mac::new([2; 6]),
+        source: Mac::new([4; 6]),
+        tags: Tags::NONE,
+        addresses: Addresses::V4 { source: [10, 0, 0, 2].into(), destination: [10, 0, 0, 1].into() },
+        dscp: 48,
+        ecn: Ecn::Ect0,
+        hop_limit: 64,
+        udp_source: 0,
+        shims: Shims::NONE,
+        bth: Bth { opcode: opcode::CNP, becn: true, dest_qp, ..Bth::default() },
+        extensions: Extensions { cnp: body_kind, ..Extensions::default() },
+        payload: &[],
+    };
+    let mut buffer = vec![0; 128];
+    let length = frame.emit::<TableCrc>(&mut buffer).expect("the frame fits");
+    buffer.truncate(length);
+    buffer
 }
 
 /// Few numbers, so that they meet.

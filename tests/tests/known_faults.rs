@@ -2,17 +2,18 @@
 //! test holds it. Most tests are beside the code; here are those that need several crates.
 
 use cc_core::params::{ParamError, Settings};
-use cc_core::table::{Handle, SlotTable};
+use cc_core::table::{Fixed, Handle, SlotTable};
 use cc_core::wire::shim::{IntShim, Rcc, Time};
 use cc_core::wire::{Addresses, Aeth, Bth, Extensions, Frame, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode, parse};
 use cc_core::{
     Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Link, Mark,
-    Nanos, Psn, Qpn, Rate, Stamp,
+    Nanos, Psn, Qpn, Rate, Stamp, Zeroed,
 };
-use cc_np::{NotificationPoint, NpEngine, RxMeta, Transmit};
-use cc_rp::{Ack, AckProgress, Cx, Event, RateLimiter, ReactionPoint, RpEngine, registry};
+use cc_np::{NotificationPoint, NpEngine, RxMeta};
+use cc_rp::{Ack, AckProgress, Cx, Event, FlowDecision, RateLimiter, ReactionPoint, RpEngine, registry};
 use hil_capture::Reader;
 use hil_replay::{Options, replay};
+use programs::{FrameOut, HeaderCache, TransmitRing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -113,6 +114,17 @@ fn flow<A: ReactionPoint>(engine: &mut RpEngine<A, 4, 8>, now: Instant, qpn: Opt
     handle
 }
 
+/// A plain CNP arrives for a local queue pair.
+fn cnp<A: ReactionPoint>(
+    engine: &mut RpEngine<A, 4, 8>,
+    now: Instant,
+    qpn: u32,
+    pacer: &mut Pacer,
+) -> Option<FlowDecision> {
+    let flow = engine.find(Qpn::new(qpn))?;
+    engine.step(now, flow, &Event::Cnp { body_kind: CnpBodyKind::Standard }, pacer)
+}
+
 /// An algorithm is chosen by type, so that two of them are two engines; a driver keeps one for each.
 #[test]
 fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
@@ -123,25 +135,25 @@ fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
     let five = flow(&mut dcqcn, at(0), Some(5), &mut one);
     let six = flow(&mut hpcc, at(0), Some(6), &mut other);
     let same = flow(&mut alone, at(0), Some(6), &mut quiet);
-    dcqcn.cnp(at(100), Qpn::new(5), CnpBodyKind::Standard, &mut one).unwrap();
+    cnp(&mut dcqcn, at(100), 5, &mut one).unwrap();
     let halved = one.0[&five.index()];
     assert_eq!(halved.0, Rate::from_gbps(50));
 
     // Datagrams of their own, in either engine, congested as well.
     let ud = [flow(&mut dcqcn, at(200), Some(7), &mut one), flow(&mut hpcc, at(200), None, &mut other)];
-    dcqcn.cnp(at(300), Qpn::new(7), CnpBodyKind::Standard, &mut one).unwrap();
+    cnp(&mut dcqcn, at(300), 7, &mut one).unwrap();
     hpcc.sent(at(300), ud[1], Psn::new(9), Bytes::new(1_500), &mut other);
     assert_eq!(one.0[&ud[0].index()].0, Rate::from_gbps(50));
     assert_eq!(one.0[&five.index()], halved);
 
     // QP 6 knows nothing of CNPs, and goes on as if it were alone.
-    assert!(hpcc.cnp(at(400), Qpn::new(6), CnpBodyKind::Standard, &mut other).is_none());
+    assert!(cnp(&mut hpcc, at(400), 6, &mut other).is_none());
     for nth in 1..5 {
         let (elapsed, psn) = (10_000 * nth, 10 + nth);
         let frame = acknowledgement(psn, 6, elapsed, 100_000 * nth);
         for (engine, handle, pacer) in [(&mut hpcc, six, &mut other), (&mut alone, same, &mut quiet)] {
             engine.sent(at(elapsed.into()), handle, Psn::new(psn + 1), Bytes::new(1_500), pacer);
-            engine.frame(at(elapsed.into()), &read(&frame), PROGRESS, pacer).unwrap();
+            engine.ack(at(elapsed.into()), &read(&frame), PROGRESS, pacer).unwrap();
         }
         assert_eq!(hpcc.state(six), alone.state(same));
         assert_eq!(other.0[&six.index()], quiet.0[&same.index()]);
@@ -201,7 +213,7 @@ fn hop(elapsed: u32, queue: u32) -> Hop {
 /// Room for one frame, which goes nowhere.
 struct Ring(Vec<u8>);
 
-impl Transmit for Ring {
+impl TransmitRing for Ring {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut self.0
     }
@@ -226,10 +238,10 @@ impl registry::Visitor for Neighbour {
                     assert!(RpEngine::<A, 4, 8>::new(at(0), LINK, params::<A>()).is_empty());
                 }
                 let elapsed = 10_000 * nth;
-                configured.cnp(at(elapsed.into()), Qpn::new(5), CnpBodyKind::Standard, &mut pacer);
+                cnp(&mut configured, at(elapsed.into()), 5, &mut pacer);
                 configured.sent(at(elapsed.into()), handle, Psn::new(11 + nth), Bytes::new(1_500), &mut pacer);
                 let frame = acknowledgement(10 + nth, 5, elapsed, 100_000 * nth);
-                configured.frame(at(elapsed.into()), &read(&frame), PROGRESS, &mut pacer);
+                configured.ack(at(elapsed.into()), &read(&frame), PROGRESS, &mut pacer);
             }
             (pacer.0, *configured.state(handle).unwrap())
         };
@@ -255,7 +267,9 @@ fn a_port_that_comes_up_again_leaves_a_configured_one_as_it_is_a23() {
     let marked = frame(Shims::NONE, opcode::SEND_ONLY, Psn::new(1), Qpn::new(9), Ecn::Ce, Extensions::default());
     for nanos in [0, 1, 2] {
         let rx = RxMeta::new(at(nanos).stamp(), Some(Qpn::new(8)));
-        let answer = port.frame::<TableCrc>(at(nanos), &read(&marked), rx, &mut Ring(vec![0; 256]));
+        let (mut ring, headers) = (Ring(vec![0; 256]), HeaderCache::<Fixed<0>, 4>::ZEROED);
+        let mut out = FrameOut::<_, _, TableCrc>::new(&mut ring, &headers);
+        let answer = port.arrival(at(nanos), &read(&marked), rx, &mut out);
         assert_eq!(answer.cnp, cc_np::CnpOutcome::Sent, "as configured, without an interval");
     }
 }
@@ -371,10 +385,10 @@ impl registry::Visitor for Reuse {
         let mut late = Vec::new();
         for nth in 1..8 {
             let elapsed = 10_000 * nth;
-            engine.cnp(at(elapsed.into()), Qpn::new(5), CnpBodyKind::Standard, &mut pacer);
+            cnp(&mut engine, at(elapsed.into()), 5, &mut pacer);
             engine.sent(at(elapsed.into()), old, Psn::new(11 + nth), Bytes::new(1_500), &mut pacer);
             late = acknowledgement(10 + nth, 5, elapsed, 50_000 * nth);
-            engine.frame(at(elapsed.into()), &read(&late), PROGRESS, &mut pacer);
+            engine.ack(at(elapsed.into()), &read(&late), PROGRESS, &mut pacer);
         }
         if A::NAME != "pfc" {
             assert_ne!(engine.state(old), Some(&virgin), "{} has learnt nothing", A::NAME);
@@ -388,8 +402,8 @@ impl registry::Visitor for Reuse {
         assert_eq!(new.index(), old.index(), "the same slot");
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
         // What is still under way for the old queue pair finds nobody.
-        assert!(engine.cnp(now, Qpn::new(5), CnpBodyKind::Standard, &mut pacer).is_none(), "{}", A::NAME);
-        assert!(engine.frame(now, &read(&late), PROGRESS, &mut pacer).is_none(), "{}", A::NAME);
+        assert!(cnp(&mut engine, now, 5, &mut pacer).is_none(), "{}", A::NAME);
+        assert!(engine.ack(now, &read(&late), PROGRESS, &mut pacer).is_none(), "{}", A::NAME);
         assert!(engine.step(now, old, &Event::Wake, &mut pacer).is_none(), "{}", A::NAME);
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
 

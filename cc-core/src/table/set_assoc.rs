@@ -44,8 +44,8 @@ pub type SetAssocTable<S, const SETS: usize, const WAYS: usize> = SetAssocTableI
 /// least recently; when that one is older than the horizon nothing is lost, and otherwise it is counted.
 ///
 /// Entries keep 32-bit stamps, so [`SetAssocTableIn::sweep`] must visit each of them every second, and the horizon
-/// must be at most two seconds. The number of sets is a power of two; of none, where a table on the heap has not grown yet,
-/// every flow is refused.
+/// must be at most two seconds. The number of sets is a power of two, or zero: then
+/// every flow is refused, as in a table on the heap that has not grown yet.
 pub struct SetAssocTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     sets: SETS::Array<[Entry<S>; WAYS]>,
     cursor: usize,
@@ -63,7 +63,7 @@ impl<S: Zeroed, SETS: Storage, const WAYS: usize> Zeroed for SetAssocTableIn<S, 
     const ZEROED: Self = {
         assert!(WAYS >= 1, "a set has at least one way");
         if let Some(sets) = SETS::LEN {
-            assert!(sets.is_power_of_two() && sets <= MOST_SETS, "the number of sets is a power of two, at most 2^24");
+            assert!(sets & sets.wrapping_sub(1) == 0 && sets <= MOST_SETS, "no sets, or a power of two, at most 2^24");
         }
         Self { sets: Zeroed::ZEROED, cursor: 0, tally: Tally { live: 0, evicted: 0 } }
     };

@@ -1,8 +1,9 @@
 use super::*;
-use crate::{ArrivalOutcome, CnpOutcome, Connection, Connections, NpEngine, RxMeta, Transmit};
+use crate::frames::Ring;
+use crate::{ArrivalOutcome, CnpOutcome, NpEngine, RxMeta};
 use cc_core::table::RoundRobinTable;
 use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Icrc, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode};
-use cc_core::{Bytes, Psn, Rate, Stamp};
+use cc_core::{Bytes, Psn, Rate};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::boxed::Box;
@@ -11,47 +12,6 @@ use std::vec;
 use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
-
-/// What a transmit ring was given, and the rows that were met.
-struct Ring {
-    room: [u8; 128],
-    open: bool,
-    sent: Vec<Vec<u8>>,
-    rows: BTreeSet<usize>,
-}
-
-impl Transmit for Ring {
-    fn transmit_buffer(&mut self) -> &mut [u8] {
-        if self.open { &mut self.room } else { &mut [] }
-    }
-
-    fn transmit(&mut self, length: usize) {
-        self.sent.push(self.room[..length].to_vec());
-    }
-
-    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
-        self.rows.insert(transition());
-    }
-}
-
-/// Queue pair contexts without bound.
-struct Contexts(BTreeMap<u32, Connection>);
-
-impl Connections for Contexts {
-    const NONE: Self = Self(BTreeMap::new());
-
-    fn connect(&mut self, _now: Stamp, local: Qpn, connection: Connection) {
-        self.0.insert(local.get(), connection);
-    }
-
-    fn disconnect(&mut self, local: Qpn) {
-        self.0.remove(&local.get());
-    }
-
-    fn find(&self, local: Qpn) -> Option<&Connection> {
-        self.0.get(&local.get())
-    }
-}
 
 /// A CNP as it left: when, to whom, its number and its period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +25,6 @@ struct Sent {
 /// A port whose flow n is of the local queue pair n and the remote one n + 0x80_0000.
 struct Bench<const SETS: usize, const WAYS: usize> {
     engine: Box<NpEngine<DcqcnPlus, SETS, WAYS>>,
-    connections: Contexts,
     ring: Ring,
     now: u64,
     /// When the engine was last called.
@@ -109,8 +68,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         let params = DcqcnPlus::check(settings, &LINK).unwrap();
         Self {
             engine: Box::new(NpEngine::new(Instant::from_nanos(now), LINK, params)),
-            connections: Contexts::NONE,
-            ring: Ring { room: [0; 128], open: true, sent: Vec::new(), rows: BTreeSet::new() },
+            ring: Ring::new(128),
             now,
             called: now,
         }
@@ -120,15 +78,15 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     fn arrive(&mut self, local: u32, ecn: Ecn) -> ArrivalOutcome {
         let now = Instant::from_nanos(self.now);
         let data = frame(local, ecn, opcode::SEND_MIDDLE);
-        self.connections.connect(now.stamp(), Qpn::new(local), Connection::of(&roce(&data), remote(local)).unwrap());
+        self.ring.paths.insert(local, (data.clone(), remote(local)));
         let rx = RxMeta::new(now.stamp(), Some(remote(local)));
         self.called = self.now;
-        self.engine.frame::<TableCrc>(now, &roce(&data), rx, &mut self.ring)
+        self.engine.arrival(now, &roce(&data), rx, &mut self.ring)
     }
 
     fn wake(&mut self) -> CnpOutcome {
         self.called = self.now;
-        self.engine.wake::<TableCrc>(Instant::from_nanos(self.now), &self.connections, &mut self.ring)
+        self.engine.wake(Instant::from_nanos(self.now), &mut self.ring)
     }
 
     /// Lets time pass until `end`, with a wake whenever one is asked for, and answers the CNPs that went out.
@@ -359,11 +317,11 @@ fn a_queue_pair_of_an_old_number_starts_afresh_f5() {
 fn a_cnp_that_finds_the_ring_full_stays_due() {
     let mut bench = paper::<16, 4>();
     let start = bench.now;
-    bench.ring.open = false;
+    bench.ring.room.truncate(0);
     bench.arrive(7, Ecn::Ce);
     assert!(bench.run(start + 10_000).is_empty());
     assert_eq!(bench.engine.counters().np_cnp_ring_full, 11);
-    bench.ring.open = true;
+    bench.ring.room.resize(128, 0);
     let sent = bench.run(start + 12_000);
     assert_eq!((sent.len(), sent[0].now), (1, start + 11_000));
 }
@@ -372,7 +330,7 @@ fn a_cnp_that_finds_the_ring_full_stays_due() {
 fn a_flow_whose_far_end_nobody_knows_leaves_and_is_counted() {
     let mut bench = paper::<16, 4>();
     bench.arrive(7, Ecn::Ce);
-    bench.connections.disconnect(Qpn::new(7));
+    bench.ring.paths.remove(&7);
     assert_eq!(bench.wake(), CnpOutcome::Unaddressed);
     assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (0, 0));
     assert_eq!(bench.engine.counters().np_cnp_unaddressed, 1);
@@ -419,7 +377,7 @@ fn datagrams_share_one_interval_and_go_back_at_once() {
         let data = frame(0x11, Ecn::Ce, opcode::UD_SEND_ONLY);
         let now = Instant::from_nanos(bench.now);
         let rx = RxMeta::new(now.stamp(), None);
-        if bench.engine.frame::<TableCrc>(now, &roce(&data), rx, &mut bench.ring).cnp == CnpOutcome::Sent {
+        if bench.engine.arrival(now, &roce(&data), rx, &mut bench.ring).cnp == CnpOutcome::Sent {
             answered.push(step);
         }
     }
@@ -434,13 +392,13 @@ fn an_old_cnp_does_not_come_back_when_units_wrap() {
     let start = bench.now;
     bench.arrive(7, Ecn::Ce);
     assert_eq!(bench.run(start).len(), 1);
-    bench.ring.open = false;
+    bench.ring.room.truncate(0);
     bench.arrive(7, Ecn::Ce);
     for quarter in 1..=4 {
         bench.now = start + quarter * (1 << 28);
         bench.wake();
     }
-    bench.ring.open = true;
+    bench.ring.room.resize(128, 0);
     bench.now = start + (1 << 30) + 1_000;
     assert_eq!(bench.wake(), CnpOutcome::Sent);
 }

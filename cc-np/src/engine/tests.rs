@@ -2,6 +2,7 @@ use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, Params};
 use crate::dcqcn_plus::{DcqcnPlus, DcqcnPlusSnapshot, ListSnapshot, PAPER};
 use crate::echo::{BINARY, Echo, EchoSettings, EchoSnapshot, TERNARY};
+use crate::frames::Ring;
 use cc_core::params::{ParamError, Preset};
 use cc_core::table::SetAssocTableIn;
 use cc_core::wire::shim::{IntShim, Time};
@@ -81,34 +82,6 @@ fn roce(frame: &[u8]) -> Roce<'_> {
     }
 }
 
-/// A transmit ring with room for one frame at a time, of this many bytes.
-struct Ring {
-    room: Vec<u8>,
-    sent: Vec<Vec<u8>>,
-}
-
-impl Ring {
-    fn new(room: usize) -> Self {
-        Self { room: vec![0; room], sent: Vec::new() }
-    }
-
-    /// The one frame that was sent.
-    fn frame(&self) -> &[u8] {
-        assert_eq!(self.sent.len(), 1);
-        &self.sent[0]
-    }
-}
-
-impl Transmit for Ring {
-    fn transmit_buffer(&mut self) -> &mut [u8] {
-        &mut self.room
-    }
-
-    fn transmit(&mut self, length: usize) {
-        self.sent.push(self.room[..length].to_vec());
-    }
-}
-
 /// What is known of a frame whose sender is not.
 const STRANGER: RxMeta = RxMeta::new(Stamp::from_bits(0), None);
 
@@ -126,7 +99,7 @@ fn arrive<const SETS: usize, const WAYS: usize>(
     tx: &mut Ring,
 ) -> CnpOutcome {
     let frame = bytes(&frame(opcode, qpn, ecn, V4, Tags::NONE));
-    engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&frame), from(qpn + 1), tx).cnp
+    engine.arrival(Instant::from_nanos(now), &roce(&frame), from(qpn + 1), tx).cnp
 }
 
 /// The same, marked and with room in the transmit ring: whether a CNP goes out.
@@ -135,7 +108,7 @@ fn marked<const SETS: usize, const WAYS: usize>(engine: &mut Np<SETS, WAYS>, now
 }
 
 fn idle<const SETS: usize, const WAYS: usize>(engine: &mut Np<SETS, WAYS>, now: Instant) {
-    assert_eq!(engine.wake::<TableCrc>(now, &(), &mut Ring::new(128)), CnpOutcome::None);
+    assert_eq!(engine.wake(now, &mut Ring::new(128)), CnpOutcome::None);
 }
 
 fn adds_up(counters: &NpCounters) -> bool {
@@ -159,8 +132,8 @@ fn a_marked_packet_is_answered_with_a_whole_cnp() {
         {
             let mut engine = engine::<4, 2>("paper");
             let data = bytes(&frame(opcode, 0x11, Ecn::Ce, addresses, tags));
-            let mut tx = Ring { room: vec![0xee; 128], sent: Vec::new() };
-            let outcome = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(0xd2), &mut tx);
+            let mut tx = Ring { room: vec![0xee; 128], ..Ring::new(0) };
+            let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), from(0xd2), &mut tx);
             assert_eq!(
                 (outcome.cnp, outcome.ack),
                 (CnpOutcome::Sent, AckOutcome::None),
@@ -189,7 +162,7 @@ fn cnp_dscp_and_priority_are_those_set() {
     let mut engine = with::<1, 1>(&values);
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V4, Tags::new(&tag).unwrap()));
     let mut tx = Ring::new(128);
-    let outcome = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(2), &mut tx);
+    let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), from(2), &mut tx);
     assert_eq!(outcome.cnp, CnpOutcome::Sent);
     let cnp = roce(tx.frame());
     assert_eq!((cnp.dscp(), cnp.vlan().unwrap().priority), (46, 7));
@@ -245,7 +218,7 @@ fn only_data_is_answered_and_a_read_response_is_data() {
 fn rocev1_has_no_cnps() {
     let mut engine = engine::<4, 2>("cx4");
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V1, Tags::NONE));
-    let outcome = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(128));
+    let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(128));
     assert_eq!(outcome.cnp, CnpOutcome::None);
     assert_eq!(engine.counters(), NpCounters::default());
 }
@@ -267,7 +240,7 @@ fn a_stranger_is_counted_gets_no_record_and_no_interval_runs() {
     assert!(marked(&mut engine, 0, 1));
     let data = bytes(&frame(SEND_MIDDLE, 2, Ecn::Ce, V4, Tags::NONE));
     for now in 1..=100 {
-        let outcome = engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&data), STRANGER, &mut Ring::new(128));
+        let outcome = engine.arrival(Instant::from_nanos(now), &roce(&data), STRANGER, &mut Ring::new(128));
         assert_eq!(outcome.cnp, CnpOutcome::Unaddressed);
     }
     assert!(!marked(&mut engine, 101, 1), "the known flow kept its record");
@@ -344,7 +317,7 @@ fn datagrams_share_one_interval_and_are_answered_to_their_source() {
     let mut engine = engine::<4, 2>("paper");
     let mut tx = Ring::new(128);
     let data = bytes(&frame(UD_SEND_ONLY, 0x11, Ecn::Ce, V4, Tags::NONE));
-    let outcome = engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), STRANGER, &mut tx);
+    let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), STRANGER, &mut tx);
     assert_eq!(outcome.cnp, CnpOutcome::Sent);
     assert_eq!(roce(tx.frame()).bth.dest_qp, Qpn::new(0x00_0d00));
     assert_eq!(engine.live_flows(), 0);
@@ -465,7 +438,7 @@ fn echoing(preset: &Preset<EchoSettings>) -> Echoing {
 fn acknowledgement(engine: &mut Echoing, data: &[u8], tx: &mut Ring) -> ArrivalOutcome {
     let arrived = Instant::from_nanos(0xffff_1000).stamp();
     let rx = RxMeta { msn: Some(0x12_3456), rx_buffer_level: 9, ..RxMeta::new(arrived, Some(Qpn::new(0xd2))) };
-    engine.frame::<TableCrc>(Instant::from_nanos(0xffff_1000 + 300), &roce(data), rx, tx)
+    engine.arrival(Instant::from_nanos(0xffff_1000 + 300), &roce(data), rx, tx)
 }
 
 #[test]
@@ -515,7 +488,7 @@ fn only_requests_of_reliable_connections_that_ask_or_end_a_message_are_acknowled
         assert_eq!(tx.sent.len(), usize::from(expected));
         // The transport has nothing to acknowledge: a packet out of turn.
         let data = stamped(opcode, 1, 7, Ecn::Ect0, ack_request);
-        let outcome = engine.frame::<TableCrc>(Instant::from_nanos(0xffff_2000), &roce(&data), from(2), &mut tx);
+        let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &roce(&data), from(2), &mut tx);
         assert_eq!(outcome.ack, AckOutcome::None);
     }
     assert_eq!(engine.counters().np_acks_sent, 4);
@@ -534,7 +507,7 @@ fn an_acknowledgement_that_finds_the_ring_full_is_counted_and_its_mark_waits() {
     let counters = engine.counters();
     assert_eq!((counters.np_acks_dropped, counters.np_acks_sent), (2, 1));
     let stranger = RxMeta { msn: Some(1), ..STRANGER };
-    let outcome = engine.frame::<TableCrc>(Instant::from_nanos(0xffff_2000), &roce(&data), stranger, &mut tx);
+    let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &roce(&data), stranger, &mut tx);
     assert_eq!((outcome.cnp, outcome.ack), (CnpOutcome::Unaddressed, AckOutcome::Unaddressed));
     assert_eq!(engine.counters().np_acks_unaddressed, 1);
 }
@@ -685,12 +658,12 @@ fn a_flow_that_falls_silent_is_forgotten_within_a_second_while_others_go_on() {
     let mut engine = NpEngine::<ActiveFlowCounter, 64, 4>::new(Instant::from_nanos(0), LINK, params);
     for qpn in 0..100 {
         let data = bytes(&frame(SEND_MIDDLE, qpn, Ecn::Ect0, V4, Tags::NONE));
-        engine.frame::<TableCrc>(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(0));
+        engine.arrival(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(0));
     }
     assert_eq!(engine.shared().0, 100);
     let data = bytes(&frame(SEND_MIDDLE, 5, Ecn::Ect0, V4, Tags::NONE));
     for now in 1..=10_000 {
-        engine.frame::<TableCrc>(Instant::from_nanos(now * 100_000), &roce(&data), from(2), &mut Ring::new(0));
+        engine.arrival(Instant::from_nanos(now * 100_000), &roce(&data), from(2), &mut Ring::new(0));
     }
     assert_eq!(engine.shared().0, 1);
 }
@@ -727,7 +700,7 @@ proptest! {
         for (step, forget) in steps.into_iter().zip(forget) {
             now += step.gap * 20;
             let data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
-            engine.frame::<TableCrc>(Instant::from_nanos(now), &roce(&data), from(2), &mut Ring::new(step.room));
+            engine.arrival(Instant::from_nanos(now), &roce(&data), from(2), &mut Ring::new(step.room));
             if forget {
                 engine.forget(Qpn::new(step.qpn));
             }
@@ -749,7 +722,7 @@ proptest! {
             let packet = roce(&data);
             let rx = if step.known { from(0xd2) } else { STRANGER };
             let mut tx = Ring::new(step.room);
-            let cnp = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, rx, &mut tx).cnp;
+            let cnp = engine.arrival(Instant::from_nanos(now), &packet, rx, &mut tx).cnp;
             prop_assert!(tx.sent.iter().all(|frame| frame.len() == 74));
 
             let datagram = step.opcode >> 5 == 3;
@@ -791,7 +764,7 @@ proptest! {
                 let Ok(Parsed::Roce(packet)) = wire::parse(&data, data.len()) else { continue };
                 let rx = if step.known { from(step.qpn) } else { STRANGER };
                 let mut tx = Ring::new(step.room);
-                let outcome = engine.frame::<TableCrc>(Instant::from_nanos(now), &packet, rx, &mut tx);
+                let outcome = engine.arrival(Instant::from_nanos(now), &packet, rx, &mut tx);
                 prop_assert_eq!(outcome.cnp == CnpOutcome::Sent, tx.sent.len() == 1);
                 if outcome.cnp == CnpOutcome::Sent {
                     prop_assert_eq!(roce(tx.frame()).info.class(), Class::Cnp);

@@ -3,7 +3,9 @@ use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
 use crate::{Limits, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::shim::{IntShim, Rcc};
-use cc_core::wire::{self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{
+    self, Addresses, Aeth, Bth, Extensions, Frame, Mac, Nak, Parsed, Shims, Syndrome, TableCrc, Tags, opcode,
+};
 use cc_core::{CnpBody, CnpKind, Ecn, Hop, IntLayout, IntStackBuilder, State};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
@@ -64,7 +66,7 @@ fn the_rate_limiter_is_told_after_every_event() {
     let line = (handle.index(), LINK.line_rate, Nanos::ZERO);
     assert_eq!(told.0, [line]);
     engine.step(at(US), handle, &sent(1_024), &mut told).unwrap();
-    let step = engine.cnp(at(2 * US), Qpn::new(17), CnpBodyKind::Standard, &mut told).unwrap();
+    let step = notify(&mut engine, at(2 * US), 17, CnpBodyKind::Standard, &mut told).unwrap();
     assert_eq!(step.handle, handle);
     assert_eq!(told.0, [line, line, (handle.index(), Rate::from_gbps(50), Nanos::ZERO)]);
     assert_eq!(step.decision.rate, Rate::from_gbps(50));
@@ -73,7 +75,7 @@ fn the_rate_limiter_is_told_after_every_event() {
 #[test]
 fn wakes_come_when_asked_for() {
     let (mut engine, handle, mut told) = with_flow(PAPER);
-    engine.cnp(at(US), Qpn::new(17), CnpBodyKind::Standard, &mut told).unwrap();
+    notify(&mut engine, at(US), 17, CnpBodyKind::Standard, &mut told).unwrap();
     let mut now = US;
     for rate in [75_000, 87_500, 93_750] {
         loop {
@@ -112,12 +114,12 @@ fn a_reused_slot_is_as_new() {
         let (mut engine, handle, mut told) = with_flow(settings);
         let fresh = *engine.state(handle).unwrap();
         for now in 1..20 {
-            engine.cnp(at(now * US), Qpn::new(17), body(CnpKind::Standard, now as u16), &mut told).unwrap();
+            notify(&mut engine, at(now * US), 17, body(CnpKind::Standard, now as u16), &mut told).unwrap();
             engine.step(at(now * US), handle, &sent(12_345_678), &mut told).unwrap();
         }
         assert!(engine.close(handle));
         // Feedback for the old flow finds nobody.
-        assert!(engine.cnp(at(20 * US), Qpn::new(17), CnpBodyKind::Standard, &mut told).is_none());
+        assert!(notify(&mut engine, at(20 * US), 17, CnpBodyKind::Standard, &mut told).is_none());
         let mut other = self::engine(settings);
         let other_handle = other.open(at(30 * US), 3, &mut told).unwrap();
         let reused = engine.open(at(30 * US), 3, &mut told).unwrap();
@@ -142,7 +144,7 @@ fn a_reused_slot_is_as_new() {
 #[test]
 fn every_cnp_is_handled_or_ignored_for_a_reason() {
     let (mut engine, _, mut told) = with_flow(PAPER);
-    let mut cnp = |qpn, body_kind| engine.cnp(at(US), Qpn::new(qpn), body_kind, &mut told).is_some();
+    let mut cnp = |qpn, body_kind| notify(&mut engine, at(US), qpn, body_kind, &mut told).is_some();
     assert!(cnp(17, CnpBodyKind::Standard));
     assert!(cnp(17, body(CnpKind::Standard, 9)));
     assert!(!cnp(17, body(CnpKind::Standard, 9)));
@@ -236,7 +238,7 @@ fn a_stepped_clock_is_no_lateness() {
         let start = SECOND * 100;
         engine.wake(at(0), &mut told);
         engine.step(at(start), handle, &sent(1), &mut told).unwrap();
-        engine.cnp(at(start), Qpn::new(17), CnpBodyKind::Standard, &mut told).unwrap();
+        notify(&mut engine, at(start), 17, CnpBodyKind::Standard, &mut told).unwrap();
         let step = engine.step(at(start + jump), handle, &sent(1), &mut told).unwrap();
         assert_eq!(step.decision.rate, Rate::from_gbps(50));
         let step = engine.step(at(start + jump + 55 * US), handle, &sent(1), &mut told).unwrap();
@@ -285,9 +287,38 @@ fn deliver<A: ReactionPoint>(
     told: &mut Told,
 ) -> Option<FlowDecision> {
     match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => engine.frame(at(now), &roce, AckProgress::default(), told),
+        Ok(Parsed::Roce(roce)) => take(engine, at(now), &roce, AckProgress::default(), told),
         other => panic!("{other:?}"),
     }
+}
+
+/// Gives a packet to the function of the engine that its opcode asks for, as a NIC does.
+fn take<A: ReactionPoint>(
+    engine: &mut RpEngine<A, 8, 16>,
+    now: Instant,
+    roce: &Roce<'_>,
+    progress: AckProgress,
+    told: &mut Told,
+) -> Option<FlowDecision> {
+    match (roce.cnp(), roce.aeth().map(|aeth| aeth.syndrome)) {
+        (Some(body_kind), _) => engine.cnp(now, roce, &body_kind, |_| None, told),
+        (_, Some(Syndrome::Ack { .. })) if roce.bth.opcode == ACK => engine.ack(now, roce, progress, told),
+        (_, Some(Syndrome::Nak(Nak::PsnSequence))) => engine.nack(now, roce.bth.dest_qp, roce.bth.psn, told),
+        _ => None,
+    }
+}
+
+/// A CNP for a local queue pair arrives that says this.
+fn notify(
+    engine: &mut Engine,
+    now: Instant,
+    qpn: u32,
+    body_kind: CnpBodyKind,
+    told: &mut Told,
+) -> Option<FlowDecision> {
+    let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(qpn), ..Bth::default() };
+    let frame = framed(Shims::NONE, bth, Extensions { cnp: body_kind, ..Extensions::default() }, &[]);
+    deliver(engine, now.nanos(), &frame, told)
 }
 
 const ACK: u8 = 0x11;
@@ -431,7 +462,7 @@ fn told_of<const KEEN: bool>(
     bytes[bth + 4] |= if becn { 0x40 } else { 0 };
     let Ok(Parsed::Roce(roce)) = wire::parse(&bytes, bytes.len()) else { panic!("not RoCE") };
     let progress = AckProgress { rtt, ..AckProgress::default() };
-    engine.frame(at(now), &roce, progress, &mut told).unwrap();
+    take(&mut engine, at(now), &roce, progress, &mut told).unwrap();
     (*engine.state(handle).unwrap(), engine.counters())
 }
 
@@ -665,10 +696,10 @@ fn telemetry_that_a_switch_sends_reaches_the_machines_that_want_it_and_no_others
     );
     let int = IntStackBuilder::new(IntLayout::Wide, 0).with([Hop { queue: 7, ..Hop::default() }]);
     let near = Event::SwitchInt { int: int.stack() };
-    assert!(keen.switch_cnp(at(3 * US), handle, &near, &mut told).is_some());
+    assert!(keen.step(at(3 * US), handle, &near, &mut told).is_some());
     assert_eq!(keen.state(handle).unwrap().hop.map(|hop| hop.queue), Some(7));
     let before = *dcqcn.state(other).unwrap();
-    assert!(dcqcn.switch_cnp(at(3 * US), other, &near, &mut told).is_none());
+    assert!(dcqcn.step(at(3 * US), other, &near, &mut told).is_none());
     assert_eq!(dcqcn.state(other), Some(&before));
     let counted = |counters: RpCounters| {
         (counters.rp_cnp_handled, counters.rp_cnp_ignored, counters.rp_cnp_by_remote_qp, counters.rp_cnp_unsupported)

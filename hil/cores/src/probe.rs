@@ -140,7 +140,7 @@ fn place(symbol: &str) -> Option<Place> {
         return Some(Place::Machine);
     }
     let kinds: &[&str] = match symbol {
-        _ if symbol.contains("Nic<") => &KINDS,
+        _ if symbol.contains("Nic<") || symbol.contains("NicProgram<") => &KINDS,
         _ if symbol.contains("Switch<") => &STAGE_KINDS,
         _ => return None,
     };

@@ -9,7 +9,7 @@ use cc_core::{
     Nanos, Psn, Rate, Stamp,
 };
 use cc_rp::registry::Visitor;
-use cc_rp::{Ack, CnpIgnored, Cx, Event, ReactionPoint};
+use cc_rp::{Ack, CnpIgnored, Cx, Event, ReactionPoint, gate_event};
 use hil_cores::board::{DEVICES, RAM};
 use hil_cores::core::{Core, Design, Stop};
 use hil_cores::firmware::{self, fault, root};
@@ -148,16 +148,17 @@ impl Trace {
                 TraceItem::Event(event) => event,
             };
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
-            match &event {
-                Event::Cnp { .. } | Event::SwitchInt { .. } if !A::EVENTS.contains(event.kind()) => unsupported += 1,
-                Event::Cnp { body_kind } => match flow.cnp_filter(body_kind) {
-                    None => handled += 1,
-                    Some(CnpIgnored::Stale) => stale += 1,
-                    Some(CnpIgnored::Unsupported) => unsupported += 1,
-                },
-                Event::SwitchInt { .. } => handled += 1,
-                _ => {}
-            }
+            let is_cnp = matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. });
+            let event = match gate_event(flow, event) {
+                Ok(event) => {
+                    handled += u32::from(is_cnp);
+                    event
+                }
+                Err(why) => {
+                    *if why == CnpIgnored::Stale { &mut stale } else { &mut unsupported } += 1;
+                    Event::Wake
+                }
+            };
             let decision = flow.on(&cx, &event);
             let hold = decision.hold.max(cx.pause);
             decisions.push([decision.rate.to_bits(), decision.window.get(), hold.get(), decision.wake_in.get()]);

@@ -5,13 +5,13 @@ use anyhow::{Result, anyhow};
 use cc_core::params::ParamError;
 use cc_core::wire::Parsed;
 use cc_core::{Bytes, Instant, Link, Nanos, Rate};
-use cc_np::{NotificationPoint, Transmit};
+use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint, TraceValue};
 use hil_capture::crc::HostCrc;
 use hil_cores::board::{Action, LogRecord, PacerStore};
 use programs::descriptor::Descriptor;
 use programs::layout::TX_FRAME_BYTES;
-use programs::{Full, Hardware, LogKind, Nic, Sizes, Small};
+use programs::{Full, Hardware, LogKind, NicProgram, Sizes, Small, TransmitRing};
 
 /// A NIC that runs natively, whatever its machines.
 pub trait Native: Device {
@@ -34,7 +34,7 @@ pub fn native<A: ReactionPoint, N: NotificationPoint>(
     rp: &A::Settings,
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
-    boxed(Nic::<A, N, Full>::new(Instant::from_nanos(0), link, rp, np))
+    boxed(NicProgram::<A, N, Full>::new(Instant::from_nanos(0), link, rp, np))
 }
 
 /// As [`native`], of the size that an image has on the smallest boards.
@@ -46,7 +46,7 @@ pub fn small<A: ReactionPoint, N: NotificationPoint>(
     rp: &A::Settings,
     np: &N::Settings,
 ) -> Result<Box<dyn Native>> {
-    boxed(Nic::<A, N, Small>::new(Instant::from_nanos(0), link, rp, np))
+    boxed(NicProgram::<A, N, Small>::new(Instant::from_nanos(0), link, rp, np))
 }
 
 fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Native>> {
@@ -78,7 +78,7 @@ trait Program {
     fn counters(&self, rows: &Rows) -> Counters;
 }
 
-impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for Nic<A, N, S> {
+impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for NicProgram<A, N, S> {
     const ROWS: (usize, usize) = (A::TRANSITIONS.len(), N::TRANSITIONS.len());
 
     fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>) {
@@ -103,13 +103,13 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for Nic<A, N, S> 
     }
 
     fn trace_values(&self, slot: u16, show: &mut dyn FnMut(TraceValue)) {
-        self.rp().trace_values(slot, show);
+        self.nic().rp().trace_values(slot, show);
     }
 
     fn counters(&self, rows: &Rows) -> Counters {
         Counters {
-            rp: self.rp().counters().named().to_vec(),
-            np: self.np().counters().named().to_vec(),
+            rp: self.nic().rp().counters().named().to_vec(),
+            np: self.nic().np().counters().named().to_vec(),
             rows: rows.clone(),
         }
     }
@@ -189,7 +189,7 @@ impl RateLimiter for Recorder<'_> {
     }
 }
 
-impl Transmit for Recorder<'_> {
+impl TransmitRing for Recorder<'_> {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         self.transmit
     }

@@ -4,13 +4,14 @@ use super::packet::{Body, Data, Flow, Packet};
 use super::switch::DATA;
 use super::{Cable, Picos, instant};
 use cc_core::params::ParamError;
-use cc_core::table::{Fixed, Handle};
+use cc_core::table::{Handle, Heap};
 use cc_core::wire::Roce;
 use cc_core::wire::opcode::{self, Class};
-use cc_core::{Bytes, Ecn, Link, Nanos, Psn, Qpn, Rate};
-use cc_np::{Connection, Connections, ConnectionsOf, NpEngine, RxMeta, Transmit};
-use cc_rp::{AckProgress, RateLimiter, RpEngine};
+use cc_core::{Bytes, Ecn, Link, Nanos, Psn, Qpn, Rate, Zeroed};
+use cc_rp::RateLimiter;
+use hil_capture::crc::HostCrc;
 use programs::layout::TX_FRAME_BYTES;
+use programs::{FrameOut, HeaderCacheOf, Nic, OnHeap, RxFields, TransmitRing};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -32,20 +33,21 @@ struct Limit {
     held_until: Picos,
 }
 
-impl RateLimiter for Limits {
-    fn set(&mut self, index: u16, _rate: Rate, window: Bytes, hold: Nanos) {
-        let held_until = self.now + Picos::from(hold.get()) * 1_000;
-        self.slots[usize::from(index)] = Limit { window: window.get(), held_until };
-    }
-}
-
-/// What the notification point has written.
+/// What the NIC drives: what it has decided, and the frames that it has sent.
 struct Outbox {
+    limits: Limits,
     buffer: [u8; TX_FRAME_BYTES],
     frames: Vec<Rc<[u8]>>,
 }
 
-impl Transmit for Outbox {
+impl RateLimiter for Outbox {
+    fn set(&mut self, index: u16, _rate: Rate, window: Bytes, hold: Nanos) {
+        let held_until = self.limits.now + Picos::from(hold.get()) * 1_000;
+        self.limits.slots[usize::from(index)] = Limit { window: window.get(), held_until };
+    }
+}
+
+impl TransmitRing for Outbox {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
@@ -80,14 +82,12 @@ pub(super) struct Messages {
 
 /// One host.
 pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
-    rp: Box<RpEngine<R, QPS, { 2 * QPS }>>,
-    np: Box<NpEngine<N, 16, 4>>,
-    connections: Box<ConnectionsOf<N, Fixed<16>, 4>>,
+    nic: Nic<R, N, OnHeap>,
+    headers: HeaderCacheOf<N, Heap>,
     outbox: Outbox,
     cable: Cable,
     messages: Messages,
     sending: Vec<Sending>,
-    limits: Limits,
     control: VecDeque<Packet>,
     /// When the cable is free.
     free: Picos,
@@ -106,15 +106,17 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         rp: &R::Settings,
         np: &N::Settings,
     ) -> Result<Self, ParamError> {
+        let limits = Limits { now: 0, slots: vec![Limit { window: u32::MAX, held_until: 0 }; QPS] };
+        let (mut nic, mut headers) = (Nic::new(instant(0), link, rp, np)?, HeaderCacheOf::<N, Heap>::ZEROED);
+        nic.grow(QPS, QPS);
+        headers.grow(QPS);
         Ok(Self {
-            rp: Box::new(RpEngine::new(instant(0), link, R::check(rp, &link)?)),
-            np: Box::new(NpEngine::new(instant(0), link, N::check(np, &link)?)),
-            connections: Box::new(Connections::NONE),
-            outbox: Outbox { buffer: [0; TX_FRAME_BYTES], frames: Vec::new() },
+            nic,
+            headers,
+            outbox: Outbox { limits, buffer: [0; TX_FRAME_BYTES], frames: Vec::new() },
             cable,
             messages,
             sending: Vec::new(),
-            limits: Limits { now: 0, slots: vec![Limit { window: u32::MAX, held_until: 0 }; QPS] },
             control: VecDeque::new(),
             free: 0,
             tx_poll: None,
@@ -125,9 +127,9 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
     /// Begins to send on a flow. `false` when the reaction point has no room.
     pub(super) fn open(&mut self, now: Picos, index: usize, flow: &Flow) -> bool {
-        self.limits.now = now;
-        let Some(handle) = self.rp.open(instant(now), DATA, &mut self.limits) else { return false };
-        if self.rp.bind(handle, flow.sender_qpn).is_err() {
+        self.outbox.limits.now = now;
+        let Some(handle) = self.nic.open(instant(now), DATA, &mut self.outbox) else { return false };
+        if self.nic.bind(handle, flow.sender_qpn).is_err() {
             return false;
         }
         self.sending.push(Sending {
@@ -148,7 +150,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
     /// A frame for one of this host's flows has arrived: a CNP or an acknowledgement.
     pub(super) fn on_reply(&mut self, now: Picos, flow: usize, roce: &Roce<'_>) {
-        let mut progress = AckProgress::default();
+        let mut meta = RxFields::at(instant(now));
         if roce.info.class() == Class::Ack
             && let Some(sending) = self.sending.iter_mut().find(|sending| sending.flow == flow)
         {
@@ -159,22 +161,24 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
                 sending.unacknowledged.pop_front();
                 (packets, sent) = (packets + 1, Some(at));
             }
-            progress.acked = Bytes::new(packets * self.messages.frame_bytes);
-            progress.rtt = sent.map(|at| Nanos::new(((now - at) / 1_000) as u32));
+            meta.acked = Bytes::new(packets * self.messages.frame_bytes);
+            meta.rtt = sent.map(|at| Nanos::new(((now - at) / 1_000) as u32));
         }
-        self.limits.now = now;
-        self.rp.frame(instant(now), roce, progress, &mut self.limits);
+        self.deliver(now, roce, &meta);
     }
 
     /// A data packet has arrived. A notification point that replies acknowledges it, with the messages that are whole.
     pub(super) fn on_data(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) {
-        let now = instant(now);
-        if let Some(connection) = Connection::of(roce, remote) {
-            self.connections.connect(now.stamp(), roce.bth.dest_qp, connection);
-        }
+        self.headers.learn(instant(now).stamp(), roce, remote);
         let msn = N::REPLIES.then_some(self.completed & 0x00ff_ffff);
-        let rx = RxMeta { msn, ..RxMeta::new(now.stamp(), Some(remote)) };
-        self.np.frame::<hil_capture::crc::HostCrc>(now, roce, rx, &mut self.outbox);
+        self.deliver(now, roce, &RxFields { remote: Some(remote), msn, ..RxFields::at(instant(now)) });
+    }
+
+    /// Gives a packet to the NIC.
+    fn deliver(&mut self, now: Picos, roce: &Roce<'_>, meta: &RxFields) {
+        self.outbox.limits.now = now;
+        let mut out = FrameOut::<_, _, HostCrc>::new(&mut self.outbox, &self.headers);
+        self.nic.received(instant(now), roce, meta, &mut out);
     }
 
     /// The frames that the notification point has written since the last call.
@@ -190,15 +194,18 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
     /// Lets the engines do what has fallen due. Answers when they want to be called next.
     pub(super) fn wake(&mut self, now: Picos) -> Picos {
-        self.limits.now = now;
-        while self.rp.wake(instant(now), &mut self.limits).is_some() || self.rp.next_wake() == Nanos::ZERO {}
-        self.np.wake::<hil_capture::crc::HostCrc>(instant(now), &*self.connections, &mut self.outbox);
+        self.outbox.limits.now = now;
+        let mut out = FrameOut::<_, _, HostCrc>::new(&mut self.outbox, &self.headers);
+        self.nic.timer(instant(now), &mut out);
+        while self.nic.next_wake() <= instant(now) {
+            self.nic.timer(instant(now), &mut out);
+        }
         self.next_wake(now)
     }
 
-    /// When the engines want to be called next, as of a call at `now`.
+    /// When the NIC wants to be called next, as of a call at `now`.
     pub(super) fn next_wake(&self, now: Picos) -> Picos {
-        (now / 1_000 + Picos::from(self.rp.next_wake().min(self.np.next_wake()).get())) * 1_000
+        Picos::from(self.nic.next_wake().nanos()).max(now / 1_000) * 1_000
     }
 
     /// Takes the next packet, if the cable is free and one may go. Answers the packet and when its last bit is sent;
@@ -212,7 +219,7 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             return Ok((packet, self.free));
         }
         let frame_bytes = self.messages.frame_bytes;
-        let limits = &self.limits.slots;
+        let limits = &self.outbox.limits.slots;
         let due = |sending: &Sending| {
             let Limit { window, held_until } = limits[usize::from(sending.handle.index())];
             let in_flight = sending.unacknowledged.len() as u32 * frame_bytes;
@@ -244,9 +251,9 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
         sending.unacknowledged.push_back((psn, now));
         sending.left = if sending.left == 1 { packets } else { sending.left - 1 };
         let bytes = Bytes::new(frame_bytes);
-        self.limits.now = now;
-        self.rp.sent(instant(now), sending.handle, psn, bytes, &mut self.limits);
-        let wait = self.rp.departure(instant(now), sending.handle, bytes).unwrap_or(Nanos::MAX);
+        self.outbox.limits.now = now;
+        self.nic.sent(instant(now), sending.handle, psn, bytes, &mut self.outbox);
+        let wait = self.nic.departure(instant(now), sending.handle, bytes).unwrap_or(Nanos::MAX);
         sending.due = (now / 1_000 + Picos::from(wait.get())) * 1_000;
         self.free = now + self.cable.serialisation(frame_bytes);
         Ok((packet, self.free))

@@ -147,11 +147,7 @@ impl<A: NotificationPoint> NpPort<A> {
         usable(reply)?;
         let (cx, shared, counters) = port.at(arrival.now);
         let ecn = Ecn::from_bits(arrival.ecn);
-        let mark = match ecn {
-            Ecn::Ce => Mark::Congested,
-            Ecn::Ect1 if A::is_ternary(cx.params) => Mark::Undetermined,
-            _ => Mark::None,
-        };
+        let mark = cc_np::mark_of(ecn, A::is_ternary(cx.params));
         counters.marked = counters.marked.wrapping_add((mark != Mark::None).into());
         let answered = if A::reacts_to(mark) || A::REPLIES {
             let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };

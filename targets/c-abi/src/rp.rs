@@ -7,7 +7,7 @@ use crate::types::{
 };
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Mark, Nanos, Psn, Rate};
-use cc_rp::{CnpIgnored, Cx, EventSet, ReactionPoint, Signals};
+use cc_rp::{CnpIgnored, Cx, EventSet, ReactionPoint, Signals, gate_event};
 
 /// What the flows of a port share. C keeps it as bytes.
 #[repr(C)]
@@ -165,42 +165,48 @@ impl<A: ReactionPoint> RpPort<A> {
         usable(decision)?;
         // What the algorithm does not take comes to the same as a wake.
         let takes = |kind| A::EVENTS.contains(kind);
-        let Counters { handled, stale, unsupported } = &mut port.counters;
         // SAFETY: the kind says which part of the union was written; all of them are numbers, or vouched for.
-        let (read, counter) = unsafe {
+        let read = unsafe {
             match event.kind {
                 kind::SENT if takes(EventSet::SENT) => {
                     let sent = event.of.sent;
-                    (cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }, None)
+                    cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }
                 }
-                kind::ACK if takes(EventSet::ACK) => (cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?), None),
-                kind::NACK if takes(EventSet::NACK) => (cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) }, None),
-                kind::CNP if takes(EventSet::CNP) => {
+                kind::ACK if takes(EventSet::ACK) => cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?),
+                kind::NACK if takes(EventSet::NACK) => cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) },
+                kind::CNP => {
                     let body = event.of.cnp_body;
                     let body_kind =
                         if body.is_null() { CnpBodyKind::Standard } else { CnpBodyKind::from_bytes(&*body) };
-                    let counter = match flow.cnp_filter(&body_kind) {
-                        None => handled,
-                        Some(CnpIgnored::Stale) => stale,
-                        Some(CnpIgnored::Unsupported) => unsupported,
-                    };
-                    (cc_rp::Event::Cnp { body_kind }, Some(counter))
+                    port.counters.admitted(gate_event(flow, cc_rp::Event::Cnp { body_kind }))
                 }
                 kind::SWITCH_INT if takes(EventSet::SWITCH_INT) => {
-                    (cc_rp::Event::SwitchInt { int: event.of.switch_int.stack()? }, Some(handled))
+                    let int = event.of.switch_int.stack()?;
+                    port.counters.admitted(gate_event(flow, cc_rp::Event::SwitchInt { int }))
                 }
-                kind::CNP | kind::SWITCH_INT => (cc_rp::Event::Wake, Some(unsupported)),
-                kind::SENT..=kind::WAKE => (cc_rp::Event::Wake, None),
+                kind::SWITCH_INT => port.counters.admitted(Err(CnpIgnored::Unsupported)),
+                kind::SENT..=kind::WAKE => cc_rp::Event::Wake,
                 _ => return Err(Status::BadEvent),
             }
         };
-        if let Some(counter) = counter {
-            *counter = counter.wrapping_add(1);
-        }
         let now = port.clock.advance(Instant::from_nanos(event.at.now));
         let decided = port.decide(now, &event.at, flow, &read);
         // SAFETY: the caller vouches for the room.
         unsafe { put(decision, decided) }
+    }
+}
+
+impl Counters {
+    /// Counts a notification, and returns the event that the machine is given: a wake in place of one that it does not take.
+    #[inline(always)]
+    fn admitted<'a>(&mut self, admitted: Result<cc_rp::Event<'a>, CnpIgnored>) -> cc_rp::Event<'a> {
+        let (event, counter) = match admitted {
+            Ok(event) => (event, &mut self.handled),
+            Err(CnpIgnored::Stale) => (cc_rp::Event::Wake, &mut self.stale),
+            Err(_) => (cc_rp::Event::Wake, &mut self.unsupported),
+        };
+        *counter = counter.wrapping_add(1);
+        event
     }
 }
 

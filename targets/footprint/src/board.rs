@@ -2,10 +2,10 @@
 
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Rate, Zeroed};
-use cc_np::Transmit;
 use cc_rp::RateLimiter;
 use core::cell::UnsafeCell;
 use core::ptr;
+use programs::TransmitRing;
 use programs::switch::{Queue, StageAction};
 
 /// Memory for one engine: zeros, which the image does not hold.
@@ -60,7 +60,7 @@ impl RateLimiter for Device {
     }
 }
 
-impl Transmit for Device {
+impl TransmitRing for Device {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         let buffer = ptr::with_exposed_provenance_mut::<u8>(BUFFER);
         // SAFETY: the buffer is the device's memory, and lent for as long as the device is, of which each function makes one.

@@ -1,20 +1,21 @@
-//! Notification points: the receiver's engine, with what it knows of connections.
+//! Notification points: the receiver's engine, with the headers of its CNPs and the code that builds its frames.
 
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
 use cc_core::table::Fixed;
 use cc_core::wire::{self, Parsed, TableCrc};
 use cc_core::{Instant, Qpn, Zeroed};
-use cc_np::{Connection, Connections, ConnectionsOf, Flows, NotificationPoint, NpEngine, RxMeta};
+use cc_np::{Flows, NotificationPoint, NpEngine, RxMeta};
+use programs::{FrameOut, HeaderCacheOf};
 
 /// An engine with room for `4 * SETS` flows.
 struct Receiver<A: NotificationPoint, const SETS: usize> {
     engine: NpEngine<A, SETS, 4>,
-    connections: ConnectionsOf<A, Fixed<SETS>, 4>,
+    headers: HeaderCacheOf<A, Fixed<SETS>>,
 }
 
 impl<A: NotificationPoint, const SETS: usize> Zeroed for Receiver<A, SETS> {
-    const ZEROED: Self = Self { engine: NpEngine::ZEROED, connections: Connections::NONE };
+    const ZEROED: Self = Self { engine: NpEngine::ZEROED, headers: Zeroed::ZEROED };
 }
 
 /// An engine of the size that is linked.
@@ -45,16 +46,16 @@ fn frame<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, bytes: &[u8],
     let now = Instant::from_nanos(now);
     if let Ok(Parsed::Roce(roce)) = wire::parse(bytes, bytes.len()) {
         let rx = RxMeta { msn: Some(msn), ..RxMeta::new(now.stamp(), Some(Qpn::new(remote))) };
-        receiver.engine.frame::<TableCrc>(now, &roce, rx, &mut Device);
+        let mut device = Device;
+        let mut out = FrameOut::<_, _, TableCrc>::new(&mut device, &receiver.headers);
+        receiver.engine.arrival(now, &roce, rx, &mut out);
     }
 }
 
 #[inline(always)]
 fn connect<A: NotificationPoint>(receiver: &mut Linked<A>, now: u64, bytes: &[u8], remote: u32) {
-    if let Ok(Parsed::Roce(roce)) = wire::parse(bytes, bytes.len())
-        && let Some(connection) = Connection::of(&roce, Qpn::new(remote))
-    {
-        receiver.connections.connect(Instant::from_nanos(now).stamp(), roce.bth.dest_qp, connection);
+    if let Ok(Parsed::Roce(roce)) = wire::parse(bytes, bytes.len()) {
+        receiver.headers.learn(Instant::from_nanos(now).stamp(), &roce, Qpn::new(remote));
     }
 }
 
@@ -90,7 +91,7 @@ macro_rules! functions {
                 // SAFETY: it has been started.
                 let receiver = unsafe { MEMORY.engine() };
                 receiver.engine.forget(Qpn::new(qpn));
-                receiver.connections.disconnect(Qpn::new(qpn));
+                receiver.headers.remove(Qpn::new(qpn));
             }
 
             /// # Safety
@@ -107,8 +108,10 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("np_", stringify!($module), "_wake"))]
             unsafe extern "C" fn wake(now: u64) -> u32 {
                 // SAFETY: it has been started.
-                let Receiver { engine, connections } = unsafe { MEMORY.engine() };
-                engine.wake::<TableCrc>(Instant::from_nanos(now), connections, &mut Device);
+                let Receiver { engine, headers } = unsafe { MEMORY.engine() };
+                let mut device = Device;
+                let mut out = FrameOut::<_, _, TableCrc>::new(&mut device, headers);
+                engine.wake(Instant::from_nanos(now), &mut out);
                 engine.next_wake().get()
             }
         }

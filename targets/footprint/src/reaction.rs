@@ -1,35 +1,37 @@
-//! Reaction points: the sender's engine.
+//! Reaction points: the NIC's half that sends, as images have it.
 
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
-use cc_core::table::Handle;
-use cc_core::wire::pfc::Quantum;
+use cc_core::table::{Fixed, Handle};
 use cc_core::wire::{self, Parsed};
-use cc_core::{Bytes, Instant, Nanos, Psn, Qpn, Zeroed};
-use cc_rp::{AckProgress, ReactionPoint, RpEngine};
+use cc_core::{Bytes, Instant, Nanos, Psn, Qpn};
+use cc_np::NotificationPoint;
+use cc_np::echo::Echo;
+use cc_rp::ReactionPoint;
+use programs::{Nic, RxFields};
 
-/// An engine of the size that is linked.
-type Engine<A> = RpEngine<A, 1_024, 2_048>;
+/// A NIC that sends so many flows, whose receiver's half is not called and so not linked.
+struct Room<const FLOWS: usize, const MAP: usize, const REMOTES: usize>;
+
+impl<const FLOWS: usize, const MAP: usize, const REMOTES: usize> programs::Sizes for Room<FLOWS, MAP, REMOTES> {
+    type Flows = Fixed<FLOWS>;
+    type QpnMap = Fixed<MAP>;
+    type Peers = Fixed<1>;
+    type Remotes = Fixed<REMOTES>;
+}
+
+/// A NIC of the size that is linked.
+type Sender<A> = Nic<A, Echo, Room<1_024, 2_048, 256>>;
 
 const fn sizes<A: ReactionPoint>() -> Sizes {
     Sizes {
         state: size_of::<A>() as u32,
-        flow: Engine::<A>::QP_BYTES as u32,
-        tables_1k: size_of::<Engine<A>>() as u32,
-        tables_16k: size_of::<RpEngine<A, 16_384, 32_768>>() as u32,
+        flow: Sender::<A>::QP_BYTES as u32,
+        tables_1k: size_of::<Sender<A>>() as u32,
+        tables_16k: size_of::<Nic<A, Echo, Room<16_384, 32_768, 4_096>>>() as u32,
         // One less than 65,536: that number is no slot's.
-        tables_64k: size_of::<RpEngine<A, 65_535, 131_072>>() as u32,
+        tables_64k: size_of::<Nic<A, Echo, Room<65_535, 131_072, 16_384>>>() as u32,
     }
-}
-
-/// An engine, and how long a pause lasts on its port.
-struct Sender<A: ReactionPoint> {
-    engine: Engine<A>,
-    quantum: Quantum,
-}
-
-impl<A: ReactionPoint> Zeroed for Sender<A> {
-    const ZEROED: Self = Self { engine: Engine::ZEROED, quantum: Quantum::ZEROED };
 }
 
 /// What a reaction point is told beside frames.
@@ -42,24 +44,20 @@ struct Told {
 }
 
 #[inline(always)]
-fn start<A: ReactionPoint>(Sender { engine, quantum }: &mut Sender<A>, now: u64, link: Link) -> bool {
-    *quantum = Quantum::at(link.port().line_rate);
-    engine.begin(Instant::from_nanos(now), link.port(), const { &A::PRESETS[0].values }).is_ok()
+fn start<A: ReactionPoint>(nic: &mut Sender<A>, now: u64, link: Link) -> bool {
+    let receiver = const { &<Echo as NotificationPoint>::PRESETS[0].values };
+    nic.begin(Instant::from_nanos(now), link.port(), const { &A::PRESETS[0].values }, receiver).is_ok()
 }
 
 #[inline(always)]
-fn frame<A: ReactionPoint>(Sender { engine, quantum }: &mut Sender<A>, told: Told, bytes: &[u8]) {
+fn frame<A: ReactionPoint>(nic: &mut Sender<A>, told: Told, bytes: &[u8]) {
     let now = Instant::from_nanos(told.now);
     match wire::parse(bytes, bytes.len()) {
         Ok(Parsed::Roce(roce)) => {
-            let progress = AckProgress { acked: Bytes::new(told.acked), rtt: Some(Nanos::new(told.rtt)) };
-            engine.frame(now, &roce, progress, &mut Device);
+            let meta = RxFields { acked: Bytes::new(told.acked), rtt: Some(Nanos::new(told.rtt)), ..RxFields::at(now) };
+            nic.feedback(now, &roce, &meta, &mut Device);
         }
-        Ok(Parsed::Pfc(pfc)) => (0..8).for_each(|priority| {
-            if let Some(quanta) = pfc.time(priority) {
-                engine.pause(now, priority, quantum.pause(quanta));
-            }
-        }),
+        Ok(Parsed::Pfc(pfc)) => nic.pause(now, &pfc),
         Ok(Parsed::NotRoce(_)) | Err(_) => {}
     }
 }
@@ -85,9 +83,9 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_open"))]
             unsafe extern "C" fn open(now: u64, priority: u8, qpn: u32) -> u32 {
                 // SAFETY: it has been started.
-                let Sender { engine, .. } = unsafe { MEMORY.engine() };
-                let Some(handle) = engine.open(Instant::from_nanos(now), priority, &mut Device) else { return u32::MAX };
-                if engine.bind(handle, Qpn::new(qpn)).is_ok() { handle.to_bits() } else { u32::MAX }
+                let nic = unsafe { MEMORY.engine() };
+                let Some(handle) = nic.open(Instant::from_nanos(now), priority, &mut Device) else { return u32::MAX };
+                if nic.bind(handle, Qpn::new(qpn)).is_ok() { handle.to_bits() } else { u32::MAX }
             }
 
             /// # Safety
@@ -95,7 +93,7 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_close"))]
             unsafe extern "C" fn close(handle: u32) -> bool {
                 // SAFETY: it has been started.
-                unsafe { MEMORY.engine() }.engine.close(Handle::from_bits(handle))
+                unsafe { MEMORY.engine() }.close(Handle::from_bits(handle))
             }
 
             /// # Safety
@@ -104,7 +102,7 @@ macro_rules! functions {
             unsafe extern "C" fn sent(now: u64, handle: u32, psn: u32, bytes: u32) {
                 let (now, handle) = (Instant::from_nanos(now), Handle::from_bits(handle));
                 // SAFETY: it has been started.
-                unsafe { MEMORY.engine() }.engine.sent(now, handle, Psn::new(psn), Bytes::new(bytes), &mut Device);
+                unsafe { MEMORY.engine() }.sent(now, handle, Psn::new(psn), Bytes::new(bytes), &mut Device);
             }
 
             /// # Safety
@@ -121,9 +119,9 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_wake"))]
             unsafe extern "C" fn wake(now: u64) -> u32 {
                 // SAFETY: it has been started.
-                let Sender { engine, .. } = unsafe { MEMORY.engine() };
-                engine.wake(Instant::from_nanos(now), &mut Device);
-                engine.next_wake().get()
+                let nic = unsafe { MEMORY.engine() };
+                nic.sender_timer(Instant::from_nanos(now), &mut Device);
+                nic.rp().next_wake().get()
             }
         }
     )+ };

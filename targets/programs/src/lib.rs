@@ -3,15 +3,22 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, feature = "std"))]
+extern crate std;
+
 pub mod descriptor;
+mod header_cache;
 pub mod layout;
 pub mod lockstep;
 mod nic;
+mod nic_ring;
 mod remote_flows;
 mod sizes;
 pub mod switch;
 
-pub use nic::{Hardware, LogKind, NO_FLOW, Nic};
+pub use header_cache::{CnpHeaders, HeaderCache};
+pub use nic::{Nic, Outputs, Received, RxFields, RxInfo};
+pub use nic_ring::{FrameOut, Hardware, HeaderCacheOf, LogKind, NO_FLOW, NicProgram, RxCounters, TransmitRing};
 #[cfg(feature = "std")]
 pub use sizes::OnHeap;
 pub use sizes::{Full, Sizes, Small};

@@ -19,9 +19,9 @@ impl Zeroed for Entry {
 /// The flows of at most `SETS` times `WAYS` far ends, 8 bytes each; the number of sets is a power of two.
 ///
 /// An entry of a flow that is open is never given up. Where there is no room for another, that flow cannot be found here.
-pub(crate) struct FarEnds<SETS: Storage, const WAYS: usize>(SETS::Array<[Entry; WAYS]>);
+pub(crate) struct RemoteFlowTable<SETS: Storage, const WAYS: usize>(SETS::Array<[Entry; WAYS]>);
 
-impl<SETS: Storage, const WAYS: usize> Zeroed for FarEnds<SETS, WAYS> {
+impl<SETS: Storage, const WAYS: usize> Zeroed for RemoteFlowTable<SETS, WAYS> {
     const ZEROED: Self = {
         if let Some(sets) = SETS::LEN {
             assert!(sets.is_power_of_two(), "the number of sets is a power of two");
@@ -30,7 +30,10 @@ impl<SETS: Storage, const WAYS: usize> Zeroed for FarEnds<SETS, WAYS> {
     };
 }
 
-impl<SETS: Storage, const WAYS: usize> FarEnds<SETS, WAYS> {
+impl<SETS: Storage, const WAYS: usize> RemoteFlowTable<SETS, WAYS> {
+    /// Bytes of an entry.
+    pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
+
     /// Makes the table one of at least `sets` sets, a power of two, where the memory is on the heap. It is empty then: an entry
     /// does not say which set it would belong to.
     pub(crate) fn grow(&mut self, sets: usize) {
@@ -85,7 +88,7 @@ mod tests {
 
     #[test]
     fn flows_to_one_number_at_two_peers_are_told_apart_and_an_unknown_one_is_found_nowhere() {
-        let mut ends = FarEnds::<Fixed<4>, 4>::ZEROED;
+        let mut ends = RemoteFlowTable::<Fixed<4>, 4>::ZEROED;
         let open = |handle: Handle| handle.to_bits() != 0;
         assert!(ends.learn(key(1, 17), handle(1), open));
         assert!(ends.learn(key(2, 17), handle(2), open));
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn open_flows_keep_their_places_and_closed_ones_give_way() {
-        let mut ends = FarEnds::<Fixed<2>, 2>::ZEROED;
+        let mut ends = RemoteFlowTable::<Fixed<2>, 2>::ZEROED;
         let open = |handle: Handle| handle.to_bits() != 0 && handle.index() < 100;
         let learnt = (0..100).filter(|&n| ends.learn(key(n, 1), handle(n), open)).count();
         assert_eq!(learnt, 4);

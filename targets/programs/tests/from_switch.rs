@@ -6,10 +6,9 @@ use cc_core::wire::{
     opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Nanos, Psn, Qpn, Rate};
-use cc_np::Transmit;
 use cc_rp::RateLimiter;
 use programs::descriptor::{Descriptor, DescriptorKind};
-use programs::{Hardware, LogKind, NO_FLOW, Nic, Sizes};
+use programs::{Hardware, LogKind, NO_FLOW, NicProgram, Sizes, TransmitRing};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
@@ -24,7 +23,7 @@ impl Sizes for Eight {
     type Remotes = Fixed<2>;
 }
 
-type Sender = Nic<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Eight>;
+type Sender = NicProgram<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Eight>;
 
 /// What the program told its hardware last.
 #[derive(Default)]
@@ -39,7 +38,7 @@ impl RateLimiter for Bench {
     }
 }
 
-impl Transmit for Bench {
+impl TransmitRing for Bench {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut []
     }
@@ -56,7 +55,7 @@ impl Hardware for Bench {
 }
 
 fn nic() -> (Sender, Bench) {
-    let nic = Nic::new(
+    let nic = NicProgram::new(
         Instant::from_nanos(0),
         LINK,
         &<cc_rp::dcqcn::Dcqcn as cc_rp::ReactionPoint>::PRESETS[0].values,
@@ -152,7 +151,7 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_and_no_other_over_ipv4_and_ipv6() {
             let told: Vec<_> = (0..8).filter(|&slot| bench.rates[slot].is_some()).collect();
             assert_eq!((told, bench.rates[cut]), (vec![cut], Some(Rate::from_gbps(50))));
         }
-        assert_eq!(nic.rp().counters().rp_cnp_handled, 3);
+        assert_eq!(nic.nic().rp().counters().rp_cnp_handled, 3);
     }
 }
 
@@ -170,7 +169,7 @@ fn a_switch_s_cnps_and_the_receiver_s_numbered_ones_do_not_disturb_each_other() 
     let cnps = [numbered(7), direct(&packet), numbered(8), numbered(8), direct(&packet), numbered(7)];
     let handled = cnps.map(|cnp| give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &cnp).1 == 0);
     assert_eq!(handled, [true, true, true, false, true, false]);
-    assert_eq!(nic.rp().counters().rp_cnp_stale, 2);
+    assert_eq!(nic.nic().rp().counters().rp_cnp_stale, 2);
 }
 
 #[test]
@@ -186,12 +185,12 @@ fn a_switch_s_cnp_for_a_flow_that_is_not_known_is_counted_and_cuts_nothing() {
     }
     let mut damaged = direct(&data(false, 2, 17));
     *damaged.last_mut().unwrap() ^= 1;
-    assert_eq!(give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &damaged), (LogKind::Nothing, NO_FLOW));
+    assert_eq!(give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &damaged), (LogKind::IcrcInvalid, NO_FLOW));
     give(&mut nic, &mut bench, DescriptorKind::Close, handle, &[]);
     let closed = direct(&data(false, 2, 17));
     assert_eq!(give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &closed), (LogKind::Cnp, NO_FLOW));
     assert_eq!(bench.rates, [None; 8]);
-    let counters = nic.rp().counters();
+    let counters = nic.nic().rp().counters();
     assert_eq!((counters.rp_cnp_handled, counters.rp_cnp_by_remote_qp, counters.rp_cnp_ignored), (0, 4, 4));
 }
 

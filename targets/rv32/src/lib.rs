@@ -31,13 +31,13 @@ use board::{BUSY, CriticalCell, RxRing, Settings, TIMER, TxRing, store};
 use cc_core::params::ParamError;
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Link, Nanos, Rate, Zeroed};
-use cc_np::{NotificationPoint, Transmit};
+use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint};
 use embedded_hal::digital::OutputPin;
 use programs::descriptor::Descriptor;
 use programs::layout::{ImageInfo, register};
 use programs::switch::{Queue, StageAction, Switch};
-use programs::{Full, LogKind, Nic, from_words};
+use programs::{Full, LogKind, NicProgram, TransmitRing, from_words};
 
 #[doc(hidden)]
 pub use {critical_section::CriticalSection, programs};
@@ -54,7 +54,7 @@ pub type Machine<A> = outlined_on::OutlinedOn<A>;
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
         $crate::entries!(
-            $crate::programs::Nic<$crate::Machine<$reaction_point>, $notification_point, $crate::programs::Full>
+            $crate::programs::NicProgram<$crate::Machine<$reaction_point>, $notification_point, $crate::programs::Full>
         );
 
         const _: () = $crate::programs::assert_pair::<$reaction_point, $notification_point>(env!("CARGO_BIN_NAME"));
@@ -121,7 +121,7 @@ impl RateLimiter for Device {
     }
 }
 
-impl Transmit for Device {
+impl TransmitRing for Device {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         self.tx.room()
     }
@@ -191,7 +191,7 @@ pub trait Program: Zeroed {
     fn next_wake(&self) -> Instant;
 }
 
-impl<A: ReactionPoint, N: NotificationPoint> Program for Nic<A, N, Full> {
+impl<A: ReactionPoint, N: NotificationPoint> Program for NicProgram<A, N, Full> {
     const INFO: ImageInfo = Self::INFO;
 
     #[inline(always)]

@@ -18,7 +18,7 @@ mod host;
 use board::{BUSY, TIMER, clear_timer, enable_interrupts, pend_timer};
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Link, Nanos, Rate, Zeroed};
-use cc_np::{NotificationPoint, Transmit};
+use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint};
 use core::cell::RefCell;
 use critical_section::Mutex;
@@ -27,7 +27,7 @@ use host::{Host, exit};
 use programs::descriptor::Descriptor;
 use programs::layout::{ImageInfo, SETTINGS, TX_FRAME_BYTES};
 use programs::lockstep::{self, Exit};
-use programs::{LogKind, Nic, from_words};
+use programs::{LogKind, NicProgram, TransmitRing, from_words};
 
 #[cfg(not(small))]
 use programs::{Full as Room, layout::RX_FRAME_BYTES as FRAME_BYTES};
@@ -73,7 +73,7 @@ impl RateLimiter for Device {
     }
 }
 
-impl Transmit for Device {
+impl TransmitRing for Device {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut self.frame
     }
@@ -99,7 +99,7 @@ struct Firmware<A: ReactionPoint, N: NotificationPoint> {
     device: Device,
     /// The time of the last descriptor: the clock while it is handled.
     now: Instant,
-    nic: Nic<A, N, Room>,
+    nic: NicProgram<A, N, Room>,
 }
 
 /// An image: the NIC of these two machines, its device and its clock.
@@ -110,7 +110,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
     #[expect(clippy::new_without_default, reason = "there is one, in a static")]
     pub const fn new() -> Self {
         let device = Device { host: Host::CLOSED, frame: [0; TX_FRAME_BYTES] };
-        Self(Mutex::new(RefCell::new(Firmware { device, now: Instant::from_nanos(0), nic: Nic::ZEROED })))
+        Self(Mutex::new(RefCell::new(Firmware { device, now: Instant::from_nanos(0), nic: NicProgram::ZEROED })))
     }
 
     /// The main loop: runs for as long as the host has events.
@@ -189,7 +189,7 @@ fn begin<A: ReactionPoint, N: NotificationPoint>(firmware: &mut Firmware<A, N>, 
     if firmware.nic.begin(firmware.now, link, &rp, &np).is_err() {
         exit(Exit::Settings)
     }
-    let ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes } = Nic::<A, N, Room>::INFO;
+    let ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes } = NicProgram::<A, N, Room>::INFO;
     host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
     host.say(halves(firmware.nic.next_wake()));
 }

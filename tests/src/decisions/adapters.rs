@@ -8,7 +8,7 @@ use cc_core::{Bytes, Instant, Link, Nanos, Rate};
 use cc_cp::CongestionPoint;
 use cc_cp::mmu::Admission;
 use cc_cp::red::Red;
-use cc_np::{NotificationPoint, Transmit};
+use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint};
 use hil_algorithms::registry;
 use hil_capture::crc::HostCrc;
@@ -18,7 +18,7 @@ use hil_sim::incast::Incast;
 use hil_sim::marking::stress_scenario;
 use programs::descriptor::{self, Descriptor};
 use programs::switch::{self, Event, Hardware, PORTS, PRIORITIES, Program, Queue, StageAction, Switch};
-use programs::{LogKind, NO_FLOW, Nic, Small};
+use programs::{LogKind, NO_FLOW, NicProgram, Small, TransmitRing};
 
 /// Wakes between two events that come when they are due. What else is due comes late, at the time of the next event.
 const PUNCTUAL: usize = 64;
@@ -70,7 +70,7 @@ impl registry::Visitor for Nics {
             let (rp, np) = (&A::PRESETS[nth % A::PRESETS.len()], &N::PRESETS[nth % N::PRESETS.len()]);
             let gbps = [100, 25, 400][nth % 3];
             let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
-            let nic = Nic::<A, N, Small>::new(Instant::from_nanos(0), link, &rp.values, &np.values)
+            let nic = NicProgram::<A, N, Small>::new(Instant::from_nanos(0), link, &rp.values, &np.values)
                 .unwrap_or_else(|error| panic!("{}, {}: {error}", A::NAME, rp.name));
             let mut nic = NicAdapter { nic, handles: Vec::new(), device: NicDevice::new(self.text) };
             let mut input = Journal::new(self.text);
@@ -87,7 +87,7 @@ impl registry::Visitor for Nics {
 
 /// A NIC with 32 flows at most, which [`Step`]s drive.
 struct NicAdapter<A: ReactionPoint, N: NotificationPoint> {
-    nic: Nic<A, N, Small>,
+    nic: NicProgram<A, N, Small>,
     /// Of each flow that was asked for, in that order; a flow that was refused has one that is never valid.
     handles: Vec<u32>,
     device: NicDevice,
@@ -191,7 +191,7 @@ impl RateLimiter for NicDevice {
     }
 }
 
-impl Transmit for NicDevice {
+impl TransmitRing for NicDevice {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         if self.full { &mut [] } else { &mut self.room }
     }
@@ -333,7 +333,7 @@ impl SwitchDevice {
     }
 }
 
-impl Transmit for SwitchDevice {
+impl TransmitRing for SwitchDevice {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut self.room
     }

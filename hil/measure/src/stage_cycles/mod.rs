@@ -10,7 +10,6 @@ use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate};
 use cc_cp::Packet;
 use cc_cp::mmu::Admission;
 use cc_cp::swing::RelayMessage;
-use cc_np::Transmit;
 use hil_algorithms::registry::UnknownName;
 use hil_algorithms::settings::words;
 use hil_capture::crc::HostCrc;
@@ -20,6 +19,7 @@ use hil_cores::firmware;
 use hil_cores::processor::Processor;
 use hil_replay::Summary;
 use hil_replay::report::{KindCycles, cycles};
+use programs::TransmitRing;
 use programs::descriptor::Descriptor;
 use programs::layout::{ImageInfo, TX_FRAME_BYTES};
 use programs::switch::registry::{self, Visitor};
@@ -273,7 +273,7 @@ struct Recorder {
     transmit: [u8; TX_FRAME_BYTES],
 }
 
-impl Transmit for Recorder {
+impl TransmitRing for Recorder {
     fn transmit_buffer(&mut self) -> &mut [u8] {
         &mut self.transmit
     }

@@ -1,5 +1,6 @@
 //! The program of a switch around one stage.
 
+use crate::TransmitRing;
 use crate::descriptor::Descriptor;
 use crate::switch::{Event, Kind, Queue, StageAction};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -7,10 +8,9 @@ use cc_core::wire::Crc32;
 use cc_core::{Bytes, Instant, Link, Nanos, Zeroed};
 use cc_cp::Packet;
 use cc_cp::swing::RelayMessage;
-use cc_np::Transmit;
 
 /// What the program drives: the queues' registers, the transmit ring, the event log.
-pub trait Hardware: Transmit {
+pub trait Hardware: TransmitRing {
     /// The CRC engine for the ICRC of frames sent.
     type Crc: Crc32;
 

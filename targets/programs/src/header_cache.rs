@@ -1,4 +1,5 @@
-//! Whom a CNP is for: what a queue pair's context knows and records do not hold.
+//! The headers of CNPs that leave with no packet in hand (DCQCN+), learnt from a packet of the connection: what a queue pair's
+//! context knows and records do not hold.
 
 use cc_core::table::{SetAssocTableIn, Storage};
 use cc_core::wire::{CnpMarking, Endpoints, Response, Roce, Tags, Version};
@@ -7,9 +8,9 @@ use cc_core::{CnpBodyKind, Nanos, Qpn, Stamp, Zeroed};
 /// The most VLAN tags that a connection may have.
 const TAGS: usize = 4;
 
-/// The far end of a connection, as frames to it have it.
+/// What the headers of a CNP on one connection are made of: addresses, VLAN tags, partition, and the queue pair at its far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Connection {
+pub struct CnpHeaders {
     ends: Endpoints,
     tags: [[u8; 4]; TAGS],
     tagged: u8,
@@ -17,11 +18,11 @@ pub struct Connection {
     remote: Qpn,
 }
 
-impl Zeroed for Connection {
+impl Zeroed for CnpHeaders {
     const ZEROED: Self = Self::NONE;
 }
 
-impl Connection {
+impl CnpHeaders {
     const NONE: Self =
         Self { ends: Endpoints::NONE, tags: [[0; 4]; TAGS], tagged: 0, partition: 0, remote: Qpn::new(0) };
 
@@ -48,68 +49,46 @@ impl Connection {
     }
 }
 
-/// What an engine's caller knows of the connections of a port.
-///
-/// A NIC whose queue pair contexts are elsewhere implements this for them.
-pub trait Connections {
-    /// Whether it keeps what it learns.
-    const KEEPS: bool = true;
+/// The headers of CNPs to the far ends of local queue pairs; where there is no room, those seen least recently give way. Without
+/// sets it keeps none and takes no code: for machines that send CNPs with a packet in hand only.
+pub struct HeaderCache<SETS: Storage, const WAYS: usize>(SetAssocTableIn<CnpHeaders, SETS, WAYS>);
 
-    /// Knows no connection.
-    const NONE: Self;
-
-    /// Learns the far end of a local queue pair's connection, in place of what it knew of it.
-    fn connect(&mut self, now: Stamp, local: Qpn, connection: Connection);
-
-    /// The connection of a local queue pair is gone.
-    fn disconnect(&mut self, local: Qpn);
-
-    /// Makes room for `sets` sets of connections, a power of two, where the memory is on the heap.
-    fn grow(&mut self, sets: usize) {
-        let _ = sets;
-    }
-
-    /// The far end of a local queue pair's connection.
-    fn find(&self, local: Qpn) -> Option<&Connection>;
+impl<SETS: Storage, const WAYS: usize> Zeroed for HeaderCache<SETS, WAYS> {
+    const ZEROED: Self = Self(SetAssocTableIn::new());
 }
 
-/// For machines that answer with a frame in hand only: nothing needs to be known.
-impl Connections for () {
-    const KEEPS: bool = false;
-    const NONE: Self = ();
+impl<SETS: Storage, const WAYS: usize> HeaderCache<SETS, WAYS> {
+    const IS_NONE: bool = matches!(SETS::LEN, Some(0));
 
-    fn connect(&mut self, _now: Stamp, _local: Qpn, _connection: Connection) {}
-
-    fn disconnect(&mut self, _local: Qpn) {}
-
-    fn find(&self, _local: Qpn) -> Option<&Connection> {
-        None
+    /// Learns the far end of a local queue pair from a packet that arrived on it from the queue pair `remote`. Returns whether
+    /// CNPs can be sent back the way of such packets.
+    pub fn learn(&mut self, now: Stamp, packet: &Roce<'_>, remote: Qpn) -> bool {
+        if Self::IS_NONE {
+            return CnpHeaders::is_for(packet);
+        }
+        let Some(headers) = CnpHeaders::of(packet, remote) else { return false };
+        if let Some((known, _)) = self.0.lookup_or_insert(packet.bth.dest_qp, now, Nanos::MAX, |_| headers) {
+            *known = headers;
+        }
+        true
     }
-}
 
-/// The connections of at most `SETS * WAYS` queue pairs; where there is no room, an older one gives way.
-pub struct Directory<SETS: Storage, const WAYS: usize>(SetAssocTableIn<Connection, SETS, WAYS>);
-
-impl<SETS: Storage, const WAYS: usize> Connections for Directory<SETS, WAYS> {
-    const NONE: Self = Self(SetAssocTableIn::new());
-
-    fn connect(&mut self, now: Stamp, local: Qpn, connection: Connection) {
-        if let Some((known, _)) = self.0.lookup_or_insert(local, now, Nanos::MAX, |_| connection) {
-            *known = connection;
+    /// The local queue pair is gone.
+    pub fn remove(&mut self, local: Qpn) {
+        if !Self::IS_NONE {
+            self.0.remove(local, drop);
         }
     }
 
-    fn disconnect(&mut self, local: Qpn) {
-        self.0.remove(local, drop);
-    }
-
-    fn grow(&mut self, sets: usize) {
-        self.0.grow(sets);
-    }
-
+    /// The headers of CNPs to the far end of a local queue pair.
     #[inline]
-    fn find(&self, local: Qpn) -> Option<&Connection> {
+    pub fn find(&self, local: Qpn) -> Option<&CnpHeaders> {
         self.0.get(local)
+    }
+
+    /// Makes room for `sets` sets, a power of two, where the memory is on the heap.
+    pub fn grow(&mut self, sets: usize) {
+        self.0.grow(sets);
     }
 }
 
@@ -130,6 +109,10 @@ mod tests {
     const V1: Addresses = Addresses::Gid { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::UNSPECIFIED };
 
     fn data(addresses: Addresses, tags: &[[u8; 4]]) -> Vec<u8> {
+        packet(addresses, tags, 5)
+    }
+
+    fn packet(addresses: Addresses, tags: &[[u8; 4]], local: u32) -> Vec<u8> {
         let frame = Frame {
             destination: Mac::new([2; 6]),
             source: Mac::new([4; 6]),
@@ -140,7 +123,7 @@ mod tests {
             hop_limit: 61,
             udp_source: 0xc123,
             shims: Shims::NONE,
-            bth: Bth { opcode: opcode::SEND_MIDDLE, partition: 0x8123, dest_qp: Qpn::new(5), ..Bth::default() },
+            bth: Bth { opcode: opcode::SEND_MIDDLE, partition: 0x8123, dest_qp: Qpn::new(local), ..Bth::default() },
             extensions: Extensions::default(),
             payload: &[1, 2, 3],
         };
@@ -168,7 +151,7 @@ mod tests {
         for addresses in [V4, V6] {
             for depth in 0..=TAGS {
                 let data = data(addresses, &[tag; TAGS][..depth]);
-                let connection = Connection::of(&roce(&data), Qpn::new(9)).unwrap();
+                let connection = CnpHeaders::of(&roce(&data), Qpn::new(9)).unwrap();
                 let marking = CnpMarking { dscp: 10, priority: 5, ecn: Ecn::Ect0 };
                 let with = Response::cnp(&roce(&data), Qpn::new(9), body_kind, marking);
                 let emitted = |cnp: Response<'_>| emitted(|buffer| cnp.emit::<TableCrc>(buffer));
@@ -179,24 +162,38 @@ mod tests {
 
     #[test]
     fn rocev1_and_more_tags_than_there_is_room_for_are_refused() {
-        assert_eq!(Connection::of(&roce(&data(V1, &[])), Qpn::new(9)), None);
+        assert_eq!(CnpHeaders::of(&roce(&data(V1, &[])), Qpn::new(9)), None);
         let tag = Tag::default().to_bytes();
-        assert_eq!(Connection::of(&roce(&data(V4, &[tag; TAGS + 1])), Qpn::new(9)), None);
+        assert_eq!(CnpHeaders::of(&roce(&data(V4, &[tag; TAGS + 1])), Qpn::new(9)), None);
     }
 
     #[test]
-    fn the_directory_knows_the_latest_of_each_and_forgets_the_oldest() {
-        let mut directory = Directory::<Fixed<1>, 2>::NONE;
-        let packet = data(V4, &[]);
-        let to = |remote| Connection::of(&roce(&packet), Qpn::new(remote)).unwrap();
+    fn the_cache_has_the_latest_of_each_and_gives_up_the_oldest() {
+        let mut cache = HeaderCache::<Fixed<1>, 2>::ZEROED;
         let at = |nanos| Stamp::from_bits(nanos);
-        directory.connect(at(0), Qpn::new(1), to(10));
-        directory.connect(at(1), Qpn::new(2), to(20));
-        directory.connect(at(2), Qpn::new(1), to(11));
-        assert_eq!(directory.find(Qpn::new(1)), Some(&to(11)));
-        directory.connect(at(3), Qpn::new(3), to(30));
-        assert_eq!(directory.find(Qpn::new(2)), None);
-        directory.disconnect(Qpn::new(1));
-        assert_eq!((directory.find(Qpn::new(1)), directory.find(Qpn::new(3))), (None, Some(&to(30))));
+        let to = |local, remote| {
+            let packet = packet(V4, &[], local);
+            CnpHeaders::of(&roce(&packet), Qpn::new(remote)).unwrap()
+        };
+        let learn = |cache: &mut HeaderCache<Fixed<1>, 2>, now, local, remote| {
+            assert!(cache.learn(at(now), &roce(&packet(V4, &[], local)), Qpn::new(remote)));
+        };
+        learn(&mut cache, 0, 1, 10);
+        learn(&mut cache, 1, 2, 20);
+        learn(&mut cache, 2, 1, 11);
+        assert_eq!(cache.find(Qpn::new(1)), Some(&to(1, 11)));
+        learn(&mut cache, 3, 3, 30);
+        assert_eq!(cache.find(Qpn::new(2)), None);
+        cache.remove(Qpn::new(1));
+        assert_eq!((cache.find(Qpn::new(1)), cache.find(Qpn::new(3))), (None, Some(&to(3, 30))));
+        assert!(!cache.learn(at(4), &roce(&data(V1, &[])), Qpn::new(9)));
+    }
+
+    #[test]
+    fn a_cache_without_sets_says_what_can_be_sent_and_keeps_nothing() {
+        let mut cache = HeaderCache::<Fixed<0>, 4>::ZEROED;
+        assert!(cache.learn(Stamp::from_bits(0), &roce(&data(V4, &[])), Qpn::new(9)));
+        assert!(!cache.learn(Stamp::from_bits(0), &roce(&data(V1, &[])), Qpn::new(9)));
+        assert_eq!(cache.find(Qpn::new(5)), None);
     }
 }

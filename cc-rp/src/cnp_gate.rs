@@ -1,0 +1,59 @@
+//! The one place that decides whether a congestion notification counts for a flow, and as what event.
+
+use crate::{Event, EventSet, ReactionPoint};
+use cc_core::{CnpBodyKind, IntStack};
+
+/// Why a congestion notification was not acted on. Each is a counter of [`RpCounters`](crate::RpCounters).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CnpIgnored {
+    /// No flow is bound to its destination queue pair number.
+    UnknownQp,
+    /// It names a flow by its remote queue pair number, and no open flow is known by that.
+    RemoteQpUnknown,
+    /// Its number says that it, or a later one, was acted on before.
+    Stale,
+    /// It is of a kind that this algorithm does not use.
+    Unsupported,
+}
+
+/// The event that the machine is given for a notification, or why it is given none.
+///
+/// `body_kind` is what the reserved bytes of the CNP say; `int` reads the telemetry that a switch has sent along, and is called only
+/// for algorithms that use it. Those are given [`Event::SwitchInt`] where there is any; all others, and CNPs without, are
+/// [`Event::Cnp`].
+///
+/// # Errors
+/// The notification changes nothing: [`CnpIgnored::Stale`] or [`CnpIgnored::Unsupported`].
+#[inline(always)]
+pub fn gate<'a, A: ReactionPoint>(
+    state: &A,
+    body_kind: &CnpBodyKind,
+    int: impl FnOnce() -> Option<IntStack<'a>>,
+) -> Result<Event<'a>, CnpIgnored> {
+    if A::EVENTS.contains(EventSet::SWITCH_INT)
+        && let Some(int) = int()
+    {
+        return Ok(Event::SwitchInt { int });
+    }
+    if !A::EVENTS.contains(EventSet::CNP) {
+        return Err(CnpIgnored::Unsupported);
+    }
+    match state.cnp_filter(body_kind) {
+        Some(ignored) => Err(ignored),
+        None => Ok(Event::Cnp { body_kind: *body_kind }),
+    }
+}
+
+/// As [`gate`], for a notification that is an event already; any other event passes.
+///
+/// # Errors
+/// As for [`gate`].
+#[inline(always)]
+pub fn gate_event<'a, A: ReactionPoint>(state: &A, event: Event<'a>) -> Result<Event<'a>, CnpIgnored> {
+    match event {
+        Event::Cnp { body_kind } => gate(state, &body_kind, || None),
+        Event::SwitchInt { .. } if !A::EVENTS.contains(EventSet::SWITCH_INT) => Err(CnpIgnored::Unsupported),
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,482 @@
+//! The NIC's program: descriptors in, decisions and frames out. It parses frames, checks their ICRC, counts what arrives, and
+//! writes the frames that the NIC sends.
+//!
+//! The firmware and the host run this same code; what differs is the [`Hardware`] beneath it.
+
+use crate::descriptor::{Descriptor, DescriptorKind};
+use crate::header_cache::HeaderCache;
+use crate::layout::ImageInfo;
+use crate::nic::{Nic, Outputs, Received, RxInfo, WAYS};
+use crate::sizes::Sizes;
+use cc_core::params::ParamError;
+use cc_core::table::{Handle, Storage};
+use cc_core::wire::{self, AckFields, CnpMarking, Crc32, FlowKey, Icrc, Parsed, Response, Roce};
+use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Psn, Qpn, Zeroed};
+use cc_np::{Flows, NotSent, NotificationPoint, RxMeta, Transmit};
+use cc_rp::{AckProgress, RateLimiter, ReactionPoint};
+use core::marker::PhantomData;
+
+/// What the program did, as the event log has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u32)]
+pub enum LogKind {
+    /// Nothing: a descriptor of no known kind, or one that shows the driver's NIC a frame that it cannot learn from.
+    Nothing = 0,
+    /// A packet left.
+    Sent = 1,
+    /// An acknowledgement arrived.
+    Ack = 2,
+    /// A negative acknowledgement arrived.
+    Nack = 3,
+    /// A CNP arrived.
+    Cnp = 4,
+    /// Time passed.
+    Wake = 5,
+    /// Data arrived.
+    Data = 6,
+    /// A PFC frame arrived.
+    Pause = 7,
+    /// A flow was opened; the log's index is its whole handle.
+    Open = 8,
+    /// A flow's local QPN was learnt.
+    Bind = 9,
+    /// A flow was closed.
+    Close = 10,
+    /// A local queue pair's far end, or a flow's, was learnt, or is gone.
+    Connect = 11,
+    /// A frame was refused: its headers are cut short or contradict each other.
+    Malformed = 12,
+    /// A frame was refused: its ICRC is wrong.
+    IcrcInvalid = 13,
+    /// A frame was refused: it is neither RoCE nor PFC.
+    NotRoce = 14,
+    /// A negative acknowledgement arrived that congestion control does not use: no sequence error.
+    OtherNak = 15,
+    /// A packet arrived whose opcode is reserved or the manufacturer's own.
+    UnknownOpcode = 16,
+}
+
+impl LogKind {
+    /// How many kinds there are.
+    pub const COUNT: usize = Self::UnknownOpcode as usize + 1;
+
+    /// The kind of a log record.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => Self::Nothing,
+            1 => Self::Sent,
+            2 => Self::Ack,
+            3 => Self::Nack,
+            4 => Self::Cnp,
+            5 => Self::Wake,
+            6 => Self::Data,
+            7 => Self::Pause,
+            8 => Self::Open,
+            9 => Self::Bind,
+            10 => Self::Close,
+            11 => Self::Connect,
+            12 => Self::Malformed,
+            13 => Self::IcrcInvalid,
+            14 => Self::NotRoce,
+            15 => Self::OtherNak,
+            16 => Self::UnknownOpcode,
+            _ => return None,
+        })
+    }
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Sent => "sent",
+            Self::Ack => "ack",
+            Self::Nack => "nack",
+            Self::Cnp => "cnp",
+            Self::Wake => "wake",
+            Self::Data => "data",
+            Self::Pause => "pause",
+            Self::Open => "open",
+            Self::Bind => "bind",
+            Self::Close => "close",
+            Self::Connect => "connect",
+            Self::Malformed => "malformed",
+            Self::IcrcInvalid => "icrc_invalid",
+            Self::NotRoce => "not_roce",
+            Self::OtherNak => "nak_other",
+            Self::UnknownOpcode => "unknown_opcode",
+        }
+    }
+}
+
+/// The index of a log record that is about no flow.
+pub const NO_FLOW: u32 = u32::MAX;
+
+/// The transmit ring of a device.
+pub trait TransmitRing {
+    /// The next free buffer of the ring; empty when the ring is full.
+    fn transmit_buffer(&mut self) -> &mut [u8];
+
+    /// Sends so many bytes of that buffer.
+    fn transmit(&mut self, length: usize);
+
+    /// For harnesses: see [`Transmit::on_transition`].
+    #[inline(always)]
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        let _ = transition;
+    }
+}
+
+/// What the program drives: the pacer, the transmit ring, the event log.
+pub trait Hardware: RateLimiter + TransmitRing {
+    /// The CRC engine for the ICRC of frames sent and received.
+    type Crc: Crc32;
+
+    /// One record for each descriptor and each wake: what it came to, the time that the engines were given, and the
+    /// flow's slot, [`NO_FLOW`] where there is none.
+    fn log(&mut self, kind: LogKind, now: Instant, index: u32);
+}
+
+/// Builds the frames that a NIC sends, in a transmit ring.
+pub struct FrameOut<'a, H, S: Storage, E> {
+    ring: &'a mut H,
+    headers: &'a HeaderCache<S, WAYS>,
+    crc: PhantomData<E>,
+}
+
+impl<'a, H, S: Storage, E> FrameOut<'a, H, S, E> {
+    /// Frames go into `ring`; those that leave with no packet in hand have the headers that `headers` knows.
+    #[inline(always)]
+    pub const fn new(ring: &'a mut H, headers: &'a HeaderCache<S, WAYS>) -> Self {
+        Self { ring, headers, crc: PhantomData }
+    }
+}
+
+impl<H: RateLimiter + TransmitRing, S: Storage, E: Crc32> Outputs for FrameOut<'_, H, S, E> {
+    type Limiter = H;
+    type Transmit = Self;
+
+    #[inline(always)]
+    fn limiter(&mut self) -> &mut H {
+        self.ring
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl<H: TransmitRing, S: Storage, E: Crc32> Transmit for FrameOut<'_, H, S, E> {
+    #[inline(always)]
+    fn cnp(&mut self, cause: &Roce<'_>, to: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Result<(), NotSent> {
+        emit::<E>(&Response::cnp(cause, to, body_kind, marking), self.ring)
+    }
+
+    #[inline(always)]
+    fn slot_cnp(&mut self, local: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Result<(), NotSent> {
+        let headers = self.headers.find(local).ok_or(NotSent::Unaddressed)?;
+        emit::<E>(&headers.cnp(body_kind, marking), self.ring)
+    }
+
+    #[inline(always)]
+    fn ack(&mut self, cause: &Roce<'_>, to: Qpn, fields: &AckFields) -> Result<(), NotSent> {
+        emit::<E>(&Response::ack(cause, to, fields), self.ring)
+    }
+
+    #[inline(always)]
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        TransmitRing::on_transition(self.ring, transition);
+    }
+}
+
+#[inline(always)]
+fn emit<E: Crc32>(frame: &Response<'_>, ring: &mut impl TransmitRing) -> Result<(), NotSent> {
+    let length = frame.emit::<E>(ring.transmit_buffer()).map_err(|_| NotSent::Full)?;
+    ring.transmit(length);
+    Ok(())
+}
+
+impl RxInfo for Descriptor {
+    #[inline(always)]
+    fn progress(&self) -> AckProgress {
+        let rtt = (self.rtt != Self::UNKNOWN_RTT).then_some(Nanos::new(self.rtt));
+        AckProgress { acked: Bytes::new(self.acked), rtt }
+    }
+
+    #[inline(always)]
+    fn rx(&self) -> RxMeta {
+        RxMeta {
+            remote: (self.qpn != Self::UNKNOWN_QPN).then(|| Qpn::new(self.qpn)),
+            msn: (self.msn != Self::NO_ACK).then_some(self.msn),
+            arrived: Instant::from_nanos(self.now()).stamp(),
+            rx_buffer_level: (self.handle & 0x1f) as u8,
+        }
+    }
+
+    #[inline(always)]
+    fn coalesced(&self) -> u32 {
+        self.coalesced
+    }
+}
+
+/// What has arrived: every frame of a descriptor of kind [`Frame`](Kind::Frame) is in exactly one of these.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct RxCounters {
+    /// CNPs, acted on or ignored: the reaction point counts which.
+    pub cnp: u32,
+    /// Positive acknowledgements.
+    pub ack: u32,
+    /// Negative acknowledgements of sequence errors.
+    pub nack: u32,
+    /// Packets that the notification point was given.
+    pub data: u32,
+    /// PFC frames.
+    pub pause: u32,
+    /// Refused: headers cut short, or in contradiction to each other.
+    pub malformed: u32,
+    /// Refused: the ICRC is wrong.
+    pub icrc_invalid: u32,
+    /// Refused: neither RoCE nor PFC.
+    pub not_roce: u32,
+    /// Refused: a negative acknowledgement of no sequence error, or a reserved one.
+    pub nak_other: u32,
+    /// Packets with a reserved opcode, or one of the manufacturer's own.
+    pub unknown_opcode: u32,
+}
+
+impl RxCounters {
+    /// The counters of the numbers of log records of each kind.
+    pub const fn of_kinds(kinds: &[u32; LogKind::COUNT]) -> Self {
+        let [
+            _,
+            _,
+            ack,
+            nack,
+            cnp,
+            _,
+            data,
+            pause,
+            _,
+            _,
+            _,
+            _,
+            malformed,
+            icrc_invalid,
+            not_roce,
+            nak_other,
+            unknown_opcode,
+        ] = *kinds;
+        Self { cnp, ack, nack, data, pause, malformed, icrc_invalid, not_roce, nak_other, unknown_opcode }
+    }
+
+    /// The counters with their names.
+    pub const fn named(&self) -> [(&'static str, u64); 10] {
+        [
+            ("rx_cnp", self.cnp as u64),
+            ("rx_ack", self.ack as u64),
+            ("rx_nack", self.nack as u64),
+            ("rx_data", self.data as u64),
+            ("rx_pause", self.pause as u64),
+            ("rx_malformed", self.malformed as u64),
+            ("rx_icrc_invalid", self.icrc_invalid as u64),
+            ("rx_not_roce", self.not_roce as u64),
+            ("rx_nak_other", self.nak_other as u64),
+            ("rx_unknown_opcode", self.unknown_opcode as u64),
+        ]
+    }
+}
+
+/// The headers that a NIC of this notification point needs, with `P` sets of received flows.
+pub type HeaderCacheOf<N, P> = HeaderCache<<<N as NotificationPoint>::Flows<P, WAYS> as Flows<N>>::HeaderSets, WAYS>;
+
+/// The NIC of one port on a receive ring of descriptors.
+#[repr(C)]
+pub struct NicProgram<A: ReactionPoint, N: NotificationPoint, S: Sizes> {
+    nic: Nic<A, N, S>,
+    /// Log records of each kind, modulo 2^32.
+    kinds: [u32; LogKind::COUNT],
+    headers: HeaderCacheOf<N, S::Peers>,
+}
+
+impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Zeroed for NicProgram<A, N, S> {
+    const ZEROED: Self = Self { nic: Zeroed::ZEROED, kinds: Zeroed::ZEROED, headers: Zeroed::ZEROED };
+}
+
+impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
+    /// What an image with this program says of itself.
+    pub const INFO: ImageInfo = Nic::<A, N, S>::INFO;
+
+    /// A NIC that knows no flow.
+    ///
+    /// # Errors
+    /// A setting out of range, or wrong on this port.
+    pub fn new(start: Instant, link: Link, rp: &A::Settings, np: &N::Settings) -> Result<Self, ParamError> {
+        let mut program = Self::ZEROED;
+        program.begin(start, link, rp, np)?;
+        Ok(program)
+    }
+
+    /// Makes a NIC of what is blank, where that is, as [`NicProgram::new`] does.
+    ///
+    /// # Errors
+    /// As for [`NicProgram::new`].
+    #[inline(always)]
+    pub fn begin(&mut self, start: Instant, link: Link, rp: &A::Settings, np: &N::Settings) -> Result<(), ParamError> {
+        self.nic.begin(start, link, rp, np)
+    }
+
+    /// Makes room where the memory is on the heap, see [`Nic::grow`].
+    pub fn grow(&mut self, flows: usize, peers: usize) {
+        self.nic.grow(flows, peers);
+        self.headers.grow(peers.div_ceil(WAYS));
+    }
+
+    /// The NIC.
+    pub const fn nic(&self) -> &Nic<A, N, S> {
+        &self.nic
+    }
+
+    /// What has arrived so far.
+    pub const fn rx_counters(&self) -> RxCounters {
+        RxCounters::of_kinds(&self.kinds)
+    }
+
+    /// Handles one descriptor at `now`; `frame` holds the bytes that came with it, nothing for most kinds.
+    ///
+    /// The descriptor's own time is when the device met with it. The engines are given the later time at which they
+    /// are called, which never runs back behind a wake that came in between.
+    #[inline(never)]
+    pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
+        const FRAME: u8 = DescriptorKind::Frame as u8;
+        const CONNECT: u8 = DescriptorKind::Connect as u8;
+        const LEARN_REMOTE: u8 = DescriptorKind::LearnRemote as u8;
+        let (kind, index) = if matches!(descriptor.kind, FRAME | CONNECT | LEARN_REMOTE) {
+            match &wire::parse(frame, descriptor.wire_bytes as usize) {
+                Ok(packet) => self.take(now, descriptor, packet, hw),
+                Err(_) if descriptor.kind == FRAME => (LogKind::Malformed, NO_FLOW),
+                Err(_) => (LogKind::Nothing, NO_FLOW),
+            }
+        } else {
+            self.order(now, descriptor, hw)
+        };
+        self.log(kind, now, index, hw);
+    }
+
+    /// Handles a descriptor that came with a frame, which has been read.
+    #[inline]
+    pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>, hw: &mut H) {
+        let (kind, index) = self.take(now, descriptor, packet, hw);
+        self.log(kind, now, index, hw);
+    }
+
+    #[inline(always)]
+    fn log(&mut self, kind: LogKind, now: Instant, index: u32, hw: &mut impl Hardware) {
+        if let Some(count) = self.kinds.get_mut(kind as usize) {
+            *count = count.wrapping_add(1);
+        }
+        hw.log(kind, now, index);
+    }
+
+    #[inline]
+    fn take<H: Hardware>(
+        &mut self,
+        now: Instant,
+        descriptor: &Descriptor,
+        packet: &Parsed<'_>,
+        hw: &mut H,
+    ) -> (LogKind, u32) {
+        if descriptor.kind != DescriptorKind::Frame as u8 {
+            return match self.learn(now, descriptor, packet) {
+                Some(index) => (LogKind::Connect, index),
+                None => (LogKind::Nothing, NO_FLOW),
+            };
+        }
+        let (kind, flow) = match packet {
+            Parsed::Roce(roce)
+                if descriptor.flags & Descriptor::ICRC_CHECKED == 0 && roce.icrc::<H::Crc>() == Icrc::Invalid =>
+            {
+                (LogKind::IcrcInvalid, None)
+            }
+            Parsed::Roce(roce) => {
+                let mut out = FrameOut::<_, _, H::Crc>::new(hw, &self.headers);
+                match self.nic.received(now, roce, descriptor, &mut out) {
+                    Received::Cnp(flow) => (LogKind::Cnp, flow),
+                    Received::Ack(flow) => (LogKind::Ack, flow),
+                    Received::Nack(flow) => (LogKind::Nack, flow),
+                    Received::OtherNak => (LogKind::OtherNak, None),
+                    Received::Data => (LogKind::Data, None),
+                    Received::UnknownOpcode => (LogKind::UnknownOpcode, None),
+                }
+            }
+            Parsed::Pfc(pfc) => {
+                self.nic.pause(now, pfc);
+                (LogKind::Pause, None)
+            }
+            Parsed::NotRoce(_) => (LogKind::NotRoce, None),
+        };
+        (kind, flow.map_or(NO_FLOW, |flow| u32::from(flow.index())))
+    }
+
+    /// Something that the device did or the driver asks for.
+    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (LogKind, u32) {
+        const SENT: u8 = DescriptorKind::Sent as u8;
+        const OPEN: u8 = DescriptorKind::Open as u8;
+        const BIND: u8 = DescriptorKind::Bind as u8;
+        const CLOSE: u8 = DescriptorKind::Close as u8;
+        const DISCONNECT: u8 = DescriptorKind::Disconnect as u8;
+        let handle = Handle::from_bits(descriptor.handle);
+        let slot = u32::from(handle.index());
+        match descriptor.kind {
+            SENT => {
+                self.nic.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
+                (LogKind::Sent, slot)
+            }
+            OPEN => {
+                let opened = self.nic.open(now, (descriptor.handle & 7) as u8, hw);
+                (LogKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
+            }
+            BIND => {
+                let bound = self.nic.bind(handle, Qpn::new(descriptor.qpn));
+                (LogKind::Bind, if bound.is_ok() { slot } else { NO_FLOW })
+            }
+            CLOSE => {
+                self.nic.close(handle);
+                (LogKind::Close, slot)
+            }
+            DISCONNECT => {
+                let local = Qpn::new(descriptor.qpn);
+                self.nic.forget(local);
+                self.headers.remove(local);
+                (LogKind::Connect, NO_FLOW)
+            }
+            _ => (LogKind::Nothing, NO_FLOW),
+        }
+    }
+
+    /// Learns what the driver shows a packet for, and returns what the log has of it.
+    #[cold]
+    #[inline(never)]
+    fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>) -> Option<u32> {
+        let Parsed::Roce(roce) = packet else { return None };
+        if descriptor.kind == DescriptorKind::LearnRemote as u8 {
+            let flow = Handle::from_bits(descriptor.handle);
+            return self.nic.learn_remote(flow, FlowKey::of_data(roce)).then(|| u32::from(flow.index()));
+        }
+        let remote = (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn))?;
+        self.headers.learn(now.stamp(), roce, remote).then_some(NO_FLOW)
+    }
+
+    /// Lets one flow do what has fallen due. To be called again as long as [`NicProgram::next_wake`] is not after `now`.
+    #[inline(never)]
+    pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
+        let mut out = FrameOut::<_, _, H::Crc>::new(hw, &self.headers);
+        let due = self.nic.timer(now, &mut out);
+        self.log(LogKind::Wake, now, due.map_or(NO_FLOW, u32::from), hw);
+    }
+
+    /// When [`NicProgram::timer`] is to be called next, see [`Nic::next_wake`].
+    pub fn next_wake(&self) -> Instant {
+        self.nic.next_wake()
+    }
+}
