@@ -233,6 +233,27 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         self.np.forget(local);
     }
 
+    /// The state of a flow that this NIC sends, by name; `None` when it was closed. For harnesses: no image calls it, nor the
+    /// three below.
+    pub fn snapshot(&self, flow: Handle) -> Option<A::Snapshot> {
+        self.rp.snapshot(flow)
+    }
+
+    /// Puts a state in the place of a flow's own, and decides as at a wake. Returns whether the flow is open.
+    pub fn inject(&mut self, now: Instant, flow: Handle, snapshot: A::Snapshot, hw: &mut impl RateLimiter) -> bool {
+        self.rp.inject(now, flow, snapshot, hw)
+    }
+
+    /// The record of a flow that this NIC receives by a local queue pair; `None` when there is none.
+    pub fn snapshot_received(&self, local: Qpn) -> Option<N::Snapshot> {
+        self.np.snapshot(local)
+    }
+
+    /// Puts a record in the place of a received flow's own. Returns whether it has one, and the record names no other flow.
+    pub fn inject_received(&mut self, local: Qpn, snapshot: N::Snapshot) -> bool {
+        self.np.inject(local, snapshot)
+    }
+
     // The calls of the engines are functions of their own, so that a harness can tell how long each kind of event takes.
 
     /// The device sent data of a flow; `psn` is that of the last packet.
