@@ -95,7 +95,7 @@ fn structures_lie_in_c_as_they_do_in_rust() {
 
 #[test]
 fn the_header_is_what_the_algorithms_make_it() {
-    let kept = std::fs::read_to_string(hil_measure::header::path()).unwrap();
+    let kept = std::fs::read_to_string(hil_measure::header::path().unwrap()).unwrap();
     assert!(kept == hil_measure::header::text(), "run hil check header, and commit what it writes");
 }
 

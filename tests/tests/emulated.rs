@@ -63,7 +63,7 @@ fn sample_and_random_traffic(name: &str) {
     let report = replay(&options(machine, "dcqcn", None), &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
     assert_identical(&report, "sample");
     assert!(report.cnps.sent > 50);
-    for algorithm in cycles::algorithms() {
+    for algorithm in cycles::algorithms().unwrap() {
         registry::with(algorithm, OnRandomTraffic(machine)).unwrap();
     }
 }

@@ -41,7 +41,7 @@ fn assert_identical(runs: &[Run]) {
 }
 
 fn assert_cycles(stage: &str, runs: &[Run]) {
-    let golden = fs::read_to_string(cycles::golden()).unwrap();
+    let golden = fs::read_to_string(cycles::golden().unwrap()).unwrap();
     let golden: Vec<&str> = golden.lines().filter(|line| line.split(' ').next() == Some(stage)).collect();
     let found: String = runs.iter().map(Run::to_string).collect();
     let found: Vec<&str> = found.lines().collect();

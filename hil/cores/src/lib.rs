@@ -15,4 +15,5 @@ pub mod qemu;
 pub mod random;
 pub mod rtl;
 pub mod stack;
+pub mod tree;
 pub mod wave;

@@ -125,7 +125,7 @@ impl Processor {
             "{}: begins at {PICORV32_ENTRY:#010x}, the image at {entry:#010x}",
             self.name()
         );
-        let simulator = simulator::build(&simulator::folder(), verilog)?;
+        let simulator = simulator::build(simulator::folder()?, verilog)?;
         let rtl = Rtl::new(&simulator, ram, devices.clone(), wait, entry)?;
         Ok(match self {
             Self::LockstepPair(design) => {

@@ -1,6 +1,7 @@
 //! QEMU's boards with the cores that this tree has no model of. QEMU is instruction-accurate and nothing more: it shows that
 //! an image takes the right decisions, not how long they take.
 
+use crate::firmware::check_sources;
 use crate::processor::UnknownCore;
 use crate::rtl::simulator::need;
 use anyhow::{Context, Result, ensure};
@@ -94,14 +95,14 @@ impl Machine {
     /// Complains if a file is no image for its core.
     ///
     /// # Errors
-    /// It cannot be read, or is for another.
+    /// It cannot be read, or is for another, or built from other sources than this harness.
     pub fn takes(&self, image: &Path) -> Result<()> {
         let file = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
         let elf = object::File::parse(&*file)
             .with_context(|| format!("{}: expected an ELF image for {}", image.display(), self.name))?;
         let (found, own) = (elf.architecture(), self.architecture);
         ensure!(found == own, "{}: an image for {found:?}, {} is {own:?}", image.display(), self.name);
-        Ok(())
+        check_sources(image)
     }
 
     /// Complains if its emulator is missing.

@@ -8,7 +8,7 @@ use crate::library;
 use anyhow::{Context, Result, ensure};
 use cc_rp::dcqcn::Dcqcn;
 use cc_rp::{Event, ReactionPoint};
-use hil_cores::firmware::root;
+use hil_cores::tree;
 use hil_replay::Summary;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -53,9 +53,10 @@ const IMPLEMENTATIONS: [(&str, Option<&str>, &str); 5] = [
 pub fn measure() -> Result<Vec<Implementation>> {
     let library = library::build(Place::IBEX.target())?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let opponents = tree::here()?.root().join("targets/c-baseline");
     let mut implementations = Vec::new();
     for (name, source, optimise) in IMPLEMENTATIONS {
-        let path = source.map(|source| root().join("targets/c-baseline").join(source).with_extension("c"));
+        let path = source.map(|source| opponents.join(source).with_extension("c"));
         let by = path.as_deref().map_or(Decider::Library(&library.path), Decider::Source);
         let program = Program { place: Place::IBEX, by, optimise, timed: true };
         let prefix = source.unwrap_or("rnic_rp");

@@ -12,10 +12,11 @@ use cc_rp::registry::Visitor;
 use cc_rp::{Ack, CnpIgnored, Cx, Event, ReactionPoint, gate_event};
 use hil_cores::board::{DEVICES, RAM};
 use hil_cores::core::{Core, Design, Stop};
-use hil_cores::firmware::{self, fault, root};
+use hil_cores::firmware::{self, fault};
 use hil_cores::processor::Processor;
 use hil_cores::qemu;
 use hil_cores::random::SplitMix;
+use hil_cores::tree;
 use object::{Object, ObjectSection, SectionKind};
 use programs::layout::{DEVICE_BASE, register};
 use std::fs;
@@ -420,7 +421,8 @@ impl Program<'_> {
     /// # Errors
     /// The compiler is missing or refuses.
     pub fn build(&self, trace: &Trace, folder: &Path) -> Result<PathBuf> {
-        let sources = root().join("targets/c-firmware");
+        let targets = tree::here()?.root().join("targets");
+        let sources = targets.join("c-firmware");
         let (data, elf) = (folder.join("trace.bin"), folder.join("firmware.elf"));
         fs::write(&data, trace.to_bytes()).with_context(|| data.display().to_string())?;
         let mut gcc = Command::new(self.place.compiler());
@@ -436,7 +438,7 @@ impl Program<'_> {
         };
         gcc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-nostdlib", "-ffunction-sections"])
             .args(["-fdata-sections", "-Wl,--gc-sections", self.optimise])
-            .arg(format!("-I{}", root().join("targets/c-abi/include").display()))
+            .arg(format!("-I{}", targets.join("c-abi/include").display()))
             .arg(format!("-DNAME={}", trace.algorithm))
             .arg(format!("-DTRACE=\"{}\"", data.display()))
             .arg("-T")
@@ -466,10 +468,11 @@ impl Program<'_> {
     /// The compiler is missing or refuses.
     pub fn bytes(&self, folder: &Path, functions: &[String]) -> Result<u64> {
         let elf = folder.join("functions.elf");
+        let targets = tree::here()?.root().join("targets");
         let mut gcc = Command::new(self.place.compiler());
         gcc.args(["-march=rv32imc", "-mabi=ilp32", "-std=c11", "-ffreestanding", "-nostdlib", "-ffunction-sections"])
             .args(["-fdata-sections", "-Wl,--gc-sections", "-Wl,-e0", self.optimise])
-            .arg(format!("-I{}", root().join("targets/c-abi/include").display()))
+            .arg(format!("-I{}", targets.join("c-abi/include").display()))
             .args(functions.iter().map(|name| format!("-Wl,--undefined={name}")));
         match self.by {
             Decider::Library(path) | Decider::Source(path) => gcc.arg(path),
@@ -563,7 +566,7 @@ impl RunResult {
 
 /// What an image reports on a core.
 fn on_riscv(core: Processor, elf: &Path) -> Result<Vec<u32>> {
-    let image = firmware::read(elf)?;
+    let image = firmware::read_any(elf)?;
     let mut core = core.start(&RAM, DEVICES, 0, image.entry)?;
     image.load(&mut core, &RAM)?;
     let mut words = Vec::new();

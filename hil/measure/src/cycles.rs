@@ -15,6 +15,7 @@ use hil_cores::core::{Design, Timing, worst};
 use hil_cores::firmware;
 use hil_cores::probe::Probes;
 use hil_cores::processor::Processor;
+use hil_cores::tree;
 use hil_replay::report::{KindCycles, Report};
 use hil_replay::{Images, OnCore, Options, Summary, replay};
 use hil_sim::incast::Incast;
@@ -71,9 +72,13 @@ pub struct Run {
     pub report: Report,
 }
 
-/// The algorithms that this tree has an image for, the default first.
-pub fn algorithms() -> impl Iterator<Item = &'static str> {
-    registry::names().filter(|name| firmware::has_image(name))
+/// The algorithms that the source tree has an image for, the default first.
+///
+/// # Errors
+/// There is no source tree.
+pub fn algorithms() -> Result<Vec<&'static str>> {
+    let found = registry::names().map(|name| Ok(firmware::has_image(name)?.then_some(name)));
+    found.filter_map(Result::transpose).collect()
 }
 
 /// As [`measure_on`], on Ibex small.
@@ -158,8 +163,11 @@ impl Plan {
 const SAMPLE: &str = "sample";
 
 /// Where the cycles of every algorithm are kept, for a test to compare.
-pub fn golden() -> PathBuf {
-    firmware::root().join("tests/golden/cycles-ibex.txt")
+///
+/// # Errors
+/// There is no source tree.
+pub fn golden() -> Result<PathBuf> {
+    Ok(tree::here()?.root().join("tests/golden/cycles-ibex.txt"))
 }
 
 /// What there is to be measured of an algorithm.

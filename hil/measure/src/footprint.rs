@@ -6,8 +6,9 @@
 use crate::library::{self, Archive};
 use anyhow::{Context, Result, ensure};
 use hil_cores::core::Dialect;
-use hil_cores::firmware::{self, root};
+use hil_cores::firmware::{self, Built};
 use hil_cores::stack::Calls;
+use hil_cores::tree;
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 use serde::Serialize;
 use std::fmt;
@@ -162,7 +163,8 @@ pub struct ImageSize {
 /// # Errors
 /// The image cannot be built or read.
 pub fn of_image(algorithm: &str) -> Result<ImageSize> {
-    let (path, frames) = firmware::compile(algorithm, firmware::Kind::Inlining, Dialect::Machine)?;
+    let kind = firmware::Kind::Inlining;
+    let Built { path, frames } = firmware::compile(tree::here()?, algorithm, kind, Dialect::Machine)?;
     let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let calls = Calls::of(&file, &frames).with_context(|| path.display().to_string())?;
     let stack = calls.need("_start")? + calls.need("timer_entry")?;
@@ -175,8 +177,11 @@ pub fn of_image(algorithm: &str) -> Result<ImageSize> {
 pub const GOLDEN_HEAD: &str = "# Bytes, by role and algorithm. Made by `hil footprint --write`.\n";
 
 /// Where the footprints on a target are kept, for a test to compare.
-pub fn golden(target: &str) -> PathBuf {
-    root().join("tests/golden").join(format!("footprint-{target}.txt"))
+///
+/// # Errors
+/// There is no source tree.
+pub fn golden(target: &str) -> Result<PathBuf> {
+    Ok(tree::here()?.root().join("tests/golden").join(format!("footprint-{target}.txt")))
 }
 
 /// A table for people.

@@ -1,9 +1,10 @@
 //! The C header of `rnic_cc`, written from the registries of algorithms.
 
+use anyhow::Result;
 use cc_core::params::{Field, Preset, Settings, Unit};
 use cc_np::NotificationPoint;
 use cc_rp::{EventSet, ReactionPoint};
-use hil_cores::firmware;
+use hil_cores::tree;
 use rnic_cc::np::NpPort;
 use rnic_cc::rp::RpPort;
 use std::fmt::Write as _;
@@ -21,8 +22,11 @@ const FOOT: &str = "
 ";
 
 /// Where the header is kept.
-pub fn path() -> PathBuf {
-    firmware::root().join("targets/c-abi/include/rnic_cc.h")
+///
+/// # Errors
+/// There is no source tree.
+pub fn path() -> Result<PathBuf> {
+    Ok(tree::here()?.root().join("targets/c-abi/include/rnic_cc.h"))
 }
 
 /// The header as it should be.

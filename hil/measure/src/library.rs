@@ -5,6 +5,7 @@ use crate::header;
 use anyhow::{Context, Result, bail, ensure};
 use hil_cores::firmware::{self, fault};
 use hil_cores::stack::Frames;
+use hil_cores::tree;
 use object::{Object, ObjectSymbol, SymbolKind};
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,8 +34,9 @@ pub fn build(target: &str) -> Result<Archive> {
 /// # Errors
 /// It cannot be built, or the compiler does not say what its functions take of the stack.
 pub(crate) fn compile(package: &str, target: &str) -> Result<Archive> {
-    firmware::add_target(firmware::root(), target)?;
-    let (mut cargo, built) = firmware::cargo_rustc("firmware", package, target);
+    let tree = tree::here()?;
+    firmware::add_target(tree.root(), target)?;
+    let (mut cargo, built) = firmware::cargo_rustc(tree, package, target);
     let build = cargo
         // Fat LTO takes a static library, and no crate that has another type beside it.
         .args(["--crate-type", "staticlib", "--", "-C", "remark=prologepilog"])
@@ -106,7 +108,7 @@ pub fn functions() -> Vec<String> {
 
 /// The linker that comes with the compiler and knows all of its targets.
 fn linker() -> Result<PathBuf> {
-    let rustc = Command::new("rustc").current_dir(firmware::root()).args(["--print", "sysroot"]).output();
+    let rustc = Command::new("rustc").current_dir(tree::here()?.root()).args(["--print", "sysroot"]).output();
     let rustc = rustc.context("cannot run rustc to find its linker")?;
     let hosts = Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).join("lib/rustlib");
     fs::read_dir(&hosts)

@@ -41,6 +41,8 @@ const LIBRARY: [&str; 8] = ["-p", "cc-core", "-p", "cc-rp", "-p", "cc-np", "-p",
 
 /// Runs the steps and stops at the first that fails.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = hil_cores::tree::here()?.root();
+    std::env::set_current_dir(root).with_context(|| root.display().to_string())?;
     let steps = if args.steps.is_empty() { Step::value_variants() } else { &args.steps };
     for &step in steps {
         let name = step.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -129,7 +131,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// Compares the C header with the algorithms, and writes it anew where it is stale.
 fn header() -> Result<()> {
-    let (path, text) = (hil_measure::header::path(), hil_measure::header::text());
+    let (path, text) = (hil_measure::header::path()?, hil_measure::header::text());
     if std::fs::read_to_string(&path).is_ok_and(|kept| kept == text) {
         println!("{}: as the algorithms are", path.display());
         return Ok(());
@@ -141,14 +143,14 @@ fn header() -> Result<()> {
 /// Looks for what no image may contain: a panic, formatting, floats, or a division in software. The C library is
 /// searched whole and on every target, with all of its functions linked.
 fn symbols() -> Result<()> {
-    for algorithm in hil_measure::cycles::algorithms() {
+    for algorithm in hil_measure::cycles::algorithms()? {
         let image = hil_cores::firmware::image(None, algorithm)?;
         let names: BTreeSet<String> =
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
         ensure_pure(&format!("the image of {algorithm}"), &names, true)?;
     }
     for Machine { target, .. } in Machine::ALL {
-        for algorithm in hil_measure::cycles::algorithms() {
+        for algorithm in hil_measure::cycles::algorithms()? {
             let image = hil_cores::firmware::build_semihosted(algorithm, target)?;
             let image = std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
             let names = hil_measure::library::names(&image)?;

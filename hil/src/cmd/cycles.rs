@@ -48,9 +48,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return c_baseline(args.format);
     }
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
-    let all = || cycles::algorithms().chain(stage_cycles::NAMES.iter().copied()).collect();
+    let all = || Ok::<_, anyhow::Error>([cycles::algorithms()?.as_slice(), stage_cycles::NAMES].concat());
     let (mut runs, mut stages) = (Vec::new(), Vec::new());
-    for name in if chosen.is_empty() { all() } else { chosen } {
+    for name in if chosen.is_empty() { all()? } else { chosen } {
         if stage_cycles::NAMES.contains(&name) {
             stages.extend(stage_cycles::measure_on(args.core, name)?);
         } else {
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if args.write {
-        let path = cycles::golden();
+        let path = cycles::golden()?;
         let text = runs.iter().map(Run::to_string).chain(stages.iter().map(stage_cycles::Run::to_string));
         let text: String = text.collect();
         fs::write(&path, cycles::HEAD.to_owned() + &text).with_context(|| path.display().to_string())?;

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for target in if args.target.is_empty() { TARGETS.as_slice() } else { &args.target } {
         let footprints = footprint::measure(target, &chosen)?;
         if args.write {
-            let path = footprint::golden(target);
+            let path = footprint::golden(target)?;
             let text = footprint::GOLDEN_HEAD.to_owned() + &footprint::text(&footprints);
             fs::write(&path, text).with_context(|| path.display().to_string())?;
         }

@@ -10,8 +10,10 @@ mod run;
 mod synth;
 mod unknown;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 pub(crate) use unknown::explained;
 
@@ -21,6 +23,9 @@ pub(crate) use unknown::explained;
 pub(crate) struct Cli {
     #[command(subcommand)]
     verb: Verb,
+    /// The source tree, for what is built from it; else RNIC_CC_TREE, else the working folder or the first tree above it.
+    #[arg(long, value_name = "DIR", global = true)]
+    tree: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -60,6 +65,9 @@ enum Format {
 impl Cli {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        if let Some(folder) = &self.tree {
+            hil_cores::tree::choose(folder).context("--tree")?;
+        }
         match self.verb {
             Verb::Check(args) => check::run(&args),
             Verb::Cycles(args) => cycles::run(&args),

@@ -17,6 +17,7 @@ use hil_cores::rtl::play::ProgramRun;
 use hil_cores::rtl::program::{self, Program};
 use hil_cores::rtl::simulator::Verilog;
 use hil_cores::rtl::{Rtl, record, simulator};
+use hil_cores::tree;
 use hil_measure::c_firmware::{Place, Play};
 use hil_measure::{cycles, library, stage_cycles};
 use hil_replay::{Log, OnCore, Options};
@@ -37,9 +38,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,1",
           value_parser = clap::value_parser!(u64).range(..=15))]
     wait: Vec<u64>,
-    /// The capture that the firmware image handles on both.
-    #[arg(long, value_name = "TRACE", default_value = SAMPLE)]
-    capture: PathBuf,
+    /// The capture that the firmware image handles on both; the sample in the source tree if not given.
+    #[arg(long, value_name = "TRACE")]
+    capture: Option<PathBuf>,
     /// Writes down anew what the RTL does, for the tests that need no simulator, and runs no programs.
     #[arg(long)]
     record: bool,
@@ -51,35 +52,37 @@ const PRESETS: [&str; 2] = ["paper", "vendor"];
 /// Events that firmware in C handles, for each algorithm.
 const C_RECORDS: usize = 1_000;
 
-/// The sample that the project carries.
-const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/incast.pcapng");
+/// The sample that the source tree carries.
+const SAMPLE: &str = "tests/data/incast.pcapng";
 
 /// Where the records lie in the source tree.
-const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cores/src/rtl/recorded");
+const RECORDS: &str = "hil/cores/src/rtl/recorded";
 
 /// Compares the cores, or records the RTL.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.programs > 0, "--programs 0: expected at least 1");
-    Reader::open(&args.capture)?;
-    let simulator = simulator::build(&simulator::folder(), args.core)?;
+    let tree = tree::here()?;
+    let capture = args.capture.clone().unwrap_or_else(|| tree.root().join(SAMPLE));
+    Reader::open(&capture)?;
+    let simulator = simulator::build(simulator::folder()?, args.core)?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
     match args.core {
         Verilog::Of(design) if args.record => write_record(design, &mut rtl),
         Verilog::Of(design) => {
             compare(args, design, &mut rtl)?;
-            play(args, Processor::LockstepPair(design))
+            play(args, &capture, Processor::LockstepPair(design))
         }
         Verilog::Vexriscv => {
             ensure!(!args.record, "--record: expected a core with a model, for which the record is kept");
             compare_outcomes(args, &mut rtl)?;
-            play(args, Processor::Rtl(args.core))
+            play(args, &capture, Processor::Rtl(args.core))
         }
     }
 }
 
 /// The firmware image of DCQCN with the capture, every image of the project with traffic of its own, and firmware in C: they
 /// must decide as the library does, and on the cycles on which a model of the core does, if there is one.
-fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
+fn play(args: &Args, capture: &Path, core: Processor) -> anyhow::Result<()> {
     let agreed = match core {
         Processor::LockstepPair(_) => "RTL, model and library agree",
         _ => "RTL and library agree",
@@ -99,16 +102,16 @@ fn play(args: &Args, core: Processor) -> anyhow::Result<()> {
                 log: logs.then(|| Log(Rc::new(|_, _| {}))),
                 ..Options::default()
             };
-            let report = hil_replay::replay(&options, &mut Reader::open(&args.capture)?, |_| {})?;
+            let report = hil_replay::replay(&options, &mut Reader::open(capture)?, |_| {})?;
             let played = report.core.filter(|core| core.identical).with_context(|| {
-                let capture = args.capture.display();
+                let capture = capture.display();
                 format!("{capture}, preset {preset}: the firmware image{how} decides otherwise than the library")
             })?;
-            ensure!(played.events > 0, "{}: nothing to compare", args.capture.display());
+            ensure!(played.events > 0, "{}: nothing to compare", capture.display());
             println!("firmware image{how}, preset {preset}: {} events: {agreed}", played.events);
         }
     }
-    for name in cycles::algorithms() {
+    for name in cycles::algorithms()? {
         let run = cycles::sample_on(core, name)?;
         let identical = run.report.core.filter(|core| core.identical);
         let events = identical.with_context(|| format!("{name}: library and image differ"))?.events;
@@ -163,7 +166,7 @@ fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
             std::ops::ControlFlow::Continue(())
         },
     )?;
-    let path = Path::new(RECORDS).join(design.name()).with_extension("txt");
+    let path = tree::here()?.root().join(RECORDS).join(design.name()).with_extension("txt");
     std::fs::write(&path, &text).with_context(|| format!("{}: cannot be written", path.display()))?;
     println!("{} facts recorded in {}", text.lines().count(), path.display());
     Ok(())

@@ -27,6 +27,16 @@ use cc_core::params::Settings;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 
+/// The hash of the sources that this crate is built from, in hexadecimal digits: see `sources.rs` beside its manifest. The
+/// harness holds it, and each image in a section of its own; it takes no image of other sources than its own.
+pub const SOURCES: [u8; 16] = match env!("RNIC_CC_SOURCES").as_bytes().first_chunk() {
+    Some(digits) => *digits,
+    None => panic!("build.rs gives 16 digits"),
+};
+
+/// The section of an image with [`SOURCES`].
+pub const SOURCES_SECTION: &str = ".rnic_cc.sources";
+
 /// The notification point beside this reaction point in a NIC, by its name: the one that answers it. Where none does, it
 /// is the one that reflects what it sees and sends nothing of its own.
 pub const fn receiver_name<A: ReactionPoint>() -> &'static str {

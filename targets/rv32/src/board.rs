@@ -16,6 +16,12 @@ use programs::layout::{
     register,
 };
 
+/// What the image is built from, for the harness, which takes no image of other sources than its own. It is not loaded, see
+/// `link.x`.
+#[used]
+#[unsafe(link_section = ".rnic_cc.sources")]
+static SOURCES: [u8; 16] = programs::SOURCES;
+
 /// What the device reads and writes in RAM.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".shared")]

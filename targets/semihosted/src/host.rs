@@ -5,6 +5,12 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{OutputPin, PinState};
 use programs::lockstep::Exit;
 
+/// What the image is built from, for the harness, which takes no image of other sources than its own. It is not loaded, see
+/// `sections.x`.
+#[used]
+#[unsafe(link_section = ".rnic_cc.sources")]
+static SOURCES: [u8; 16] = programs::SOURCES;
+
 /// Operations, see [`ask`].
 const SYS_OPEN: usize = 0x01;
 const SYS_WRITE: usize = 0x05;

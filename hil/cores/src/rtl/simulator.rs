@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::core::{Design, Dialect};
+use crate::tree::{self, Tree};
 
 /// A core whose Verilog there is a simulator for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,11 +138,12 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// Where simulators are kept: Cargo's target folder.
-#[must_use]
-pub fn folder() -> PathBuf {
-    let here = || concat!(env!("CARGO_MANIFEST_DIR"), "/../../target").into();
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(here, PathBuf::from)
+/// Where simulators are kept: Cargo's target folder of the source tree.
+///
+/// # Errors
+/// There is no source tree.
+pub fn folder() -> Result<&'static Path> {
+    tree::here().map(Tree::target)
 }
 
 /// Path of the core's simulator, which is built below `target` unless it is there already.

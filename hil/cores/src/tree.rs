@@ -1,0 +1,126 @@
+//! The source tree, from which firmware images and the C library are built, and in which golden files lie.
+//!
+//! It is the one that was chosen ([`choose`]), else that in the environment variable `RNIC_CC_TREE`, else the first of the
+//! working folder and those above it. What the harness holds of the library was compiled from one tree; it refuses to work on
+//! another whose firmware would come of other sources.
+
+#[path = "../../../targets/programs/sources.rs"]
+mod sources;
+
+use anyhow::{Context, Result, bail, ensure};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The line of the workspace's manifest by which a tree is known.
+const MARKER: &str = "[workspace.metadata.rnic-cc]";
+
+static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+static HERE: OnceLock<Tree> = OnceLock::new();
+
+/// A source tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tree {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Tree {
+    /// The tree in a folder, whatever its sources.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn at(folder: &Path) -> Result<Self> {
+        let root = folder.canonicalize().with_context(|| folder.display().to_string())?;
+        ensure!(is_tree(&root), "{}: no source tree of rnic-cc", root.display());
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
+        Ok(Self { root, target })
+    }
+
+    /// The same with another folder for what is built.
+    #[must_use]
+    pub fn with_target(self, target: PathBuf) -> Self {
+        Self { target, ..self }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where Cargo puts what it builds of it.
+    #[must_use]
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Where firmware is built, with this profile of Cargo's. Trees that share a target folder have a folder each, since Cargo
+    /// takes what it has built of one of them for that of the other: it knows packages of a workspace by their names alone.
+    #[must_use]
+    pub fn firmware(&self, profile: &str) -> PathBuf {
+        let mut key = crc32fast::Hasher::new();
+        key.update(self.root.as_os_str().as_encoded_bytes());
+        key.update(b"\0");
+        key.update(profile.as_bytes());
+        let key = key.finalize();
+        self.target.join(format!("firmware-{key:08x}"))
+    }
+
+    /// The hash of all that its firmware is made of, in hexadecimal digits: see [`programs::SOURCES`].
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn sources(&self) -> Result<String> {
+        let hash = sources::hash(&self.root).with_context(|| format!("cannot read {}", self.root.display()))?;
+        Ok(format!("{hash:016x}"))
+    }
+}
+
+/// Works on the tree in this folder from now on.
+///
+/// # Errors
+/// There is none.
+pub fn choose(folder: &Path) -> Result<()> {
+    let Tree { root, .. } = Tree::at(folder)?;
+    CHOSEN.get_or_init(|| root);
+    Ok(())
+}
+
+/// The tree to work on.
+///
+/// # Errors
+/// There is none, or its firmware would be made of other sources than what this harness was built from.
+pub fn here() -> Result<&'static Tree> {
+    if let Some(tree) = HERE.get() {
+        return Ok(tree);
+    }
+    let tree = find()?;
+    let (found, own) = (tree.sources()?, String::from_utf8_lossy(&programs::SOURCES));
+    ensure!(
+        found == own,
+        "{}: its sources (hash {found}) are others than those this hil was built from (hash {own}): build hil there, \
+         after `cargo clean -p programs` if the tree shares a target folder with another",
+        tree.root.display()
+    );
+    Ok(HERE.get_or_init(|| tree))
+}
+
+fn find() -> Result<Tree> {
+    if let Some(chosen) = CHOSEN.get() {
+        return Tree::at(chosen);
+    }
+    if let Some(folder) = env::var_os("RNIC_CC_TREE") {
+        return Tree::at(Path::new(&folder)).context("RNIC_CC_TREE");
+    }
+    let folder = env::current_dir().context("there is no working folder")?;
+    match folder.ancestors().find(|folder| is_tree(folder)) {
+        Some(root) => Tree::at(root),
+        None => bail!("no source tree of rnic-cc here: run inside a checkout, or give it with --tree DIR"),
+    }
+}
+
+fn is_tree(folder: &Path) -> bool {
+    fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|text| text.lines().any(|line| line.trim() == MARKER))
+}
