@@ -190,6 +190,19 @@ impl<'a> Response<'a> {
         }
     }
 
+    /// Its base transport header.
+    #[inline]
+    pub const fn bth(&self) -> &Bth {
+        &self.bth
+    }
+
+    /// Its network addresses: those of the packet that it answers, exchanged.
+    #[inline]
+    pub fn addresses(&self) -> Addresses {
+        let Route { network, addresses, .. } = self.head.route;
+        Addresses::of(network, addresses).reversed()
+    }
+
     /// Writes the whole frame, as [`Frame::emit`] does.
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {

@@ -1,11 +1,13 @@
 //! From what a user typed to checked settings of both machines.
 
+use crate::Algorithm;
+use crate::algorithm::Pair;
 use crate::registry::UnknownName;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use cc_core::params::{Field, ParamError, Preset, Settings, Unit};
+use cc_core::params::{Field, Preset, Settings, Unit};
 use cc_core::{Bytes, Link, Nanos, Rate};
 use cc_np::NotificationPoint;
-use cc_rp::{ReactionPoint, Signals};
+use cc_rp::ReactionPoint;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,35 +40,94 @@ impl Default for Request {
     }
 }
 
+/// The settings of a machine that is known at run time only: what its fields are, and the value of each.
+///
+/// All code that reads, shows or changes settings works on it and is compiled once, not once for each algorithm.
+#[derive(Clone, Debug)]
+pub struct SettingsTable {
+    fields: &'static [Field],
+    words: Vec<u32>,
+}
+
+impl SettingsTable {
+    /// The settings `settings`, as a table.
+    pub fn of<S: Settings>(settings: &S) -> Self {
+        Self { fields: S::FIELDS, words: (0..S::FIELDS.len()).map(|index| settings.get(index)).collect() }
+    }
+
+    /// The settings as their machine takes them. If the table is another machine's, what it lacks is as in `first`.
+    pub fn typed<S: Settings>(&self, first: S) -> S {
+        programs::from_words(first, &self.words)
+    }
+
+    /// What the settings are, in order.
+    pub fn fields(&self) -> &'static [Field] {
+        self.fields
+    }
+
+    /// Their values in order, as the firmware takes them.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Every setting by name, as reports show them.
+    pub fn shown(&self) -> BTreeMap<&'static str, SettingValue> {
+        self.fields.iter().zip(&self.words).map(|(field, &word)| (field.name, shown(field, word))).collect()
+    }
+
+    /// The index of a setting by its name or an alias, in any case.
+    fn index_of(&self, name: &str) -> Option<usize> {
+        let is = |other: &&str| other.eq_ignore_ascii_case(name);
+        self.fields.iter().position(|field| is(&field.name) || field.aliases.iter().any(|alias| is(alias)))
+    }
+
+    /// Writes one setting as the user typed it.
+    fn assign(&mut self, index: usize, typed: &str) -> Result<()> {
+        let (field, word) = self.fields.get(index).zip(self.words.get_mut(index)).context("no such parameter")?;
+        let value = parse(field, typed)?;
+        if !(field.min..=field.max).contains(&value) {
+            if field.name.ends_with("dscp") && value <= 255 {
+                bail!("{}, not {typed}; a TOS byte of {value} is DSCP {}", range(field), value >> 2);
+            }
+            bail!("{}, not {typed}", range(field));
+        }
+        *word = value;
+        Ok(())
+    }
+}
+
 /// Settings of both machines, each in its range, and the port.
 #[derive(Clone, Debug)]
-pub struct ResolvedSettings<R, N> {
+pub struct ResolvedSettings {
     /// The preset of the reaction point.
     pub rp_preset: &'static str,
-    /// The preset of the notification point, see [`presets`].
+    /// The preset of the notification point, see [`Algorithm::presets`].
     pub np_preset: &'static str,
     /// The reaction point's settings.
-    pub rp: R,
+    pub rp: SettingsTable,
     /// The notification point's settings.
-    pub np: N,
-    /// The port.
+    pub np: SettingsTable,
+    /// The link.
     pub link: Link,
 }
 
-impl<R: Settings, N: Settings> ResolvedSettings<R, N> {
+impl ResolvedSettings {
+    /// As [`ResolvedSettings::by`] does, for these two machines.
+    ///
+    /// # Errors
+    /// As for [`ResolvedSettings::by`].
+    pub fn of<A: ReactionPoint, N: NotificationPoint>(request: &Request) -> Result<Self> {
+        Self::by(&Pair::<A, N>::new(), request)
+    }
+
     /// Works out the settings of an algorithm, or says in one line what is wrong and what was expected.
     ///
     /// # Errors
     /// An unknown preset or name, a value out of range or of the wrong kind, a file that cannot be read, settings that
     /// do not go together on this port.
-    pub fn of<A, B>(request: &Request) -> Result<Self>
-    where
-        A: ReactionPoint<Settings = R>,
-        B: NotificationPoint<Settings = N>,
-    {
-        let (rp, np) = presets::<A, B>(request.preset.as_deref())?;
-        let mut chosen =
-            Self { rp_preset: rp.name, np_preset: np.name, rp: rp.values, np: np.values, link: link(request)? };
+    pub fn by(algorithm: &dyn Algorithm, request: &Request) -> Result<Self> {
+        let [(rp_preset, rp), (np_preset, np)] = algorithm.presets(request.preset.as_deref())?;
+        let mut chosen = Self { rp_preset, np_preset, rp, np, link: link(request)? };
         if let Some(path) = &request.params {
             chosen.read(path)?;
         }
@@ -75,8 +136,7 @@ impl<R: Settings, N: Settings> ResolvedSettings<R, N> {
                 set.split_once('=').with_context(|| format!("--set {set}: expected name=value, as rpg_ai_rate=5"))?;
             chosen.set(name.trim(), value.trim()).with_context(|| format!("--set {set}"))?;
         }
-        A::check(&chosen.rp, &chosen.link).map_err(|error| anyhow!("{error}"))?;
-        B::check(&chosen.np, &chosen.link).map_err(|error| anyhow!("{error}"))?;
+        algorithm.check(&chosen).map_err(|error| anyhow!("{error}"))?;
         Ok(chosen)
     }
 
@@ -95,7 +155,7 @@ impl<R: Settings, N: Settings> ResolvedSettings<R, N> {
         let mut seen = BTreeMap::new();
         for (name, value) in table {
             let at = line(name.span().start);
-            if let Some(first) = seen.insert(place::<R, N>(name.get_ref()), at) {
+            if let Some(first) = seen.insert(self.place(name.get_ref()), at) {
                 bail!(
                     "{file}, line {}, {}: the same parameter stands in line {}",
                     at.max(first),
@@ -121,39 +181,23 @@ impl<R: Settings, N: Settings> ResolvedSettings<R, N> {
             Some((role @ ("rp" | "np"), bare)) => (Some(role), bare),
             _ => (None, name),
         };
-        let rp = R::index_of(bare).filter(|_| role != Some("np"));
-        let np = N::index_of(bare).filter(|_| role != Some("rp"));
-        match (rp, np) {
+        let (rp, np) = (self.rp.index_of(bare), self.np.index_of(bare));
+        match (rp.filter(|_| role != Some("np")), np.filter(|_| role != Some("rp"))) {
             (Some(_), Some(_)) => bail!("both machines have a parameter {bare}: expected rp.{bare} or np.{bare}"),
-            (Some(index), None) => assign(&mut self.rp, index, value),
-            (None, Some(index)) => assign(&mut self.np, index, value),
+            (Some(index), None) => self.rp.assign(index, value),
+            (None, Some(index)) => self.np.assign(index, value),
             (None, None) => {
-                let names = R::FIELDS
-                    .iter()
-                    .chain(N::FIELDS)
-                    .flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()));
+                let fields = self.rp.fields.iter().chain(self.np.fields);
+                let names = fields.flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()));
                 bail!(UnknownName::new("parameter", name, names))
             }
         }
     }
-}
 
-/// Which parameter of which machine a name or an alias stands for.
-fn place<R: Settings, N: Settings>(name: &str) -> (Option<usize>, Option<usize>) {
-    let bare = name.split_once('.').map_or(name, |(_, bare)| bare);
-    (R::index_of(bare), N::index_of(bare))
-}
-
-fn assign<S: Settings>(settings: &mut S, index: usize, typed: &str) -> Result<()> {
-    let field = S::FIELDS.get(index).context("no such parameter")?;
-    let value = parse(field, typed)?;
-    match settings.set(index, value) {
-        Ok(()) => Ok(()),
-        Err(ParamError::OutOfRange(_)) if field.name.ends_with("dscp") && value <= 255 => {
-            bail!("{}, not {typed}; a TOS byte of {value} is DSCP {}", range(field), value >> 2)
-        }
-        Err(ParamError::OutOfRange(_)) => bail!("{}, not {typed}", range(field)),
-        Err(error) => bail!("{error}"),
+    /// Which parameter of which machine a name or an alias stands for.
+    fn place(&self, name: &str) -> (Option<usize>, Option<usize>) {
+        let bare = name.split_once('.').map_or(name, |(_, bare)| bare);
+        (self.rp.index_of(bare), self.np.index_of(bare))
     }
 }
 
@@ -171,22 +215,6 @@ fn parse(field: &Field, typed: &str) -> Result<u32> {
 fn range(field: &Field) -> String {
     let Field { name, min, max, unit, .. } = field;
     format!("{name} must be a whole number from {min} to {max} {}", unit.symbol()).trim_end().to_owned()
-}
-
-/// A preset of each machine.
-pub type Pair<R, N> = (&'static Preset<R>, &'static Preset<N>);
-
-/// The presets of this name, the first without one, of an algorithm's two machines. The notification point's is that of the
-/// same name; where it has none, `ternary` if the reaction point knows TCD's marks, and otherwise its first.
-///
-/// # Errors
-/// The reaction point has no preset of this name.
-pub fn presets<A: ReactionPoint, B: NotificationPoint>(name: Option<&str>) -> Result<Pair<A::Settings, B::Settings>> {
-    let rp = preset(A::NAME, A::PRESETS, name)?;
-    let named = |name| B::PRESETS.iter().find(|preset| preset.name == name);
-    let ternary = A::SIGNALS.contains(Signals::UNDETERMINED).then(|| named("ternary")).flatten();
-    let np = named(rp.name).or(ternary).or(B::PRESETS.first()).context("the notification point has no preset")?;
-    Ok((rp, np))
 }
 
 /// The preset of this name, the first without one.
@@ -244,10 +272,10 @@ fn shown(field: &Field, value: u32) -> SettingValue {
 
 /// Every setting by name, as reports show them.
 pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, SettingValue> {
-    S::FIELDS.iter().enumerate().map(|(index, field)| (field.name, shown(field, settings.get(index)))).collect()
+    SettingsTable::of(settings).shown()
 }
 
 /// The settings as the firmware takes them.
 pub fn words<S: Settings>(settings: &S) -> Vec<u32> {
-    (0..S::FIELDS.len()).map(|index| settings.get(index)).collect()
+    SettingsTable::of(settings).words
 }

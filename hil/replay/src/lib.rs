@@ -20,7 +20,6 @@ pub use report::Report;
 
 use anyhow::{Context, Result, bail, ensure};
 use cc_core::Rate;
-use cc_core::params::Settings;
 use cc_core::table::Handle;
 use cc_core::wire::shim;
 use cc_np::NotificationPoint;
@@ -28,8 +27,8 @@ use cc_rp::ReactionPoint;
 use device::Device;
 use emulated::Emulated;
 use flows::{Address, Slot};
+use hil_algorithms::registry;
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use hil_algorithms::{registry, settings};
 use hil_capture::{CaptureError, NewFile, Reader, Record};
 use hil_cores::board::{Board, BootSettings, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::Core;
@@ -407,9 +406,9 @@ fn emulate(
 }
 
 /// What an image is told of the settings chosen.
-pub fn boot<R: Settings, N: Settings>(chosen: &ResolvedSettings<R, N>) -> BootSettings {
+pub fn boot(chosen: &ResolvedSettings) -> BootSettings {
     let ResolvedSettings { rp, np, link, .. } = chosen;
-    BootSettings { rp_settings: settings::words(rp), np_settings: settings::words(np), link: *link }
+    BootSettings { rp_settings: rp.words().to_vec(), np_settings: np.words().to_vec(), link: *link }
 }
 
 fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> Option<report::Memory> {
@@ -470,7 +469,7 @@ fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
 
 fn report<A: ReactionPoint, N: NotificationPoint>(
     options: &Options,
-    chosen: &ResolvedSettings<A::Settings, N::Settings>,
+    chosen: &ResolvedSettings,
     outcome: &Outcome,
     sizes: Sizes,
     core: Option<report::Core>,
@@ -479,8 +478,8 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
         name: A::NAME,
         preset: chosen.rp_preset,
         np_preset: chosen.np_preset,
-        rp: settings::table(&chosen.rp),
-        np: settings::table(&chosen.np),
+        rp: chosen.rp.shown(),
+        np: chosen.np.shown(),
     };
     let Request { line_rate, mtu, base_rtt, .. } = options.request;
     let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };

@@ -7,6 +7,7 @@ use cc_core::wire::Parsed;
 use cc_core::{Bytes, Instant, Link, Nanos, Rate};
 use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint, TraceValue};
+use hil_algorithms::settings::SettingsTable;
 use hil_capture::crc::HostCrc;
 use hil_cores::board::{Action, LogRecord, PacerStore};
 use programs::descriptor::Descriptor;
@@ -31,10 +32,11 @@ pub trait Native: Device {
 /// Settings that do not go together on this port.
 pub fn native<A: ReactionPoint, N: NotificationPoint>(
     link: Link,
-    rp: &A::Settings,
-    np: &N::Settings,
+    rp: &SettingsTable,
+    np: &SettingsTable,
 ) -> Result<Box<dyn Native>> {
-    boxed(NicProgram::<A, N, Full>::new(Instant::from_nanos(0), link, rp, np))
+    let (rp, np) = typed::<A, N>(rp, np);
+    boxed(NicProgram::<A, N, Full>::new(Instant::from_nanos(0), link, &rp, &np))
 }
 
 /// As [`native`], of the size that an image has on the smallest boards.
@@ -43,10 +45,15 @@ pub fn native<A: ReactionPoint, N: NotificationPoint>(
 /// As for [`native`].
 pub fn small<A: ReactionPoint, N: NotificationPoint>(
     link: Link,
-    rp: &A::Settings,
-    np: &N::Settings,
+    rp: &SettingsTable,
+    np: &SettingsTable,
 ) -> Result<Box<dyn Native>> {
-    boxed(NicProgram::<A, N, Small>::new(Instant::from_nanos(0), link, rp, np))
+    let (rp, np) = typed::<A, N>(rp, np);
+    boxed(NicProgram::<A, N, Small>::new(Instant::from_nanos(0), link, &rp, &np))
+}
+
+fn typed<A: ReactionPoint, N: NotificationPoint>(rp: &SettingsTable, np: &SettingsTable) -> (A::Settings, N::Settings) {
+    (rp.typed(const { A::PRESETS[0].values }), np.typed(const { N::PRESETS[0].values }))
 }
 
 fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Native>> {

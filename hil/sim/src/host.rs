@@ -1,31 +1,20 @@
-//! A host: one NIC port with the library's engines, and an application that always has more to send.
+//! A host: one port of a NIC, and an application that always has more to send.
 
-use super::packet::{Body, Data, Flow, Packet};
+use super::packet::{DataLayout, Flow};
+use super::slab::{PacketId, Slab};
 use super::switch::DATA;
 use super::{Cable, Picos, instant};
-use cc_core::params::ParamError;
-use cc_core::table::{Handle, Heap};
-use cc_core::wire::Roce;
+use anyhow::{Result, anyhow};
+use cc_core::table::Handle;
 use cc_core::wire::opcode::{self, Class};
-use cc_core::{Bytes, Ecn, Link, Nanos, Psn, Qpn, Rate, Zeroed};
-use cc_rp::RateLimiter;
-use hil_capture::crc::HostCrc;
-use programs::layout::TX_FRAME_BYTES;
-use programs::{FrameOut, HeaderCacheOf, Nic, OnHeap, RxFields, TransmitRing};
+use cc_core::wire::{NoCrc, Response, Roce};
+use cc_core::{Bytes, Nanos, Psn, Rate};
+use cc_np::NotSent;
+use hil_algorithms::{NicGroup, NicOutput, RxFields};
 use std::collections::VecDeque;
-use std::rc::Rc;
 
-/// QPs that a host's reaction point can hold.
-const QPS: usize = 64;
-
-/// What the reaction point has decided of each slot, beside the rate: that is the engine's own pacer's business.
-struct Limits {
-    /// When the decision being written was taken.
-    now: Picos,
-    slots: Vec<Limit>,
-}
-
-#[derive(Clone, Copy)]
+/// What the reaction point has decided for a slot, beside the rate, which the NIC's own pacer goes by.
+#[derive(Clone, Copy, Debug)]
 struct Limit {
     /// Bytes that may be in flight.
     window: u32,
@@ -33,28 +22,9 @@ struct Limit {
     held_until: Picos,
 }
 
-/// What the NIC drives: what it has decided, and the frames that it has sent.
-struct Outbox {
-    limits: Limits,
-    buffer: [u8; TX_FRAME_BYTES],
-    frames: Vec<Rc<[u8]>>,
-}
-
-impl RateLimiter for Outbox {
-    fn set(&mut self, index: u16, _rate: Rate, window: Bytes, hold: Nanos) {
-        let held_until = self.limits.now + Picos::from(hold.get()) * 1_000;
-        self.limits.slots[usize::from(index)] = Limit { window: window.get(), held_until };
-    }
-}
-
-impl TransmitRing for Outbox {
-    fn transmit_buffer(&mut self) -> &mut [u8] {
-        &mut self.buffer
-    }
-
-    fn transmit(&mut self, length: usize) {
-        self.frames.push(Rc::from(&self.buffer[..length]));
-    }
+impl Limit {
+    /// Before the first decision.
+    const NONE: Self = Self { window: u32::MAX, held_until: 0 };
 }
 
 /// A flow that this host sends.
@@ -73,83 +43,134 @@ struct Sending {
 
 /// What a message looks like.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Messages {
+pub(crate) struct Messages {
     /// Bytes of a packet's frame.
-    pub(super) frame_bytes: u32,
+    pub(crate) frame_bytes: u32,
     /// Packets of a message.
-    pub(super) packets: u32,
+    pub(crate) packets: u32,
+}
+
+/// What all hosts of a fabric share.
+pub(crate) struct Fabric<'a> {
+    /// The NICs, one for each host.
+    pub(crate) nics: &'a mut dyn NicGroup,
+    /// The packets in flight.
+    pub(crate) slab: &'a mut Slab,
+    /// The flows.
+    pub(crate) flows: &'a [Flow],
+    /// The template of each flow's data packets.
+    pub(crate) templates: &'a [Vec<u8>],
+    /// Where the fields of a data packet are.
+    pub(crate) layout: DataLayout,
+}
+
+/// Where a NIC's decisions and frames go: to the host's send queues.
+struct Output<'a> {
+    now: Picos,
+    limits: &'a mut Vec<Limit>,
+    /// CNPs and acknowledgements that the NIC has sent.
+    written: &'a mut Vec<PacketId>,
+    slab: &'a mut Slab,
+    flows: &'a [Flow],
+    host: usize,
+}
+
+impl NicOutput for Output<'_> {
+    fn set(&mut self, slot: u16, _rate: Rate, window: Bytes, hold: Nanos) {
+        let slot = usize::from(slot);
+        if self.limits.len() <= slot {
+            self.limits.resize(slot + 1, Limit::NONE);
+        }
+        self.limits[slot] = Limit { window: window.get(), held_until: self.now + Picos::from(hold.get()) * 1_000 };
+    }
+
+    /// Puts the frame in a slot, whole, with zeros for its ICRC.
+    fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent> {
+        let to = frame.bth().dest_qp;
+        let is_for = |flow: &Flow| flow.receiver == self.host && flow.sender_qpn == to;
+        let flow = self.flows.iter().position(is_for).ok_or(NotSent::Unaddressed)?;
+        let mut buffer = [0; 512];
+        let len = frame.emit::<NoCrc>(&mut buffer).map_err(|_| NotSent::Full)?;
+        self.written.push(self.slab.insert(flow as u32, len as u16, &buffer[..len]));
+        Ok(())
+    }
 }
 
 /// One host.
-pub(super) struct Host<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
-    nic: Nic<R, N, OnHeap>,
-    headers: HeaderCacheOf<N, Heap>,
-    outbox: Outbox,
+pub(crate) struct Host {
+    /// The number of its NIC in the group, and its own.
+    number: usize,
     cable: Cable,
     messages: Messages,
     sending: Vec<Sending>,
-    control: VecDeque<Packet>,
+    limits: Vec<Limit>,
+    control: VecDeque<PacketId>,
+    written: Vec<PacketId>,
     /// When the cable is free.
     free: Picos,
-    /// When the next look at the send queues is scheduled, if it is.
-    pub(super) tx_poll: Option<Picos>,
-    /// When the engines are to be called next, if that is scheduled.
-    pub(super) wake: Option<Picos>,
+    /// When the send queues are polled next, if that is scheduled.
+    pub(crate) poll: Option<Picos>,
+    /// When the NIC is to be called next, if that is scheduled.
+    pub(crate) wake: Option<Picos>,
     completed: u32,
 }
 
-impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
-    pub(super) fn new(
-        cable: Cable,
-        link: Link,
-        messages: Messages,
-        rp: &R::Settings,
-        np: &N::Settings,
-    ) -> Result<Self, ParamError> {
-        let limits = Limits { now: 0, slots: vec![Limit { window: u32::MAX, held_until: 0 }; QPS] };
-        let (mut nic, mut headers) = (Nic::new(instant(0), link, rp, np)?, HeaderCacheOf::<N, Heap>::ZEROED);
-        nic.grow(QPS, QPS);
-        headers.grow(QPS);
-        Ok(Self {
-            nic,
-            headers,
-            outbox: Outbox { limits, buffer: [0; TX_FRAME_BYTES], frames: Vec::new() },
+impl Host {
+    /// Host `number`, whose NIC has that number in the group.
+    pub(crate) fn new(number: usize, cable: Cable, messages: Messages) -> Self {
+        Self {
+            number,
             cable,
             messages,
             sending: Vec::new(),
+            limits: Vec::new(),
             control: VecDeque::new(),
+            written: Vec::new(),
             free: 0,
-            tx_poll: None,
+            poll: None,
             wake: None,
             completed: 0,
-        })
+        }
     }
 
-    /// Begins to send on a flow. `false` when the reaction point has no room.
-    pub(super) fn open(&mut self, now: Picos, index: usize, flow: &Flow) -> bool {
-        self.outbox.limits.now = now;
-        let Some(handle) = self.nic.open(instant(now), DATA, &mut self.outbox) else { return false };
-        if self.nic.bind(handle, flow.sender_qpn).is_err() {
-            return false;
-        }
+    /// The NICs, and where what this host's does goes.
+    fn nic<'a>(&'a mut self, now: Picos, fabric: &'a mut Fabric<'_>) -> (&'a mut dyn NicGroup, Output<'a>) {
+        let Fabric { nics, slab, flows, .. } = fabric;
+        let Self { number: host, limits, written, .. } = self;
+        (&mut **nics, Output { now, limits, written, slab, flows, host: *host })
+    }
+
+    /// Begins to send on a flow.
+    ///
+    /// # Errors
+    /// The NIC has no room for it, or its queue pair number is another flow's.
+    pub(crate) fn open(&mut self, now: Picos, index: usize, fabric: &mut Fabric<'_>) -> Result<()> {
+        let number = self.number;
+        let Flow { sender_qpn, first_psn, .. } = fabric.flows[index];
+        let (nics, mut output) = self.nic(now, fabric);
+        let opened = nics.open(number, instant(now), DATA, &mut output);
+        let handle = opened.ok_or_else(|| anyhow!("the NIC of host {number} has no room for flow {index}"))?;
+        fabric.nics.bind(number, handle, sender_qpn).map_err(|error| {
+            anyhow!("host {number}: queue pair {:#x} cannot be bound to flow {index}: {error:?}", sender_qpn.get())
+        })?;
         self.sending.push(Sending {
             flow: index,
             handle,
-            next_psn: flow.first_psn,
+            next_psn: first_psn,
             left: self.messages.packets,
             due: now,
             unacknowledged: VecDeque::new(),
         });
-        true
+        Ok(())
     }
 
     /// Puts a control packet before all data.
-    pub(super) fn send(&mut self, packet: Packet) {
+    pub(crate) fn send(&mut self, packet: PacketId) {
         self.control.push_back(packet);
     }
 
-    /// A frame for one of this host's flows has arrived: a CNP or an acknowledgement.
-    pub(super) fn on_reply(&mut self, now: Picos, flow: usize, roce: &Roce<'_>) {
+    /// A CNP or an acknowledgement of one of this host's flows has arrived.
+    pub(crate) fn on_reply(&mut self, now: Picos, flow: usize, roce: &Roce<'_>, fabric: &mut Fabric<'_>) {
         let mut meta = RxFields::at(instant(now));
         if roce.info.class() == Class::Ack
             && let Some(sending) = self.sending.iter_mut().find(|sending| sending.flow == flow)
@@ -164,62 +185,62 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             meta.acked = Bytes::new(packets * self.messages.frame_bytes);
             meta.rtt = sent.map(|at| Nanos::new(((now - at) / 1_000) as u32));
         }
-        self.deliver(now, roce, &meta);
+        let number = self.number;
+        let (nics, mut output) = self.nic(now, fabric);
+        nics.received(number, instant(now), roce, &meta, &mut output);
     }
 
-    /// A data packet has arrived. A notification point that replies acknowledges it, with the messages that are whole.
-    pub(super) fn on_data(&mut self, now: Picos, roce: &Roce<'_>, remote: Qpn) {
-        self.headers.learn(instant(now).stamp(), roce, remote);
-        let msn = N::REPLIES.then_some(self.completed & 0x00ff_ffff);
-        self.deliver(now, roce, &RxFields { remote: Some(remote), msn, ..RxFields::at(instant(now)) });
+    /// A data packet has arrived from queue pair `remote`. A notification point that acknowledges does so with the messages
+    /// that are whole.
+    pub(crate) fn on_data(&mut self, now: Picos, flow: usize, roce: &Roce<'_>, fabric: &mut Fabric<'_>) {
+        let msn = fabric.nics.acknowledges().then_some(self.completed & 0x00ff_ffff);
+        let remote = fabric.flows[flow].sender_qpn;
+        fabric.nics.learn_sender(self.number, instant(now), roce, remote);
+        let meta = RxFields { msn, remote: Some(remote), ..RxFields::at(instant(now)) };
+        let number = self.number;
+        let (nics, mut output) = self.nic(now, fabric);
+        nics.received(number, instant(now), roce, &meta, &mut output);
     }
 
-    /// Gives a packet to the NIC.
-    fn deliver(&mut self, now: Picos, roce: &Roce<'_>, meta: &RxFields) {
-        self.outbox.limits.now = now;
-        let mut out = FrameOut::<_, _, HostCrc>::new(&mut self.outbox, &self.headers);
-        self.nic.received(instant(now), roce, meta, &mut out);
-    }
-
-    /// The frames that the notification point has written since the last call.
-    pub(super) fn take_written(&mut self) -> Vec<Rc<[u8]>> {
-        std::mem::take(&mut self.outbox.frames)
+    /// The frames that the NIC has sent since the last call.
+    pub(crate) fn take_written(&mut self) -> Vec<PacketId> {
+        std::mem::take(&mut self.written)
     }
 
     /// A message has arrived whole: the number to acknowledge it with.
-    pub(super) fn complete(&mut self) -> u32 {
+    pub(crate) fn complete(&mut self) -> u32 {
         self.completed += 1;
         self.completed
     }
 
-    /// Lets the engines do what has fallen due. Answers when they want to be called next.
-    pub(super) fn wake(&mut self, now: Picos) -> Picos {
-        self.outbox.limits.now = now;
-        let mut out = FrameOut::<_, _, HostCrc>::new(&mut self.outbox, &self.headers);
-        self.nic.timer(instant(now), &mut out);
-        while self.nic.next_wake() <= instant(now) {
-            self.nic.timer(instant(now), &mut out);
+    /// Lets the NIC do what has fallen due. Returns when it is to be called next.
+    pub(crate) fn wake(&mut self, now: Picos, fabric: &mut Fabric<'_>) -> Picos {
+        let number = self.number;
+        let (nics, mut output) = self.nic(now, fabric);
+        nics.timer(number, instant(now), &mut output);
+        while nics.next_wake(number) <= instant(now) {
+            nics.timer(number, instant(now), &mut output);
         }
-        self.next_wake(now)
+        self.next_wake(now, fabric.nics)
     }
 
-    /// When the NIC wants to be called next, as of a call at `now`.
-    pub(super) fn next_wake(&self, now: Picos) -> Picos {
-        Picos::from(self.nic.next_wake().nanos()).max(now / 1_000) * 1_000
+    /// When the NIC is to be called next, not before `now`.
+    pub(crate) fn next_wake(&self, now: Picos, nics: &dyn NicGroup) -> Picos {
+        nics.next_wake(self.number).nanos().max(now / 1_000) * 1_000
     }
 
-    /// Takes the next packet, if the cable is free and one may go. Answers the packet and when its last bit is sent;
-    /// otherwise when to look again, if there is anything to wait for.
-    pub(super) fn transmit(&mut self, now: Picos, flows: &[Flow]) -> Result<(Packet, Picos), Option<Picos>> {
+    /// Takes the next packet, if the cable is free and one may go. Returns the packet and when its last bit is sent;
+    /// otherwise when to poll again, if there is anything to wait for.
+    pub(crate) fn transmit(&mut self, now: Picos, fabric: &mut Fabric<'_>) -> Result<(PacketId, Picos), Option<Picos>> {
         if now < self.free {
             return Err(Some(self.free));
         }
         if let Some(packet) = self.control.pop_front() {
-            self.free = now + self.cable.serialisation(packet.frame_bytes);
+            self.free = now + self.cable.serialisation(fabric.slab.wire_len(packet));
             return Ok((packet, self.free));
         }
         let frame_bytes = self.messages.frame_bytes;
-        let limits = &self.outbox.limits.slots;
+        let limits = &self.limits;
         let due = |sending: &Sending| {
             let Limit { window, held_until } = limits[usize::from(sending.handle.index())];
             let in_flight = sending.unacknowledged.len() as u32 * frame_bytes;
@@ -239,22 +260,20 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
             (false, true) => opcode::SEND_LAST,
             (false, false) => opcode::SEND_MIDDLE,
         };
-        let psn = sending.next_psn;
-        let packet = Packet {
-            flow: sending.flow,
-            to: flows[sending.flow].receiver,
-            body: Body::Data(Data { opcode, psn, sent: instant(now).stamp(), hops: Vec::new() }),
-            ecn: Ecn::Ect0,
-            frame_bytes,
-        };
+        let (psn, flow, handle) = (sending.next_psn, sending.flow, sending.handle);
+        let layout = fabric.layout;
+        let packet = fabric.slab.insert(flow as u32, layout.wire_len, &fabric.templates[flow]);
+        layout.fill(fabric.slab.header_mut(packet), &fabric.flows[flow], opcode, psn, instant(now).stamp());
         sending.next_psn = psn.plus(1);
         sending.unacknowledged.push_back((psn, now));
         sending.left = if sending.left == 1 { packets } else { sending.left - 1 };
-        let bytes = Bytes::new(frame_bytes);
-        self.outbox.limits.now = now;
-        self.nic.sent(instant(now), sending.handle, psn, bytes, &mut self.outbox);
-        let wait = self.nic.departure(instant(now), sending.handle, bytes).unwrap_or(Nanos::MAX);
-        sending.due = (now / 1_000 + Picos::from(wait.get())) * 1_000;
+        let (number, bytes) = (self.number, Bytes::new(frame_bytes));
+        let (nics, mut output) = self.nic(now, fabric);
+        nics.sent(number, instant(now), handle, psn, bytes, &mut output);
+        let wait = nics.departure(number, instant(now), handle, bytes).unwrap_or(Nanos::MAX);
+        if let Some(sending) = self.sending.iter_mut().find(|sending| sending.flow == flow) {
+            sending.due = (now / 1_000 + Picos::from(wait.get())) * 1_000;
+        }
         self.free = now + self.cable.serialisation(frame_bytes);
         Ok((packet, self.free))
     }
@@ -262,23 +281,23 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Host<R, N> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::packet::PacketFormat;
     use super::*;
-    use cc_np::NotificationPoint;
-    use cc_rp::ReactionPoint;
-    use cc_rp::hpcc::{DRAFT, Hpcc5};
-
-    type Echo = cc_np::echo::Echo;
+    use cc_core::{Link, Qpn};
+    use hil_algorithms::algorithm;
 
     /// C18: 24 Gb/s for 1 us are two packets of 1,500 bytes, and a packet less one byte of room is none.
     #[test]
     fn no_more_is_in_flight_than_the_window_allows_c18() {
+        let hpcc = algorithm("hpcc").unwrap();
+        let [(_, rp), (_, np)] = hpcc.presets(Some("draft")).unwrap();
         for (gbps, packets) in [(24, 2), (25, 2), (35, 2), (36, 3), (12, 1)] {
             let cable = Cable { gbps, delay: 0 };
             let (line_rate, mtu) = (Rate::from_gbps(gbps), Bytes::new(1_500));
             let link = Link { line_rate, mtu, base_rtt: Nanos::new(1_000) };
             let messages = Messages { frame_bytes: 1_500, packets: 100 };
-            let np = Echo::PRESETS[0].values;
-            let mut host = Host::<Hpcc5, Echo>::new(cable, link, messages, &DRAFT, &np).unwrap();
+            let mut nics = hpcc.nics(link, [&rp, &np]).unwrap();
+            nics.add(instant(0), 1, 1);
             let number = Qpn::new(7);
             let flow = Flow {
                 sender: 0,
@@ -287,14 +306,18 @@ mod tests {
                 receiver_qpn: number,
                 first_psn: Psn::new(0x00ff_ffff),
             };
-            assert!(host.open(0, 0, &flow));
-            let window = Hpcc5::check(&DRAFT, &link).map(|_| line_rate.bytes_in(Nanos::new(1_000)).get()).unwrap();
+            let (template, layout) = PacketFormat::of(hpcc.signals(), 1_024).template(&flow).unwrap();
+            let (templates, flows, mut slab) = ([template], [flow], Slab::new(200));
+            let mut fabric = Fabric { nics: &mut *nics, slab: &mut slab, flows: &flows, templates: &templates, layout };
+            let mut host = Host::new(0, cable, messages);
+            host.open(0, 0, &mut fabric).unwrap();
+            let window = line_rate.bytes_in(Nanos::new(1_000)).get();
             let mut now = 0;
-            let mut send = |host: &mut Host<Hpcc5, Echo>| {
+            let mut send = |host: &mut Host| {
                 let mut sent = 0;
                 for _ in 0..50 {
                     now += 1_000_000;
-                    match host.transmit(now, &[flow]) {
+                    match host.transmit(now, &mut fabric) {
                         Ok(_) => sent += 1,
                         Err(Some(later)) => now = now.max(later),
                         Err(None) => {}

@@ -1,18 +1,22 @@
 //! Many senders, one receiver: the scenario that congests a port, and a tap at that port.
 
 use super::event_queue::EventQueue;
-use super::host::{Host, Messages};
+use super::host::{Fabric, Host, Messages};
 use super::marking::{MarkingPolicy, Pauses};
-use super::packet::{self, Body, Control, Data, Flow, Packet, PacketFormat};
+use super::packet::{self, Control, DataLayout, Flow, PacketFormat};
+use super::slab::{PacketId, Slab};
 use super::switch::{DATA, PORTS, Switch};
 use super::{Cable, Picos, instant};
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use cc_core::wire::opcode::Class;
+use anyhow::{Context, Result, anyhow, ensure};
+use cc_core::wire::opcode::{self, Class};
 use cc_core::wire::pfc::Quantum;
-use cc_core::wire::{self, Parsed, Roce, cm};
+use cc_core::wire::shim::IntShim;
+use cc_core::wire::{self, Roce, cm};
 use cc_core::{Bytes, Ecn, Link, Nanos, Psn, Qpn, Rate};
+use hil_algorithms::settings::SettingsTable;
+use hil_algorithms::{Algorithm, NicGroup};
+use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
-use std::rc::Rc;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug)]
@@ -54,15 +58,15 @@ pub struct Summary {
 
 enum Event {
     /// A host may have something to send.
-    TxPoll(usize),
-    /// The engines of a host have asked to be called.
+    Poll(usize),
+    /// The NIC of a host has asked to be called.
     Wake(usize),
-    /// A packet has arrived at the switch.
-    AtSwitch(Packet),
+    /// A packet has arrived at the switch, on its way to this host.
+    AtSwitch(PacketId, usize),
     /// A port of the switch may take its next packet.
     Free(usize),
-    /// A packet has arrived at the host that it is for.
-    AtHost(Packet),
+    /// A packet has arrived at this host, which it is for.
+    AtHost(PacketId, usize),
     /// A connection's senders begin.
     Start(usize),
     /// The receiver pauses its port.
@@ -73,13 +77,20 @@ enum Event {
     Resume,
 }
 
-struct Run<'a, R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> {
+struct Run<'a> {
     scenario: Incast,
     flows: Vec<Flow>,
-    hosts: Vec<Host<R, N>>,
+    /// The template of each flow's data packets.
+    templates: &'a [Vec<u8>],
+    /// The first of them, as it is read, and where its fields are: data packets are all laid out so.
+    data: (Roce<'a>, DataLayout),
+    /// The payload of each flow's handshake, of which one message is under way at a time. Data is zeros.
+    datagrams: Vec<Vec<u8>>,
+    slab: Slab,
+    nics: Box<dyn NicGroup>,
+    hosts: Vec<Host>,
     switch: Switch,
     cable: Cable,
-    format: PacketFormat,
     events: EventQueue<Event>,
     tap: &'a mut dyn FnMut(u64, &[u8]) -> Result<()>,
     frame: Vec<u8>,
@@ -104,11 +115,11 @@ impl Incast {
     /// follows in the same nanosecond the frame that caused it.
     ///
     /// # Errors
-    /// Settings that do not fit the port or each other, and whatever the tap says.
-    pub fn run<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint>(
+    /// Settings that do not fit the port or each other, a flow that a NIC has no room for, and whatever the tap says.
+    pub fn run(
         &self,
-        rp: &R::Settings,
-        np: &N::Settings,
+        algorithm: &dyn Algorithm,
+        settings: [&SettingsTable; 2],
         marks: &MarkingPolicy,
         tap: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Summary> {
@@ -128,15 +139,11 @@ impl Incast {
                 first_psn: if sender == 0 { Psn::new(0x00ff_ff80) } else { Psn::new(random.draw() as u32) },
             })
             .collect();
-        let mut frame = vec![0; 4_400];
-        let format = PacketFormat::of(R::SIGNALS);
-        let middle = Data {
-            opcode: wire::opcode::SEND_MIDDLE,
-            psn: flows[0].first_psn,
-            sent: instant(0).stamp(),
-            hops: Vec::new(),
-        };
-        let frame_bytes = packet::data(&flows[0], format, &middle, Ecn::Ect0, self.payload, &mut frame)? as u32;
+        let format = PacketFormat::of(algorithm.signals(), self.payload);
+        let made = flows.iter().map(|flow| format.template(flow)).collect::<Result<Vec<_>>>()?;
+        let (templates, layouts): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        let (template, layout) = templates.first().zip(layouts.first().copied()).context("no flow")?;
+        let frame_bytes = u32::from(layout.wire_len);
         let cable = Cable { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
         // Twice there and back through the switch, which stores each packet once.
         let base_rtt = (4 * cable.delay + 2 * cable.serialisation(frame_bytes)).div_ceil(1_000);
@@ -146,22 +153,32 @@ impl Incast {
             base_rtt: Nanos::new(u32::try_from(base_rtt).context("the cables are too long")?),
         };
         let messages = Messages { frame_bytes, packets: self.message };
-        let host = |_| Host::<R, N>::new(cable, link, messages, rp, np);
-        let hosts = (0..=receiver).map(host).collect::<Result<_, _>>()?;
+        let mut nics = algorithm.nics(link, settings).map_err(|error| anyhow!("{error}"))?;
+        let hosts = (0..=receiver)
+            .map(|number| {
+                // Four places for each flow that is received, so that few share a set of the table.
+                let (sent, received) = if number == receiver { (1, 4 * self.senders) } else { (1, 1) };
+                nics.add(instant(0), sent.max(LEAST_ROOM), received.next_power_of_two().max(LEAST_ROOM));
+                Host::new(number, cable, messages)
+            })
+            .collect();
         let params = marks.check(&link).map_err(|error| anyhow!("{error}"))?;
         let switch = Switch::new(receiver + 1, cable, &link, params, self.seed)?;
-        let summary = Summary::default();
         let mut run = Run {
             scenario: *self,
+            templates: &templates,
+            data: (packet::parse(template, usize::from(layout.wire_len))?, layout),
+            datagrams: vec![Vec::new(); flows.len()],
+            slab: Slab::new(template.len().max(if layout.has_shims() { LONGEST_REPLY } else { CNP })),
             flows,
+            nics,
             hosts,
             switch,
             cable,
-            format,
             events: EventQueue::new(),
             tap,
-            frame,
-            summary,
+            frame: Vec::new(),
+            summary: Summary::default(),
         };
         run.connect(&mut random)?;
         if let Some(pauses) = self.pauses {
@@ -169,11 +186,26 @@ impl Incast {
             run.events.add(Picos::from(pauses.every.get()) * 1_000, Event::Pause);
         }
         run.play()?;
+        let counters = run.nics.counters(receiver).np;
+        let evicted = counters.iter().find(|&&(name, _)| name == "np_flows_evicted").map_or(0, |&(_, count)| count);
+        ensure!(
+            evicted == 0,
+            "the receiver's NIC evicted {evicted} flows from its table, which has room for all: a fault of the simulation"
+        );
         Ok(Summary { longest_queue: run.switch.longest, ..run.summary })
     }
 }
 
-impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
+/// Flows that every host's tables have room for at least.
+const LEAST_ROOM: usize = 64;
+
+/// Bytes of a CNP.
+const CNP: usize = 14 + 20 + 8 + 12 + 16 + 4;
+/// Bytes of the longest frame that a NIC of the fabric sends by itself: an acknowledgement with time, the telemetry that it
+/// returns, and MLCC's grant.
+const LONGEST_REPLY: usize = 14 + 20 + 8 + (16 + IntShim::ROOM as usize * 16 + 4 + 16 + 4) + 12 + 4 + 4;
+
+impl Run<'_> {
     /// Each sender asks for its connection within the first microsecond; data follows the handshake.
     fn connect(&mut self, random: &mut SplitMix) -> Result<()> {
         for index in 0..self.flows.len() {
@@ -181,18 +213,82 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
             let (local_id, local_qpn, starting_psn) = (index as u32 + 1, flow.sender_qpn, flow.first_psn);
             let request = cm::Message::Request { local_id, local_qpn, starting_psn };
             let at = random.draw() % 1_000_000;
-            let frame = packet::control(&flow, flow.receiver, Control::Handshake(request))?;
-            self.hosts[flow.sender].send(Packet::control(index, flow.receiver, frame));
-            self.tx_poll(flow.sender, at);
+            let request = self.control(index, flow.receiver, Control::Handshake(request))?;
+            self.hosts[flow.sender].send(request);
+            self.poll(flow.sender, at);
         }
         Ok(())
     }
 
-    /// Schedules a look at a host's queues, unless an earlier one is scheduled.
-    fn tx_poll(&mut self, host: usize, at: Picos) {
-        if self.hosts[host].tx_poll.is_none_or(|scheduled| at < scheduled) {
-            self.hosts[host].tx_poll = Some(at);
-            self.events.add(at, Event::TxPoll(host));
+    /// Puts a frame of a host's transport to `to` in a slot. Of a handshake, the slot holds the headers.
+    fn control(&mut self, flow: usize, to: usize, control: Control) -> Result<PacketId> {
+        let frame = packet::control(&self.flows[flow], to, control)?;
+        let mut header = &frame[..];
+        if let Control::Handshake(_) = control {
+            let roce = packet::parse(&frame, frame.len())?;
+            self.datagrams[flow] = roce.payload().to_vec();
+            header = &frame[..roce.payload_at()];
+        }
+        Ok(self.slab.insert(flow as u32, u16::try_from(frame.len())?, header))
+    }
+
+    /// Writes down the whole frame of a packet: headers, payload, and ICRC.
+    fn write_whole(&mut self, id: PacketId) -> Result<()> {
+        let (header, wire_len) = (self.slab.header(id), self.slab.wire_len(id) as usize);
+        let is_handshake = packet::parse(header, wire_len)?.bth.dest_qp == cm::QP;
+        self.frame.clear();
+        self.frame.extend_from_slice(header);
+        if is_handshake {
+            self.frame.extend_from_slice(&self.datagrams[self.slab.flow(id)]);
+        }
+        self.frame.resize(wire_len, 0);
+        ensure!(wire::write_icrc::<HostCrc>(&mut self.frame), "a frame of ours does not parse");
+        Ok(())
+    }
+
+    /// Shows a packet to the tap.
+    fn show(&mut self, now: Picos, id: PacketId) -> Result<()> {
+        self.write_whole(id)?;
+        (self.tap)(instant(now).nanos(), &self.frame)?;
+        self.summary.frames += 1;
+        Ok(())
+    }
+
+    /// The step of a handshake in this packet, if it is one.
+    fn handshake(&mut self, id: PacketId) -> Result<Option<cm::Message>> {
+        let wire_len = self.slab.wire_len(id) as usize;
+        if packet::parse(self.slab.header(id), wire_len)?.bth.dest_qp != cm::QP {
+            return Ok(None);
+        }
+        self.write_whole(id)?;
+        Ok(cm::Message::parse(&packet::parse(&self.frame, wire_len)?))
+    }
+
+    /// Whether a packet is data, which waits its turn; everything else goes ahead of it.
+    fn is_data(&self, id: PacketId) -> bool {
+        self.data
+            .0
+            .like(self.slab.header(id))
+            .is_some_and(|roce| roce.bth.dest_qp != cm::QP && roce.info.class().carries_data())
+    }
+
+    /// Calls a host, with what it shares with the others.
+    fn with_host<T>(&mut self, host: usize, call: impl FnOnce(&mut Host, &mut Fabric<'_>) -> T) -> T {
+        let mut fabric = Fabric {
+            nics: &mut *self.nics,
+            slab: &mut self.slab,
+            flows: &self.flows,
+            templates: self.templates,
+            layout: self.data.1,
+        };
+        call(&mut self.hosts[host], &mut fabric)
+    }
+
+    /// Schedules a poll of a host's queues, unless an earlier one is scheduled.
+    fn poll(&mut self, host: usize, at: Picos) {
+        if self.hosts[host].poll.is_none_or(|scheduled| at < scheduled) {
+            self.hosts[host].poll = Some(at);
+            self.events.add(at, Event::Poll(host));
         }
     }
 
@@ -200,22 +296,22 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
         let end = Picos::from(self.scenario.duration.get()) * 1_000;
         while let Some((now, event)) = self.events.next(end) {
             match event {
-                Event::TxPoll(host) => self.transmit(now, host),
+                Event::Poll(host) => self.transmit(now, host),
                 Event::Wake(host) if self.hosts[host].wake == Some(now) => self.wake(now, host)?,
                 Event::Wake(_) => {} // overtaken by an earlier wake
-                Event::AtSwitch(packet) => {
-                    let port = packet.to;
-                    if self.switch.enqueue(packet) {
+                Event::AtSwitch(packet, port) => {
+                    let data_bytes = self.is_data(packet).then(|| self.slab.wire_len(packet));
+                    if self.switch.enqueue(port, packet, data_bytes) {
                         self.forward(now, port);
                     }
                 }
                 Event::Free(port) => self.forward(now, port),
-                Event::AtHost(packet) => self.arrive(now, packet)?,
+                Event::AtHost(packet, host) => self.arrive(now, packet, host)?,
                 Event::Start(index) => {
-                    let flow = self.flows[index];
-                    ensure!(self.hosts[flow.sender].open(now, index, &flow), "a host has no room for flow {index}");
-                    self.wake(now, flow.sender)?;
-                    self.tx_poll(flow.sender, now);
+                    let sender = self.flows[index].sender;
+                    self.with_host(sender, |host, fabric| host.open(now, index, fabric))?;
+                    self.wake(now, sender)?;
+                    self.poll(sender, now);
                 }
                 Event::Pause => self.pause(now)?,
                 Event::Paused(time) => {
@@ -233,23 +329,25 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     }
 
     fn transmit(&mut self, now: Picos, host: usize) {
-        if self.hosts[host].tx_poll != Some(now) {
-            return; // overtaken by an earlier look
+        if self.hosts[host].poll != Some(now) {
+            return; // overtaken by an earlier poll
         }
-        self.hosts[host].tx_poll = None;
-        match self.hosts[host].transmit(now, &self.flows) {
+        self.hosts[host].poll = None;
+        match self.with_host(host, |host, fabric| host.transmit(now, fabric)) {
             Ok((packet, sent)) => {
-                self.events.add(sent + self.cable.delay, Event::AtSwitch(packet));
-                self.tx_poll(host, sent);
+                let Flow { sender, receiver, .. } = self.flows[self.slab.flow(packet)];
+                let to = if host == sender { receiver } else { sender };
+                self.events.add(sent + self.cable.delay, Event::AtSwitch(packet, to));
+                self.poll(host, sent);
             }
-            Err(Some(later)) => self.tx_poll(host, later),
+            Err(Some(later)) => self.poll(host, later),
             Err(None) => {}
         }
     }
 
     fn wake(&mut self, now: Picos, host: usize) -> Result<()> {
         self.hosts[host].wake = None;
-        let next = self.hosts[host].wake(now);
+        let next = self.with_host(host, |host, fabric| host.wake(now, fabric));
         self.rearm(host, next);
         self.send_written(now, host)
     }
@@ -263,102 +361,103 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     }
 
     fn forward(&mut self, now: Picos, port: usize) {
-        if let Some((sent, packet)) = self.switch.transmit(now, port) {
+        let (data, DataLayout { int_at, .. }) = self.data;
+        if let Some((sent, packet)) = self.switch.transmit(now, port, &mut self.slab, (&data, int_at)) {
             self.events.add(sent, Event::Free(port));
-            self.events.add(sent + self.cable.delay, Event::AtHost(packet));
+            self.events.add(sent + self.cable.delay, Event::AtHost(packet, port));
         }
     }
 
     /// A packet reaches the host that it is for.
-    fn arrive(&mut self, now: Picos, packet: Packet) -> Result<()> {
-        let (flow, host) = (self.flows[packet.flow], packet.to);
+    fn arrive(&mut self, now: Picos, id: PacketId, host: usize) -> Result<()> {
+        let index = self.slab.flow(id);
+        let flow = self.flows[index];
         if host == flow.receiver {
-            return self.on_data(now, packet);
+            self.received(now, id, index)?;
+        } else {
+            match self.handshake(id)? {
+                Some(cm::Message::Reply { local_id, remote_id, .. }) => {
+                    let ready = cm::Message::ReadyToUse { local_id: remote_id, remote_id: local_id };
+                    let ready = self.control(index, flow.receiver, Control::Handshake(ready))?;
+                    self.hosts[host].send(ready);
+                    self.poll(host, now);
+                    self.events.add(now, Event::Start(index));
+                }
+                Some(_) => {}
+                None => {
+                    // A copy, because what the NIC sends goes into slots too.
+                    self.frame.clear();
+                    self.frame.extend_from_slice(self.slab.header(id));
+                    let frame = std::mem::take(&mut self.frame);
+                    let roce = packet::parse(&frame, self.slab.wire_len(id) as usize)?;
+                    self.with_host(host, |host, fabric| host.on_reply(now, index, &roce, fabric));
+                    self.frame = frame;
+                    let next = self.hosts[host].next_wake(now, &*self.nics);
+                    self.rearm(host, next);
+                    self.poll(host, now);
+                }
+            }
         }
-        let Body::Control(frame) = packet.body else { return Ok(()) };
-        let roce = roce(&frame)?;
-        match cm::Message::parse(&roce) {
-            Some(cm::Message::Reply { local_id, remote_id, .. }) => {
-                let ready = cm::Message::ReadyToUse { local_id: remote_id, remote_id: local_id };
-                let frame = packet::control(&flow, flow.receiver, Control::Handshake(ready))?;
-                self.hosts[host].send(Packet::control(packet.flow, flow.receiver, frame));
-                self.tx_poll(host, now);
-                self.events.add(now, Event::Start(packet.flow));
+        self.slab.remove(id);
+        Ok(())
+    }
+
+    /// A packet reaches the receiver: the tap sees it, and what the receiver sends back.
+    fn received(&mut self, now: Picos, id: PacketId, index: usize) -> Result<()> {
+        let flow = self.flows[index];
+        let is_data = self.is_data(id);
+        self.show(now, id)?;
+        if !is_data {
+            if let Some(cm::Message::Request { local_id, .. }) = self.handshake(id)? {
+                let (local_qpn, starting_psn) = (flow.receiver_qpn, flow.first_psn);
+                let (local_id, remote_id) = (0x100 + local_id, local_id);
+                let reply = cm::Message::Reply { local_id, remote_id, local_qpn, starting_psn };
+                self.reply(now, index, Control::Handshake(reply))?;
             }
-            Some(_) => {}
-            None => {
-                self.hosts[host].on_reply(now, packet.flow, &roce);
-                let next = self.hosts[host].next_wake(now);
-                self.rearm(host, next);
-                self.tx_poll(host, now);
-            }
+            return Ok(());
+        }
+        let frame = std::mem::take(&mut self.frame);
+        let header = &frame[..self.slab.header(id).len()];
+        let roce = self.data.0.like(header).context("a frame of ours does not parse")?;
+        let (ecn, psn, last) = (roce.ecn, roce.bth.psn, opcode::info(roce.bth.opcode).last());
+        self.summary.data += 1;
+        self.summary.marked += u64::from(ecn == Ecn::Ce);
+        self.summary.undetermined += u64::from(ecn == Ecn::Ect1);
+        let messages = if last { self.hosts[flow.receiver].complete() } else { 0 };
+        self.with_host(flow.receiver, |host, fabric| host.on_data(now, index, &roce, fabric));
+        self.frame = frame;
+        self.send_written(now, flow.receiver)?;
+        let next = self.hosts[flow.receiver].next_wake(now, &*self.nics);
+        self.rearm(flow.receiver, next);
+        if last && !self.nics.acknowledges() {
+            self.reply(now, index, Control::Ack { psn, messages })?;
         }
         Ok(())
     }
 
-    /// A packet reaches the receiver: the tap sees it, and what the receiver answers.
-    fn on_data(&mut self, now: Picos, packet: Packet) -> Result<()> {
-        let flow = self.flows[packet.flow];
-        match packet.body {
-            Body::Data(data) => {
-                let Data { opcode, psn, .. } = data;
-                let last = wire::opcode::info(opcode).last();
-                let payload = self.scenario.payload;
-                let length = packet::data(&flow, self.format, &data, packet.ecn, payload, &mut self.frame)?;
-                let frame = &self.frame[..length];
-                (self.tap)(instant(now).nanos(), frame)?;
-                self.summary.frames += 1;
-                self.summary.data += 1;
-                self.summary.marked += u64::from(packet.ecn == Ecn::Ce);
-                self.summary.undetermined += u64::from(packet.ecn == Ecn::Ect1);
-                let messages = if last { self.hosts[flow.receiver].complete() } else { 0 };
-                self.hosts[flow.receiver].on_data(now, &roce(frame)?, flow.sender_qpn);
-                self.send_written(now, flow.receiver)?;
-                let next = self.hosts[flow.receiver].next_wake(now);
-                self.rearm(flow.receiver, next);
-                if last && !N::REPLIES {
-                    self.reply(now, packet.flow, Control::Ack { psn, messages })?;
-                }
-            }
-            Body::Control(frame) => {
-                (self.tap)(instant(now).nanos(), &frame)?;
-                self.summary.frames += 1;
-                if let Some(cm::Message::Request { local_id, .. }) = cm::Message::parse(&roce(&frame)?) {
-                    let (local_qpn, starting_psn) = (flow.receiver_qpn, flow.first_psn);
-                    let (local_id, remote_id) = (0x100 + local_id, local_id);
-                    let reply = cm::Message::Reply { local_id, remote_id, local_qpn, starting_psn };
-                    self.reply(now, packet.flow, Control::Handshake(reply))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends what a host's notification point has written.
+    /// Sends what a host's NIC has written.
     fn send_written(&mut self, now: Picos, host: usize) -> Result<()> {
-        for frame in self.hosts[host].take_written() {
-            let roce = roce(&frame)?;
-            let to = roce.bth.dest_qp;
+        for id in self.hosts[host].take_written() {
+            let roce = packet::parse(self.slab.header(id), self.slab.wire_len(id) as usize)?;
             self.summary.cnps += u64::from(roce.info.class() == Class::Cnp);
-            let flow = self.flows.iter().position(|flow| flow.receiver == host && flow.sender_qpn == to);
-            self.answer(now, flow.context("a frame for no flow")?, frame)?;
+            self.answer(now, id)?;
         }
         Ok(())
     }
 
-    /// The receiver's transport says something.
+    /// The receiver's transport sends something.
     fn reply(&mut self, now: Picos, flow: usize, control: Control) -> Result<()> {
         let to = self.flows[flow].sender;
-        self.answer(now, flow, packet::control(&self.flows[flow], to, control)?)
+        let id = self.control(flow, to, control)?;
+        self.answer(now, id)
     }
 
     /// The receiver sends something back: the tap sees it at once, the cable takes it when it is free.
-    fn answer(&mut self, now: Picos, flow: usize, frame: Rc<[u8]>) -> Result<()> {
-        let Flow { sender, receiver, .. } = self.flows[flow];
-        (self.tap)(instant(now).nanos(), &frame)?;
-        self.summary.frames += 1;
-        self.hosts[receiver].send(Packet::control(flow, sender, frame));
-        self.tx_poll(receiver, now);
+    fn answer(&mut self, now: Picos, id: PacketId) -> Result<()> {
+        self.show(now, id)?;
+        let receiver = self.receiver();
+        self.hosts[receiver].send(id);
+        self.poll(receiver, now);
         Ok(())
     }
 
@@ -378,13 +477,5 @@ impl<R: cc_rp::ReactionPoint, N: cc_np::NotificationPoint> Run<'_, R, N> {
     /// The host that all others send to.
     fn receiver(&self) -> usize {
         self.scenario.senders
-    }
-}
-
-/// Reads a frame of the fabric's own making.
-fn roce(frame: &[u8]) -> Result<Roce<'_>> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => Ok(roce),
-        parsed => bail!("a frame of ours does not parse: {parsed:?}"),
     }
 }

@@ -11,6 +11,7 @@ pub mod incast;
 pub mod marking;
 pub mod named;
 mod packet;
+mod slab;
 mod switch;
 
 use cc_core::Instant;

@@ -1,116 +1,128 @@
-//! Packets in flight: what the fabric must know of them, and the frames they stand for.
+//! Frames of the fabric: what its flows send, as bytes.
 
-use anyhow::{Result, anyhow};
-use cc_core::wire::shim::{IntShim, MlccData, Time};
-use cc_core::wire::{Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Shims, Tags, cm, opcode};
-use cc_core::{Ecn, Hop, IntLayout, IntStackBuilder, Psn, Qpn, Stamp};
+use anyhow::{Result, anyhow, bail};
+use cc_core::wire::shim::{self, IntShim, MlccData, Time};
+use cc_core::wire::{self, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, NoCrc, Parsed, Pfc, Roce};
+use cc_core::wire::{Shims, Tags, cm, opcode};
+use cc_core::{Ecn, IntLayout, Psn, Qpn, Stamp};
 use cc_rp::Signals;
-use hil_capture::crc::HostCrc;
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 
 /// A connection between two hosts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// The host that sends the data.
-    pub(super) sender: usize,
+    pub(crate) sender: usize,
     /// The host that receives it.
-    pub(super) receiver: usize,
+    pub(crate) receiver: usize,
     /// Queue pair of the sender.
-    pub(super) sender_qpn: Qpn,
+    pub(crate) sender_qpn: Qpn,
     /// Queue pair of the receiver.
-    pub(super) receiver_qpn: Qpn,
+    pub(crate) receiver_qpn: Qpn,
     /// Sequence number of the first packet.
-    pub(super) first_psn: Psn,
-}
-
-/// What a packet carries.
-#[derive(Clone, Debug)]
-pub(super) enum Body {
-    /// A part of a SEND message.
-    Data(Data),
-    /// Anything else: the very frame.
-    Control(Rc<[u8]>),
-}
-
-/// A part of a message.
-#[derive(Clone, Debug)]
-pub(super) struct Data {
-    pub(super) opcode: u8,
-    pub(super) psn: Psn,
-    /// When the sender sent it.
-    pub(super) sent: Stamp,
-    /// What the switches have written into it, if it has room for that.
-    pub(super) hops: Vec<Hop>,
+    pub(crate) first_psn: Psn,
 }
 
 /// What data packets carry for an algorithm, and how they are acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PacketFormat {
+pub(crate) struct PacketFormat {
     /// The time at which they were sent.
     time: bool,
     /// Room for telemetry.
     int: bool,
-    /// Room for what MLCC's interconnect switch tells.
+    /// Room for what MLCC's interconnect switch writes.
     mlcc: bool,
     /// Each asks for an acknowledgement, and not only the last of a message.
     acknowledged: bool,
+    /// Bytes of payload.
+    payload: u32,
+}
+
+/// Where the fields lie that change from one data packet of a run to the next. The same in all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataLayout {
+    /// Bytes of the frame on the wire.
+    pub(crate) wire_len: u16,
+    bth_at: usize,
+    time_at: Option<usize>,
+    /// The INT shim, to which switches append their records.
+    pub(crate) int_at: Option<usize>,
+    ack_every_packet: bool,
 }
 
 impl PacketFormat {
-    /// What these signals take.
-    pub(super) const fn of(signals: Signals) -> Self {
+    /// What an algorithm that reacts to these signals takes, with so many bytes of payload.
+    pub(crate) const fn of(signals: Signals, payload: u32) -> Self {
         Self {
             time: signals.contains(Signals::DELAY) || signals.contains(Signals::GRANT),
             int: signals.contains(Signals::INT) || signals.contains(Signals::ADVISED_RATE),
             mlcc: signals.contains(Signals::ADVISED_RATE),
             acknowledged: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
+            payload,
+        }
+    }
+
+    /// The template of a flow's data packets: all headers of one that is in the middle of a message. Payload and ICRC, which
+    /// stay as they are, are not in it.
+    pub(crate) fn template(self, flow: &Flow) -> Result<(Vec<u8>, DataLayout)> {
+        let head = headers(flow, flow.receiver);
+        let int = IntShim::empty(IntLayout::Wide, 1, IntShim::ROOM);
+        let shims = Shims {
+            time: self.time.then(Time::default),
+            int: self.int.then_some(int),
+            mlcc_data: self.mlcc.then(MlccData::default),
+            ..Shims::NONE
+        };
+        let bth = Bth { opcode: opcode::SEND_MIDDLE, ..head.bth };
+        let payload = ZEROS.get(..self.payload as usize).unwrap_or(&ZEROS);
+        let mut template = emit(&Frame { dscp: DATA_DSCP, ecn: Ecn::Ect0, bth, shims, payload, ..head })?;
+        let wire_len = template.len();
+        let roce = parse(&template, wire_len)?;
+        let layout = DataLayout {
+            wire_len: u16::try_from(wire_len)?,
+            bth_at: roce.bth_at(),
+            time_at: roce.time_at(),
+            int_at: roce.int_at(),
+            ack_every_packet: self.acknowledged,
+        };
+        let header_len = roce.payload_at();
+        template.truncate(header_len);
+        Ok((template, layout))
+    }
+}
+
+impl DataLayout {
+    /// Whether data packets have shims, which acknowledgements return.
+    pub(crate) const fn has_shims(&self) -> bool {
+        self.time_at.is_some() || self.int_at.is_some()
+    }
+
+    /// Makes a copy of a template a packet: this part of a message, sent at this time.
+    pub(crate) fn fill(&self, header: &mut [u8], flow: &Flow, opcode: u8, psn: Psn, sent: Stamp) {
+        let ack_request = self.ack_every_packet || opcode::info(opcode).last();
+        let bth = Bth { partition: PARTITION, dest_qp: flow.receiver_qpn, opcode, psn, ack_request, ..Bth::default() };
+        wire::set_bth(header, self.bth_at, &bth);
+        if let Some(at) = self.time_at {
+            shim::set_sent_at(header, at, sent);
         }
     }
 }
 
-/// What a host sends beside data, of its transport's own making; what the engines write is a frame already.
+/// What a host sends beside data, of its transport's own making.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Control {
+pub(crate) enum Control {
     /// Everything up to `psn` has arrived.
     Ack { psn: Psn, messages: u32 },
     /// A step of the connection's handshake.
     Handshake(cm::Message),
 }
 
-/// A packet in flight.
-#[derive(Clone, Debug)]
-pub(super) struct Packet {
-    /// Index of its flow.
-    pub(super) flow: usize,
-    /// The host that it is for.
-    pub(super) to: usize,
-    /// What it carries.
-    pub(super) body: Body,
-    /// Its ECN bits.
-    pub(super) ecn: Ecn,
-    /// Bytes of its frame, without check sequence.
-    pub(super) frame_bytes: u32,
-}
-
-impl Packet {
-    /// A frame of a flow that is no data.
-    pub(super) fn control(flow: usize, to: usize, frame: Rc<[u8]>) -> Self {
-        let frame_bytes = frame.len() as u32;
-        Self { flow, to, body: Body::Control(frame), ecn: Ecn::NotEct, frame_bytes }
-    }
-
-    /// Data waits its turn; everything else goes ahead of it.
-    pub(super) fn is_data(&self) -> bool {
-        matches!(self.body, Body::Data(_))
-    }
-}
-
 /// Payloads are zeros; a packet of any path MTU is a part of these.
-static ZEROS: [u8; 4_096] = [0; 4_096];
+pub(crate) static ZEROS: [u8; 4_096] = [0; 4_096];
 
 /// DSCP of RDMA data, the vendors' usual choice.
 const DATA_DSCP: u8 = 26;
+const PARTITION: u16 = 0xffff;
 
 /// A locally administered address for each host.
 fn mac(host: usize) -> Mac {
@@ -139,66 +151,51 @@ fn headers(flow: &Flow, to: usize) -> Frame<'static> {
         hop_limit: 64,
         udp_source: 0xc000 | (flow.sender_qpn.get() & 0x3fff) as u16,
         shims: Shims::NONE,
-        bth: Bth { partition: 0xffff, dest_qp, ..Bth::default() },
+        bth: Bth { partition: PARTITION, dest_qp, ..Bth::default() },
         extensions: Extensions::default(),
         payload: &[],
     }
 }
 
-/// Writes the frame of a data packet with so many bytes of payload, and answers its length.
-pub(super) fn data(
-    flow: &Flow,
-    format: PacketFormat,
-    data: &Data,
-    ecn: Ecn,
-    payload: u32,
-    buffer: &mut [u8],
-) -> Result<usize> {
-    let head = headers(flow, flow.receiver);
-    let ack_request = format.acknowledged || opcode::info(data.opcode).last();
-    let bth = Bth { opcode: data.opcode, psn: data.psn, ack_request, ..head.bth };
-    let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(IntShim::ROOM).with(data.hops.iter().copied());
-    let shims = Shims {
-        time: format.time.then_some(Time { sent: data.sent, ..Time::default() }),
-        int: format.int.then(|| IntShim::of(&int)),
-        mlcc_data: format.mlcc.then_some(MlccData::default()),
-        ..Shims::NONE
-    };
-    let frame = Frame { dscp: DATA_DSCP, ecn, bth, shims, payload: &ZEROS[..payload as usize], ..head };
-    frame.emit::<HostCrc>(buffer).map_err(|error| anyhow!("cannot build a data frame: {error:?}"))
-}
-
-/// The frame of what a host's transport says to `to`.
-pub(super) fn control(flow: &Flow, to: usize, control: Control) -> Result<Rc<[u8]>> {
+/// The frame of what a host's transport sends to `to`, with zeros for its ICRC.
+pub(crate) fn control(flow: &Flow, to: usize, control: Control) -> Result<Vec<u8>> {
     let head = headers(flow, to);
-    let datagram;
-    let frame = match control {
-        Control::Ack { psn, messages } => Frame {
-            ecn: Ecn::Ect0,
-            bth: Bth { opcode: opcode::ACKNOWLEDGE, psn, ..head.bth },
-            extensions: Extensions {
-                aeth: Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() },
-                ..Extensions::default()
-            },
-            ..head
-        },
+    match control {
+        Control::Ack { psn, messages } => {
+            let aeth = Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() };
+            let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, ..head.bth };
+            emit(&Frame { ecn: Ecn::Ect0, bth, extensions: Extensions { aeth, ..Extensions::default() }, ..head })
+        }
         Control::Handshake(message) => {
             let (bth, extensions) = cm::headers(Psn::new(0));
-            datagram = message.emit();
-            Frame { bth, extensions, payload: &datagram, ..head }
+            emit(&Frame { bth, extensions, payload: &message.emit(), ..head })
         }
-    };
-    let mut buffer = [0; 512];
-    let length = frame.emit::<HostCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a frame: {error:?}"))?;
-    Ok(Rc::from(&buffer[..length]))
+    }
+}
+
+/// Emits a frame with zeros for its ICRC: nothing in the fabric damages it, and the tap writes it.
+fn emit(frame: &Frame<'_>) -> Result<Vec<u8>> {
+    let mut buffer = vec![0; ZEROS.len() + 512];
+    let len = frame.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a frame: {error:?}"))?;
+    buffer.truncate(len);
+    Ok(buffer)
+}
+
+/// Reads a frame of the fabric's own making, of which these bytes are there.
+pub(crate) fn parse(bytes: &[u8], wire_len: usize) -> Result<Roce<'_>> {
+    match wire::parse(bytes, wire_len) {
+        Ok(Parsed::Roce(roce)) => Ok(roce),
+        parsed => bail!("a frame of ours does not parse: {parsed:?}"),
+    }
 }
 
 /// A PFC frame of the host at the end of a port, which pauses the port's data or, with no quanta, resumes it.
-pub(super) fn pause(host: usize, priority: u8, quanta: u16) -> Result<Rc<[u8]>> {
+pub(crate) fn pause(host: usize, priority: u8, quanta: u16) -> Result<Vec<u8>> {
     let mut times = [0; 8];
     times[usize::from(priority)] = quanta;
     let pfc = Pfc::new(1 << priority, times);
-    let mut buffer = [0; 64];
+    let mut buffer = vec![0; 64];
     let length = pfc.emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
-    Ok(Rc::from(&buffer[..length]))
+    buffer.truncate(length);
+    Ok(buffer)
 }

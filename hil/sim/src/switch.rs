@@ -1,9 +1,10 @@
 //! The switch: an egress queue for data and one for everything else at each port, and the library's congestion points.
 
 use super::marking::Stages;
-use super::packet::{Body, Packet};
+use super::slab::{PacketId, Slab};
 use super::{Cable, Picos, instant};
 use anyhow::Result;
+use cc_core::wire::{self, Roce, shim};
 use cc_core::{Bytes, Link, Nanos};
 use cc_cp::{CpEngine, Stage};
 use std::collections::VecDeque;
@@ -15,8 +16,8 @@ pub(super) const DATA: u8 = 3;
 
 #[derive(Debug, Default)]
 struct Egress {
-    control: VecDeque<Packet>,
-    data: VecDeque<Packet>,
+    control: VecDeque<PacketId>,
+    data: VecDeque<PacketId>,
     data_bytes: u32,
     /// Data waits until then.
     paused_until: Picos,
@@ -49,52 +50,61 @@ impl Switch {
         Ok(Self { ports, cable, congestion, longest: 0 })
     }
 
-    /// A packet has arrived for the host at `packet.to`. Answers whether that port was idle: then call
-    /// [`Switch::transmit`].
-    pub(super) fn enqueue(&mut self, packet: Packet) -> bool {
-        let egress = &mut self.ports[packet.to];
-        if packet.is_data() {
-            egress.data_bytes += packet.frame_bytes;
-            self.longest = self.longest.max(egress.data_bytes);
-            egress.data.push_back(packet);
-        } else {
-            egress.control.push_back(packet);
+    /// A data packet of this many bytes, or another packet, has arrived for the host at a port. Returns whether that port was
+    /// idle: then call [`Switch::transmit`].
+    pub(super) fn enqueue(&mut self, port: usize, packet: PacketId, data_bytes: Option<u32>) -> bool {
+        let egress = &mut self.ports[port];
+        match data_bytes {
+            Some(bytes) => {
+                egress.data_bytes += bytes;
+                self.longest = self.longest.max(egress.data_bytes);
+                egress.data.push_back(packet);
+            }
+            None => egress.control.push_back(packet),
         }
         !std::mem::replace(&mut egress.busy, true)
     }
 
-    /// The port takes its next packet. Answers when the port is free again, and the packet; `None` when it falls idle.
-    pub(super) fn transmit(&mut self, now: Picos, port: usize) -> Option<(Picos, Packet)> {
+    /// The port takes its next packet: a control packet as it is, or a data packet, which the stages mark. Data packets are
+    /// laid out as `data` is, with room for telemetry at `int_at`. Returns when the port is free again, and the packet; `None`
+    /// when it is idle from now on.
+    ///
+    /// # Panics
+    /// A data packet is laid out otherwise.
+    pub(super) fn transmit(
+        &mut self,
+        now: Picos,
+        port: usize,
+        slab: &mut Slab,
+        (data, int_at): (&Roce<'_>, Option<usize>),
+    ) -> Option<(Picos, PacketId)> {
         let egress = &mut self.ports[port];
-        let packet = match egress.control.pop_front() {
-            Some(packet) => packet,
-            None if now < egress.paused_until => {
-                egress.busy = false;
-                return None;
-            }
-            None => match egress.data.pop_front() {
-                Some(mut packet) => {
-                    let queued = Bytes::new(egress.data_bytes);
-                    egress.data_bytes -= packet.frame_bytes;
-                    let bytes = Bytes::new(packet.frame_bytes);
-                    let seen = cc_cp::Packet { bytes, queued, port_queued: queued, ecn: packet.ecn };
-                    let verdict = self.congestion.dequeue(instant(now), port, usize::from(DATA), &seen);
-                    packet.ecn = verdict.apply(packet.ecn);
-                    if let Body::Data(data) = &mut packet.body {
-                        data.hops.extend(verdict.hop);
-                    }
-                    packet
-                }
-                None => {
-                    egress.busy = false;
-                    return None;
-                }
-            },
+        if let Some(packet) = egress.control.pop_front() {
+            return Some((now + self.cable.serialisation(slab.wire_len(packet)), packet));
+        }
+        let next = if now < egress.paused_until { None } else { egress.data.pop_front() };
+        let Some(packet) = next else {
+            egress.busy = false;
+            return None;
         };
-        Some((now + self.cable.serialisation(packet.frame_bytes), packet))
+        let queued = Bytes::new(egress.data_bytes);
+        let bytes = slab.wire_len(packet);
+        egress.data_bytes -= bytes;
+        let header = slab.header_mut(packet);
+        let ecn = data.like(header).expect("data packets are laid out alike").ecn;
+        let seen = cc_cp::Packet { bytes: Bytes::new(bytes), queued, port_queued: queued, ecn };
+        let verdict = self.congestion.dequeue(instant(now), port, usize::from(DATA), &seen);
+        let marked = verdict.apply(ecn);
+        if marked != ecn {
+            wire::set_ecn(header, marked);
+        }
+        if let (Some(at), Some(hop)) = (int_at, &verdict.hop) {
+            shim::push_at(header, at, hop);
+        }
+        Some((now + self.cable.serialisation(bytes), packet))
     }
 
-    /// The host at a port pauses its data for so long, or resumes it (zero). Answers when to call [`Switch::resume`].
+    /// The host at a port pauses its data for so long, or resumes it (zero). Returns when to call [`Switch::resume`].
     pub(super) fn pause(&mut self, now: Picos, port: usize, time: Nanos) -> Picos {
         let egress = &mut self.ports[port];
         egress.paused_until = now + Picos::from(time.get()) * 1_000;
@@ -103,7 +113,7 @@ impl Switch {
         egress.paused_until
     }
 
-    /// A pause may be over. Answers whether the port is idle: then call [`Switch::transmit`].
+    /// A pause may be over. Returns whether the port is idle: then call [`Switch::transmit`].
     pub(super) fn resume(&mut self, now: Picos, port: usize) -> bool {
         let egress = &mut self.ports[port];
         now >= egress.paused_until && !std::mem::replace(&mut egress.busy, true)

@@ -10,7 +10,8 @@ use cc_cp::mmu::Admission;
 use cc_cp::red::Red;
 use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint};
-use hil_algorithms::registry;
+use hil_algorithms::settings::SettingsTable;
+use hil_algorithms::{algorithm, registry};
 use hil_capture::crc::HostCrc;
 use hil_measure::stage_cycles::traffic::{Happening, Occasion, Place};
 use hil_measure::stage_cycles::{self, LINK};
@@ -401,9 +402,10 @@ impl registry::Visitor for Synth {
         let (pauses, marks) = stress_scenario(A::SIGNALS, Red::PRESETS[0].values);
         let scenario = Incast { pauses, ..scenario };
         let mut decisions = Journal::new(self.text);
-        let (rp, np) = (&A::PRESETS[0].values, &N::PRESETS[0].values);
+        let algorithm = algorithm(A::NAME).expect("a known algorithm");
+        let (rp, np) = (SettingsTable::of(&A::PRESETS[0].values), SettingsTable::of(&N::PRESETS[0].values));
         scenario
-            .run::<A, N>(rp, np, &marks, &mut |time, frame| {
+            .run(&*algorithm, [&rp, &np], &marks, &mut |time, frame| {
                 decisions.add(Kind::Event, time, &[frame.len() as u64], &frame[..frame.len().min(256)]);
                 Ok(())
             })

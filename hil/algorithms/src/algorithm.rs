@@ -1,0 +1,103 @@
+//! An algorithm that is known at run time only.
+
+use crate::nics::{Natives, NicGroup};
+use crate::registry;
+use crate::settings::{ResolvedSettings, SettingsTable, preset};
+use anyhow::{Context, Result};
+use cc_core::Link;
+use cc_core::params::ParamError;
+use cc_np::NotificationPoint;
+use cc_rp::{ReactionPoint, Signals};
+use std::marker::PhantomData;
+
+/// Both machines of an algorithm: its reaction point, and the notification point that stands beside it.
+pub trait Algorithm {
+    /// Its name, which is the reaction point's.
+    fn name(&self) -> &'static str;
+
+    /// The signals that its sender reacts to.
+    fn signals(&self) -> Signals;
+
+    /// What the rows of the machines' transition tables say: the reaction point's and the notification point's.
+    fn transitions(&self) -> [&'static [&'static str]; 2];
+
+    /// The preset of this name, the first without one, of each machine: its name and values. The notification point's is that
+    /// of the same name; where it has none, `ternary` if the reaction point knows TCD's marks, and otherwise its first.
+    ///
+    /// # Errors
+    /// The reaction point has no preset of this name.
+    fn presets(&self, name: Option<&str>) -> Result<[(&'static str, SettingsTable); 2]>;
+
+    /// Whether the settings go together on their port.
+    ///
+    /// # Errors
+    /// They do not.
+    fn check(&self, chosen: &ResolvedSettings) -> Result<(), ParamError>;
+
+    /// No NIC yet of those that run this algorithm on such ports, with these settings of the two machines.
+    ///
+    /// # Errors
+    /// The settings do not go together on such a port.
+    fn nics(&self, link: Link, settings: [&SettingsTable; 2]) -> Result<Box<dyn NicGroup>, ParamError>;
+}
+
+/// The algorithm of this name.
+///
+/// # Errors
+/// There is none, or its notification point is missing.
+pub fn algorithm(name: &str) -> Result<Box<dyn Algorithm>> {
+    registry::with(name, Boxed)
+}
+
+struct Boxed;
+
+impl registry::Visitor for Boxed {
+    type Output = Box<dyn Algorithm>;
+
+    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
+        Box::new(Pair::<A, N>::new())
+    }
+}
+
+/// An algorithm of these machines.
+pub(crate) struct Pair<A, N>(PhantomData<(A, N)>);
+
+impl<A, N> Pair<A, N> {
+    pub(crate) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> Algorithm for Pair<A, N> {
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
+
+    fn signals(&self) -> Signals {
+        A::SIGNALS
+    }
+
+    fn transitions(&self) -> [&'static [&'static str]; 2] {
+        [A::TRANSITIONS, N::TRANSITIONS]
+    }
+
+    fn presets(&self, name: Option<&str>) -> Result<[(&'static str, SettingsTable); 2]> {
+        let rp = preset(A::NAME, A::PRESETS, name)?;
+        let named = |name| N::PRESETS.iter().find(|preset| preset.name == name);
+        let ternary = A::SIGNALS.contains(Signals::UNDETERMINED).then(|| named("ternary")).flatten();
+        let np = named(rp.name).or(ternary).or(N::PRESETS.first()).context("the notification point has no preset")?;
+        Ok([(rp.name, SettingsTable::of(&rp.values)), (np.name, SettingsTable::of(&np.values))])
+    }
+
+    fn check(&self, chosen: &ResolvedSettings) -> Result<(), ParamError> {
+        A::check(&chosen.rp.typed(const { A::PRESETS[0].values }), &chosen.link)?;
+        N::check(&chosen.np.typed(const { N::PRESETS[0].values }), &chosen.link)?;
+        Ok(())
+    }
+
+    fn nics(&self, link: Link, [rp, np]: [&SettingsTable; 2]) -> Result<Box<dyn NicGroup>, ParamError> {
+        let rp = rp.typed(const { A::PRESETS[0].values });
+        let np = np.typed(const { N::PRESETS[0].values });
+        Ok(Box::new(Natives::<A, N>::new(link, rp, np)?))
+    }
+}

@@ -1,0 +1,238 @@
+//! NICs of one algorithm, behind one table of functions.
+//!
+//! A replay and a simulation have many NICs that run the same algorithm. [`NicGroup`] is what they call: one virtual call for
+//! each event of a NIC, and what is compiled for each algorithm is the NIC itself and nothing around it.
+
+use cc_core::params::ParamError;
+use cc_core::table::{BindError, Handle, Heap};
+use cc_core::wire::{AckFields, CnpMarking, FlowKey, Pfc, Response, Roce};
+use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Psn, Qpn, Rate, Zeroed};
+use cc_np::{NotSent, NotificationPoint, Transmit};
+use cc_rp::{RateLimiter, ReactionPoint, TraceValue};
+use programs::{HeaderCacheOf, Nic, OnHeap, Received, RxFields};
+
+/// Where the decisions and the frames of a NIC go.
+pub trait NicOutput {
+    /// The flow in this slot may send at this rate, with so many bytes in flight, and nothing before `hold` has passed.
+    fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos);
+
+    /// The NIC sends a CNP or an acknowledgement. Nothing is written yet: the caller emits the frame, or reads what it needs.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent>;
+}
+
+/// What a NIC has counted.
+#[derive(Clone, Debug, Default)]
+pub struct NicCounters {
+    /// Counters of the reaction point, by name.
+    pub rp: Vec<(&'static str, u64)>,
+    /// Counters of the notification point, by name.
+    pub np: Vec<(&'static str, u64)>,
+}
+
+/// NICs with one port each that run one algorithm with the same settings. A NIC is named by its number in the group.
+///
+/// # Panics
+/// All functions that take the number of a NIC panic if the group has none of it.
+pub trait NicGroup {
+    /// Adds a NIC that knows no flow, with room for this many flows sent and flows received, and returns its number.
+    fn add(&mut self, start: Instant, flows: usize, peers: usize) -> usize;
+
+    /// Whether the notification points acknowledge data.
+    fn acknowledges(&self) -> bool;
+
+    /// Takes in a flow of PFC priority `priority`; `None` when there is no room.
+    fn open(&mut self, nic: usize, now: Instant, priority: u8, out: &mut dyn NicOutput) -> Option<Handle>;
+
+    /// Binds a flow to its local queue pair number.
+    ///
+    /// # Errors
+    /// The number is another flow's, or the flow has one.
+    fn bind(&mut self, nic: usize, flow: Handle, local: Qpn) -> Result<(), BindError>;
+
+    /// Learns how switches name a flow. Returns whether the flow is open and there was room.
+    fn learn_remote(&mut self, nic: usize, flow: Handle, key: FlowKey) -> bool;
+
+    /// Learns the remote end of a local queue pair from a packet that arrived on it from queue pair `remote`. Returns whether
+    /// CNPs can be sent back the way of such packets.
+    fn learn_sender(&mut self, nic: usize, now: Instant, packet: &Roce<'_>, remote: Qpn) -> bool;
+
+    /// Closes a flow, and returns whether it was open.
+    fn close(&mut self, nic: usize, flow: Handle) -> bool;
+
+    /// Forgets the flow received by a local queue pair.
+    fn forget(&mut self, nic: usize, local: Qpn);
+
+    /// Data of a flow was sent; `psn` is that of the last packet.
+    fn sent(&mut self, nic: usize, now: Instant, flow: Handle, psn: Psn, bytes: Bytes, out: &mut dyn NicOutput);
+
+    /// A RoCE packet arrived, whose ICRC has been checked.
+    fn received(
+        &mut self,
+        nic: usize,
+        now: Instant,
+        packet: &Roce<'_>,
+        meta: &RxFields,
+        out: &mut dyn NicOutput,
+    ) -> Received;
+
+    /// A PFC frame arrived.
+    fn pause(&mut self, nic: usize, now: Instant, pfc: &Pfc);
+
+    /// Does what has fallen due, for one flow. Returns its slot. To be called again as long as [`NicGroup::next_wake`] is not
+    /// after `now`.
+    fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Option<u16>;
+
+    /// When [`NicGroup::timer`] is to be called next.
+    fn next_wake(&self, nic: usize) -> Instant;
+
+    /// A packet of a flow leaves now. Returns how long the flow's next packet has to wait; `None` when the flow is not open.
+    fn departure(&mut self, nic: usize, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos>;
+
+    /// What the NIC has counted.
+    fn counters(&self, nic: usize) -> NicCounters;
+
+    /// Names and values of what explains the decisions about the flow in a slot, see [`ReactionPoint::trace_values`].
+    fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue));
+}
+
+/// NICs of these machines on the host.
+pub(crate) struct Natives<A: ReactionPoint, N: NotificationPoint> {
+    link: Link,
+    rp: A::Settings,
+    np: N::Settings,
+    nics: Vec<Native<A, N>>,
+}
+
+struct Native<A: ReactionPoint, N: NotificationPoint> {
+    nic: Nic<A, N, OnHeap>,
+    /// Headers of CNPs that leave with no packet in hand.
+    headers: HeaderCacheOf<N, Heap>,
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> Natives<A, N> {
+    /// No NIC yet, of those that have these settings.
+    ///
+    /// # Errors
+    /// Settings that do not go together on this port.
+    pub(crate) fn new(link: Link, rp: A::Settings, np: N::Settings) -> Result<Self, ParamError> {
+        A::check(&rp, &link)?;
+        N::check(&np, &link)?;
+        Ok(Self { link, rp, np, nics: Vec::new() })
+    }
+}
+
+/// Builds what a NIC sends, and hands it on.
+struct Out<'a, N: NotificationPoint> {
+    to: &'a mut dyn NicOutput,
+    headers: &'a HeaderCacheOf<N, Heap>,
+}
+
+impl<N: NotificationPoint> RateLimiter for Out<'_, N> {
+    fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        self.to.set(slot, rate, window, hold);
+    }
+}
+
+impl<N: NotificationPoint> Transmit for Out<'_, N> {
+    fn cnp(&mut self, cause: &Roce<'_>, to: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Result<(), NotSent> {
+        self.to.send(&Response::cnp(cause, to, body_kind, marking))
+    }
+
+    fn slot_cnp(&mut self, local: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Result<(), NotSent> {
+        let headers = self.headers.find(local).ok_or(NotSent::Unaddressed)?;
+        self.to.send(&headers.cnp(body_kind, marking))
+    }
+
+    fn ack(&mut self, cause: &Roce<'_>, to: Qpn, fields: &AckFields) -> Result<(), NotSent> {
+        self.to.send(&Response::ack(cause, to, fields))
+    }
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
+    fn add(&mut self, start: Instant, flows: usize, peers: usize) -> usize {
+        let mut nic = Nic::ZEROED;
+        nic.begin(start, self.link, &self.rp, &self.np).expect("checked when the group was made");
+        nic.grow(flows, peers);
+        let mut headers = HeaderCacheOf::<N, Heap>::ZEROED;
+        headers.grow(peers.div_ceil(4));
+        self.nics.push(Native { nic, headers });
+        self.nics.len() - 1
+    }
+
+    fn acknowledges(&self) -> bool {
+        N::REPLIES
+    }
+
+    fn open(&mut self, nic: usize, now: Instant, priority: u8, out: &mut dyn NicOutput) -> Option<Handle> {
+        let Native { nic, headers } = &mut self.nics[nic];
+        nic.open(now, priority, &mut Out::<N> { to: out, headers })
+    }
+
+    fn bind(&mut self, nic: usize, flow: Handle, local: Qpn) -> Result<(), BindError> {
+        self.nics[nic].nic.bind(flow, local)
+    }
+
+    fn learn_remote(&mut self, nic: usize, flow: Handle, key: FlowKey) -> bool {
+        self.nics[nic].nic.learn_remote(flow, key)
+    }
+
+    fn learn_sender(&mut self, nic: usize, now: Instant, packet: &Roce<'_>, remote: Qpn) -> bool {
+        self.nics[nic].headers.learn(now.stamp(), packet, remote)
+    }
+
+    fn close(&mut self, nic: usize, flow: Handle) -> bool {
+        self.nics[nic].nic.close(flow)
+    }
+
+    fn forget(&mut self, nic: usize, local: Qpn) {
+        let Native { nic, headers } = &mut self.nics[nic];
+        nic.forget(local);
+        headers.remove(local);
+    }
+
+    fn sent(&mut self, nic: usize, now: Instant, flow: Handle, psn: Psn, bytes: Bytes, out: &mut dyn NicOutput) {
+        let Native { nic, headers } = &mut self.nics[nic];
+        nic.sent(now, flow, psn, bytes, &mut Out::<N> { to: out, headers });
+    }
+
+    fn received(
+        &mut self,
+        nic: usize,
+        now: Instant,
+        packet: &Roce<'_>,
+        meta: &RxFields,
+        out: &mut dyn NicOutput,
+    ) -> Received {
+        let Native { nic, headers } = &mut self.nics[nic];
+        nic.received(now, packet, meta, &mut Out::<N> { to: out, headers })
+    }
+
+    fn pause(&mut self, nic: usize, now: Instant, pfc: &Pfc) {
+        self.nics[nic].nic.pause(now, pfc);
+    }
+
+    fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Option<u16> {
+        let Native { nic, headers } = &mut self.nics[nic];
+        nic.timer(now, &mut Out::<N> { to: out, headers })
+    }
+
+    fn next_wake(&self, nic: usize) -> Instant {
+        self.nics[nic].nic.next_wake()
+    }
+
+    fn departure(&mut self, nic: usize, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos> {
+        self.nics[nic].nic.departure(now, flow, bytes)
+    }
+
+    fn counters(&self, nic: usize) -> NicCounters {
+        let nic = &self.nics[nic].nic;
+        NicCounters { rp: nic.rp().counters().named().to_vec(), np: nic.np().counters().named().to_vec() }
+    }
+
+    fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue)) {
+        self.nics[nic].nic.rp().trace_values(slot, show);
+    }
+}

@@ -1,0 +1,128 @@
+//! Packets in flight: header bytes, in slots of one length.
+
+/// The number of a slot.
+pub(crate) type PacketId = u32;
+
+/// Bytes of a cache line, at which slots begin.
+const LINE: usize = 64;
+/// Bytes in front of a slot's header bytes: the flow, the length on the wire, and how many header bytes there are.
+const METADATA: usize = 8;
+/// Slots that are made at once.
+const CHUNK: usize = 1_024;
+
+/// Slots of packets. A slot holds the headers of a frame and says how long it is on the wire; payload and ICRC are not there,
+/// but for acknowledgements and CNPs, which are whole, so that [`wire::parse`](cc_core::wire::parse) finds what they carry.
+/// Switches change the bytes in place, and engines read them as they would a frame's.
+pub(crate) struct Slab {
+    /// Bytes of a slot: a multiple of a cache line.
+    stride: usize,
+    chunks: Vec<Chunk>,
+    free: Vec<PacketId>,
+}
+
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Where the first slot begins.
+    start: usize,
+}
+
+impl Slab {
+    /// No slots yet, of which each will have room for so many header bytes, at most 65 535.
+    pub(crate) fn new(room: usize) -> Self {
+        Self { stride: (METADATA + room).next_multiple_of(LINE), chunks: Vec::new(), free: Vec::new() }
+    }
+
+    /// Puts a packet of a flow, with these header bytes, in a slot. It is so long on the wire, at most 65 535 bytes.
+    ///
+    /// # Panics
+    /// There are more header bytes than a slot has room for.
+    pub(crate) fn insert(&mut self, flow: u32, wire_len: u16, header: &[u8]) -> PacketId {
+        let id = self.free.pop().unwrap_or_else(|| self.grow());
+        let slot = self.slot_mut(id);
+        let [f0, f1, f2, f3] = flow.to_le_bytes();
+        let ([w0, w1], [h0, h1]) = (wire_len.to_le_bytes(), (header.len() as u16).to_le_bytes());
+        slot[..METADATA].copy_from_slice(&[f0, f1, f2, f3, w0, w1, h0, h1]);
+        slot[METADATA..METADATA + header.len()].copy_from_slice(header);
+        id
+    }
+
+    /// The packet is no more.
+    pub(crate) fn remove(&mut self, id: PacketId) {
+        self.free.push(id);
+    }
+
+    /// The packet's flow.
+    pub(crate) fn flow(&self, id: PacketId) -> usize {
+        let [f0, f1, f2, f3, ..] = *self.metadata(id);
+        u32::from_le_bytes([f0, f1, f2, f3]) as usize
+    }
+
+    /// Bytes of the packet's frame on the wire, without preamble, check sequence and gap.
+    pub(crate) fn wire_len(&self, id: PacketId) -> u32 {
+        let [.., w0, w1, _, _] = *self.metadata(id);
+        u16::from_le_bytes([w0, w1]).into()
+    }
+
+    /// Its header bytes.
+    pub(crate) fn header(&self, id: PacketId) -> &[u8] {
+        let len = self.header_len(id);
+        &self.slot(id)[METADATA..METADATA + len]
+    }
+
+    /// Its header bytes, to be changed.
+    pub(crate) fn header_mut(&mut self, id: PacketId) -> &mut [u8] {
+        let len = self.header_len(id);
+        &mut self.slot_mut(id)[METADATA..METADATA + len]
+    }
+
+    fn header_len(&self, id: PacketId) -> usize {
+        let [.., h0, h1] = *self.metadata(id);
+        u16::from_le_bytes([h0, h1]).into()
+    }
+
+    fn metadata(&self, id: PacketId) -> &[u8; METADATA] {
+        self.slot(id).first_chunk().expect("a slot is longer than its metadata")
+    }
+
+    fn slot(&self, id: PacketId) -> &[u8] {
+        let (chunk, at) = (&self.chunks[id as usize / CHUNK], id as usize % CHUNK);
+        &chunk.bytes[chunk.start + at * self.stride..][..self.stride]
+    }
+
+    fn slot_mut(&mut self, id: PacketId) -> &mut [u8] {
+        let (chunk, at) = (&mut self.chunks[id as usize / CHUNK], id as usize % CHUNK);
+        &mut chunk.bytes[chunk.start + at * self.stride..][..self.stride]
+    }
+
+    #[cold]
+    fn grow(&mut self) -> PacketId {
+        let first = (self.chunks.len() * CHUNK) as PacketId;
+        let bytes = vec![0; CHUNK * self.stride + LINE];
+        let start = bytes.as_ptr().align_offset(LINE).min(LINE);
+        self.chunks.push(Chunk { bytes, start });
+        self.free.extend((first + 1..first + CHUNK as PacketId).rev());
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_keep_what_is_put_in_and_are_used_again() {
+        let mut slab = Slab::new(54);
+        let header = |number: u32| vec![number as u8; 1 + number as usize % 54];
+        let ids: Vec<_> = (0..3_000).map(|number| slab.insert(number, number as u16, &header(number))).collect();
+        for (number, &id) in (0..).zip(&ids) {
+            assert_eq!((slab.flow(id), slab.wire_len(id)), (number as usize, number));
+            assert_eq!(slab.header(id), header(number));
+            assert_eq!(slab.header(id).as_ptr().align_offset(LINE), LINE - METADATA, "slots begin with a cache line");
+        }
+        slab.header_mut(ids[7])[0] = 99;
+        assert_eq!((slab.header(ids[7])[0], slab.header(ids[8])[0]), (99, 8));
+        slab.remove(ids[2_000]);
+        assert_eq!(slab.insert(1, 2, &[3; 56]), ids[2_000]);
+        assert_eq!(slab.header(ids[2_000]), [3; 56]);
+    }
+}
