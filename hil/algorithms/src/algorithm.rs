@@ -2,7 +2,7 @@
 
 use crate::nics::{Natives, NicGroup};
 use crate::registry;
-use crate::settings::{ResolvedSettings, SettingsTable, preset};
+use crate::settings_table::{SettingsTable, preset};
 use anyhow::{Context, Result};
 use cc_core::Link;
 use cc_core::params::ParamError;
@@ -32,7 +32,7 @@ pub trait Algorithm {
     ///
     /// # Errors
     /// They do not.
-    fn check(&self, chosen: &ResolvedSettings) -> Result<(), ParamError>;
+    fn check(&self, link: &Link, settings: [&SettingsTable; 2]) -> Result<(), ParamError>;
 
     /// No NIC yet of those that run this algorithm on such ports, with these settings of the two machines.
     ///
@@ -89,9 +89,9 @@ impl<A: ReactionPoint, N: NotificationPoint> Algorithm for Pair<A, N> {
         Ok([(rp.name, SettingsTable::of(&rp.values)), (np.name, SettingsTable::of(&np.values))])
     }
 
-    fn check(&self, chosen: &ResolvedSettings) -> Result<(), ParamError> {
-        A::check(&chosen.rp.typed(const { A::PRESETS[0].values }), &chosen.link)?;
-        N::check(&chosen.np.typed(const { N::PRESETS[0].values }), &chosen.link)?;
+    fn check(&self, link: &Link, [rp, np]: [&SettingsTable; 2]) -> Result<(), ParamError> {
+        A::check(&rp.typed(const { A::PRESETS[0].values }), link)?;
+        N::check(&np.typed(const { N::PRESETS[0].values }), link)?;
         Ok(())
     }
 

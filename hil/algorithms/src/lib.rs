@@ -6,6 +6,7 @@ mod algorithm;
 mod nics;
 pub mod registry;
 pub mod settings;
+mod settings_table;
 
 pub use algorithm::{Algorithm, algorithm};
 pub use nics::{NicCounters, NicGroup, NicOutput};

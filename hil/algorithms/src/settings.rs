@@ -1,16 +1,13 @@
 //! From what a user typed to checked settings of both machines.
 
-use crate::Algorithm;
-use crate::algorithm::Pair;
+use crate::algorithm::{Algorithm, Pair};
 use crate::registry::UnknownName;
+pub use crate::settings_table::{SettingValue, SettingsTable, preset, table, words};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use cc_core::params::{Field, Preset, Settings, Unit};
 use cc_core::{Bytes, Link, Nanos, Rate};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -37,62 +34,6 @@ impl Default for Request {
     /// The first preset on a port of 100 Gb/s with a path MTU of 4,096 bytes and 12 us to the other end and back.
     fn default() -> Self {
         Self { preset: None, params: None, sets: Vec::new(), line_rate: 100, mtu: 4_200, base_rtt: 12 }
-    }
-}
-
-/// The settings of a machine that is known at run time only: what its fields are, and the value of each.
-///
-/// All code that reads, shows or changes settings works on it and is compiled once, not once for each algorithm.
-#[derive(Clone, Debug)]
-pub struct SettingsTable {
-    fields: &'static [Field],
-    words: Vec<u32>,
-}
-
-impl SettingsTable {
-    /// The settings `settings`, as a table.
-    pub fn of<S: Settings>(settings: &S) -> Self {
-        Self { fields: S::FIELDS, words: (0..S::FIELDS.len()).map(|index| settings.get(index)).collect() }
-    }
-
-    /// The settings as their machine takes them. If the table is another machine's, what it lacks is as in `first`.
-    pub fn typed<S: Settings>(&self, first: S) -> S {
-        programs::from_words(first, &self.words)
-    }
-
-    /// What the settings are, in order.
-    pub fn fields(&self) -> &'static [Field] {
-        self.fields
-    }
-
-    /// Their values in order, as the firmware takes them.
-    pub fn words(&self) -> &[u32] {
-        &self.words
-    }
-
-    /// Every setting by name, as reports show them.
-    pub fn shown(&self) -> BTreeMap<&'static str, SettingValue> {
-        self.fields.iter().zip(&self.words).map(|(field, &word)| (field.name, shown(field, word))).collect()
-    }
-
-    /// The index of a setting by its name or an alias, in any case.
-    fn index_of(&self, name: &str) -> Option<usize> {
-        let is = |other: &&str| other.eq_ignore_ascii_case(name);
-        self.fields.iter().position(|field| is(&field.name) || field.aliases.iter().any(|alias| is(alias)))
-    }
-
-    /// Writes one setting as the user typed it.
-    fn assign(&mut self, index: usize, typed: &str) -> Result<()> {
-        let (field, word) = self.fields.get(index).zip(self.words.get_mut(index)).context("no such parameter")?;
-        let value = parse(field, typed)?;
-        if !(field.min..=field.max).contains(&value) {
-            if field.name.ends_with("dscp") && value <= 255 {
-                bail!("{}, not {typed}; a TOS byte of {value} is DSCP {}", range(field), value >> 2);
-            }
-            bail!("{}, not {typed}", range(field));
-        }
-        *word = value;
-        Ok(())
     }
 }
 
@@ -136,7 +77,7 @@ impl ResolvedSettings {
                 set.split_once('=').with_context(|| format!("--set {set}: expected name=value, as rpg_ai_rate=5"))?;
             chosen.set(name.trim(), value.trim()).with_context(|| format!("--set {set}"))?;
         }
-        algorithm.check(&chosen).map_err(|error| anyhow!("{error}"))?;
+        algorithm.check(&chosen.link, [&chosen.rp, &chosen.np]).map_err(|error| anyhow!("{error}"))?;
         Ok(chosen)
     }
 
@@ -187,7 +128,7 @@ impl ResolvedSettings {
             (Some(index), None) => self.rp.assign(index, value),
             (None, Some(index)) => self.np.assign(index, value),
             (None, None) => {
-                let fields = self.rp.fields.iter().chain(self.np.fields);
+                let fields = self.rp.fields().iter().chain(self.np.fields());
                 let names = fields.flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()));
                 bail!(UnknownName::new("parameter", name, names))
             }
@@ -201,34 +142,6 @@ impl ResolvedSettings {
     }
 }
 
-fn parse(field: &Field, typed: &str) -> Result<u32> {
-    if let Unit::Choice(words) = field.unit {
-        let index = words.iter().position(|word| word.eq_ignore_ascii_case(typed));
-        let index =
-            index.with_context(|| format!("{} must be one of {}, not {typed}", field.name, words.join(", ")))?;
-        return Ok(index as u32);
-    }
-    typed.parse().map_err(|_| anyhow!("{}, not {typed}", range(field)))
-}
-
-/// What a number must be.
-fn range(field: &Field) -> String {
-    let Field { name, min, max, unit, .. } = field;
-    format!("{name} must be a whole number from {min} to {max} {}", unit.symbol()).trim_end().to_owned()
-}
-
-/// The preset of this name, the first without one.
-///
-/// # Errors
-/// There is none of this name.
-pub fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
-    let Some(name) = name else { return presets.first().context("the algorithm has no preset") };
-    let named = presets.iter().find(|preset| preset.name == name);
-    named.ok_or_else(|| {
-        UnknownName::new(&format!("preset of {algorithm}"), name, presets.iter().map(|preset| preset.name)).into()
-    })
-}
-
 fn link(request: &Request) -> Result<Link> {
     ensure!((1..2_048).contains(&request.line_rate), "--line-rate {}: expected 1 to 2047 Gb/s", request.line_rate);
     ensure!((64..=65_535).contains(&request.mtu), "--mtu {}: expected 64 to 65535 bytes", request.mtu);
@@ -240,42 +153,3 @@ fn link(request: &Request) -> Result<Link> {
 
 /// A file of settings is no longer than this, in bytes.
 const LONGEST_FILE: u64 = 1 << 20;
-
-/// A setting as reports show it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(untagged)]
-pub enum SettingValue {
-    /// A number in the field's unit.
-    Number(u32),
-    /// One of its words.
-    Word(&'static str),
-}
-
-impl fmt::Display for SettingValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Word(word) => f.write_str(word),
-        }
-    }
-}
-
-/// One value of a field, as reports show it.
-fn shown(field: &Field, value: u32) -> SettingValue {
-    match field.unit {
-        Unit::Choice(words) => {
-            words.get(value as usize).map_or(SettingValue::Number(value), |word| SettingValue::Word(word))
-        }
-        _ => SettingValue::Number(value),
-    }
-}
-
-/// Every setting by name, as reports show them.
-pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, SettingValue> {
-    SettingsTable::of(settings).shown()
-}
-
-/// The settings as the firmware takes them.
-pub fn words<S: Settings>(settings: &S) -> Vec<u32> {
-    SettingsTable::of(settings).words
-}

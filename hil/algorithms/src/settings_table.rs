@@ -1,0 +1,131 @@
+//! A machine's settings without its type.
+
+use crate::registry::UnknownName;
+use anyhow::{Context, Result, anyhow, bail};
+use cc_core::params::{Field, Preset, Settings, Unit};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The settings of a machine that is known at run time only: what its fields are, and the value of each.
+///
+/// All code that reads, shows or changes settings works on it and is compiled once, not once for each algorithm.
+#[derive(Clone, Debug)]
+pub struct SettingsTable {
+    fields: &'static [Field],
+    words: Vec<u32>,
+}
+
+impl SettingsTable {
+    /// The settings `settings`, as a table.
+    pub fn of<S: Settings>(settings: &S) -> Self {
+        Self { fields: S::FIELDS, words: (0..S::FIELDS.len()).map(|index| settings.get(index)).collect() }
+    }
+
+    /// The settings as their machine takes them. If the table is another machine's, what it lacks is as in `first`.
+    pub fn typed<S: Settings>(&self, first: S) -> S {
+        programs::from_words(first, &self.words)
+    }
+
+    /// What the settings are, in order.
+    pub fn fields(&self) -> &'static [Field] {
+        self.fields
+    }
+
+    /// Their values in order, as the firmware takes them.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Every setting by name, as reports show them.
+    pub fn shown(&self) -> BTreeMap<&'static str, SettingValue> {
+        self.fields.iter().zip(&self.words).map(|(field, &word)| (field.name, shown(field, word))).collect()
+    }
+
+    /// The index of a setting by its name or an alias, in any case.
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        let is = |other: &&'static str| other.eq_ignore_ascii_case(name);
+        self.fields.iter().position(|field| is(&field.name) || field.aliases.iter().any(is))
+    }
+
+    /// Writes one setting as the user typed it.
+    pub(crate) fn assign(&mut self, index: usize, typed: &str) -> Result<()> {
+        let (field, word) = self.fields.get(index).zip(self.words.get_mut(index)).context("no such parameter")?;
+        let value = parse(field, typed)?;
+        if !(field.min..=field.max).contains(&value) {
+            if field.name.ends_with("dscp") && value <= 255 {
+                bail!("{}, not {typed}; a TOS byte of {value} is DSCP {}", range(field), value >> 2);
+            }
+            bail!("{}, not {typed}", range(field));
+        }
+        *word = value;
+        Ok(())
+    }
+}
+
+fn parse(field: &Field, typed: &str) -> Result<u32> {
+    if let Unit::Choice(words) = field.unit {
+        let index = words.iter().position(|word| word.eq_ignore_ascii_case(typed));
+        let index =
+            index.with_context(|| format!("{} must be one of {}, not {typed}", field.name, words.join(", ")))?;
+        return Ok(index as u32);
+    }
+    typed.parse().map_err(|_| anyhow!("{}, not {typed}", range(field)))
+}
+
+/// What a number must be.
+fn range(field: &Field) -> String {
+    let Field { name, min, max, unit, .. } = field;
+    format!("{name} must be a whole number from {min} to {max} {}", unit.symbol()).trim_end().to_owned()
+}
+
+/// The preset of this name, the first without one.
+///
+/// # Errors
+/// There is none of this name.
+pub fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
+    let Some(name) = name else { return presets.first().context("the algorithm has no preset") };
+    let named = presets.iter().find(|preset| preset.name == name);
+    named.ok_or_else(|| {
+        UnknownName::new(&format!("preset of {algorithm}"), name, presets.iter().map(|preset| preset.name)).into()
+    })
+}
+
+/// A setting as reports show it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum SettingValue {
+    /// A number in the field's unit.
+    Number(u32),
+    /// One of its words.
+    Word(&'static str),
+}
+
+impl fmt::Display for SettingValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+/// One value of a field, as reports show it.
+fn shown(field: &Field, value: u32) -> SettingValue {
+    match field.unit {
+        Unit::Choice(words) => {
+            words.get(value as usize).map_or(SettingValue::Number(value), |word| SettingValue::Word(word))
+        }
+        _ => SettingValue::Number(value),
+    }
+}
+
+/// Every setting by name, as reports show them.
+pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, SettingValue> {
+    SettingsTable::of(settings).shown()
+}
+
+/// The settings as the firmware takes them.
+pub fn words<S: Settings>(settings: &S) -> Vec<u32> {
+    SettingsTable::of(settings).words
+}
