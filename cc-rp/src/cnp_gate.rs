@@ -1,21 +1,7 @@
 //! The one place that decides whether a congestion notification counts for a flow, and as what event.
 
-use crate::{Event, EventSet, ReactionPoint};
+use crate::{CnpIgnored, Event, EventSet, ReactionPoint};
 use cc_core::{CnpBodyKind, IntStack};
-
-/// Why a congestion notification was not acted on. Each is a counter of [`RpCounters`](crate::RpCounters).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum CnpIgnored {
-    /// No flow is bound to its destination queue pair number.
-    UnknownQp,
-    /// It names a flow by its remote queue pair number, and no open flow is known by that.
-    RemoteQpUnknown,
-    /// Its number says that it, or a later one, was acted on before.
-    Stale,
-    /// It is of a kind that this algorithm does not use.
-    Unsupported,
-}
 
 /// The event that the machine is given for a notification, or why it is given none.
 ///

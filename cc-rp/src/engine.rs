@@ -1,8 +1,8 @@
 //! The reaction point of one port: a table of flows, their timers, and the machine that decides their rates. It reads the headers
 //! of received packets, and writes no frame.
 
-use crate::cnp_gate::{CnpIgnored, gate, gate_event};
-use crate::{Ack, AckProgress, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
+use crate::cnp_gate::{gate, gate_event};
+use crate::{Ack, AckProgress, CnpIgnored, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
 use cc_core::clock::LocalClock;
 use cc_core::pacer::Pacer;
 use cc_core::params::ParamError;

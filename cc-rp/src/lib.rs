@@ -75,8 +75,8 @@ pub mod event;
 pub mod machine;
 pub mod registry;
 
-pub use cnp_gate::{CnpIgnored, gate, gate_event};
+pub use cnp_gate::{gate, gate_event};
 pub use decision::Decision;
 pub use engine::{FlowDecision, RateLimiter, RpCounters, RpEngine, RpEngineIn};
 pub use event::{Ack, AckProgress, Event, EventSet, Signals};
-pub use machine::{Cx, Limits, ReactionPoint, TraceValue};
+pub use machine::{CnpIgnored, Cx, Limits, ReactionPoint, TraceValue};

@@ -1,9 +1,23 @@
 //! The one trait of a reaction point: a value goes in, a value comes out.
 
-use crate::{CnpIgnored, Decision, Event, EventSet, Signals};
+use crate::{Decision, Event, EventSet, Signals};
 use cc_core::params::{ParamError, Settings};
 use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::fmt::Debug;
+
+/// Why a congestion notification was not acted on. Each is a counter of [`RpCounters`](crate::RpCounters).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CnpIgnored {
+    /// No flow is bound to its destination queue pair number.
+    UnknownQp,
+    /// It names a flow by its remote queue pair number, and no open flow is known by that.
+    RemoteQpUnknown,
+    /// Its number says that it, or a later one, was acted on before.
+    Stale,
+    /// It is of a kind that this algorithm does not use.
+    Unsupported,
+}
 
 /// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
