@@ -1,18 +1,17 @@
-//! The engine's judgement of the caller's clock.
+//! Local time of an engine: the caller's clock without its jumps.
 
 use crate::units::Instant;
 
-/// The longest that may pass between two calls of an engine, in nanoseconds: one second.
+/// Nanoseconds: the longest time between two calls of an engine, 1 s. A longer step is a jump of the clock.
 const LONGEST: u64 = 1_000_000_000;
 
 /// Local time: the caller's clock without its jumps.
 ///
-/// Deadlines are kept as stamps of 32 bits, and stay unambiguous only while time never leaps. So between two
-/// consecutive calls, whichever flow they concern, local time moves as the caller's clock does, with two
-/// exceptions, both counted. A leap of more than a second is a clock step: no local time passes, which moves
-/// every stored deadline along with the clock at once. A clock that runs backwards lets no local time pass.
+/// Deadlines are 32-bit stamps, which are unambiguous only while time moves by less than about 2 s at a time. Between two calls
+/// local time therefore advances by as much as the caller's clock, with two exceptions, both counted: on a step forward of more
+/// than 1 s, and on a step back, local time stands still. All stored deadlines then move along with the caller's clock.
 ///
-/// A caller whose clock is steady therefore calls at least once a second.
+/// A caller with a steady clock must call at least once a second; a longer gap is taken for a jump.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LocalClock {
@@ -29,13 +28,13 @@ impl LocalClock {
         Self { last: start.nanos(), offset: 0, forward_jumps: 0, backward_jumps: 0 }
     }
 
-    /// Makes a [`new`](Self::new) clock of a blank one, in place: of no other, for it sets nothing but the time.
+    /// Starts a zeroed clock in place, as [`new`](Self::new) does. For a zeroed clock only: the other fields keep their values.
     pub const fn start(&mut self, start: Instant) {
         self.last = start.nanos();
     }
 
-    /// Local time at a call made at `now` by the caller's clock. Never before the answer to the last call, and
-    /// never more than a second after it.
+    /// Returns local time at a call made at `now` by the caller's clock: never earlier than at the last call, and at most 1 s
+    /// later.
     #[inline]
     pub const fn advance(&mut self, now: Instant) -> Instant {
         let elapsed = now.nanos().wrapping_sub(self.last);
@@ -43,7 +42,7 @@ impl LocalClock {
         if elapsed > LONGEST { self.jump(elapsed) } else { self.now() }
     }
 
-    /// [`LocalClock::advance`] where nobody waits for it.
+    /// [`LocalClock::advance`], not inlined: for calls that are not on the path from an event to the pacer.
     #[inline(never)]
     pub const fn advance_outlined(&mut self, now: Instant) -> Instant {
         self.advance(now)
@@ -61,12 +60,12 @@ impl LocalClock {
         Instant::from_nanos(self.last)
     }
 
-    /// Leaps forward of more than a second.
+    /// Number of steps forward of more than 1 s.
     pub const fn forward_jumps(&self) -> u32 {
         self.forward_jumps
     }
 
-    /// Calls made at an earlier time than the call before.
+    /// Number of calls made at an earlier time than the call before.
     pub const fn backward_jumps(&self) -> u32 {
         self.backward_jumps
     }

@@ -71,7 +71,7 @@ impl Pacer {
         self.next
     }
 
-    /// A packet of this many bytes leaves at `now`; answers when the next may.
+    /// A packet of `bytes` leaves at `now`. Returns the earliest time of the next departure.
     ///
     /// A packet that leaves late leaves the next one on time, but a flow saves up no more than the gap of one
     /// packet: after an idle time two leave together, never three. A packet that leaves early is charged in full.

@@ -117,7 +117,7 @@ impl CnpBody {
     }
 }
 
-/// What a CNP told the reaction point.
+/// Contents of a CNP's 16 reserved bytes, as the reaction point reads them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CnpBodyKind {

@@ -124,7 +124,7 @@ impl<N: Storage> TimerWheelIn<N> {
         self.records = records;
     }
 
-    /// Goes to time `start`, of a wheel that nobody waits on.
+    /// Sets the time of a wheel on which no timer is armed.
     pub const fn start(&mut self, start: Stamp) {
         self.cursor = start.to_bits() & !Record::BELOW_TICK;
     }
@@ -189,7 +189,7 @@ impl<N: Storage> TimerWheelIn<N> {
     }
 
     /// The place of the bucket that comes up first, and the time from the cursor to it; [`NEVER`] when all are empty.
-    // Called: nobody waits for it.
+    // Not inlined: not on the path from an event to the pacer.
     #[inline(never)]
     fn earliest(&self) -> (u32, u32) {
         let mut first = (0, NEVER);

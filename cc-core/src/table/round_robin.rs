@@ -16,7 +16,7 @@ pub type RoundRobinTable<S, const SETS: usize, const WAYS: usize> = RoundRobinTa
 /// Records of at most `SETS * WAYS` flows, a bit each beside the record, and the one whose turn it is.
 ///
 /// A number is looked for, and finds room, in four sets beside each other: every operation but the turn is
-/// O(`WAYS`), without tombstones, and nobody gives way. A turn goes to the next record in the order of their places, and
+/// O(`WAYS`), without tombstones, and no record is evicted. A turn goes to the next record in the order of their places, and
 /// passes over a set without records at the cost of one load. The number of sets is a power of two, `WAYS` at most 8; of no
 /// sets, where a table on the heap has not grown yet, every flow is refused.
 pub struct RoundRobinTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
@@ -83,13 +83,13 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
         self.sets.items_mut().get_mut(set)?.get_mut(way)
     }
 
-    /// Forgets a flow whose queue pair is gone. Answers its record.
+    /// Removes the record of a flow whose queue pair is gone, and returns it.
     pub fn remove(&mut self, qpn: Qpn) -> Option<S> {
         let (set, way) = self.find(qpn)?;
         self.take(set, way)
     }
 
-    /// Passes the turn on, and answers the record whose turn it then is.
+    /// Advances to the next record in round-robin order, and returns it.
     #[inline]
     pub fn advance(&mut self) -> Option<&mut S> {
         let (set, way) = self.position;
@@ -101,7 +101,7 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
         self.sets.items_mut().get_mut(set)?.get_mut(way)
     }
 
-    /// Forgets the flow whose turn it is. Answers its record.
+    /// Removes the record of the current slot, and returns it.
     pub fn remove_current(&mut self) -> Option<S> {
         let (set, way) = self.position;
         self.take(set, way)

@@ -117,7 +117,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         Some((&mut entry.record, seen))
     }
 
-    /// As [`SetAssocTableIn::touch`], but nobody who still means something gives way: `None` where there is no other place.
+    /// As [`SetAssocTableIn::lookup_or_insert`], but no live record is evicted: `None` if the set has no other entry.
     pub fn admit(&mut self, qpn: Qpn, now: Stamp, horizon: Nanos, open: impl FnOnce(Option<S>) -> S) -> Option<&mut S> {
         let key = qpn.get() | LIVE;
         let at = self.place(qpn);
@@ -152,7 +152,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         set.iter().find(|entry| entry.key == key).map(|entry| &entry.record)
     }
 
-    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts afresh. `gone` is told of it if it
+    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts from zero. `gone` is called with it if it
     /// had a record.
     pub fn remove(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
         let at = self.place(qpn);
@@ -163,7 +163,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
     }
 
     /// Visits the next `sets` sets in turn and marks the entries dead that were last seen longer than `horizon`
-    /// ago, of which `gone` is told.
+    /// ago, and calls `gone` with each.
     #[inline]
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
@@ -220,7 +220,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> Default for SetAssocTab
 enum Was {
     /// That flow's.
     Known,
-    /// Nobody's.
+    /// Belongs to no flow.
     Dead,
     /// Somebody's, who was seen longer than the horizon ago.
     Expired,

@@ -323,7 +323,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         Ok(())
     }
 
-    /// An open slot, where nobody waits for it.
+    /// An open slot. Not inlined: not on the path from an event to the pacer.
     #[inline(never)]
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
         self.slots.items().get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
@@ -351,7 +351,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         Err(usize::MAX)
     }
 
-    /// [`SlotTable::probe`] where nobody waits for it.
+    /// [`SlotTable::probe`], not inlined: not on the path from an event to the pacer.
     #[inline(never)]
     fn search(&self, qpn: Qpn) -> Result<usize, usize> {
         self.probe(qpn)
