@@ -9,7 +9,7 @@ pub trait Zeroed: Sized {
     const ZEROED: Self;
 }
 
-/// Declares a struct that is [`Zeroed`](crate::Blank) when all of its fields are.
+/// Declares a struct that is [`Zeroed`](crate::Zeroed) when all of its fields are.
 ///
 /// ```
 /// use cc_core::{Blank, Rate};

@@ -9,7 +9,7 @@ use cc_core::{Bytes, Ecn, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 pub enum Event<'a> {
     /// A data packet arrived.
     Arrival(Arrival<'a>),
-    /// The flow's turn has come, see [`NotificationPoint::slot`](crate::NotificationPoint::turn).
+    /// The flow's turn has come, see [`NotificationPoint::slot`](crate::NotificationPoint::slot).
     Slot,
 }
 

@@ -76,8 +76,8 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
     /// The row that this event meets in this state: an index into [`NotificationPoint::TRANSITIONS`].
     fn transition(&self, cx: &Cx<'_, Self::Params>, shared: &Self::Shared, event: &Event<'_>) -> usize;
 
-    /// Takes one data packet and says what to answer. A CNP that is due stays due until [`Self::notified`], and what an
-    /// acknowledgement is to say until [`Self::acknowledged`].
+    /// Takes one data packet and says what to answer. A CNP that is due stays due until [`Self::on_cnp_sent`], and what an
+    /// acknowledgement is to say until [`Self::on_ack_sent`].
     fn on(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, arrival: &Arrival<'_>) -> Reply;
 
     /// The CNP of the last reply, or of this turn, went out.
@@ -96,14 +96,14 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
     }
 
     /// How far the turns of flows are apart, in machines that send CNPs with no frame in hand: one flow after the other
-    /// is given a [`slot`](NotificationPoint::turn).
+    /// is given a [`slot`](NotificationPoint::slot).
     #[inline]
     fn slot_interval(params: &Self::Params) -> Option<Nanos> {
         let _ = params;
         None
     }
 
-    /// What the flow does in its turn. A CNP that is due stays due until [`Self::notified`].
+    /// What the flow does in its turn. A CNP that is due stays due until [`Self::on_cnp_sent`].
     #[inline]
     fn slot(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared) -> Slot {
         let _ = (cx, shared);

@@ -663,7 +663,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         due
     }
 
-    /// Wakes the flow that [`RpEngineIn::due`] has just found, at the time of that call.
+    /// Wakes the flow that [`RpEngineIn::pop_due`] has just found, at the time of that call.
     #[inline]
     pub fn wake_slot(&mut self, index: u16, limiter: &mut impl RateLimiter) {
         self.wake_flow(index, limiter);

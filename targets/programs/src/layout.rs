@@ -42,7 +42,7 @@ pub mod register {
     pub const TX_TAIL: u32 = 0x2c;
     /// A marker pin, high inside the timer interrupt.
     pub const TIMER_PIN: u32 = 0x34;
-    /// One store for each word of the start-up report, see [`ImageInfo`](super::Report); the last makes the image ready.
+    /// One store for each word of the start-up report, see [`ImageInfo`](super::ImageInfo); the last makes the image ready.
     pub const IMAGE_INFO: u32 = 0x30;
     /// A switch: the number of the queue that [`QUEUE_BYTES`] tells of.
     pub const QUEUE_SELECT: u32 = 0x50;
@@ -52,7 +52,7 @@ pub mod register {
     pub const ACTION_OPERAND: u32 = 0x58;
     /// What a stage answers; this store makes the answer take effect.
     pub const ACTION: u32 = 0x5c;
-    /// Event log: its kind, a [`Kind`](crate::descriptor::Kind).
+    /// Event log: its kind, a [`DescriptorKind`](crate::descriptor::DescriptorKind).
     pub const LOG_KIND: u32 = 0x40;
     /// Event log: the time that the engines were given, low half.
     pub const LOG_NOW_LO: u32 = 0x44;

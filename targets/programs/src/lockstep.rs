@@ -4,7 +4,7 @@
 //!
 //! The host sends the settings of the reaction point, then those of the notification point, [`SETTINGS`] words each, and the
 //! port in three words, all as in [`Shared`](crate::layout::Shared). The image answers with the words of its
-//! [`Report`](crate::layout::Report) and with when it wants to be woken, low half first.
+//! [`ImageInfo`](crate::layout::ImageInfo) and with when it wants to be woken, low half first.
 //!
 //! From then on the host sends a descriptor for each event, and as many bytes of a frame as the descriptor has
 //! [`captured`](crate::descriptor::Descriptor::captured). The clock shows the descriptor's time while the image works. The
@@ -13,7 +13,7 @@
 //!
 //! [`SETTINGS`]: crate::layout::SETTINGS
 
-/// The kind of a descriptor that says that time has passed, and no more. No [`Kind`](crate::descriptor::Kind) has this number.
+/// The kind of a descriptor that says that time has passed, and no more. No [`DescriptorKind`](crate::descriptor::DescriptorKind) has this number.
 pub const WAKE: u8 = 0;
 
 /// Nothing more, and in two words when the image wants to be woken, low half first.

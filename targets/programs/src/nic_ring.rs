@@ -220,7 +220,7 @@ impl RxInfo for Descriptor {
     }
 }
 
-/// What has arrived: every frame of a descriptor of kind [`Frame`](Kind::Frame) is in exactly one of these.
+/// What has arrived: every frame of a descriptor of kind [`Frame`](DescriptorKind::Frame) is in exactly one of these.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct RxCounters {
     /// CNPs, acted on or ignored: the reaction point counts which.
