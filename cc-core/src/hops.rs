@@ -10,7 +10,8 @@
 //! - a hop that shows less than 16 ns since its last record keeps the older one, so that the next acknowledgement spans both:
 //!   at 800 Gb/s packets come every 10 ns;
 //! - a hop whose clock shows more than half of that silence, or runs backwards, or whose link would have carried a
-//!   tenth more than it can, or could have carried more than the record can count, is remembered anew;
+//!   tenth more than it can, or could have carried more than the record can count, is remembered anew. A record counts whole
+//!   units, so that the difference of two is up to one unit more than the link carried: that unit is allowed;
 //! - a hop whose port says no speed, which is down, and telemetry that ran out of room.
 //!
 //! The compact layout's clock wraps after 16.8 ms, and its counter of bytes, times the multiplier, when a link of 400 Gb/s has
@@ -307,7 +308,9 @@ fn interval(base: &BaseRtt, layout: IntLayout, elapsed: u32, last: &Record, hop:
     let per_byte = per_byte(hop.mbps);
     let bytes = layout.bytes_sent(last.sent, hop.sent, base.multi);
     let received = hop.flags & Hop::RECEIVED != 0;
-    let time = (u64::from(bytes).wrapping_mul(u64::from(per_byte)) >> 32) as u32;
+    // Both records round down, so that the link may have carried nearly a unit less than they differ by.
+    let at_least = bytes.saturating_sub(layout.sent_unit(base.multi));
+    let time = (u64::from(at_least).wrapping_mul(u64::from(per_byte)) >> 32) as u32;
     let countable = match layout {
         // 2^32 bytes, where the difference saturates.
         IntLayout::Wide => per_byte,
@@ -491,6 +494,8 @@ mod tests {
         assert_eq!(measured(hop(100_015, 64, 100_000)), (std::vec![], 100_000), "15 ns");
         assert_eq!(measured(hop(99_000, 0, 100_000)), (std::vec![], 99_000), "backwards");
         assert_eq!(measured(hop(124_001, 64_000, 100_000)), (std::vec![], 124_001), "more than 2 T");
+        // 8 us at 100 Gb/s are 100 000 bytes: 109 960 with what `most` allows and a unit of 64.
+        assert_eq!(measured(hop(108_000, 109_952, 100_000)), (std::vec![8_000], 108_000));
         assert_eq!(measured(hop(108_000, 115_200, 100_000)), (std::vec![], 108_000), "more than the link carries");
         assert_eq!(measured(hop(108_000, 64_000, 0)), (std::vec![], 108_000), "down");
     }

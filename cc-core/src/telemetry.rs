@@ -54,14 +54,23 @@ impl IntLayout {
         }
     }
 
+    /// Bytes for one unit of [`Hop::sent`]; `multi` is the multiplier of the compact units.
+    #[inline]
+    pub const fn sent_unit(self, multi: u32) -> u32 {
+        match self {
+            Self::Wide => 64,
+            Self::Compact => multi.saturating_mul(128),
+        }
+    }
+
     /// Bytes from one value of [`Hop::sent`] to a later one, modulo the width of the field; `multi` is the multiplier
     /// of the compact units. Saturates at 2^32 - 1.
     #[inline]
     pub const fn bytes_sent(self, earlier: u32, later: u32, multi: u32) -> u32 {
         let difference = later.wrapping_sub(earlier);
         match self {
-            Self::Wide => difference.saturating_mul(64),
-            Self::Compact => (difference & 0x000f_ffff).saturating_mul(128).saturating_mul(multi),
+            Self::Wide => difference.saturating_mul(self.sent_unit(multi)),
+            Self::Compact => (difference & 0x000f_ffff).saturating_mul(self.sent_unit(multi)),
         }
     }
 

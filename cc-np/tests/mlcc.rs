@@ -141,6 +141,7 @@ fn each_packet_is_that_of_the_equations() {
             longest: 2.0 * f64::from(T),
             silence: 4.0 * f64::from(T),
             counts: 4_294_967_296.0,
+            unit: 64.0,
         };
         let dqm = dqm(&link);
         let mut now = 1_000_u64;

@@ -108,6 +108,7 @@ fn each_step_is_that_of_the_equations() {
             longest: 2.0 * f64::from(t),
             silence: 4.0 * f64::from(t),
             counts: 4_294_967_296.0,
+            unit: 64.0,
         };
         let far = constants(T, f64::from(settings.min_rate) / 8_000.0 * f64::from(T));
         let near = constants(NEAR, 1_064.0);

@@ -86,6 +86,7 @@ fn each_step_is_that_of_the_equations() {
             longest: 2.0 * t,
             silence: 4.0 * t,
             counts: 4_294_967_296.0,
+            unit: 64.0,
         };
         let mut now = 1_000_u64;
         let cx = |now: u64| {

@@ -33,6 +33,8 @@ mod oracle {
         pub(super) silence: f64,
         /// Bytes that a record's counter can count.
         pub(super) counts: f64,
+        /// Bytes for each unit of that counter.
+        pub(super) unit: f64,
     }
 
     /// NORMPOWER of Algorithm 1: the largest normalised power and its dt; `None` where no hop says anything.
@@ -42,7 +44,7 @@ mod oracle {
             let dt = a.ts - p.ts;
             let sent = a.tx_bytes - p.tx_bytes;
             // What could have passed must fit the counter.
-            if !(16.0..=c.longest).contains(&dt) || sent / dt > 1.1 * a.b || 1.1 * a.b * dt > c.counts {
+            if !(16.0..=c.longest).contains(&dt) || sent - c.unit > 1.1 * a.b * dt || 1.1 * a.b * dt > c.counts {
                 continue;
             }
             // lambda nu / (B^2 tau) as two shares, each cut at 16 as the machine says.
@@ -125,6 +127,7 @@ fn constants(gbps: u32, telemetry: &Telemetry) -> oracle::Constants {
         longest: longest.min(clock / 2.0),
         silence: (2.0 * longest).min(clock / 4.0),
         counts,
+        unit: telemetry.units[0],
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Constants {
     pub silence: f64,
     /// Bytes that a record's counter can count.
     pub counts: f64,
+    /// Bytes for each unit of that counter: two records differ by up to one unit more than the link carried.
+    pub unit: f64,
 }
 
 /// A sender's variables.
@@ -45,7 +47,7 @@ pub fn inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -
     for (l, a) in last.iter().zip(ack) {
         let dt = a.ts - l.ts;
         let tx = (a.tx_bytes - l.tx_bytes) / dt;
-        let known = a.b > 0.0 && (16.0..=c.longest).contains(&dt) && tx <= 1.1 * a.b;
+        let known = a.b > 0.0 && (16.0..=c.longest).contains(&dt) && a.tx_bytes - l.tx_bytes - c.unit <= 1.1 * a.b * dt;
         // What could have passed must fit the counter.
         let known = known && 1.1 * a.b * dt <= c.counts;
         if !known {
