@@ -15,8 +15,11 @@
 //!   fades. `alpha` is a [`Frac`], kept with the time it was last raised; (10) is applied to it
 //!   when somebody reads it, never earlier, because truncated products do not compose.
 //! - `sampled`, the firmware's: `alpha` changes on ticks of `dce_tcp_rtt`, cuts happen on ticks of
-//!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is a ten-bit
-//!   integer, exact, brought forward in bands of equal loss. Both ticks count from the first
+//!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is an integer of
+//!   `alpha_bits`. The firmware has ten, as the unit of its parameters, 1/1024, tells: then alpha is exact, brought forward in
+//!   bands of equal loss, and each period without a notification takes at least 1/1024 of one from it, so that nothing is left
+//!   when the next notification comes more than five periods later. Simulators have a float, which does not fade out, and cut
+//!   more; twenty bits stand for it. Both ticks count from the first
 //!   notification, cuts one nanosecond later, so that `alpha` goes first where both fall together.
 //!
 //! Choices where the sources are silent:
@@ -38,7 +41,7 @@ pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VEND
 
 use crate::CnpIgnored;
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals, TraceValue};
-use alpha_decay::{AlphaDecay, ONES};
+use alpha_decay::AlphaDecay;
 use cc_core::math::mul_high;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::snapshot::flags;
@@ -58,8 +61,8 @@ pub struct Dcqcn {
     current: Rate,
     /// R_T, where recovery leads.
     target: Rate,
-    /// Restarted: 2^31 is one. Sampled: ten bits, 1024 being one; above them the tick, counted from `alpha_at`, before
-    /// which a notification came, or zero.
+    /// Restarted: 2^31 is one. Sampled: as many bits as the setting says, 10 to 20; above them the tick, counted from
+    /// `alpha_at`, before which a notification came, or zero.
     alpha: u32,
     /// Restarted: when alpha was last raised. Sampled: its last tick.
     alpha_at: Stamp,
@@ -90,8 +93,6 @@ const NUMBERED: u32 = 1 << 29;
 const BYTES: u32 = (1 << 24) - 1;
 /// Stages count to here; none of the phases changes beyond.
 const LAST_STAGE: u8 = 63;
-/// Bits of a sampled alpha.
-const TEN_BITS: u32 = 10;
 /// Half of a stamp's range: a deadline less than this ago is past, otherwise ahead.
 const HALF: u32 = 1 << 31;
 /// Sampled ticks older than this, in nanoseconds, are brought forward at a wake, so that stamps stay comparable.
@@ -113,8 +114,8 @@ cc_core::snapshot! {
         pub current: Rate,
         /// R_T.
         pub target: Rate,
-        /// alpha. Restarted: in units of 2^-31. Sampled: ten bits and one, 1,024 being one; above them the tick, counted
-        /// from `alpha_at`, before which a notification came, or zero.
+        /// alpha. Restarted: in units of 2^-31. Sampled: an integer of `alpha_bits`, with 2^`alpha_bits` being one; above it
+        /// the tick, counted from `alpha_at`, before which a notification came, or zero.
         pub alpha: u32,
         /// Restarted: when alpha was last raised. Sampled: its last tick.
         pub alpha_at: Stamp,
@@ -300,7 +301,12 @@ impl Dcqcn {
 
     /// A restarted alpha as it was when it was last raised; a sampled one as it was at the last tick that somebody read.
     pub const fn alpha(&self, params: &Params) -> Frac {
-        if params.is_sampled() { Frac::from_bits((self.alpha & ONES) << 21) } else { Frac::from_bits(self.alpha) }
+        match &params.alpha {
+            Alpha::Sampled(alpha_decay) => {
+                Frac::from_bits((self.alpha & alpha_decay.most()) << 31u32.wrapping_sub(alpha_decay.bits))
+            }
+            Alpha::Restarted { .. } => Frac::from_bits(self.alpha),
+        }
     }
 
     /// Congestion that is undetermined, of which [`dcqcn_tcd`](crate::dcqcn_tcd) hears: no cut, but the end of a climb.
@@ -443,7 +449,7 @@ impl Dcqcn {
         if first {
             self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
             if p.has(FIRST_COUNTS) {
-                self.alpha |= 1 << TEN_BITS;
+                self.alpha |= 1 << alpha_decay.bits;
             }
         } else {
             self.mark_tick(p, alpha_decay, now);
@@ -640,14 +646,16 @@ impl Dcqcn {
     /// A notification counts at the next tick of alpha. One that waits for an earlier tick is dealt with first.
     #[inline(always)]
     fn mark_tick(&mut self, p: &Params, alpha_decay: &AlphaDecay, now: Stamp) {
-        let next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
-        let marked = self.alpha >> TEN_BITS;
-        if marked == 0 {
-            self.alpha |= next.wrapping_shl(TEN_BITS);
-        } else if marked < next {
-            self.settle(p, alpha_decay, now, false);
-            self.alpha |= 1 << TEN_BITS;
+        let mut next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
+        let marked = self.alpha.wrapping_shr(alpha_decay.bits);
+        if marked >= next {
+            return;
         }
+        if marked != 0 || next > alpha_decay.horizon {
+            self.settle(p, alpha_decay, now, false);
+            next = 1;
+        }
+        self.alpha |= next.wrapping_shl(alpha_decay.bits);
     }
 
     /// Brings alpha to its last tick at or before `until`, where it then cuts if `cuts`.
@@ -656,7 +664,7 @@ impl Dcqcn {
     fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        let (alpha, mut marked) = (self.alpha & ONES, self.alpha >> TEN_BITS);
+        let (alpha, mut marked) = (self.alpha & alpha_decay.most(), self.alpha.wrapping_shr(alpha_decay.bits));
         let mut raised = 0;
         if marked != 0 && marked <= ticks {
             (raised, ticks) = (marked, ticks.wrapping_sub(marked));
@@ -665,7 +673,7 @@ impl Dcqcn {
             marked = marked.saturating_sub(ticks);
         }
         let alpha = alpha_decay.after(alpha, raised, ticks);
-        self.alpha = alpha | marked.wrapping_shl(TEN_BITS);
+        self.alpha = alpha | marked.wrapping_shl(alpha_decay.bits);
         if cuts {
             self.cut(p, alpha.wrapping_shl(p.alpha_shift));
             self.left &= !CUT;

@@ -1,52 +1,53 @@
 //! A sampled alpha on its way down.
 
-/// The largest sampled alpha: ten bits, 1024 being one.
-pub(super) const ONES: u32 = 1_023;
+use cc_core::math::mul_high;
 
-/// What a tick does to an alpha of ten bits, and what many ticks do.
+/// The largest alpha of ten bits, 1024 being one.
+const ONES: u32 = 1_023;
+
+/// What a tick does to a sampled alpha, and what many ticks do.
+///
+/// An alpha of ten bits is the firmware's integer: each tick rounds down. One of more bits stands for a simulator's float: it is
+/// faded by a power of 1 - g and rounded down once, when it is next raised or cut by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AlphaDecay {
-    /// g in 1/1024.
-    gain: u32,
+    /// Bits of alpha, 10 to 20; above them the tick before which a notification came.
+    pub(super) bits: u32,
+    /// g in units of alpha's last bit.
+    raise: u32,
     /// After so many ticks nothing is left of any alpha.
-    horizon: u32,
-    /// Where a tick takes one from alpha, where two, and so on.
-    bands: [Band; 7],
+    pub(super) horizon: u32,
+    /// The smallest alpha of ten bits from which a tick takes one, two, and so on, less that loss.
+    bands: [u32; 7],
 }
 
-/// The values of alpha from which one tick takes the same loss.
-#[derive(Clone, Copy, Debug)]
-struct Band {
-    /// The smallest alpha of the band, less the loss.
-    below: u32,
-    /// 2^16 over the loss, rounded up.
-    reciprocal: u32,
-}
+/// 2^16 over the losses of the bands, rounded up.
+const RECIPROCALS: [u32; 7] = [65_536, 32_768, 21_846, 16_384, 13_108, 10_923, 9_363];
 
 impl AlphaDecay {
-    /// By this g in 1/1024, from 1 to 1024.
-    pub(super) const fn new(gain: u32) -> Self {
-        let (mut alpha, mut horizon) = (ONES, 0u32);
-        while alpha > 0 && horizon <= ONES {
-            alpha = alpha.wrapping_sub(lost(alpha, gain));
-            horizon = horizon.wrapping_add(1);
-        }
-        let bands = [
-            Band::new(1, gain),
-            Band::new(2, gain),
-            Band::new(3, gain),
-            Band::new(4, gain),
-            Band::new(5, gain),
-            Band::new(6, gain),
-            Band::new(7, gain),
-        ];
-        Self { gain, horizon, bands }
+    /// By this g in 1/1024, from 1 to 1024, and of so many bits, 10 to 20.
+    pub(super) const fn new(gain: u32, bits: u32) -> Self {
+        let raise = gain << bits.wrapping_sub(TEN);
+        // (1 - g)^n is at most 2^-bits from n = bits ln 2 / g on.
+        let horizon = match bits.wrapping_mul(710).checked_div(gain) {
+            Some(horizon) => horizon.wrapping_add(1),
+            None => u32::MAX,
+        };
+        let bands =
+            [band(1, gain), band(2, gain), band(3, gain), band(4, gain), band(5, gain), band(6, gain), band(7, gain)];
+        Self { bits, raise, horizon, bands }
     }
 
     /// g in 1/1024.
     #[cfg(test)]
     pub(super) const fn gain(&self) -> u32 {
-        self.gain
+        self.raise >> self.bits.wrapping_sub(TEN)
+    }
+
+    /// The largest alpha, which is also the mask of its bits.
+    #[inline(always)]
+    pub(super) const fn most(&self) -> u32 {
+        !u32::MAX.wrapping_shl(self.bits)
     }
 
     /// What alpha is after `raised` ticks of which the last follows a notification, (10) so many times and (4), none for no
@@ -55,17 +56,35 @@ impl AlphaDecay {
     pub(super) fn after(&self, mut alpha: u32, mut raised: u32, ticks: u32) -> u32 {
         let mut span = if raised != 0 { raised } else { ticks };
         loop {
-            alpha = self.faded(alpha, span);
+            alpha = if self.bits == TEN { self.faded(alpha, span) } else { self.faded_by_power(alpha, span) };
             if raised == 0 {
                 return alpha;
             }
-            let sum = alpha.wrapping_add(self.gain);
-            alpha = if sum < ONES { sum } else { ONES };
+            let sum = alpha.wrapping_add(self.raise);
+            alpha = if sum < self.most() { sum } else { self.most() };
             (raised, span) = (0, ticks);
         }
     }
 
-    /// What is left of alpha after so many ticks without a notification.
+    /// What is left of an alpha of more than ten bits after so many ticks without a notification: alpha (1 - g)^ticks, by the
+    /// squares of 1 - g, one for each bit of the number of ticks.
+    #[inline(always)]
+    pub(super) const fn faded_by_power(&self, alpha: u32, mut ticks: u32) -> u32 {
+        let spare = 32u32.wrapping_sub(self.bits);
+        // 1 - g, with 2^32 being one.
+        let kept = 0u32.wrapping_sub(self.raise.wrapping_shl(spare));
+        let (mut left, mut power) = (alpha.wrapping_shl(spare), kept);
+        while ticks != 0 {
+            if ticks & 1 != 0 {
+                left = mul_high(left, power);
+            }
+            power = mul_high(power, power);
+            ticks >>= 1;
+        }
+        left.wrapping_shr(spare)
+    }
+
+    /// What is left of an alpha of ten bits after so many ticks without a notification.
     ///
     /// While the loss per tick stays the same, ticks are passed at once. Losses above seven, which last only a few ticks
     /// each, are taken one by one. At most 60 rounds.
@@ -74,22 +93,23 @@ impl AlphaDecay {
         if ticks >= self.horizon {
             return 0;
         }
-        let mut loss = lost(alpha, self.gain);
+        let mut loss = lost(alpha, self.raise);
         while loss >> 3 != 0 {
             if ticks == 0 {
                 return alpha;
             }
             alpha = alpha.wrapping_sub(loss);
             ticks = ticks.wrapping_sub(1);
-            loss = lost(alpha, self.gain);
+            loss = lost(alpha, self.raise);
         }
         // With gains above an eighth a tick may miss a band, which then lets no tick pass.
-        for band in self.bands.get(..loss as usize).unwrap_or(&[]).iter().rev() {
-            let (all, depth) = (loss.wrapping_mul(ticks), alpha.wrapping_sub(band.below));
+        let bands = self.bands.get(..loss as usize).unwrap_or(&[]).iter();
+        for (&below, &reciprocal) in bands.zip(&RECIPROCALS).rev() {
+            let (all, depth) = (loss.wrapping_mul(ticks), alpha.wrapping_sub(below));
             if all <= depth {
                 return alpha.wrapping_sub(all);
             }
-            let run = depth.wrapping_mul(band.reciprocal) >> 16;
+            let run = depth.wrapping_mul(reciprocal) >> 16;
             alpha = alpha.wrapping_sub(loss.wrapping_mul(run));
             ticks = ticks.wrapping_sub(run);
             loss = loss.wrapping_sub(1);
@@ -98,20 +118,17 @@ impl AlphaDecay {
     }
 }
 
-impl Band {
-    /// Its loss is at least one, and at most seven.
-    #[expect(
-        clippy::integer_division,
-        clippy::arithmetic_side_effects,
-        reason = "configuration; neither divisor is zero"
-    )]
-    const fn new(loss: u32, gain: u32) -> Self {
-        let gain = if gain == 0 { 1 } else { gain };
-        Self { below: (1024 * (loss - 1) / gain + 1).wrapping_sub(loss), reciprocal: 65_536u32.div_ceil(loss) }
-    }
+/// The smallest alpha from which a tick takes this loss, which is from one to seven, less that.
+#[expect(clippy::integer_division, clippy::arithmetic_side_effects, reason = "configuration; the divisor is not zero")]
+const fn band(loss: u32, gain: u32) -> u32 {
+    let gain = if gain == 0 { 1 } else { gain };
+    (1024 * (loss - 1) / gain + 1).wrapping_sub(loss)
 }
 
-/// What one tick without a notification takes from alpha: the floor of alpha (1 - g) is alpha less this.
+/// Bits of the firmware's alpha.
+const TEN: u32 = 10;
+
+/// What one tick without a notification takes from an alpha of ten bits: the floor of alpha (1 - g) is alpha less this.
 #[inline]
 const fn lost(alpha: u32, gain: u32) -> u32 {
     alpha.wrapping_mul(gain).wrapping_add(ONES) >> 10
@@ -122,9 +139,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn powers_fade_as_a_float_does() {
+        for retained in [0, 512, 1_000, 1_020, 1_023] {
+            for bits in [11, 16, 20] {
+                let alpha_decay = AlphaDecay::new(1_024 - retained, bits);
+                for ticks in (0..40).chain([50, 100, 255, 256, 1_000, 5_000, 20_000]) {
+                    let exact = f64::from(alpha_decay.most()) * (f64::from(retained) / 1_024.0).powi(ticks as i32);
+                    let found = f64::from(alpha_decay.after(alpha_decay.most(), 0, ticks));
+                    assert!(
+                        (found - exact).abs() <= 1.01,
+                        "{found} for {exact}: {retained}, {bits} bits, {ticks} ticks"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn bands_fade_exactly_as_single_ticks() {
         for retained in 0..1024 {
-            let alpha_decay = AlphaDecay::new(1024 - retained);
+            let alpha_decay = AlphaDecay::new(1024 - retained, TEN);
             let step = if retained % 17 == 0 || retained > 1015 { 1 } else { 31 };
             for start in (0..1024).step_by(step) {
                 let (mut alpha, mut ticks) = (start, 0);

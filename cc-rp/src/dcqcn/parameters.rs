@@ -42,7 +42,7 @@ cc_core::settings! {
         dce_tcp_g: Per1024, 0..=1023, ["rp_dce_tcp_g", "DcQcnDceAlphaG"];
         /// Period of alpha.
         dce_tcp_rtt: Micros, 1..=131_071, ["rp_dce_tcp_rtt", "ALPHA_RESUME_INTERVAL", "DcQcnDceAlphaUpdatePeriod"];
-        /// Alpha at the first notification; 1024 is one, which sampled alpha cannot hold.
+        /// Alpha at the first notification; 1024 is one, which a sampled alpha cannot hold.
         initial_alpha_value: Per1024, 1..=1024, ["rp_initial_alpha_value", "DcQcnInitialAlphaValue"];
         /// At most one cut in this time; 0, for restarted alpha only, cuts at every notification.
         rate_reduce_monitor_period: Micros, 0..=131_071,
@@ -63,6 +63,8 @@ cc_core::settings! {
         limiter: Choice(&["released", "kept"]), 0..=1, [];
         /// With sampled alpha, whether the first notification also raises alpha at the next tick.
         first_cnp: Choice(&["raises_alpha", "sets_alpha"]), 0..=1, [];
+        /// Bits of a sampled alpha. 10: an integer that each period rounds down, as in the firmware; 20: as near as it comes to a float.
+        alpha_bits: Count, 10..=20, [];
     }
 }
 
@@ -92,6 +94,7 @@ pub const PAPER: DcqcnSettings = DcqcnSettings {
     far_target: 0,
     limiter: 0,
     first_cnp: 0,
+    alpha_bits: 10,
 };
 
 /// The defaults of current ConnectX firmware.
@@ -128,6 +131,7 @@ pub const HPCC_SIM: DcqcnSettings = DcqcnSettings {
     hyper_step: 1,
     limiter: 1,
     first_cnp: 1,
+    alpha_bits: 20,
     ..VENDOR
 };
 
@@ -169,7 +173,8 @@ pub(super) const PRESETS: &[Preset<DcqcnSettings>] = &[
         name: "hpcc_sim",
         source: "alibaba-edu/High-Precision-Congestion-Control, simulation/run.py \"dcqcn\" at 100 Gb/s and rdma-hw.cc: \
                  no byte counter, one additive step and then a constant hyper step, a limiter that stays, a first CNP \
-                 that does not raise alpha; alpha there is a float that starts at 1, here ten bits from 1023",
+                 that does not raise alpha; alpha is a float from 1 there, and twenty bits from \
+                 1023/1024 here",
         values: HPCC_SIM,
     },
     Preset {
@@ -241,7 +246,7 @@ const fn switch(flag: u32, on: bool) -> u32 {
 pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
     Restarted { kept: u32, gain: u32 },
-    /// Ten bits.
+    /// Of as many bits as the setting says.
     Sampled(AlphaDecay),
 }
 
@@ -276,7 +281,8 @@ impl Period {
 /// The longest that a restarted alpha may take to fade, in nanoseconds. From there to the wrap of a stamp, at
 /// 4.29 s, every slot is visited at least once.
 const LONGEST_FADE: u32 = 2_000_000_000;
-const FADES: &str = "restarted alpha must fade to nothing within 2 s: shorten dce_tcp_rtt or lower dce_tcp_g";
+const FADES: &str = "alpha must fade to nothing within 2 s, or, sampled and of more than ten bits, within 0.26 s and 2^(32 - bits) \
+                     periods: shorten dce_tcp_rtt, lower dce_tcp_g or alpha_bits";
 
 const fn conflict(field: &'static str, expected: &'static str) -> Result<(), ParamError> {
     Err(ParamError::Conflict { field, expected })
@@ -312,8 +318,16 @@ impl Params {
             if settings.initial_alpha_value > 1023 {
                 return conflict("initial_alpha_value", "must be at most 1023 when alpha is sampled");
             }
-            self.alpha = Alpha::Sampled(AlphaDecay::new(gain));
-            self.initial_alpha = settings.initial_alpha_value;
+            let alpha_decay = AlphaDecay::new(gain, settings.alpha_bits);
+            // A notification waits above alpha, for no longer than alpha takes to fade: both are over when alpha is refreshed.
+            let faded = u64::from(alpha_decay.horizon).wrapping_mul(alpha_nanos.into());
+            if settings.alpha_bits > 10
+                && (faded > u64::from(super::STALE >> 1) || alpha_decay.horizon > u32::MAX >> settings.alpha_bits)
+            {
+                return conflict("dce_tcp_rtt", FADES);
+            }
+            self.initial_alpha = settings.initial_alpha_value << settings.alpha_bits.wrapping_sub(10);
+            self.alpha = Alpha::Sampled(alpha_decay);
             self.refresh_after = super::STALE;
         } else {
             let Some(horizon) = self.decay.set(Frac::from_bits(settings.dce_tcp_g << 21)) else {
@@ -337,7 +351,8 @@ impl Params {
         self.byte_period.set(settings.rpg_byte_reset << 6);
         self.alpha_period.set(alpha_nanos);
         self.cut_period.set(nanos(settings.rate_reduce_monitor_period));
-        self.alpha_shift = 32u32.wrapping_sub(settings.rpg_gd);
+        // Sampled alpha, as a share with 2^32 being one, is shifted by this.
+        self.alpha_shift = 42u32.wrapping_sub(settings.rpg_gd).wrapping_sub(settings.alpha_bits);
         self.threshold = settings.rpg_threshold.wrapping_sub(settings.fast_recovery);
         self.switches = CLAMPS.wrapping_mul(settings.clamp_tgt_rate)
             | CLAMPS_AFTER_TIME.wrapping_mul(settings.clamp_tgt_rate_after_time_inc)

@@ -14,6 +14,7 @@ const PLAIN: Event = Event::Cnp { body_kind: CnpBodyKind::Standard };
 /// Every preset, and settings that reach what no preset does.
 fn variants() -> Vec<(&'static str, Params)> {
     let odd = [
+        ("hpcc_sim in ten bits", DcqcnSettings { alpha_bits: 10, ..HPCC_SIM }),
         ("restarted, spaced cuts", DcqcnSettings { rate_reduce_monitor_period: 70, ..PAPER }),
         ("restarted, kept", DcqcnSettings { limiter: 1, rpg_max_rate: 60_000, rpg_hai_rate: 2_000, ..PAPER }),
         (
@@ -226,7 +227,7 @@ fn a_notification_cuts_at_the_end_of_the_monitor_period() {
     assert_eq!(flow.on(4_000, PLAIN).rate, LINK.line_rate);
     let cut = flow.on(4_001, Event::Wake).rate;
     // The first of four ticks saw a notification, the other three none.
-    assert_eq!(flow.state.alpha & ONES, 1008);
+    assert_eq!(flow.state.alpha & 0x3ff, 1008);
     let line = u64::from(LINK.line_rate.to_bits());
     assert_eq!(u64::from(cut.to_bits()), line - ((line * 1008) >> 11));
 }
@@ -239,7 +240,7 @@ fn g_is_the_retained_share() {
     let mut flow = Flow::new(&params);
     for us in 0..100 {
         flow.on(us * US, PLAIN);
-        assert_eq!(flow.state.alpha & ONES, 1023, "notified in every period, alpha stands");
+        assert_eq!(flow.state.alpha & 0x3ff, 1023, "notified in every period, alpha stands");
     }
 }
 
@@ -672,7 +673,9 @@ impl<'a> Reference<'a> {
 
 #[test]
 fn decisions_equal_those_of_single_steps() {
-    for (name, params) in variants() {
+    // An alpha of more than ten bits is not rounded tick by tick: the equations hold it to a float.
+    let ten_bits = |params: &Params| !matches!(&params.alpha, Alpha::Sampled(alpha_decay) if alpha_decay.bits > 10);
+    for (name, params) in variants().into_iter().filter(|(_, params)| ten_bits(params)) {
         let mut reference: [Reference<'_>; FLOWS] = core::array::from_fn(|_| Reference::new(&params));
         let mut flows: [Dcqcn; FLOWS] = core::array::from_fn(|_| Dcqcn::open(&at(0, &params)));
         let mut swept = [0; FLOWS];
@@ -708,7 +711,7 @@ fn every_build_decides_alike() {
             0x3325_fa95_84c5_5880,
             0x39d9_fb36_69a3_3bb4,
             0x3805_07b9_6761_20f1,
-            0xe6c1_4e4e_ce20_d574,
+            0xed4e_410a_2a70_80c5,
             0xab1a_4f4a_2101_6334,
         ]
     );

@@ -22,8 +22,10 @@ pub struct Constants {
     pub g: f64,
     pub alpha_at_first: f64,
     pub alpha_period: u64,
-    /// Ten-bit alpha that changes on ticks, and cuts on ticks of this period.
+    /// Alpha that changes on ticks, and cuts on ticks of this period.
     pub cut_period: Option<u64>,
+    /// An alpha that changes on ticks is an integer of ten bits; otherwise it is a float.
+    pub ten_bits: bool,
     pub k: u64,
     pub b: Option<u64>,
     pub fast_rounds: u32,
@@ -42,11 +44,11 @@ pub struct Constants {
     pub undetermined_raises_alpha: bool,
 }
 
-/// Alpha as it was last raised, or in 1024ths as it is.
+/// Alpha as it was last raised, or as it is.
 #[derive(Clone, Copy, Debug)]
 pub enum Alpha {
     Real { value: f64, raised: u64 },
-    TenBits { value: u32, next_tick: u64, notified: bool, next_cut: u64, cut: bool },
+    Sampled { value: f64, next_tick: u64, notified: bool, next_cut: u64, cut: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +85,7 @@ impl Flow {
         self.rounds = 0;
         while self.limited {
             let due = match self.alpha {
-                Alpha::TenBits { next_tick, next_cut, .. } => self.timer.min(next_tick).min(next_cut),
+                Alpha::Sampled { next_tick, next_cut, .. } => self.timer.min(next_tick).min(next_cut),
                 Alpha::Real { .. } => self.timer,
             };
             if due > now {
@@ -116,24 +118,26 @@ impl Flow {
     }
 
     fn tick(&mut self, c: &Constants, due: u64) {
-        let Alpha::TenBits { mut value, mut next_tick, mut notified, mut next_cut, mut cut } = self.alpha else {
+        let Alpha::Sampled { mut value, mut next_tick, mut notified, mut next_cut, mut cut } = self.alpha else {
             return;
         };
         let mut cuts = false;
         if due == next_tick {
-            let gain = (c.g * 1024.0).round() as u32;
-            value = value * (1024 - gain) / 1024; // (10)
+            value *= 1.0 - c.g; // (10)
+            if c.ten_bits {
+                value = (value * 1024.0).floor() / 1024.0;
+            }
             if notified {
-                value = (value + gain).min(1023); // (4)
+                value = (value + c.g).min(if c.ten_bits { 1023.0 / 1024.0 } else { 1.0 }); // (4)
             }
             (next_tick, notified) = (next_tick + c.alpha_period, false);
         } else {
             next_cut += c.cut_period.unwrap_or(u64::MAX);
             (cuts, cut) = (cut, false);
         }
-        self.alpha = Alpha::TenBits { value, next_tick, notified, next_cut, cut };
+        self.alpha = Alpha::Sampled { value, next_tick, notified, next_cut, cut };
         if cuts {
-            self.cut(c, due, f64::from(value) / 1024.0);
+            self.cut(c, due, value);
         }
     }
 
@@ -144,8 +148,8 @@ impl Flow {
             self.restart(c, now);
             self.alpha = match c.cut_period {
                 None => Alpha::Real { value: c.alpha_at_first, raised: now },
-                Some(period) => Alpha::TenBits {
-                    value: (c.alpha_at_first * 1024.0).round() as u32,
+                Some(period) => Alpha::Sampled {
+                    value: c.alpha_at_first,
                     next_tick: now + c.alpha_period,
                     notified: false,
                     // Later by the smallest bit, so that alpha goes first.
@@ -155,7 +159,7 @@ impl Flow {
             };
         }
         match &mut self.alpha {
-            Alpha::TenBits { notified, cut, .. } => {
+            Alpha::Sampled { notified, cut, .. } => {
                 *notified |= !first || c.first_raises_alpha;
                 *cut = true;
             }
@@ -172,7 +176,7 @@ impl Flow {
     /// No cut, but R_T = R_C, and everything begins anew; so does the period of an alpha that notifications restart.
     fn stop_climbing(&mut self, c: &Constants, now: u64) {
         match &mut self.alpha {
-            Alpha::TenBits { notified, .. } => *notified |= c.undetermined_raises_alpha,
+            Alpha::Sampled { notified, .. } => *notified |= c.undetermined_raises_alpha,
             Alpha::Real { value, raised } => {
                 *value *= (1.0 - c.g).powi(((now - *raised) / c.alpha_period) as i32); // (10)
                 if c.undetermined_raises_alpha {
@@ -220,7 +224,7 @@ impl Flow {
         if self.r_t - self.r_c < 2.0 * BIT {
             self.r_c = self.r_t;
         }
-        let waits = matches!(self.alpha, Alpha::TenBits { cut: true, .. });
+        let waits = matches!(self.alpha, Alpha::Sampled { cut: true, .. });
         self.limited = c.stays_limited || waits || self.r_c < c.line;
     }
 }
