@@ -20,8 +20,9 @@
 //! That a counter has not wrapped, the record's clock says. So a flow whose acknowledgements come further apart than 4.2 ms
 //! is not controlled by compact telemetry, however long its round trip.
 //!
-//! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds; links slower than 8 Gb/s count
-//! as ones of 8 Gb/s. One `divu` for each hop.
+//! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds. A link of 8 Gb/s or less, whose
+//! byte takes a nanosecond or more, is measured as one 2^k times as fast that carries and queues 2^k times as much, which makes
+//! the same shares of its time. One `divu` for each hop.
 
 use crate::math::{Reciprocal, div_bitwise};
 use crate::{Hop, IntLayout, IntStack, Nanos, Stamp, State};
@@ -124,7 +125,7 @@ const USUAL: [(u32, u32); 9] = [
     (1_600_000, 21_474_836),
 ];
 
-/// Nanoseconds per byte in 2^-32 of a link of so many Mb/s, not zero.
+/// Nanoseconds per byte in 2^-32 of a link of so many Mb/s, above 8 000.
 #[inline(always)]
 pub fn per_byte(mbps: u32) -> u32 {
     match USUAL.iter().find(|&&(usual, _)| usual == mbps) {
@@ -216,7 +217,8 @@ const LONGEST_COMPACT: u32 = 1 << 23;
 pub struct HopDelta {
     /// Nanoseconds, at least 16 and at most 2 T, or what [`BaseRtt::with_gap`] makes of it.
     pub elapsed: u32,
-    /// Nanoseconds per byte of the link in 2^-32.
+    /// Nanoseconds per byte of the link in 2^-32. Of a link of 8 Gb/s or less a fraction of that, and all bytes here are as many
+    /// times what they were.
     pub per_byte: u32,
     /// Bytes that the link carried, or those that came to its queue if so flagged.
     pub bytes: u32,
@@ -305,11 +307,18 @@ impl<const N: usize> Hops<N> {
 /// record counts.
 #[inline(always)]
 fn interval(base: &BaseRtt, layout: IntLayout, elapsed: u32, last: &Record, hop: &Hop) -> Option<HopDelta> {
-    let per_byte = per_byte(hop.mbps);
     let bytes = layout.bytes_sent(last.sent, hop.sent, base.multi);
     let received = hop.flags & Hop::RECEIVED != 0;
     // Both records round down, so that the link may have carried nearly a unit less than they differ by.
     let at_least = bytes.saturating_sub(layout.sent_unit(base.multi));
+    let before = layout.bytes_queued(last.queue, base.multi);
+    let after = layout.bytes_queued(hop.queue, base.multi);
+    let mut link = Carried { mbps: hop.mbps, bytes, at_least, before, after };
+    if link.mbps <= SLOW {
+        link = link.sped_up();
+    }
+    let Carried { mbps, bytes, at_least, before, after } = link;
+    let per_byte = per_byte(mbps);
     let time = (u64::from(at_least).wrapping_mul(u64::from(per_byte)) >> 32) as u32;
     let countable = match layout {
         // 2^32 bytes, where the difference saturates.
@@ -320,9 +329,37 @@ fn interval(base: &BaseRtt, layout: IntLayout, elapsed: u32, last: &Record, hop:
     if (time > most(elapsed) && !received) || most(elapsed) > countable {
         return None;
     }
-    let before = layout.bytes_queued(last.queue, base.multi);
-    let after = layout.bytes_queued(hop.queue, base.multi);
     Some(HopDelta { elapsed, per_byte, bytes, received, before, after })
+}
+
+/// The fastest link, in Mb/s, whose byte takes a nanosecond or more.
+const SLOW: u32 = 8_000;
+
+/// A link, and what it did between two records, in bytes.
+#[derive(Clone, Copy)]
+struct Carried {
+    mbps: u32,
+    bytes: u32,
+    at_least: u32,
+    before: u32,
+    after: u32,
+}
+
+impl Carried {
+    /// A link 2^k times as fast that did 2^k times as much; with the least k that makes it faster than [`SLOW`].
+    #[cold]
+    #[inline(never)]
+    fn sped_up(self) -> Self {
+        let mut link = self;
+        // A speed of zero never gets here.
+        while link.mbps <= SLOW && link.mbps > 0 {
+            link.mbps <<= 1;
+            for bytes in [&mut link.bytes, &mut link.at_least, &mut link.before, &mut link.after] {
+                *bytes = bytes.saturating_add(*bytes);
+            }
+        }
+        link
+    }
 }
 
 crate::snapshot! {
@@ -407,6 +444,33 @@ mod tests {
             let exact = (f64::from(bytes) * 8e3 / f64::from(mbps)).min(f64::from(1 << 24)) / f64::from(time);
             let found = f64::from(base.fraction_of_rtt(bytes, per_byte(mbps))) / f64::from(1 << FINE);
             prop_assert!((found - exact.min(16.0)).abs() <= exact * 1e-3 + 1e-5, "{found} for {exact}");
+        }
+
+        /// Links of any speed, also those whose byte takes longer than a nanosecond.
+        #[test]
+        fn shares_are_those_of_the_link_whatever_its_speed(
+            mbps in 100..1_600_000_u32,
+            elapsed in 10_000..24_000_u32,
+            share in 0..1_000_u32,
+            queue in 0..100_000_u32,
+        ) {
+            let base = BaseRtt::new(Nanos::new(12_000), 1).unwrap();
+            let per_nano = f64::from(mbps) / 8e3;
+            let sent = (per_nano * f64::from(elapsed) * f64::from(share) / 1e3 / 64.0) as u32;
+            let record = |clock, sent| Hop { mbps, flags: 0, clock, sent, queue }.to_wide();
+            let (first, second) = (record(7, 9), record(7 + elapsed, 9 + sent));
+            let stack = |bytes| IntStack::new(IntLayout::Wide, 1, 1, bytes).unwrap();
+            let mut hops = Hops::<5>::none(Stamp::from_bits(0));
+            hops.store(Stamp::from_bits(0), &stack(&first));
+            let mut shares = None;
+            hops.compare(&base, Stamp::from_bits(elapsed), &stack(&second), |hop| {
+                shares = Some([hop.share(hop.bytes), base.fraction_of_rtt(hop.after, hop.per_byte)]);
+            });
+            let exact = [f64::from(sent) * 64.0 / per_nano / f64::from(elapsed), f64::from(queue) / per_nano / 12_000.0];
+            for (found, exact) in shares.unwrap().into_iter().zip(exact) {
+                let (found, exact) = (f64::from(found) / f64::from(1 << FINE), exact.min(16.0));
+                prop_assert!((found - exact).abs() <= 3e-4 + exact * 1e-3, "{found} for {exact}");
+            }
         }
     }
 

@@ -103,6 +103,9 @@ const fn compact(multi: u32) -> Telemetry {
 const FAR: Telemetry =
     Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_300_000], tau: 4_000_000, ..compact(1) };
 
+/// Links whose byte takes longer than a nanosecond, and two beside them.
+const SLOW: Telemetry = Telemetry { gbps: [1, 2, 5, 8, 10], gaps: [300, 3_000, 11_000, 22_000, 23_000], ..WIDE };
+
 fn link(gbps: u32, tau: u32) -> Link {
     Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(tau) }
 }
@@ -152,6 +155,11 @@ fn cx<'a, P>(now: u64, link: &'a Link, params: &'a P) -> Cx<'a, P> {
 #[test]
 fn each_step_is_that_of_algorithm_1() {
     assert_algorithm_1([(1, WIDE); 3], [25, 100, 400, 800]);
+}
+
+#[test]
+fn each_step_on_slow_links_is_that_of_algorithm_1() {
+    assert_algorithm_1([(1, SLOW); 3], [1, 2, 5, 10]);
 }
 
 #[test]
