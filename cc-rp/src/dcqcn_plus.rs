@@ -72,8 +72,9 @@ const LIMITED: u8 = 1;
 const NUMBERED: u8 = 1 << 1;
 /// A CNP number at most this far behind the last is old; farther, the receiver began anew.
 const REORDER: u16 = 64;
-/// Pauses longer than this count as this long, in nanoseconds.
-const LONGEST_PAUSE: u32 = 2_000_000_000;
+/// Pauses longer than this count as this long, in nanoseconds: a visit, half a second later at most, still comes before the total
+/// has grown by 2^31, which would be a step back.
+const LONGEST_PAUSE: u32 = 1_500_000_000;
 /// The shares of (19), and the alpha that parts them.
 const FIFTH: Frac = Frac::from_ratio(1, 5);
 const TENTH: Frac = Frac::from_ratio(1, 10);
@@ -285,7 +286,7 @@ impl DcqcnPlus {
             self.period = Nanos::ZERO;
             self.flags |= LIMITED;
         } else if self.pauses != pauses && p.fades_in_pauses {
-            self.fade_for(p, pauses.wrapping_sub(self.pauses).min(LONGEST_PAUSE));
+            self.fade_for(p, grown(self.pauses, pauses).min(LONGEST_PAUSE));
         }
         self.pauses = pauses;
         if told != Nanos::ZERO {
@@ -346,7 +347,7 @@ impl DcqcnPlus {
     #[inline]
     fn bound_pauses(&mut self, cx: &Cx<'_, Params>) {
         let pauses = pauses(cx);
-        if pauses.wrapping_sub(self.pauses) > LONGEST_PAUSE {
+        if grown(self.pauses, pauses) > LONGEST_PAUSE {
             self.pauses = pauses.wrapping_sub(LONGEST_PAUSE);
         }
     }
@@ -430,6 +431,13 @@ impl DcqcnPlus {
             self.current.scale(TENTH).min(p.hundredth)
         }
     }
+}
+
+/// By how much a total that is kept modulo 2^32 has grown. A step back, as by the nanosecond by which a clock is corrected, is none.
+#[inline]
+const fn grown(earlier: u32, later: u32) -> u32 {
+    let step = later.wrapping_sub(earlier);
+    if step >> 31 == 0 { step } else { 0 }
 }
 
 /// Nanoseconds of pauses so far, modulo 2^32.

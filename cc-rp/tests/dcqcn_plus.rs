@@ -127,7 +127,7 @@ mod oracle {
             if !self.limited {
                 (self.limited, self.r_c, self.r_t, self.alpha, self.tau) = (true, c.line, c.line, 1.0, 0.0);
             } else if c.fades_in_pauses && self.paused > 0.0 {
-                let periods = self.paused.min(2e9) / self.length(c, LAMBDA_ALPHA);
+                let periods = self.paused.min(1.5e9) / self.length(c, LAMBDA_ALPHA);
                 let whole = periods.round();
                 let extra = branches.exceeds(periods, whole, 1e-5 * periods.max(0.01));
                 let periods = if extra { whole } else { whole - 1.0 };

@@ -301,6 +301,33 @@ fn alpha_fades_in_pauses_or_stands() {
     assert!((cut_after(1) - 0.5).abs() < 1e-5);
 }
 
+/// A total of pauses that a corrected clock takes back by a nanosecond is no pause of four seconds less a nanosecond, whether a
+/// notification or a wake sees it first.
+#[test]
+fn a_total_of_pauses_that_steps_back_leaves_alpha_as_it_is() {
+    for wakes in [false, true] {
+        let mut flow =
+            Flow::cut_to(DcqcnPlusSettings { alpha_in_pause: 0, ..PAPER }, 10, Rate::from_gbps(1), Nanos::new(100_000));
+        flow.paused = 50_000;
+        flow.after(US, PLAIN);
+        let alpha = flow.state.alpha();
+        flow.paused -= 1;
+        if wakes {
+            flow.after(0, Event::Wake);
+        }
+        flow.after(0, PLAIN);
+        assert!(flow.state.alpha() >= alpha, "{:?} after {alpha:?}", flow.state.alpha());
+        // The nanosecond comes back, and more of the pause is counted as ever.
+        flow.paused += 200_001;
+        flow.after(200 * US, Event::Wake);
+        let before = flow.state.alpha();
+        flow.after(0, PLAIN);
+        let faded = f64::from(before.to_bits()) * (255.0_f64 / 256.0).powi(2);
+        let raised = faded * 255.0 / 256.0 + f64::from(1u32 << 31) / 256.0;
+        assert!((f64::from(flow.state.alpha().to_bits()) - raised).abs() < 100.0, "two periods of 100 us");
+    }
+}
+
 // Notifications with a body.
 
 #[test]
