@@ -17,6 +17,8 @@ pub enum Unit {
     Mbps,
     /// Bytes.
     Bytes,
+    /// Blocks of 64 bytes.
+    Blocks64,
     /// 1/1024.
     Per1024,
     /// Parts per million.
@@ -39,6 +41,7 @@ impl Unit {
             Self::Nanos => "ns",
             Self::Mbps => "Mb/s",
             Self::Bytes => "B",
+            Self::Blocks64 => "blocks of 64 B",
             Self::Per1024 => "1/1024",
             Self::Ppm => "ppm",
             Self::Percent => "%",

@@ -9,7 +9,7 @@ use cc_core::params::ParamError;
 use cc_core::table::{BindError, Fixed, Handle, SlotTableIn, Storage};
 use cc_core::timer_wheel::TimerWheelIn;
 use cc_core::wire::shim::{Rcc, Time};
-use cc_core::wire::{FlowKey, Roce};
+use cc_core::wire::{FlowKey, MAX_HOPS, Roce};
 use cc_core::{
     Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, State, Zeroed,
 };
@@ -811,6 +811,8 @@ fn delay(
 ) -> Option<Delay> {
     let returned = match (roce.time_shim(), rcc) {
         (Some(Time { echo, receiver_hold, hops, rx_buffer_level, .. }), _) => {
+            // A count that no fabric has is none: the receiver took a low time to live for a long path.
+            let hops = if hops > MAX_HOPS { 0 } else { hops };
             Some((echo, Delay { receiver_hold, hops, rx_buffer_level, ..Delay::default() }))
         }
         (None, Some(rcc)) => Some((rcc.echo, Delay::default())),

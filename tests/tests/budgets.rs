@@ -4,7 +4,7 @@
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use hil_capture::Reader;
+use hil_capture::Source;
 use hil_cores::board::{Action, Board, Pace, board};
 use hil_cores::core::Ibex;
 use hil_cores::firmware;
@@ -19,7 +19,7 @@ fn request(preset: &str) -> Request {
     Request { preset: Some(preset.into()), ..Request::default() }
 }
 
-fn play<R: std::io::Read>(preset: &str, mut capture: Reader<R>) -> Report {
+fn play(preset: &str, mut capture: Source) -> Report {
     let core = Some(OnCore { name: "ibex".into(), pace: Pace::Lockstep, firmware: None, interrupts: false });
     let options = Options { algorithm: "dcqcn".into(), request: request(preset), core, ..Options::default() };
     replay(&options, &mut capture, |_| {}).unwrap()
@@ -34,7 +34,7 @@ fn worst(report: &Report, kind: &str) -> (u64, u64) {
 #[test]
 fn the_sample_stays_within_its_budget() {
     for (preset, cnp, wake) in [("paper", 250, 320), ("vendor", 260, 320)] {
-        let report = play(preset, Reader::open(&sample()).unwrap());
+        let report = play(preset, Source::open(&sample()).unwrap());
         let (step, total) = worst(&report, "cnp");
         assert!(step <= cnp && total <= 450, "{preset}: a CNP takes {step} cycles, {total} in all");
         let (step, total) = worst(&report, "wake");
@@ -56,7 +56,7 @@ fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
     for (seed, preset, cnp, wake) in [(21, "paper", 320, 320), (22, "vendor", 400, 420)] {
         let report = play(
             preset,
-            Reader::new(&RandomTraffic { seed, frames: 4_000, signals: Signals::CNP }.capture()[..], "random").unwrap(),
+            Source::memory(RandomTraffic { seed, frames: 4_000, signals: Signals::CNP }.capture(), "random"),
         );
         for (kind, budget) in [("cnp", cnp), ("wake", wake)] {
             let (step, total) = worst(&report, kind);

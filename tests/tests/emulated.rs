@@ -5,7 +5,7 @@ use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use hil_algorithms::registry;
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use hil_capture::Reader;
+use hil_capture::{Reader, Source};
 use hil_cores::board::Pace;
 use hil_cores::firmware;
 use hil_cores::qemu::Machine;
@@ -50,7 +50,7 @@ impl registry::Visitor for OnRandomTraffic {
 
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) {
         let random = RandomTraffic { seed: 1, frames: 1_500, signals: A::SIGNALS }.capture();
-        let report = replay(&options(self.0, A::NAME, None), &mut Reader::new(&random[..], "random").unwrap(), |_| {});
+        let report = replay(&options(self.0, A::NAME, None), &mut Source::memory(&random[..], "random"), |_| {});
         let report = report.unwrap();
         assert_identical(&report, A::NAME);
         let met = report.coverage.rp.rows - report.coverage.rp.missing.len();
@@ -60,7 +60,7 @@ impl registry::Visitor for OnRandomTraffic {
 
 fn sample_and_random_traffic(name: &str) {
     let Some(machine) = machine(name) else { return };
-    let report = replay(&options(machine, "dcqcn", None), &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
+    let report = replay(&options(machine, "dcqcn", None), &mut Source::open(&sample()).unwrap(), |_| {}).unwrap();
     assert_identical(&report, "sample");
     assert!(report.cnps.sent > 50);
     for algorithm in cycles::algorithms().unwrap() {
@@ -120,7 +120,7 @@ fn a_difference_is_found_where_it_begins() {
 fn an_image_that_cannot_do_it_says_so() {
     let refused = |machine: Machine, algorithm: &str, image: &Path| {
         let options = options(machine, algorithm, Some(Images { image: image.into(), outlined_on: None }));
-        format!("{:#}", replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err())
+        format!("{:#}", replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap_err())
     };
     let (Some(arm), Some(riscv)) = (machine("qemu:mps2-an385"), machine("qemu:riscv64-virt")) else { return };
     let image = firmware::build_semihosted("pfc", arm.target).unwrap();

@@ -2,7 +2,7 @@
 
 use cc_rp::Signals;
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use hil_capture::Reader;
+use hil_capture::{Reader, Source};
 use hil_cores::board::{DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Ibex, Timing};
 use hil_cores::firmware;
@@ -28,13 +28,13 @@ fn on_ibex(preset: &str, pace: Pace) -> Options {
 }
 
 fn play(options: &Options, capture: &[u8]) -> Report {
-    replay(options, &mut Reader::new(capture, "random").unwrap(), |_| {}).unwrap()
+    replay(options, &mut Source::memory(capture, "random"), |_| {}).unwrap()
 }
 
 #[test]
 fn the_sample_is_decided_alike_and_its_cnps_are_those_that_were_captured() {
     let run = || {
-        let mut capture = Reader::open(&sample()).unwrap();
+        let mut capture = Source::open(&sample()).unwrap();
         replay(&on_ibex("paper", Pace::Lockstep), &mut capture, |_| {}).unwrap()
     };
     let report = run();
@@ -54,7 +54,7 @@ fn a_timer_interrupt_at_any_moment_comes_to_one_order_of_event_and_wake() {
     let mut options = on_ibex("paper", Pace::Lockstep);
     options.only = vec!["10.0.0.1".parse().unwrap(), "10.0.0.9".parse().unwrap()];
     options.core.as_mut().unwrap().interrupts = true;
-    let report = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
+    let report = replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap();
     let interrupts = report.core.unwrap().interrupts.unwrap();
     assert_eq!((interrupts.inconsistent, &interrupts.first_inconsistent), (0, &None));
     assert!(interrupts.moments > 10_000, "{} moments", interrupts.moments);

@@ -11,7 +11,7 @@ use cc_core::{
 };
 use cc_np::{NotificationPoint, NpEngine, RxMeta};
 use cc_rp::{Ack, AckProgress, Cx, Event, FlowDecision, RateLimiter, ReactionPoint, RpEngine, registry};
-use hil_capture::Reader;
+use hil_capture::Source;
 use hil_replay::{Options, replay};
 use programs::{FrameOut, HeaderCache, TransmitRing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -333,7 +333,7 @@ fn each_algorithm_makes_something_else_of_the_same_congestion_and_reports_name_i
         assert_eq!(series.iter().any(|&told| told != series[0]), entry.name != "pfc", "{}", entry.name);
 
         let options = Options { algorithm: entry.name.into(), ..Options::default() };
-        let report = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
+        let report = replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap();
         assert_eq!(report.algorithm.name, entry.name);
         assert!(report.to_string().starts_with(&format!("algorithm    {}, preset ", entry.name)));
     }

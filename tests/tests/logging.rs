@@ -2,7 +2,7 @@
 
 use cc_rp::dcqcn::Dcqcn as Rp;
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use hil_capture::Reader;
+use hil_capture::{Reader, Source};
 use hil_cores::board::{DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Design};
 use hil_cores::firmware::{self, Kind};
@@ -34,7 +34,7 @@ fn replayed(core: Design, log: Option<Log>) -> Report {
         log,
         ..Options::default()
     };
-    replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap()
+    replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap()
 }
 
 fn logged(core: Design) -> (Report, Lines) {

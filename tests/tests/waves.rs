@@ -1,7 +1,7 @@
 //! The wave of a replay, read back: it says what the report says, and what the image's text allows.
 
 use hil_algorithms::settings::Request;
-use hil_capture::Reader;
+use hil_capture::Source;
 use hil_cores::board::Pace;
 use hil_cores::core::Design;
 use hil_cores::firmware::{self, Kind};
@@ -74,14 +74,14 @@ fn options(path: &Path, core: Design, pace: Pace, hz: u64) -> Options {
         request: Request { preset: Some("paper".into()), sets, ..Request::default() },
         only: vec!["10.0.0.1".parse().unwrap(), "10.0.0.9".parse().unwrap()],
         core: Some(OnCore { name: core.name().into(), pace, firmware: None, interrupts: false }),
-        wave: Some(Wave { path: path.to_owned(), hz }),
+        wave: Some(Wave { path: path.to_owned(), inputs: Vec::new(), hz }),
         ..Options::default()
     }
 }
 
 fn recorded(path: &Path, core: Design, pace: Pace, hz: u64) -> (Report, BTreeMap<String, Vec<Change>>) {
     let options = options(path, core, pace, hz);
-    let report = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap();
+    let report = replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap();
     assert!(report.core.as_ref().unwrap().identical);
     (report, read(path))
 }
@@ -184,7 +184,7 @@ fn an_image_that_misbehaves_leaves_its_wave() {
     std::fs::write(&image, bytes).unwrap();
     let mut options = options(&wave, Design::Ibex, Pace::Lockstep, 1_000_000_000);
     options.core.as_mut().unwrap().firmware = Some(Images { image, outlined_on: None });
-    let error = replay(&options, &mut Reader::open(&sample()).unwrap(), |_| {}).unwrap_err();
+    let error = replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap_err();
     // mcause of an illegal instruction is 2.
     assert!(format!("{error:#}").contains("the image ended with code 258"), "{error:#}");
     let interrupted = read(&wave).remove("nic_10_0_0_1").unwrap();

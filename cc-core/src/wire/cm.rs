@@ -20,8 +20,10 @@ const METHOD_SEND: u8 = 0x03;
 const REQUEST: u16 = 0x0010;
 const REPLY: u16 = 0x0013;
 const READY_TO_USE: u16 = 0x0014;
+const DISCONNECT: u16 = 0x0015;
+const DISCONNECT_REPLY: u16 = 0x0016;
 
-/// A step of the three-way handshake that opens a connection.
+/// A step of the three-way handshake that opens a connection, or of the two that end it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Message {
@@ -52,10 +54,26 @@ pub enum Message {
         /// The answerer's.
         remote_id: u32,
     },
+    /// DREQ (12.6.10): either side ends the connection.
+    Disconnect {
+        /// The sender's name for the connection.
+        local_id: u32,
+        /// The receiver's.
+        remote_id: u32,
+        /// The receiver's queue pair.
+        remote_qpn: Qpn,
+    },
+    /// DREP (12.6.11): the other side agrees.
+    DisconnectReply {
+        /// The sender's name for the connection.
+        local_id: u32,
+        /// The receiver's.
+        remote_id: u32,
+    },
 }
 
 impl Message {
-    /// The message in this packet; `None` if it is none of the three, or if the capture cut it.
+    /// The message in this packet; `None` if it is none of the five, or if the capture cut it.
     #[inline]
     pub fn parse(roce: &Roce<'_>) -> Option<Self> {
         if roce.bth.opcode != UD_SEND_ONLY || roce.bth.dest_qp != QP {
@@ -81,6 +99,10 @@ impl Message {
                 starting_psn: Psn::new(word(5)? >> 8),
             }),
             READY_TO_USE => Some(Self::ReadyToUse { local_id: word(0)?, remote_id: word(1)? }),
+            DISCONNECT => {
+                Some(Self::Disconnect { local_id: word(0)?, remote_id: word(1)?, remote_qpn: Qpn::new(word(2)? >> 8) })
+            }
+            DISCONNECT_REPLY => Some(Self::DisconnectReply { local_id: word(0)?, remote_id: word(1)? }),
             _ => None,
         }
     }
@@ -91,6 +113,8 @@ impl Message {
             Self::Request { local_id, .. } => (REQUEST, local_id),
             Self::Reply { remote_id, .. } => (REPLY, remote_id),
             Self::ReadyToUse { local_id, .. } => (READY_TO_USE, local_id),
+            Self::Disconnect { local_id, .. } => (DISCONNECT, local_id),
+            Self::DisconnectReply { remote_id, .. } => (DISCONNECT_REPLY, remote_id),
         };
         let mut datagram = [0; DATAGRAM_LEN];
         let mut output = Output::new(&mut datagram);
@@ -116,9 +140,14 @@ impl Message {
                 output.word(0);
                 output.word(starting_psn.get() << 8);
             }
-            Self::ReadyToUse { local_id, remote_id } => {
+            Self::ReadyToUse { local_id, remote_id } | Self::DisconnectReply { local_id, remote_id } => {
                 output.word(local_id);
                 output.word(remote_id);
+            }
+            Self::Disconnect { local_id, remote_id, remote_qpn } => {
+                output.word(local_id);
+                output.word(remote_id);
+                output.word(remote_qpn.get() << 8);
             }
         }
         datagram

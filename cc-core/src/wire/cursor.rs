@@ -53,6 +53,22 @@ impl<'a> Input<'a> {
         Ok(head)
     }
 
+    /// What was captured of the next `len` bytes, all of which were on the wire.
+    #[inline(always)]
+    pub(super) fn take_captured(&mut self, len: usize, short: Malformed) -> Result<&'a [u8], Malformed> {
+        let (head, rest) = match self.bytes.split_at_checked(len) {
+            Some(parts) => parts,
+            None => {
+                let missing = len.wrapping_sub(self.bytes.len());
+                self.cut = self.cut.checked_sub(missing).ok_or(short)?;
+                // Still cut: what follows these bytes was not captured either.
+                (self.bytes, &[][..])
+            }
+        };
+        self.bytes = rest;
+        Ok(head)
+    }
+
     /// Why it has not the next `len` bytes.
     #[inline]
     fn lacks(&self, len: usize, short: Malformed) -> Malformed {

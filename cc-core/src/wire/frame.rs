@@ -293,7 +293,12 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The hops that a packet of this time to live has behind it, if it began with the next of 64, 128 and 255, as hosts do.
+/// The most switches that a path is believed to have. A larger count means that the packet's first time to live was not one
+/// of 64, 128 and 255: programs that address queue pairs by hand often set 1.
+pub const MAX_HOPS: u8 = 31;
+
+/// The switches that a packet of this time to live has passed, if it began with the next of 64, 128 and 255, as hosts do; 0,
+/// which is no hop, where that would be more than [`MAX_HOPS`].
 #[inline]
 const fn hops(hop_limit: u8) -> u8 {
     let first: u8 = match hop_limit {
@@ -301,5 +306,6 @@ const fn hops(hop_limit: u8) -> u8 {
         65..=128 => 128,
         129.. => 255,
     };
-    first.wrapping_sub(hop_limit)
+    let hops = first.wrapping_sub(hop_limit);
+    if hops > MAX_HOPS { 0 } else { hops }
 }

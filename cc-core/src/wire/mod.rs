@@ -49,7 +49,7 @@ pub use bth::Bth;
 pub use ethernet::{Mac, Tag, TagProtocol, Tags};
 pub use extension::{Deth, Extensions, Reth};
 pub use flow_key::FlowKey;
-pub use frame::{AckFields, CnpMarking, Frame, Response};
+pub use frame::{AckFields, CnpMarking, Frame, MAX_HOPS, Response};
 pub use icrc::{Crc32, Icrc, NoCrc, TableCrc};
 pub use opcode::{Class, Info, Transport};
 pub use patch::{decrement_hop_limit, set_bth, set_ecn, write_icrc};

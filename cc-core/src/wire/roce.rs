@@ -10,7 +10,8 @@ use super::shim::{self, IntShim, MlccAck, MlccData, Rcc, ShimOffsets, Shims, Tim
 use super::{Addresses, Aeth, Bth, Malformed, Parsed, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Mark};
 
-/// A RoCE packet whose headers are all there, borrowed from its frame.
+/// A RoCE packet, borrowed from its frame. Its headers are there up to the BTH; the snap length of a capture may have cut the
+/// extension headers, which then read as absent.
 ///
 /// What every receiver reads is a field; the rest is read from the frame when asked for.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +64,9 @@ impl<'a> Roce<'a> {
         let pad = Bth::pad(bth_bytes)?;
         let &[opcode, ..] = bth_bytes;
         let info = opcode::info(opcode);
-        let extensions = input.take_slice(info.header_len(), Malformed::ExtensionShort)?;
+        // A snap length that leaves the BTH leaves ECN, opcode, queue pair and sequence number.
+        let truncated = input.cut() != 0;
+        let extensions = input.take_captured(info.header_len(), Malformed::ExtensionShort)?;
         let payload_len = input
             .left()
             .checked_sub(4)
@@ -83,7 +86,7 @@ impl<'a> Roce<'a> {
             datagram,
             extensions,
             shim_offsets,
-            truncated: input.cut() != 0,
+            truncated,
         }))
     }
 
@@ -111,9 +114,14 @@ impl<'a> Roce<'a> {
         let (bth_bytes @ &[opcode, ..], behind) = transport.split_first_chunk::<12>()?;
         let pad = Bth::pad(bth_bytes).ok()?;
         let info = opcode::info(opcode);
-        let extensions = behind.get(..info.header_len())?;
-        let body_len = self.payload_len.wrapping_add(usize::from(self.pad)).wrapping_add(self.extensions.len());
-        let payload_len = body_len.checked_sub(extensions.len())?.checked_sub(usize::from(pad))?;
+        let extensions = match behind.get(..info.header_len()) {
+            Some(extensions) => extensions,
+            // As far as captured.
+            None if self.truncated => behind,
+            None => return None,
+        };
+        let body_len = self.payload_len.wrapping_add(usize::from(self.pad)).wrapping_add(self.info.header_len());
+        let payload_len = body_len.checked_sub(info.header_len())?.checked_sub(usize::from(pad))?;
         Some(Roce {
             bth: Bth::parse(bth_bytes),
             info,

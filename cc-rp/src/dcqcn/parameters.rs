@@ -21,7 +21,7 @@ cc_core::settings! {
         /// Time between two increases by the timer (K).
         rpg_time_reset: Micros, 1..=131_071, ["rp_time_reset", "RP_TIMER", "DcQcnTimeReset"];
         /// Data between two increases by the byte counter (B), in blocks of 64 bytes as in the firmware; 0 switches the counter off.
-        rpg_byte_reset: Count, 0..=262_143, ["rp_byte_reset", "DcQcnByteReset"];
+        rpg_byte_reset: Blocks64, 0..=262_143, ["rp_byte_reset", "DcQcnByteReset"];
         /// Increases of one clock that are fast recovery (F).
         rpg_threshold: Count, 1..=31, ["rp_threshold", "FAST_RECOVERY_TIMES", "DcQcnThreshold"];
         /// Additive step (R_AI).

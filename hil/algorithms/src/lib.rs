@@ -4,9 +4,11 @@
 
 mod algorithm;
 mod nics;
+mod quantity;
 pub mod registry;
 pub mod settings;
 mod settings_table;
+mod vendor;
 
 pub use algorithm::{Algorithm, algorithm};
 pub use nics::{NicCounters, NicGroup, NicOutput};

@@ -3,6 +3,7 @@
 use crate::algorithm::{Algorithm, Pair};
 use crate::registry::UnknownName;
 pub use crate::settings_table::{SettingValue, SettingsTable, preset, table, words};
+use crate::vendor::{self, Meaning};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use cc_core::{Bytes, Link, Nanos, Rate};
 use cc_np::NotificationPoint;
@@ -127,6 +128,20 @@ impl ResolvedSettings {
             (Some(_), Some(_)) => bail!("both machines have a parameter {bare}: expected rp.{bare} or np.{bare}"),
             (Some(index), None) => self.rp.assign(index, value),
             (None, Some(index)) => self.np.assign(index, value),
+            (None, None) if let Some((whose, meaning)) = vendor::meaning(bare) => match meaning {
+                Meaning::Field { name: field, unit } if self.place(field) != (None, None) => {
+                    let role = role.map_or(String::new(), |role| format!("{role}."));
+                    let has_unit = value.ends_with(|letter: char| letter.is_alphabetic() || letter == '%');
+                    let value = if has_unit { value.to_owned() } else { format!("{value}{unit}") };
+                    self.set(&format!("{role}{field}"), &value)
+                }
+                Meaning::Field { name: field, .. } => {
+                    bail!(
+                        "{name} is {whose}'s name for {field}, which this algorithm has not: hil list shows what it has"
+                    )
+                }
+                Meaning::Hint(hint) => bail!("{name} is a parameter of {whose}; {hint}"),
+            },
             (None, None) => {
                 let fields = self.rp.fields().iter().chain(self.np.fields());
                 let names = fields.flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()));

@@ -1,7 +1,8 @@
 //! A machine's settings without its type.
 
+use crate::quantity::{in_bytes, parse, range};
 use crate::registry::UnknownName;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use cc_core::params::{Field, Preset, Settings, Unit};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,6 +43,25 @@ impl SettingsTable {
         self.fields.iter().zip(&self.words).map(|(field, &word)| (field.name, shown(field, word))).collect()
     }
 
+    /// What values that are counted in blocks come to in bytes, a line each.
+    pub fn in_bytes(&self) -> Vec<String> {
+        let line = |(field, &word): (&Field, &u32)| {
+            let bytes = in_bytes(field.unit, word)?;
+            Some(format!("{} {word} is in {}: {bytes}", field.name, field.unit.symbol()))
+        };
+        self.fields.iter().zip(&self.words).filter_map(line).collect()
+    }
+
+    /// The longest time among the values, in nanoseconds.
+    pub fn longest_time(&self) -> u64 {
+        let time = |(field, &word): (&Field, &u32)| match field.unit {
+            Unit::Micros => u64::from(word) * 1_000,
+            Unit::Nanos => word.into(),
+            _ => 0,
+        };
+        self.fields.iter().zip(&self.words).map(time).max().unwrap_or(0)
+    }
+
     /// The index of a setting by its name or an alias, in any case.
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
         let is = |other: &&'static str| other.eq_ignore_ascii_case(name);
@@ -61,22 +81,6 @@ impl SettingsTable {
         *word = value;
         Ok(())
     }
-}
-
-fn parse(field: &Field, typed: &str) -> Result<u32> {
-    if let Unit::Choice(words) = field.unit {
-        let index = words.iter().position(|word| word.eq_ignore_ascii_case(typed));
-        let index =
-            index.with_context(|| format!("{} must be one of {}, not {typed}", field.name, words.join(", ")))?;
-        return Ok(index as u32);
-    }
-    typed.parse().map_err(|_| anyhow!("{}, not {typed}", range(field)))
-}
-
-/// What a number must be.
-fn range(field: &Field) -> String {
-    let Field { name, min, max, unit, .. } = field;
-    format!("{name} must be a whole number from {min} to {max} {}", unit.symbol()).trim_end().to_owned()
 }
 
 /// The preset of this name, the first without one.

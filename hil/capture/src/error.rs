@@ -152,8 +152,12 @@ impl Display for Fault {
             Fault::Open(error) => write!(f, "cannot open: {error}"),
             Fault::Read(error) => write!(f, "cannot read: {error}"),
             Fault::Empty => write!(f, "empty file: expected a pcap or pcapng capture"),
-            Fault::NotACapture { found: [a, b, c, d] } => {
-                write!(f, "not a capture: expected the magic of pcap or pcapng, found {a:02x} {b:02x} {c:02x} {d:02x}")
+            Fault::NotACapture { found: found @ [a, b, c, d] } => {
+                write!(
+                    f,
+                    "not a capture: expected the magic of pcap or pcapng, found {a:02x} {b:02x} {c:02x} {d:02x}"
+                )?;
+                body_kind(*found).map_or(Ok(()), |body_kind| write!(f, ", which is {body_kind}"))
             }
             Fault::Version { found: (major, minor), expected } => {
                 write!(f, "unknown version {major}.{minor}: expected {expected}")
@@ -200,6 +204,34 @@ impl Display for Fault {
                 write!(f, "unsupported link type {}: expected {}", LinkType(*number), LinkType(ETHERNET))
             }
         }
+    }
+}
+
+/// What a file with these first bytes is, and what to do with it.
+fn body_kind(magic: [u8; 4]) -> Option<&'static str> {
+    Some(match magic {
+        [0x1f, 0x8b, ..] => "gzip: unpack it on the way, zcat FILE | hil replay -",
+        [0x28, 0xb5, 0x2f, 0xfd] => "zstd: unpack it on the way, zstdcat FILE | hil replay -",
+        [0xfd, b'7', b'z', b'X'] => "xz: unpack it on the way, xzcat FILE | hil replay -",
+        [b'B', b'Z', b'h', _] => "bzip2: unpack it on the way, bzcat FILE | hil replay -",
+        [0x04, 0x22, 0x4d, 0x18] => "lz4: unpack it on the way, lz4cat FILE | hil replay -",
+        [b'P', b'K', 0x03, 0x04] => "zip: unpack it on the way, unzip -p FILE | hil replay -",
+        [b's', b'n', b'o', b'o'] => "a snoop capture: convert it, editcap -F pcapng FILE OUT",
+        [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => {
+            "a modified pcap: convert it, editcap -F pcapng FILE OUT"
+        }
+        [0x7f, b'E', b'L', b'F'] => {
+            "a program or a firmware image: give the capture here, and the image with --firmware"
+        }
+        _ => return None,
+    })
+}
+
+impl CaptureError {
+    /// Whether the file ends in the middle of something: what precedes is whole.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.fault, Fault::Cut { .. })
+            && matches!(self.place, Place::Packet { .. } | Place::Block { .. } | Place::Byte(1..))
     }
 }
 

@@ -9,7 +9,8 @@
 //!   its own link type, snap length, clock resolution and clock offset; enhanced, simple and obsolete packet blocks.
 //!   Other blocks are skipped (draft-ietf-opsawg-pcapng, section 4).
 //!
-//! What precedes a fault in a file is always delivered before the fault is reported.
+//! What precedes a fault in a file is always delivered before the fault is reported. A [`Source`] can be read twice, also where
+//! it is a pipe.
 //!
 //! The formats are decoded here rather than by the crate `pcap-parser` (0.17), because that crate refuses every
 //! power-of-two `if_tsresol`, reads `if_tsoffset` as little-endian in big-endian sections, counts seconds in 32 bits,
@@ -18,19 +19,22 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Display};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
 pub mod crc;
 mod error;
 mod input;
+pub mod interrupt;
 mod pcap;
 mod pcapng;
+mod source;
+pub mod tunnel;
 mod writer;
 
 pub use error::{CaptureError, Fault, Place};
+pub use source::Source;
 pub use writer::{NewFile, Writer};
 
 use input::Input;
@@ -52,6 +56,36 @@ fn longest_capture(snaplen: u32) -> u32 {
     if snaplen == 0 { MAX_CAPTURED } else { snaplen.clamp(USUAL_SNAPLEN, MAX_CAPTURED) }
 }
 
+/// Which way a packet went through the interface that captured it, as pcapng's `epb_flags` say.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Direction {
+    /// The file does not say.
+    #[default]
+    Unknown,
+    /// It arrived.
+    Inbound,
+    /// It was sent.
+    Outbound,
+}
+
+/// Packets that an interface lost before they reached the file, as the file's statistics say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dropped {
+    /// By the interface (`isb_ifdrop`).
+    pub interface: u64,
+    /// By the operating system (`isb_osdrop`).
+    pub system: u64,
+    /// Between the packets of the file (`epb_dropcount`, and the obsolete packet block's).
+    pub between: u64,
+}
+
+impl Dropped {
+    /// All of them. The counts of the statistics and those of the packets tell of the same losses.
+    pub fn total(&self) -> u64 {
+        self.interface.saturating_add(self.system).max(self.between)
+    }
+}
+
 /// One packet of a capture: an Ethernet frame, without its frame check sequence unless the interface delivered it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
@@ -60,8 +94,14 @@ pub struct Record<'a> {
     /// Nanoseconds since 1970-01-01 UTC. A finer clock is rounded down. A simple packet block of pcapng carries no
     /// time: it gets that of the packet before it in the file, or 0 if it is the first.
     pub timestamp_ns: u64,
+    /// Whether the file has a time for this packet.
+    pub is_timed: bool,
+    /// Which way it went.
+    pub direction: Direction,
     /// The interface's index within its section of the file, from 0; 0 in pcap.
     pub interface: u32,
+    /// The speed in bits per second that the file says the interface has (`if_speed`); 0 where it does not say.
+    pub speed: u64,
     /// Length of the frame on the wire in bytes, as the file says: more than `bytes` holds if the frame was cut.
     pub original_len: u32,
     /// The captured bytes.
@@ -72,6 +112,8 @@ pub struct Record<'a> {
 struct Found {
     timestamp_ns: Option<u64>,
     interface: u32,
+    direction: Direction,
+    speed: u64,
     original_len: u32,
     bytes: Range<usize>,
 }
@@ -102,7 +144,6 @@ pub struct Reader<R> {
     packets: u64,
     last_timestamp_ns: u64,
     finished: bool,
-    size: Option<u64>,
 }
 
 impl Reader<Box<dyn Read + Send>> {
@@ -111,19 +152,7 @@ impl Reader<Box<dyn Read + Send>> {
     /// # Errors
     /// The file cannot be opened or read, or its header is not that of a capture.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        if path == Path::new("-") {
-            return Self::new(Box::new(io::stdin()), "standard input");
-        }
-        let name = path.display().to_string();
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-        let (metadata, file) = opened.map_err(|error| CaptureError {
-            file: name.clone(),
-            place: Place::File,
-            fault: Fault::Open(error),
-        })?;
-        let mut reader = Self::new(Box::new(file) as Box<dyn Read + Send>, &name)?;
-        reader.size = metadata.is_file().then_some(metadata.len());
-        Ok(reader)
+        Source::open(path)?.into_reader()
     }
 }
 
@@ -138,7 +167,7 @@ impl<R: Read> Reader<R> {
             return Err(input.error(Place::File, Fault::Empty));
         }
         let format = Self::identify(&mut input).map_err(|fault| input.error(Place::Byte(0), fault))?;
-        Ok(Self { input, format, packets: 0, last_timestamp_ns: 0, finished: false, size: None })
+        Ok(Self { input, format, packets: 0, last_timestamp_ns: 0, finished: false })
     }
 
     fn identify(input: &mut Input<R>) -> Result<Format, Fault> {
@@ -169,10 +198,12 @@ impl<R: Read> Reader<R> {
             return found.map(|_| None);
         };
         self.packets = number;
+        let is_timed = found.timestamp_ns.is_some();
         let timestamp_ns = found.timestamp_ns.unwrap_or(self.last_timestamp_ns);
         self.last_timestamp_ns = timestamp_ns;
-        let Found { interface, original_len, bytes, .. } = found;
-        Ok(Some(Record { number, timestamp_ns, interface, original_len, bytes: self.input.bytes(bytes) }))
+        let Found { interface, direction, speed, original_len, bytes, .. } = found;
+        let bytes = self.input.bytes(bytes);
+        Ok(Some(Record { number, timestamp_ns, is_timed, direction, interface, speed, original_len, bytes }))
     }
 
     /// Bytes of the file consumed so far.
@@ -185,9 +216,12 @@ impl<R: Read> Reader<R> {
         self.input.name()
     }
 
-    /// Size of the file in bytes, if it is a file of a known size.
-    pub fn size(&self) -> Option<u64> {
-        self.size
+    /// What was lost on the way into the file, as far as the file has been read.
+    pub fn dropped(&self) -> Dropped {
+        match &self.format {
+            Format::Pcap(_) => Dropped::default(),
+            Format::Pcapng(pcapng) => pcapng.dropped(),
+        }
     }
 }
 

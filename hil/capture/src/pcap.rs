@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::input::Input;
-use super::{CaptureError, ETHERNET, Fault, Found, NANOSECONDS_PER_SECOND, Order, Place, longest_capture};
+use super::{CaptureError, Direction, ETHERNET, Fault, Found, NANOSECONDS_PER_SECOND, Order, Place, longest_capture};
 
 /// The low 26 bits of the last word of the file header: the link type with the reserved bits above it. The other bits
 /// say how long a frame check sequence is; one that follows a frame is as harmless to a parser as Ethernet padding.
@@ -68,6 +68,7 @@ impl Pcap {
         let bytes = input.take(captured as usize, "packet data")?;
         // At most 2^32 * 10^9 + 2^32 * 10^3: no overflow, even where the file has a million microseconds or more.
         let timestamp_ns = u64::from(seconds) * NANOSECONDS_PER_SECOND + u64::from(ticks) * self.nanoseconds_per_tick;
-        Ok(Some(Found { timestamp_ns: Some(timestamp_ns), interface: 0, original_len, bytes }))
+        let direction = Direction::Unknown;
+        Ok(Some(Found { timestamp_ns: Some(timestamp_ns), interface: 0, direction, speed: 0, original_len, bytes }))
     }
 }

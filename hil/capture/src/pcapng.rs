@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::input::Input;
 use super::{
-    CaptureError, ETHERNET, Fault, Found, MAX_CAPTURED, NANOSECONDS_PER_SECOND, Order, Place, longest_capture,
+    CaptureError, Direction, Dropped, ETHERNET, Fault, Found, MAX_CAPTURED, NANOSECONDS_PER_SECOND, Order, Place,
+    longest_capture,
 };
 
 /// Type of a section header, and so the magic of the format: it reads the same in either byte order.
@@ -14,13 +15,19 @@ const SECTION: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
+const INTERFACE_STATISTICS: u32 = 5;
 pub(super) const ENHANCED_PACKET: u32 = 6;
 
 pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 pub(super) const OPTION_END: u16 = 0;
 pub(super) const OPTION_IF_NAME: u16 = 2;
 pub(super) const OPTION_IF_TSRESOL: u16 = 9;
+const OPTION_IF_SPEED: u16 = 8;
 const OPTION_IF_TSOFFSET: u16 = 14;
+const OPTION_EPB_FLAGS: u16 = 2;
+const OPTION_EPB_DROPCOUNT: u16 = 4;
+const OPTION_ISB_IFDROP: u16 = 5;
+const OPTION_ISB_OSDROP: u16 = 7;
 
 /// Type and length fields at the head of a block, bytes.
 const HEAD: u32 = 8;
@@ -35,17 +42,30 @@ struct Interface {
     link_type: u32,
     snaplen: u32,
     clock: Clock,
+    /// Bits per second; 0 where the file does not say.
+    speed: u64,
+    dropped: Dropped,
 }
 
 pub(super) struct Pcapng {
     order: Order,
     interfaces: Vec<Interface>,
+    /// Of the sections before this one.
+    dropped_before: Dropped,
 }
 
 impl Pcapng {
     pub(super) fn new() -> Self {
         // The first section header, which is still to be read, sets the order.
-        Self { order: Order::Little, interfaces: Vec::new() }
+        Self { order: Order::Little, interfaces: Vec::new(), dropped_before: Dropped::default() }
+    }
+
+    pub(super) fn dropped(&self) -> Dropped {
+        self.interfaces.iter().fold(self.dropped_before, |sum, Interface { dropped, .. }| Dropped {
+            interface: sum.interface.saturating_add(dropped.interface),
+            system: sum.system.saturating_add(dropped.system),
+            between: sum.between.saturating_add(dropped.between),
+        })
     }
 
     #[inline]
@@ -108,10 +128,24 @@ impl Pcapng {
                 let body = self.body(input, length)?;
                 self.interface(input.bytes(body)).map(|()| None)
             }
+            // Hints: one of another length is passed over.
+            INTERFACE_STATISTICS if (24..=LONGEST_HELD).contains(&length) => {
+                let body = self.body(input, length)?;
+                self.statistics(input.bytes(body));
+                Ok(None)
+            }
             ENHANCED_PACKET => {
                 let body = self.body(input, length)?;
                 let [interface, high, low, captured, original_len] = self.order.words(input.bytes(body.clone()));
-                self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)
+                let found =
+                    self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)?;
+                let options = body.start + 20 + (captured as usize).next_multiple_of(4);
+                let direction = if options < body.end {
+                    self.flags(interface, input.bytes(options..body.end))
+                } else {
+                    Direction::Unknown
+                };
+                Ok(Some(Found { direction, ..found }))
             }
             SIMPLE_PACKET => {
                 let body = self.body(input, length)?;
@@ -121,17 +155,21 @@ impl Pcapng {
                     Some(&Interface { snaplen: snaplen @ 1.., .. }) => original_len.min(snaplen),
                     _ => original_len,
                 };
-                self.packet(0, None, captured, original_len, body.start + 4..body.end)
+                self.packet(0, None, captured, original_len, body.start + 4..body.end).map(Some)
             }
             OBSOLETE_PACKET => {
                 let body = self.body(input, length)?;
                 let [ids, high, low, captured, original_len] = self.order.words(input.bytes(body.clone()));
                 // Interface and drop count, 16 bits each, in the order of the file.
-                let interface = match self.order {
-                    Order::Little => ids & 0xffff,
-                    Order::Big => ids >> 16,
+                let (interface, drops) = match self.order {
+                    Order::Little => (ids & 0xffff, ids >> 16),
+                    Order::Big => (ids >> 16, ids & 0xffff),
                 };
-                self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)
+                let found =
+                    self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)?;
+                // 65,535 says that the count is not known.
+                self.lost_before(interface, if drops == 0xffff { 0 } else { drops.into() });
+                Ok(Some(found))
             }
             _ => self.pass(input, length, length - HEAD).map(|()| None),
         }
@@ -168,6 +206,7 @@ impl Pcapng {
         if !matches!(version, (1, 0 | 2)) {
             return Err(Fault::Version { found: version, expected: "pcapng 1.0" });
         }
+        self.dropped_before = self.dropped();
         self.interfaces.clear();
         // Head, byte order and version are behind.
         self.pass(input, length, length - HEAD - 8)
@@ -180,38 +219,105 @@ impl Pcapng {
         let (halves, _) = body.as_chunks::<2>();
         let link_type = u32::from(self.order.u16(halves[0]));
         let [_link_type, snaplen] = self.order.words(body);
-        let clock = self.clock(&body[8..])?;
-        self.interfaces.push(Interface { link_type, snaplen, clock });
+        let (clock, speed) = self.description(&body[8..])?;
+        self.interfaces.push(Interface { link_type, snaplen, clock, speed, dropped: Dropped::default() });
         Ok(())
     }
 
-    /// The clock that the options of an interface description declare (section 4.2).
-    fn clock(&self, mut options: &[u8]) -> Result<Clock, Fault> {
-        let mut resolution = 6;
-        let mut offset = 0;
-        while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk() {
-            let (code, length) = (self.order.u16([c0, c1]), self.order.u16([l0, l1]));
-            let wrong_length = Fault::OptionLength { code, length };
-            let Some(value) = rest.get(..length.into()) else { return Err(wrong_length) };
+    /// The clock and the speed that the options of an interface description declare (section 4.2).
+    fn description(&self, options: &[u8]) -> Result<(Clock, u64), Fault> {
+        let (mut resolution, mut offset, mut speed) = (6, 0, 0);
+        for option in self.options(options) {
+            let (code, value) = option?;
+            let wrong_length = || Fault::OptionLength { code, length: value.len() as u16 };
             match code {
-                OPTION_END => break,
                 OPTION_IF_TSRESOL => {
-                    let &[value] = value else { return Err(wrong_length) };
+                    let &[value] = value else { return Err(wrong_length()) };
                     resolution = value;
                 }
                 OPTION_IF_TSOFFSET => {
-                    let Ok(value) = value.try_into() else { return Err(wrong_length) };
-                    offset = match self.order {
-                        Order::Little => i64::from_le_bytes(value),
-                        Order::Big => i64::from_be_bytes(value),
-                    };
+                    offset = self.u64(value).ok_or_else(wrong_length)? as i64;
                 }
+                OPTION_IF_SPEED => speed = self.u64(value).unwrap_or(0),
                 _ => {}
             }
-            // The body is a multiple of 4 bytes long, so that the padding is there if the value is.
-            options = rest.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
         }
-        Clock::new(resolution, offset)
+        Ok((Clock::new(resolution, offset)?, speed))
+    }
+
+    /// The counts of an interface statistics block (section 4.6), which are from the start of the capture on. They are
+    /// hints: what is wrong with them stops nothing.
+    fn statistics(&mut self, body: &[u8]) {
+        let [interface] = self.order.words(body);
+        let Some(options) = body.get(12..) else { return };
+        let (mut by_interface, mut by_system) = (0, 0);
+        for (code, value) in self.options(options).map_while(Result::ok) {
+            match code {
+                OPTION_ISB_IFDROP => by_interface = self.u64(value).unwrap_or(0),
+                OPTION_ISB_OSDROP => by_system = self.u64(value).unwrap_or(0),
+                _ => {}
+            }
+        }
+        // All ones say that the count is not known.
+        let known = |count: u64| if count == u64::MAX { 0 } else { count };
+        if let Some(Interface { dropped, .. }) = self.interfaces.get_mut(interface as usize) {
+            (dropped.interface, dropped.system) = (known(by_interface), known(by_system));
+        }
+    }
+
+    /// What the options of an enhanced packet block say: the packet's direction, and the packets lost before it (section 4.3).
+    fn flags(&mut self, interface: u32, options: &[u8]) -> Direction {
+        let (mut direction, mut lost) = (Direction::Unknown, 0);
+        for (code, value) in self.options(options).map_while(Result::ok) {
+            match code {
+                OPTION_EPB_FLAGS if value.len() == 4 => {
+                    let [flags] = self.order.words(value);
+                    direction = match flags & 3 {
+                        1 => Direction::Inbound,
+                        2 => Direction::Outbound,
+                        _ => Direction::Unknown,
+                    };
+                }
+                OPTION_EPB_DROPCOUNT => lost = self.u64(value).unwrap_or(0),
+                _ => {}
+            }
+        }
+        self.lost_before(interface, lost);
+        direction
+    }
+
+    fn lost_before(&mut self, interface: u32, packets: u64) {
+        if let Some(Interface { dropped, .. }) = self.interfaces.get_mut(interface as usize) {
+            dropped.between = dropped.between.saturating_add(packets);
+        }
+    }
+
+    fn u64(&self, value: &[u8]) -> Option<u64> {
+        let value = value.try_into().ok()?;
+        Some(match self.order {
+            Order::Little => u64::from_le_bytes(value),
+            Order::Big => u64::from_be_bytes(value),
+        })
+    }
+
+    /// Codes and values of a block's options, up to the end; an error where a length goes beyond the block.
+    fn options<'a>(&self, options: &'a [u8]) -> impl Iterator<Item = Result<(u16, &'a [u8]), Fault>> + use<'a> {
+        let (order, mut left) = (self.order, Some(options));
+        std::iter::from_fn(move || {
+            let (&[c0, c1, l0, l1], rest) = left?.split_first_chunk()?;
+            let (code, length) = (order.u16([c0, c1]), order.u16([l0, l1]));
+            let value = rest.get(..length.into());
+            // The body is a multiple of 4 bytes long, so that the padding is there if the value is.
+            left = value.and_then(|_| rest.get(usize::from(length).next_multiple_of(4)..));
+            match value {
+                _ if code == OPTION_END => {
+                    left = None;
+                    None
+                }
+                Some(value) => Some(Ok((code, value))),
+                None => Some(Err(Fault::OptionLength { code, length })),
+            }
+        })
     }
 
     /// A packet whose bytes stand at the start of `room`.
@@ -223,8 +329,8 @@ impl Pcapng {
         captured: u32,
         original_len: u32,
         room: Range<usize>,
-    ) -> Result<Option<Found>, Fault> {
-        let Some(Interface { link_type, snaplen, clock }) = self.interfaces.get(interface as usize) else {
+    ) -> Result<Found, Fault> {
+        let Some(Interface { link_type, snaplen, clock, speed, .. }) = self.interfaces.get(interface as usize) else {
             return Err(Fault::Interface { index: interface, declared: self.interfaces.len() });
         };
         if *link_type != ETHERNET {
@@ -242,7 +348,7 @@ impl Pcapng {
             None => None,
         };
         let bytes = room.start..room.start + captured as usize;
-        Ok(Some(Found { timestamp_ns, interface, original_len, bytes }))
+        Ok(Found { timestamp_ns, interface, direction: Direction::Unknown, speed: *speed, original_len, bytes })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Stdout, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -11,7 +12,7 @@ use super::pcapng::{
     BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE_DESCRIPTION, OPTION_END, OPTION_IF_NAME, OPTION_IF_TSRESOL,
     SECTION_HEADER,
 };
-use super::{ETHERNET, USUAL_SNAPLEN};
+use super::{ETHERNET, USUAL_SNAPLEN, interrupt};
 
 /// Writes one section of little-endian pcapng with Ethernet interfaces whose clocks count nanoseconds.
 pub struct Writer<W> {
@@ -25,7 +26,7 @@ impl Writer<NewFile> {
     /// # Errors
     /// As [`NewFile::create`] and [`Writer::new`].
     pub fn create(path: &Path, interfaces: &[&str]) -> io::Result<Self> {
-        Self::new(NewFile::create(path)?, interfaces)
+        Self::new(NewFile::create(path, &[])?, interfaces)
     }
 
     /// Completes the file.
@@ -124,26 +125,77 @@ fn refused(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// A file that is written under a temporary name in its own folder and takes its true name when it is finished, so
-/// that nobody meets it half written. Dropped unfinished, it leaves nothing behind, and what stood at the path stays.
+/// A file that is written under a temporary name in its own folder and takes its true name when it is finished, so that it is
+/// never there half written. Dropped unfinished, it leaves nothing behind, and what stood at the path stays; so it is when a
+/// signal ends the program, see [`interrupt`]. The path `-` is standard output.
 pub struct NewFile {
+    /// As the user gave it.
+    name: PathBuf,
+    sink: BufWriter<Sink>,
+}
+
+enum Sink {
+    Standard(Stdout),
+    File(Part),
+}
+
+/// A file that has not got its name yet.
+struct Part {
+    /// The name that it is to get.
     path: PathBuf,
-    file: BufWriter<NamedTempFile>,
+    file: Option<NamedTempFile>,
 }
 
 impl NewFile {
-    /// Starts a file that is to appear at `path`, in place of what is there.
+    /// Starts a file that is to appear at `path`, in place of what is there, and, where that is a symbolic link, in place of what
+    /// the link names. `inputs` are files that it must not replace, by whatever name.
     ///
     /// # Errors
-    /// `path` exists and is not a regular file, or its folder cannot be written to.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        Self::create_temporary(path).map(|file| Self { path: path.to_owned(), file }).map_err(|error| at(path, error))
+    /// `path` is one of the inputs, or exists and is not a regular file, or its folder cannot be written to.
+    pub fn create(path: &Path, inputs: &[&Path]) -> io::Result<Self> {
+        let sink = if path == Path::new("-") {
+            Sink::Standard(io::stdout())
+        } else {
+            Sink::File(Part::create(path, inputs).map_err(|error| at(path, error))?)
+        };
+        Ok(Self { name: path.to_owned(), sink: BufWriter::with_capacity(256 << 10, sink) })
     }
 
-    fn create_temporary(path: &Path) -> io::Result<BufWriter<NamedTempFile>> {
-        // Renaming over a device or a pipe would replace it by a file.
-        if fs::metadata(path).is_ok_and(|existing| !existing.is_file()) {
-            return Err(refused("exists and is not a regular file".to_owned()));
+    /// Whether it is standard output, which then has room for nothing else.
+    pub fn is_standard_output(&self) -> bool {
+        matches!(self.sink.get_ref(), Sink::Standard(_))
+    }
+
+    /// Gives the complete file its name.
+    ///
+    /// # Errors
+    /// The last bytes cannot be written, or the file cannot be renamed; then it is removed.
+    pub fn finish(self) -> io::Result<()> {
+        let Self { name, sink } = self;
+        let written = sink.into_inner().map_err(|error| error.into_error()).and_then(|sink| match sink {
+            Sink::Standard(mut output) => output.flush(),
+            Sink::File(part) => part.finish(),
+        });
+        written.map_err(|error| at(&name, error))
+    }
+}
+
+impl Part {
+    fn create(path: &Path, inputs: &[&Path]) -> io::Result<Self> {
+        let path = followed(path)?;
+        if let Ok(existing) = fs::metadata(&path) {
+            // Renaming over a device or a pipe would replace it by a file.
+            if !existing.is_file() {
+                return Err(refused(
+                    "exists and is not a regular file: give the name of a file, or - for standard output".to_owned(),
+                ));
+            }
+            for input in inputs {
+                if fs::metadata(input).is_ok_and(|input| (input.dev(), input.ino()) == (existing.dev(), existing.ino()))
+                {
+                    return Err(refused(format!("is {}, which is read: give another name", input.display())));
+                }
+            }
         }
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -154,32 +206,66 @@ impl NewFile {
         let mut builder = tempfile::Builder::new();
         builder.prefix(&prefix).suffix(".part");
         // A temporary file is private by default; this one is going to be an ordinary file, subject to the umask.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        Ok(BufWriter::with_capacity(256 << 10, builder.tempfile_in(folder)?))
+        builder.permissions(PermissionsExt::from_mode(0o666));
+        let file = interrupt::begin(|| builder.tempfile_in(folder), NamedTempFile::path)?;
+        Ok(Self { path, file: Some(file) })
     }
 
-    /// Gives the complete file its name.
-    ///
-    /// # Errors
-    /// The last bytes cannot be written, or the file cannot be renamed; then it is removed.
-    pub fn finish(self) -> io::Result<()> {
-        let Self { path, file } = self;
-        let written = file.into_inner().map_err(|error| error.into_error());
-        written
-            .and_then(|temporary| temporary.persist(&path).map_err(|error| error.error))
-            .map(drop)
-            .map_err(|error| at(&path, error))
+    fn finish(mut self) -> io::Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let part = file.path().to_owned();
+        interrupt::end(&part, || file.persist(&self.path)).map(drop).map_err(|error| error.error)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            let part = file.path().to_owned();
+            interrupt::end(&part, || drop(file));
+        }
+    }
+}
+
+/// The file that a path names once symbolic links are followed, whether it is there or not.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    // As many links as Linux follows.
+    for _ in 0..40 {
+        if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
+            return Ok(path);
+        }
+        let target = fs::read_link(&path)?;
+        path = path.parent().map_or(target.clone(), |folder| folder.join(&target));
+    }
+    Err(refused("symbolic links that lead in a circle: give the name of a file".to_owned()))
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Standard(output) => output.write(bytes),
+            Self::File(Part { file: Some(file), .. }) => file.write(bytes),
+            Self::File(Part { file: None, .. }) => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Standard(output) => output.flush(),
+            Self::File(Part { file: Some(file), .. }) => file.flush(),
+            Self::File(Part { file: None, .. }) => Ok(()),
+        }
     }
 }
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.sink.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.sink.flush()
     }
 }
 

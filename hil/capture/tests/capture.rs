@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use hil_capture::{Fault, MAX_CAPTURED, Reader, Writer};
+use hil_capture::{Direction, Dropped, Fault, MAX_CAPTURED, Reader, Source, Writer};
 use proptest::prelude::*;
 
 /// Byte order of the files made here.
@@ -509,14 +509,53 @@ fn the_position_ends_at_the_size_of_the_file() {
     for sample in samples() {
         let path = folder.path().join("capture");
         fs::write(&path, &sample).unwrap();
-        let mut reader = Reader::open(&path).unwrap();
-        assert_eq!(reader.size(), Some(sample.len() as u64));
+        let mut source = Source::open(&path).unwrap();
+        assert_eq!(source.size(), Some(sample.len() as u64));
+        let mut reader = source.reader().unwrap();
         let mut last = reader.position();
         while reader.next().unwrap().is_some() {
             assert!(reader.position() > last);
             last = reader.position();
         }
         assert_eq!(reader.position(), sample.len() as u64);
+        drop(reader);
+        // Once more from the start.
+        assert!(source.reader().unwrap().next().unwrap().is_some());
+    }
+}
+
+#[test]
+fn directions_speeds_and_losses_are_what_the_options_say() {
+    for order in [Little, Big] {
+        let flags = |flags: u32, lost: u64| {
+            move |b: Bytes| {
+                let b = b.u32(0).u32(0).u32(7).u32(4).u32(4).raw(b"data");
+                b.u16(2).u16(4).u32(flags).u16(4).u16(8).u64(lost).u16(0).u16(0)
+            }
+        };
+        let speed = |b: Bytes| b.u16(1).u16(0).u32(0).u16(8).u16(8).u64(25_000_000_000).u16(0).u16(0);
+        let statistics = |b: Bytes| {
+            let b = b.u32(0).u32(0).u32(0).u16(5).u16(8).u64(5).u16(7).u16(8).u64(90);
+            b.u16(4).u16(8).u64(u64::MAX).u16(0).u16(0)
+        };
+        let file = file(order)
+            .section(order)
+            .block(1, speed)
+            .block(6, flags(1, 3))
+            .block(6, flags(2, 4))
+            .block(6, flags(0, 0));
+        let file = file.obsolete(0, 9, b"old", 3).block(5, statistics).block(5, |b| b.u32(9).u64(0));
+        let mut reader = Reader::new(file.1.as_slice(), "x").unwrap();
+        let mut ways = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            assert!(record.is_timed && record.speed == 25_000_000_000);
+            ways.push(record.direction);
+        }
+        use Direction::{Inbound, Outbound, Unknown};
+        assert_eq!(ways, [Inbound, Outbound, Unknown, Unknown]);
+        // 65,535 drops before an obsolete packet say that the number is not known.
+        assert_eq!(reader.dropped(), Dropped { interface: 5, system: 90, between: 7 });
+        assert_eq!(reader.dropped().total(), 95);
     }
 }
 

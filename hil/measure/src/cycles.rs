@@ -9,7 +9,7 @@ use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use hil_algorithms::registry;
 use hil_algorithms::settings::Request;
-use hil_capture::{Reader, Writer};
+use hil_capture::{Source, Writer};
 use hil_cores::board::Pace;
 use hil_cores::core::{Design, Timing, worst};
 use hil_cores::firmware;
@@ -153,7 +153,7 @@ impl Plan {
             random = RandomTraffic { seed, frames: RANDOM_FRAMES, signals }.capture();
             &random
         };
-        let report = replay(&options, &mut Reader::new(&capture[..], trace)?, |_| {})
+        let report = replay(&options, &mut Source::memory(&capture[..], trace), |_| {})
             .with_context(|| format!("{algorithm}, preset {preset}, {trace} {seed}"))?;
         let cycles = report.core.as_ref().map(|core| core.cycles.clone()).unwrap_or_default();
         Ok(Run { algorithm, receiver, preset, trace, cycles, report })

@@ -15,7 +15,7 @@ use cc_core::wire::cm::{self, Message};
 use cc_core::wire::{Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Reth, Shims, Tags, opcode};
 use cc_core::{Ecn, Psn, Qpn};
 use hil_capture::crc::HostCrc;
-use hil_capture::{Reader, Writer};
+use hil_capture::{Source, Writer};
 use hil_replay::{Options, replay};
 use std::env;
 use std::net::Ipv4Addr;
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
         [_, "make", file] => make(Path::new(file), FRAMES),
         [_, "make", file, frames] => make(Path::new(file), frames.parse().context("a number of frames")?),
         [_, "replay", file] => {
-            let report = replay(&Options::default(), &mut Reader::open(Path::new(file))?, |_| {})?;
+            let report = replay(&Options::default(), &mut Source::open(Path::new(file))?, |_| {})?;
             println!("{} frames", report.frames.total);
             Ok(())
         }

@@ -3,13 +3,11 @@
 use super::fast::FastMap;
 use super::flows::Address;
 use serde::Serialize;
-use std::collections::VecDeque;
 
 /// CNPs listed at most.
 const LISTED: usize = 1_024;
-/// CNPs of ours that may wait for their captured twin, for each QP and in all.
-const WAITING: usize = 1_024;
-const WAITING_OF_ALL: usize = 1 << 18;
+/// CNPs compared at most, of either side; further ones are counted as having no twin.
+const COMPARED: usize = 1 << 22;
 
 /// From whom to which QP a CNP goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +26,9 @@ impl Route {
     }
 }
 
-/// How the two compare. The n-th CNP to a QP that we would send is held against the n-th captured one.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+/// How the two compare, flow by flow: each captured CNP is held against one of ours, so that the sum of the differences in time is
+/// the least. Two that are half of the flow's least gap apart, or more, are not held to be the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Comparison {
     /// CNPs in the capture, sent by NICs that were replayed.
     pub captured: u64,
@@ -48,10 +47,14 @@ pub struct Comparison {
 pub struct Cnps {
     listed: Vec<(u64, Route)>,
     sent: u64,
-    waiting: FastMap<VecDeque<u64>>,
-    waiting_count: usize,
-    comparison: Comparison,
+    captured: u64,
+    /// Of each route, the times of ours and of those captured.
+    routes: FastMap<[Vec<u64>; 2]>,
+    compared: [usize; 2],
 }
+
+const OURS: usize = 0;
+const CAPTURED: usize = 1;
 
 impl Cnps {
     /// We would send one.
@@ -60,26 +63,20 @@ impl Cnps {
         if self.listed.len() < LISTED {
             self.listed.push((now, route));
         }
-        let waiting = self.waiting.entry(route.key()).or_default();
-        if waiting.len() >= WAITING || self.waiting_count >= WAITING_OF_ALL {
-            self.comparison.only_ours += 1;
-            return;
-        }
-        waiting.push_back(now);
-        self.waiting_count += 1;
+        self.add(OURS, now, route);
     }
 
     /// The capture shows one.
     pub fn captured(&mut self, now: u64, route: Route) {
-        self.comparison.captured += 1;
-        let ours = self.waiting.get_mut(&route.key()).and_then(VecDeque::pop_front);
-        self.waiting_count -= usize::from(ours.is_some());
-        let count = match ours {
-            Some(time) if time == now => &mut self.comparison.equal,
-            Some(_) => &mut self.comparison.shifted,
-            None => &mut self.comparison.only_captured,
-        };
-        *count += 1;
+        self.captured += 1;
+        self.add(CAPTURED, now, route);
+    }
+
+    fn add(&mut self, side: usize, now: u64, route: Route) {
+        if self.compared[side] < COMPARED {
+            self.compared[side] += 1;
+            self.routes.entry(route.key()).or_default()[side].push(now);
+        }
     }
 
     /// The first of ours, with their times.
@@ -94,14 +91,60 @@ impl Cnps {
 
     /// How they compare.
     pub fn comparison(&self) -> Comparison {
-        let waiting = self.waiting_count as u64;
-        Comparison { only_ours: self.comparison.only_ours + waiting, ..self.comparison }
+        let mut all = Comparison { captured: self.captured, ..Comparison::default() };
+        for [ours, captured] in self.routes.values() {
+            let twins = twins(&mut ours.clone(), &mut captured.clone());
+            let equal = twins.iter().filter(|&&apart| apart == 0).count() as u64;
+            all.equal += equal;
+            all.shifted += twins.len() as u64 - equal;
+        }
+        all.only_ours = self.sent - all.equal - all.shifted;
+        all.only_captured = self.captured - all.equal - all.shifted;
+        all
     }
+}
+
+/// How far apart the twins among these times are, the sum of which is the least that is possible.
+///
+/// Two times are twins if they are less than half of the flow's least gap apart. So a captured CNP can be the twin of those of ours
+/// only that are at one time, and of all that can be theirs the nearest are.
+fn twins(ours: &mut [u64], captured: &mut [u64]) -> Vec<u64> {
+    ours.sort_unstable();
+    captured.sort_unstable();
+    let least = least_gap(ours).or(least_gap(captured)).unwrap_or(u64::MAX);
+    let is_near = |apart: u64| apart == 0 || apart.saturating_mul(2) < least;
+    let (mut twins, mut left) = (Vec::with_capacity(ours.len()), &*captured);
+    for equal in ours.chunk_by(|one, other| one == other) {
+        let Some(&time) = equal.first() else { continue };
+        let before = left.partition_point(|&other| other < time && !is_near(time - other));
+        left = left.get(before..).unwrap_or_default();
+        let near = left.partition_point(|&other| other <= time || is_near(other - time));
+        let (candidates, rest) = left.split_at(near);
+        left = rest;
+        let mut apart: Vec<u64> = candidates.iter().map(|other| other.abs_diff(time)).collect();
+        apart.sort_unstable();
+        twins.extend(apart.into_iter().take(equal.len()));
+    }
+    twins
+}
+
+/// The least time between two that are not equal.
+fn least_gap(times: &[u64]) -> Option<u64> {
+    times.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > 0).min()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    fn compare(ours: &[u64], captured: &[u64]) -> Comparison {
+        let route = Route { from: 1, to: 2, qpn: 7 };
+        let mut cnps = Cnps::default();
+        ours.iter().for_each(|&now| cnps.ours(now, route));
+        captured.iter().for_each(|&now| cnps.captured(now, route));
+        cnps.comparison()
+    }
 
     #[test]
     fn each_cnp_meets_its_twin_or_is_counted_alone() {
@@ -110,11 +153,113 @@ mod tests {
         for (now, qpn) in [(10, 7), (20, 7), (30, 8)] {
             cnps.ours(now, route(qpn));
         }
-        for (now, qpn) in [(10, 7), (25, 7), (30, 9)] {
+        for (now, qpn) in [(10, 7), (24, 7), (30, 9)] {
             cnps.captured(now, route(qpn));
         }
-        let Comparison { captured, equal, shifted, only_ours, only_captured } = cnps.comparison();
-        assert_eq!((captured, equal, shifted, only_ours, only_captured), (3, 1, 1, 1, 1));
+        let expected = Comparison { captured: 3, equal: 1, shifted: 1, only_ours: 1, only_captured: 1 };
+        assert_eq!(cnps.comparison(), expected);
         assert_eq!((cnps.sent(), cnps.listed().len()), (3, 3));
+    }
+
+    #[test]
+    fn one_cnp_that_is_missing_moves_no_other() {
+        let ours: Vec<u64> = (0..616).map(|nth| nth * 50_000 + nth % 7).collect();
+        let captured: Vec<u64> = ours.iter().copied().filter(|&time| time != ours[300]).collect();
+        let expected = Comparison { captured: 615, equal: 615, only_ours: 1, ..Comparison::default() };
+        assert_eq!(compare(&ours, &captured), expected);
+        assert_eq!(compare(&captured, &ours), Comparison { captured: 616, only_ours: 0, only_captured: 1, ..expected });
+    }
+
+    #[test]
+    fn the_order_in_which_the_two_of_an_instant_come_does_not_matter() {
+        let route = Route { from: 1, to: 2, qpn: 7 };
+        let mut cnps = Cnps::default();
+        cnps.captured(50, route);
+        cnps.ours(50, route);
+        assert_eq!(cnps.comparison().equal, 1);
+    }
+
+    /// What was done to each CNP of a flow.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Change {
+        None,
+        Removed,
+        Shifted,
+        /// One of its own stands behind it, farther than half of the least gap from any.
+        Followed,
+    }
+
+    /// Gaps of DCQCN, a timer and the traffic, and of DCQCN+, whose slots are a microsecond.
+    fn gaps() -> impl Strategy<Value = (Vec<u64>, Vec<(Change, u64)>)> {
+        let change = prop_oneof![
+            12 => Just(Change::None), 1 => Just(Change::Removed), 1 => Just(Change::Shifted), 1 => Just(Change::Followed)
+        ];
+        (prop_oneof![Just(50_000_u64), Just(1_000)], 1..80_usize).prop_flat_map(move |(least, count)| {
+            let gaps = prop::collection::vec(prop_oneof![Just(least), least..least * 40], count);
+            (gaps, prop::collection::vec((change.clone(), any::<u64>()), count))
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+        #[test]
+        fn what_was_removed_added_and_shifted_is_given_back((gaps, changes) in gaps()) {
+            let ours: Vec<u64> = gaps.iter().scan(1_000_000, |now, gap| { *now += gap; Some(*now) }).collect();
+            let least = least_gap(&ours).unwrap_or(u64::MAX);
+            let mut captured = Vec::new();
+            let mut expected = Comparison::default();
+            for (place, &(change, random)) in changes.iter().enumerate() {
+                let (now, next) = (ours[place], ours.get(place + 1).copied());
+                match change {
+                    Change::Removed => expected.only_ours += 1,
+                    Change::Shifted if least > 2 && least < u64::MAX => {
+                        let by = 1 + random % ((least - 1) / 2);
+                        captured.push(if random >> 63 == 0 { now + by } else { now - by });
+                        expected.shifted += 1;
+                    }
+                    _ => {
+                        captured.push(now);
+                        expected.equal += 1;
+                    }
+                }
+                let (from, to) = (now + least.div_ceil(2).min(1 << 40), next.map_or(0, |next| next - least.div_ceil(2).min(1 << 40)));
+                if change == Change::Followed && from <= to {
+                    captured.push(from + random % (to - from + 1));
+                    expected.only_captured += 1;
+                }
+            }
+            expected.captured = captured.len() as u64;
+            prop_assert_eq!(compare(&ours, &captured), expected);
+        }
+    }
+
+    /// The least cost by trying everything: the differences of twins, and for each of ours without one as much as no twin may be
+    /// apart.
+    fn brute_force(ours: &[u64], captured: &[u64], least: u64) -> u64 {
+        let Some((&first, rest)) = ours.split_first() else { return 0 };
+        let mut best = least + brute_force(rest, captured, least);
+        for (place, other) in captured.iter().enumerate() {
+            if 2 * other.abs_diff(first) < least {
+                let mut left = captured.to_vec();
+                left.remove(place);
+                best = best.min(2 * other.abs_diff(first) + brute_force(rest, &left, least));
+            }
+        }
+        best
+    }
+
+    proptest! {
+        #[test]
+        fn no_other_choice_of_twins_is_closer(
+            mut ours in prop::collection::vec(0..60_u64, 2..7), mut captured in prop::collection::vec(0..60_u64, 0..7)
+        ) {
+            ours.sort_unstable();
+            let Some(least) = least_gap(&ours) else { return Ok(()) };
+            let expected = brute_force(&ours, &captured, least);
+            let twins = twins(&mut ours, &mut captured);
+            let alone = (ours.len() - twins.len()) as u64;
+            prop_assert_eq!(2 * twins.iter().sum::<u64>() + alone * least, expected);
+        }
     }
 }

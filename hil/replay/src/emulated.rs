@@ -99,7 +99,7 @@ impl Device for Emulated {
 struct Emulator {
     machine: Machine,
     child: Child,
-    answers: Answers,
+    answers: PathCounts,
     report: ImageInfo,
 }
 
@@ -109,7 +109,7 @@ impl Emulator {
         let mut command = machine.run(image);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{}: cannot be started", machine.name))?;
-        let answers = Answers::of(child.stdout.take());
+        let answers = PathCounts::of(child.stdout.take());
         let mut emulator = Self { machine: *machine, child, answers, report: ImageInfo::default() };
         emulator.boot(boot).map_err(|error| emulator.explained(error))?;
         Ok(emulator)
@@ -128,7 +128,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Hands it an event. Answers what it did, and when it wants to be woken.
+    /// Hands it an event. PathCounts what it did, and when it wants to be woken.
     fn turn(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<(Vec<(u64, Action)>, u64)> {
         let frame = frame.get(..self.machine.frame_bytes()).unwrap_or(frame);
         let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
@@ -175,12 +175,12 @@ impl Drop for Emulator {
 }
 
 /// What the image says, for which it has limited time.
-struct Answers {
+struct PathCounts {
     pieces: Receiver<Vec<u8>>,
     rest: io::Cursor<Vec<u8>>,
 }
 
-impl Answers {
+impl PathCounts {
     /// Of this stream, which another thread waits for.
     fn of(stream: Option<impl Read + Send + 'static>) -> Self {
         let (sender, pieces) = mpsc::channel();
@@ -241,7 +241,7 @@ impl Answers {
     }
 }
 
-impl Read for Answers {
+impl Read for PathCounts {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.rest.read(buffer)?;
         if length > 0 {

@@ -1,9 +1,11 @@
 //! The flows that a capture shows, and what it tells of their queue pairs.
 //!
 //! A data packet names the QP that it goes to and not the one that it comes from. A NIC knows its connections from
-//! the driver; here they are learnt, from connection management and from acknowledgements.
+//! the driver; here the survey of the capture knows them, see [`survey`](super::survey), and connection management opens and
+//! closes them as it comes.
 
 use super::fast::FastMap;
+use super::losses::Sequence;
 use super::series::Series;
 use cc_core::wire::cm::Message;
 use cc_core::{Bytes, Psn};
@@ -40,6 +42,12 @@ pub struct Flow {
     pub messages: u32,
     /// Packets that arrived with CE.
     pub marked: u64,
+    /// Data packets by ECN field: Not-ECT, ECT(1), ECT(0), CE.
+    pub ecn: [u64; 4],
+    /// CNPs that the capture shows for it.
+    pub notified: u64,
+    /// What its packets' numbers show of losses.
+    pub sequence: Sequence,
     /// Its sender was told a lower rate than the port's, or a smaller window than before.
     pub slowed: bool,
     /// Its rates; `None` while it is not open, or when enough other flows have theirs.
@@ -110,17 +118,22 @@ pub struct Flows {
     flows: Vec<Flow>,
     by_target: FastMap<usize>,
     by_local: FastMap<usize>,
-    /// Flows with data to acknowledge whose local QPN is not known, by their two addresses.
-    unbound: FastMap<Vec<usize>>,
-    /// The QP at the other end, for every QP whose connection is known.
-    pairs: FastMap<(Address, u32)>,
-    requests: FastMap<u32>,
+    /// The other end, for every QP whose connection management has told.
+    connections: FastMap<Connection>,
+    requests: FastMap<(u32, Psn)>,
     driver_commands: VecDeque<DriverCommand>,
     outstanding: usize,
     /// Data packets of flows beyond [`MAX_FLOWS`].
     pub unfollowed: u64,
-    /// Acknowledgements that more than one flow could have caused.
-    pub ambiguous: u64,
+}
+
+/// What connection management says of a QP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Connection {
+    /// Address and QP of the other end.
+    far: (Address, u32),
+    /// Both ends' names for the connection and first PSNs: equal in a repeated message.
+    names: [u32; 4],
 }
 
 fn endpoint(address: Address, qpn: u32) -> u64 {
@@ -163,18 +176,38 @@ impl Flows {
         self.driver_commands.pop_front()
     }
 
-    /// The flow that a data packet belongs to, new if need be; `None` beyond [`MAX_FLOWS`].
+    /// The flow that a data packet belongs to, new if need be; `None` beyond [`MAX_FLOWS`]. `sender` is the QP that it comes from, if
+    /// that is known by other means than connection management.
     #[inline]
-    pub fn of_data(&mut self, source: Address, target: Option<Address>, qpn: u32) -> Option<usize> {
+    pub fn of_data(
+        &mut self,
+        source: Address,
+        target: Option<Address>,
+        qpn: u32,
+        sender: impl FnOnce() -> Option<u32>,
+    ) -> Option<usize> {
         let key = target_key(source, target, qpn);
         if let Some(&flow) = self.by_target.get(&key) {
             return Some(flow);
         }
-        self.begin(key, source, target, qpn)
+        self.begin(key, source, target, qpn, sender())
+    }
+
+    /// The flow of data from `source` to a QP of `target`, if there has been any.
+    #[inline]
+    pub fn to(&self, source: Address, target: Address, qpn: u32) -> Option<usize> {
+        self.by_target.get(&target_key(source, Some(target), qpn)).copied()
     }
 
     #[cold]
-    fn begin(&mut self, key: u64, source: Address, target: Option<Address>, qpn: u32) -> Option<usize> {
+    fn begin(
+        &mut self,
+        key: u64,
+        source: Address,
+        target: Option<Address>,
+        qpn: u32,
+        sender: Option<u32>,
+    ) -> Option<usize> {
         if self.flows.len() >= MAX_FLOWS {
             self.unfollowed += 1;
             return None;
@@ -183,8 +216,8 @@ impl Flows {
         let local = match target {
             None => Some(qpn),
             Some(target) => {
-                let end = self.pairs.get(&endpoint(target, qpn));
-                end.filter(|end| end.0 == source).map(|end| end.1)
+                let far = self.connections.get(&endpoint(target, qpn)).map(|connection| connection.far);
+                far.filter(|far| far.0 == source).map(|far| far.1).or(sender)
             }
         };
         self.flows.push(Flow {
@@ -196,6 +229,9 @@ impl Flows {
             connected: None,
             messages: 0,
             marked: 0,
+            ecn: [0; 4],
+            notified: 0,
+            sequence: Sequence::default(),
             slowed: false,
             series: None,
             outstanding: VecDeque::new(),
@@ -204,10 +240,8 @@ impl Flows {
             acked: 0,
         });
         self.by_target.insert(key, flow);
-        match (local, target) {
-            (Some(local), _) => self.take_over(flow, source, local),
-            (None, Some(target)) => self.unbound.entry(both(source, target)).or_default().push(flow),
-            (None, None) => {}
+        if let Some(local) = local {
+            self.take_over(flow, source, local);
         }
         Some(flow)
     }
@@ -244,22 +278,12 @@ impl Flows {
         self.flows.get(flow).map_or(0, |flow| flow.sent.saturating_sub(flow.acked))
     }
 
-    /// The flow that an acknowledgement to `qpn` at `target` is about. It binds a flow when exactly one fits.
-    pub fn of_ack(&mut self, source: Address, target: Address, qpn: u32, psn: Psn) -> Option<usize> {
-        if let Some(&flow) = self.by_local.get(&endpoint(target, qpn)) {
-            return self.flows.get(flow).filter(|flow| flow.target == Some(source)).map(|_| flow);
-        }
-        let flows = &self.flows;
-        let candidates = self.unbound.get(&both(target, source))?;
-        let mut fitting = candidates.iter().filter(|&&flow| flows.get(flow).is_some_and(|flow| flow.covers(psn)));
-        let flow = *fitting.next()?;
-        if fitting.next().is_some() {
-            self.ambiguous += 1;
-            return None;
-        }
-        let target_qpn = self.flows.get(flow)?.qpn;
-        self.pair((target, qpn), (source, target_qpn));
-        Some(flow)
+    /// The flow that a QP sends, and whether it goes to `source`, from where something for it comes.
+    #[inline]
+    pub fn of_local(&self, source: Address, target: Address, qpn: u32) -> Option<(usize, bool)> {
+        let &number = self.by_local.get(&endpoint(target, qpn))?;
+        let flow = self.flows.get(number)?;
+        Some((number, flow.target.is_none_or(|target| target == source)))
     }
 
     /// Everything of a flow up to `psn` has arrived.
@@ -283,50 +307,77 @@ impl Flows {
     /// A management datagram from `source` to `target`.
     pub fn learn(&mut self, source: Address, target: Address, message: Message) {
         match message {
-            Message::Request { local_id, local_qpn, .. } => {
+            Message::Request { local_id, local_qpn, starting_psn } => {
                 if self.requests.len() < MAX_REQUESTS {
-                    self.requests.insert(both(source, target) << 32 | u64::from(local_id), local_qpn.get());
+                    let key = both(source, target) << 32 | u64::from(local_id);
+                    self.requests.insert(key, (local_qpn.get(), starting_psn));
                 }
             }
-            Message::Reply { remote_id, local_qpn, .. } => {
+            Message::Reply { local_id, remote_id, local_qpn, starting_psn } => {
                 let request = self.requests.remove(&(both(target, source) << 32 | u64::from(remote_id)));
-                if let Some(qpn) = request {
-                    self.pair((target, qpn), (source, local_qpn.get()));
+                if let Some((qpn, psn)) = request {
+                    let names = [remote_id, psn.get(), local_id, starting_psn.get()];
+                    self.connect((target, qpn), (source, local_qpn.get()), names);
                 }
             }
-            Message::ReadyToUse { .. } => {}
+            Message::ReadyToUse { .. } | Message::DisconnectReply { .. } => {}
+            Message::Disconnect { remote_qpn, .. } => self.disconnect(source, (target, remote_qpn.get())),
         }
     }
 
-    /// The two ends of one connection.
-    fn pair(&mut self, one: (Address, u32), other: (Address, u32)) {
-        if self.pairs.len() >= 2 * MAX_FLOWS {
+    /// The two ends of a new connection. A repeated message says nothing new.
+    fn connect(&mut self, one: (Address, u32), other: (Address, u32), names: [u32; 4]) {
+        if self.connections.len() >= 2 * MAX_FLOWS {
             return;
         }
         for (here, there) in [(one, other), (other, one)] {
-            if self.pairs.insert(endpoint(here.0, here.1), there).is_some_and(|former| former != there) {
+            let connection = Connection { far: there, names };
+            let former = self.connections.insert(endpoint(here.0, here.1), connection);
+            if former == Some(connection) {
+                continue;
+            }
+            if former.is_some_and(|former| former.far != there) {
                 self.driver_commands.push_back(DriverCommand::Disconnect { at: here.0, qpn: here.1 });
             }
-            if let Some(&flow) = self.by_target.get(&target_key(here.0, Some(there.0), there.1)) {
+            if let Some(flow) = self.to(here.0, there.0, there.1) {
+                if former.is_some() {
+                    // The same numbers in another connection: nothing of the old one's state is left.
+                    self.driver_commands.push_back(DriverCommand::Disconnect { at: here.0, qpn: here.1 });
+                    self.close(flow);
+                }
                 self.bind(flow, here.1);
             }
+        }
+    }
+
+    /// `source` ends the connection that this end has with it: both queue pairs are gone.
+    fn disconnect(&mut self, source: Address, far: (Address, u32)) {
+        let told = self.connections.get(&endpoint(far.0, far.1)).map(|connection| connection.far);
+        let known = || self.to(source, far.0, far.1).and_then(|flow| self.flows.get(flow)?.local);
+        let near = told.filter(|near| near.0 == source).map(|near| near.1).or_else(known);
+        let mut ends = vec![(far, near.map(|qpn| (source, qpn)))];
+        ends.extend(near.map(|qpn| ((source, qpn), Some(far))));
+        for (here, there) in ends {
+            self.connections.remove(&endpoint(here.0, here.1));
+            let from = there.map_or(source, |there| there.0);
+            // Data that came to this end.
+            if let Some(flow) = self.to(from, here.0, here.1) {
+                self.close(flow);
+                let local = self.flows.get_mut(flow).and_then(|flow| flow.local.take());
+                if let Some(local) = local {
+                    self.by_local.remove(&endpoint(from, local));
+                }
+            }
+            self.driver_commands.push_back(DriverCommand::Disconnect { at: here.0, qpn: here.1 });
         }
     }
 
     fn bind(&mut self, number: usize, qpn: u32) {
         let Some(flow) = self.flows.get_mut(number).filter(|flow| flow.local != Some(qpn)) else { return };
         let source = flow.source;
-        match flow.local.replace(qpn) {
-            None => {
-                let waiting = flow.target.and_then(|target| self.unbound.get_mut(&both(source, target)));
-                if let Some(waiting) = waiting {
-                    waiting.retain(|&other| other != number);
-                }
-            }
-            Some(old) => {
-                self.by_local.remove(&endpoint(source, old));
-                self.close(number);
-            }
+        if let Some(old) = flow.local.replace(qpn) {
+            self.by_local.remove(&endpoint(source, old));
+            self.close(number);
         }
         self.take_over(number, source, qpn);
         self.driver_commands.push_back(DriverCommand::Bind(number));
@@ -351,16 +402,10 @@ impl Flows {
         flow.acked = flow.sent;
         flow.newest = None;
         flow.connected = None;
+        flow.sequence.restart();
         if let Slot::Open { handle, .. } = slot {
             self.driver_commands.push_back(DriverCommand::Close { flow: number, handle });
         }
-    }
-}
-
-impl Flow {
-    fn covers(&self, psn: Psn) -> bool {
-        let (Some(oldest), Some(newest)) = (self.outstanding.front(), self.newest) else { return false };
-        !psn.is_after(newest) && !oldest.psn.is_after(psn)
     }
 }
 
@@ -371,6 +416,7 @@ mod tests {
 
     const A: Address = 1;
     const B: Address = 2;
+    const C: Address = 3;
 
     fn driver_commands(flows: &mut Flows) -> Vec<DriverCommand> {
         std::iter::from_fn(|| flows.next_driver_command()).collect()
@@ -383,35 +429,73 @@ mod tests {
     }
 
     fn send(flows: &mut Flows, qpn: u32, psn: u32, now: u64) -> usize {
-        let flow = flows.of_data(A, Some(B), qpn).unwrap();
+        let flow = flows.of_data(A, Some(B), qpn, || None).unwrap();
         flows.sent(flow, Psn::new(psn), Bytes::new(1_000), now);
         flow
     }
 
     #[test]
-    fn an_ack_binds_the_only_flow_that_covers_it_in_both_directions() {
+    fn an_ack_covers_what_was_sent_before() {
         let mut flows = Flows::default();
         let there = send(&mut flows, 0x48, 0xff_ffff, 10);
         send(&mut flows, 0x48, 0, 20);
-        let back = flows.of_data(B, Some(A), 0x45).unwrap();
-        assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(1)), None, "beyond what was sent");
-        assert_eq!(flows.of_ack(B, A, 0x45, Psn::new(0)), Some(there));
-        assert_eq!(driver_commands(&mut flows), [DriverCommand::Bind(there), DriverCommand::Bind(back)]);
-        assert_eq!((flows.all()[there].local, flows.all()[back].local), (Some(0x45), Some(0x48)));
         assert_eq!(flows.acked(there, Psn::new(0), 70), Acknowledged { bytes: 2_000, rtt: Some(50) });
         assert_eq!(flows.acked(there, Psn::new(0), 80), Acknowledged::default(), "nothing new");
         assert_eq!(flows.in_flight(there), 0);
     }
 
     #[test]
-    fn an_ack_that_two_flows_cover_binds_none() {
+    fn what_is_known_of_a_flow_binds_it_and_connection_management_knows_better() {
         let mut flows = Flows::default();
-        send(&mut flows, 7, 100, 0);
-        send(&mut flows, 8, 100, 0);
-        assert_eq!(flows.of_ack(B, A, 5, Psn::new(100)), None);
-        assert_eq!(flows.ambiguous, 1);
-        let flow = send(&mut flows, 8, 101, 0);
-        assert_eq!(flows.of_ack(B, A, 5, Psn::new(101)), Some(flow));
+        let flow = flows.of_data(A, Some(B), 0x22, || Some(0x15)).unwrap();
+        assert_eq!(flows.all()[flow].local, Some(0x15));
+        assert_eq!(flows.of_local(B, A, 0x15), Some((flow, true)));
+        assert_eq!(flows.of_local(C, A, 0x15), Some((flow, false)), "a stranger");
+        assert_eq!(flows.of_local(B, A, 0x16), None);
+        connect(&mut flows, 3, 0x11, 0x22);
+        assert_eq!(
+            (flows.all()[flow].local, driver_commands(&mut flows)),
+            (Some(0x11), vec![DriverCommand::Bind(flow)])
+        );
+        assert_eq!(flows.of_local(B, A, 0x15), None);
+    }
+
+    #[test]
+    fn the_end_of_a_connection_closes_both_directions_and_the_next_begins_anew() {
+        let mut flows = Flows::default();
+        connect(&mut flows, 1, 0x11, 0x22);
+        let there = send(&mut flows, 0x22, 0, 0);
+        let back = flows.of_data(B, Some(A), 0x11, || None).unwrap();
+        for (flow, handle) in [(there, 7), (back, 8)] {
+            flows.get_mut(flow).unwrap().slot = Slot::Open { handle, window: 0 };
+        }
+        connect(&mut flows, 1, 0x11, 0x22);
+        assert_eq!(driver_commands(&mut flows), [], "the same messages once more");
+        let ends = Message::Disconnect { local_id: 1, remote_id: 9, remote_qpn: Qpn::new(0x22) };
+        flows.learn(A, B, ends);
+        let told = driver_commands(&mut flows);
+        for order in [
+            DriverCommand::Close { flow: there, handle: 7 },
+            DriverCommand::Close { flow: back, handle: 8 },
+            DriverCommand::Disconnect { at: B, qpn: 0x22 },
+            DriverCommand::Disconnect { at: A, qpn: 0x11 },
+        ] {
+            assert!(told.contains(&order), "{told:?}");
+        }
+        assert_eq!(flows.of_local(B, A, 0x11), None);
+        connect(&mut flows, 2, 0x11, 0x22);
+        assert_eq!(driver_commands(&mut flows), [DriverCommand::Bind(there), DriverCommand::Bind(back)]);
+    }
+
+    #[test]
+    fn a_connection_of_the_same_numbers_with_other_names_is_another() {
+        let mut flows = Flows::default();
+        connect(&mut flows, 1, 0x11, 0x22);
+        let flow = send(&mut flows, 0x22, 0, 0);
+        flows.get_mut(flow).unwrap().slot = Slot::Open { handle: 7, window: 0 };
+        connect(&mut flows, 2, 0x11, 0x22);
+        assert!(driver_commands(&mut flows).contains(&DriverCommand::Close { flow, handle: 7 }));
+        assert_eq!((flows.all()[flow].local, flows.all()[flow].slot), (Some(0x11), Slot::Unopened));
     }
 
     #[test]

@@ -2,21 +2,29 @@
 #![forbid(unsafe_code)]
 
 pub mod cnps;
+pub mod decode;
 pub mod device;
 pub mod distribution;
 pub mod emulated;
 mod fast;
+mod findings;
 pub mod flows;
 pub mod lockstep;
+pub mod losses;
 pub mod native;
 pub mod paced;
 pub mod pauses;
+pub mod qp_pairs;
 pub mod replayer;
 pub mod report;
 pub mod series;
+pub mod survey;
+mod text;
+pub mod timeline;
 
 pub use distribution::{Distribution, Summary};
-pub use report::Report;
+pub use report::{Ending, Report};
+pub use text::Text;
 
 use anyhow::{Context, Result, bail, ensure};
 use cc_core::Rate;
@@ -24,12 +32,13 @@ use cc_core::table::Handle;
 use cc_core::wire::shim;
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use device::Device;
+use decode::Buffers;
+use device::{Counters, Device};
 use emulated::Emulated;
 use flows::{Address, Slot};
 use hil_algorithms::registry;
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use hil_capture::{CaptureError, NewFile, Reader, Record};
+use hil_capture::{NewFile, Source, interrupt};
 use hil_cores::board::{Board, BootSettings, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::Core;
 use hil_cores::elf::Image;
@@ -48,10 +57,10 @@ use replayer::{NicFilter, Outcome, Replayer};
 use report::{Algorithm, Size, Sizes};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use survey::{Reading, Survey, Surveyor};
 
 /// NICs that are replayed natively at most.
 const MAX_NATIVE: usize = 1_024;
@@ -69,6 +78,8 @@ pub struct Options {
     pub only: Vec<IpAddr>,
     /// The UDP port on which shims come.
     pub shim_port: u16,
+    /// How the capture is to be read.
+    pub reading: Reading,
     /// On what core besides the host; `None` for the host alone.
     pub core: Option<OnCore>,
     /// What the core's wave is written to, if it is.
@@ -91,8 +102,10 @@ impl fmt::Debug for Log {
 /// A wave of a replay on a core, see [`hil_cores::wave`].
 #[derive(Clone, Debug)]
 pub struct Wave {
-    /// The file.
+    /// The file; `-` for standard output.
     pub path: PathBuf,
+    /// Files that it must not replace.
+    pub inputs: Vec<PathBuf>,
     /// Cycles that make a second in it: in real time those of the clock.
     pub hz: u64,
 }
@@ -106,6 +119,7 @@ impl Default for Options {
             request: Request::default(),
             only: Vec::new(),
             shim_port: shim::PORT,
+            reading: Reading::default(),
             core: None,
             wave: None,
             log: None,
@@ -136,43 +150,58 @@ pub struct Images {
     pub outlined_on: Option<PathBuf>,
 }
 
-/// Replays a capture. `progress` is told the position in the file from time to time.
+/// Replays a capture, which is read twice: once to learn what the whole of it shows, and once to play it. `progress` is called with the
+/// position in the file from time to time.
+///
+/// A capture that is cut off, or a signal that asks for the end, ends the replay where it is; the report says so.
 ///
 /// # Errors
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
 /// too many NICs for cores.
-pub fn replay<R: Read>(options: &Options, capture: &mut Reader<R>, mut progress: impl FnMut(u64)) -> Result<Report> {
+pub fn replay(options: &Options, capture: &mut Source, mut progress: impl FnMut(u64)) -> Result<Report> {
     registry::with(&options.algorithm, Replay { options, capture, progress: &mut progress })?
 }
 
-/// The frames of a capture, whatever it is read from: the replay is compiled once, and not for every kind of file.
-trait Frames {
-    fn name(&self) -> &str;
-
-    fn position(&self) -> u64;
-
-    fn next(&mut self) -> Result<Option<Record<'_>>, CaptureError>;
-}
-
-impl<R: Read> Frames for Reader<R> {
-    fn name(&self) -> &str {
-        self.name()
-    }
-
-    fn position(&self) -> u64 {
-        self.position()
-    }
-
-    fn next(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
-        self.next()
-    }
+/// Reads a capture for what only the whole of it shows, and how it ends.
+fn survey(options: &Options, capture: &mut Source) -> Result<(Survey, Ending)> {
+    let mut reader = capture.reader()?;
+    let mut surveyor = Surveyor::new(options.reading.clone(), options.shim_port);
+    let mut buffers = Buffers::default();
+    let ending = loop {
+        match reader.next() {
+            Ok(Some(record)) => {
+                let number = record.number;
+                surveyor.add(record, &mut buffers);
+                if number % LOOK == 0
+                    && let Some(signal) = interrupt::requested()
+                {
+                    break Ending::Interrupted(signal);
+                }
+            }
+            Ok(None) => break interrupt::requested().map_or(Ending::Whole, Ending::Interrupted),
+            Err(cut) if cut.is_cut() => break Ending::Cut(cut.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    Ok((surveyor.finish(reader.dropped()), ending))
 }
 
 /// A replay whose machines are about to be known.
 struct Replay<'a> {
     options: &'a Options,
-    capture: &'a mut dyn Frames,
+    capture: &'a mut Source,
     progress: &'a mut dyn FnMut(u64),
+}
+
+/// What a capture is played with.
+struct Playing {
+    nic_filter: NicFilter,
+    survey: Rc<Survey>,
+    line_rate: Rate,
+    shim_port: u16,
+    ignores_icrc: bool,
+    /// See [`Replayer::with_rest`].
+    rest: u64,
 }
 
 impl registry::Visitor for Replay<'_> {
@@ -188,17 +217,32 @@ impl registry::Visitor for Replay<'_> {
             Some(on_core) => Machine::named(&on_core.name)?.map(|machine| (on_core, machine)),
             None => None,
         };
+        let (survey, ending) = survey(options, capture)?;
+        let playing = Playing {
+            nic_filter: NicFilter { only: options.only.clone(), limit: MAX_NATIVE, strict: false },
+            survey: Rc::new(survey),
+            line_rate: chosen.link.line_rate,
+            shim_port: options.shim_port,
+            ignores_icrc: options.reading.ignores_icrc,
+            rest: 2 * chosen.rp.longest_time().max(chosen.np.longest_time()),
+        };
+        // Every capture has the same counters, also one without a NIC.
+        let unused = make(full)?.counters();
         let mut findings = Vec::new();
         let (outcome, core, image) = match machine {
             Some((on_core, machine)) => {
                 let make = || make(if machine.small { few } else { full });
-                emulate(options, on_core, &machine, &make, &boot, capture, progress)?
+                emulate(options, on_core, &machine, &make, &boot, playing, capture, progress)?
             }
-            None => run(options, A::NAME, &|| make(full), &boot, capture, progress, &mut findings)?,
+            None => run(options, A::NAME, &|| make(full), &boot, playing, capture, progress, &mut findings)?,
         };
         let is_small = machine.is_some_and(|(_, machine)| machine.small);
         let native = size(if is_small { Nic::<A, N, Small>::INFO } else { Nic::<A, N, Full>::INFO });
-        let mut report = report::<A, N>(options, &chosen, &outcome, Sizes { native, image }, core);
+        let ending = match (ending, outcome.1) {
+            (Ending::Whole, Some(signal)) => Ending::Interrupted(signal),
+            (ending, _) => ending,
+        };
+        let mut report = report::<A, N>(options, &chosen, &outcome.0, Sizes { native, image }, core, ending, &unused);
         report.findings.append(&mut findings);
         Ok(report)
     }
@@ -206,26 +250,29 @@ impl registry::Visitor for Replay<'_> {
 
 /// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for. What its instruments left out
 /// becomes findings.
+#[expect(clippy::too_many_arguments, reason = "what a replay needs, each a thing of its own")]
 fn run(
     options: &Options,
     algorithm: &str,
     make: &dyn Fn() -> Result<Box<dyn Native>>,
     boot: &BootSettings,
-    capture: &mut dyn Frames,
+    playing: Playing,
+    capture: &mut Source,
     progress: &mut dyn FnMut(u64),
     findings: &mut Vec<String>,
-) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
-    let (line_rate, shim_port) = (boot.link.line_rate, options.shim_port);
+) -> Result<(Ended, Option<report::Core>, Option<Size>)> {
     let Some(on_core) = &options.core else {
-        let nic_filter = NicFilter { only: options.only.clone(), limit: MAX_NATIVE, strict: false };
-        let (played, outcome, _) = play(nic_filter, line_rate, shim_port, |_| make(), capture, progress);
-        played?;
-        return Ok((outcome, None, None));
+        let (played, outcome, _) = play(playing, |_| make(), capture, progress);
+        return Ok(((outcome, played?), None, None));
     };
 
     // Before the long work, since it may fail.
     options.log.as_ref().map_or(Ok(()), |_| Texts::supported()).context("--log")?;
-    let wave = options.wave.as_ref().map(|wave| NewFile::create(&wave.path)).transpose()?;
+    let new = |wave: &Wave| {
+        let inputs: Vec<&Path> = wave.inputs.iter().map(PathBuf::as_path).collect();
+        NewFile::create(&wave.path, &inputs)
+    };
+    let wave = options.wave.as_ref().map(new).transpose()?;
     let processor = Processor::named(&on_core.name)?;
     let name = processor.name();
     let lockstep = on_core.pace == Pace::Lockstep;
@@ -248,14 +295,14 @@ fn run(
     }
     let image = firmware::read(&image)?;
     let outlined_on = outlined_on.as_deref().map(firmware::read).transpose()?;
-    let nic_filter = NicFilter { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let playing = Playing { nic_filter: NicFilter { limit: MAX_CORES, strict: true, ..playing.nic_filter }, ..playing };
     let board = |image: &Image| {
         let core = ObservedCore::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
         board_with(core, image, boot, on_core.pace)
     };
     let observed = |address: IpAddr| -> Result<Board<ObservedCore>> {
         let mut board = board(&image)?;
-        if let Some(Wave { path, hz }) = &options.wave {
+        if let Some(Wave { path, hz, .. }) = &options.wave {
             let recorder = Recorder::new(wave::folder(path), *hz, board.core().cycles());
             board.core_mut().record(recorder.with_context(|| format!("cannot record {}", path.display()))?);
         }
@@ -273,9 +320,9 @@ fn run(
                 let nic = Lockstep::new(make()?, observed(address)?, outlined_on);
                 Ok(if on_core.interrupts { nic.interrupted() } else { nic })
             };
-            let (played, outcome, mut nics) = play(nic_filter, line_rate, shim_port, make, capture, progress);
+            let (played, outcome, mut nics) = play(playing, make, capture, progress);
             let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Lockstep::board_mut), findings);
-            played.and(written)?;
+            let interrupted = played.and_then(|signal| written.map(|()| signal))?;
             let core = report::Core {
                 name,
                 pace: "lockstep",
@@ -295,13 +342,13 @@ fn run(
                 }),
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
-            Ok((outcome, Some(core), size))
+            Ok(((outcome, interrupted), Some(core), size))
         }
         Pace::Real { hz } => {
             let make = |address| Ok(Paced::new(make()?, make()?, observed(address)?));
-            let (played, outcome, mut nics) = play(nic_filter, line_rate, shim_port, make, capture, progress);
+            let (played, outcome, mut nics) = play(playing, make, capture, progress);
             let written = write_wave(options, wave, &outcome, nics.iter_mut().map(Paced::board_mut), findings);
-            played.and(written)?;
+            let interrupted = played.and_then(|signal| written.map(|()| signal))?;
             let core = report::Core {
                 name,
                 pace: "real time",
@@ -317,7 +364,7 @@ fn run(
                 interrupts: None,
             };
             let size = nics.first().map(|nic| image_size(nic.board())).transpose()?;
-            Ok((outcome, Some(core), size))
+            Ok(((outcome, interrupted), Some(core), size))
         }
     }
 }
@@ -330,7 +377,7 @@ fn write_wave<'a>(
     boards: impl Iterator<Item = &'a mut Board<ObservedCore>>,
     findings: &mut Vec<String>,
 ) -> Result<()> {
-    let Some((Wave { path, hz }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
+    let Some((Wave { path, hz, .. }, file)) = options.wave.as_ref().zip(file) else { return Ok(()) };
     let (mut recorded, mut comments) = (Vec::new(), vec![format!("a cycle is 1/{hz} s")]);
     for (&(number, _), board) in outcome.nics.iter().zip(boards) {
         let Some(&address) = outcome.addresses.get(usize::from(number)) else { continue };
@@ -363,15 +410,17 @@ fn slots(outcome: &Outcome, nic: Address) -> impl Iterator<Item = String> {
 }
 
 /// As [`run`], beside the firmware on one of QEMU's machines.
+#[expect(clippy::too_many_arguments, reason = "what a replay needs, each a thing of its own")]
 fn emulate(
     options: &Options,
     on_core: &OnCore,
     machine: &Machine,
     make: &dyn Fn() -> Result<Box<dyn Native>>,
     boot: &BootSettings,
-    capture: &mut dyn Frames,
+    playing: Playing,
+    capture: &mut Source,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Outcome, Option<report::Core>, Option<Size>)> {
+) -> Result<(Ended, Option<report::Core>, Option<Size>)> {
     let name = machine.name;
     ensure!(on_core.pace == Pace::Lockstep, "--pace real: {name} is instruction-accurate, it has no cycles to go by");
     ensure!(!on_core.interrupts, "--interrupts: the image on {name} takes none");
@@ -383,10 +432,10 @@ fn emulate(
         None => firmware::build_semihosted(&options.algorithm, machine.target)?,
     };
     machine.takes(&image)?;
-    let nic_filter = NicFilter { only: options.only.clone(), limit: MAX_CORES, strict: true };
+    let playing = Playing { nic_filter: NicFilter { limit: MAX_CORES, strict: true, ..playing.nic_filter }, ..playing };
     let make = |_| Emulated::new(make()?, machine, &image, boot);
-    let (played, outcome, nics) = play(nic_filter, boot.link.line_rate, options.shim_port, make, capture, progress);
-    played?;
+    let (played, outcome, nics) = play(playing, make, capture, progress);
+    let interrupted = played?;
     let core = report::Core {
         name,
         pace: "lockstep, instruction-accurate",
@@ -402,7 +451,7 @@ fn emulate(
         interrupts: None,
     };
     let size = nics.first().map(|nic| size(nic.report()));
-    Ok((outcome, Some(core), size))
+    Ok(((outcome, interrupted), Some(core), size))
 }
 
 /// What an image is told of the settings chosen.
@@ -427,52 +476,75 @@ fn size(report: programs::layout::ImageInfo) -> Size {
 
 /// Frames between two calls of the progress function.
 const PROGRESS: u64 = 1 << 14;
+/// Frames between two looks whether the program is to stop.
+const LOOK: u64 = 1 << 8;
 
-/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end.
-fn play<D>(
-    nic_filter: NicFilter,
-    line_rate: Rate,
-    shim_port: u16,
+/// What a replay came to, and the signal that ended it, if one did.
+type Ended = (Outcome, Option<i32>);
+
+/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end. `Ok` holds the signal that
+/// ended it early, if one did.
+fn play<D: Device>(
+    playing: Playing,
     make: impl FnMut(IpAddr) -> Result<D>,
-    capture: &mut dyn Frames,
+    capture: &mut Source,
     progress: &mut dyn FnMut(u64),
-) -> (Result<()>, Outcome, Vec<D>)
-where
-    D: Device,
-{
-    let only = nic_filter.only.clone();
-    let mut replayer = Replayer::new(nic_filter, line_rate, make).with_shim_port(shim_port);
-    let played = play_all(&mut replayer, capture, progress);
+) -> (Result<Option<i32>>, Outcome, Vec<D>) {
+    let Playing { nic_filter, survey, line_rate, shim_port, ignores_icrc, rest } = playing;
+    let (only, frames) = (nic_filter.only.clone(), survey.frames);
+    let replayer = Replayer::new(nic_filter, line_rate, make).with_shim_port(shim_port).with_survey(survey);
+    let mut replayer = replayer.ignoring_icrc(ignores_icrc).with_rest(rest);
+    let played = play_all(&mut replayer, capture, frames, progress);
     let (outcome, nics) = replayer.into_outcome();
-    let played = played.and_then(|()| match only.iter().find(|address| !outcome.addresses.contains(address)) {
-        Some(absent) => bail!("--nic {absent}: the capture shows no RoCE frame from or to this address"),
-        None => Ok(()),
+    let played = played.and_then(|signal| match only.iter().find(|address| !outcome.addresses.contains(address)) {
+        Some(absent) => bail!(
+            "--nic {absent}: the capture shows no RoCE frame from or to this address; without --nic the report lists those that it shows"
+        ),
+        None => Ok(signal),
     });
     (played, outcome, nics)
 }
 
+/// Plays the first so many frames of a capture, which have been read before.
 fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
     replayer: &mut Replayer<D, F>,
-    capture: &mut dyn Frames,
+    capture: &mut Source,
+    frames: u64,
     progress: &mut dyn FnMut(u64),
-) -> Result<()> {
+) -> Result<Option<i32>> {
     let name = capture.name().to_owned();
-    while let Some(record) = capture.next()? {
-        let number = record.number;
+    // A signal that ended the first reading has been heeded.
+    let before = interrupt::requested();
+    let mut reader = capture.reader()?;
+    let mut interrupted = None;
+    let mut number = 0;
+    while number < frames {
+        let Some(record) = reader.next()? else { break };
+        number = record.number;
         replayer.frame(&record).with_context(|| format!("{name}, frame {number}"))?;
+        if number % LOOK == 0 && before.is_none() {
+            interrupted = interrupt::requested();
+            if interrupted.is_some() {
+                break;
+            }
+        }
         if number % PROGRESS == 0 {
-            progress(capture.position());
+            progress(reader.position());
         }
     }
-    replayer.finish()
+    replayer.finish()?;
+    Ok(interrupted)
 }
 
+#[expect(clippy::too_many_arguments, reason = "the parts of a report")]
 fn report<A: ReactionPoint, N: NotificationPoint>(
     options: &Options,
     chosen: &ResolvedSettings,
     outcome: &Outcome,
     sizes: Sizes,
     core: Option<report::Core>,
+    ending: Ending,
+    unused: &Counters,
 ) -> Report {
     let algorithm = Algorithm {
         name: A::NAME,
@@ -480,9 +552,18 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
         np_preset: chosen.np_preset,
         rp: chosen.rp.shown(),
         np: chosen.np.shown(),
+        in_bytes: [chosen.rp.in_bytes(), chosen.np.in_bytes()].concat(),
     };
     let Request { line_rate, mtu, base_rtt, .. } = options.request;
     let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };
-    let signals = report::Signals::new(A::SIGNALS, outcome.signals);
-    Report::new(outcome, algorithm, port, signals, [A::TRANSITIONS, N::TRANSITIONS], sizes, core)
+    let mut signals = report::Signals::new(A::SIGNALS, outcome.signals);
+    let frames = &outcome.frames;
+    if signals.no_decisions.is_some()
+        && frames.dropped.contains_key("icrc")
+        && frames.icrc_valid + frames.icrc_unchecked == 0
+    {
+        signals.no_decisions = Some("no RoCE frame has a right ICRC".to_owned());
+    }
+    let tables = [A::TRANSITIONS, N::TRANSITIONS];
+    Report::new(outcome, algorithm, port, signals, tables, unused, sizes, core, ending)
 }

@@ -1,7 +1,11 @@
-//! How long PFC kept a NIC from sending, by priority.
+//! How long pauses kept a NIC from sending, by priority, and what it sent in spite of them.
 
 use cc_core::Rate;
 use cc_core::wire::pfc::{Pfc, Quantum};
+
+/// How long a NIC may take to obey, in nanoseconds, beside the packet that it is sending. IEEE 802.1Qbb allows less than a
+/// microsecond at 100 Gb/s.
+const RESPONSE: u64 = 1_500;
 
 /// The pauses of one NIC's eight priorities.
 #[derive(Clone, Copy, Default, Debug)]
@@ -14,6 +18,10 @@ struct Priority {
     before: u64,
     /// When the last pause began, and when it ends or ended: by itself, renewed, or resumed.
     last: (u64, u64),
+    /// Frames that asked for a pause, zero quanta not counted.
+    frames: u64,
+    /// Packets sent while it was paused.
+    ignored: u64,
 }
 
 impl Priority {
@@ -34,19 +42,53 @@ impl Pauses {
         for (number, priority) in (0..).zip(&mut self.0) {
             if let Some(quanta) = pfc.time(number) {
                 priority.set(now, Quantum::at(line_rate).pause(quanta).get().into());
+                priority.frames += u64::from(quanta > 0);
             }
         }
     }
 
+    /// A packet of this priority left, which takes so long to send.
+    #[inline]
+    pub fn sent(&mut self, now: u64, priority: u8, takes: u64) {
+        let Some(priority) = self.0.get_mut(usize::from(priority)) else { return };
+        let (began, until) = priority.last;
+        priority.ignored += u64::from(now < until && now - began > RESPONSE + takes);
+    }
+
     /// Nanoseconds that each priority was paused, until `end`.
     pub fn totals(&self, end: u64) -> [u64; 8] {
-        self.0.map(|Priority { before, last: (began, until) }| before + until.min(end).saturating_sub(began))
+        self.0.map(|Priority { before, last: (began, until), .. }| before + until.min(end).saturating_sub(began))
+    }
+
+    /// Frames that asked each priority to pause.
+    pub fn frames(&self) -> [u64; 8] {
+        self.0.map(|priority| priority.frames)
+    }
+
+    /// Packets that each priority sent while it was paused.
+    pub fn ignored(&self) -> [u64; 8] {
+        self.0.map(|priority| priority.ignored)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_sent_long_after_the_pause_began_and_before_it_ends_ignores_it() {
+        let mut pauses = Pauses::default();
+        let mut times = [0; 8];
+        times[3] = 10_000;
+        pauses.obey(10_000, &Pfc::new(1 << 3, times), Rate::from_gbps(100));
+        for now in [9_000, 10_300, 11_700, 61_200, 70_000] {
+            pauses.sent(now, 3, 340);
+        }
+        assert_eq!(pauses.ignored()[3], 0, "on its way, or after the end");
+        pauses.sent(12_000, 3, 340);
+        pauses.sent(12_000, 4, 340);
+        assert_eq!((pauses.ignored()[3], pauses.ignored()[4], pauses.frames()[3]), (1, 0, 1));
+    }
 
     #[test]
     fn renewals_overlap_resumes_cut_short_and_the_end_of_the_run_ends_all_e10() {

@@ -3,36 +3,45 @@
 //! Open loop: what the capture shows has happened, whatever our machines decide. A frame with data was sent by the NIC
 //! at its source address and arrived at the one at its destination; every NIC is handed its side of it, in the order
 //! and at the times of the capture. Between descriptors a NIC is woken when it asked to be; at equal times the wake
-//! goes first. NICs do not meet except through the capture, so each is brought forward on its own.
+//! goes first. NICs do not meet except through the capture, so each is brought forward on its own, and a NIC that has been at
+//! rest for a while is spared the rest of the time up to its next descriptor: its clock stands still meanwhile.
 
 use super::cnps::{Cnps, Route};
+use super::decode::{Buffers, Checksum, Content, Frame, checksum, decode};
 use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::distribution::Distribution;
 use super::fast::FastMap;
 use super::flows::{Acknowledged, Address, DriverCommand, Flow, Flows, Slot};
+use super::losses::Losses;
 use super::pauses::Pauses;
 use super::series::Series;
+use super::survey::{Host, Survey};
+use super::timeline::Timeline;
 use anyhow::{Result, bail};
 use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
-use cc_core::wire::pfc::Pfc;
+use cc_core::wire::pfc::{self, Pfc};
 use cc_core::wire::{self, Icrc, Parsed, Roce, Shims, Syndrome, Version, shim};
 use cc_core::{CnpBodyKind, Ecn, Mark, Rate};
 use cc_rp::Signals;
-use hil_capture::Record;
 use hil_capture::crc::HostCrc;
+use hil_capture::{Direction, Record};
 use hil_cores::board::{Action, PacerStore};
 use programs::descriptor::{Descriptor, DescriptorKind};
 use programs::{LogKind, NO_FLOW};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::net::IpAddr;
+use std::rc::Rc;
 
 /// Addresses followed at most; packets of further ones are counted and go nowhere.
 const MAX_ADDRESSES: usize = 65_535;
-/// The longest time between two frames that is replayed as it is; a longer one is cut to this and counted.
-const LONGEST_GAP: u64 = 3_600_000_000_000;
+/// How long a NIC must have been at rest, in nanoseconds, before time is no longer played to it. What fades without a change of
+/// rate has faded then: DCQCN's alpha, with the paper's g of 1/256 and 55 us, to 2^-31 in 0.3 s.
+const REST: u64 = 500_000_000;
+/// What a NIC may send beyond its line rate, in packets of the largest size that it has sent: stamps come in bursts.
+const BURST: u64 = 32;
 /// Flows whose rates over time are kept.
 pub const MAX_SERIES: usize = 256;
 
@@ -58,7 +67,7 @@ pub struct Frames {
     pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
-    /// Priority flow control.
+    /// Priority flow control, and the pause of a whole link.
     pub pfc: u64,
     /// None of ours, by what they are instead.
     pub other: BTreeMap<&'static str, u64>,
@@ -66,6 +75,10 @@ pub struct Frames {
     pub unparsed: u64,
     /// Cut by the capture's snap length.
     pub truncated: u64,
+    /// Cut to their headers by a switch.
+    pub trimmed: u64,
+    /// RoCE packets out of tunnels and mirror sessions.
+    pub tunnelled: u64,
     /// Frames that reached no NIC because of what is wrong with them, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
     /// RoCE packets by opcode.
@@ -76,12 +89,63 @@ pub struct Frames {
     pub icrc_invalid: u64,
     /// RoCE packets cut by the snap length; the NIC that received them is taken to have found it right.
     pub icrc_unchecked: u64,
+    /// RoCE packets whose IPv4 checksum the sender's NIC was still to fill in.
+    pub checksum_unfilled: u64,
     /// RoCE packets whose source or destination is beyond the number of addresses followed.
     pub unfollowed: u64,
     /// PFC frames of which it is not known whom they pause.
     pub pfc_unattributed: u64,
-    /// Times without a frame that were cut to an hour.
+    /// PFC frames to a unicast address, which pause no one.
+    pub pfc_unicast: u64,
+    /// Times that a clock was set, over which no time passes.
     pub gaps: u64,
+    /// Frames without a time stamp.
+    pub untimed: u64,
+    /// Frames whose time stamps are before that of an earlier frame, or otherwise out of order.
+    pub reordered: u64,
+}
+
+/// RoCE packets by what their IP headers say.
+#[derive(Clone, Debug)]
+pub struct Marking {
+    /// Data packets by ECN field: Not-ECT, ECT(1), ECT(0), CE.
+    pub data: [u64; 4],
+    /// All others.
+    pub other: [u64; 4],
+    /// DSCPs of data packets.
+    pub data_dscp: [u64; 64],
+    /// DSCPs of CNPs.
+    pub cnp_dscp: [u64; 64],
+    /// DSCPs of all others.
+    pub other_dscp: [u64; 64],
+}
+
+/// What pauses did to one priority of a NIC.
+#[derive(Clone, Copy, Debug)]
+pub struct Paused {
+    /// The NIC.
+    pub nic: Address,
+    /// The priority.
+    pub priority: u8,
+    /// Nanoseconds paused.
+    pub time: u64,
+    /// Frames that asked for it.
+    pub frames: u64,
+    /// Packets sent in spite of it.
+    pub ignored: u64,
+    /// Data packets of this priority that it sent.
+    pub data: u64,
+}
+
+/// What a NIC asked of its neighbour.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PauseRequests {
+    /// Frames that ask for a pause.
+    pub frames: u64,
+    /// Nanoseconds asked for, all together.
+    pub time: u64,
+    /// The capture says that the NIC sent them; otherwise they came from its Ethernet address, which may be a router's.
+    pub is_certain: bool,
 }
 
 /// What a replay came to.
@@ -91,8 +155,26 @@ pub struct Outcome {
     pub addresses: Vec<IpAddr>,
     /// The NICs replayed, with what they counted.
     pub nics: Vec<(Address, Counters)>,
-    /// Nanoseconds that PFC paused each priority of each NIC.
-    pub pauses: Vec<(Address, [u64; 8])>,
+    /// For each address, the network that it belongs to; 0 where the address alone identifies the host.
+    pub networks: Vec<u32>,
+    /// Priorities of NICs that were paused.
+    pub pauses: Vec<Paused>,
+    /// Pauses that NICs asked for, by NIC and priority.
+    pub asked: BTreeMap<(Address, u8), PauseRequests>,
+    /// What IP headers say.
+    pub marking: Marking,
+    /// Data, marks and CNPs over time.
+    pub timeline: Timeline,
+    /// Negative acknowledgements whose flow is not known.
+    pub losses: Losses,
+    /// Round-trip times of zero.
+    pub rtt_zero: u64,
+    /// NICs that sent more than their line rate, and at how many bits per second.
+    pub too_fast: Vec<(Address, u64)>,
+    /// Captured CNPs and acknowledgements from each address to each other.
+    pub paths: BTreeMap<(Address, Address), PathCounts>,
+    /// What the first reading found.
+    pub survey: Rc<Survey>,
     /// Addresses that were not replayed because there were too many.
     pub refused_nics: u64,
     /// The flows.
@@ -117,6 +199,17 @@ pub struct Outcome {
     pub duration: u64,
 }
 
+/// What came back from one address to another.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathCounts {
+    /// Packets of any kind.
+    pub packets: u64,
+    /// CNPs.
+    pub cnps: u64,
+    /// CNPs to queue pairs of which no flow is known.
+    pub cnps_unknown: u64,
+}
+
 /// One NIC of the capture.
 #[derive(Debug)]
 struct NicInstance<D> {
@@ -126,7 +219,49 @@ struct NicInstance<D> {
     slots: Vec<usize>,
     /// The interface of the capture and the Ethernet address that its frames were last sent to.
     next_hop: Option<(u32, [u8; 6])>,
+    /// The interface and the Ethernet address that its frames last came from.
+    own: Option<(u32, [u8; 6])>,
     pauses: Pauses,
+    /// Data packets sent by priority.
+    data: [u64; 8],
+    line: Line,
+    /// What the pacer of each slot was last told.
+    paced: Vec<(u32, u32, u32)>,
+    /// When something last happened, on its clock.
+    busy: u64,
+    /// Nanoseconds that its clock is behind the capture's: its rests.
+    skipped: u64,
+}
+
+/// What a NIC sends, against the rate of its line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// Bytes beyond what the line could have sent, times 2^24.
+    excess: u64,
+    last: u64,
+    /// Since when it has been busy without a break, and what it sent since then.
+    since: u64,
+    bytes: u64,
+    largest: u64,
+    /// The rate in bits per second when it was too high, the highest.
+    too_fast: u64,
+}
+
+impl Line {
+    fn sent(&mut self, now: u64, bytes: u64, rate: u32) {
+        let drained = u64::from(rate).saturating_mul(now.saturating_sub(self.last));
+        self.last = self.last.max(now);
+        if drained >= self.excess {
+            (self.excess, self.since, self.bytes) = (0, now, 0);
+        }
+        self.excess = self.excess.saturating_sub(drained).saturating_add(bytes << 24);
+        self.bytes += bytes;
+        self.largest = self.largest.max(bytes);
+        if self.excess >> 24 > BURST * self.largest {
+            let nanos = now.saturating_sub(self.since).max(1);
+            self.too_fast = self.too_fast.max(self.bytes * 8_000_000_000 / nanos);
+        }
+    }
 }
 
 /// Plays a capture to devices.
@@ -134,8 +269,15 @@ struct NicInstance<D> {
 pub struct Replayer<D, F> {
     make: F,
     nic_filter: NicFilter,
+    survey: Rc<Survey>,
+    ignores_icrc: bool,
+    buffers: Buffers,
+    rest: u64,
     numbers: FastMap<Address, u128>,
+    /// Of addresses that several hosts have.
+    shared: HashMap<Host, Address>,
     addresses: Vec<IpAddr>,
+    networks: Vec<u32>,
     /// Its station, for each address that has one.
     instance_of: Vec<Option<u16>>,
     nic_instances: Vec<NicInstance<D>>,
@@ -153,7 +295,14 @@ pub struct Replayer<D, F> {
     window_exceeded: u64,
     refused_flows: u64,
     difference: Option<(Difference, Address, Option<usize>)>,
-    base: Option<u64>,
+    marking: Marking,
+    timeline: Timeline,
+    losses: Losses,
+    rtt_zero: u64,
+    paths: FastMap<PathCounts>,
+    asked: BTreeMap<(Address, u8), PauseRequests>,
+    /// The stamp at which the NICs' clocks show zero, for each clock of the capture.
+    bases: Vec<((u32, Direction), u64)>,
     now: u64,
     opened: Option<u32>,
     actions: Actions,
@@ -166,8 +315,14 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Self {
             make,
             nic_filter,
+            survey: Rc::default(),
+            ignores_icrc: false,
+            buffers: Buffers::default(),
+            rest: REST,
             numbers: FastMap::default(),
+            shared: HashMap::new(),
             addresses: Vec::new(),
+            networks: Vec::new(),
             instance_of: Vec::new(),
             nic_instances: Vec::new(),
             line_rate: line_rate.to_bits(),
@@ -184,7 +339,13 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             window_exceeded: 0,
             refused_flows: 0,
             difference: None,
-            base: None,
+            marking: Marking::default(),
+            timeline: Timeline::default(),
+            losses: Losses::default(),
+            rtt_zero: 0,
+            paths: FastMap::default(),
+            asked: BTreeMap::new(),
+            bases: Vec::new(),
             now: 0,
             opened: None,
             actions: Actions::new(),
@@ -196,33 +357,61 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Self { shim_port, ..self }
     }
 
+    /// Knows what the first reading of the capture found.
+    pub fn with_survey(self, survey: Rc<Survey>) -> Self {
+        Self { survey, ..self }
+    }
+
+    /// Plays frames with a wrong ICRC too.
+    pub fn ignoring_icrc(self, ignores_icrc: bool) -> Self {
+        Self { ignores_icrc, ..self }
+    }
+
+    /// Takes a NIC for one at rest when nothing about it has changed for so many nanoseconds, at least half a second.
+    pub fn with_rest(self, rest: u64) -> Self {
+        Self { rest: rest.max(REST), ..self }
+    }
+
     /// Plays one frame.
     ///
     /// # Errors
     /// Too many NICs, where that is an error; firmware that misbehaves.
     pub fn frame(&mut self, record: &Record<'_>) -> Result<()> {
-        let now = self.clock(record.timestamp_ns);
+        let now = self.clock(record);
         self.frames.total += 1;
         self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
-        let packet = match wire::parse_on(record.bytes, record.original_len as usize, self.shim_port) {
-            Ok(packet) => packet,
-            Err(reason) => {
-                self.frames.unparsed += 1;
-                *self.frames.dropped.entry(reason.name()).or_default() += 1;
-                return Ok(());
-            }
-        };
-        match &packet {
-            Parsed::Roce(roce) if roce.is_shimmed() && self.shim_port != shim::PORT => {
-                self.rewrite_shim_port(record, roce, now)
-            }
-            Parsed::Roce(roce) => self.roce(record, &packet, roce, now),
-            Parsed::Pfc(pfc) => self.pfc(record, &packet, pfc, now),
-            Parsed::NotRoce(foreign) => {
+        self.frames.untimed += u64::from(!record.is_timed);
+        let mut buffers = mem::take(&mut self.buffers);
+        let frame = decode(*record, self.shim_port, &mut buffers);
+        let played = self.decoded(&frame, now);
+        self.buffers = buffers;
+        played
+    }
+
+    fn decoded(&mut self, frame: &Frame<'_>, now: u64) -> Result<()> {
+        match &frame.content {
+            Content::Packet(packet @ Parsed::Roce(roce), fault) => self.roce(frame, packet, roce, *fault, now),
+            Content::Packet(packet @ Parsed::Pfc(pfc), _) => self.pfc(&frame.record, packet, pfc, now, false),
+            Content::Pause(packet @ Parsed::Pfc(pfc)) => self.pfc(&frame.record, packet, pfc, now, true),
+            Content::Packet(Parsed::NotRoce(foreign), _) => {
                 *self.frames.other.entry(foreign.kind().name()).or_default() += 1;
                 Ok(())
             }
+            Content::Pause(_) => Ok(()),
+            Content::Other(name) => {
+                *self.frames.other.entry(name).or_default() += 1;
+                Ok(())
+            }
+            Content::Malformed(reason) => {
+                self.frames.unparsed += 1;
+                self.drop(reason.name());
+                Ok(())
+            }
         }
+    }
+
+    fn drop(&mut self, reason: &'static str) {
+        *self.frames.dropped.entry(reason).or_default() += 1;
     }
 
     /// The capture is over: every NIC is brought to the time of the last frame.
@@ -233,11 +422,12 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         for number in 0..self.nic_instances.len() {
             self.advance_nic(number, self.now)?;
             let Some(nic_instance) = self.nic_instances.get_mut(number) else { break };
-            nic_instance.device.finish(self.now, &mut self.actions)?;
+            nic_instance.device.finish(self.now - nic_instance.skipped, &mut self.actions)?;
             self.record(number);
         }
         let counted = self.opcodes.iter().enumerate().filter(|&(_, &count)| count > 0);
         self.frames.by_opcode = counted.map(|(opcode, &count)| (opcode as u8, count)).collect();
+        self.frames.gaps = self.survey.set.len();
         Ok(())
     }
 
@@ -248,15 +438,30 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             .iter()
             .map(|nic_instance| (nic_instance.address, nic_instance.device.counters()))
             .collect();
-        let pauses = self
-            .nic_instances
-            .iter()
-            .map(|nic_instance| (nic_instance.address, nic_instance.pauses.totals(self.now)))
-            .collect();
+        let paused = self.nic_instances.iter().flat_map(|nic_instance| {
+            let (times, frames, ignored) =
+                (nic_instance.pauses.totals(self.now), nic_instance.pauses.frames(), nic_instance.pauses.ignored());
+            (0..8_u8).map(move |priority| {
+                let at = usize::from(priority);
+                let (time, frames, ignored, data) = (times[at], frames[at], ignored[at], nic_instance.data[at]);
+                Paused { nic: nic_instance.address, priority, time, frames, ignored, data }
+            })
+        });
+        let too_fast = self.nic_instances.iter().filter(|nic_instance| nic_instance.line.too_fast > 0);
+        let paths = self.paths.iter().map(|(&key, &paths)| (((key >> 16) as Address, key as Address), paths));
         let outcome = Outcome {
+            pauses: paused.filter(|paused| paused.time > 0 || paused.frames > 0).collect(),
+            too_fast: too_fast.map(|nic_instance| (nic_instance.address, nic_instance.line.too_fast)).collect(),
+            paths: paths.collect(),
             addresses: self.addresses,
+            networks: self.networks,
             nics,
-            pauses,
+            asked: self.asked,
+            marking: self.marking,
+            timeline: self.timeline,
+            losses: self.losses,
+            rtt_zero: self.rtt_zero,
+            survey: self.survey,
             refused_nics: self.refused,
             flows: self.flows,
             refused_flows: self.refused_flows,
@@ -272,59 +477,118 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         (outcome, self.nic_instances.into_iter().map(|nic_instance| nic_instance.device).collect())
     }
 
-    /// Nanoseconds on the NICs' clocks, which start with the capture, at this stamp of it.
-    fn clock(&mut self, stamp: u64) -> u64 {
-        let base = self.base.get_or_insert(stamp);
-        let latest = self.now.saturating_add(LONGEST_GAP);
-        let mut now = stamp.saturating_sub(*base);
-        if now > latest {
-            *base += now - latest;
-            now = latest;
-            self.frames.gaps += 1;
+    /// Nanoseconds since the capture began, at this record. A stamp that is out of order says nothing: its frame happens when the
+    /// one before it does, and so does one from which on a clock has another setting.
+    #[inline]
+    fn clock(&mut self, record: &Record<'_>) -> u64 {
+        if !record.is_timed {
+            return self.now;
         }
-        self.now = self.now.max(now);
-        now
+        let number = record.number;
+        if self.survey.disordered.has(number) {
+            self.frames.reordered += 1;
+            return self.now;
+        }
+        let key = (record.interface, record.direction);
+        let offset = self.survey.offsets.get(&key).copied().unwrap_or(0);
+        let stamp = record.timestamp_ns.wrapping_add(offset as u64);
+        // A clock that has not been read yet agrees with the first.
+        let first = self.bases.first().map(|&(_, base)| base);
+        let place = match self.bases.iter().position(|(other, _)| *other == key) {
+            Some(place) => place,
+            None => {
+                self.bases.push((key, first.unwrap_or(stamp.wrapping_sub(self.now))));
+                self.bases.len() - 1
+            }
+        };
+        let Some((_, base)) = self.bases.get_mut(place) else { return self.now };
+        if self.survey.set.has(number) {
+            *base = stamp.wrapping_sub(self.now);
+        }
+        // Negative where the stamp is before the beginning.
+        let now = stamp.wrapping_sub(*base) as i64;
+        let is_late = now < 0 || (now as u64) < self.now;
+        self.frames.reordered += u64::from(is_late);
+        if !is_late {
+            self.now = now as u64;
+        }
+        self.now
     }
 
-    /// A frame with shims on another port than the NICs have: as if it came on theirs.
-    fn rewrite_shim_port(&mut self, record: &Record<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
-        let mut bytes = record.bytes.to_vec();
-        // The destination port is in the third and fourth of the eight bytes before the chain.
-        if let Some(port) = roce.chain_at().checked_sub(6).and_then(|at| bytes.get_mut(at..at + 2)) {
-            port.copy_from_slice(&shim::PORT.to_be_bytes());
-        }
-        let record = Record { bytes: &bytes, ..*record };
-        match &wire::parse(&bytes, record.original_len as usize) {
-            Ok(packet @ Parsed::Roce(roce)) => self.roce(&record, packet, roce, now),
-            _ => Ok(()),
-        }
-    }
-
-    fn roce(&mut self, record: &Record<'_>, packet: &Parsed<'_>, roce: &Roce<'_>, now: u64) -> Result<()> {
+    fn roce(
+        &mut self,
+        frame: &Frame<'_>,
+        packet: &Parsed<'_>,
+        roce: &Roce<'_>,
+        fault: Option<&'static str>,
+        now: u64,
+    ) -> Result<()> {
+        let record = &frame.record;
         match roce.version() {
             Version::V1 => self.frames.rocev1 += 1,
             Version::V2 if roce.is_shimmed() => self.frames.rocev2_shim += 1,
             Version::V2 => self.frames.rocev2 += 1,
         }
         self.opcodes[usize::from(roce.bth.opcode)] += 1;
-        match roce.icrc::<HostCrc>() {
-            Icrc::Valid => self.frames.icrc_valid += 1,
-            Icrc::Unchecked => self.frames.icrc_unchecked += 1,
-            Icrc::Invalid => {
+        self.frames.tunnelled += u64::from(frame.is_tunnelled);
+        self.frames.trimmed += u64::from(frame.is_trimmed);
+        if self.survey.copies.has(record.number) {
+            self.drop("copy");
+            return Ok(());
+        }
+        // The survey has checked it, if there was one.
+        let wrong = if self.survey.frames > 0 {
+            self.survey.wrong_icrc.has(record.number)
+        } else {
+            roce.icrc::<HostCrc>() == Icrc::Invalid
+        };
+        match (roce.is_truncated(), wrong) {
+            (true, _) => self.frames.icrc_unchecked += 1,
+            (false, false) => self.frames.icrc_valid += 1,
+            (false, true) => {
                 self.frames.icrc_invalid += 1;
-                *self.frames.dropped.entry("icrc").or_default() += 1;
-                return Ok(());
+                if !self.ignores_icrc {
+                    self.drop("icrc");
+                    return Ok(());
+                }
             }
         }
+        if let Some(fault) = fault {
+            self.drop(fault);
+            return Ok(());
+        }
+        match checksum(record.bytes) {
+            Checksum::Right => {}
+            // The switch that trims a packet changes its DSCP and leaves the checksum.
+            Checksum::Wrong if !frame.is_trimmed && record.direction != Direction::Outbound => {
+                self.drop("ip_checksum");
+                return Ok(());
+            }
+            Checksum::Zero | Checksum::Wrong => self.frames.checksum_unfilled += u64::from(!frame.is_trimmed),
+        }
         let addresses = roce.addresses();
-        let (Some(source), Some(target)) = (self.number(addresses.source())?, self.number(addresses.destination())?)
-        else {
+        let numbers =
+            (self.number(addresses.source(), frame.network)?, self.number(addresses.destination(), frame.network)?);
+        let (Some(source), Some(target)) = numbers else {
             self.frames.unfollowed += 1;
             return Ok(());
         };
+        let class = roce.info.class();
+        self.marking.count(roce, class);
+        if class.carries_data() {
+            let span = self.timeline.at(now);
+            span.data += 1;
+            span.bytes += u64::from(roce.wire_len.get());
+            span.marked += u64::from(roce.ecn == Ecn::Ce);
+        } else if class == Class::Cnp {
+            self.timeline.at(now).cnps += 1;
+        }
+        let paths = self.paths.entry(u64::from(source) << 16 | u64::from(target)).or_default();
+        paths.packets += 1;
 
+        let qpn = roce.bth.dest_qp.get();
         let mut descriptor = arrived(record, now);
-        match roce.info.class() {
+        match class {
             _ if roce.bth.dest_qp == cm::QP => {
                 if let Some(message) = Message::parse(roce) {
                     self.flows.learn(source, target, message);
@@ -332,25 +596,68 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 }
             }
             class if class.carries_data() => {
-                let flow = match roce.deth() {
-                    Some(deth) => self.flows.of_data(source, None, deth.source_qp.get()),
-                    None => self.flows.of_data(source, Some(target), roce.bth.dest_qp.get()),
+                let flow = match (Transport::of(roce.bth.opcode), roce.deth()) {
+                    (_, Some(deth)) => self.flows.of_data(source, None, deth.source_qp.get(), || None),
+                    // The snap length has cut who sent it.
+                    (Transport::Ud | Transport::Rd, None) => None,
+                    (_, None) => {
+                        let (survey, addresses, networks) = (&self.survey, &self.addresses, &self.networks);
+                        let host = |number: Address| {
+                            let at = usize::from(number);
+                            Some(Host { address: *addresses.get(at)?, network: *networks.get(at)? })
+                        };
+                        let sender = || survey.sender(host(source)?, host(target)?, qpn);
+                        self.flows.of_data(source, Some(target), qpn, sender)
+                    }
                 };
                 self.run_driver_commands(now)?;
                 if let Some(flow) = flow {
-                    let frame = Arrival { bytes: record.bytes, packet };
-                    self.sent(source, flow, roce, record, frame, now)?;
-                    self.arrives(target, flow, roce, &mut descriptor, frame)?;
+                    let arrival = Arrival { bytes: record.bytes, packet };
+                    self.sent(source, flow, roce, record, arrival, now)?;
+                    if frame.is_trimmed {
+                        // The receiver learns that a packet was lost, and gets none.
+                        return Ok(());
+                    }
+                    self.arrives(target, flow, roce, &mut descriptor, arrival)?;
+                }
+            }
+            Class::ReadRequest | Class::Atomic => {
+                let read = roce.reth().map_or(1, |reth| reth.len);
+                if let Some(flow) = self.flows.to(source, target, qpn).and_then(|flow| self.flows.get_mut(flow)) {
+                    flow.sequence.request(roce.bth.psn, (class == Class::ReadRequest).then_some(read));
                 }
             }
             Class::Ack => {
-                let Acknowledged { bytes, rtt } = self.acknowledged(source, target, roce, now)?;
+                let flow = self.flows.of_local(source, target, qpn);
+                if flow.is_some_and(|(_, is_peer)| !is_peer) {
+                    self.drop("ack_source");
+                    return Ok(());
+                }
+                let Acknowledged { bytes, rtt } = self.acknowledged(flow.map(|(flow, _)| flow), roce, now);
                 descriptor.acked = u32::try_from(bytes).unwrap_or(u32::MAX);
                 descriptor.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).unwrap_or(Descriptor::UNKNOWN_RTT);
             }
             // A switch's is sent in the receiver's name, and not by its NIC.
-            Class::Cnp if self.nic_instance(source).is_some() && !is_from_switch(roce) => {
-                self.cnps.captured(now, Route { from: source, to: target, qpn: roce.bth.dest_qp.get() });
+            Class::Cnp if !is_from_switch(roce) => {
+                if let Some(nic_instance) = self.nic_instance(source) {
+                    // Ours of this instant come before it.
+                    self.advance_nic(nic_instance, now)?;
+                    self.cnps.captured(now, Route { from: source, to: target, qpn });
+                }
+                let paths = self.paths.entry(u64::from(source) << 16 | u64::from(target)).or_default();
+                paths.cnps += 1;
+                match self.flows.of_local(source, target, qpn) {
+                    Some((_, false)) => {
+                        self.drop("cnp_source");
+                        return Ok(());
+                    }
+                    Some((flow, true)) => {
+                        if let Some(flow) = self.flows.get_mut(flow) {
+                            flow.notified += 1;
+                        }
+                    }
+                    None => paths.cnps_unknown += 1,
+                }
             }
             _ => {}
         }
@@ -370,14 +677,32 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         frame: Arrival<'_>,
         now: u64,
     ) -> Result<()> {
+        let transport = Transport::of(roce.bth.opcode);
         if is_acknowledged(roce) {
             self.flows.sent(number, roce.bth.psn, roce.wire_len, now);
         }
+        if let Some(flow) = self.flows.get_mut(number) {
+            flow.ecn[usize::from(roce.ecn.to_bits())] += 1;
+            if matches!(transport, Transport::Rc | Transport::Xrc) {
+                match roce.info.class() {
+                    Class::ReadResponse => flow.sequence.response(roce.bth.psn),
+                    _ => flow.sequence.request(roce.bth.psn, None),
+                }
+            }
+        }
         let Some(nic_instance) = self.nic_instance(source) else { return Ok(()) };
-        self.nic_instances[nic_instance].next_hop = Some((record.interface, roce.destination_mac().octets()));
+        let priority = priority(roce);
+        if let Some(nic_instance) = self.nic_instances.get_mut(nic_instance) {
+            nic_instance.next_hop = Some((record.interface, roce.destination_mac().octets()));
+            nic_instance.own = Some((record.interface, roce.source_mac().octets()));
+            let bytes = u64::from(roce.wire_len.get());
+            nic_instance.line.sent(now, bytes, self.line_rate);
+            nic_instance.pauses.sent(now, priority, (bytes << 24) / u64::from(self.line_rate.max(1)));
+            nic_instance.data[usize::from(priority & 7)] += 1;
+        }
         let Some(&Flow { slot, .. }) = self.flows.get(number) else { return Ok(()) };
         let opened = slot == Slot::Unopened;
-        let slot = if opened { self.open(nic_instance, number, priority(roce), now)? } else { slot };
+        let slot = if opened { self.open(nic_instance, number, priority, now)? } else { slot };
         let Slot::Open { handle, .. } = slot else { return Ok(()) };
         if opened && roce.deth().is_none() {
             let shown = arrived(record, now);
@@ -489,62 +814,145 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// An acknowledgement from `source` arrives at `target`, whose transport makes this of it.
-    fn acknowledged(&mut self, source: Address, target: Address, roce: &Roce<'_>, now: u64) -> Result<Acknowledged> {
-        let positive = matches!(roce.aeth().map(|aeth| aeth.syndrome), Some(Syndrome::Ack { .. }));
-        let flow = self.flows.of_ack(source, target, roce.bth.dest_qp.get(), roce.bth.psn);
-        self.run_driver_commands(now)?;
-        let Some(flow) = flow.filter(|_| positive) else { return Ok(Acknowledged::default()) };
-        let acknowledged = self.flows.acked(flow, roce.bth.psn, now);
+    /// An acknowledgement arrives at the sender of a flow, whose transport makes this of it.
+    fn acknowledged(&mut self, flow: Option<usize>, roce: &Roce<'_>, now: u64) -> Acknowledged {
+        let none = Acknowledged::default();
+        // The snap length may have cut the syndrome: then it is neither positive nor negative.
+        let Some(syndrome) = roce.aeth().map(|aeth| aeth.syndrome) else { return none };
+        let Some((number, flow)) = flow.and_then(|number| Some((number, self.flows.get_mut(number)?))) else {
+            self.losses.refused(syndrome);
+            return none;
+        };
+        if !matches!(syndrome, Syndrome::Ack { .. }) {
+            flow.sequence.refused(syndrome);
+            return none;
+        }
+        flow.sequence.acknowledged(roce.bth.psn);
+        let mut acknowledged = self.flows.acked(number, roce.bth.psn, now);
+        if self.survey.clocks_disagree() {
+            // The two stamps are of different clocks.
+            acknowledged.rtt = None;
+        }
         if let Some(rtt) = acknowledged.rtt {
             self.rtt.add(rtt);
+            self.rtt_zero += u64::from(rtt == 0);
         }
-        Ok(acknowledged)
+        acknowledged
     }
 
-    /// A PFC frame stops whoever sends to the port that it comes from: the one NIC whose frames go to its Ethernet
-    /// address, as behind a router or back to back, or the only NIC that is replayed. Otherwise nobody can tell.
-    fn pfc(&mut self, record: &Record<'_>, packet: &Parsed<'_>, pfc: &Pfc, now: u64) -> Result<()> {
+    /// A PFC frame, or the pause of a whole link, stops whoever sends to the port that it comes from. If the capture says which way
+    /// it went, that is the host at the interface; otherwise the one NIC whose frames go to its Ethernet address, as behind a
+    /// router or back to back, or the only NIC that is replayed.
+    fn pfc(&mut self, record: &Record<'_>, packet: &Parsed<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
         self.frames.pfc += 1;
-        let from = record.bytes.get(6..12).and_then(|bytes| bytes.try_into().ok());
-        let hop = from.map(|from: [u8; 6]| (record.interface, from));
-        let mut paused =
-            (0..self.nic_instances.len()).filter(|&nic_instance| self.nic_instances[nic_instance].next_hop == hop);
-        let nic_instance = match (paused.next(), paused.next()) {
-            (Some(nic_instance), None) => nic_instance,
-            (None, None) if self.nic_filter.only.len() == 1 && self.nic_instances.len() == 1 => 0,
-            _ => {
-                self.frames.pfc_unattributed += 1;
-                return Ok(());
+        let mac = |at: usize| record.bytes.get(at..at + 6).and_then(|bytes| bytes.first_chunk::<6>().copied());
+        if !is_link && mac(0) != Some(pfc::DESTINATION.octets()) {
+            self.frames.pfc_unicast += 1;
+            return Ok(());
+        }
+        let speed = self.survey.speeds.get(&record.interface).map(|&speed| rate_of(speed)).unwrap_or(self.line_rate);
+        let hop = mac(6).map(|from| (record.interface, from));
+        let local: Vec<usize> = self.survey.local.get(&record.interface).map_or(Vec::new(), |hosts| {
+            let at = |nic_instance: &NicInstance<D>| {
+                let number = usize::from(nic_instance.address);
+                let host = self.addresses.get(number).zip(self.networks.get(number));
+                host.is_some_and(|(&address, &network)| hosts.contains(&Host { address, network }))
+            };
+            (0..self.nic_instances.len())
+                .filter(|&nic_instance| self.nic_instances.get(nic_instance).is_some_and(at))
+                .collect()
+        });
+        let from_own: Vec<usize> = (0..self.nic_instances.len())
+            .filter(|&nic_instance| hop.is_some() && self.nic_instances[nic_instance].own == hop)
+            .collect();
+        let asking = match (record.direction, local.as_slice(), from_own.as_slice()) {
+            (Direction::Outbound, &[one], _) | (Direction::Outbound, _, &[one]) => Some((one, true)),
+            (Direction::Unknown, _, &[one]) => Some((one, false)),
+            _ => None,
+        };
+        if let Some((nic_instance, is_certain)) = asking {
+            let quantum = pfc::Quantum::at(Rate::from_bits(speed));
+            let address = self.nic_instances[nic_instance].address;
+            for priority in 0..8 {
+                let Some(quanta) = pfc.time(priority).filter(|&quanta| quanta > 0) else { continue };
+                let asked = self.asked.entry((address, priority)).or_default();
+                asked.frames += 1;
+                asked.time += u64::from(quantum.pause(quanta).get());
+                asked.is_certain |= is_certain;
+            }
+        }
+        let paused = match record.direction {
+            Direction::Outbound => Vec::new(),
+            Direction::Inbound if !local.is_empty() => local,
+            Direction::Inbound | Direction::Unknown => {
+                let by_hop: Vec<usize> = (0..self.nic_instances.len())
+                    .filter(|&nic_instance| hop.is_some() && self.nic_instances[nic_instance].next_hop == hop)
+                    .collect();
+                match by_hop.len() {
+                    1 => by_hop,
+                    0 if self.nic_filter.only.len() == 1 && self.nic_instances.len() == 1 => vec![0],
+                    _ => Vec::new(),
+                }
             }
         };
-        self.nic_instances[nic_instance].pauses.obey(now, pfc, Rate::from_bits(self.line_rate));
-        self.deliver(nic_instance, &arrived(record, now), Some(Arrival { bytes: record.bytes, packet }))
+        if paused.is_empty() && asking.is_none_or(|(_, is_certain)| !is_certain) {
+            self.frames.pfc_unattributed += 1;
+        }
+        for nic_instance in paused {
+            self.nic_instances[nic_instance].pauses.obey(now, pfc, Rate::from_bits(speed));
+            self.deliver(nic_instance, &arrived(record, now), Some(Arrival { bytes: record.bytes, packet }))?;
+        }
+        Ok(())
     }
 
+    /// Hands a NIC a descriptor of this time of the capture, which is a time on its own clock.
     fn deliver(&mut self, nic_instance: usize, descriptor: &Descriptor, arrival: Option<Arrival<'_>>) -> Result<()> {
         self.advance_nic(nic_instance, descriptor.now())?;
-        self.nic_instances[nic_instance].device.deliver(descriptor, arrival, &mut self.actions)?;
+        let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
+            return Ok(());
+        };
+        let now = descriptor.now() - *skipped;
+        *busy = now;
+        let descriptor = Descriptor { now_lo: now as u32, now_hi: (now >> 32) as u32, ..*descriptor };
+        device.deliver(&descriptor, arrival, &mut self.actions)?;
         self.record(nic_instance);
         Ok(())
     }
 
-    /// Delivers the wakes that are due at or before this time.
+    /// Delivers the wakes that are due at or before this time of the capture. Of a NIC at rest the wakes of a while are enough to
+    /// know that nothing changes; the time behind them does not pass for it.
     fn advance_nic(&mut self, nic_instance: usize, now: u64) -> Result<()> {
-        while self.nic_instances[nic_instance].device.next_wake() <= now {
-            self.nic_instances[nic_instance].device.wake(&mut self.actions)?;
+        loop {
+            let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
+                return Ok(());
+            };
+            let (until, wake) = (now - *skipped, device.next_wake());
+            if wake > until {
+                return Ok(());
+            }
+            let rests_from = *busy + self.rest;
+            if wake > rests_from {
+                *skipped += until - rests_from;
+                return Ok(());
+            }
+            device.wake(&mut self.actions)?;
             self.record(nic_instance);
         }
-        Ok(())
     }
 
     /// Takes note of what a NIC has just done.
     fn record(&mut self, number: usize) {
         let mut actions = mem::take(&mut self.actions);
         let nic_instance = &mut self.nic_instances[number];
-        for (now, action) in actions.drain(..) {
+        for (own, action) in actions.drain(..) {
+            let now = own + nic_instance.skipped;
             match action {
-                Action::Pace(PacerStore { index, rate, window, .. }) => {
+                Action::Pace(PacerStore { index, rate, window, hold }) => {
+                    let slot = index as usize;
+                    nic_instance.paced.resize(nic_instance.paced.len().max(slot + 1), (0, 0, 0));
+                    if mem::replace(&mut nic_instance.paced[slot], (rate, window, hold)) != (rate, window, hold) {
+                        nic_instance.busy = nic_instance.busy.max(own);
+                    }
                     let flow = nic_instance.slots.get(index as usize).and_then(|&flow| self.flows.get_mut(flow));
                     let Some(flow) = flow else { continue };
                     if let Some(series) = &mut flow.series {
@@ -562,9 +970,16 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     }
                 }
                 Action::Frame(bytes) => {
+                    nic_instance.busy = nic_instance.busy.max(own);
                     if let Ok(Parsed::Roce(roce)) = wire::parse(&bytes, bytes.len())
                         && roce.info.class() == Class::Cnp
-                        && let Some(&to) = self.numbers.get(&key(roce.addresses().destination()))
+                        && let Some(to) = known(
+                            &self.survey,
+                            &self.numbers,
+                            &self.shared,
+                            roce.addresses().destination(),
+                            self.networks.get(usize::from(nic_instance.address)).copied().unwrap_or(0),
+                        )
                     {
                         self.cnps.ours(now, Route { from: nic_instance.address, to, qpn: roce.bth.dest_qp.get() });
                     }
@@ -578,7 +993,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             && self.difference.is_none()
         {
             let slot = difference.slot.and_then(|slot| nic_instance.slots.get(usize::from(slot)));
-            self.difference = Some((difference, nic_instance.address, slot.copied()));
+            let now = difference.now + nic_instance.skipped;
+            self.difference = Some((Difference { now, ..difference }, nic_instance.address, slot.copied()));
         }
     }
 
@@ -586,20 +1002,21 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.instance_of.get(usize::from(address)).copied().flatten().map(usize::from)
     }
 
-    /// The number of an address; `None` where there are too many. A new one becomes a NIC if it may.
+    /// The number of an address in a network; `None` where there are too many. A new one becomes a NIC if it may.
     #[inline]
-    fn number(&mut self, address: IpAddr) -> Result<Option<Address>> {
-        match self.numbers.get(&key(address)) {
-            Some(&number) => Ok(Some(number)),
-            None => self.register(address.to_canonical()),
+    fn number(&mut self, address: IpAddr, network: u32) -> Result<Option<Address>> {
+        match known(&self.survey, &self.numbers, &self.shared, address, network) {
+            Some(number) => Ok(Some(number)),
+            None => self.register(address.to_canonical(), network),
         }
     }
 
     #[cold]
-    fn register(&mut self, address: IpAddr) -> Result<Option<Address>> {
+    fn register(&mut self, address: IpAddr, network: u32) -> Result<Option<Address>> {
         if self.addresses.len() >= MAX_ADDRESSES {
             return Ok(None);
         }
+        let host = self.survey.host(address, network);
         let number = self.addresses.len() as Address;
         let wanted =
             !address.is_multicast() && (self.nic_filter.only.is_empty() || self.nic_filter.only.contains(&address));
@@ -611,7 +1028,14 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     device,
                     slots: Vec::new(),
                     next_hop: None,
+                    own: None,
                     pauses: Pauses::default(),
+                    data: [0; 8],
+                    line: Line::default(),
+                    paced: Vec::new(),
+                    busy: 0,
+                    // Its clock starts with it.
+                    skipped: 0,
                 });
                 Some(self.nic_instances.len() as u16 - 1)
             }
@@ -627,10 +1051,56 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             }
             (false, _) => None,
         };
-        self.numbers.insert(key(address), number);
+        if host.network == 0 {
+            self.numbers.insert(key(address), number);
+        } else {
+            self.shared.insert(host, number);
+        }
         self.addresses.push(address);
+        self.networks.push(host.network);
         self.instance_of.push(nic_instance);
         Ok(Some(number))
+    }
+}
+
+/// The number of an address in a network.
+#[inline]
+fn known(
+    survey: &Survey,
+    numbers: &FastMap<Address, u128>,
+    shared: &HashMap<Host, Address>,
+    address: IpAddr,
+    network: u32,
+) -> Option<Address> {
+    if shared.is_empty() {
+        return numbers.get(&key(address)).copied();
+    }
+    let host = survey.host(address.to_canonical(), network);
+    if host.network == 0 { numbers.get(&key(address)).copied() } else { shared.get(&host).copied() }
+}
+
+/// A rate in 2^-24 bytes per nanosecond of one in bits per second.
+fn rate_of(bits_per_second: u64) -> u32 {
+    u32::try_from((u128::from(bits_per_second) << 24) / 8_000_000_000).unwrap_or(u32::MAX).max(1)
+}
+
+impl Default for Marking {
+    fn default() -> Self {
+        Self { data: [0; 4], other: [0; 4], data_dscp: [0; 64], cnp_dscp: [0; 64], other_dscp: [0; 64] }
+    }
+}
+
+impl Marking {
+    #[inline]
+    fn count(&mut self, roce: &Roce<'_>, class: Class) {
+        let is_data = class.carries_data();
+        let (ecn, dscp) = match class {
+            _ if is_data => (&mut self.data, &mut self.data_dscp),
+            Class::Cnp => (&mut self.other, &mut self.cnp_dscp),
+            _ => (&mut self.other, &mut self.other_dscp),
+        };
+        ecn[usize::from(roce.ecn.to_bits())] += 1;
+        dscp[usize::from(roce.dscp() & 63)] += 1;
     }
 }
 

@@ -1,26 +1,23 @@
-//! What a replay prints: for people as text, for scripts as JSON.
+//! What a replay prints: for scripts as JSON; for people see [`text`](super::text).
 
 use super::cnps::Comparison;
 use super::device::Counters;
 use super::distribution::{Distribution, Summary};
-use super::flows::{Address, Flow, Slot};
-use super::replayer::Outcome;
+use super::findings;
+use super::flows::{Address, Flow};
+use super::losses::Losses;
+use super::replayer::{Outcome, Paused};
 use cc_core::Rate;
+use cc_core::wire::opcode::{self, Transport};
 use hil_algorithms::settings::SettingValue;
 use hil_cores::interrupts::Interrupts;
 use hil_cores::probe::Span;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 
 /// The version of the JSON's keys.
 pub const SCHEMA: u32 = 2;
-/// CNPs that the text lists.
-const LISTED: usize = 10;
-/// Flows whose rates the text shows.
-const SHOWN: usize = 16;
-
 /// Everything that a replay says. Two replays of one capture say the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -30,6 +27,8 @@ pub struct Report {
     pub algorithm: Algorithm,
     /// The port of every NIC.
     pub link: Port,
+    /// How the reading of the capture ended.
+    pub ending: Ending,
     /// From the first frame to the last.
     pub duration_ns: u64,
     /// Frames.
@@ -44,8 +43,16 @@ pub struct Report {
     pub cnps: Cnps,
     /// Flows and what was learnt of them.
     pub flows: Flows,
+    /// RoCE packets by ECN field.
+    pub ecn: Ecn,
+    /// RoCE packets by DSCP.
+    pub dscp: Dscp,
+    /// Losses that the capture shows.
+    pub losses: LossReport,
     /// From a data packet to the acknowledgement that names it.
     pub rtt_ns: Option<Rtt>,
+    /// What the capture shows over time.
+    pub timeline: Vec<Moment>,
     /// Rates over time.
     pub rates: Vec<Rates>,
     /// Flows whose rates are not shown.
@@ -54,18 +61,104 @@ pub struct Report {
     pub nics: Vec<Nic>,
     /// Addresses that were not replayed, there being too many.
     pub nics_refused: u64,
-    /// How long PFC paused the priorities of the NICs, where it did.
+    /// How long pauses kept the priorities of the NICs from sending, where they did.
     pub pauses: Vec<Pause>,
+    /// Pauses that NICs asked for.
+    pub pauses_sent: Vec<PauseSent>,
     /// What the reaction point lives on, and what of it the capture has.
     pub signals: Signals,
     /// What is amiss in the network, or in how its ends are set up; empty where nothing is.
     pub findings: Vec<String>,
+    /// What limits what the capture can show, and is no fault.
+    pub notes: Vec<String>,
     /// What of the machines the replay exercised.
     pub coverage: Coverage,
     /// Memory.
     pub sizes: Sizes,
     /// The core; `null` without one.
     pub core: Option<Core>,
+}
+
+/// How the reading of a capture ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// With its last frame.
+    Whole,
+    /// Inside of a frame, as this says.
+    Cut(String),
+    /// When this signal asked for it.
+    Interrupted(i32),
+}
+
+/// RoCE packets by ECN field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Ecn {
+    /// Data packets.
+    pub data: EcnCounts,
+    /// All others.
+    pub other: EcnCounts,
+}
+
+/// Packets by ECN field (RFC 3168, 5; RFC 9331).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct EcnCounts {
+    /// Not ECN-capable.
+    pub not_ect: u64,
+    /// ECT(1).
+    pub ect1: u64,
+    /// ECT(0).
+    pub ect0: u64,
+    /// Congestion experienced.
+    pub ce: u64,
+}
+
+impl EcnCounts {
+    fn of([not_ect, ect1, ect0, ce]: [u64; 4]) -> Self {
+        Self { not_ect, ect1, ect0, ce }
+    }
+
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.not_ect + self.ect1 + self.ect0 + self.ce
+    }
+}
+
+/// RoCE packets by DSCP.
+#[derive(Clone, Debug, Serialize)]
+pub struct Dscp {
+    /// Data packets.
+    pub data: BTreeMap<u8, u64>,
+    /// CNPs.
+    pub cnp: BTreeMap<u8, u64>,
+    /// All others.
+    pub other: BTreeMap<u8, u64>,
+}
+
+/// Losses that a capture shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct LossReport {
+    /// Of all flows, and negative acknowledgements of unknown ones.
+    #[serde(flatten)]
+    pub total: Losses,
+    /// By flow, of those that have any.
+    pub flows: Vec<FlowLosses>,
+}
+
+/// Losses of one flow.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FlowLosses {
+    /// The NIC that sends.
+    pub nic: IpAddr,
+    /// The NIC that receives.
+    pub peer: Option<IpAddr>,
+    /// The sending QP, once known.
+    pub qpn: Option<u32>,
+    /// The receiving QP.
+    pub peer_qpn: Option<u32>,
+    /// What was lost.
+    #[serde(flatten)]
+    pub losses: Losses,
 }
 
 /// The algorithm and its settings.
@@ -81,6 +174,8 @@ pub struct Algorithm {
     pub rp: BTreeMap<&'static str, SettingValue>,
     /// Settings of the notification point, in their units.
     pub np: BTreeMap<&'static str, SettingValue>,
+    /// What settings that are counted in blocks come to in bytes.
+    pub in_bytes: Vec<String>,
 }
 
 /// The port.
@@ -105,7 +200,7 @@ pub struct Frames {
     pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
-    /// Priority flow control.
+    /// Priority flow control, and the pause of a whole link.
     pub pfc: u64,
     /// None of ours.
     pub other: u64,
@@ -115,16 +210,32 @@ pub struct Frames {
     pub by_other: BTreeMap<&'static str, u64>,
     /// RoCE packets by opcode.
     pub by_opcode: BTreeMap<String, u64>,
+    /// What these opcodes are.
+    pub opcode_names: BTreeMap<String, String>,
     /// Frames that reached no NIC, by what is wrong with them.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Cut by the snap length.
     pub truncated: u64,
+    /// Cut to their headers by a switch whose buffers were full.
+    pub trimmed: u64,
+    /// RoCE packets out of tunnels and mirror sessions.
+    pub tunnelled: u64,
+    /// Without a time stamp.
+    pub untimed: u64,
+    /// Whose time stamps are out of order.
+    pub reordered: u64,
+    /// RoCE packets whose IPv4 checksum the sender's NIC was still to fill in.
+    pub checksum_unfilled: u64,
     /// RoCE packets of addresses beyond the number followed.
     pub unfollowed: u64,
     /// PFC frames of which it is not known whom they pause.
     pub pfc_unattributed: u64,
-    /// Times without a frame that were cut to an hour.
+    /// PFC frames to a unicast address, which pause no one.
+    pub pfc_unicast: u64,
+    /// Times that a clock was set, or no frame came for a day: no time is taken to pass.
     pub gaps_cut: u64,
+    /// Frames that the file says were lost on the way into it.
+    pub capture_dropped: u64,
 }
 
 /// Checks of the ICRC.
@@ -188,11 +299,32 @@ pub struct Rtt {
     pub summary: Summary,
 }
 
+/// A span of time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Moment {
+    /// When it begins, and when it ends, in nanoseconds since the first frame.
+    pub from_ns: u64,
+    /// When it ends.
+    pub to_ns: u64,
+    /// Data packets.
+    pub data: u64,
+    /// Those with CE.
+    pub ce: u64,
+    /// CNPs captured.
+    pub cnps: u64,
+    /// All data on the wire together, bits per second.
+    pub data_bps: u64,
+    /// What the flows together are allowed at its end, bits per second, of those whose rates are kept.
+    pub allowed_bps: u64,
+}
+
 /// The rate of one flow over time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rates {
     /// The NIC that sends.
     pub nic: IpAddr,
+    /// The network of the two, where several hosts have an address: the VLAN identifier, a tunnel's times 4,096 added; otherwise 0.
+    pub network: u32,
     /// The NIC that receives; `null` for the datagrams of one QP.
     pub peer: Option<IpAddr>,
     /// The sending QP, once known.
@@ -210,13 +342,15 @@ pub struct Rates {
 pub struct Nic {
     /// Its address.
     pub address: IpAddr,
+    /// Its network, where several hosts have the address, see [`Rates::network`].
+    pub network: u32,
     /// Counters of its notification point.
     pub np: BTreeMap<&'static str, u64>,
     /// Counters of its reaction point.
     pub rp: BTreeMap<&'static str, u64>,
 }
 
-/// How long PFC kept one priority of a NIC from sending.
+/// How long pauses kept one priority of a NIC from sending.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Pause {
     /// The NIC.
@@ -227,6 +361,23 @@ pub struct Pause {
     pub paused_us: f64,
     /// The share of the run.
     pub percent: f64,
+    /// Frames that asked for it.
+    pub frames: u64,
+    /// Packets that it sent in spite of it.
+    pub ignored: u64,
+}
+
+/// What a NIC asked of its neighbour.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PauseSent {
+    /// The NIC.
+    pub nic: IpAddr,
+    /// Priority.
+    pub priority: u8,
+    /// Frames that ask for a pause.
+    pub frames: u64,
+    /// All pauses asked for together.
+    pub asked_us: f64,
 }
 
 /// What a reaction point lives on, and what of it a capture has.
@@ -421,20 +572,25 @@ fn sum<'a>(nics: impl Iterator<Item = &'a [(&'static str, u64)]>) -> BTreeMap<&'
 }
 
 impl Report {
-    /// Puts the outcome of a replay into words.
+    /// Puts the outcome of a replay into words. `unused` are the counters of a NIC that has done nothing.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a report")]
     pub fn new(
         outcome: &Outcome,
         algorithm: Algorithm,
         link: Port,
         signals: Signals,
         tables: [&[&'static str]; 2],
+        unused: &Counters,
         sizes: Sizes,
         mut core: Option<Core>,
+        ending: Ending,
     ) -> Self {
         let Outcome { frames, flows, cnps, .. } = outcome;
         let address = |number: Address| outcome.addresses[usize::from(number)];
         let other: u64 = frames.other.values().sum();
-        let mut rp = sum(outcome.nics.iter().map(|(_, Counters { rp, .. })| rp.as_slice()));
+        let network = |number: Address| outcome.networks.get(usize::from(number)).copied().unwrap_or(0);
+        let each = || outcome.nics.iter().map(|(_, counters)| counters).chain([unused]);
+        let mut rp = sum(each().map(|counters| counters.rp.as_slice()));
         rp.insert("window_exceeded", outcome.window_exceeded);
         if let Some(core) = core.as_mut().filter(|_| signals.is_blind()) {
             core.identical = false;
@@ -448,6 +604,7 @@ impl Report {
             schema: SCHEMA,
             algorithm,
             link,
+            ending,
             duration_ns: outcome.duration,
             frames: Frames {
                 total: frames.total,
@@ -459,14 +616,26 @@ impl Report {
                 unparsed: frames.unparsed,
                 by_other: frames.other.clone(),
                 by_opcode: frames.by_opcode.iter().map(|(opcode, &count)| (format!("{opcode:#04x}"), count)).collect(),
+                opcode_names: frames
+                    .by_opcode
+                    .keys()
+                    .map(|&opcode| (format!("{opcode:#04x}"), opcode_name(opcode)))
+                    .collect(),
                 dropped: frames.dropped.clone(),
                 truncated: frames.truncated,
+                trimmed: frames.trimmed,
+                tunnelled: frames.tunnelled,
+                untimed: frames.untimed,
+                reordered: frames.reordered,
+                checksum_unfilled: frames.checksum_unfilled,
                 unfollowed: frames.unfollowed,
                 pfc_unattributed: frames.pfc_unattributed,
+                pfc_unicast: frames.pfc_unicast,
                 gaps_cut: frames.gaps,
+                capture_dropped: outcome.survey.dropped.total(),
             },
             icrc: Icrc { valid: frames.icrc_valid, invalid: frames.icrc_invalid, unchecked: frames.icrc_unchecked },
-            np: sum(outcome.nics.iter().map(|(_, Counters { np, .. })| np.as_slice())),
+            np: sum(each().map(|counters| counters.np.as_slice())),
             rp,
             cnps: Cnps {
                 sent: cnps.sent(),
@@ -485,26 +654,46 @@ impl Report {
             flows: Flows {
                 seen: flows.all().len() as u64,
                 bound: flows.all().iter().filter(|flow| flow.local.is_some()).count() as u64,
-                ambiguous: flows.ambiguous,
+                ambiguous: outcome.survey.ambiguous,
                 refused: outcome.refused_flows,
                 unfollowed: flows.unfollowed,
             },
+            ecn: Ecn { data: EcnCounts::of(outcome.marking.data), other: EcnCounts::of(outcome.marking.other) },
+            dscp: Dscp {
+                data: counted(&outcome.marking.data_dscp),
+                cnp: counted(&outcome.marking.cnp_dscp),
+                other: counted(&outcome.marking.other_dscp),
+            },
+            losses: losses(outcome, address),
             rtt_ns: rtt(&outcome.rtt),
-            rates: flows.all().iter().filter_map(|flow| rates(flow, address)).collect(),
+            timeline: timeline(outcome),
+            rates: flows.all().iter().filter_map(|flow| rates(flow, address, network(flow.source))).collect(),
             rates_omitted: outcome.unkept_series,
             nics: outcome
                 .nics
                 .iter()
                 .map(|(number, counters)| Nic {
                     address: address(*number),
+                    network: network(*number),
                     np: named(&counters.np),
                     rp: named(&counters.rp),
                 })
                 .collect(),
             nics_refused: outcome.refused_nics,
             pauses: pauses(&outcome.pauses, outcome.duration, address),
+            pauses_sent: outcome
+                .asked
+                .iter()
+                .map(|(&(nic, priority), asked)| PauseSent {
+                    nic: address(nic),
+                    priority,
+                    frames: asked.frames,
+                    asked_us: asked.time as f64 / 1e3,
+                })
+                .collect(),
+            findings: findings::of(outcome, signals.no_decisions.is_some(), link.line_rate_gbps),
+            notes: findings::notes(outcome),
             signals,
-            findings: findings(flows.all()),
             coverage: Coverage {
                 rp: Rows::new(tables[0], outcome.nics.iter().map(|(_, counters)| counters.rows.rp.as_slice())),
                 np: Rows::new(tables[1], outcome.nics.iter().map(|(_, counters)| counters.rows.np.as_slice())),
@@ -515,37 +704,114 @@ impl Report {
     }
 }
 
-/// What the flows show to be amiss. A flow counts here if its sender is replayed.
-fn findings(flows: &[Flow]) -> Vec<String> {
-    let marked = || flows.iter().filter(|flow| flow.marked > 0 && matches!(flow.slot, Slot::Open { .. }));
-    let (count, packets) = (marked().count(), marked().map(|flow| flow.marked).sum::<u64>());
-    let heedless = count > 0 && marked().all(|flow| !flow.slowed);
-    let finding = || format!("CE in {packets} packets of {count} flows, and no reaction: no flow was slowed down");
-    heedless.then(finding).into_iter().collect()
+/// The name of an opcode: its transport and its operation (IBTA volume 1, 9.2; annexes A14, A17, A19).
+fn opcode_name(opcode: u8) -> String {
+    let transport = match Transport::of(opcode) {
+        Transport::Rc => "RC",
+        Transport::Uc => "UC",
+        Transport::Rd => "RD",
+        Transport::Ud => "UD",
+        Transport::Xrc => "XRC",
+        Transport::Cnp if opcode == opcode::CNP => return "CNP".to_owned(),
+        Transport::Cnp => return "reserved".to_owned(),
+        Transport::Manufacturer => return "manufacturer's own".to_owned(),
+    };
+    let operation = match opcode & 0x1f {
+        0x00 => "SEND first",
+        0x01 => "SEND middle",
+        0x02 => "SEND last",
+        0x03 => "SEND last with immediate",
+        0x04 => "SEND only",
+        0x05 => "SEND only with immediate",
+        0x06 => "WRITE first",
+        0x07 => "WRITE middle",
+        0x08 => "WRITE last",
+        0x09 => "WRITE last with immediate",
+        0x0a => "WRITE only",
+        0x0b => "WRITE only with immediate",
+        0x0c => "READ request",
+        0x0d => "READ response first",
+        0x0e => "READ response middle",
+        0x0f => "READ response last",
+        0x10 => "READ response only",
+        0x11 => "acknowledge",
+        0x12 => "ATOMIC acknowledge",
+        0x13 => "CmpSwap",
+        0x14 => "FetchAdd",
+        0x15 => "RESYNC",
+        0x16 => "SEND last with invalidate",
+        0x17 => "SEND only with invalidate",
+        0x1c => "FLUSH",
+        0x1d => "ATOMIC WRITE",
+        _ => "reserved",
+    };
+    format!("{transport} {operation}")
+}
+
+fn counted(counts: &[u64; 64]) -> BTreeMap<u8, u64> {
+    (0..).zip(counts).filter(|&(_, &count)| count > 0).map(|(value, &count)| (value, count)).collect()
+}
+
+fn losses(outcome: &Outcome, address: impl Fn(Address) -> IpAddr) -> LossReport {
+    let flows = outcome.flows.all().iter().map(|flow| FlowLosses {
+        nic: address(flow.source),
+        peer: flow.target.map(&address),
+        qpn: flow.local,
+        peer_qpn: flow.target.map(|_| flow.qpn),
+        losses: flow.sequence.losses(),
+    });
+    let flows: Vec<_> = flows.filter(|flow| flow.losses != Losses::default()).collect();
+    let total = flows.iter().fold(outcome.losses, |sum, flow| sum.plus(flow.losses));
+    LossReport { total, flows }
+}
+
+fn timeline(outcome: &Outcome) -> Vec<Moment> {
+    let (spans, width) = outcome.timeline.spans();
+    let allowed = |now: u64| {
+        let series = outcome.flows.all().iter().filter_map(|flow| flow.series.as_ref());
+        series.filter_map(|series| series.at(now)).map(|rate| Rate::from_bits(rate).to_bits_per_second()).sum()
+    };
+    let moments = spans.map(|(from_ns, span)| {
+        let to_ns = (from_ns + width).min(outcome.duration.max(from_ns));
+        Moment {
+            from_ns,
+            to_ns,
+            data: span.data,
+            ce: span.marked,
+            cnps: span.cnps,
+            data_bps: if to_ns > from_ns {
+                (u128::from(span.bytes) * 8_000_000_000 / u128::from(to_ns - from_ns)) as u64
+            } else {
+                0
+            },
+            allowed_bps: allowed(to_ns),
+        }
+    });
+    moments.collect()
 }
 
 fn rtt(samples: &Distribution) -> Option<Rtt> {
     samples.summary().map(|summary| Rtt { count: samples.count(), summary })
 }
 
-fn pauses(all: &[(Address, [u64; 8])], duration: u64, address: impl Fn(Address) -> IpAddr) -> Vec<Pause> {
-    let of_each =
-        all.iter().flat_map(|&(nic, paused)| (0..).zip(paused).map(move |(priority, ns)| (nic, priority, ns)));
-    of_each
-        .filter(|&(.., ns)| ns > 0)
-        .map(|(nic, priority, ns)| Pause {
-            nic: address(nic),
-            priority,
-            paused_us: ns as f64 / 1e3,
-            percent: 100.0 * ns as f64 / duration as f64,
-        })
-        .collect()
+fn pauses(all: &[Paused], duration: u64, address: impl Fn(Address) -> IpAddr) -> Vec<Pause> {
+    let paused = all.iter().filter(|paused| paused.time > 0);
+    let of_each = paused.map(|&Paused { nic, priority, time, frames, ignored, .. }| Pause {
+        nic: address(nic),
+        priority,
+        paused_us: time as f64 / 1e3,
+        percent: 100.0 * time as f64 / duration as f64,
+        frames,
+        ignored,
+    });
+    of_each.collect()
 }
 
-fn rates(flow: &Flow, address: impl Fn(Address) -> IpAddr) -> Option<Rates> {
+fn rates(flow: &Flow, address: impl Fn(Address) -> IpAddr, network: u32) -> Option<Rates> {
     let series = flow.series.as_ref()?;
     Some(Rates {
         nic: address(flow.source),
+        network,
         peer: flow.target.map(&address),
         qpn: flow.local,
         peer_qpn: flow.target.map(|_| flow.qpn),
@@ -589,238 +855,6 @@ pub fn cycles<'a>(
         *place = Summary::of(&mut samples);
     }
     table
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Algorithm { name, preset, np_preset, .. } = self.algorithm;
-        let Port { line_rate_gbps, mtu_bytes, base_rtt_us } = self.link;
-        write!(f, "algorithm    {name}, preset {preset}")?;
-        if np_preset != preset {
-            write!(f, " (notification point: {np_preset})")?;
-        }
-        writeln!(f, "; port {line_rate_gbps} Gb/s, MTU {mtu_bytes} B, base RTT {base_rtt_us} us")?;
-        self.write_frames(f)?;
-        self.write_machines(f)?;
-        if let Some(reason) = &self.signals.no_decisions {
-            writeln!(f, "no decisions: {reason}")?;
-        }
-        self.findings.iter().try_for_each(|finding| writeln!(f, "finding      {finding}"))?;
-        self.write_rates(f)?;
-        self.write_coverage(f)?;
-        self.write_sizes(f)?;
-        self.core.as_ref().map_or(Ok(()), |core| core.write(f, self.signals.is_blind()))
-    }
-}
-
-impl Report {
-    fn write_frames(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Frames { total, rocev2, rocev2_shim, rocev1, pfc, other, unparsed, .. } = self.frames;
-        writeln!(
-            f,
-            "frames       {total} in {}: RoCEv2 {rocev2}, with shims {rocev2_shim}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, \
-             unparsed {unparsed}",
-            seconds(self.duration_ns)
-        )?;
-        if other > 0 {
-            writeln!(f, "  other      {}", pairs(&self.frames.by_other))?;
-        }
-        if !self.frames.by_opcode.is_empty() {
-            writeln!(f, "  by opcode  {}", pairs(&self.frames.by_opcode))?;
-        }
-        if !self.frames.dropped.is_empty() {
-            writeln!(f, "  dropped    {}", pairs(&self.frames.dropped))?;
-        }
-        let Icrc { valid, invalid, unchecked } = self.icrc;
-        writeln!(f, "ICRC         {valid} right, {invalid} wrong, {unchecked} not checked (cut by the snap length)")?;
-        for (count, what) in [
-            (self.frames.truncated, "frames cut by the snap length"),
-            (self.frames.unfollowed, "RoCE packets of addresses beyond the number followed"),
-            (self.frames.pfc_unattributed, "PFC frames of which it is not known whom they pause"),
-            (self.frames.gaps_cut, "gaps cut to an hour"),
-            (self.nics_refused, "addresses not replayed: name those that matter with --nic"),
-        ] {
-            if count > 0 {
-                writeln!(f, "  {count} {what}")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_machines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Flows { seen, bound, ambiguous, refused, unfollowed } = self.flows;
-        writeln!(f, "NICs         {}; flows {seen}, sending QP known of {bound}", self.nics.len())?;
-        for (count, what) in [
-            (ambiguous, "acknowledgements that could belong to several flows"),
-            (refused, "flows for which a NIC had no slot"),
-            (unfollowed, "data packets of flows beyond the number followed"),
-        ] {
-            if count > 0 {
-                writeln!(f, "  {count} {what}")?;
-            }
-        }
-        writeln!(f, "NP           {}", counters(&self.np))?;
-        writeln!(f, "RP           {}", counters(&self.rp))?;
-        if self.nics.len() > 1 {
-            for nic in self.nics.iter().take(SHOWN) {
-                writeln!(f, "  {}: {}, {}", nic.address, counters(&nic.np), counters(&nic.rp))?;
-            }
-            more(f, self.nics.len(), SHOWN, "NICs")?;
-        }
-        for Pause { nic, priority, paused_us, percent } in self.pauses.iter().take(SHOWN) {
-            writeln!(f, "paused       {nic}, priority {priority}: {paused_us:.3} us, {percent:.2} % of the run")?;
-        }
-        more(f, self.pauses.len(), SHOWN, "paused priorities")?;
-        let Comparison { captured, equal, shifted, only_ours, only_captured } = self.cnps.comparison;
-        write!(f, "CNPs         {} would be sent", self.cnps.sent)?;
-        match captured {
-            0 => writeln!(f, "; none captured")?,
-            _ => writeln!(
-                f,
-                "; {captured} captured: {equal} equal in QP and time, {shifted} at another time, {only_ours} only ours, \
-                 {only_captured} only captured"
-            )?,
-        }
-        for cnp in self.cnps.list.iter().take(LISTED) {
-            writeln!(f, "  {} from {} to {} QP {:#x}", seconds(cnp.time_ns), cnp.from, cnp.to, cnp.qpn)?;
-        }
-        more(f, self.cnps.sent as usize, LISTED, "CNPs")?;
-        match self.rtt_ns {
-            Some(Rtt { count, summary }) => writeln!(f, "RTT          {count} samples in ns: {summary}"),
-            None => writeln!(f, "RTT          no data packet is named by an acknowledgement"),
-        }
-    }
-
-    fn write_rates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "rates        of {} flows; from, to: points, lowest, last", self.rates.len())?;
-        for flow in self.rates.iter().take(SHOWN) {
-            let end = |nic: Option<IpAddr>, qpn: Option<u32>| {
-                let nic = nic.map_or("anybody".to_owned(), |nic| nic.to_string());
-                let qpn = qpn.map_or("?".to_owned(), |qpn| format!("{qpn:#x}"));
-                format!("{nic} QP {qpn}")
-            };
-            let lowest = flow.points.iter().map(|&(_, rate)| rate).min().unwrap_or(0);
-            let last = flow.points.last().map_or(0, |&(_, rate)| rate);
-            writeln!(
-                f,
-                "  {}, {}: {}, {} Mb/s, {} Mb/s",
-                end(Some(flow.nic), flow.qpn),
-                end(flow.peer, flow.peer_qpn),
-                flow.points.len(),
-                lowest / 1_000_000,
-                last / 1_000_000
-            )?;
-        }
-        more(f, self.rates.len() + self.rates_omitted as usize, SHOWN, "flows")
-    }
-
-    fn write_coverage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (role, Rows { rows, visited, missing }) in [("RP", &self.coverage.rp), ("NP", &self.coverage.np)] {
-            writeln!(f, "coverage     {role}: {visited} of {rows} rows of its table of states and events")?;
-            missing.iter().try_for_each(|row| writeln!(f, "  not met    {row}"))?;
-        }
-        Ok(())
-    }
-
-    fn write_sizes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = [("library", Some(self.sizes.native)), ("image", self.sizes.image)];
-        for (what, size) in lines {
-            let Some(Size { state_bytes, qp_bytes, qps, peer_bytes, peers }) = size else { continue };
-            writeln!(
-                f,
-                "memory       {what}: state {state_bytes} B, all for one QP {qp_bytes} B, {qps} QPs; record of a received \
-                 flow {peer_bytes} B, {peers} records"
-            )?;
-        }
-        Ok(())
-    }
-}
-
-impl Core {
-    fn write(&self, f: &mut fmt::Formatter<'_>, blind: bool) -> fmt::Result {
-        let verdict = match self.identical {
-            true => "identical",
-            false if blind && self.difference.is_none() => "none",
-            false => "NOT identical",
-        };
-        writeln!(
-            f,
-            "core         {} in {}: decisions {verdict}, {} events compared",
-            self.name, self.pace, self.events
-        )?;
-        if let Some(difference) = &self.difference {
-            let Difference { nic, event, time_ns, kind, slot, qpn, native, core } = difference;
-            let slot = slot.map_or(String::new(), |slot| format!(", slot {slot}"));
-            let qpn = qpn.map_or(String::new(), |qpn| format!(", QP {qpn:#x}"));
-            writeln!(f, "  first difference: {nic}, event {event} ({kind}) at {}{slot}{qpn}", seconds(*time_ns))?;
-            writeln!(f, "    library  {native}")?;
-            writeln!(f, "    image    {core}")?;
-        }
-        if let Some(Memory { static_ram_bytes, stack_bytes }) = self.memory {
-            writeln!(f, "  {static_ram_bytes} bytes of code, data, tables and rings; at most {stack_bytes} of stack")?;
-        }
-        if self.clock_hz.is_some() {
-            writeln!(
-                f,
-                "  {} descriptors found the ring full, {} of them CNPs; {} CNPs coalesced",
-                self.ring_overflows, self.cnps_lost, self.cnps_coalesced
-            )?;
-        }
-        if let Some(Interrupts { events, moments, inconsistent, first_inconsistent, longest_wait }) = &self.interrupts {
-            writeln!(
-                f,
-                "  {events} events interrupted after each of their instructions, {moments} times: {inconsistent} outcomes of no order of \
-                 event and wake; cycles to the handler at most: {}",
-                pairs(longest_wait)
-            )?;
-            first_inconsistent.iter().try_for_each(|inconsistent| writeln!(f, "    first      {inconsistent}"))?;
-        }
-        if !self.cycles.is_empty() {
-            writeln!(f, "  cycles     span        min  median     p99     max")?;
-            if self.cycles.values().all(|spans| spans.on.is_none()) {
-                writeln!(f, "  (the machine's `on` is part of step: the image has it inlined)")?;
-            }
-        }
-        for (kind, spans) in &self.cycles {
-            for (span, summary) in spans.named() {
-                if let Some(Summary { min, median, p99, max }) = summary {
-                    writeln!(f, "  {kind:<10} {span:<10} {min:>4} {median:>7} {p99:>7} {max:>7}")?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "min {}, median {}, p99 {}, max {}", self.min, self.median, self.p99, self.max)
-    }
-}
-
-/// The four that everybody looks for, and of the others those that counted something.
-fn counters(counts: &BTreeMap<&'static str, u64>) -> String {
-    const ALWAYS: [&str; 4] = ["np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"];
-    pairs(
-        &counts
-            .iter()
-            .filter(|&(name, &count)| count > 0 || ALWAYS.contains(name))
-            .map(|(&name, &count)| (name, count))
-            .collect(),
-    )
-}
-
-fn pairs<K: fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
-    let words: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    words.join(", ")
-}
-
-fn seconds(nanos: u64) -> String {
-    format!("{}.{:09} s", nanos / 1_000_000_000, nanos % 1_000_000_000)
-}
-
-fn more(f: &mut fmt::Formatter<'_>, all: usize, shown: usize, what: &str) -> fmt::Result {
-    if all > shown { writeln!(f, "  ... and {} more {what}", all - shown) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -50,6 +50,16 @@ impl Series {
         self.every
     }
 
+    /// The rate at this time; `None` before the first point.
+    pub fn at(&self, now: u64) -> Option<u32> {
+        let behind = self.points.partition_point(|&(time, _)| time <= now);
+        if self.last.0 <= now {
+            Some(self.last.1)
+        } else {
+            self.points.get(behind.checked_sub(1)?).map(|&(_, rate)| rate)
+        }
+    }
+
     /// The points, in order of time, the last one included.
     pub fn points(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         let last = self.points.last().is_none_or(|&point| point != self.last).then_some(self.last);
@@ -81,5 +91,7 @@ mod tests {
         series.push(6, 7);
         series.push(9, 7);
         assert_eq!(series.points().collect::<Vec<_>>(), [(5, 7)]);
+        series.push(12, 3);
+        assert_eq!([4, 5, 11, 12, 99].map(|now| series.at(now)), [None, Some(7), Some(7), Some(3), Some(3)]);
     }
 }

@@ -14,12 +14,13 @@ use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 pub(crate) use unknown::explained;
 
 /// Hardware-in-the-loop harness of rnic-cc.
 #[derive(Parser, Debug)]
-#[command(version, about, arg_required_else_help = true)]
+#[command(version, about, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -48,6 +49,11 @@ enum Verb {
     Synth(synth::Args),
 }
 
+/// What the program's exit codes say.
+const EXIT_CODES: &str = "Exit codes: 0 done, findings too; 1 bad input, or a failure on the way; 2 a command line that means nothing; \
+3 a capture that is cut off, with a report of what is whole; 4 findings, with --fail-on-findings; 77 a program that is needed is not \
+installed; 128 and the signal's number: ended by a signal, a replay with a report of what it had read.";
+
 /// Cycles per second, unless told otherwise.
 const CLOCK: u64 = 250_000_000;
 /// Cycles per second that one may ask for.
@@ -64,19 +70,23 @@ enum Format {
 
 impl Cli {
     /// Does what the command line asks for.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if let Some(folder) = &self.tree {
             hil_cores::tree::choose(folder).context("--tree")?;
         }
-        match self.verb {
+        let done = match self.verb {
             Verb::Check(args) => check::run(&args),
             Verb::Cycles(args) => cycles::run(&args),
             Verb::Footprint(args) => footprint::run(&args),
             Verb::List(args) => list::run(&args),
-            Verb::Replay(args) => replay::run(&args),
+            Verb::Replay(args) => return replay::run(&args),
             Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),
             Verb::Synth(args) => synth::run(&args),
-        }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     }
 }

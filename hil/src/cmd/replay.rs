@@ -5,16 +5,18 @@ use anyhow::{Context, Result, ensure};
 use cc_core::wire::shim;
 use clap::ValueEnum;
 use hil_algorithms::settings::Request;
-use hil_capture::Reader;
+use hil_capture::{Source, interrupt};
 use hil_cores::board;
 use hil_cores::log::Line;
-use hil_replay::{Images, Log, OnCore, Options, Report, Wave, replay};
+use hil_replay::qp_pairs::QpPairs;
+use hil_replay::survey::{self, Reading};
+use hil_replay::{Ending, Images, Log, OnCore, Options, Report, Text, Wave, replay};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
-use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
+use std::fs;
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::net::IpAddr;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::rc::Rc;
 
 /// Files shorter than this show no progress.
@@ -78,10 +80,55 @@ pub(crate) struct Args {
     /// cycles are more.
     #[arg(long, requires = "core")]
     log: bool,
+    /// Queue pairs that are connected, of a file: lines `address QP address QP`, or what `rdma resource show qp` prints on a host,
+    /// behind a line `address ADDR` that says which host if need be. What the capture shows otherwise is learnt from it.
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
+    /// Frames that are copies of others, as a mirror port makes them: left out where the capture clearly has them, left out
+    /// wherever there may be any, or played.
+    #[arg(long, value_enum, default_value_t = Dedup::Auto, num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    dedup: Dedup,
+    /// Frames whose ICRC is wrong: dropped, as a NIC does, or played, where the capture has them before the NIC computes it.
+    #[arg(long, value_enum, default_value_t = IcrcRule::Check)]
+    icrc: IcrcRule,
+    /// Shows all flows in the text report, and every NIC's counters.
+    #[arg(long)]
+    flows: bool,
+    /// Lists the CNPs that we would send in the text report.
+    #[arg(long)]
+    cnps: bool,
+    /// Ends with exit code 4 if there are findings.
+    #[arg(long)]
+    fail_on_findings: bool,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
+
+/// What becomes of copies.
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Dedup {
+    /// Left out where the capture clearly has them.
+    Auto,
+    /// Left out wherever there may be any.
+    On,
+    /// Played.
+    Off,
+}
+
+/// What becomes of frames with a wrong ICRC.
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum IcrcRule {
+    /// They are dropped.
+    Check,
+    /// They are played.
+    Ignore,
+}
+
+/// Exit code of a replay whose capture is cut off: the report is about what is whole.
+const CUT: u8 = 3;
+/// Exit code of a replay with findings, where that was asked for.
+const FINDINGS: u8 = 4;
 
 /// How a core's clock goes.
 #[derive(Clone, Copy, ValueEnum, Debug)]
@@ -93,7 +140,7 @@ enum Pace {
 }
 
 /// Replays the capture and prints the report.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ensure!(
         args.clock.is_none() || matches!(args.pace, Pace::Real) || args.vcd.is_some(),
         "--clock: expected --pace real or --vcd beside it, a lockstep clock stands while the firmware works"
@@ -129,22 +176,60 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             interrupts: args.interrupts,
         }),
         log: args.log.then(|| Log(Rc::new(print))),
-        wave: args.vcd.clone().map(|path| Wave { path, hz: clock }),
+        wave: args.vcd.clone().map(|path| Wave { path, inputs: inputs(args), hz: clock }),
+        reading: Reading {
+            pairs: args.pairs.as_deref().map(pairs).transpose()?.unwrap_or_default(),
+            dedup: match args.dedup {
+                Dedup::Auto => survey::Dedup::Auto,
+                Dedup::On => survey::Dedup::On,
+                Dedup::Off => survey::Dedup::Off,
+            },
+            ignores_icrc: matches!(args.icrc, IcrcRule::Ignore),
+        },
     };
-    let report = match args.trace.as_deref().filter(|path| path.as_os_str() != "-") {
-        Some(path) => with_progress(&options, &mut Reader::open(path)?)?,
-        None => {
-            // The file itself: the standard library's buffer in front of it would be filled in small pieces.
-            let input = File::from(stdin().as_fd().try_clone_to_owned().context("cannot read standard input")?);
-            with_progress(&options, &mut Reader::new(input, "standard input")?)?
-        }
-    };
-    let mut output = stdout().lock();
+    // From here on a signal ends the reading, and what was read is reported.
+    interrupt::stop_gracefully();
+    let mut capture = Source::open(args.trace.as_deref().unwrap_or(Path::new("-")))?;
+    let report = with_progress(&options, &mut capture)?;
+    // A wave may have taken standard output.
+    let is_taken = args.vcd.as_deref() == Some(Path::new("-"));
+    let mut output: Box<dyn Write> = if is_taken { Box::new(stderr().lock()) } else { Box::new(stdout().lock()) };
     match args.format {
-        Format::Text => write!(output, "{report}"),
+        Format::Text => write!(output, "{}", Text { report: &report, flows: args.flows, cnps: args.cnps }),
         Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&report)?),
     }
-    .context("cannot write to standard output")
+    .context("cannot write the report")?;
+    if matches!(args.format, Format::Json) {
+        report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    Ok(match &report.ending {
+        Ending::Cut(fault) => {
+            eprintln!("incomplete: {fault}; the report is about the {} whole frames before", report.frames.total);
+            ExitCode::from(CUT)
+        }
+        Ending::Interrupted(signal) => {
+            eprintln!(
+                "incomplete: ended by signal {signal}; the report is about the {} frames read before",
+                report.frames.total
+            );
+            ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0))
+        }
+        Ending::Whole if args.fail_on_findings && !report.findings.is_empty() => ExitCode::from(FINDINGS),
+        Ending::Whole => ExitCode::SUCCESS,
+    })
+}
+
+/// Files that are read, which no output may replace.
+fn inputs(args: &Args) -> Vec<PathBuf> {
+    let files = [&args.trace, &args.params, &args.firmware, &args.pairs];
+    files.into_iter().flatten().cloned().collect()
+}
+
+/// Reads a file of pairs.
+fn pairs(path: &Path) -> Result<QpPairs> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).with_context(|| name.clone())?;
+    QpPairs::parse(&text, &name)
 }
 
 /// Prints a log line. Where nobody reads, nobody is told.
@@ -152,7 +237,7 @@ fn print(nic: IpAddr, line: Line) {
     let _ = writeln!(stderr().lock(), "cycle {:<10} {nic} {line}", line.cycle);
 }
 
-fn with_progress<R: Read>(options: &Options, capture: &mut Reader<R>) -> Result<Report> {
+fn with_progress(options: &Options, capture: &mut Source) -> Result<Report> {
     let Some(size) = capture.size().filter(|&size| size >= LONG && stderr().is_terminal()) else {
         return replay(options, capture, |_| {});
     };

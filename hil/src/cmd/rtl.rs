@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
 use hil_algorithms::settings::Request;
-use hil_capture::Reader;
+use hil_capture::Source;
 use hil_cores::board::Pace;
 use hil_cores::core::{Core, Design, Dialect};
 use hil_cores::processor::Processor;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.programs > 0, "--programs 0: expected at least 1");
     let tree = tree::here()?;
     let capture = args.capture.clone().unwrap_or_else(|| tree.root().join(SAMPLE));
-    Reader::open(&capture)?;
+    Source::open(&capture)?.reader()?;
     let simulator = simulator::build(simulator::folder()?, args.core)?;
     let mut rtl = Rtl::new(&simulator, &[], 0..0, 0, 0)?;
     match args.core {
@@ -102,7 +102,7 @@ fn play(args: &Args, capture: &Path, core: Processor) -> anyhow::Result<()> {
                 log: logs.then(|| Log(Rc::new(|_, _| {}))),
                 ..Options::default()
             };
-            let report = hil_replay::replay(&options, &mut Reader::open(capture)?, |_| {})?;
+            let report = hil_replay::replay(&options, &mut Source::open(capture)?, |_| {})?;
             let played = report.core.filter(|core| core.identical).with_context(|| {
                 let capture = capture.display();
                 format!("{capture}, preset {preset}: the firmware image{how} decides otherwise than the library")

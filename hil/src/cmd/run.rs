@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut core = ObservedCore::from(args.core.start(&args.ram, devices, args.wait, image.entry)?);
     image.load(&mut core, &args.ram).with_context(|| path.to_string())?;
 
-    let file = args.vcd.as_deref().map(NewFile::create).transpose()?;
+    let file = args.vcd.as_deref().map(|path| NewFile::create(path, &[&args.elf])).transpose()?;
     if let Some(vcd) = &args.vcd {
         let recorder = Recorder::new(wave::folder(vcd), args.clock, core.cycles());
         core.record(recorder.with_context(|| format!("cannot record {}", vcd.display()))?);

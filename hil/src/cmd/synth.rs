@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// What `hil synth` is told.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The pcapng file to write.
+    /// The pcapng file to write; `-` for standard output.
     output: PathBuf,
     /// Hosts that send to one receiver.
     #[arg(long, default_value_t = 8)]
@@ -62,12 +62,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         seed: args.seed,
     };
     ensure!(!args.output.is_dir(), "{}: expected a file name, not a folder", args.output.display());
-    let name = || args.output.display().to_string();
+    let is_standard_output = args.output.as_os_str() == "-";
+    let name = || if is_standard_output { "standard output".to_owned() } else { args.output.display().to_string() };
     let mut file = Writer::create(&args.output, &["receiver"])?;
     let mut tap = |time, frame: &[u8]| file.write(0, START + time, frame, frame.len() as u32).with_context(name);
     let summary = named::run(&scenario, &args.algorithm, args.preset.as_deref(), red.values, &mut tap)?;
     file.finish().with_context(name)?;
-    println!(
+    let told = format!(
         "{}: {} frames, {} of data, {} marked, {} CNPs; the longest queue held {} bytes",
         name(),
         summary.frames,
@@ -76,6 +77,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         summary.cnps,
         summary.longest_queue
     );
+    if is_standard_output {
+        eprintln!("{told}");
+    } else {
+        println!("{told}");
+    }
     Ok(())
 }
 

@@ -272,7 +272,7 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
 #define RNIC_RP_DCQCN_CLAMP_TGT_RATE 0u /* 0 to 1 */
 #define RNIC_RP_DCQCN_CLAMP_TGT_RATE_AFTER_TIME_INC 1u /* 0 to 1 */
 #define RNIC_RP_DCQCN_RPG_TIME_RESET 2u /* 1 to 131071 us */
-#define RNIC_RP_DCQCN_RPG_BYTE_RESET 3u /* 0 to 262143 */
+#define RNIC_RP_DCQCN_RPG_BYTE_RESET 3u /* 0 to 262143 blocks of 64 B */
 #define RNIC_RP_DCQCN_RPG_THRESHOLD 4u /* 1 to 31 */
 #define RNIC_RP_DCQCN_RPG_AI_RATE 5u /* 1 to 131071 Mb/s */
 #define RNIC_RP_DCQCN_RPG_HAI_RATE 6u /* 1 to 32000 Mb/s */
@@ -472,7 +472,7 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;
 #define RNIC_RP_DCQCN_TCD_CLAMP_TGT_RATE 0u /* 0 to 1 */
 #define RNIC_RP_DCQCN_TCD_CLAMP_TGT_RATE_AFTER_TIME_INC 1u /* 0 to 1 */
 #define RNIC_RP_DCQCN_TCD_RPG_TIME_RESET 2u /* 1 to 131071 us */
-#define RNIC_RP_DCQCN_TCD_RPG_BYTE_RESET 3u /* 0 to 262143 */
+#define RNIC_RP_DCQCN_TCD_RPG_BYTE_RESET 3u /* 0 to 262143 blocks of 64 B */
 #define RNIC_RP_DCQCN_TCD_RPG_THRESHOLD 4u /* 1 to 31 */
 #define RNIC_RP_DCQCN_TCD_RPG_AI_RATE 5u /* 1 to 131071 Mb/s */
 #define RNIC_RP_DCQCN_TCD_RPG_HAI_RATE 6u /* 1 to 32000 Mb/s */

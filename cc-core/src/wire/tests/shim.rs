@@ -423,7 +423,24 @@ fn an_acknowledgement_of_a_packet_without_shims_is_any_nic_s() {
 
 #[test]
 fn hops_are_what_the_time_to_live_lacks_of_the_next_usual_start() {
-    for (hop_limit, hops) in [(64, 0), (61, 3), (0, 64), (65, 63), (128, 0), (125, 3), (129, 126), (255, 0), (250, 5)] {
+    for (hop_limit, hops) in [
+        (64, 0),
+        (61, 3),
+        (33, 31),
+        (128, 0),
+        (125, 3),
+        (97, 31),
+        (255, 0),
+        (250, 5),
+        (224, 31),
+        // More than any path has: the first value was none of the three.
+        (32, 0),
+        (3, 0),
+        (1, 0),
+        (0, 0),
+        (65, 0),
+        (129, 0),
+    ] {
         let shims = Shims { time: Some(time()), ..Shims::NONE };
         for addresses in [V4, V6] {
             let data = emit(&Frame { hop_limit, ..shimmed(addresses, shims) });

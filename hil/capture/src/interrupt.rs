@@ -1,0 +1,90 @@
+//! What happens when a signal ends the program.
+//!
+//! Files that are being written lie under temporary names, see [`NewFile`](super::NewFile); they are removed before the program
+//! ends. A replay ends early instead, and reports what it has read so far; a second signal ends it at once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+/// Signals that end a program which does not catch them, and that say nothing of a fault in it.
+const ENDING: [i32; 11] =
+    [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ];
+
+/// The signal that asked for the end, 0 for none.
+static REQUESTED: AtomicI32 = AtomicI32::new(0);
+/// Whether the work under way asks for [`requested`] from time to time.
+static GRACEFUL: AtomicBool = AtomicBool::new(false);
+/// Files with temporary names.
+static PARTS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Takes care of signals from now on. For programs, at their start.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn watch() -> io::Result<()> {
+    let ignored = ignored();
+    let caught = ENDING.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = Signals::new(caught)?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            let asks = matches!(signal, SIGINT | SIGTERM) && GRACEFUL.load(Ordering::SeqCst);
+            if asks && REQUESTED.swap(signal, Ordering::SeqCst) == 0 {
+                continue;
+            }
+            // Held to the end, so that no file is begun or finished meanwhile.
+            let parts = parts();
+            parts.iter().for_each(|part| drop(fs::remove_file(part)));
+            let _ = emulate_default_handler(signal);
+            std::process::exit(128 + signal);
+        }
+    })?;
+    Ok(())
+}
+
+/// Signals that are ignored from the start on, as under nohup: a bit each.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// The work from here on asks for [`requested`], and ends when there is a signal.
+pub fn stop_gracefully() {
+    GRACEFUL.store(true, Ordering::SeqCst);
+}
+
+/// The signal that has asked for the end, if one has.
+pub fn requested() -> Option<i32> {
+    Some(REQUESTED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
+}
+
+fn parts() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a file that is to be removed should a signal end the program.
+pub(super) fn begin<T>(make: impl FnOnce() -> io::Result<T>, path: impl FnOnce(&T) -> &Path) -> io::Result<T> {
+    let mut parts = parts();
+    let made = make()?;
+    parts.insert(path(&made).to_owned());
+    Ok(made)
+}
+
+/// Gives up a file's temporary name.
+pub(super) fn end<T>(part: &Path, finish: impl FnOnce() -> T) -> T {
+    let mut parts = parts();
+    let finished = finish();
+    parts.remove(part);
+    finished
+}

@@ -1,0 +1,253 @@
+//! From a frame of a capture to what it means for the NICs: out of tunnels, with the checks that a receiver makes.
+
+use cc_core::wire::pfc::{self, Pfc};
+use cc_core::wire::{self, Malformed, NotRoce, NotRoceKind, Parsed, Roce, TagProtocol, Version, shim};
+use hil_capture::Record;
+use hil_capture::tunnel::{self, Inside};
+use std::net::IpAddr;
+
+/// Space for frames that are not in the file as a NIC sees them.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    inner: Vec<u8>,
+    rewritten: Vec<u8>,
+}
+
+/// A frame as a NIC sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The record, with the bytes of the frame that a tunnel or a mirror session carried if there was one.
+    pub record: Record<'a>,
+    /// What it is.
+    pub content: Content<'a>,
+    /// The network that its addresses belong to: the identifier of the outermost VLAN tag in the lower 12 bits, a tunnel's above;
+    /// 0 for neither.
+    pub network: u32,
+    /// It came in a tunnel or a mirror session.
+    pub is_tunnelled: bool,
+    /// A switch whose buffers were full cut it to its headers.
+    pub is_trimmed: bool,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// A packet, and what is wrong with it where a receiver drops it, apart from its ICRC.
+    Packet(Parsed<'a>, Option<&'static str>),
+    /// A pause of the whole link (IEEE 802.3, annex 31B), written as PFC of all eight priorities.
+    Pause(Parsed<'a>),
+    /// None of ours.
+    Other(&'static str),
+    /// It contradicts itself, or the snap length left too little.
+    Malformed(Malformed),
+}
+
+/// Reads a frame, with shims on UDP port `shim_port`: the NICs have them on [`shim::PORT`], and see the frame as if it came there.
+#[inline]
+pub fn decode<'a>(record: Record<'a>, shim_port: u16, buffers: &'a mut Buffers) -> Frame<'a> {
+    let parsed = wire::parse_on(record.bytes, record.original_len as usize, shim_port);
+    match parsed {
+        Ok(packet @ Parsed::Roce(roce)) if !roce.is_shimmed() || shim_port == shim::PORT => Frame {
+            record,
+            content: received(packet, &roce),
+            network: vlan(&roce),
+            is_tunnelled: false,
+            is_trimmed: false,
+        },
+        parsed => decode_rare(record, parsed, shim_port, buffers),
+    }
+}
+
+#[cold]
+fn decode_rare<'a>(
+    record: Record<'a>,
+    parsed: Result<Parsed<'a>, Malformed>,
+    shim_port: u16,
+    buffers: &'a mut Buffers,
+) -> Frame<'a> {
+    let Buffers { inner, rewritten } = buffers;
+    let plain = |content| Frame { record, content, network: 0, is_tunnelled: false, is_trimmed: false };
+    match parsed {
+        Ok(Parsed::Roce(roce)) => {
+            readdressed(record, &roce, rewritten).unwrap_or(plain(Content::Other(NotRoceKind::Udp.name())))
+        }
+        Ok(packet @ Parsed::Pfc(_)) => plain(Content::Packet(packet, None)),
+        Ok(Parsed::NotRoce(foreign)) => match foreign.kind() {
+            NotRoceKind::MacControl => pause(record, foreign, rewritten),
+            NotRoceKind::Udp | NotRoceKind::Ipv4 | NotRoceKind::Ipv6 => {
+                match tunnel::inside(record.bytes, record.original_len as usize, inner) {
+                    Inside::Nothing => plain(Content::Other(foreign.kind().name())),
+                    Inside::Uet => plain(Content::Other("uet")),
+                    Inside::Frame(found) => {
+                        let original_len = u32::try_from(found.wire_len).unwrap_or(u32::MAX);
+                        let carried = Record { bytes: found.bytes, original_len, ..record };
+                        from_tunnel(carried, foreign, found.network, found.dropped, shim_port, rewritten)
+                    }
+                }
+            }
+            other => plain(Content::Other(other.name())),
+        },
+        Err(reason) => trimmed(record, reason).unwrap_or(plain(Content::Malformed(reason))),
+    }
+}
+
+/// A frame out of a tunnel. What is inside counts only if it is RoCE; otherwise the frame is what it is outside.
+fn from_tunnel<'a>(
+    record: Record<'a>,
+    outside: NotRoce,
+    tunnel: u32,
+    is_dropped: bool,
+    shim_port: u16,
+    rewritten: &'a mut Vec<u8>,
+) -> Frame<'a> {
+    let plain = |content| Frame { record, content, network: 0, is_tunnelled: true, is_trimmed: false };
+    let frame = match wire::parse_on(record.bytes, record.original_len as usize, shim_port) {
+        Ok(packet @ Parsed::Roce(roce)) if !roce.is_shimmed() || shim_port == shim::PORT => {
+            Frame { network: vlan(&roce), ..plain(received(packet, &roce)) }
+        }
+        Ok(Parsed::Roce(roce)) => {
+            readdressed(record, &roce, rewritten).unwrap_or(plain(Content::Other(outside.kind().name())))
+        }
+        Ok(Parsed::Pfc(_) | Parsed::NotRoce(_)) => plain(Content::Other(outside.kind().name())),
+        Err(reason) => trimmed(record, reason).unwrap_or(plain(Content::Malformed(reason))),
+    };
+    let content = match frame.content {
+        Content::Packet(packet, None) if is_dropped => Content::Packet(packet, Some("tunnel_marked_not_ect")),
+        content => content,
+    };
+    Frame { content, network: tunnel << 12 | frame.network, is_tunnelled: true, ..frame }
+}
+
+/// What a receiver makes of a RoCE packet before it looks at the ICRC.
+#[inline]
+fn received<'a>(packet: Parsed<'a>, roce: &Roce<'a>) -> Content<'a> {
+    Content::Packet(packet, if is_source(roce.addresses().source()) { None } else { Some("source_address") })
+}
+
+/// Whether a host can have this address (RFC 1122, 3.2.1.3; RFC 4291, 2.5.2 and 2.7).
+#[inline]
+fn is_source(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(address.is_multicast() | address.is_unspecified() | address.is_loopback() | broadcast)
+}
+
+#[inline]
+fn vlan(roce: &Roce<'_>) -> u32 {
+    roce.vlan().map_or(0, |tag| tag.vid.into())
+}
+
+/// A frame with shims on another port than the NICs have.
+fn readdressed<'a>(record: Record<'a>, roce: &Roce<'_>, buffer: &'a mut Vec<u8>) -> Option<Frame<'a>> {
+    buffer.clear();
+    buffer.extend(record.bytes);
+    // The destination port is in the third and fourth of the eight bytes before the chain.
+    let at = roce.chain_at().checked_sub(6)?;
+    buffer.get_mut(at..at + 2)?.copy_from_slice(&shim::PORT.to_be_bytes());
+    let record = Record { bytes: buffer, ..record };
+    match wire::parse(record.bytes, record.original_len as usize) {
+        Ok(packet @ Parsed::Roce(roce)) => Some(Frame {
+            record,
+            content: received(packet, &roce),
+            network: vlan(&roce),
+            is_tunnelled: false,
+            is_trimmed: false,
+        }),
+        _ => None,
+    }
+}
+
+/// MAC control that is not PFC: the PAUSE of IEEE 802.3x stops the whole link, so it is PFC of all eight priorities.
+fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> Frame<'a> {
+    let plain = |record, content| Frame { record, content, network: 0, is_tunnelled: false, is_trimmed: false };
+    let other = plain(record, Content::Other(foreign.kind().name()));
+    let Some(&[0x88, 0x08, 0, 1, high, low]) = record.bytes.get(12..18) else { return other };
+    buffer.clear();
+    buffer.resize(pfc::FRAME_LEN, 0);
+    let written = Pfc::new(0xff, [u16::from_be_bytes([high, low]); 8]).emit(wire::Mac::default(), buffer);
+    // Whose it is, and to whom it goes, stays as it was.
+    let (Ok(_), Some(addresses)) = (written, record.bytes.get(..12)) else { return other };
+    buffer.get_mut(..12).unwrap_or_default().copy_from_slice(addresses);
+    let record = Record { bytes: buffer, original_len: pfc::FRAME_LEN as u32, ..record };
+    match wire::parse(record.bytes, pfc::FRAME_LEN) {
+        Ok(packet) => plain(record, Content::Pause(packet)),
+        Err(_) => other,
+    }
+}
+
+/// A packet that a full switch has cut to its headers, lengths and checksums as they were: the frame is shorter than its IP header
+/// says, and the UDP header agrees with that.
+fn trimmed(record: Record<'_>, reason: Malformed) -> Option<Frame<'_>> {
+    if reason != Malformed::IpLength {
+        return None;
+    }
+    let ip = ip_at(record.bytes)?;
+    let (length, udp) = match record.bytes.get(ip)? >> 4 {
+        4 => {
+            let header = usize::from(record.bytes.get(ip)? & 15) * 4;
+            (usize::from(two(record.bytes, ip + 2)?), header)
+        }
+        6 => (40 + usize::from(two(record.bytes, ip + 4)?), 40),
+        _ => return None,
+    };
+    let datagram = usize::from(two(record.bytes, ip + udp + 4)?);
+    if udp + datagram != length {
+        return None;
+    }
+    match wire::parse(record.bytes, ip + length) {
+        Ok(packet @ Parsed::Roce(roce)) if roce.version() == Version::V2 => Some(Frame {
+            record,
+            content: received(packet, &roce),
+            network: vlan(&roce),
+            is_tunnelled: false,
+            is_trimmed: true,
+        }),
+        _ => None,
+    }
+}
+
+/// What an IPv4 header's checksum is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checksum {
+    /// Right, or there is none.
+    Right,
+    /// Zero: the NIC fills it in after the capture.
+    Zero,
+    /// Wrong.
+    Wrong,
+}
+
+/// Checks the IPv4 header of a frame (RFC 1071).
+#[inline]
+pub fn checksum(frame: &[u8]) -> Checksum {
+    let header = ip_at(frame)
+        .and_then(|at| frame.get(at..))
+        .filter(|header| header.first().is_some_and(|first| first >> 4 == 4));
+    let length = header.and_then(|header| header.first()).map_or(0, |first| usize::from(first & 15) * 4);
+    let Some(header) = header.and_then(|header| header.get(..length)) else { return Checksum::Right };
+    let (words, _) = header.as_chunks::<2>();
+    let sum: u32 = words.iter().map(|&word| u32::from(u16::from_be_bytes(word))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    match ((folded & 0xffff) + (folded >> 16), words.get(5)) {
+        (0xffff, _) => Checksum::Right,
+        (_, Some([0, 0])) => Checksum::Zero,
+        _ => Checksum::Wrong,
+    }
+}
+
+/// The byte behind the Ethernet header, where that announces IP.
+#[inline]
+pub fn ip_at(frame: &[u8]) -> Option<usize> {
+    let mut at = 12;
+    loop {
+        match two(frame, at)? {
+            0x0800 | 0x86dd => return Some(at + 2),
+            ethertype if TagProtocol::from_ethertype(ethertype).is_some() => at += 4,
+            _ => return None,
+        }
+    }
+}
+
+#[inline]
+fn two(frame: &[u8], at: usize) -> Option<u16> {
+    frame.get(at..)?.first_chunk().map(|&bytes| u16::from_be_bytes(bytes))
+}

@@ -1,0 +1,352 @@
+//! What is amiss in the network, in how its ends are set up, or in the capture: each finding says what, how often, and what to do
+//! next. A healthy capture has none.
+
+use super::flows::{Address, Flow, Slot};
+use super::losses::Losses;
+use super::replayer::{Outcome, PathCounts};
+use hil_capture::Dropped;
+use std::fmt::Write as _;
+
+/// Rates of an interface and of `--line-rate` that differ by less than this are equal, per cent.
+const SAME_RATE: u64 = 2;
+/// So many packets, all of them marked, are no accident.
+const ALL_MARKED: u64 = 3;
+
+/// The findings of a replay on ports of this speed in Gb/s, those that put others in doubt first. `is_blind` says that the capture
+/// has none of the signals that the algorithm takes.
+pub(crate) fn of(outcome: &Outcome, is_blind: bool, line_rate: u32) -> Vec<String> {
+    let findings = [
+        wrong_icrc(outcome),
+        lost_by_capture(outcome),
+        not_captured(outcome),
+        untimed(outcome),
+        out_of_order(outcome),
+        clocks(outcome),
+        copies(outcome),
+        speeds(outcome, line_rate),
+        too_fast(outcome, line_rate),
+        refused(outcome),
+        trimmed(outcome),
+        losses(outcome),
+        reaction(outcome, is_blind),
+        not_ect(outcome),
+        all_marked(outcome),
+    ];
+    findings.into_iter().flatten().chain(pauses(outcome)).collect()
+}
+
+/// What limits what a capture can show. A simulated receiver answers in no time, so that this is no fault.
+pub(crate) fn notes(outcome: &Outcome) -> Vec<String> {
+    rtt_zero(outcome).into_iter().collect()
+}
+
+fn wrong_icrc(outcome: &Outcome) -> Option<String> {
+    let frames = &outcome.frames;
+    let (wrong, others) = (frames.icrc_invalid, frames.icrc_valid + frames.icrc_unchecked);
+    let ignored = frames.dropped.get("icrc").copied().unwrap_or(0) == 0;
+    (wrong > 0 && others == 0 && !ignored).then(|| {
+        format!(
+            "the ICRC is wrong in all {wrong} RoCE frames, none was played: it is not computed before the place of capture, or \
+             something changes the packets on the way; --icrc ignore plays them"
+        )
+    })
+}
+
+fn lost_by_capture(outcome: &Outcome) -> Option<String> {
+    let dropped @ Dropped { interface, system, between } = outcome.survey.dropped;
+    (dropped.total() > 0).then(|| {
+        format!(
+            "{} frames were dropped on their way into the file (interface {interface}, operating system {system}, noted between \
+             packets {between}): what is not here says nothing; capture with a larger buffer (tcpdump -B) or a shorter snap length",
+            dropped.total()
+        )
+    })
+}
+
+/// Of all flows, and of those that are not known.
+fn total(outcome: &Outcome) -> Losses {
+    outcome.flows.all().iter().fold(outcome.losses, |sum, flow| sum.plus(flow.sequence.losses()))
+}
+
+fn not_captured(outcome: &Outcome) -> Option<String> {
+    let missing = total(outcome).not_captured;
+    (missing > 0).then(|| {
+        format!(
+            "{missing} packets are missing that were acknowledged: the capture lost them, the network did not; capture with a larger \
+             buffer (tcpdump -B) or a shorter snap length"
+        )
+    })
+}
+
+fn untimed(outcome: &Outcome) -> Option<String> {
+    let untimed = outcome.frames.untimed;
+    (untimed > 0).then(|| {
+        format!(
+            "{untimed} packets have no time stamp (simple packet blocks of pcapng): rates over time, round-trip times and intervals of \
+             CNPs mean nothing; capture with a program that writes enhanced packet blocks"
+        )
+    })
+}
+
+fn out_of_order(outcome: &Outcome) -> Option<String> {
+    let (count, first) = outcome.survey.disorder;
+    let first = first?;
+    let side = if first.by < 0 { "behind" } else { "ahead of" };
+    Some(format!(
+        "{count} time stamps are out of order, the first that of frame {}, {} s {side} those around it: such frames are played at the \
+         time of the frame before them; see to the clock of the capturing host",
+        first.frame,
+        seconds(first.by.unsigned_abs()),
+    ))
+}
+
+fn clocks(outcome: &Outcome) -> Option<String> {
+    let offset = outcome.survey.offsets.values().copied().max_by_key(|offset| offset.unsigned_abs())?;
+    Some(format!(
+        "the clocks of the interfaces or directions disagree by {} s: their frames are played in the order of the file, and there are \
+         no round-trip times; see to it that one clock stamps both (ethtool -T, tcpdump -j)",
+        seconds(offset.unsigned_abs())
+    ))
+}
+
+fn copies(outcome: &Outcome) -> Option<String> {
+    let copies = outcome.survey.copies.len();
+    (copies > 0).then(|| {
+        format!(
+            "{copies} frames are copies of others, as a mirror port makes them or a tap on both sides of a switch, and are left out; \
+             --dedup=off plays them"
+        )
+    })
+}
+
+fn speeds(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
+    let line_rate = u64::from(line_rate_gbps) * 1_000_000_000;
+    let differs = |speed: u64| speed.abs_diff(line_rate) * 100 > line_rate * SAME_RATE;
+    let (&interface, &speed) = outcome.survey.speeds.iter().find(|&(_, &speed)| differs(speed))?;
+    Some(format!(
+        "interface {interface} of the capture has {} Gb/s, the replay {}: pauses are reckoned at the interface's speed, all else is \
+         not; give --line-rate {}",
+        gbps(speed),
+        line_rate_gbps,
+        gbps(speed)
+    ))
+}
+
+fn too_fast(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
+    let &(nic, rate) = outcome.too_fast.iter().max_by_key(|&&(_, rate)| rate)?;
+    Some(format!(
+        "{} sends {} Gb/s, more than its line rate of {} Gb/s: give the port's speed with --line-rate, or the time stamps are in \
+         another unit than the file says",
+        name(outcome, nic),
+        gbps(rate),
+        line_rate_gbps
+    ))
+}
+
+/// What receivers drop, and why.
+fn refused(outcome: &Outcome) -> Option<String> {
+    let dropped = &outcome.frames.dropped;
+    let reasons = [
+        ("ip_checksum", "wrong IPv4 header checksum"),
+        ("source_address", "no host's source address"),
+        ("cnp_source", "CNPs from another address than the flow goes to"),
+        ("ack_source", "acknowledgements from another address than the flow goes to"),
+        ("tunnel_marked_not_ect", "Not-ECT in a marked tunnel"),
+    ];
+    let found: Vec<_> =
+        reasons.iter().filter_map(|(key, what)| dropped.get(key).map(|count| format!("{what} {count}"))).collect();
+    (!found.is_empty()).then(|| {
+        format!(
+            "RoCE packets that a receiver drops: {}; see who sends them, or what changes them on the way",
+            found.join(", ")
+        )
+    })
+}
+
+fn trimmed(outcome: &Outcome) -> Option<String> {
+    let trimmed = outcome.frames.trimmed;
+    (trimmed > 0).then(|| {
+        format!(
+            "{trimmed} packets were trimmed to their headers: the buffers of a switch were full, and their payload is lost; see to its \
+             marking thresholds"
+        )
+    })
+}
+
+fn losses(outcome: &Outcome) -> Option<String> {
+    let all = total(outcome);
+    if all.naks() == 0 && all.retransmitted == 0 {
+        return None;
+    }
+    let kinds = [
+        (all.nak_sequence, "PSN out of sequence"),
+        (all.rnr_nak, "receiver not ready"),
+        (all.nak_invalid, "invalid request"),
+        (all.nak_access, "access not allowed"),
+        (all.nak_operational, "failure at the responder"),
+        (all.nak_other, "others"),
+    ];
+    let mut text = format!("{} packets were sent again", all.retransmitted);
+    let kinds: Vec<_> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{kind} {count}")).collect();
+    let advice = match (all.nak_sequence, all.rnr_nak, all.naks()) {
+        (_, _, 0) => "no negative acknowledgement: a sender's timer ran out; see whether acknowledgements get lost",
+        (0, 1.., _) => "the receiver had no buffer posted; see to its application",
+        (1.., ..) => "packets are lost: see whether PFC is on for their priority, and to drop counters of the switches",
+        _ => "see to the application at the responder",
+    };
+    if !kinds.is_empty() {
+        let _ = write!(text, ", negative acknowledgements: {}", kinds.join(", "));
+    }
+    Some(format!("{text}: {advice}"))
+}
+
+/// Whether marks are heeded. A flow counts here if its sender is replayed.
+fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
+    let marked: Vec<&Flow> =
+        outcome.flows.all().iter().filter(|flow| flow.marked > 0 && matches!(flow.slot, Slot::Open { .. })).collect();
+    let packets: u64 = marked.iter().map(|flow| flow.marked).sum();
+    if marked.is_empty() || marked.iter().any(|flow| flow.slowed) {
+        return None;
+    }
+    let what = format!("CE in {packets} packets of {} flows", marked.len());
+    let back = |flow: &Flow| {
+        let paths = flow.target.and_then(|target| outcome.paths.get(&(target, flow.source)));
+        paths.copied().unwrap_or_default()
+    };
+    let one_way = marked.iter().filter(|flow| flow.target.is_some() && back(flow).packets == 0);
+    if let Some(target) = one_way.filter_map(|flow| flow.target).next() {
+        return Some(format!(
+            "{what}, and it cannot be known whether their senders react: no packet from {} is in the capture, which shows one direction \
+             only; capture both",
+            name(outcome, target)
+        ));
+    }
+    let unbound = marked.iter().filter(|flow| flow.local.is_none());
+    let unknown = unbound.map(|flow| back(flow)).find(|paths: &PathCounts| paths.cnps_unknown > 0);
+    if unknown.is_some() {
+        let cnps: u64 = outcome.paths.values().map(|paths| paths.cnps_unknown).sum();
+        return Some(format!(
+            "{what}, and it cannot be known whether their senders react: {cnps} CNPs go to queue pairs of which the capture does not \
+             tell the flow; tell it with --pairs (rdma resource show qp)"
+        ));
+    }
+    if outcome.survey.dropped.total() > 0 || total(outcome).not_captured > 0 {
+        return Some(format!(
+            "{what}, and it cannot be known whether their senders react: the capture is not complete, see above"
+        ));
+    }
+    let advice = if is_blind {
+        "see whether the notification point is on at the receiver, and the reaction point at the sender"
+    } else {
+        "see whether the reaction point is on for their priority"
+    };
+    Some(format!("{what}, and no reaction: no flow was slowed down; {advice}"))
+}
+
+fn not_ect(outcome: &Outcome) -> Option<String> {
+    let flows =
+        outcome.flows.all().iter().filter(|flow| flow.notified > 0 && flow.ecn[1..].iter().all(|&count| count == 0));
+    let (mut packets, mut cnps) =
+        flows.fold((0, 0), |(packets, cnps), flow| (packets + flow.ecn[0], cnps + flow.notified));
+    let data = outcome.marking.data;
+    let captured: u64 = outcome.paths.values().map(|paths| paths.cnps).sum();
+    if packets == 0 && data[0] > 0 && data[1..].iter().all(|&count| count == 0) {
+        (packets, cnps) = (data[0], captured);
+    }
+    (packets > 0 && cnps > 0).then(|| {
+        format!(
+            "{packets} data packets are Not-ECT, which no switch marks, and yet {cnps} CNPs came for their flows: something clears ECN \
+             on the way, or the notification point paths other packets; see to the ECN setting of the senders"
+        )
+    })
+}
+
+fn all_marked(outcome: &Outcome) -> Option<String> {
+    let (data, other) = (outcome.marking.data, outcome.marking.other);
+    let of = |counts: [u64; 4]| counts.iter().sum::<u64>();
+    let (all, marked) = (of(data) + of(other), data[3] + other[3]);
+    (marked == all && data[3] >= ALL_MARKED && other[3] > 0).then(|| {
+        format!(
+            "CE in all {all} RoCE packets, {} of data, acknowledgements and CNPs too: something marks every packet; see to the marking \
+             thresholds of the switches, and to DSCP settings that write the whole TOS byte",
+            data[3]
+        )
+    })
+}
+
+fn rtt_zero(outcome: &Outcome) -> Option<String> {
+    let (zero, all) = (outcome.rtt_zero, outcome.rtt.count());
+    (zero > 0 && outcome.frames.untimed == 0).then(|| {
+        format!(
+            "{zero} of {all} round-trip times are zero, acknowledgements having the same time stamp as the packets that they name: the \
+             clock is too coarse, or stamps are given in bursts; capture with hardware time stamps (tcpdump -j adapter_unsynced)"
+        )
+    })
+}
+
+fn pauses(outcome: &Outcome) -> Vec<String> {
+    let mut findings = Vec::new();
+    if outcome.frames.pfc_unicast > 0 {
+        findings.push(format!(
+            "{} PFC frames go to a unicast address and pause no one: their destination is 01-80-C2-00-00-01 (IEEE 802.1Q); see what \
+             sends them",
+            outcome.frames.pfc_unicast
+        ));
+    }
+    for paused in &outcome.pauses {
+        let nic = name(outcome, paused.nic);
+        if paused.ignored > 0 {
+            findings.push(format!(
+                "{nic} sent {} packets of priority {} while that was paused (PFC): it ignores pauses; see whether PFC is on for this \
+                 priority, and to its DSCP or VLAN mapping",
+                paused.ignored, paused.priority
+            ));
+        }
+        let of_nic = || outcome.pauses.iter().filter(|other| other.nic == paused.nic && other.data > 0);
+        let link = (0..8)
+            .all(|priority| outcome.pauses.iter().any(|other| other.nic == paused.nic && other.priority == priority));
+        if paused.time > 0 && paused.data == 0 && !link && of_nic().next().is_none() && sends(outcome, paused.nic) {
+            findings.push(format!(
+                "PFC pauses priority {} of {nic}, and its RoCE data is of another: that one is lossy, or the priority is not mapped \
+                 as the switch maps it; compare the DSCP and VLAN mapping of both",
+                paused.priority
+            ));
+        }
+    }
+    for (&(nic, priority), asked) in outcome.asked.iter().filter(|(_, asked)| asked.is_certain) {
+        findings.push(format!(
+            "{} asked its switch to stop, by {} PFC frames of priority {priority} for {:.1} us: it cannot keep up with what it \
+             receives; see to its PCIe, memory and receive buffers",
+            name(outcome, nic),
+            asked.frames,
+            asked.time as f64 / 1e3
+        ));
+    }
+    findings
+}
+
+/// Whether a NIC sends data.
+fn sends(outcome: &Outcome, nic: Address) -> bool {
+    outcome.flows.all().iter().any(|flow| flow.source == nic)
+}
+
+/// A host's address, and its VLAN where several hosts have the address.
+fn name(outcome: &Outcome, number: Address) -> String {
+    let at = usize::from(number);
+    let address = outcome.addresses.get(at).map_or_else(|| "?".to_owned(), ToString::to_string);
+    match outcome.networks.get(at) {
+        None | Some(0) => address,
+        Some(network) => format!("{address} (VLAN {})", network & 0xfff),
+    }
+}
+
+fn seconds(nanos: u128) -> String {
+    let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn gbps(rate: u64) -> String {
+    let text = format!("{:.2}", rate as f64 / 1e9);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,408 @@
+//! The first of two readings of a capture: what only the whole of it shows.
+//!
+//! Queue pairs that are connected, hosts of equal addresses in several networks, clocks that disagree, time stamps out of order,
+//! copies, wrong ICRCs. The second reading, which plays the frames to the NICs, so knows from the first frame on what the last one
+//! says. Memory grows with hosts, connections and faults, and by a bit for each frame, not with the frames' bytes.
+
+mod bits;
+mod connections;
+mod copies;
+mod order;
+
+pub use bits::Bits;
+pub use connections::End;
+pub use copies::Dedup;
+pub use order::WrongStamp;
+
+use crate::decode::{Buffers, Content, Frame, decode};
+use crate::fast::FastMap;
+use crate::qp_pairs::QpPairs;
+use cc_core::wire::cm::{self, Message};
+use cc_core::wire::opcode::Transport;
+use cc_core::wire::{Icrc, Parsed, Roce};
+use connections::Connections;
+use copies::CopyFinder;
+use hil_capture::crc::HostCrc;
+use hil_capture::{Direction, Dropped, Record};
+use order::{DriverCommand, OutOfOrder};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+/// Hosts looked at; the packets of further ones are played as they come.
+const HOSTS: usize = 65_535;
+/// Networks told apart.
+const NETWORKS: usize = 255;
+/// Clocks told apart: one for each interface and direction.
+const CLOCKS: usize = 64;
+/// Requests for a connection that may await their reply.
+const REQUESTS: usize = 4_096;
+/// Offsets between clocks within this are the clocks' jitter, nanoseconds.
+const JITTER: i128 = 1_000_000;
+/// Clocks disagree when so many stamps contradict the order of the frames.
+const CONTRADICTIONS: u64 = 3;
+
+/// What the user says of how a capture is to be read.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Queue pairs that are connected.
+    pub pairs: QpPairs,
+    /// Whether copies are left out.
+    pub dedup: Dedup,
+    /// Whether frames with a wrong ICRC are played.
+    pub ignores_icrc: bool,
+}
+
+/// A host: an address, in one of several networks if there are several hosts of this address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Host {
+    /// The address.
+    pub address: IpAddr,
+    /// Its network, see [`Frame::network`]; 0 where the address alone identifies the host.
+    pub network: u32,
+}
+
+/// What the first reading came to.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Frames of the capture.
+    pub frames: u64,
+    /// Frames with a wrong ICRC.
+    pub wrong_icrc: Bits,
+    /// Frames that are copies of others and left out.
+    pub copies: Bits,
+    /// Frames whose time stamps are out of order.
+    pub disordered: Bits,
+    /// Frames from which on a clock has another setting.
+    pub set: Bits,
+    /// Stamps that are out of order by much, and the first of them.
+    pub disorder: (u64, Option<WrongStamp>),
+    /// What is to be added to each clock, in nanoseconds, for them to agree.
+    pub offsets: HashMap<(u32, Direction), i128>,
+    /// Responses that fit several streams and joined none.
+    pub ambiguous: u64,
+    /// Hosts at an interface: those whose frames left by it, as the capture says, or, if none did, those that frames came in for.
+    pub local: BTreeMap<u32, BTreeSet<Host>>,
+    /// The speed that an interface says it has, in bits per second.
+    pub speeds: BTreeMap<u32, u64>,
+    /// What was lost on the way into the file.
+    pub dropped: Dropped,
+    /// The queue pair that sends, by the hosts that send and receive and the queue pair that receives.
+    connected: HashMap<(Host, Host, u32), u32>,
+    /// Addresses that several hosts have.
+    shared: BTreeSet<IpAddr>,
+}
+
+impl Survey {
+    /// The host of an address, for a packet of this network.
+    #[inline]
+    pub fn host(&self, address: IpAddr, network: u32) -> Host {
+        let is_shared = !self.shared.is_empty() && self.shared.contains(&address);
+        Host { address, network: if is_shared { network } else { 0 } }
+    }
+
+    /// The queue pair that sends to this one.
+    pub fn sender(&self, from: Host, to: Host, qpn: u32) -> Option<u32> {
+        self.connected.get(&(from, to, qpn)).copied()
+    }
+
+    /// Whether the directions or interfaces are stamped by clocks that disagree.
+    pub fn clocks_disagree(&self) -> bool {
+        self.offsets.values().any(|&offset| offset != 0)
+    }
+}
+
+/// A survey under way.
+#[derive(Debug)]
+pub struct Surveyor {
+    reading: Reading,
+    shim_port: u16,
+    frames: u64,
+    wrong_icrc: Bits,
+    copies: CopyFinder,
+    out_of_order: OutOfOrder,
+    clocks: Clocks,
+    connections: Connections,
+    numbers: FastMap<u16, u128>,
+    hosts: Vec<Known>,
+    networks: Vec<u32>,
+    requests: HashMap<(u16, u16, u32), u32>,
+    /// For each interface the hosts whose frames left by it, and those that frames came in for.
+    local: BTreeMap<u32, [BTreeSet<(u16, u32)>; 2]>,
+    speeds: BTreeMap<u32, u64>,
+}
+
+/// An address.
+#[derive(Debug)]
+struct Known {
+    address: IpAddr,
+    /// The networks of its packets, and whether it sent and received in each.
+    networks: Vec<(u8, bool, bool)>,
+}
+
+impl Surveyor {
+    /// A survey that has seen nothing.
+    pub fn new(reading: Reading, shim_port: u16) -> Self {
+        Self {
+            reading,
+            shim_port,
+            frames: 0,
+            wrong_icrc: Bits::default(),
+            copies: CopyFinder::default(),
+            out_of_order: OutOfOrder::default(),
+            clocks: Clocks::default(),
+            connections: Connections::default(),
+            numbers: FastMap::default(),
+            hosts: Vec::new(),
+            networks: vec![0],
+            requests: HashMap::new(),
+            local: BTreeMap::new(),
+            speeds: BTreeMap::new(),
+        }
+    }
+
+    /// The next frame.
+    pub fn add(&mut self, record: Record<'_>, buffers: &mut Buffers) {
+        let (number, time) = (record.number, record.timestamp_ns);
+        self.frames = number;
+        if record.is_timed {
+            self.clocks.add(&record, &mut self.out_of_order);
+        }
+        if record.speed > 0 {
+            self.speeds.entry(record.interface).or_insert(record.speed);
+        }
+        let frame = decode(record, self.shim_port, buffers);
+        let Content::Packet(Parsed::Roce(roce), None) = &frame.content else { return };
+        if roce.icrc::<HostCrc>() == Icrc::Invalid {
+            self.wrong_icrc.insert(number);
+            if !self.reading.ignores_icrc {
+                return;
+            }
+        }
+        if record.is_timed && self.reading.dedup != Dedup::Off {
+            self.copies.add(number, time, frame.network, frame.record.bytes, roce);
+        }
+        self.roce(&frame, roce);
+    }
+
+    fn roce(&mut self, frame: &Frame<'_>, roce: &Roce<'_>) {
+        let addresses = roce.addresses();
+        let Some(network) = self.network(frame.network) else { return };
+        let (Some(from), Some(to)) = (self.host(addresses.source()), self.host(addresses.destination())) else {
+            return;
+        };
+        for (host, sends) in [(from, true), (to, false)] {
+            let Some(known) = self.hosts.get_mut(usize::from(host)) else { continue };
+            let place = match known.networks.iter().position(|&(other, ..)| other == network) {
+                Some(place) => place,
+                None => {
+                    known.networks.push((network, false, false));
+                    known.networks.len() - 1
+                }
+            };
+            if let Some((_, has_sent, has_received)) = known.networks.get_mut(place) {
+                *if sends { has_sent } else { has_received } = true;
+            }
+        }
+        let side = match frame.record.direction {
+            Direction::Outbound => Some((0, from)),
+            Direction::Inbound => Some((1, to)),
+            Direction::Unknown => None,
+        };
+        if let Some((side, host)) = side {
+            self.local.entry(frame.record.interface).or_default()[side].insert((host, frame.network));
+        }
+        let qpn = roce.bth.dest_qp.get();
+        if roce.bth.dest_qp == cm::QP {
+            self.management(roce, from, to, network);
+        } else if matches!(
+            Transport::of(roce.bth.opcode),
+            Transport::Rc | Transport::Uc | Transport::Xrc | Transport::Cnp
+        ) {
+            self.connections.add(frame.record.number, End { from, to, qpn, network }, roce);
+        }
+    }
+
+    fn management(&mut self, roce: &Roce<'_>, from: u16, to: u16, network: u8) {
+        match Message::parse(roce) {
+            Some(Message::Request { local_id, local_qpn, .. }) if self.requests.len() < REQUESTS => {
+                self.requests.insert((from, to, local_id), local_qpn.get());
+            }
+            Some(Message::Reply { remote_id, local_qpn, .. }) => {
+                if let Some(asker) = self.requests.remove(&(to, from, remote_id)) {
+                    let forth = End { from: to, to: from, qpn: local_qpn.get(), network };
+                    self.connections.tell(forth, End { from, to, qpn: asker, network });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn host(&mut self, address: IpAddr) -> Option<u16> {
+        let address = address.to_canonical();
+        let key = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        if let Some(&number) = self.numbers.get(&key) {
+            return Some(number);
+        }
+        if self.hosts.len() >= HOSTS {
+            return None;
+        }
+        let number = self.hosts.len() as u16;
+        self.hosts.push(Known { address, networks: Vec::new() });
+        self.numbers.insert(key, number);
+        Some(number)
+    }
+
+    fn network(&mut self, network: u32) -> Option<u8> {
+        let found = self.networks.iter().position(|&other| other == network);
+        let place = match found {
+            Some(place) => place,
+            None if self.networks.len() < NETWORKS => {
+                self.networks.push(network);
+                self.networks.len() - 1
+            }
+            None => return None,
+        };
+        Some(place as u8)
+    }
+
+    /// There are no more frames.
+    pub fn finish(mut self, dropped: Dropped) -> Survey {
+        self.clocks.finish(&mut self.out_of_order);
+        let copies = self.copies.finish(self.reading.dedup);
+        // Two hosts have one address if it sends and receives in two networks. A mirror that keeps the tags of one direction only
+        // shows one.
+        let mut shared = BTreeSet::new();
+        for Known { address, networks } in &self.hosts {
+            let whole = networks.iter().filter(|&&(network, sent, received)| network > 0 && sent && received);
+            if whole.count() > 1 {
+                shared.insert(*address);
+            }
+        }
+        let numbers: HashMap<IpAddr, u16> =
+            (0..).zip(&self.hosts).map(|(number, known)| (known.address, number)).collect();
+        let networks = 0..self.networks.len() as u8;
+        for (one, other) in self.reading.pairs.resolved(&numbers) {
+            for network in networks.clone() {
+                let forth = End { from: one.0, to: other.0, qpn: other.1, network };
+                self.connections.tell_first(forth, End { from: other.0, to: one.0, qpn: one.1, network });
+            }
+        }
+        let joined = self.connections.finish(&self.reading.pairs.by_number(&numbers));
+        let host = |number: u16, network: u8| {
+            let address = self.hosts.get(usize::from(number))?.address;
+            let network = self.networks.get(usize::from(network)).copied().unwrap_or(0);
+            Some(Host { address, network: if shared.contains(&address) { network } else { 0 } })
+        };
+        let mut connected = HashMap::new();
+        for (end, other) in &joined.other {
+            if let (Some(from), Some(to)) = (host(end.from, end.network), host(end.to, end.network)) {
+                connected.insert((from, to, end.qpn), other.qpn);
+            }
+        }
+        let local = self.local.into_iter().map(|(interface, [sends, receives])| {
+            // In promiscuous mode frames for others come in, too.
+            let hosts = if sends.is_empty() { receives } else { sends };
+            let hosts = hosts.into_iter().filter_map(|(number, network)| {
+                let address = self.hosts.get(usize::from(number))?.address;
+                Some(Host { address, network: if shared.contains(&address) { network } else { 0 } })
+            });
+            (interface, hosts.collect())
+        });
+        let local = local.collect();
+        Survey {
+            frames: self.frames,
+            wrong_icrc: self.wrong_icrc,
+            copies,
+            disordered: self.out_of_order.wrong,
+            set: self.out_of_order.set,
+            disorder: (self.out_of_order.told, self.out_of_order.first),
+            offsets: self.clocks.offsets(),
+            ambiguous: joined.ambiguous,
+            local,
+            speeds: self.speeds,
+            dropped,
+            connected,
+            shared,
+        }
+    }
+}
+
+/// The clocks of a capture, one for each interface and direction.
+#[derive(Debug, Default)]
+struct Clocks {
+    clocks: Vec<((u32, Direction), DriverCommand, Bounds)>,
+    /// The last stamps of all clocks.
+    last: Vec<u64>,
+}
+
+/// What must be added to a clock for its stamps to be in order with those of the first.
+#[derive(Debug)]
+struct Bounds {
+    least: i128,
+    most: i128,
+    contradictions: u64,
+}
+
+impl Clocks {
+    #[inline]
+    fn add(&mut self, record: &Record<'_>, out_of_order: &mut OutOfOrder) {
+        let key = (record.interface, record.direction);
+        let place = match self.clocks.iter().position(|(other, ..)| *other == key) {
+            Some(place) => place,
+            None if self.clocks.len() < CLOCKS => {
+                self.clocks.push((
+                    key,
+                    DriverCommand::default(),
+                    Bounds { least: i128::MIN, most: i128::MAX, contradictions: 0 },
+                ));
+                self.last.push(record.timestamp_ns);
+                self.clocks.len() - 1
+            }
+            None => return,
+        };
+        if let Some((_, order, _)) = self.clocks.get_mut(place) {
+            order.add(record.number, record.timestamp_ns, out_of_order);
+        }
+        if self.clocks.len() > 1 {
+            self.compare(place, record.timestamp_ns);
+        }
+        if let Some(last) = self.last.get_mut(place) {
+            *last = record.timestamp_ns;
+        }
+    }
+
+    /// The frames of a file are in the order in which they were captured, whatever their stamps say.
+    fn compare(&mut self, place: usize, stamp: u64) {
+        let Some(&first) = self.last.first() else { return };
+        if place > 0 {
+            // Behind the last of the first clock.
+            let (least, is_against) = (i128::from(first) - i128::from(stamp), first > stamp);
+            if let Some((_, _, bounds)) = self.clocks.get_mut(place) {
+                bounds.least = bounds.least.max(least);
+                bounds.contradictions += u64::from(is_against);
+            }
+            return;
+        }
+        for ((_, _, bounds), &last) in self.clocks.iter_mut().zip(&self.last).skip(1) {
+            bounds.most = bounds.most.min(i128::from(stamp) - i128::from(last));
+            bounds.contradictions += u64::from(last > stamp);
+        }
+    }
+
+    fn finish(&mut self, out_of_order: &mut OutOfOrder) {
+        self.clocks.iter_mut().for_each(|(_, order, _)| order.finish(out_of_order));
+    }
+
+    fn offsets(&self) -> HashMap<(u32, Direction), i128> {
+        let offset = |Bounds { least, most, contradictions }: &Bounds| {
+            let agrees = *least <= 0 && 0 <= *most;
+            let is_known = *least > i128::MIN && *most < i128::MAX && *least <= *most + JITTER;
+            if agrees || !is_known || *contradictions < CONTRADICTIONS { 0 } else { least.midpoint(*most) }
+        };
+        let each = self.clocks.iter().map(|(key, _, bounds)| (*key, offset(bounds)));
+        each.filter(|&(_, offset)| offset != 0).collect()
+    }
+}
