@@ -124,6 +124,61 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
     }
 }
 
+/// No settings.
+impl Settings for () {
+    const FIELDS: &'static [Field] = &[];
+    const RANGES: &'static [[u32; 2]] = &[];
+
+    fn get(&self, _index: usize) -> u32 {
+        0
+    }
+
+    fn put(&mut self, _index: usize, _value: u32) {}
+}
+
+/// The settings of two machines in a row. Names may occur twice: the indices tell them apart.
+impl<A: Settings, B: Settings> Settings for (A, B) {
+    const FIELDS: &'static [Field] = both(const { &joined(A::FIELDS, B::FIELDS, NO_FIELD) }, A::FIELDS, B::FIELDS);
+    const RANGES: &'static [[u32; 2]] = both(const { &joined(A::RANGES, B::RANGES, [0; 2]) }, A::RANGES, B::RANGES);
+
+    fn get(&self, index: usize) -> u32 {
+        match index.checked_sub(A::FIELDS.len()) {
+            None => self.0.get(index),
+            Some(index) => self.1.get(index),
+        }
+    }
+
+    fn put(&mut self, index: usize, value: u32) {
+        match index.checked_sub(A::FIELDS.len()) {
+            None => self.0.put(index, value),
+            Some(index) => self.1.put(index, value),
+        }
+    }
+}
+
+/// The most settings of a row of machines.
+const MOST: usize = 64;
+
+const NO_FIELD: Field = Field { name: "", unit: Unit::Count, min: 0, max: 0, aliases: &[], doc: "" };
+
+/// Two lists in a row, filled up with what is none.
+#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "evaluated by the compiler only")]
+const fn joined<T: Copy>(first: &[T], second: &[T], none: T) -> [T; MOST] {
+    let mut all = [none; MOST];
+    let mut index = 0;
+    while index < first.len() + second.len() {
+        all[index] = if index < first.len() { first[index] } else { second[index - first.len()] };
+        index += 1;
+    }
+    all
+}
+
+/// As many of these as there are in both lists.
+#[expect(clippy::arithmetic_side_effects, reason = "evaluated by the compiler only")]
+const fn both<T>(all: &'static [T; MOST], first: &[T], second: &[T]) -> &'static [T] {
+    all.split_at(first.len() + second.len()).0
+}
+
 /// The smallest and the largest value of each of `N` fields.
 #[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "evaluated by the compiler only")]
 pub const fn ranges<const N: usize>(fields: &[Field]) -> [[u32; 2]; N] {

@@ -1,34 +1,228 @@
-//! What can happen to a queue of a switch.
+//! What happens at the queues of a switch.
 
-use cc_core::{Bytes, Ecn};
+use crate::verdict::Verdict;
+use cc_core::wire::opcode::Class;
+use cc_core::wire::{FlowKey, RateMessage, Roce};
+use cc_core::{Bytes, Ecn, Nanos};
 
-/// A packet in an egress queue.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+/// A queue of a switch: a port, and a traffic class of it (the priority of IEEE 802.1Q).
+///
+/// Ingress and egress are told apart by the event, not by the queue: packets arrive at, and are released from, the queue of
+/// the port by which they came in; they depart from the queue of the port by which they leave.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Packet {
-    /// Bytes on the wire.
-    pub bytes: Bytes,
-    /// Bytes in the queue, this packet included.
-    pub queued: Bytes,
-    /// Bytes in all queues of the port, this packet included.
-    pub port_queued: Bytes,
-    /// Its ECN bits.
-    pub ecn: Ecn,
+pub struct Queue {
+    /// The port.
+    pub port: u16,
+    /// The traffic class, 0 to 7.
+    pub class: u8,
 }
 
-/// Something that happened to one egress queue.
+impl Queue {
+    /// Traffic classes of a port.
+    pub const CLASSES: usize = 8;
+
+    /// Its number among the queues of a switch: port by port, the classes of a port in order.
+    #[inline]
+    pub const fn index(self) -> usize {
+        (self.port as usize) << 3 | (self.class & 7) as usize
+    }
+
+    /// The queue of this number.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "three bits; a switch has fewer than 65 536 ports")]
+    pub const fn of(index: usize) -> Self {
+        Self { port: (index >> 3) as u16, class: (index & 7) as u8 }
+    }
+}
+
+/// A packet as a stage sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Bytes on the wire.
+    pub bytes: Bytes,
+    /// Its headers. `None` for a packet that is not RoCE, and where no stage of the switch reads headers
+    /// ([`Stage::READS_HEADERS`](crate::Stage::READS_HEADERS)).
+    pub roce: Option<&'a Roce<'a>>,
+}
+
+impl<'a> Packet<'a> {
+    /// A packet whose headers no stage reads.
+    #[inline]
+    pub const fn of(bytes: Bytes) -> Self {
+        Self { bytes, roce: None }
+    }
+
+    /// The packet with these headers.
+    #[inline]
+    pub const fn roce(roce: &'a Roce<'a>) -> Self {
+        Self { bytes: roce.wire_len, roce: Some(roce) }
+    }
+
+    /// The flow of a RoCE packet, by its destination queue pair.
+    #[inline]
+    pub fn flow(&self) -> Option<FlowKey> {
+        self.roce.map(FlowKey::of_data)
+    }
+
+    /// Whether it is a RoCE packet that carries data: neither an acknowledgement nor a CNP.
+    #[inline]
+    pub fn is_data(&self) -> bool {
+        self.roce.is_some_and(|roce| !matches!(roce.info.class(), Class::Ack | Class::Cnp))
+    }
+
+    /// The flow of a packet that carries data.
+    #[inline]
+    pub fn data_flow(&self) -> Option<FlowKey> {
+        if self.is_data() { self.flow() } else { None }
+    }
+}
+
+/// What the relay of Swing at the receiver's end of a long link sends to that at the sender's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Event {
-    /// A packet leaves the queue.
-    Dequeue(Packet),
-    /// The node downstream paused the queue, or renewed a pause.
-    Paused,
-    /// The pause is over: the node downstream says so, or its time ran out.
-    Resumed {
+pub struct RelayMessage {
+    /// Pause, or go on.
+    pub paused: bool,
+    /// Counts the messages.
+    pub seq: u16,
+}
+
+/// A message from the switch at the other end of a long link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum PeerMessage {
+    /// LSCC: the rate that the other end can take.
+    Rate(RateMessage),
+    /// Swing: whether the other end is paused.
+    Relay(RelayMessage),
+}
+
+/// Something that happened at a queue.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A packet comes in by the port of this queue.
+    Arrival {
+        /// The packet.
+        packet: Packet<'a>,
+        /// Bytes in the switch that came in by this queue, without it.
+        queued: Bytes,
+    },
+    /// A packet that came in by the port of this queue has left the switch.
+    Release {
+        /// Its bytes on the wire.
+        bytes: Bytes,
+        /// Bytes in the switch that came in by this queue, this packet included.
+        queued: Bytes,
+    },
+    /// A packet leaves by the port of this queue.
+    Departure {
+        /// The packet.
+        packet: Packet<'a>,
+        /// Its ECN bits. Only a stage that rewrites packets sees the marks of the other stages in them.
+        ecn: Ecn,
+        /// Bytes in the queue, this packet included.
+        queued: Bytes,
+        /// Bytes in all queues of the port, this packet included.
+        port_queued: Bytes,
+    },
+    /// The neighbour at this port pauses the queue by PFC, renews a pause, or resumes it. The switch adds the resume where
+    /// a pause runs out.
+    Pause {
+        /// For so long; zero resumes.
+        time: Nanos,
         /// Bytes in the queue.
         queued: Bytes,
     },
-    /// Time passes. Every queue sees it at least once a second, so that 32-bit stamps in state can't go stale.
-    Wake,
+    /// The switch at the other end of the long link at this port has sent a message.
+    Peer(PeerMessage),
+}
+
+/// The kind of an event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// See [`Event::Arrival`].
+    Arrival = 1,
+    /// See [`Event::Departure`].
+    Departure = 2,
+    /// See [`Event::Pause`].
+    Pause = 3,
+    /// See [`Event::Peer`].
+    Peer = 4,
+    /// See [`Event::Release`].
+    Release = 6,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Arrival, Self::Release, Self::Departure, Self::Pause, Self::Peer];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arrival => "arrival",
+            Self::Departure => "departure",
+            Self::Pause => "pause",
+            Self::Peer => "peer",
+            Self::Release => "release",
+        }
+    }
+}
+
+impl Event<'_> {
+    /// Its kind.
+    #[inline]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Arrival { .. } => Kind::Arrival,
+            Self::Release { .. } => Kind::Release,
+            Self::Departure { .. } => Kind::Departure,
+            Self::Pause { .. } => Kind::Pause,
+            Self::Peer(_) => Kind::Peer,
+        }
+    }
+}
+
+/// A set of kinds of events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// No kind.
+    pub const NONE: Self = Self(0);
+
+    /// These kinds.
+    pub const fn of(kinds: &[Kind]) -> Self {
+        let (mut bits, mut rest) = (0, kinds);
+        while let [kind, others @ ..] = rest {
+            bits |= 1 << *kind as u8;
+            rest = others;
+        }
+        Self(bits)
+    }
+
+    /// The kinds of both sets.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the set contains this kind.
+    pub const fn contains(self, kind: Kind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+}
+
+impl<'a> Event<'a> {
+    /// The event as the stage sees it that rewrites packets: with the mark of the other stages in the packet's ECN bits.
+    #[inline]
+    pub(crate) fn marked(&self, verdict: Verdict) -> Self {
+        match *self {
+            Self::Departure { packet, ecn, queued, port_queued } => {
+                Self::Departure { packet, ecn: verdict.apply(ecn), queued, port_queued }
+            }
+            event => event,
+        }
+    }
 }

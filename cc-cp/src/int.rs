@@ -3,14 +3,14 @@
 //! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 4.2 and Fig. 7: the port's speed, its
 //! clock, the bytes that it has sent before this packet, and what stays queued behind it. PowerTCP reads the same.
 //!
-//! Two forms, see [`IntLayout`]. The compact one's units are multiplied by `int_multi`, for speeds at which its fields
+//! Two forms, see [`IntLayout`](cc_core::IntLayout). The compact one's units are multiplied by `int_multi`, for speeds at which its fields
 //! would wrap too soon; a power of two, so that dividing is shifting.
 //!
 //! If forgotten: the count of bytes begins anew, which senders take for one stale record.
 
-use crate::{CongestionPoint, Cx, Event, Stage, Verdict};
+use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Hop, IntLayout, Link};
+use cc_core::{Hop, Link};
 
 cc_core::settings! {
     /// What the user sets.
@@ -22,37 +22,25 @@ cc_core::settings! {
     }
 }
 
-/// What the stage computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    mbps: u32,
-    layout: IntLayout,
-    /// Binary logarithm of the multiplier.
-    multi: u32,
-}
-
-/// The state of one egress queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct IntPush {
-    /// Bytes sent so far.
-    sent: u64,
-}
-
-impl Stage for IntPush {
-    type Params = Params;
-
-    fn open(_cx: &Cx<'_, Params>, _seed: u64) -> Self {
-        Self { sent: 0 }
+cc_core::zeroed! {
+    /// What the stage computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        mbps: u32,
+        /// Records are in the compact layout.
+        compact: bool,
+        /// Binary logarithm of the multiplier.
+        multi: u32,
     }
+}
 
-    #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
-        let Event::Dequeue(packet) = event else { return Verdict::PASS };
-        let queue = packet.port_queued.saturating_sub(packet.bytes).get();
-        let hop = record(cx.params, cx.now.stamp().to_bits(), self.sent, queue);
-        self.sent = self.sent.wrapping_add(u64::from(packet.bytes.get()));
-        Verdict { hop: Some(hop), ..Verdict::PASS }
+cc_core::zeroed! {
+    /// The state of one egress queue.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct IntPush {
+        /// Bytes sent so far.
+        sent: u64,
     }
 }
 
@@ -60,18 +48,18 @@ impl Stage for IntPush {
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the counter's low bits, modulo the field's width")]
 fn record(p: &Params, clock: u32, sent: u64, queue: u32) -> Hop {
-    let (sent, queue) = match p.layout {
-        IntLayout::Wide => ((sent >> 6) as u32, queue),
-        IntLayout::Compact => {
-            // An eightieth, rounded down for all 32-bit values: 2^38 / 80 rounded up.
-            let units = (u64::from(queue).wrapping_mul(3_435_973_837) >> 38) as u32;
-            ((sent >> 7 >> p.multi) as u32, units >> p.multi)
-        }
+    let (sent, queue) = if p.compact {
+        // An eightieth, rounded down for all 32-bit values: 2^38 / 80 rounded up.
+        let units = (u64::from(queue).wrapping_mul(3_435_973_837) >> 38) as u32;
+        ((sent >> 7 >> p.multi) as u32, units >> p.multi)
+    } else {
+        ((sent >> 6) as u32, queue)
     };
     Hop { mbps: p.mbps, flags: 0, clock, sent, queue }
 }
 
-impl CongestionPoint for IntPush {
+impl QueueStage for IntPush {
+    type Params = Params;
     type Settings = IntSettings;
 
     const NAME: &'static str = "int";
@@ -88,20 +76,33 @@ impl CongestionPoint for IntPush {
         },
     ];
 
+    const TAKES: Kinds = Kinds::of(&[Kind::Departure, Kind::Pause]);
+
     fn check(settings: &IntSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         if !settings.int_multi.is_power_of_two() {
             return Err(ParamError::Conflict { field: "int_multi", expected: "must be a power of two" });
         }
-        let layout = if settings.int_layout == 0 { IntLayout::Wide } else { IntLayout::Compact };
-        let params = Params { mbps: mbps(link), layout, multi: settings.int_multi.trailing_zeros() };
-        if layout == IntLayout::Compact && record(&params, 0, 0, 0).to_compact().is_none() {
+        let compact = settings.int_layout != 0;
+        let params = Params { mbps: mbps(link), compact, multi: settings.int_multi.trailing_zeros() };
+        if compact && record(&params, 0, 0, 0).to_compact().is_none() {
             return Err(ParamError::Conflict {
                 field: "int_layout",
                 expected: "the compact layout knows 25, 40, 50, 100, 200 and 400 Gb/s only",
             });
         }
         Ok(params)
+    }
+
+    fn begin(&mut self, _cx: &Cx<'_, Params>, _seed: u64) {}
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, _out: &mut impl Emit) -> Verdict {
+        let Event::Departure { packet, port_queued, .. } = *event else { return Verdict::PASS };
+        let queue = port_queued.saturating_sub(packet.bytes).get();
+        let hop = record(cx.params, cx.now.stamp().to_bits(), self.sent, queue);
+        self.sent = self.sent.wrapping_add(u64::from(packet.bytes.get()));
+        Verdict { hop: Some(hop), ..Verdict::PASS }
     }
 }
 
@@ -114,8 +115,9 @@ fn mbps(link: &Link) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Packet;
-    use cc_core::{Bytes, Ecn, Instant, Nanos, Rate};
+    use crate::recorder::Recorder;
+    use crate::{Packet, Queue};
+    use cc_core::{Bytes, Ecn, Instant, Nanos, Rate, Zeroed};
     use proptest::prelude::*;
     use std::string::ToString;
 
@@ -123,24 +125,24 @@ mod tests {
         Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) }
     }
 
-    fn leaving(bytes: u32, port_queued: u32) -> Event {
-        let (bytes, port_queued) = (Bytes::new(bytes), Bytes::new(port_queued));
-        Event::Dequeue(Packet { bytes, queued: bytes, port_queued, ecn: Ecn::Ect0 })
-    }
-
     #[test]
     fn a_record_counts_what_went_before_the_packet_and_what_waits_behind_it() {
-        let link = link(800);
-        let params = IntPush::check(&IntPush::PRESETS[0].values, &link).unwrap();
-        let at = |now| Cx { now: Instant::from_nanos(now), link: &link, params: &params };
-        let mut queue = IntPush::open(&at(0), 0);
-        let first = queue.on(&at(100), &leaving(1_000, 5_000)).hop.unwrap();
+        let params = IntPush::check(&IntPush::PRESETS[0].values, &link(800)).unwrap();
+        let mut queue = IntPush::ZEROED;
+        let mut on = |now, event| {
+            let cx = Cx { now: Instant::from_nanos(now), at: Queue::of(0), params: &params };
+            queue.on(&cx, &event, &mut Recorder::default())
+        };
+        let leaving = |bytes, port_queued| {
+            let (packet, port_queued) = (Packet::of(Bytes::new(bytes)), Bytes::new(port_queued));
+            Event::Departure { packet, ecn: Ecn::Ect0, queued: packet.bytes, port_queued }
+        };
+        let first = on(100, leaving(1_000, 5_000)).hop.unwrap();
         assert_eq!(first, Hop { mbps: 800_000, flags: 0, clock: 100, sent: 0, queue: 4_000 });
-        let second = queue.on(&at(110), &leaving(1_000, 4_000)).hop.unwrap();
+        let second = on(110, leaving(1_000, 4_000)).hop.unwrap();
         assert_eq!((second.sent, second.queue), (15, 3_000), "in units of 64 bytes, rounded down");
-        for event in [Event::Wake, Event::Paused, Event::Resumed { queued: Bytes::new(9) }] {
-            assert_eq!(queue.on(&at(120), &event), Verdict::PASS);
-        }
+        let pause = Event::Pause { time: Nanos::new(5), queued: Bytes::new(9) };
+        assert_eq!(on(120, pause), Verdict::PASS);
     }
 
     #[test]
@@ -155,7 +157,7 @@ mod tests {
     proptest! {
         #[test]
         fn compact_units_are_those_of_the_papers_simulator(sent: u64, queue: u32, multi in 0..7_u32) {
-            let params = Params { mbps: 100_000, layout: IntLayout::Compact, multi };
+            let params = Params { mbps: 100_000, compact: true, multi };
             let hop = record(&params, 0, sent, queue);
             prop_assert_eq!(hop.queue, (queue / 80) >> multi);
             prop_assert_eq!(u64::from(hop.sent), ((sent / 128) >> multi) & 0xffff_ffff);

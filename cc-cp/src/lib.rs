@@ -28,28 +28,49 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-/// Hands the list of algorithms to a macro, one line each: number, bytes of one queue's state, module and type.
+/// Hands the list of stages to a macro, one line each: number, bytes of one queue's state, name, and the path of its type.
 ///
-/// An algorithm is one file and one line here. Numbers are never used twice; the size is asserted.
+/// A stage is one file and one line here. Numbers are never used twice; size and name are asserted.
 #[macro_export]
 macro_rules! for_each_cp {
     ($consumer:ident) => {
         $consumer! {
-            1, 8, red::Red;
-            2, 20, tcd::Tcd;
-            3, 8, int::IntPush;
+            1, 8, red => red::Red;
+            2, 20, tcd => tcd::Tcd;
+            3, 8, int => int::IntPush;
+            4, 12, mmu => mmu::Mmu;
+            5, 64, lscc_rate_calculation => lscc::rate_calculation::RateCalculation;
+            6, 80, lscc_rate_limiting => lscc::rate_limiting::RateLimiting;
+            7, 56, lscc_direct_int => lscc::direct_int::DirectInt;
+            8, 32, mlcc_near_source => mlcc::near_source::NearSource;
+            9, 48, mlcc_per_flow_queues => mlcc::per_flow_queues::PerFlowQueues;
+            10, 24, swing => swing::Relays;
         }
     };
 }
 
+/// The module of a stage that is a file of its own here; those of a paper with several are in its folder.
+macro_rules! module {
+    ($module:ident :: $machine:ident) => {
+        pub mod $module;
+    };
+    ($folder:ident :: $module:ident :: $machine:ident) => {};
+}
+
 macro_rules! declare {
-    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
+    ($($number:literal, $bytes:literal, $name:ident => $first:ident $(:: $rest:ident)+;)+) => {
         $(
-            pub mod $module;
-            const _: () = assert!(
-                size_of::<$module::$machine>() == $bytes,
-                concat!(stringify!($machine), ": the size in the registry is stale"),
-            );
+            module!($first $(:: $rest)+);
+            const _: () = {
+                type Line = <$first $(:: $rest)+ as OnQueues>::Stage<cc_core::table::Fixed<8>>;
+                // As firmware has it: tables count in machine words.
+                #[cfg(target_pointer_width = "32")]
+                assert!(Line::SIZES.state == $bytes, concat!(stringify!($name), ": the size in the registry is stale"));
+                assert!(
+                    registry::str_eq(stringify!($name), Line::NAME),
+                    concat!(stringify!($name), ": the stage has another name"),
+                );
+            };
         )+
     };
 }
@@ -57,21 +78,23 @@ macro_rules! declare {
 for_each_cp!(declare);
 
 pub mod chain;
-pub mod engine;
 pub mod event;
+#[cfg(feature = "std")]
+pub mod list;
 pub mod lscc;
-pub mod machine;
 pub mod mlcc;
-pub mod mmu;
 pub mod pcg;
+pub mod queues;
+#[cfg(any(test, feature = "std"))]
+pub mod recorder;
 pub mod registry;
-pub mod segment;
-pub mod swing;
+pub mod stage;
+pub mod switch;
 pub mod verdict;
 
 pub use chain::Chain;
-pub use engine::{CpCounters, CpEngine, NoSuchQueue};
-pub use event::{Event, Packet};
-pub use machine::{CongestionPoint, Cx, Stage};
-pub use segment::{Endpoint, Segment};
-pub use verdict::{Upstream, Verdict};
+pub use event::{Event, Kind, Kinds, Packet, PeerMessage, Queue, RelayMessage};
+pub use queues::PerQueue;
+pub use stage::{ConfigureError, Cx, Emit, OnQueues, QueueStage, Stage, StageSizes};
+pub use switch::{QueueCounters, SendPfc, Switch};
+pub use verdict::{Rewrite, Verdict};

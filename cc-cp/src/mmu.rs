@@ -13,11 +13,10 @@
 //!
 //! Fixed thresholds may add up to more than the shared part, and a packet that it has no room for goes into the headroom.
 
-use crate::Upstream;
-use cc_core::clock::LocalClock;
-use cc_core::params::{ParamError, Settings};
-use cc_core::wire::pfc::Quantum;
-use cc_core::{Bytes, Instant, Link, Nanos, Stamp, Zeroed};
+use crate::{ConfigureError, Emit, Event, Kind, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
+use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::{Array, Storage};
+use cc_core::{Bytes, Instant, Link, Nanos, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -76,21 +75,11 @@ pub struct Params {
     /// Fixed thresholds (pause, resume), where there are any.
     fixed: Option<(u32, u32)>,
     quanta: u16,
-    /// Half of what the quanta last.
-    refresh: Nanos,
 }
 
 impl Zeroed for Params {
-    const ZEROED: Self = Self {
-        shared: 0,
-        headroom: 0,
-        reserve: 0,
-        alpha_shift: 0,
-        resume_offset: 0,
-        fixed: None,
-        quanta: 0,
-        refresh: Nanos::ZERO,
-    };
+    const ZEROED: Self =
+        Self { shared: 0, headroom: 0, reserve: 0, alpha_shift: 0, resume_offset: 0, fixed: None, quanta: 0 };
 }
 
 impl Params {
@@ -119,7 +108,6 @@ impl Params {
             return Err(ParamError::Conflict { field: "xon", expected: "must be at most xoff" });
         }
         let xon = settings.xon.min(settings.xoff.saturating_sub(packets.get()));
-        let quanta = u16::try_from(settings.pause_quanta).unwrap_or(u16::MAX);
         Ok(Self {
             shared,
             headroom,
@@ -127,81 +115,70 @@ impl Params {
             alpha_shift: settings.alpha_shift,
             resume_offset: settings.resume_offset,
             fixed: (settings.xoff > 0).then_some((settings.xoff, xon)),
-            quanta,
-            refresh: Nanos::new(Quantum::at(link.line_rate).pause(quanta).get() >> 1),
+            quanta: u16::try_from(settings.pause_quanta).unwrap_or(u16::MAX),
         })
     }
 }
 
-/// What became of a packet that came in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Admission {
-    /// It is in the buffer.
-    Taken,
-    /// There was no room.
-    Dropped,
+cc_core::zeroed! {
+    /// One ingress (port, class).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    struct Ingress {
+        /// Bytes in the reserve and the shared part.
+        bytes: u32,
+        /// Bytes in the headroom.
+        headroom: u32,
+        configured: bool,
+        /// The neighbour is to be paused.
+        pausing: bool,
+    }
 }
 
-/// One ingress (port, priority).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ingress {
-    /// Bytes in the reserve and the shared part.
-    bytes: u32,
-    /// Bytes in the headroom.
-    headroom: u32,
-    /// When the pause that was asked of the node upstream has to be renewed, while there is one.
-    renew_at: Option<Stamp>,
+cc_core::zeroed! {
+    /// What a buffer has counted.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct MmuCounters {
+        /// Packets for which there was no room.
+        pub dropped: u64,
+        /// Pauses that began.
+        pub pauses: u64,
+        /// The most bytes that were in the buffer.
+        pub most_bytes: u64,
+    }
 }
 
-/// What a buffer has counted.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct MmuCounters {
-    /// Packets for which there was no room.
-    pub dropped: u64,
-    /// Pauses asked for, renewals not counted.
-    pub pauses: u64,
-    /// The most bytes that were in the buffer.
-    pub most_bytes: u64,
+/// The shared buffer in the registry of stages: a [`SharedBuffer`] once it is known where its queues are kept.
+#[derive(Clone, Copy, Debug)]
+pub enum Mmu {}
+
+impl OnQueues for Mmu {
+    type Stage<Q: Storage> = SharedBuffer<Q>;
 }
 
-/// The buffer of a switch with `PORTS` ports of `PRIORITIES` classes each. The time passed to its calls may jump: see
-/// [`LocalClock`].
-pub struct Mmu<const PORTS: usize, const PRIORITIES: usize> {
-    /// Since the first call.
-    clock: Option<LocalClock>,
+/// The buffer of a switch. All ports have the thresholds of the queue that was configured last.
+#[expect(missing_debug_implementations, reason = "thousands of records")]
+pub struct SharedBuffer<Q: Storage> {
     params: Params,
-    ingress: [[Ingress; PRIORITIES]; PORTS],
     /// Bytes in the shared part.
     shared_used: u32,
     /// Bytes in the whole buffer.
     bytes: u64,
     counters: MmuCounters,
+    ingress: Q::Array<Ingress>,
 }
 
-/// A frame to be sent upstream: the port, the priority, and the quanta (zero resumes).
-pub type PauseFrame = (usize, usize, u16);
-
-impl<const PORTS: usize, const PRIORITIES: usize> Zeroed for Mmu<PORTS, PRIORITIES> {
-    const ZEROED: Self = Self::new(Params::ZEROED);
+impl<Q: Storage> Zeroed for SharedBuffer<Q> {
+    const ZEROED: Self = Self {
+        params: Params::ZEROED,
+        shared_used: 0,
+        bytes: 0,
+        counters: MmuCounters::ZEROED,
+        ingress: Zeroed::ZEROED,
+    };
 }
 
-impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
-    /// An empty buffer.
-    pub const fn new(params: Params) -> Self {
-        let ingress = Ingress { bytes: 0, headroom: 0, renew_at: None };
-        let counters = MmuCounters { dropped: 0, pauses: 0, most_bytes: 0 };
-        Self { clock: None, params, ingress: [[ingress; PRIORITIES]; PORTS], shared_used: 0, bytes: 0, counters }
-    }
-
-    /// Goes on with new thresholds. What is in the buffer stays in it, and fills the reserves as they are now.
-    pub fn set_params(&mut self, params: Params) {
-        self.params = params;
-        let shared = |ingress: &Ingress| ingress.bytes.saturating_sub(params.reserve);
-        self.shared_used = self.ingress.iter().flatten().map(shared).fold(0, u32::saturating_add);
-    }
-
+impl<Q: Storage> SharedBuffer<Q> {
     /// What was counted so far.
     pub const fn counters(&self) -> &MmuCounters {
         &self.counters
@@ -212,47 +189,52 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
         self.bytes
     }
 
-    /// A packet comes in by this port, in this priority: whether there is room for it, and what to ask of the node
-    /// upstream. What comes in by a port or a priority that does not exist is dropped.
-    pub fn admit(
-        &mut self,
-        now: Instant,
-        port: usize,
-        priority: usize,
-        bytes: Bytes,
-    ) -> (Admission, Option<PauseFrame>) {
-        let now = self.local(now);
+    /// Goes on with new thresholds. What is in the buffer stays in it, and fills the reserves as they are now.
+    fn set_params(&mut self, params: Params) {
+        self.params = params;
+        let shared = |ingress: &Ingress| ingress.bytes.saturating_sub(params.reserve);
+        self.shared_used = self.ingress.items().iter().map(shared).fold(0, u32::saturating_add);
+    }
+
+    fn ingress(&mut self, at: Queue) -> Option<&mut Ingress> {
+        self.ingress.items_mut().get_mut(at.index()).filter(|ingress| ingress.configured)
+    }
+
+    /// A packet comes in: whether there is room for it.
+    fn admit(&mut self, at: Queue, bytes: Bytes) -> bool {
         let threshold = self.threshold();
         let Params { reserve, headroom, .. } = self.params;
         let free = self.params.shared.saturating_sub(self.shared_used);
         let bytes = bytes.get();
-        let Some(ingress) = self.ingress.get_mut(port).and_then(|port| port.get_mut(priority)) else {
-            self.counters.dropped = self.counters.dropped.saturating_add(1);
-            return (Admission::Dropped, None);
-        };
+        let Some(ingress) = self.ingress(at) else { return true };
         let after = ingress.bytes.saturating_add(bytes);
         let shared = after.saturating_sub(reserve);
         let gained = shared.saturating_sub(ingress.bytes.saturating_sub(reserve));
         // Fixed thresholds may promise more than there is.
-        if shared == 0 || (shared <= threshold && gained <= free) {
-            self.shared_used = self.shared_used.saturating_add(gained);
+        let taken = if shared == 0 || (shared <= threshold && gained <= free) {
             ingress.bytes = after;
+            self.shared_used = self.shared_used.saturating_add(gained);
+            true
         } else if ingress.headroom.saturating_add(bytes) <= headroom {
             ingress.headroom = ingress.headroom.saturating_add(bytes);
+            true
+        } else {
+            false
+        };
+        if taken {
+            self.bytes = self.bytes.wrapping_add(u64::from(bytes));
+            self.counters.most_bytes = self.counters.most_bytes.max(self.bytes);
         } else {
             self.counters.dropped = self.counters.dropped.saturating_add(1);
-            return (Admission::Dropped, self.upstream(now, port, priority));
         }
-        self.bytes = self.bytes.wrapping_add(u64::from(bytes));
-        self.counters.most_bytes = self.counters.most_bytes.max(self.bytes);
-        (Admission::Taken, self.upstream(now, port, priority))
+        self.judge(at);
+        taken
     }
 
-    /// A packet that came in by this port, in this priority, has left: what to ask of the node upstream.
-    pub fn release(&mut self, now: Instant, port: usize, priority: usize, bytes: Bytes) -> Option<PauseFrame> {
-        let now = self.local(now);
+    /// A packet that came in has left.
+    fn release(&mut self, at: Queue, bytes: Bytes) {
         let reserve = self.params.reserve;
-        let ingress = self.ingress.get_mut(port)?.get_mut(priority)?;
+        let Some(ingress) = self.ingress(at) else { return };
         let bytes = bytes.get().min(ingress.bytes.saturating_add(ingress.headroom));
         let from_headroom = bytes.min(ingress.headroom);
         ingress.headroom = ingress.headroom.wrapping_sub(from_headroom);
@@ -261,34 +243,7 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
         let lost = before.wrapping_sub(ingress.bytes.saturating_sub(reserve));
         self.shared_used = self.shared_used.saturating_sub(lost);
         self.bytes = self.bytes.saturating_sub(u64::from(bytes));
-        self.upstream(now, port, priority)
-    }
-
-    /// Renews the pauses that would run out otherwise, each with a frame. To be called at least as often as
-    /// [`Mmu::next_wake`] says.
-    pub fn wake(&mut self, now: Instant, mut send: impl FnMut(PauseFrame)) {
-        let now = self.local(now);
-        let Params { quanta, refresh, .. } = self.params;
-        for (port, priorities) in self.ingress.iter_mut().enumerate() {
-            for (priority, ingress) in priorities.iter_mut().enumerate() {
-                if ingress.renew_at.is_some_and(|at| at.is_due(now.stamp())) {
-                    ingress.renew_at = Some(now.stamp().after(refresh));
-                    send((port, priority, quanta));
-                }
-            }
-        }
-    }
-
-    /// How long after `now` a pause has to be renewed; `None` while there is none.
-    pub fn next_wake(&self, now: Instant) -> Option<Nanos> {
-        let now = self.clock.map_or(now, |mut clock| clock.advance(now)).stamp();
-        let left = |at: Stamp| if at.is_due(now) { Nanos::ZERO } else { at.since(now) };
-        self.ingress.iter().flatten().filter_map(|ingress| ingress.renew_at.map(left)).min()
-    }
-
-    /// Local time at a call made at `now`.
-    fn local(&mut self, now: Instant) -> Instant {
-        self.clock.get_or_insert(LocalClock::new(now)).advance(now)
+        self.judge(at);
     }
 
     /// The threshold of the shared part as things stand.
@@ -299,33 +254,82 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
         }
     }
 
-    /// What is news to the node upstream.
-    fn upstream(&mut self, now: Instant, port: usize, priority: usize) -> Option<PauseFrame> {
+    /// Whether the neighbour is to be paused now. Between the two thresholds it stays as it is.
+    fn judge(&mut self, at: Queue) {
         let threshold = self.threshold();
-        let Params { reserve, resume_offset, fixed, quanta, refresh, .. } = self.params;
-        let ingress = self.ingress.get_mut(port)?.get_mut(priority)?;
+        let Params { reserve, resume_offset, fixed, .. } = self.params;
+        let Some(ingress) = self.ingress(at) else { return };
         let shared = ingress.bytes.saturating_sub(reserve);
-        let wanted = if ingress.headroom > 0 || (shared > 0 && shared >= threshold) {
-            Upstream::Pause
+        if ingress.headroom > 0 || (shared > 0 && shared >= threshold) {
+            if !ingress.pausing {
+                ingress.pausing = true;
+                self.counters.pauses = self.counters.pauses.saturating_add(1);
+            }
         } else if shared == 0
             || fixed.map_or(shared.saturating_add(resume_offset) <= threshold, |(_, xon)| shared <= xon)
         {
-            Upstream::Resume
-        } else {
-            Upstream::AsBefore
-        };
-        match (wanted, ingress.renew_at) {
-            (Upstream::Pause, None) => {
-                ingress.renew_at = Some(now.stamp().after(refresh));
-                self.counters.pauses = self.counters.pauses.saturating_add(1);
-                Some((port, priority, quanta))
-            }
-            (Upstream::Resume, Some(_)) => {
-                ingress.renew_at = None;
-                Some((port, priority, 0))
-            }
-            _ => None,
+            ingress.pausing = false;
         }
+    }
+}
+
+impl<Q: Storage> Stage for SharedBuffer<Q> {
+    type Settings = MmuSettings;
+
+    const NAME: &'static str = "mmu";
+    const PRESETS: &'static [Preset<MmuSettings>] = &[
+        Preset {
+            name: "hpcc",
+            source: "HPCC's public simulator, switch-mmu.cc: dynamic thresholds in 32 MB",
+            values: MmuSettings::HPCC,
+        },
+        Preset { name: "lscc", source: "LSCC IV-B: fixed thresholds, 300 and 100 KB", values: MmuSettings::LSCC },
+    ];
+    const TAKES: Kinds = Kinds::of(&[Kind::Arrival, Kind::Release]);
+    const ADMITS: bool = true;
+    const PAUSES: bool = true;
+    const SIZES: StageSizes =
+        StageSizes { state: size_of::<Ingress>(), queue: size_of::<Ingress>(), flow: 0, flows: 0 };
+
+    fn make_room(&mut self, queues: usize) {
+        if let Some(ingress) = Array::of_len(queues) {
+            self.ingress = ingress;
+        }
+    }
+
+    fn configure(
+        &mut self,
+        _now: Instant,
+        at: Queue,
+        link: &Link,
+        settings: &MmuSettings,
+        _seed: u64,
+    ) -> Result<(), ConfigureError> {
+        let params = Params::new(settings, link)?;
+        let ingress = self.ingress.items_mut();
+        let ports = ingress.len() >> 3;
+        ingress.get_mut(at.index()).ok_or(ConfigureError::NoSuchQueue { at, ports })?.configured = true;
+        if params != self.params {
+            self.set_params(params);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn on(&mut self, _now: Instant, at: Queue, event: &Event<'_>, _out: &mut impl Emit) -> Verdict {
+        match *event {
+            Event::Arrival { packet, .. } => Verdict { drop: !self.admit(at, packet.bytes), ..Verdict::PASS },
+            Event::Release { bytes, .. } => {
+                self.release(at, bytes);
+                Verdict::PASS
+            }
+            _ => Verdict::PASS,
+        }
+    }
+
+    #[inline(always)]
+    fn pausing(&self, at: Queue) -> u16 {
+        self.ingress.items().get(at.index()).map_or(0, |ingress| if ingress.pausing { self.params.quanta } else { 0 })
     }
 }
 
@@ -333,46 +337,45 @@ impl<const PORTS: usize, const PRIORITIES: usize> Mmu<PORTS, PRIORITIES> {
 mod tests {
     use super::*;
     use cc_core::Rate;
+    use cc_core::table::Fixed;
     use proptest::prelude::*;
     use std::string::ToString;
     use std::vec::Vec;
 
     const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
     const PACKET: Bytes = Bytes::new(1_000);
+    const DATA: Queue = Queue { port: 1, class: 3 };
 
-    fn at(now: u64) -> Instant {
-        Instant::from_nanos(now)
+    fn buffer(settings: &MmuSettings) -> SharedBuffer<Fixed<32>> {
+        let mut buffer = SharedBuffer::ZEROED;
+        configure(&mut buffer, settings);
+        buffer
     }
 
-    fn buffer(settings: &MmuSettings) -> Mmu<4, 8> {
-        Mmu::new(Params::new(settings, &LINK).unwrap())
+    fn configure(buffer: &mut SharedBuffer<Fixed<32>>, settings: &MmuSettings) {
+        for queue in 0..32 {
+            buffer.configure(Instant::from_nanos(0), Queue::of(queue), &LINK, settings, 0).unwrap();
+        }
     }
 
     #[test]
     fn fixed_thresholds_pause_at_xoff_and_resume_at_xon() {
         let mut mmu = buffer(&MmuSettings { reserve: 0, ..MmuSettings::LSCC });
-        let mut frames = Vec::new();
-        for packet in 0..310 {
-            let (admission, frame) = mmu.admit(at(packet), 1, 3, PACKET);
-            assert_eq!(admission, Admission::Taken);
-            frames.extend(frame.map(|frame| (packet, frame)));
-        }
-        assert_eq!(frames, [(299, (1, 3, 65_535))], "at 300 KB, once");
-        frames.clear();
-        for packet in 0..310 {
-            frames.extend(mmu.release(at(1_000), 1, 3, PACKET).map(|frame| (packet, frame)));
-        }
-        assert_eq!(frames, [(209, (1, 3, 0))], "at 100 KB, once");
+        let pauses: Vec<u16> = (0..310).map(|_| (mmu.admit(DATA, PACKET), mmu.pausing(DATA)).1).collect();
+        let expected: Vec<u16> = (0..310).map(|packet| if packet < 299 { 0 } else { 65_535 }).collect();
+        assert_eq!(pauses, expected, "from 300 KB on");
+        let pauses: Vec<u16> = (0..310).map(|_| (mmu.release(DATA, PACKET), mmu.pausing(DATA)).1).collect();
+        let expected: Vec<u16> = (0..310).map(|packet| if packet < 209 { 65_535 } else { 0 }).collect();
+        assert_eq!(pauses, expected, "down to 100 KB");
         assert_eq!((mmu.occupancy(), mmu.counters().pauses, mmu.counters().most_bytes), (0, 1, 310_000));
     }
 
     #[test]
     fn equal_thresholds_keep_two_packets_of_hysteresis() {
-        let settings = MmuSettings { xoff: 50_000, xon: 50_000, reserve: 0, ..MmuSettings::HPCC };
-        let mut mmu = buffer(&settings);
-        let paused = (0..60).filter_map(|_| mmu.admit(at(0), 0, 0, PACKET).1).count();
-        let left = (1..=60).find(|_| mmu.release(at(0), 0, 0, PACKET).is_some());
-        assert_eq!((paused, left), (1, Some(12)), "resumes at 48 KB of 60");
+        let mut mmu = buffer(&MmuSettings { xoff: 50_000, xon: 50_000, reserve: 0, ..MmuSettings::HPCC });
+        (0..60).for_each(|_| assert!(mmu.admit(DATA, PACKET)));
+        let left = (1..=60).find(|_| (mmu.release(DATA, PACKET), mmu.pausing(DATA)).1 == 0);
+        assert_eq!((mmu.counters().pauses, left), (1, Some(12)), "resumes at 48 KB of 60");
     }
 
     #[test]
@@ -381,62 +384,30 @@ mod tests {
         let mut mmu = buffer(&MmuSettings::HPCC);
         let shared = 32_000_000 - 32 * (27_000 + 4_096);
         let mut taken = 0;
-        let frame = loop {
-            let (admission, frame) = mmu.admit(at(0), 0, 3, PACKET);
-            assert_eq!(admission, Admission::Taken);
+        while mmu.pausing(DATA) == 0 {
+            assert!(mmu.admit(DATA, PACKET));
             taken += 1_000;
-            if let Some(frame) = frame {
-                break frame;
-            }
-        };
-        assert_eq!(frame, (0, 3, 65_535));
+        }
         // It stops where used = (shared - used) / 8.
         let expected = shared / 9 + 4_096;
         assert!((expected - 1_000..=expected + 1_000).contains(&taken), "{taken} bytes, expected about {expected}");
-        let more = (0..100).filter(|_| mmu.admit(at(0), 0, 3, PACKET).0 == Admission::Taken).count();
+        let more = (0..100).filter(|_| mmu.admit(DATA, PACKET)).count();
         assert!(more == 26, "{more} packets of headroom beside the one that brought about the pause");
         assert_eq!(mmu.counters().dropped, 100 - more as u64);
-        // Another priority of the same port is not held up.
-        assert_eq!(mmu.admit(at(0), 0, 4, PACKET), (Admission::Taken, None));
+        // Another class of the same port is not held up.
+        let other = Queue { class: 4, ..DATA };
+        assert!(mmu.admit(other, PACKET) && mmu.pausing(other) == 0);
     }
 
     #[test]
-    fn pauses_are_renewed_in_half_their_time_and_only_while_they_last() {
-        let mut mmu = buffer(&MmuSettings { xoff: 2_000, xon: 0, reserve: 0, ..MmuSettings::HPCC });
-        mmu.admit(at(0), 2, 5, PACKET);
-        assert_eq!(mmu.admit(at(100), 2, 5, PACKET).1, Some((2, 5, 65_535)));
-        // 65 535 quanta of 5.12 ns are 335.5 us.
-        assert_eq!(mmu.next_wake(at(100)), Some(Nanos::new(167_770)));
-        let mut renewed = |now| {
-            let mut frames = Vec::new();
-            mmu.wake(at(now), |frame| frames.push(frame));
-            frames
-        };
-        assert_eq!(renewed(100 + 167_769), []);
-        assert_eq!(renewed(100 + 167_770), [(2, 5, 65_535)]);
-        assert_eq!(renewed(100 + 167_771), []);
-        assert_eq!(mmu.release(at(200_000), 2, 5, PACKET), None);
-        assert_eq!(mmu.release(at(200_000), 2, 5, PACKET), Some((2, 5, 0)));
-        assert_eq!(mmu.next_wake(at(200_000)), None);
-    }
-
-    #[test]
-    fn a_clock_that_jumps_puts_no_renewal_off() {
-        for jump in [-5_000_000_000_i64, -1, 1_000_000_001, 3_000_000_000] {
-            let mut mmu = buffer(&MmuSettings { xoff: 2_000, xon: 0, reserve: 0, ..MmuSettings::HPCC });
-            let start = 1_u64 << 40;
-            mmu.admit(at(start), 2, 5, PACKET);
-            assert!(mmu.admit(at(start), 2, 5, PACKET).1.is_some());
-            let after = start.wrapping_add_signed(jump);
-            let mut renewed = |now| {
-                let mut frames = 0;
-                mmu.wake(at(now), |_| frames += 1);
-                (frames, mmu.next_wake(at(now)))
-            };
-            // No time passes in the jump: the whole of half a pause is left.
-            assert_eq!(renewed(after), (0, Some(Nanos::new(167_770))), "{jump}");
-            assert_eq!(renewed(after + 167_770), (1, Some(Nanos::new(167_770))), "{jump}");
-        }
+    fn a_queue_that_is_not_configured_is_not_accounted_for() {
+        let mut mmu = SharedBuffer::<Fixed<16>>::ZEROED;
+        mmu.configure(Instant::from_nanos(0), DATA, &LINK, &MmuSettings::LSCC, 0).unwrap();
+        let other = Queue { class: 4, ..DATA };
+        (0..1_000).for_each(|_| assert!(mmu.admit(other, PACKET)));
+        assert_eq!((mmu.occupancy(), mmu.pausing(other)), (0, 0));
+        let error = mmu.configure(Instant::from_nanos(0), Queue { port: 2, class: 0 }, &LINK, &MmuSettings::LSCC, 0);
+        assert_eq!(error.unwrap_err().to_string(), "no queue for port 2, class 0: ports are below 2, classes below 8");
     }
 
     #[test]
@@ -451,36 +422,33 @@ mod tests {
         /// E11: thresholds change under traffic; nothing is lost and no count goes below zero.
         #[test]
         fn accounting_survives_new_thresholds_e11(
-            steps in prop::collection::vec((0..4_usize, 0..8_usize, 64..9_000_u32, 0..10_u8), 1..400),
+            steps in prop::collection::vec((0..32_usize, 64..9_000_u32, 0..10_u8), 1..400),
         ) {
             let mut mmu = buffer(&MmuSettings::HPCC);
-            let mut held: Vec<(usize, usize, u32)> = Vec::new();
+            let mut held: Vec<(Queue, u32)> = Vec::new();
             let (mut sum, mut dropped) = (0_u64, 0);
-            for (step, (port, priority, bytes, kind)) in steps.into_iter().enumerate() {
-                let now = at(step as u64);
+            for (step, (queue, bytes, kind)) in steps.into_iter().enumerate() {
                 match kind {
-                    0 => mmu.set_params(Params::new(&MmuSettings::LSCC, &LINK).unwrap()),
-                    1 => mmu.set_params(Params::new(&MmuSettings { reserve: 0, ..MmuSettings::HPCC }, &LINK).unwrap()),
+                    0 => configure(&mut mmu, &MmuSettings::LSCC),
+                    1 => configure(&mut mmu, &MmuSettings { reserve: 0, ..MmuSettings::HPCC }),
                     2..=4 if !held.is_empty() => {
-                        let (port, priority, bytes) = held.swap_remove(step % held.len());
-                        mmu.release(now, port, priority, Bytes::new(bytes));
+                        let (at, bytes) = held.swap_remove(step % held.len());
+                        mmu.release(at, Bytes::new(bytes));
                         sum -= u64::from(bytes);
                     }
-                    _ => match mmu.admit(now, port, priority, Bytes::new(bytes)).0 {
-                        Admission::Taken => {
-                            held.push((port, priority, bytes));
-                            sum += u64::from(bytes);
-                        }
-                        Admission::Dropped => dropped += 1,
-                    },
+                    _ if mmu.admit(Queue::of(queue), Bytes::new(bytes)) => {
+                        held.push((Queue::of(queue), bytes));
+                        sum += u64::from(bytes);
+                    }
+                    _ => dropped += 1,
                 }
                 prop_assert_eq!((mmu.occupancy(), mmu.counters().dropped), (sum, dropped));
             }
-            for (port, priority, bytes) in held {
-                mmu.release(at(1_000), port, priority, Bytes::new(bytes));
+            for (at, bytes) in held {
+                mmu.release(at, Bytes::new(bytes));
             }
             prop_assert_eq!((mmu.occupancy(), mmu.shared_used), (0, 0));
-            prop_assert!(mmu.next_wake(at(1_000)).is_none(), "an empty buffer pauses no one");
+            prop_assert!((0..32).all(|queue| mmu.pausing(Queue::of(queue)) == 0), "an empty buffer pauses no one");
         }
     }
 }

@@ -3,6 +3,8 @@
 //! M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
 //! Generation", HMC-CS-2014-0905, section 6.3. One stream, the one of the author's demonstration; seeds differ.
 
+use cc_core::Zeroed;
+
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 /// Stream 54, as `pcg32-demo` has it.
 const INCREMENT: u64 = 54 << 1 | 1;
@@ -13,6 +15,10 @@ const INCREMENT: u64 = 54 << 1 | 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pcg32([u32; 2]);
+
+impl Zeroed for Pcg32 {
+    const ZEROED: Self = Self([0; 2]);
+}
 
 impl Pcg32 {
     /// The generator at the start of the sequence that `seed` names.

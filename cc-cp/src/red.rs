@@ -20,9 +20,9 @@
 //! If forgotten: only the place in the random sequence is lost.
 
 use crate::pcg::Pcg32;
-use crate::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Ecn, Link, Mark, Rate};
+use cc_core::{Bytes, Ecn, Link, Mark, Rate, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -38,14 +38,16 @@ cc_core::settings! {
     }
 }
 
-/// What the machine computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    kmin: Bytes,
-    kmax: Bytes,
-    /// Pmax / (Kmax - Kmin) per byte, in units of 2^-63, rounded down; zero for a step. Times any length within the
-    /// slope it stays at or below Pmax, and so within 64 bits.
-    slope: u64,
+cc_core::zeroed! {
+    /// What the machine computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        kmin: Bytes,
+        kmax: Bytes,
+        /// Pmax / (Kmax - Kmin) per byte, in units of 2^-63, rounded down; zero for a step. Times any length within the
+        /// slope it stays at or below Pmax, and so within 64 bits.
+        slope: u64,
+    }
 }
 
 /// The state of one queue: its random sequence.
@@ -55,23 +57,12 @@ pub struct Red {
     random: Pcg32,
 }
 
-impl Stage for Red {
-    type Params = Params;
-
-    fn open(_cx: &Cx<'_, Params>, seed: u64) -> Self {
-        Self { random: Pcg32::new(seed) }
-    }
-
-    #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
-        match event {
-            Event::Dequeue(packet) => self.mark(cx.params, packet),
-            _ => Verdict::PASS,
-        }
-    }
+impl Zeroed for Red {
+    const ZEROED: Self = Self { random: Pcg32::ZEROED };
 }
 
-impl CongestionPoint for Red {
+impl QueueStage for Red {
+    type Params = Params;
     type Settings = RedSettings;
 
     const NAME: &'static str = "red";
@@ -104,6 +95,8 @@ impl CongestionPoint for Red {
         },
     ];
 
+    const TAKES: Kinds = Kinds::of(&[Kind::Departure, Kind::Pause]);
+
     #[expect(clippy::integer_division, reason = "configuration, not the event path")]
     #[expect(clippy::arithmetic_side_effects, reason = "constant or non-zero divisors")]
     fn check(settings: &RedSettings, link: &Link) -> Result<Params, ParamError> {
@@ -121,17 +114,29 @@ impl CongestionPoint for Red {
         };
         Ok(Params { kmin, kmax, slope })
     }
+
+    fn begin(&mut self, _cx: &Cx<'_, Params>, seed: u64) {
+        self.random = Pcg32::new(seed);
+    }
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, _out: &mut impl Emit) -> Verdict {
+        match *event {
+            Event::Departure { queued, ecn, .. } => self.mark(cx.params, queued, ecn),
+            _ => Verdict::PASS,
+        }
+    }
 }
 
 impl Red {
-    /// The verdict on a packet that leaves.
+    /// The verdict on a packet with these ECN bits that leaves a queue of this length.
     #[inline]
-    pub(crate) fn mark(&mut self, params: &Params, packet: &Packet) -> Verdict {
-        let full = packet.queued > params.kmax;
-        let congested = match packet.ecn {
+    pub(crate) fn mark(&mut self, params: &Params, queued: Bytes, ecn: Ecn) -> Verdict {
+        let full = queued > params.kmax;
+        let congested = match ecn {
             Ecn::NotEct => return Verdict { not_ect: full, ..Verdict::PASS },
             Ecn::Ce => false,
-            Ecn::Ect0 | Ecn::Ect1 => full || self.strikes(params, packet.queued),
+            Ecn::Ect0 | Ecn::Ect1 => full || self.strikes(params, queued),
         };
         Verdict { mark: if congested { Mark::Congested } else { Mark::None }, ..Verdict::PASS }
     }
@@ -165,7 +170,7 @@ fn scaled(threshold: u32, reference: u32, line_rate: Rate) -> Result<Bytes, Para
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::{Instant, Nanos};
+    use cc_core::Nanos;
     use proptest::prelude::*;
 
     const PACKETS: u32 = 1_000_000;
@@ -180,24 +185,18 @@ mod tests {
 
     /// A queue with these settings on a 40 Gb/s port.
     struct Bench {
-        link: Link,
         params: Params,
         red: Red,
     }
 
     impl Bench {
         fn new(settings: &RedSettings, seed: u64) -> Self {
-            let link = link(40);
-            let params = Red::check(settings, &link).unwrap();
-            let red = Red::open(&Cx { now: Instant::from_nanos(0), link: &link, params: &params }, seed);
-            Self { link, params, red }
+            let params = Red::check(settings, &link(40)).unwrap();
+            Self { params, red: Red { random: Pcg32::new(seed) } }
         }
 
         fn verdict(&mut self, queued: u32, ecn: Ecn) -> Verdict {
-            let cx = Cx { now: Instant::from_nanos(0), link: &self.link, params: &self.params };
-            let queued = Bytes::new(queued);
-            let packet = Packet { bytes: Bytes::new(1_064), queued, port_queued: queued, ecn };
-            self.red.on(&cx, &Event::Dequeue(packet))
+            self.red.mark(&self.params, Bytes::new(queued), ecn)
         }
 
         fn marks(&mut self, queued: u32, ecn: Ecn) -> bool {

@@ -1,6 +1,7 @@
-//! All congestion points by name, for programs that choose at run time.
+//! All stages by name, for programs that choose at run time.
 
-use crate::CongestionPoint;
+use crate::{Kinds, OnQueues, Stage};
+use cc_core::table::Fixed;
 
 /// One line of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,31 +10,39 @@ pub struct Entry {
     pub number: u8,
     /// Its name.
     pub name: &'static str,
-    /// Bytes of state of one queue.
+    /// Bytes of the state of one queue in firmware, flows not counted.
     pub state_bytes: usize,
+    /// The kinds of events that it reacts to.
+    pub takes: Kinds,
 }
 
-/// Something to be done with an algorithm that is known only at run time.
+/// Something to be done with a stage that is known only at run time.
 pub trait Visitor {
     /// What comes of it.
     type Output;
 
     /// Does it.
-    fn visit<A: CongestionPoint>(self) -> Self::Output;
+    fn visit<S: OnQueues>(self) -> Self::Output;
 }
 
 macro_rules! list {
-    ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
-        /// Every algorithm, the default first.
-        pub const ALL: &[Entry] = &[$(
-            Entry { number: $number, name: <crate::$module::$machine as CongestionPoint>::NAME, state_bytes: $bytes },
-        )+];
+    ($($number:literal, $bytes:literal, $name:ident => $first:ident $(:: $rest:ident)+;)+) => {
+        /// Every stage, the default first.
+        pub const ALL: &[Entry] = &[$(Entry {
+            number: $number,
+            name: stringify!($name),
+            state_bytes: $bytes,
+            takes: <<crate::$first $(:: $rest)+ as OnQueues>::Stage<Fixed<8>> as Stage>::TAKES,
+        },)+];
 
-        /// Does something with the algorithm of this name, in any case; `None` when there is none.
+        /// The names of all stages.
+        pub const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+        /// Does something with the stage of this name, in any case; `None` when there is none.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(
-                if name.eq_ignore_ascii_case(<crate::$module::$machine as CongestionPoint>::NAME) {
-                    return Some(visitor.visit::<crate::$module::$machine>());
+                if name.eq_ignore_ascii_case(stringify!($name)) {
+                    return Some(visitor.visit::<crate::$first $(:: $rest)+>());
                 }
             )+
             None
@@ -43,37 +52,51 @@ macro_rules! list {
 
 for_each_cp!(list);
 
+/// Whether two names are equal, at compile time.
+pub(crate) const fn str_eq(one: &str, other: &str) -> bool {
+    let (mut one, mut other) = (one.as_bytes(), other.as_bytes());
+    loop {
+        match (one, other) {
+            ([], []) => return true,
+            ([a, rest_of_one @ ..], [b, rest_of_other @ ..]) if *a == *b => (one, other) = (rest_of_one, rest_of_other),
+            _ => return false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use cc_core::params::Settings;
 
-    /// How many presets an algorithm has, if every one keeps to the ranges and has a name of its own and a source.
+    /// How many presets a stage has, if every one keeps to the ranges and has a name of its own and a source.
     struct Presets;
 
     impl Visitor for Presets {
         type Output = Option<usize>;
 
-        fn visit<A: CongestionPoint>(self) -> Option<usize> {
-            let sound = A::PRESETS.iter().enumerate().all(|(nth, preset)| {
-                let unique = A::PRESETS.iter().skip(nth + 1).all(|other| other.name != preset.name);
+        fn visit<S: OnQueues>(self) -> Option<usize> {
+            let presets = <S::Stage<Fixed<8>> as Stage>::PRESETS;
+            let sound = presets.iter().enumerate().all(|(nth, preset)| {
+                let unique = presets.iter().skip(nth + 1).all(|other| other.name != preset.name);
                 preset.values.in_range().is_ok() && !preset.source.is_empty() && unique
             });
-            sound.then_some(A::PRESETS.len())
+            sound.then_some(presets.len())
         }
     }
 
     #[test]
-    fn algorithms_are_found_by_name() {
+    fn stages_are_found_by_name() {
         assert_eq!(with("RED", Presets), Some(Some(5)));
         assert_eq!(with("red2", Presets), None);
+        assert_eq!(NAMES.len(), 10);
     }
 
     #[test]
     fn numbers_and_names_are_unique_and_presets_are_sound() {
         for (nth, entry) in ALL.iter().enumerate() {
             assert!(ALL.iter().skip(nth + 1).all(|other| other.number != entry.number && other.name != entry.name));
-            assert!(with(entry.name, Presets).flatten().is_some(), "{}", entry.name);
+            assert!(with(entry.name, Presets).flatten().is_some_and(|presets| presets > 0), "{}", entry.name);
         }
     }
 }

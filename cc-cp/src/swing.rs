@@ -9,12 +9,13 @@
 //! far relay (receiver's side)   paused = its own switch pauses it, or its buffer is above B_hi and was not below B_lo since
 //!                               B_hi = buffer - 2 D C, so that what is under way still fits; B_lo = D C
 //!                               says so when that changes, and each keepalive interval
-//! near relay (sender's side)    pauses its own switch while the far relay says so, and renews that in half the pause time;
+//! near relay (sender's side)    pauses its own switch while the far relay says so;
 //!                               a gap in the numbers or four intervals of silence count as a pause, until it hears again
 //! ```
 
+use crate::stage::earlier;
+use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, RelayMessage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::wire::pfc::Quantum;
 use cc_core::{Bytes, Link, Nanos, Stamp};
 
 cc_core::settings! {
@@ -31,13 +32,6 @@ cc_core::settings! {
     }
 }
 
-/// The presets, the default first.
-pub const PRESETS: &[Preset<SwingSettings>] = &[Preset {
-    name: "lscc",
-    source: "the comparison in LSCC IV: 200 Gb/s, D = 1 ms; buffer of one and a half round trips, keepalive ours",
-    values: SwingSettings { buffer: 75_000_000, delay: 1_000_000, keepalive: 100_000, pause_quanta: 65_535 },
-}];
-
 cc_core::zeroed! {
     /// What the relays compute with.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +41,6 @@ cc_core::zeroed! {
         keepalive: Nanos,
         silence: Nanos,
         quanta: u16,
-        refresh: Nanos,
     }
 }
 
@@ -66,27 +59,15 @@ impl Params {
                 expected: "must hold more than the link carries in a round trip",
             });
         }
-        let quanta = u16::try_from(settings.pause_quanta).unwrap_or(u16::MAX);
         let high = settings.buffer.wrapping_sub(round_trip.get());
         Ok(Self {
             high,
             low: one_way.get().min(high),
             keepalive: Nanos::new(settings.keepalive),
             silence: Nanos::new(settings.keepalive.saturating_mul(4)),
-            quanta,
-            refresh: Nanos::new(Quantum::at(link.line_rate).pause(quanta).get() >> 1),
+            quanta: u16::try_from(settings.pause_quanta).unwrap_or(u16::MAX),
         })
     }
-}
-
-/// What the far relay tells the near one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct RelayMessage {
-    /// Pause, or go on.
-    pub paused: bool,
-    /// Counts the messages.
-    pub seq: u16,
 }
 
 cc_core::zeroed! {
@@ -170,8 +151,6 @@ cc_core::zeroed! {
     pub struct SenderRelay {
         /// When silence has lasted too long.
         timeout_at: Stamp,
-        /// When the pause is to be renewed, while there is one.
-        renew_at: Stamp,
         /// Number of the last message.
         seq: u16,
         /// A message was heard at all.
@@ -180,12 +159,12 @@ cc_core::zeroed! {
     }
 }
 
-const _: () = assert!(size_of::<SenderRelay>() == 12, "a relay has outgrown its 12 bytes");
+const _: () = assert!(size_of::<SenderRelay>() == 8, "a relay has outgrown its 8 bytes");
 
 impl SenderRelay {
-    /// A relay that has heard nothing yet, and pauses nobody until it is deaf.
+    /// A relay that has received no message. It sends no pause until the keepalive timeout.
     pub const fn open(p: &Params, now: Stamp) -> Self {
-        Self { timeout_at: now.after(p.silence), renew_at: now, seq: 0, heard: false, paused: false }
+        Self { timeout_at: now.after(p.silence), seq: 0, heard: false, paused: false }
     }
 
     /// Whether it pauses its switch.
@@ -193,44 +172,124 @@ impl SenderRelay {
         self.paused
     }
 
-    /// A message of the far relay: the quanta of a frame to be sent to the switch, if any; zero resumes. An old or repeated
-    /// message says nothing. One behind a gap says that something was missed, and pauses until the next.
-    pub fn on_message(&mut self, p: &Params, now: Stamp, message: RelayMessage) -> Option<u16> {
+    /// A message of the far relay. An old or repeated message says nothing. One behind a gap says that something was
+    /// missed, and pauses until the next.
+    pub fn on_message(&mut self, p: &Params, now: Stamp, message: RelayMessage) {
         let ahead = message.seq.wrapping_sub(self.seq);
         if self.heard && (ahead == 0 || ahead >= 1 << 15) {
             return self.wake(p, now);
         }
         let gap = self.heard && ahead > 1;
         (self.seq, self.heard, self.timeout_at) = (message.seq, true, now.after(p.silence));
-        self.apply(p, now, message.paused || gap)
+        self.paused = message.paused || gap;
     }
 
-    /// Time passes: the quanta of a frame to be sent to the switch, if it is time to renew a pause or to fear the worst.
-    pub fn wake(&mut self, p: &Params, now: Stamp) -> Option<u16> {
+    /// Time passes: after four keepalive intervals of silence the relay pauses.
+    pub fn wake(&mut self, p: &Params, now: Stamp) {
         if self.timeout_at.is_due(now) {
             self.timeout_at = now.after(p.silence);
-            return self.apply(p, now, true);
+            self.paused = true;
         }
-        self.apply(p, now, self.paused)
     }
 
     /// How long after `now` [`SenderRelay::wake`] is to be called next.
     pub fn next_wake(&self, now: Stamp) -> Nanos {
-        let deaf = wait(now, self.timeout_at);
-        if self.paused { deaf.min(wait(now, self.renew_at)) } else { deaf }
+        wait(now, self.timeout_at)
+    }
+}
+
+cc_core::zeroed! {
+    /// The relays of one end of a long link: each port and priority has one for the packets that come by it, and one for
+    /// those that go.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Relays {
+        /// For what comes.
+        receiver: ReceiverRelay,
+        /// For what goes.
+        sender: SenderRelay,
+        /// When the pause of the receiver's relay runs out, while there is one.
+        until: Stamp,
+    }
+}
+
+impl Relays {
+    /// The relay for what comes by the long link.
+    pub const fn receiver(&self) -> &ReceiverRelay {
+        &self.receiver
     }
 
-    fn apply(&mut self, p: &Params, now: Stamp, pause: bool) -> Option<u16> {
-        let was = core::mem::replace(&mut self.paused, pause);
-        match (was, pause) {
-            (false, false) => None,
-            (true, false) => Some(0),
-            (true, true) if !self.renew_at.is_due(now) => None,
-            (_, true) => {
-                self.renew_at = now.after(p.refresh);
-                Some(p.quanta)
+    /// The relay for what goes by it.
+    pub const fn sender(&self) -> &SenderRelay {
+        &self.sender
+    }
+}
+
+impl QueueStage for Relays {
+    type Params = Params;
+    type Settings = SwingSettings;
+
+    const NAME: &'static str = "swing";
+    const PRESETS: &'static [Preset<SwingSettings>] = &[Preset {
+        name: "lscc",
+        source: "the comparison in LSCC IV: 200 Gb/s, D = 1 ms; buffer of one and a half round trips, keepalive ours",
+        values: SwingSettings { buffer: 75_000_000, delay: 1_000_000, keepalive: 100_000, pause_quanta: 65_535 },
+    }];
+    const TAKES: Kinds = Kinds::of(&[Kind::Arrival, Kind::Release, Kind::Pause, Kind::Peer]);
+    const PAUSES: bool = true;
+    const TIMED: bool = true;
+
+    fn check(settings: &SwingSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
+    }
+
+    fn begin(&mut self, cx: &Cx<'_, Params>, _seed: u64) {
+        let (p, now) = (cx.params, cx.now.stamp());
+        *self = Self { receiver: ReceiverRelay::open(p, now), sender: SenderRelay::open(p, now), until: now };
+    }
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
+        let (p, now) = (cx.params, cx.now.stamp());
+        let said = match *event {
+            Event::Arrival { packet, .. } => self.receiver.arrived(p, now, packet.bytes),
+            Event::Release { bytes, .. } => self.receiver.left(p, now, bytes),
+            Event::Pause { time, .. } => {
+                self.until = now.after(time);
+                self.receiver.paused(p, now, time > Nanos::ZERO)
             }
-        }
+            Event::Peer(PeerMessage::Relay(message)) => {
+                self.sender.on_message(p, now, message);
+                None
+            }
+            _ => None,
+        };
+        say(cx, said, out);
+        Verdict::PASS
+    }
+
+    fn wake(&mut self, cx: &Cx<'_, Params>, out: &mut impl Emit) {
+        let (p, now) = (cx.params, cx.now.stamp());
+        say(cx, self.receiver.wake(p, now), out);
+        self.sender.wake(p, now);
+    }
+
+    #[inline]
+    fn next_wake(&self, cx: &Cx<'_, Params>) -> Option<Nanos> {
+        let now = cx.now.stamp();
+        let resumed = (!self.receiver.is_draining()).then(|| wait(now, self.until));
+        earlier(Some(self.receiver.next_wake(now).min(self.sender.next_wake(now))), resumed)
+    }
+
+    #[inline]
+    fn pausing(&self, params: &Params) -> u16 {
+        if self.sender.is_pausing() { params.quanta } else { 0 }
+    }
+}
+
+fn say(cx: &Cx<'_, Params>, said: Option<RelayMessage>, out: &mut impl Emit) {
+    if let Some(message) = said {
+        out.peer(cx.at, PeerMessage::Relay(message));
     }
 }
 
@@ -249,7 +308,7 @@ mod tests {
         Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
 
     fn params() -> Params {
-        Params::new(&PRESETS[0].values, &LINK).unwrap()
+        Params::new(&Relays::PRESETS[0].values, &LINK).unwrap()
     }
 
     fn at(now: u32) -> Stamp {
@@ -280,29 +339,32 @@ mod tests {
     }
 
     #[test]
-    fn the_near_relay_renews_its_pause_and_fears_the_worst_of_gaps_and_silence() {
+    fn the_senders_relay_takes_gaps_and_silence_for_pauses() {
         let p = params();
         let mut relay = SenderRelay::open(&p, at(0));
-        let mut say = |now, paused, seq| relay.on_message(&p, at(now), RelayMessage { paused, seq });
-        assert_eq!(say(10, false, 7), None);
-        assert_eq!(say(20, true, 8), Some(65_535));
-        assert_eq!(say(30, true, 9), None);
-        // 65 535 quanta at 200 Gb/s are 167.8 us.
-        assert_eq!(say(84_000, true, 10), Some(65_535), "renewed");
-        assert_eq!(say(85_000, false, 11), Some(0));
-        assert_eq!(say(86_000, false, 11), None, "repeated");
-        assert_eq!(say(86_000, true, 10), None, "old");
-        assert_eq!(say(87_000, false, 13), Some(65_535), "12 was lost, and might have said pause");
-        assert_eq!(say(88_000, false, 14), Some(0));
-        assert_eq!(relay.wake(&p, at(487_999)), None);
-        assert_eq!(relay.wake(&p, at(488_000)), Some(65_535), "deaf");
-        assert!(relay.is_pausing());
-        assert_eq!(relay.on_message(&p, at(490_000), RelayMessage { paused: false, seq: 15 }), Some(0));
+        let mut says = |now, paused, seq| {
+            relay.on_message(&p, at(now), RelayMessage { paused, seq });
+            relay.is_pausing()
+        };
+        assert!(!says(10, false, 7));
+        assert!(says(20, true, 8));
+        assert!(says(30, true, 9));
+        assert!(!says(85_000, false, 10));
+        assert!(!says(86_000, false, 10), "repeated");
+        assert!(!says(86_000, true, 9), "old");
+        assert!(says(87_000, false, 12), "11 was lost, and might have said pause");
+        assert!(!says(88_000, false, 13));
+        for (now, paused) in [(487_999, false), (488_000, true)] {
+            relay.wake(&p, at(now));
+            assert_eq!(relay.is_pausing(), paused, "silence");
+        }
+        relay.on_message(&p, at(490_000), RelayMessage { paused: false, seq: 14 });
+        assert!(!relay.is_pausing());
     }
 
     #[test]
     fn a_buffer_below_a_round_trip_is_refused() {
-        let small = SwingSettings { buffer: 50_000_000, ..PRESETS[0].values };
+        let small = SwingSettings { buffer: 50_000_000, ..Relays::PRESETS[0].values };
         let error = Params::new(&small, &LINK).unwrap_err().to_string();
         assert_eq!(error, "buffer: must hold more than the link carries in a round trip");
     }
@@ -337,9 +399,9 @@ mod tests {
             match back.pop_front().flatten() {
                 Some(message) => near.on_message(&p, now, message),
                 None => near.wake(&p, now),
-            };
+            }
         }
-        assert!(most <= PRESETS[0].values.buffer, "{most} bytes");
+        assert!(most <= Relays::PRESETS[0].values.buffer, "{most} bytes");
         // What the sink could take in 200 ms, less the first delay.
         let possible = 12_500 * 5 * 200_000 / 6;
         assert!(carried > possible * 9 / 10, "{carried} of {possible}");

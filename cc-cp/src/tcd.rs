@@ -23,10 +23,10 @@
 //! If forgotten: a queue just resumed is judged by RED, as without TCD.
 
 use crate::red::{self, Red, RedSettings};
-use crate::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Link, Mark, Nanos, Stamp};
+use cc_core::{Bytes, Ecn, Link, Mark, Nanos, Stamp, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -48,13 +48,15 @@ cc_core::settings! {
     }
 }
 
-/// What the stage computes with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    red: red::Params,
-    max_ton: Nanos,
-    /// Two packets.
-    short: Bytes,
+cc_core::zeroed! {
+    /// What the stage computes with.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Params {
+        red: red::Params,
+        max_ton: Nanos,
+        /// Two packets.
+        short: Bytes,
+    }
 }
 
 /// By this much a queue has to grow to have grown: a packet of the simulator's.
@@ -88,29 +90,13 @@ pub struct Tcd {
     /// What was queued then.
     queue: Bytes,
     phase: Phase,
+    /// The neighbour pauses it.
+    paused: bool,
 }
 
-impl Stage for Tcd {
-    type Params = Params;
-
-    fn open(cx: &Cx<'_, Params>, seed: u64) -> Self {
-        let red = Red::open(&Cx { now: cx.now, link: cx.link, params: &cx.params.red }, seed);
-        Self { red, at: cx.now.stamp(), queue: Bytes::ZERO, phase: Phase::Free }
-    }
-
-    #[inline]
-    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event) -> Verdict {
-        let now = cx.now.stamp();
-        self.pass_time(cx.params, now);
-        match event {
-            Event::Dequeue(packet) => self.dequeue(cx.params, now, packet),
-            Event::Resumed { queued } => {
-                (self.phase, self.at, self.queue) = (Phase::OnOff, now, *queued);
-                Verdict::PASS
-            }
-            Event::Paused | Event::Wake => Verdict::PASS,
-        }
-    }
+impl Zeroed for Tcd {
+    const ZEROED: Self =
+        Self { red: Red::ZEROED, at: Stamp::ZEROED, queue: Bytes::ZERO, phase: Phase::Free, paused: false };
 }
 
 impl Tcd {
@@ -130,27 +116,27 @@ impl Tcd {
     }
 
     #[inline]
-    fn dequeue(&mut self, p: &Params, now: Stamp, packet: &Packet) -> Verdict {
+    fn departure(&mut self, p: &Params, now: Stamp, queued: Bytes, ecn: Ecn) -> Verdict {
         match self.phase {
             Phase::OnOff => return Verdict { mark: Mark::Undetermined, ..Verdict::PASS },
-            Phase::Undetermined if packet.queued < self.queue => self.observe(now, packet),
-            Phase::Observed if packet.queued < self.queue.saturating_add(Bytes::new(GROWN)) => {
-                self.observe(now, packet);
-                if packet.queued <= p.short {
+            Phase::Undetermined if queued < self.queue => self.observe(now, queued),
+            Phase::Observed if queued < self.queue.saturating_add(Bytes::new(GROWN)) => {
+                self.observe(now, queued);
+                if queued <= p.short {
                     self.phase = Phase::Free;
                 }
             }
-            Phase::Observing if packet.queued <= p.short => self.phase = Phase::Free,
+            Phase::Observing if queued <= p.short => self.phase = Phase::Free,
             Phase::Observing => {}
             Phase::Undetermined | Phase::Observed => {
-                let verdict = self.red.mark(&p.red, packet);
+                let verdict = self.red.mark(&p.red, queued, ecn);
                 if verdict.mark == Mark::Congested {
                     self.phase = Phase::Congested;
                 }
                 return verdict;
             }
             Phase::Free | Phase::Congested => {
-                let verdict = self.red.mark(&p.red, packet);
+                let verdict = self.red.mark(&p.red, queued, ecn);
                 self.phase = if verdict.mark == Mark::Congested { Phase::Congested } else { Phase::Free };
                 return verdict;
             }
@@ -159,12 +145,13 @@ impl Tcd {
     }
 
     #[inline]
-    fn observe(&mut self, now: Stamp, packet: &Packet) {
-        (self.phase, self.at, self.queue) = (Phase::Observing, now, packet.queued);
+    fn observe(&mut self, now: Stamp, queued: Bytes) {
+        (self.phase, self.at, self.queue) = (Phase::Observing, now, queued);
     }
 }
 
-impl CongestionPoint for Tcd {
+impl QueueStage for Tcd {
+    type Params = Params;
     type Settings = TcdSettings;
 
     const NAME: &'static str = "tcd";
@@ -197,12 +184,42 @@ impl CongestionPoint for Tcd {
         },
     ];
 
+    const TAKES: Kinds = Kinds::of(&[Kind::Departure, Kind::Pause]);
+
     fn check(settings: &TcdSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
         let TcdSettings { kmin, kmax, pmax, .. } = *settings;
         let red = Red::check(&RedSettings { kmin, kmax, pmax, reference_rate: 0 }, link)?;
         let max_ton = if settings.max_ton == 0 { formula(settings, link)? } else { Nanos::new(settings.max_ton) };
         Ok(Params { red, max_ton, short: link.mtu.saturating_add(link.mtu) })
+    }
+
+    fn begin(&mut self, cx: &Cx<'_, Params>, seed: u64) {
+        self.red.begin(&Cx { now: cx.now, at: cx.at, params: &cx.params.red }, seed);
+        self.at = cx.now.stamp();
+    }
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, _out: &mut impl Emit) -> Verdict {
+        let now = cx.now.stamp();
+        self.pass_time(cx.params, now);
+        match *event {
+            Event::Departure { queued, ecn, .. } => return self.departure(cx.params, now, queued, ecn),
+            // A RESUME of a queue that is not paused is none.
+            Event::Pause { time, queued } => {
+                let resumed = core::mem::replace(&mut self.paused, time > Nanos::ZERO) && time == Nanos::ZERO;
+                if resumed {
+                    (self.phase, self.at, self.queue) = (Phase::OnOff, now, queued);
+                }
+            }
+            _ => {}
+        }
+        Verdict::PASS
+    }
+
+    #[inline]
+    fn wake(&mut self, cx: &Cx<'_, Params>, _out: &mut impl Emit) {
+        self.pass_time(cx.params, cx.now.stamp());
     }
 }
 
@@ -222,7 +239,9 @@ fn formula(settings: &TcdSettings, link: &Link) -> Result<Nanos, ParamError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::{Ecn, Instant, Rate};
+    use crate::recorder::Recorder;
+    use crate::{Packet, Queue};
+    use cc_core::{Instant, Rate};
     use proptest::prelude::*;
     use std::vec::Vec;
 
@@ -238,13 +257,19 @@ mod tests {
     impl Bench {
         fn new(settings: &TcdSettings) -> Self {
             let params = Tcd::check(settings, &LINK).unwrap();
-            let queue = Tcd::open(&Cx { now: Instant::from_nanos(0), link: &LINK, params: &params }, 1);
+            let mut queue = Tcd::ZEROED;
+            queue.begin(&Cx { now: Instant::from_nanos(0), at: Queue::of(0), params: &params }, 1);
             Self { params, queue }
         }
 
-        fn on(&mut self, now: u64, event: Event) -> Mark {
-            let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params };
-            self.queue.on(&cx, &event).mark
+        fn on(&mut self, now: u64, event: Event<'_>) -> Mark {
+            let cx = Cx { now: Instant::from_nanos(now), at: Queue::of(0), params: &self.params };
+            self.queue.on(&cx, &event, &mut Recorder::default()).mark
+        }
+
+        fn wake(&mut self, now: u64) {
+            let cx = Cx { now: Instant::from_nanos(now), at: Queue::of(0), params: &self.params };
+            self.queue.wake(&cx, &mut Recorder::default());
         }
 
         fn leaves(&mut self, now: u64, queued: u32) -> (Mark, Phase) {
@@ -253,14 +278,18 @@ mod tests {
         }
 
         fn resumed(&mut self, now: u64, queued: u32) {
-            assert_eq!(self.on(now, Event::Paused), Mark::None);
-            assert_eq!(self.on(now, Event::Resumed { queued: Bytes::new(queued) }), Mark::None);
+            assert_eq!(self.on(now, pause(1_000, queued)), Mark::None);
+            assert_eq!(self.on(now, pause(0, queued)), Mark::None);
         }
     }
 
-    fn leaving(queued: u32) -> Event {
+    fn leaving(queued: u32) -> Event<'static> {
         let queued = Bytes::new(queued);
-        Event::Dequeue(Packet { bytes: Bytes::new(1_030), queued, port_queued: queued, ecn: Ecn::Ect0 })
+        Event::Departure { packet: Packet::of(Bytes::new(1_030)), ecn: Ecn::Ect0, queued, port_queued: queued }
+    }
+
+    fn pause(time: u32, queued: u32) -> Event<'static> {
+        Event::Pause { time: Nanos::new(time), queued: Bytes::new(queued) }
     }
 
     #[test]
@@ -279,7 +308,7 @@ mod tests {
         assert_eq!(bench.leaves(1_000 + TON, 1_000), (Mark::Undetermined, Phase::OnOff));
         assert_eq!(bench.leaves(1_001 + TON, 90_000), (Mark::Congested, Phase::Congested), "it did not shrink");
         // A renewed pause is no resume.
-        assert_eq!(bench.on(200_000, Event::Paused), Mark::None);
+        assert_eq!(bench.on(200_000, pause(1_000, 90_000)), Mark::None);
         assert_eq!(bench.leaves(200_001, 90_000), (Mark::Congested, Phase::Congested));
     }
 
@@ -335,12 +364,12 @@ mod tests {
             for (gap, kind, queued) in steps {
                 let gap = if kind == 7 { long.pop().unwrap_or(gap) } else { gap };
                 for part in 1..4 {
-                    prop_assert_eq!(woken.on(now + gap * part / 4, Event::Wake), Mark::None);
+                    woken.wake(now + gap * part / 4);
                 }
                 now += gap;
                 let event = match kind {
-                    0 => Event::Resumed { queued: Bytes::new(queued) },
-                    1 => Event::Paused,
+                    0 => pause(0, queued),
+                    1 => pause(1_000, queued),
                     _ => leaving(queued),
                 };
                 prop_assert_eq!(woken.on(now, event), left.on(now, event));

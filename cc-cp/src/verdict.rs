@@ -1,19 +1,7 @@
-//! What a congestion point decides about a packet.
+//! What the stages of a switch decide about a packet.
 
-use cc_core::{Ecn, Hop, Mark};
-
-/// What is to be asked of the node upstream. Ordered: a pause beats a resume.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Upstream {
-    /// Nothing new.
-    #[default]
-    AsBefore,
-    /// It may send again.
-    Resume,
-    /// It is to pause.
-    Pause,
-}
+use cc_core::wire::shim::MlccData;
+use cc_core::{Ecn, Hop, Mark, Nanos};
 
 /// The verdict on one event.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -24,32 +12,68 @@ pub struct Verdict {
     /// The packet had to be marked, but its sender does not take part in ECN. A lossy class drops it (RFC 3168,
     /// section 5); a lossless class lets it pass.
     pub not_ect: bool,
-    /// Ask this of the node upstream.
-    pub upstream: Upstream,
+    /// There is no room for the packet that arrives.
+    pub drop: bool,
+    /// Keep the next packet of this packet's flow for so long.
+    pub hold: Nanos,
     /// Write this telemetry record into the packet.
     pub hop: Option<Hop>,
+    /// Change the packet in ways that other stages must not undo.
+    pub rewrite: Option<Rewrite>,
+}
+
+/// What the one stage of a switch that rewrites packets does to a packet.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Rewrite {
+    /// Send it on with these ECN bits, whatever the marks.
+    pub ecn: Ecn,
+    /// Empty its telemetry: it goes on with no record in the room that it has for them.
+    pub clear_int: bool,
+    /// Write this into the room that it has for it.
+    pub mlcc: Option<MlccData>,
+}
+
+impl Rewrite {
+    /// All that it consists of, in an order.
+    #[inline]
+    fn key(&self) -> (u8, bool, Option<(u16, u32)>) {
+        (self.ecn.to_bits(), self.clear_int, self.mlcc.map(|data| (data.credit, data.queue.get())))
+    }
+
+    /// The greater of two, which stages of one switch never make: see [`Stage::REWRITES`](crate::Stage::REWRITES).
+    #[inline]
+    fn max(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) if one.key() < other.key() => Some(other),
+            (one, other) => one.or(other),
+        }
+    }
 }
 
 impl Verdict {
     /// Nothing to be done: the unit of [`Verdict::join`].
-    pub const PASS: Self = Self { mark: Mark::None, not_ect: false, upstream: Upstream::AsBefore, hop: None };
+    pub const PASS: Self =
+        Self { mark: Mark::None, not_ect: false, drop: false, hold: Nanos::ZERO, hop: None, rewrite: None };
 
-    /// Both verdicts in one: the strongest mark, a pause before a resume, any record. The order makes no difference,
-    /// and a verdict joined with itself is itself. Of two records, which only two telemetry stages can make, the greater
-    /// by value stays.
+    /// Both verdicts in one: the strongest mark, the longest hold, and everything else that either asks for. The order
+    /// makes no difference, and a verdict joined with itself is itself. Of two records, which only two telemetry stages can
+    /// make, the greater by value stays.
     #[inline]
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self {
             mark: self.mark.max(other.mark),
             not_ect: self.not_ect || other.not_ect,
-            upstream: self.upstream.max(other.upstream),
+            drop: self.drop || other.drop,
+            hold: self.hold.max(other.hold),
             hop: self.hop.max(other.hop),
+            rewrite: Rewrite::max(self.rewrite, other.rewrite),
         }
     }
 
-    /// The ECN bits with which a packet that had `ecn` leaves. A mark is raised, never lowered, and a packet
-    /// without ECT stays without.
+    /// The ECN bits of a packet that had `ecn` once it is marked. A mark is raised, never lowered, and a packet without ECT
+    /// stays without.
     #[inline]
     pub const fn apply(self, ecn: Ecn) -> Ecn {
         match (ecn, self.mark) {
@@ -58,11 +82,21 @@ impl Verdict {
             _ => ecn,
         }
     }
+
+    /// The ECN bits with which a packet that had `ecn` leaves: what the rewriting stage says, or its marks.
+    #[inline]
+    pub const fn leaves_with(self, ecn: Ecn) -> Ecn {
+        match self.rewrite {
+            Some(rewrite) => rewrite.ecn,
+            None => self.apply(ecn),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cc_core::Bytes;
     use std::vec::Vec;
 
     const MARKS: [Mark; 3] = [Mark::None, Mark::Undetermined, Mark::Congested];
@@ -82,34 +116,54 @@ mod tests {
     }
 
     #[test]
-    fn the_stronger_of_two_verdicts_is_heard() {
-        let asks = |upstream| Verdict { upstream, ..Verdict::PASS };
-        assert_eq!(asks(Upstream::Pause).join(asks(Upstream::Resume)).upstream, Upstream::Pause);
-        assert_eq!(asks(Upstream::Resume).join(Verdict::PASS).upstream, Upstream::Resume);
+    fn the_stronger_mark_and_the_longer_hold_stay() {
         let marks = |mark| Verdict { mark, ..Verdict::PASS };
         assert_eq!(marks(Mark::Undetermined).join(marks(Mark::Congested)).mark, Mark::Congested);
         assert_eq!(marks(Mark::Undetermined).join(Verdict::PASS).mark, Mark::Undetermined);
+        let holds = |hold| Verdict { hold: Nanos::new(hold), ..Verdict::PASS };
+        assert_eq!(holds(7).join(holds(9)).hold, Nanos::new(9));
     }
 
     #[test]
-    fn joining_is_a_semilattice_over_all_marks_pauses_and_records() {
+    fn a_rewrite_may_lower_a_mark_and_nothing_else_may() {
+        let mark = Verdict { mark: Mark::Congested, ..Verdict::PASS };
+        let rewrite = Rewrite { ecn: Ecn::Ect0, ..Rewrite::default() };
+        assert_eq!(mark.leaves_with(Ecn::Ect0), Ecn::Ce);
+        assert_eq!(mark.join(Verdict { rewrite: Some(rewrite), ..Verdict::PASS }).leaves_with(Ecn::Ce), Ecn::Ect0);
+    }
+
+    /// Over every mark, flag, hold, record and rewrite.
+    #[test]
+    fn joining_is_a_semilattice_over_all_fields() {
         let records = [None, Some(Hop { clock: 1, ..Hop::default() }), Some(Hop { queue: 7, ..Hop::default() })];
+        let data = MlccData { credit: 3, queue: Bytes::new(5) };
+        let rewrites = [
+            None,
+            Some(Rewrite::default()),
+            Some(Rewrite { clear_int: true, ..Rewrite::default() }),
+            Some(Rewrite { ecn: Ecn::Ce, mlcc: Some(data), ..Rewrite::default() }),
+            Some(Rewrite { mlcc: Some(MlccData { credit: 4, ..data }), ..Rewrite::default() }),
+        ];
         let mut all = Vec::new();
         for mark in MARKS {
-            for not_ect in [false, true] {
-                for upstream in [Upstream::AsBefore, Upstream::Resume, Upstream::Pause] {
-                    all.extend(records.map(|hop| Verdict { mark, not_ect, upstream, hop }));
+            for (not_ect, drop) in [(false, false), (false, true), (true, false), (true, true)] {
+                for hold in [0, 9] {
+                    for hop in records {
+                        let hold = Nanos::new(hold);
+                        all.extend(rewrites.map(|rewrite| Verdict { mark, not_ect, drop, hold, hop, rewrite }));
+                    }
                 }
             }
         }
-        assert_eq!(all.len(), 54);
+        assert_eq!(all.len(), 360);
         for &a in &all {
             assert_eq!(a.join(a), a);
             assert_eq!(a.join(Verdict::PASS), a);
             for &b in &all {
                 assert_eq!(a.join(b), b.join(a));
+                let both = a.join(b);
                 for &c in &all {
-                    assert_eq!(a.join(b).join(c), a.join(b.join(c)));
+                    assert_eq!(both.join(c), a.join(b.join(c)));
                 }
             }
         }

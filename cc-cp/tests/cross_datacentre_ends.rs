@@ -5,14 +5,12 @@
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 
-use cc_core::wire::RateMessage;
 use cc_core::wire::shim::MlccAck;
-use cc_core::{Bytes, CnpKind, Ecn, Instant, Link, Nanos, Qpn, Rate};
+use cc_core::wire::{FlowKey, RateMessage};
+use cc_core::{Bytes, Instant, Link, Nanos, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt, DirectIntSettings};
 use cc_cp::mlcc::near_source::{self, NearSource, NearSourceSettings};
 use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, PerFlowQueuesSettings};
-use cc_cp::segment::Transit;
-use cc_cp::{Endpoint, segment::FlowKey};
 use tolerance::SplitMix;
 
 /// The rules as the papers have them. Times in nanoseconds, rates in bytes per nanosecond, sizes in bytes.
@@ -92,9 +90,10 @@ mod oracle {
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
 const FLOWS: u32 = 8;
 
-fn packet(flow: u32, bytes: u32) -> Transit {
-    let flow = FlowKey { peers: flow.wrapping_mul(0x0101_0101), data_qpn: Qpn::new(17 + flow) };
-    Transit { flow, data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 }
+const PACKET: Bytes = Bytes::new(1_064);
+
+fn key(flow: u32) -> FlowKey {
+    FlowKey { peers: flow.wrapping_mul(0x0101_0101), data_qpn: Qpn::new(17 + flow) }
 }
 
 fn bytes_per_nano(rate: Rate) -> f64 {
@@ -116,23 +115,21 @@ fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
             now += u64::from(random.within(0..=400)) * u64::from(random.within(0..=20) / 20 * 20 + 1);
             let (instant, at) = (Instant::from_nanos(now), now as f64);
             let flow = random.within(0..=FLOWS - 1);
-            let transit = packet(flow, 1_064);
-            let wait = f64::from(machine.wait(instant.stamp(), transit.flow).get());
+            let key = key(flow);
+            let wait = f64::from(machine.wait(instant.stamp(), key).get());
             match (&mut queues[flow as usize], random.within(0..=9)) {
                 (queue, 0..4) => {
-                    machine.arrive(&p, instant.stamp(), &transit);
+                    machine.arrive(&p, instant.stamp(), key, PACKET);
                     let new = oracle::Queue { queued: 0.0, release: 25.0 / 8.0, next: at, credit: None };
                     queue.get_or_insert(new).queued += 1_064.0;
                 }
                 (Some(queue), 4..8) if queue.queued > 0.0 && wait == 0.0 => {
-                    let rewrite = machine.forward(&p, instant, &transit);
+                    let told = machine.departure(instant.stamp(), key, PACKET);
                     // Where the machine says when the next may leave, it is taken at its word but for the fraction.
                     queue.depart(at, 1_064.0);
-                    let told = rewrite.mlcc.unwrap();
                     assert_eq!(f64::from(told.queue.get()), queue.queued);
                     assert_eq!(told.credit, queue.credit.unwrap_or(0));
-                    assert!(rewrite.clear_int && rewrite.notify.is_none() && rewrite.ecn == Ecn::Ect0);
-                    let wait = f64::from(machine.wait(instant.stamp(), transit.flow).get());
+                    let wait = f64::from(machine.wait(instant.stamp(), key).get());
                     let (gap, due) = (1_064.0 / queue.release, (queue.next - at).max(0.0));
                     assert!((wait - due).abs() <= 2.0 + gap * 1e-5, "{wait} ns for {due}, a gap of {gap}");
                     queue.next = if wait > 0.0 { at + wait + 0.5 } else { queue.next };
@@ -141,11 +138,10 @@ fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
                 (Some(queue), 8..) => {
                     let credit = queue.credit.unwrap_or(0).wrapping_add(random.within(0..=6) as u16).wrapping_sub(3);
                     let release = Rate::from_bits(random.within(0..=300_000_000));
-                    let ack =
-                        MlccAck { credit, data_qpn: transit.flow.data_qpn, release, advised_rate: Rate::from_bits(0) };
-                    machine.acknowledged(&p, transit.flow, &ack);
+                    let ack = MlccAck { credit, data_qpn: key.data_qpn, release, advised_rate: Rate::from_bits(0) };
+                    machine.acknowledged(&p, key, &ack);
                     queue.acknowledged(credit, bytes_per_nano(release).clamp(least, line));
-                    let (ours, its) = (bytes_per_nano(machine.release(transit.flow).unwrap()), queue.release);
+                    let (ours, its) = (bytes_per_nano(machine.release(key).unwrap()), queue.release);
                     assert!((ours - its).abs() <= its * 1e-3 + 1e-6, "{ours} B/ns for {its}");
                 }
                 _ => {}
@@ -167,23 +163,17 @@ fn telemetry_goes_back_to_its_source_as_often_as_the_setting_has_it() {
         for step in 0..30_000_u32 {
             now += u64::from(random.within(0..=300)) * u64::from(random.within(0..=50) / 50 * 50_000 + 1);
             let flow = random.within(0..=FLOWS - 1);
-            let data = random.within(0..=9) != 0;
-            let transit = Transit { data, ..packet(flow, 1_064) };
             if random.within(0..=99) == 0 || step % 64 == 0 {
                 machine.wake(Instant::from_nanos(now).stamp());
             }
-            let rewrite = machine.forward(&p, Instant::from_nanos(now), &transit);
+            let returned = machine.departure(&p, Instant::from_nanos(now).stamp(), key(flow));
             let last = &mut last[flow as usize];
-            let due = data && last.is_none_or(|last| now - last >= u64::from(interval));
+            let due = last.is_none_or(|last| now - last >= u64::from(interval));
             if due {
                 *last = Some(now);
                 notified += 1;
             }
-            assert_eq!((rewrite.notify.is_some(), rewrite.clear_int, rewrite.ecn), (due, data, Ecn::Ect0), "{step}");
-            if let Some(body) = rewrite.notify {
-                let named = (body.kind, body.names_remote_qpn, body.remote_qpn);
-                assert_eq!(named, (CnpKind::SwitchInt, true, transit.flow.data_qpn));
-            }
+            assert_eq!(returned, due, "{step}");
         }
     }
     assert!(notified > 30_000, "{notified}");
@@ -221,14 +211,13 @@ fn direct_int_brings_the_pseudo_queue_of_the_equations() {
                 }
             }
             let bytes = random.within(64..=9_000);
-            let rewrite = machine.forward(&p, instant, &packet(1, bytes));
+            let record = machine.departure(&p, instant.stamp(), Some(key(1)), Bytes::new(bytes)).unwrap();
             pseudo.pass(&link, at);
             pseudo.queue += f64::from(bytes);
-            let record = rewrite.record.unwrap();
             let near = |ours: f64, its: f64, least: f64| (ours - its).abs() <= its * 1e-3 + least;
             assert!(near(f64::from(record.mbps), pseudo.rate * 8_000.0, 2.0), "{} Mb/s", record.mbps);
             assert!(near(f64::from(record.queue), pseudo.queue, 64.0), "{} B for {}", record.queue, pseudo.queue);
-            assert_eq!((record.clock, rewrite.clear_int), (now as u32, true));
+            assert_eq!(record.clock, now as u32);
             // One step at a time: the next begins where the machine is.
             pseudo.queue = f64::from(record.queue);
             pseudo.rate = bytes_per_nano(machine.rate());

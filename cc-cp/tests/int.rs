@@ -1,12 +1,15 @@
 //! Telemetry records against whole numbers of any size.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+mod one_queue;
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 
-use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate};
+use cc_core::{Bytes, Ecn, Link, Nanos, Rate};
 use cc_cp::int::{IntPush, IntSettings};
-use cc_cp::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use cc_cp::{QueueStage, Verdict};
+use one_queue::OneQueue;
 use tolerance::SplitMix;
 
 /// HPCC (SIGCOMM 2019), 4.2 and Fig. 7: B, TS, txBytes (what left the port before this packet) and qLen (what waits behind
@@ -43,30 +46,29 @@ fn each_record_is_what_left_and_what_waits() {
         let settings = IntSettings { int_layout: u32::from(!wide), int_multi: multi };
         let params = IntPush::check(&settings, &link).unwrap();
         let mut now = random.draw() >> 2;
-        let mut machine = IntPush::open(&Cx { now: Instant::from_nanos(now), link: &link, params: &params }, 0);
+        let mut machine = OneQueue::<IntPush>::new(params, now, 0);
         let mut oracle = oracle::Egress { wide, multi: multi.into(), sent: 0 };
         for _ in 0..2_000 {
             now += u64::from(random.within(0..=u32::MAX) >> random.within(0..=31));
-            let cx = Cx { now: Instant::from_nanos(now), link: &link, params: &params };
             // Bytes of any number, so that the counters come round; a queue that holds the packet, or says less.
             let bytes = random.within(0..=u32::MAX) >> random.within(0..=31);
             let queued = random.within(0..=u32::MAX) >> random.within(0..=31);
-            let other = [Event::Wake, Event::Paused, Event::Resumed { queued: Bytes::new(queued) }];
-            if let Some(event) = other.get(random.within(0..=30) as usize) {
-                assert_eq!(machine.on(&cx, event), Verdict::PASS);
+            match random.within(0..=30) {
+                0 => machine.wakes(now),
+                kind @ 1..=2 => machine.pauses(now, kind - 1, queued),
+                _ => {}
             }
-            let packet = Packet {
-                bytes: Bytes::new(bytes),
-                queued: Bytes::new(random.within(0..=u32::MAX)),
-                port_queued: Bytes::new(queued),
-                ecn: Ecn::from_bits(random.within(0..=3) as u8),
-            };
-            let verdict = machine.on(&cx, &Event::Dequeue(packet));
+            let ecn = Ecn::from_bits(random.within(0..=3) as u8);
+            let verdict = machine.departs(now, bytes, [random.within(0..=u32::MAX), queued], ecn);
             let hop = verdict.hop.unwrap();
             assert_eq!(verdict, Verdict { hop: Some(hop), ..Verdict::PASS });
             let (clock, sent, queue) = oracle.record(now.into(), bytes, queued);
             let got = (u128::from(hop.clock), u128::from(hop.sent), u128::from(hop.queue));
-            assert_eq!((got, hop.mbps, hop.flags), ((clock, sent, queue), gbps * 1_000, 0), "{settings:?}: {packet:?}");
+            assert_eq!(
+                (got, hop.mbps, hop.flags),
+                ((clock, sent, queue), gbps * 1_000, 0),
+                "{settings:?}: {bytes} of {queued}"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@
 mod tolerance;
 
 use cc_core::{Bytes, Link, Nanos, Rate, Stamp};
-use cc_cp::lscc::rate_calculation::{Crossing, Feedback, PRESETS, Params, RateCalculation, RateCalculationSettings};
+use cc_cp::lscc::rate_calculation::{Feedback, PRESETS, Params, RateCalculation, RateCalculationSettings};
 use std::collections::VecDeque;
 use tolerance::{SplitMix, Tolerance};
 
@@ -105,20 +105,13 @@ fn period(
         *now += (length.saturating_sub(1)).min(u64::from(random.within(0..=10_000)));
         let bytes = if packet == 3 { left - sent } else { random.within(0..=left - sent) };
         sent += bytes;
-        let queued = Bytes::new(queued);
-        let crossings = [Crossing::Arrived { queued }, Crossing::Left { bytes: Bytes::new(bytes), queued }];
-        for crossing in crossings {
-            assert_eq!(
-                machine.on(p, Stamp::from_bits(*now as u32), &crossing),
-                None,
-                "{start}: the period is not over"
-            );
-        }
+        let stamp = Stamp::from_bits(*now as u32);
+        assert_eq!(machine.pass_time(p, stamp, Bytes::new(queued)), None, "{start}: the period is not over");
+        machine.release(Bytes::new(bytes));
     }
-    *now += u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get());
-    let queued = Bytes::new(queued);
-    let end = if random.within(0..=1) == 0 { Crossing::Wake { queued } } else { Crossing::Arrived { queued } };
-    machine.on(p, Stamp::from_bits(*now as u32), &end)
+    // To the nanosecond, or one late.
+    *now += u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get()) + u64::from(random.within(0..=1));
+    machine.pass_time(p, Stamp::from_bits(*now as u32), Bytes::new(queued))
 }
 
 #[test]

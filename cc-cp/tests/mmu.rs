@@ -5,8 +5,11 @@
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 
+use cc_core::table::Fixed;
 use cc_core::{Bytes, Instant, Link, Nanos, Rate};
-use cc_cp::mmu::{Admission, Mmu, MmuSettings, Params};
+use cc_cp::mmu::{MmuSettings, SharedBuffer};
+use cc_cp::recorder::Recorder;
+use cc_cp::{Event, Packet, Queue, Switch};
 use tolerance::SplitMix;
 
 /// The thresholds of HPCC's public simulator (switch-mmu.cc) over numbers that don't wrap, and PFC's timing (IEEE 802.1Qbb):
@@ -183,7 +186,8 @@ fn settings(random: &mut SplitMix, gbps: u32, grain: u32) -> (MmuSettings, oracl
 
 /// A buffer, what the rules make of it, and the packets in it.
 struct Bench {
-    mmu: Mmu<2, 4>,
+    switch: Switch<SharedBuffer<Fixed<16>>, Fixed<16>>,
+    sent: Recorder,
     oracle: oracle::Buffer,
     held: Vec<(usize, usize, u32)>,
     dropped: u64,
@@ -191,13 +195,32 @@ struct Bench {
     frames: [u64; 3],
 }
 
+fn queue_of((port, class): (usize, usize)) -> Queue {
+    Queue { port: port as u16, class: class as u8 }
+}
+
 impl Bench {
-    fn admit(&mut self, now: u64, (port, queue): (usize, usize), bytes: u32) {
-        let (admission, frame) = self.mmu.admit(Instant::from_nanos(now), port, queue, Bytes::new(bytes));
-        let (taken, quanta) = self.oracle.admit(now, (port, queue), bytes.into());
-        assert_eq!((admission == Admission::Taken, frame), (taken, quanta.map(|quanta| (port, queue, quanta))));
+    fn configure(&mut self, now: u64, set: &MmuSettings, link: &Link) {
+        for at in (0..2).flat_map(|link| (0..4).map(move |class| (link, class))) {
+            self.switch.configure(Instant::from_nanos(now), queue_of(at), link, set, 0).unwrap();
+        }
+    }
+
+    /// An event of a queue: whether its packet is dropped, and the quanta of the frame that is sent.
+    fn on(&mut self, now: u64, at: (usize, usize), event: &Event<'_>) -> (bool, Option<u16>) {
+        let verdict = self.switch.on(Instant::from_nanos(now), queue_of(at), event, &mut self.sent);
+        let frame = self.sent.pfcs.pop();
+        assert!(self.sent.pfcs.is_empty() && frame.is_none_or(|(to, _)| to == queue_of(at)));
+        (verdict.drop, frame.map(|(_, quanta)| quanta))
+    }
+
+    fn admit(&mut self, now: u64, at: (usize, usize), bytes: u32) {
+        let packet = Packet::of(Bytes::new(bytes));
+        let (dropped, frame) = self.on(now, at, &Event::Arrival { packet, queued: Bytes::ZERO });
+        let (taken, quanta) = self.oracle.admit(now, at, bytes.into());
+        assert_eq!((!dropped, frame), (taken, quanta));
         if taken {
-            self.held.push((port, queue, bytes));
+            self.held.push((at.0, at.1, bytes));
         } else {
             self.dropped += 1;
         }
@@ -207,18 +230,25 @@ impl Bench {
     fn release(&mut self, now: u64, which: u32) {
         let Some(last) = self.held.len().checked_sub(1) else { return };
         let (port, queue, bytes) = self.held.swap_remove(which as usize % (last + 1));
-        let frame = self.mmu.release(Instant::from_nanos(now), port, queue, Bytes::new(bytes));
+        let event = Event::Release { bytes: Bytes::new(bytes), queued: Bytes::ZERO };
+        let frame = self.on(now, (port, queue), &event);
         let quanta = self.oracle.release(now, (port, queue), bytes.into());
-        assert_eq!(frame, quanta.map(|quanta| (port, queue, quanta)));
+        assert_eq!(frame, (false, quanta));
         self.count(quanta);
     }
 
     fn wake(&mut self, now: u64) {
-        let (mut sent, quanta) = (Vec::new(), self.oracle.set.quanta);
-        self.mmu.wake(Instant::from_nanos(now), |frame| sent.push(frame));
-        let expected = self.oracle.wake(now).into_iter().map(|(port, queue)| (port, queue, quanta));
+        let quanta = self.oracle.set.quanta;
+        self.switch.wake(Instant::from_nanos(now), &mut self.sent);
+        let expected = self.oracle.wake(now).into_iter().map(|at| (queue_of(at), quanta));
+        let sent = std::mem::take(&mut self.sent.pfcs);
         assert_eq!(sent, expected.collect::<Vec<_>>());
         self.frames[2] += sent.len() as u64;
+    }
+
+    /// How long after `now` the switch is to be woken, as far as it is for a renewal.
+    fn next_wake(&self, now: u64) -> u64 {
+        self.switch.next_wake().nanos().saturating_sub(now)
     }
 
     fn count(&mut self, quanta: Option<u16>) {
@@ -238,14 +268,16 @@ fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
         // In whole kilobytes thresholds are met exactly.
         let grain = [1, 1_000][run / 2 % 2];
         let (mut set, thresholds) = settings(&mut random, gbps, grain);
+        let mut now = random.draw() >> 2;
         let mut bench = Bench {
-            mmu: Mmu::new(Params::new(&set, &port).unwrap()),
+            switch: Switch::new(Instant::from_nanos(now)),
+            sent: Recorder::default(),
             oracle: oracle::Buffer::new(thresholds),
             held: Vec::new(),
             dropped: 0,
             frames: [0; 3],
         };
-        let mut now = random.draw() >> 2;
+        bench.configure(now, &set, &port);
         for event in 0..2_000 {
             now += u64::from(random.within(0..=2_000));
             // The buffer fills and drains in turn, half of it with an incast into one queue.
@@ -259,25 +291,28 @@ fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
                     let thresholds;
                     (set, thresholds) = settings(&mut random, gbps, grain);
                     bench.oracle.set = thresholds;
-                    bench.mmu.set_params(Params::new(&set, &port).unwrap());
+                    bench.configure(now, &set, &port);
                 }
                 kind if (kind < 8) == fills => {
                     bench.admit(now, queue, (random.within(64..=9_216) / grain).max(1) * grain)
                 }
                 _ => bench.release(now, random.within(0..=u32::MAX)),
             }
-            let (counters, at) = (*bench.mmu.counters(), Instant::from_nanos(now));
-            assert_eq!((bench.mmu.occupancy(), counters.dropped), (bench.oracle.occupancy(), bench.dropped), "{set:?}");
+            let mmu = bench.switch.stages();
+            let counters = *mmu.counters();
+            assert_eq!((mmu.occupancy(), counters.dropped), (bench.oracle.occupancy(), bench.dropped), "{set:?}");
             assert_eq!(counters.pauses, bench.frames[0]);
-            let next = bench.mmu.next_wake(at).map(|wait| u64::from(wait.get()));
-            assert_eq!(next, bench.oracle.next_wake(now), "{set:?}, event {event}");
+            // Sooner at most: a pause that is over leaves its deadline behind.
+            let next = bench.oracle.next_wake(now).unwrap_or(u64::MAX);
+            assert!(bench.next_wake(now) <= next, "{set:?}, event {event}");
             // No more than there is, unless the buffer has just shrunk.
-            assert!(run % 2 == 0 || bench.mmu.occupancy() <= u64::from(set.buffer));
+            assert!(run % 2 == 0 || bench.switch.stages().occupancy() <= u64::from(set.buffer));
         }
         while !bench.held.is_empty() {
             bench.release(now, 0);
         }
-        assert_eq!((bench.mmu.occupancy(), bench.mmu.next_wake(Instant::from_nanos(now))), (0, None));
+        bench.wake(now);
+        assert_eq!((bench.switch.stages().occupancy(), bench.next_wake(now)), (0, 500_000_000), "no pause is left");
         let [pauses, resumes, renewals] = bench.frames;
         assert_eq!(pauses, resumes);
         often = [often[0] + pauses, often[1] + resumes, often[2] + renewals, often[3] + bench.dropped];

@@ -1,5 +1,7 @@
 //! RED marking against its rule in double precision, packet by packet, and over a million packets.
 
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+mod one_queue;
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "red_rule/mod.rs"]
 mod oracle;
@@ -7,9 +9,10 @@ mod oracle;
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 
-use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Rate};
+use cc_core::{Bytes, Ecn, Link, Mark, Nanos, Rate};
 use cc_cp::red::{Red, RedSettings};
-use cc_cp::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use cc_cp::{QueueStage, Verdict};
+use one_queue::OneQueue;
 use oracle::{Fate, Rule};
 use tolerance::{SplitMix, Tolerance};
 
@@ -47,18 +50,17 @@ fn each_packet_is_marked_as_the_rule_has_it() {
         let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
         let params = Red::check(&settings, &link).unwrap();
         let seed = random.draw();
-        let cx = Cx { now: Instant::from_nanos(random.draw() >> 1), link: &link, params: &params };
-        let mut machine = Red::open(&cx, seed);
+        let now = random.draw() >> 1;
+        let mut machine = OneQueue::<Red>::new(params, now, seed);
         let mut rule = Rule::new(kmin, kmax, settings.pmax, seed);
         for _ in 0..2_000 {
-            let other = [Event::Wake, Event::Paused, Event::Resumed { queued: Bytes::new(kmax) }];
-            if let Some(event) = other.get(random.within(0..=30) as usize) {
-                assert_eq!(machine.on(&cx, event), Verdict::PASS);
+            match random.within(0..=30) {
+                0 => machine.wakes(now),
+                kind @ 1..=2 => machine.pauses(now, kind - 1, kmax),
+                _ => {}
             }
             let (queued, ecn) = (length(&mut random, &rule), random.within(0..=3) as u8);
-            let bytes = Bytes::new(queued);
-            let packet = Packet { bytes: Bytes::new(64), queued: bytes, port_queued: bytes, ecn: Ecn::from_bits(ecn) };
-            let verdict = machine.on(&cx, &Event::Dequeue(packet));
+            let verdict = machine.departs(now, 64, [queued; 2], Ecn::from_bits(ecn));
             let outcome = [
                 ("marked", f64::from(u8::from(verdict.mark == Mark::Congested)), 0.0),
                 ("unmarkable", f64::from(u8::from(verdict.not_ect)), 0.0),
@@ -70,7 +72,7 @@ fn each_packet_is_marked_as_the_rule_has_it() {
                 Fate::NearTheLine => vec![vec![0.0, 0.0], vec![1.0, 0.0]],
             };
             tolerance.assert(&(settings, gbps, queued, ecn), &outcome, &allowed);
-            assert_eq!((verdict.upstream, verdict.hop), (Verdict::PASS.upstream, None));
+            assert_eq!(Verdict { mark: Mark::None, not_ect: false, ..verdict }, Verdict::PASS);
         }
     }
     tolerance.finish(200_000);
@@ -84,17 +86,15 @@ fn a_million_packets_of_a_moving_queue_are_marked_within_three_sigma_of_the_line
     for (name, kmin, kmax, pmax) in [("paper", 5_000.0, 200_000.0, 0.01), ("hpcc", 100_000.0, 400_000.0, 0.2)] {
         let settings = Red::PRESETS.iter().find(|preset| preset.name == name).unwrap().values;
         let params = Red::check(&settings, &link).unwrap();
-        let cx = Cx { now: Instant::from_nanos(0), link: &link, params: &params };
         for seed in 0..3 {
-            let (mut first, mut second, mut random) = (Red::open(&cx, seed), Red::open(&cx, seed), SplitMix::new(seed));
+            let (mut first, mut second, mut random) =
+                (OneQueue::<Red>::new(params, 0, seed), OneQueue::<Red>::new(params, 0, seed), SplitMix::new(seed));
             let (mut expected, mut variance, mut marked) = (0.0, 0.0, 0.0);
             let mut queued = 50_000;
             for _ in 0..1_000_000 {
                 queued = (queued + random.within(0..=4_000)).saturating_sub(2_000).min(kmax as u32);
-                let bytes = Bytes::new(queued);
-                let packet = Packet { bytes: Bytes::new(1_064), queued: bytes, port_queued: bytes, ecn: Ecn::Ect0 };
-                let verdict = first.on(&cx, &Event::Dequeue(packet));
-                assert_eq!(verdict, second.on(&cx, &Event::Dequeue(packet)), "equal seeds");
+                let verdict = first.departs(0, 1_064, [queued; 2], Ecn::Ect0);
+                assert_eq!(verdict, second.departs(0, 1_064, [queued; 2], Ecn::Ect0), "equal seeds");
                 marked += f64::from(u8::from(verdict.mark == Mark::Congested));
                 let p: f64 = pmax * ((f64::from(queued) - kmin) / (kmax - kmin)).max(0.0);
                 (expected, variance) = (expected + p, variance + p * (1.0 - p));

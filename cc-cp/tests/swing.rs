@@ -5,7 +5,8 @@
 mod tolerance;
 
 use cc_core::{Bytes, Link, Nanos, Rate, Stamp};
-use cc_cp::swing::{Params, ReceiverRelay, RelayMessage, SenderRelay, SwingSettings};
+use cc_cp::RelayMessage;
+use cc_cp::swing::{Params, ReceiverRelay, SenderRelay, SwingSettings};
 use tolerance::SplitMix;
 
 /// What LSCC (III-B, IV-C) and the abstract of Swing (TPDS 2023) say of the relays: pauses are passed on, and a buffer that no
@@ -18,7 +19,6 @@ mod oracle {
         /// Carried by the link one way.
         pub(super) one_way: i64,
         pub(super) keepalive: i64,
-        pub(super) quanta: i64,
         /// What these quanta last.
         pub(super) pause: i64,
     }
@@ -57,46 +57,24 @@ mod oracle {
         pub(super) heard: i64,
         /// The last message's number.
         last: Option<i64>,
-        /// When it last sent a pause, while it pauses.
-        paused: Option<i64>,
+        pub(super) pauses: bool,
     }
 
     impl Near {
         pub(super) fn new(now: i64) -> Self {
-            Self { heard: now, last: None, paused: None }
+            Self { heard: now, last: None, pauses: false }
         }
 
-        /// A message with this number comes, in which order whatever; or none, and time passes. The quanta of a frame.
-        pub(super) fn obeys(&mut self, link: &Link, now: i64, message: Option<(bool, i64)>) -> Option<i64> {
-            let news = message.filter(|&(_, number)| self.last.is_none_or(|last| number > last));
-            let pause = match news {
+        /// A message with this number comes, in which order whatever; or none, and time passes.
+        pub(super) fn obeys(&mut self, link: &Link, now: i64, message: Option<(bool, i64)>) {
+            match message.filter(|&(_, number)| self.last.is_none_or(|last| number > last)) {
                 Some((pause, number)) => {
                     let missed = self.last.is_some_and(|last| number > last + 1);
-                    (self.heard, self.last) = (now, Some(number));
-                    pause || missed
+                    (self.heard, self.last, self.pauses) = (now, Some(number), pause || missed);
                 }
-                None if now - self.heard >= 4 * link.keepalive => {
-                    self.heard = now;
-                    true
-                }
-                None => self.is_pausing(),
-            };
-            match (pause, self.paused) {
-                (false, None) => None,
-                (false, Some(_)) => {
-                    self.paused = None;
-                    Some(0)
-                }
-                (true, Some(since)) if now - since < link.pause / 2 => None,
-                (true, _) => {
-                    self.paused = Some(now);
-                    Some(link.quanta)
-                }
+                None if now - self.heard >= 4 * link.keepalive => (self.heard, self.pauses) = (now, true),
+                None => {}
             }
-        }
-
-        pub(super) fn is_pausing(&self) -> bool {
-            self.paused.is_some()
         }
     }
 }
@@ -116,7 +94,6 @@ fn link(random: &mut SplitMix) -> (Params, oracle::Link) {
         buffer: settings.buffer.into(),
         one_way: one_way.into(),
         keepalive: settings.keepalive.into(),
-        quanta: settings.pause_quanta.into(),
         pause: (i64::from(settings.pause_quanta) * 512 + i64::from(gbps) - 1) / i64::from(gbps),
     };
     (Params::new(&settings, &port).unwrap(), oracle)
@@ -207,14 +184,15 @@ fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
                 }
             };
             let message = message.map(|number| (random.within(0..=2) == 0, number));
-            let frame = match message {
+            let was = machine.is_pausing();
+            match message {
                 Some((paused, number)) => machine.on_message(&p, at(now), RelayMessage { paused, seq: number as u16 }),
                 None => machine.wake(&p, at(now)),
-            };
-            assert_eq!(frame.map(i64::from), oracle.obeys(&link, now, message), "{message:?}");
-            assert_eq!(machine.is_pausing(), oracle.is_pausing());
-            pauses += u32::from(frame.is_some_and(|quanta| quanta > 0));
-            resumes += u32::from(frame == Some(0));
+            }
+            oracle.obeys(&link, now, message);
+            assert_eq!(machine.is_pausing(), oracle.pauses, "{message:?}");
+            pauses += u32::from(!was && machine.is_pausing());
+            resumes += u32::from(was && !machine.is_pausing());
         }
     }
     assert!(pauses > 10_000 && resumes > 10_000, "{pauses}, {resumes}");

@@ -1,14 +1,17 @@
 //! Ternary congestion detection against its rules, event by event: verdicts, states, the table of its transitions, and maxTon.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+mod one_queue;
+#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
 mod red_rule;
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 
-use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Rate};
+use cc_core::{Bytes, Ecn, Link, Mark, Nanos, Rate};
 use cc_cp::tcd::{Phase, Tcd, TcdSettings};
-use cc_cp::{CongestionPoint, Cx, Event, Packet, Stage, Verdict};
+use cc_cp::{QueueStage, Verdict};
+use one_queue::OneQueue;
 use std::collections::BTreeSet;
 use tolerance::{SplitMix, Tolerance};
 
@@ -160,8 +163,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
         };
         let params = Tcd::check(&settings, &LINK).unwrap();
         let (mut now, seed) = (random.draw() >> 2, random.draw());
-        let at = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
-        let mut machine = Tcd::open(&at(now), seed);
+        let mut machine = OneQueue::<Tcd>::new(params, now, seed);
         let mut oracle = oracle::Queue {
             rule: red_rule::Rule::new(kmin, settings.kmax, settings.pmax, seed),
             max_ton: settings.max_ton.into(),
@@ -181,10 +183,9 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
             };
             for _ in 0..gap / 999_999_999 {
                 now += 999_999_999;
-                assert_eq!(machine.on(&at(now), &Event::Wake), Verdict::PASS);
+                machine.wakes(now);
             }
             now += u64::from(gap % 999_999_999);
-            let cx = at(now);
             queued = match random.within(0..=11) {
                 0 => random.within(0..=2_061),
                 1 => 2_060 + random.within(0..=1),
@@ -194,25 +195,29 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
                 _ => (queued + random.within(0..=2_000)).saturating_sub(1_000),
             };
             let ecn = if random.within(0..=3) > 0 { 0b10 } else { random.within(0..=3) as u8 };
-            let length = Bytes::new(queued);
-            let before = machine.phase();
-            let (event, name) = match random.within(0..=40) {
-                0..=1 => (Event::Resumed { queued: length }, "resume"),
-                2 => (Event::Paused, "pause"),
-                3..=4 => (Event::Wake, "wake"),
-                _ => {
-                    let (bytes, ecn) = (Bytes::new(1_030), Ecn::from_bits(ecn));
-                    (Event::Dequeue(Packet { bytes, queued: length, port_queued: length, ecn }), "packet")
-                }
-            };
-            let verdict = machine.on(&cx, &event);
-            let expected = match event {
-                Event::Dequeue(_) => oracle.dequeue(now, queued, ecn),
-                Event::Resumed { .. } => {
+            let before = machine.state.phase();
+            let nothing = (Verdict::PASS, oracle::Verdict::Nothing);
+            let (name, (verdict, expected)) = match random.within(0..=40) {
+                0..=1 => {
+                    machine.pauses(now, 1_000, queued);
+                    machine.pauses(now, 0, queued);
+                    // A resume of a queue that is not paused is none.
+                    machine.pauses(now, 0, queued + 1);
                     oracle.resume(now, queued);
-                    oracle::Verdict::Nothing
+                    ("resume", nothing)
                 }
-                _ => oracle::Verdict::Nothing,
+                2 => {
+                    machine.pauses(now, 1_000, queued);
+                    ("pause", nothing)
+                }
+                3..=4 => {
+                    machine.wakes(now);
+                    ("wake", nothing)
+                }
+                _ => {
+                    let verdict = machine.departs(now, 1_030, [queued; 2], Ecn::from_bits(ecn));
+                    ("packet", (verdict, oracle.dequeue(now, queued, ecn)))
+                }
             };
             let not_ect = expected == oracle::Verdict::Unmarkable;
             let (mark, marked) = match expected {
@@ -220,7 +225,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
                 oracle::Verdict::Congested => (Mark::Congested, "congested"),
                 _ => (Mark::None, "unmarked"),
             };
-            let story = (settings, before, event);
+            let story = (settings, before, name, queued);
             assert_eq!(verdict, Verdict { mark, not_ect, ..Verdict::PASS }, "{story:?}");
             let phase = match oracle.state {
                 0 => Phase::Free,
@@ -230,7 +235,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
                 2 => Phase::Undetermined,
                 _ => Phase::Congested,
             };
-            assert_eq!(machine.phase(), phase, "{story:?}");
+            assert_eq!(machine.state.phase(), phase, "{story:?}");
             let mark = if name == "packet" { marked } else { "" };
             seen.insert(format!("{before:?} {name} {phase:?} {mark}").trim_end().to_owned());
         }
@@ -242,14 +247,13 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
 /// How long after a RESUME packets are undetermined, as its verdicts tell.
 fn measured(settings: &TcdSettings, link: &Link) -> u64 {
     let params = Tcd::check(settings, link).unwrap();
-    let at = |now| Cx { now: Instant::from_nanos(now), link, params: &params };
-    let mut resumed = Tcd::open(&at(0), 0);
-    resumed.on(&at(0), &Event::Resumed { queued: Bytes::ZERO });
-    let packet = Packet { ecn: Ecn::Ect0, ..Packet::default() };
     let (mut low, mut high) = (0, 1_000_000_000);
     while high - low > 1 {
         let middle = (low + high) / 2;
-        let undetermined = { resumed }.on(&at(middle), &Event::Dequeue(packet)).mark == Mark::Undetermined;
+        let mut resumed = OneQueue::<Tcd>::new(params, 0, 0);
+        resumed.pauses(0, 1_000, 0);
+        resumed.pauses(0, 0, 0);
+        let undetermined = resumed.departs(middle, 0, [0; 2], Ecn::Ect0).mark == Mark::Undetermined;
         *(if undetermined { &mut low } else { &mut high }) = middle;
     }
     low

@@ -7,8 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod capture;
-mod cp;
-mod ends;
 mod isa;
 mod np;
 mod receiver;
@@ -18,13 +16,11 @@ mod tables;
 mod wire;
 
 pub use capture::capture;
-pub use cp::cp;
-pub use ends::ends;
 pub use isa::isa;
 pub use np::np;
 pub use receiver::np_of;
 pub use rp::{rp, rp_of};
-pub use switch::cp_of;
+pub use switch::{cp, cp_of};
 pub use tables::tables;
 pub use wire::wire;
 

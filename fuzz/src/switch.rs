@@ -1,36 +1,64 @@
-//! Any congestion point: any packets, any settings, pauses in any order, and a clock that may jump.
+//! A switch with any stages: any settings, any packets, pauses and messages in any order, and a clock that may jump.
 
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Rate};
+use cc_core::params::{ParamError, Settings};
+use cc_core::table::{Fixed, Heap};
+use cc_core::wire::opcode::Class;
+use cc_core::wire::shim::{IntShim, MlccAck, MlccData};
+use cc_core::wire::{
+    self, Addresses, Bth, Extensions, FlowKey, Frame, Mac, Parsed, RateMessage, Roce, Shims, TableCrc, Tags, opcode,
+};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, IntLayout, Link, Mark, Nanos, Qpn, Rate, Zeroed};
+use cc_cp::RelayMessage;
+use cc_cp::list::{StageList, StageListError};
+use cc_cp::recorder::Recorder;
 use cc_cp::registry::{self, Visitor};
-use cc_cp::{Chain, CongestionPoint, CpCounters, CpEngine, Cx, Event, NoSuchQueue, Packet, Stage, Upstream, Verdict};
+use cc_cp::{ConfigureError, Event, Kind, OnQueues, Packet, PeerMessage, Queue, QueueCounters, Stage, Switch, Verdict};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const PORTS: usize = 2;
-const PRIORITIES: usize = 2;
-const QUEUES: usize = PORTS * PRIORITIES;
-/// The queue of control traffic: nobody configures it.
+const QUEUES: usize = PORTS * Queue::CLASSES;
+/// The queues that traffic uses, the last of them beyond the last port. The first is never configured: control traffic.
+const USED: [Queue; 5] = [
+    Queue { port: 0, class: 0 },
+    Queue { port: 0, class: 3 },
+    Queue { port: 1, class: 3 },
+    Queue { port: 1, class: 7 },
+    Queue { port: 2, class: 0 },
+];
 const CONTROL: usize = 0;
+const BEYOND: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// The longest pause that an engine believes in, and from which on one is a storm.
+/// The longest pause that a switch believes in, and from which on one is a storm.
 const LONGEST_PAUSE: u64 = 400_000_000;
 const STORM: u64 = 100_000_000;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
-    Dequeue(u8, Leaving),
+    /// A packet comes in: its queue, its bytes shifted right, its frame.
+    Arrive(u8, (u32, u8), u8),
+    /// One of the packets that are in the switch has left it.
+    Release(u8),
+    /// A packet leaves by a queue.
+    Depart(u8, Leaving),
     /// So many bytes are in a queue from now on, shifted right.
     Length(u8, (u32, u8)),
-    /// Nanoseconds, shifted right; zero resumes.
+    /// The neighbour pauses a queue: nanoseconds, shifted right; zero resumes.
     Pause(u8, (u32, u8)),
+    /// LSCC's far end sends a rate: repeated, overtaken, or nothing at all.
+    Rate(u8, u16, (u32, u8)),
+    /// Swing's far end sends a message.
+    Relay(u8, u16, bool),
     /// Nanoseconds, shifted so that short ones are as frequent as long ones.
     Wait(u32, u8),
-    /// Some of the engines are woken, though nothing is due.
+    /// Some of the switches are woken, though nothing is due.
     Wake,
     Jump(i64),
-    /// Other settings under traffic.
-    Configure(u8),
+    /// A stage goes on with other settings under traffic.
+    Configure(u8, u8),
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -39,6 +67,7 @@ struct Leaving {
     bytes: (u32, u8),
     port_queued: (u32, u8),
     ecn: u8,
+    frame: u8,
 }
 
 /// Small lengths are as frequent as large ones.
@@ -46,91 +75,116 @@ fn bytes((value, by): (u32, u8)) -> Bytes {
     Bytes::new(value >> (by % 32))
 }
 
-/// A stage that says something of every packet, whatever it may be.
-#[derive(Clone, Copy)]
-struct Voice;
-
-impl Voice {
-    fn says(packet: &Packet) -> Verdict {
-        let pick = packet.bytes.get().wrapping_add(packet.queued.get()) as usize;
-        Verdict {
-            mark: [Mark::None, Mark::Undetermined, Mark::Congested][pick % 3],
-            not_ect: pick.is_multiple_of(5),
-            upstream: [Upstream::AsBefore, Upstream::Resume, Upstream::Pause][pick / 3 % 3],
-            hop: None,
-        }
-    }
+/// Drives a switch with some stages of the registry: see [`cp_of`].
+pub fn cp(data: &[u8]) {
+    let Some((&first, rest)) = data.split_first() else { return };
+    let entry = &registry::ALL[usize::from(first) % registry::ALL.len()];
+    let _ = cp_of(entry.name, rest);
 }
 
-impl Stage for Voice {
-    type Params = ();
-
-    fn open(_: &Cx<'_, ()>, _: u64) -> Self {
-        Self
-    }
-
-    fn on(&mut self, _: &Cx<'_, ()>, event: &Event) -> Verdict {
-        match event {
-            Event::Dequeue(packet) => Self::says(packet),
-            _ => Verdict::PASS,
-        }
-    }
-}
-
-/// Drives the congestion point of this name in three switches of one seed, and answers how many operations the bytes held. One
-/// switch is woken now and then, one as seldom as its contract allows, and in one another stage follows.
+/// Drives the stage of this name, and up to three others in one list with it, in three switches of one seed; returns how many
+/// operations the bytes held. One switch is woken only as seldom as its contract allows, one now and then, and one has the
+/// stages in the other order.
 ///
 /// # Panics
-/// - A mark is lowered; a packet without ECT gets one; a packet of a queue that is not configured is touched.
-/// - A pause or a resume that one of two stages asks for is lost.
-/// - Wakes change a verdict, or equal seeds give two.
+/// - A list takes two stages that rewrite or that admit packets, or refuses others; settings that are in range are refused
+///   without a reason.
+/// - The order of stages decides; equal seeds give two verdicts; a wake decides where only marks and buffers are judged.
+/// - A mark is lowered by any stage but LSCC's limiting; a packet without ECT gets one; a packet of a queue that is not
+///   configured is touched.
+/// - A CNP is sent of anything but a data packet, is of a kind that no stage sends, or names another flow.
+/// - RED marks outside its rule.
 /// - Counters are not the sums of what happened, or pauses do not end when they have to, by local time.
-/// - A record tells of more bytes than the port holds.
+/// - A PFC frame repeats the level that the neighbour knows, other than to renew a pause; an empty switch pauses a neighbour; what is in the
+///   buffer is not what was admitted and not released.
+/// - A record has more bytes than the port holds; messages are not numbered one by one.
 #[must_use]
 pub fn cp_of(name: &str, data: &[u8]) -> usize {
-    registry::with(name, Run { source: Unstructured::new(data) }).expect("a congestion point of the registry")
+    let mut source = Unstructured::new(data);
+    let Ok((start, seed, gbps, others)) = source.arbitrary::<(u64, u64, u8, [u8; 4])>() else { return 0 };
+    // Sometimes none: a link that is down.
+    let line_rate = Rate::from_gbps([0, 10, 25, 40, 100, 200, 400, 800][usize::from(gbps % 8)]);
+    let link = Link { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
+    let [count, others @ ..] = others;
+    let mut names = vec![name];
+    names.extend(others.iter().take(usize::from(count % 4)).map(|&other| {
+        let entry = &registry::ALL[usize::from(other) % registry::ALL.len()];
+        entry.name
+    }));
+    let mut stages = Vec::new();
+    for name in names {
+        let known: Vec<Vec<u32>> = (0..2).filter_map(|_| words(name, &link, &mut source)).collect();
+        if known.is_empty() {
+            return 0;
+        }
+        let taken = stages.iter().map(|&(name, _): &(&str, _)| name);
+        if taken.clone().any(|other| other == name) || refuses(taken, name) {
+            let mut list = StageList::new(QUEUES);
+            stages.iter().for_each(|(name, known): &(&str, Vec<Vec<u32>>)| list.add(name, &known[0]).expect("taken"));
+            let outcome = list.add(name, &known[0]);
+            let twice = matches!(outcome, Err(StageListError::TwoRewrite(..) | StageListError::TwoAdmit(..)));
+            assert_eq!(twice, refuses(stages.iter().map(|&(name, _)| name), name), "{name}: {outcome:?}");
+            continue;
+        }
+        stages.push((name, known));
+    }
+    let frames = frames();
+    let mut bench = Bench::new(start >> 1, seed, link, stages);
+    let mut count = 0;
+    for operation in operations(&mut source) {
+        bench.operate(&operation, &frames);
+        count += 1;
+    }
+    bench.empties();
+    count
 }
 
-struct Run<'a> {
-    source: Unstructured<'a>,
+/// Whether the list of these stages must refuse another.
+fn refuses<'a>(taken: impl Iterator<Item = &'a str>, name: &str) -> bool {
+    const REWRITE: [&str; 4] = ["lscc_rate_limiting", "lscc_direct_int", "mlcc_near_source", "mlcc_per_flow_queues"];
+    let kind = |name: &str| if REWRITE.contains(&name) { 1 } else { 2 * usize::from(name == "mmu") };
+    kind(name) > 0 && { taken }.any(|other| kind(other) == kind(name))
 }
 
-impl Visitor for Run<'_> {
-    type Output = usize;
+/// Settings of the stage of this name, in the order of its fields; `None` when they contradict each other or the link.
+fn words(name: &str, link: &Link, source: &mut Unstructured<'_>) -> Option<Vec<u32>> {
+    registry::with(name, Words { link, source }).expect("a stage of the registry")
+}
 
-    fn visit<A: CongestionPoint>(mut self) -> usize {
-        let Ok((start, seed, gbps)) = self.source.arbitrary::<(u64, u64, u16)>() else { return 0 };
-        // Sometimes none: a link that is down.
-        let line_rate = Rate::from_gbps([0, 10, 25, 40, 100, 400, 800, u32::from(gbps)][usize::from(gbps % 8)]);
-        let link = Link { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
-        let mut known = Vec::new();
-        for _ in 0..4 {
-            let checked = settings(&mut self.source, A::PRESETS, |settings| A::check(settings, &link));
-            known.extend(checked);
-        }
-        let Some(mut bench) = Bench::<A>::new(start >> 1, seed, link, known) else { return 0 };
-        let mut count = 0;
-        for operation in operations(&mut self.source) {
-            bench.operate(&operation);
-            count += 1;
-        }
-        bench.wake_all();
-        for queue in 0..QUEUES {
-            bench.counts(queue);
-        }
-        count
+struct Words<'a, 'b> {
+    link: &'a Link,
+    source: &'a mut Unstructured<'b>,
+}
+
+impl Visitor for Words<'_, '_> {
+    type Output = Option<Vec<u32>>;
+
+    fn visit<S: OnQueues>(self) -> Option<Vec<u32>> {
+        type Of<S> = <S as OnQueues>::Stage<Fixed<8>>;
+        let settings = settings(self.source, Of::<S>::PRESETS, |settings| {
+            let mut stage = Box::new(Of::<S>::ZEROED);
+            match stage.configure(Instant::from_nanos(0), Queue::of(0), self.link, settings, 0) {
+                Err(ConfigureError::Param(error)) => Err::<(), ParamError>(error),
+                outcome => {
+                    outcome.expect("the queue exists");
+                    Ok(())
+                }
+            }
+        })?;
+        let fields = <<Of<S> as Stage>::Settings as Settings>::FIELDS.len();
+        Some((0..fields).map(|index| settings.get(index)).collect())
     }
 }
 
 /// What a queue has to show.
 #[derive(Clone, Copy, Default)]
-struct Queue {
-    counters: CpCounters,
+struct Model {
+    counters: QueueCounters,
     /// When the present pause began, when it ends, and whether it counts as a storm.
     pause: Option<(u64, u64, bool)>,
 }
 
-impl Queue {
+impl Model {
     fn expire(&mut self, now: u64) {
         let Some((began, until, storm)) = &mut self.pause else { return };
         if !*storm && now.min(*until) - *began >= STORM {
@@ -150,49 +204,130 @@ impl Queue {
     }
 }
 
-struct Bench<A: CongestionPoint> {
+/// A switch, and what it has sent.
+struct One {
+    switch: Switch<StageList, Heap>,
+    sent: Recorder,
+    /// Whether the neighbour was told to pause, and the numbers of the last messages, by queue.
+    paused: BTreeMap<Queue, bool>,
+    numbers: BTreeMap<(Queue, bool), u16>,
+}
+
+impl One {
+    /// Checks and takes away what was sent: PFC frames, CNPs and messages.
+    fn take(&mut self, woken: bool) -> String {
+        let Recorder { cnps, peers, pfcs, .. } = &mut self.sent;
+        for &(queue, quanta) in &*pfcs {
+            let was = self.paused.insert(queue, quanta > 0).unwrap_or(false);
+            assert!(was != (quanta > 0) || (woken && was), "{queue:?}: told {quanta} quanta twice");
+        }
+        for (queue, message) in &*peers {
+            let (rate, seq) = match message {
+                PeerMessage::Rate(RateMessage { seq, .. }) => (true, *seq),
+                PeerMessage::Relay(RelayMessage { seq, .. }) => (false, *seq),
+            };
+            let last = self.numbers.insert((*queue, rate), seq).unwrap_or(0);
+            // Of several periods that end at one call, the rate of the last is sent: its number counts them all.
+            assert!(rate || seq == last.wrapping_add(1), "{queue:?}: {message:?}");
+        }
+        peers.sort_by_key(|(queue, message)| (*queue, matches!(message, PeerMessage::Rate(_))));
+        let told = format!("{pfcs:?} {cnps:?} {peers:?}");
+        pfcs.clear();
+        cnps.clear();
+        peers.clear();
+        told
+    }
+
+    fn wake(&mut self, now: Instant) -> String {
+        self.switch.wake(now, &mut self.sent);
+        self.take(true)
+    }
+}
+
+struct Bench {
     now: u64,
     clock: LocalClock,
     woken_at: u64,
+    /// Whether a stage took the last event, or the switches were woken.
+    taken: bool,
+    seed: u64,
     link: Link,
-    settings: Vec<A::Settings>,
-    late: CpEngine<A, PORTS, PRIORITIES>,
-    woken: CpEngine<A, PORTS, PRIORITIES>,
-    chained: CpEngine<Chain<A, Voice>, PORTS, PRIORITIES>,
-    queues: [Option<Queue>; QUEUES],
-    /// Bytes in each queue.
-    lengths: [Bytes; QUEUES],
+    /// Names and settings of the stages.
+    stages: Vec<(&'static str, Vec<Vec<u32>>)>,
+    late: One,
+    woken: One,
+    turned: One,
+    models: [Option<Model>; USED.len()],
+    /// Packets that are in the switch: queue and bytes.
+    held: Vec<(usize, Bytes)>,
+    lengths: [Bytes; USED.len()],
+    /// Kmin and Kmax of RED, where it alone marks.
+    thresholds: Option<(u64, u64)>,
 }
 
-const fn place(queue: usize) -> (usize, usize) {
-    (queue / PRIORITIES, queue % PRIORITIES)
-}
-
-fn queued(lengths: &[Bytes; QUEUES]) -> impl FnMut(usize, usize) -> Bytes {
-    |port, priority| lengths[port * PRIORITIES + priority]
-}
-
-impl<A: CongestionPoint> Bench<A> {
-    fn new(now: u64, seed: u64, link: Link, settings: Vec<A::Settings>) -> Option<Self> {
-        if settings.is_empty() {
-            return None;
-        }
+impl Bench {
+    fn new(now: u64, seed: u64, link: Link, stages: Vec<(&str, Vec<Vec<u32>>)>) -> Self {
+        let entry = |name: &str| registry::ALL.iter().find(|entry| entry.name == name).expect("of the registry").name;
+        let stages: Vec<_> = stages.into_iter().map(|(name, known)| (entry(name), known)).collect();
+        let one = |turned: bool| {
+            let mut switch = Switch::<StageList, Heap>::new(Instant::from_nanos(now));
+            switch.make_room(QUEUES);
+            let mut order: Vec<_> = stages.iter().collect();
+            if turned {
+                order.reverse();
+            }
+            for (name, known) in order {
+                switch.stages_mut().add(name, &known[0]).expect("checked before");
+            }
+            One { switch, sent: Recorder::default(), paused: BTreeMap::new(), numbers: BTreeMap::new() }
+        };
+        let (late, woken, turned) = (one(false), one(false), one(true));
+        let clock = LocalClock::new(Instant::from_nanos(now));
+        let (models, lengths) = ([None; USED.len()], [Bytes::ZERO; USED.len()]);
+        let (held, thresholds) = (Vec::new(), None);
         let mut bench = Self {
             now,
-            clock: LocalClock::new(Instant::from_nanos(now)),
+            clock,
             woken_at: now,
+            taken: true,
+            seed,
             link,
-            settings,
-            late: CpEngine::new(seed),
-            woken: CpEngine::new(seed),
-            chained: CpEngine::new(seed),
-            queues: [None; QUEUES],
-            lengths: [Bytes::ZERO; QUEUES],
+            stages,
+            late,
+            woken,
+            turned,
+            models,
+            held,
+            lengths,
+            thresholds,
         };
-        for queue in 0..QUEUES {
-            bench.configure(queue as u8, 0);
+        for queue in 1..BEYOND {
+            bench.configure(queue);
         }
-        Some(bench)
+        let error = bench.late.switch.configure(Instant::from_nanos(now), USED[BEYOND], &link, &(), seed);
+        assert!(matches!(error, Err(ConfigureError::NoSuchQueue { ports: PORTS, .. })));
+        bench.judge_by(0);
+        bench
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.stages.iter().any(|&(stage, _)| stage == name)
+    }
+
+    /// RED's thresholds as they are now, scaled to the link.
+    fn judge_by(&mut self, which: usize) {
+        self.thresholds = match self.stages.iter().find(|&&(name, _)| name == "red") {
+            Some((_, known)) if !self.has("tcd") => {
+                let [kmin, kmax, _, reference] = known[which % known.len()][..] else { panic!("four settings") };
+                let scale = |threshold: u32| match u128::from(Rate::from_mbps(reference).to_bits()) {
+                    0 => u128::from(threshold),
+                    reference => u128::from(threshold) * u128::from(self.link.line_rate.to_bits()) / reference,
+                };
+                let [kmin, kmax] = [kmin, kmax].map(|threshold| u64::try_from(scale(threshold)).expect("it was taken"));
+                Some((kmin, kmax))
+            }
+            _ => None,
+        };
     }
 
     /// The time of a call, and local time.
@@ -201,55 +336,66 @@ impl<A: CongestionPoint> Bench<A> {
         (now, self.clock.advance(now).nanos())
     }
 
-    fn configure(&mut self, queue: u8, which: usize) {
-        let queue = usize::from(queue) % (QUEUES + 1);
-        if queue == CONTROL {
-            return;
-        }
-        let (now, _) = self.call();
-        let ((port, priority), link) = (place(queue), self.link);
-        let params = || A::check(&self.settings[which % self.settings.len()], &link).expect("checked before");
-        let outcome = self.late.configure(now, port, priority, &link, params());
-        assert_eq!(self.woken.configure(now, port, priority, &link, params()), outcome);
-        assert_eq!(self.chained.configure(now, port, priority, &link, (params(), ())), outcome);
-        match (self.queues.get_mut(queue), outcome) {
-            (Some(queue), Ok(())) => _ = queue.get_or_insert_default(),
-            (None, Err(NoSuchQueue { ports: PORTS, priorities: PRIORITIES, .. })) => {}
-            (_, outcome) => panic!("queue {queue}: {outcome:?}"),
-        }
+    fn ones(&mut self) -> [&mut One; 3] {
+        [&mut self.late, &mut self.woken, &mut self.turned]
     }
 
-    fn operate(&mut self, operation: &Operation) {
+    fn configure(&mut self, queue: usize) {
+        let ((now, _), link, seed) = (self.call(), self.link, self.seed);
+        for one in self.ones() {
+            one.switch.configure(now, USED[queue], &link, &(), seed).expect("checked before");
+        }
+        self.models[queue].get_or_insert_default();
+    }
+
+    fn operate(&mut self, operation: &Operation, frames: &[Vec<u8>]) {
+        let queue = |queue: u8| usize::from(queue) % USED.len();
         match *operation {
-            Operation::Dequeue(queue, Leaving { bytes: of, port_queued, ecn }) => {
-                let queue = usize::from(queue) % (QUEUES + 1);
-                let (queued, port_queued) = (self.length(queue), bytes(port_queued));
-                let packet = Packet { bytes: bytes(of), queued, port_queued, ecn: Ecn::from_bits(ecn) };
-                self.dequeue(queue, &packet);
+            Operation::Arrive(at, of, frame) => {
+                self.arrive(queue(at), bytes(of), &frames[usize::from(frame) % frames.len()])
             }
-            Operation::Length(queue, length) => {
+            Operation::Release(which) => self.release(which),
+            Operation::Depart(at, leaving) => {
+                self.depart(queue(at), leaving, &frames[usize::from(leaving.frame) % frames.len()]);
+            }
+            Operation::Length(at, length) => {
                 // A pause that has just run out is to end with what was queued then.
                 self.wake_all();
-                self.lengths[usize::from(queue) % QUEUES] = bytes(length);
+                self.lengths[queue(at)] = bytes(length);
+                let (at, length) = (USED[queue(at)], bytes(length));
+                for one in self.ones() {
+                    one.sent.queued.insert(at, length);
+                }
             }
-            Operation::Pause(queue, (time, by)) => {
-                self.pause(usize::from(queue) % (QUEUES + 1), Nanos::new(time >> (by % 32)));
+            Operation::Pause(at, time) => self.pause(queue(at), Nanos::new(bytes(time).get())),
+            Operation::Rate(at, seq, units) => {
+                let message = RateMessage { seq, units: bytes(units).get(), ..RateMessage::default() };
+                self.tell(queue(at), &Event::Peer(PeerMessage::Rate(message)));
+            }
+            Operation::Relay(at, seq, paused) => {
+                self.tell(queue(at), &Event::Peer(PeerMessage::Relay(RelayMessage { paused, seq })));
             }
             Operation::Wait(nanos, shift) => {
                 if self.now - self.woken_at > SECOND / 2 - 1 {
                     self.wake_all();
                 }
                 let wait = u64::from(nanos >> (3 + shift % 29)).min(SECOND / 2);
-                let lengths = self.lengths;
-                for third in 1..3 {
-                    self.woken.wake(Instant::from_nanos(self.now + wait * third / 3), queued(&lengths));
+                // What is due is done in time.
+                if self.late.switch.next_wake().nanos() <= self.now + wait {
+                    self.wake_all();
+                }
+                if self.is_calm() {
+                    for third in 1..3 {
+                        self.woken.wake(Instant::from_nanos(self.now + wait * third / 3));
+                    }
                 }
                 self.now += wait;
             }
             Operation::Wake => {
-                let ((now, _), lengths) = (self.call(), self.lengths);
-                self.woken.wake(now, queued(&lengths));
-                self.chained.wake(now, queued(&lengths));
+                let (now, _) = self.call();
+                if self.is_calm() {
+                    self.woken.wake(now);
+                }
             }
             Operation::Jump(by) => {
                 let to = self.now.saturating_add_signed(by >> 8) >> 1;
@@ -260,69 +406,173 @@ impl<A: CongestionPoint> Bench<A> {
                     self.wake_all();
                 }
             }
-            Operation::Configure(queue) => {
+            Operation::Configure(stage, which) => {
                 // What is due is due by the old settings.
                 self.wake_all();
-                self.configure(queue / 4, usize::from(queue % 4));
+                let place = usize::from(stage) % self.stages.len();
+                let (name, known) = &self.stages[place];
+                let (name, words) = (*name, known[usize::from(which) % known.len()].clone());
+                for one in self.ones() {
+                    one.switch.stages_mut().set(name, &words).expect("checked before");
+                }
+                for queue in 1..BEYOND {
+                    self.configure(queue);
+                }
+                if name == "red" {
+                    self.judge_by(which.into());
+                }
             }
         }
     }
 
-    fn wake_all(&mut self) {
-        let ((now, local), lengths) = (self.call(), self.lengths);
-        self.late.wake(now, queued(&lengths));
-        self.woken.wake(now, queued(&lengths));
-        self.chained.wake(now, queued(&lengths));
-        self.woken_at = self.now;
-        self.queues.iter_mut().flatten().for_each(|queue| queue.expire(local));
+    /// Wakes decide nothing: the stages judge lengths and marks, and no deadline of theirs sends anything.
+    fn is_calm(&self) -> bool {
+        self.stages.iter().all(|(name, _)| ["red", "tcd", "int", "mmu"].contains(name))
     }
 
-    fn dequeue(&mut self, queue: usize, packet: &Packet) {
-        let ((now, local), (port, priority)) = (self.call(), place(queue));
-        let verdict = self.late.dequeue(now, port, priority, packet);
-        let woken = self.woken.dequeue(now, port, priority, packet);
-        let chained = self.chained.dequeue(now, port, priority, packet);
-        let Some(Some(model)) = self.queues.get_mut(queue) else {
-            assert_eq!([verdict, woken, chained], [Verdict::PASS; 3]);
-            return;
+    fn wake_all(&mut self) {
+        let (now, local) = self.call();
+        let [late, woken, turned] = self.ones().map(|one| one.wake(now));
+        assert_eq!(late, turned, "the order of stages decides");
+        assert!(self.is_calm() || late == woken);
+        (self.woken_at, self.taken) = (self.now, true);
+        self.models.iter_mut().flatten().for_each(|model| model.expire(local));
+    }
+
+    /// An event of a queue, of all three switches: the verdict, and what was sent.
+    fn event(&mut self, queue: usize, event: &Event<'_>) -> (Verdict, Vec<(FlowKey, CnpBody)>) {
+        let (now, local) = self.call();
+        let takes = self.late.switch.stages().takes().contains(event.kind());
+        self.taken = takes;
+        let cnps = {
+            let [late, woken, turned] = self.ones().map(|one| {
+                let verdict = one.switch.on(now, USED[queue], event, &mut one.sent);
+                let cnps: Vec<_> = one.sent.cnps.iter().map(|(flow, body, _)| (*flow, *body)).collect();
+                let records =
+                    one.sent.cnps.iter().all(|(_, body, hop)| hop.is_some() == (body.kind == CnpKind::DirectInt));
+                assert!(records, "a record belongs to a direct INT");
+                (verdict, cnps, one.take(false))
+            });
+            assert_eq!(late, woken, "a wake decides");
+            assert_eq!(late, turned, "the order of stages decides");
+            late
         };
-        assert_eq!(verdict, woken, "a wake decides");
-        // Both stages are heard: the stronger mark, a pause before a resume before neither, and the one record.
-        let voice = Voice::says(packet);
-        let rank =
-            |asks: Upstream| [Upstream::AsBefore, Upstream::Resume, Upstream::Pause].iter().position(|&at| at == asks);
-        assert_eq!(rank(chained.upstream), rank(verdict.upstream).max(rank(voice.upstream)));
-        let strength = |mark: Mark| [Mark::None, Mark::Undetermined, Mark::Congested].iter().position(|&at| at == mark);
-        assert_eq!(strength(chained.mark), strength(verdict.mark).max(strength(voice.mark)));
-        assert_eq!((chained.not_ect, chained.hop), (verdict.not_ect | voice.not_ect, verdict.hop));
-        let after = verdict.apply(packet.ecn);
-        let allowed: &[Ecn] = match packet.ecn {
+        match &mut self.models[queue] {
+            // A switch does nothing at events that no stage takes.
+            Some(model) if takes => model.expire(local),
+            Some(_) => {}
+            None => assert_eq!((cnps.0, &cnps.2[..]), (Verdict::PASS, "[] [] []"), "{queue}: not configured"),
+        }
+        let next = [&self.late, &self.turned].map(|one| one.switch.next_wake());
+        assert_eq!(next[0], next[1], "the order of stages decides");
+        (cnps.0, cnps.1)
+    }
+
+    fn tell(&mut self, queue: usize, event: &Event<'_>) {
+        assert_eq!(self.event(queue, event), (Verdict::PASS, Vec::new()));
+        self.counts(queue);
+    }
+
+    fn arrive(&mut self, queue: usize, bytes: Bytes, frame: &[u8]) {
+        let roce = roce(frame);
+        let packet = Packet { bytes, roce: Some(&roce) };
+        let queued =
+            self.held.iter().filter(|held| held.0 == queue).map(|held| held.1).fold(Bytes::ZERO, Bytes::saturating_add);
+        let (verdict, cnps) = self.event(queue, &Event::Arrival { packet, queued });
+        assert_eq!((Verdict { drop: false, ..verdict }, cnps.len()), (Verdict::PASS, 0));
+        assert!(!verdict.drop || self.has("mmu"));
+        if !verdict.drop {
+            self.held.push((queue, bytes));
+        }
+        self.counts(queue);
+    }
+
+    fn release(&mut self, which: u8) {
+        if self.held.is_empty() {
+            return;
+        }
+        let (queue, bytes) = self.held.swap_remove(usize::from(which) % self.held.len());
+        let queued =
+            self.held.iter().filter(|held| held.0 == queue).map(|held| held.1).fold(bytes, Bytes::saturating_add);
+        self.tell(queue, &Event::Release { bytes, queued });
+    }
+
+    fn depart(&mut self, queue: usize, leaving: Leaving, frame: &[u8]) {
+        let roce = roce(frame);
+        let data = !matches!(roce.info.class(), Class::Ack | Class::Cnp);
+        let (packet, port_queued) =
+            (Packet { bytes: bytes(leaving.bytes), roce: Some(&roce) }, bytes(leaving.port_queued));
+        let (queued, ecn) = (self.lengths[queue], Ecn::from_bits(leaving.ecn));
+        let (verdict, cnps) = self.event(queue, &Event::Departure { packet, ecn, queued, port_queued });
+        if self.models[queue].is_none() {
+            return;
+        }
+        let Verdict { mark, not_ect, drop, hold, hop, rewrite } = verdict;
+        assert!(!drop && hold < Nanos::new(u32::MAX / 2), "{verdict:?}");
+        let marked = verdict.apply(ecn);
+        let allowed: &[Ecn] = match ecn {
             Ecn::NotEct => &[Ecn::NotEct],
             Ecn::Ect0 => &[Ecn::Ect0, Ecn::Ect1, Ecn::Ce],
             Ecn::Ect1 => &[Ecn::Ect1, Ecn::Ce],
             Ecn::Ce => &[Ecn::Ce],
         };
-        assert!(allowed.contains(&after), "{packet:?}: {verdict:?}");
-        assert!(!verdict.not_ect || packet.ecn == Ecn::NotEct);
-        assert!(verdict.hop.is_none_or(|hop| hop.queue <= packet.port_queued.get()), "{packet:?}: {verdict:?}");
-        model.expire(local);
-        model.counters.packets += 1;
-        model.counters.ecn_marked += u64::from(after == Ecn::Ce && packet.ecn != Ecn::Ce);
-        model.counters.not_ect_above_kmax += u64::from(verdict.not_ect);
+        assert!(allowed.contains(&marked) && (!not_ect || ecn == Ecn::NotEct), "{ecn:?}: {verdict:?}");
+        assert!(self.has("red") || self.has("tcd") || (mark == Mark::None && !not_ect));
+        assert_eq!(hop.is_some(), self.has("int"));
+        assert!(hop.is_none_or(|hop| hop.queue <= port_queued.get()), "{packet:?}: {verdict:?}");
+        if let Some((kmin, kmax)) = self.thresholds {
+            let (queued, markable) = (u64::from(queued.get()), matches!(ecn, Ecn::Ect0 | Ecn::Ect1));
+            assert!(mark == Mark::None || (markable && queued > kmin), "{queued} of {kmin}: marked");
+            assert!(mark == Mark::Congested || !markable || queued <= kmax, "{queued} of {kmax}: not marked");
+            assert_eq!(not_ect, ecn == Ecn::NotEct && queued > kmax);
+        }
+        self.rewritten(rewrite, marked, data);
+        let kind = [
+            ("lscc_rate_limiting", CnpKind::Direct),
+            ("lscc_direct_int", CnpKind::DirectInt),
+            ("mlcc_near_source", CnpKind::SwitchInt),
+        ]
+        .into_iter()
+        .find(|(name, _)| self.has(name));
+        assert!(cnps.len() <= usize::from(data && kind.is_some()));
+        for (flow, body) in cnps {
+            assert_eq!(flow, FlowKey::of_data(&roce));
+            assert_eq!((Some(body.kind), body.names_remote_qpn), (kind.map(|(_, kind)| kind), true));
+            assert_eq!(body.remote_qpn, flow.data_qpn);
+        }
+        let takes = self.late.switch.stages().takes().contains(Kind::Departure);
+        if let Some(model) = self.models[queue].as_mut().filter(|_| takes) {
+            model.counters.packets += 1;
+            model.counters.ecn_marked += u64::from(mark == Mark::Congested && marked != ecn);
+            model.counters.not_ect_above_kmax += u64::from(not_ect);
+        }
         self.counts(queue);
     }
 
-    fn length(&self, queue: usize) -> Bytes {
-        self.lengths.get(queue).copied().unwrap_or_default()
+    /// What becomes of a packet with these ECN bits, the marks of the other stages among them.
+    fn rewritten(&self, rewrite: Option<cc_cp::Rewrite>, marked: Ecn, data: bool) {
+        let limits = self.has("lscc_rate_limiting");
+        let empties = self.has("lscc_direct_int") || self.has("mlcc_near_source") || self.has("mlcc_per_flow_queues");
+        assert_eq!(rewrite.is_some(), limits || empties);
+        let Some(rewrite) = rewrite else { return };
+        // LSCC's limiting has dealt with the mark, unless it has no room for the flow.
+        let lowered = limits && data && marked == Ecn::Ce && rewrite.ecn == Ecn::Ect0;
+        assert!(rewrite.ecn == marked || lowered, "{marked:?}: {rewrite:?}");
+        assert_eq!(rewrite.clear_int, empties && data);
+        assert_eq!(rewrite.mlcc.is_some(), data && self.has("mlcc_per_flow_queues"));
     }
 
     fn pause(&mut self, queue: usize, time: Nanos) {
-        let ((now, local), (port, priority), queued) = (self.call(), place(queue), self.length(queue));
-        self.late.pause(now, port, priority, time, queued);
-        self.woken.pause(now, port, priority, time, queued);
-        self.chained.pause(now, port, priority, time, queued);
-        if let Some(Some(model)) = self.queues.get_mut(queue) {
-            model.expire(local);
+        let queued = self.lengths[queue];
+        let (_, local) = self.call();
+        self.tell_pause(queue, time, queued, local);
+        self.counts(queue);
+    }
+
+    fn tell_pause(&mut self, queue: usize, time: Nanos, queued: Bytes, local: u64) {
+        assert_eq!(self.event(queue, &Event::Pause { time, queued }), (Verdict::PASS, Vec::new()));
+        let takes = self.late.switch.stages().takes().contains(Kind::Pause);
+        if let Some(model) = self.models[queue].as_mut().filter(|_| takes) {
             let until = local + u64::from(time.get()).min(LONGEST_PAUSE);
             match &mut model.pause {
                 _ if time == Nanos::ZERO => model.resume(local),
@@ -333,19 +583,87 @@ impl<A: CongestionPoint> Bench<A> {
                 }
             }
         }
-        self.counts(queue);
     }
 
-    /// A queue that has just been called upon has counted what happened to it, however often it was woken.
+    /// After an event that a stage takes, or a wake, a queue has counted what happened to it, however often the switch was woken
+    /// before. Any other event does nothing: a pause that has run out is then counted only in the switch that was woken since.
     fn counts(&self, queue: usize) {
-        let (port, priority) = place(queue);
-        let expected = self.queues.get(queue).and_then(Option::as_ref).map(|queue| &queue.counters);
-        assert_eq!(self.late.counters(port, priority), expected);
-        assert_eq!(self.woken.counters(port, priority), expected);
-        let chained = self.chained.counters(port, priority);
-        let pauses = |counters: &CpCounters| (counters.pfc_pauses, counters.pfc_paused_ns, counters.pfc_storms);
-        assert_eq!(chained.map(pauses), expected.map(pauses));
+        if self.taken {
+            let expected = self.models[queue].as_ref().map(|model| &model.counters);
+            for one in [&self.late, &self.woken, &self.turned] {
+                assert_eq!(one.switch.counters(USED[queue]), expected);
+            }
+        }
         let steps = (self.clock.forward_jumps(), self.clock.backward_jumps());
-        assert_eq!([self.late.clock_steps(), self.chained.clock_steps()], [steps; 2]);
+        assert_eq!([self.late.switch.clock_steps(), self.turned.switch.clock_steps()], [steps; 2]);
     }
+
+    /// When all has left, no neighbour is paused, unless by a relay.
+    fn empties(&mut self) {
+        while !self.held.is_empty() {
+            self.release(0);
+        }
+        self.wake_all();
+        for queue in 0..BEYOND {
+            self.counts(queue);
+        }
+        assert!(self.has("swing") || self.late.paused.values().all(|&paused| !paused));
+        assert!(self.models[CONTROL].is_none());
+    }
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Parsed::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Frames of few flows, more than a set of a table has places for: data with telemetry, acknowledgements with credits, CNPs.
+fn frames() -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for flow in 0..8_u8 {
+        let addresses = if flow % 2 == 0 {
+            Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, flow), destination: Ipv4Addr::new(10, 1, 0, flow) }
+        } else {
+            let [source, destination] = [0, 1].map(|site| Ipv6Addr::new(0xfd00, site, 0, 0, 0, 0, 0, flow.into()));
+            Addresses::V6 { source, destination }
+        };
+        let data_qpn = Qpn::new(0x100 + u32::from(flow));
+        let head = Frame {
+            destination: Mac::new([2; 6]),
+            source: Mac::new([4; 6]),
+            tags: Tags::NONE,
+            addresses,
+            dscp: 26,
+            ecn: Ecn::Ect0,
+            hop_limit: 64,
+            udp_source: 0xc000,
+            shims: Shims::NONE,
+            bth: Bth::default(),
+            extensions: Extensions::default(),
+            payload: &[],
+        };
+        let int = Some(IntShim::empty(IntLayout::Wide, 1, 4));
+        let shims = Shims { int, mlcc_data: Some(MlccData::default()), ..Shims::NONE };
+        let bth = Bth { opcode: opcode::SEND_MIDDLE, dest_qp: data_qpn, ..Bth::default() };
+        let data = Frame { shims, bth, payload: &[0; 64], ..head };
+        let release = Rate::from_gbps(u32::from(flow));
+        let ack = MlccAck { credit: u16::from(flow) * 9_000, data_qpn, release, advised_rate: Rate::from_gbps(1) };
+        let shims = Shims { mlcc_ack: Some(ack), ..Shims::NONE };
+        let addresses = addresses.reversed();
+        let bth = Bth { opcode: opcode::ACKNOWLEDGE, dest_qp: Qpn::new(flow.into()), ..Bth::default() };
+        let ack = Frame { shims, bth, addresses, ..head };
+        let body = CnpBody { ce: true, remote_qpn: data_qpn, ..CnpBody::default() };
+        let cnp = if flow % 4 < 2 { CnpBodyKind::Extended(body) } else { CnpBodyKind::Standard };
+        let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(flow.into()), ..Bth::default() };
+        let cnp = Frame { bth, addresses, extensions: Extensions { cnp, ..Extensions::default() }, ..head };
+        for frame in [data, data, data, ack, cnp] {
+            let mut bytes = vec![0; 512];
+            let length = frame.emit::<TableCrc>(&mut bytes).expect("the frame is short");
+            bytes.truncate(length);
+            frames.push(bytes);
+        }
+    }
+    frames
 }

@@ -1,11 +1,11 @@
 //! Across a long link: what the firmware of an interconnect switch sends to a source is taken by the firmware of its NIC, and
 //! concerns the queue pair that it means, and no other.
 
-use cc_core::table::Handle;
+use cc_core::table::{Fixed, Handle};
 use cc_core::wire::shim::IntShim;
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, TableCrc, Tags, opcode};
 use cc_core::{Bytes, Ecn, Hop, IntLayout, IntStackBuilder, Qpn, Rate};
-use cc_cp::Packet;
+use cc_cp::{OnQueues, Queue, Stage};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use hil_algorithms::settings::{Request, ResolvedSettings, words};
@@ -16,11 +16,11 @@ use hil_measure::stage_cycles::LINK;
 use hil_replay::boot;
 use programs::LogKind;
 use programs::descriptor::{Descriptor, DescriptorKind};
-use programs::switch::{Event, Program, Queue};
+use programs::switch_ring::SwitchEvent;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The queue towards the long link.
-const QUEUE: Queue = Queue { port: 1, priority: 3 };
+const QUEUE: Queue = Queue { port: 1, class: 3 };
 
 /// Flows of one sender, by receiver and queue pair there: one number at two receivers, two at one, and one over IPv6.
 const FLOWS: [(bool, u8, u32); 4] = [(false, 1, 0x11), (false, 2, 0x11), (false, 1, 0x12), (true, 1, 0x11)];
@@ -94,12 +94,13 @@ struct Bench {
 }
 
 impl Bench {
-    /// An interconnect switch that runs `P`, and a NIC with flows whose far ends it has learnt, not their own numbers.
-    fn new<A: ReactionPoint, N: NotificationPoint, P: Program>(telemetry: bool) -> Self {
+    /// An interconnect switch that runs the stage `S`, and a NIC with flows whose far ends it has learnt, not their own numbers.
+    fn new<A: ReactionPoint, N: NotificationPoint, S: OnQueues>(telemetry: bool) -> Self {
         let chosen = ResolvedSettings::of::<A, N>(&Request::default()).unwrap();
         let mut nic = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
-        let boot = BootSettings { rp_settings: words(&P::PRESETS[0].values), np_settings: Vec::new(), link: LINK };
-        let switch = board(&firmware::image(None, P::NAME).unwrap(), &boot, Pace::Lockstep).unwrap();
+        let (name, settings) = (S::Stage::<Fixed<8>>::NAME, S::Stage::<Fixed<8>>::DEFAULT);
+        let boot = BootSettings { rp_settings: words(&settings), np_settings: Vec::new(), link: LINK };
+        let switch = board(&firmware::image(None, name).unwrap(), &boot, Pace::Lockstep).unwrap();
         let mut slots = Vec::new();
         for flow in FLOWS {
             let opened =
@@ -120,7 +121,7 @@ impl Bench {
 
     /// A frame of the far end comes in by the long link.
     fn arrives(&mut self, now: u64, frame: &[u8]) {
-        let event = Event::Arrived { bytes: Bytes::new(frame.len() as u32), queued: Bytes::ZERO };
+        let event = SwitchEvent::Arrival { bytes: Bytes::new(frame.len() as u32), queued: Bytes::ZERO };
         let actions = self.switch.deliver(&event.at(now, QUEUE), frame).unwrap();
         assert!(!actions.iter().any(|(_, action)| matches!(action, Action::Frame(_))));
     }
@@ -128,8 +129,8 @@ impl Bench {
     /// A packet leaves for the long link: what the switch sends.
     fn leaves(&mut self, now: u64, frame: &[u8]) -> Vec<Vec<u8>> {
         let bytes = Bytes::new(frame.len() as u32);
-        let packet = Packet { bytes, queued: bytes, port_queued: bytes, ecn: Ecn::Ect0 };
-        let actions = self.switch.deliver(&Event::Left(packet).at(now, QUEUE), head(frame)).unwrap();
+        let event = SwitchEvent::Departure { bytes, ecn: Ecn::Ect0, queued: bytes, port_queued: bytes };
+        let actions = self.switch.deliver(&event.at(now, QUEUE), head(frame)).unwrap();
         actions
             .into_iter()
             .filter_map(|(_, action)| if let Action::Frame(frame) = action { Some(frame) } else { None })
@@ -171,23 +172,22 @@ impl Bench {
 
 #[test]
 fn a_direct_cnp_of_lscc_cuts_the_queue_pair_of_dcqcn_that_it_means() {
-    type Limiting = programs::switch::lscc_rate_limiting::Limiting;
-    let mut bench = Bench::new::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Limiting>(false);
+    let mut bench =
+        Bench::new::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, cc_cp::lscc::rate_limiting::RateLimiting>(false);
     bench.arrives(500, &slowly());
     bench.each_is_slowed_down_alone(false);
 }
 
 #[test]
 fn a_direct_int_of_lscc_slows_the_queue_pair_of_hpcc_star_that_it_means() {
-    type DirectInt = programs::switch::lscc_direct_int::DirectInt;
-    let mut bench = Bench::new::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo, DirectInt>(true);
+    let mut bench =
+        Bench::new::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo, cc_cp::lscc::direct_int::DirectInt>(true);
     bench.arrives(500, &slowly());
     bench.each_is_slowed_down_alone(true);
 }
 
 #[test]
 fn a_switch_int_of_mlcc_slows_the_queue_pair_that_it_means() {
-    type NearSource = programs::switch::mlcc_near_source::NearSource;
-    let bench = Bench::new::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16, NearSource>(true);
+    let bench = Bench::new::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16, cc_cp::mlcc::near_source::NearSource>(true);
     bench.each_is_slowed_down_alone(true);
 }

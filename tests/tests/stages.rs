@@ -6,7 +6,15 @@ use hil_measure::stage_cycles::{self, Run};
 use std::fs;
 
 macro_rules! tests {
-    ($($name:ident => $module:ident :: $program:ident;)+) => {
+    ($($number:literal, $bytes:literal, $name:ident => $first:ident $(:: $rest:ident)+;)+) => {
+        tests!($($name)+ lscc);
+
+        #[test]
+        fn every_image_of_a_stage_is_tested() {
+            assert!(stage_cycles::names().eq([$(stringify!($name),)+ "lscc"]));
+        }
+    };
+    ($($name:ident)+) => {
         $(mod $name {
             use hil_measure::stage_cycles::{self, Run};
             use std::sync::OnceLock;
@@ -17,7 +25,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn image_and_library_answer_alike() {
+            fn image_and_library_act_alike() {
                 super::assert_identical(runs());
             }
 
@@ -29,14 +37,14 @@ macro_rules! tests {
     };
 }
 
-programs::for_each_stage!(tests);
+cc_cp::for_each_cp!(tests);
 
 fn assert_identical(runs: &[Run]) {
-    for Run { stage, preset, events, answers, frames, difference, .. } in runs {
+    for Run { stage, preset, events, actions, frames, difference, .. } in runs {
         assert_eq!(*difference, None, "{stage}, {preset}");
         assert!(*events >= 10_000, "{stage}, {preset}: {events} events");
         let least = if stage.starts_with("lscc") { 100 } else { 0 };
-        assert!(answers + frames >= 100 && *frames >= least, "{stage}, {preset}: {answers} answers, {frames} frames");
+        assert!(actions + frames >= 100 && *frames >= least, "{stage}, {preset}: {actions} actions, {frames} frames");
     }
 }
 
@@ -53,5 +61,5 @@ fn assert_cycles(stage: &str, runs: &[Run]) {
 #[test]
 fn an_unknown_stage_is_told_by_name() {
     let error = stage_cycles::measure("rad").unwrap_err().to_string();
-    assert!(error.starts_with("unknown stage rad: "), "{error}");
+    assert!(error.starts_with("unknown stage rad"), "{error}");
 }

@@ -1,16 +1,15 @@
 //! What interconnect switches send by themselves, on the core that receives it: the frames of the library's congestion
 //! points, whole, with their ICRC checked by the firmware.
 
+use cc_core::table::Heap;
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Mac, Parsed, RateMessage, Response, Roce,
-    Shims, TableCrc, Tags, opcode,
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, RateMessage, Roce, Shims, TableCrc,
+    Tags, opcode,
 };
-use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
-use cc_cp::lscc::direct_int::{self, DirectInt};
-use cc_cp::lscc::rate_limiting::{self, RateLimiting};
-use cc_cp::mlcc::near_source::{self, NearSource};
-use cc_cp::segment::{Endpoint, Room, Transit};
+use cc_core::{Bytes, CnpBody, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
+use cc_cp::list::StageList;
+use cc_cp::{Emit, Event, PeerMessage, Queue, SendPfc, Switch};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use hil_algorithms::settings::{Request, ResolvedSettings};
@@ -19,6 +18,7 @@ use hil_cores::core::Ibex;
 use hil_cores::firmware;
 use hil_replay::boot;
 use programs::descriptor::{Descriptor, DescriptorKind};
+use programs::switch_ring::{self, Room};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The port of the long link.
@@ -81,10 +81,6 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
     written(|buffer| frame.emit::<TableCrc>(buffer))
 }
 
-fn respond(response: &Response<'_>) -> Vec<u8> {
-    written(|buffer| response.emit::<TableCrc>(buffer))
-}
-
 fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut bytes = vec![0; 2_048];
     let length = emit(&mut bytes).unwrap();
@@ -99,13 +95,69 @@ fn roce(frame: &[u8]) -> Roce<'_> {
     }
 }
 
-/// What the end of the segment sends back of this packet.
-fn answer<E: Endpoint>(end: &mut E, params: &E::Params, now: u64, packet: &[u8]) -> Option<Vec<u8>> {
-    let packet = roce(packet);
-    let transit = Transit { flow: FlowKey::of_data(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
-    let rewrite = end.forward(params, Instant::from_nanos(now), &transit);
-    let mut room: Room = [0; _];
-    rewrite.cnp(&packet, CnpMarking::default(), &mut room).map(|cnp| respond(&cnp))
+/// The queue towards the long link.
+const QUEUE: Queue = Queue { port: 0, class: 3 };
+
+/// An interconnect switch.
+struct End {
+    switch: Switch<StageList, Heap>,
+    sent: Sent,
+}
+
+/// What it has sent.
+#[derive(Default)]
+struct Sent(Vec<Vec<u8>>);
+
+impl Emit for Sent {
+    fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
+        let mut room: Room = [0; _];
+        let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
+        self.0.extend(cnp.map(|cnp| written(|buffer| cnp.emit::<TableCrc>(buffer))));
+    }
+
+    fn peer(&mut self, at: Queue, message: PeerMessage) {
+        panic!("{at:?}: {message:?}");
+    }
+
+    fn queued(&self, _at: Queue) -> Bytes {
+        Bytes::ZERO
+    }
+}
+
+impl SendPfc for Sent {
+    fn pfc(&mut self, at: Queue, quanta: u16) {
+        panic!("{at:?}: {quanta} quanta");
+    }
+}
+
+impl End {
+    /// A switch with this stage.
+    fn new(stage: &str) -> Self {
+        let start = Instant::from_nanos(0);
+        let mut switch = Switch::<StageList, Heap>::new(start);
+        switch.make_room(Queue::CLASSES);
+        switch.stages_mut().add(stage, &[]).unwrap();
+        switch.configure(start, QUEUE, &LINK, &(), 1).unwrap();
+        Self { switch, sent: Sent::default() }
+    }
+
+    /// The far end of the long link asks for so many Mb/s.
+    fn grants(&mut self, mbps: u32) {
+        let message = RateMessage { seq: 1, units: mbps, ..RateMessage::default() };
+        let event = Event::Peer(PeerMessage::Rate(message));
+        self.switch.on(Instant::from_nanos(0), QUEUE, &event, &mut self.sent);
+    }
+
+    /// A packet leaves for the long link: what the switch sends back.
+    fn leaves(&mut self, now: u64, packet: &[u8]) -> Option<Vec<u8>> {
+        let roce = roce(packet);
+        let (queued, packet) = (roce.wire_len, cc_cp::Packet::roce(&roce));
+        let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued: queued };
+        self.switch.on(Instant::from_nanos(now), QUEUE, &event, &mut self.sent);
+        let mut sent = std::mem::take(&mut self.sent.0);
+        assert!(sent.len() <= 1);
+        sent.pop()
+    }
 }
 
 /// One number at two hosts, two numbers at one, over both protocols.
@@ -117,23 +169,21 @@ fn flows() -> Vec<Vec<u8>> {
 fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
     let flows = flows();
     let mut board = sender::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn>(&flows);
-    let params = rate_limiting::Params::new(&rate_limiting::PRESETS[0].values, &LINK).unwrap();
-    let mut end = RateLimiting::<16, 4>::open(&params, Instant::from_nanos(0).stamp());
-    let told = RateMessage { seq: 1, units: 1_000, ..RateMessage::default() };
-    end.on_message(&params, Instant::from_nanos(0).stamp(), &told);
+    let mut end = End::new("lscc_rate_limiting");
+    end.grants(1_000);
     // 2 MB at 1 Gb/s: then whoever sends is told, for all flows are new.
     for packet in 0..2_000 {
-        assert_eq!(answer(&mut end, &params, packet, &flows[0]), None);
+        assert_eq!(end.leaves(packet, &flows[0]), None);
     }
     for (slot, flow) in flows.iter().enumerate() {
-        let cnp = answer(&mut end, &params, 60_000 + slot as u64, flow).unwrap();
+        let cnp = end.leaves(60_000 + slot as u64, flow).unwrap();
         let half = Rate::from_gbps(50);
         assert_eq!(arrives(&mut board, 60_000 + slot as u64, &cnp), [(slot as u32, half)]);
         let mut damaged = cnp.clone();
         *damaged.last_mut().unwrap() ^= 1;
         assert_eq!(arrives(&mut board, 60_000 + slot as u64, &damaged), []);
     }
-    let mut stranger = answer(&mut end, &params, 60_100, &data(false, 4, 17)).unwrap();
+    let mut stranger = end.leaves(60_100, &data(false, 4, 17)).unwrap();
     assert_eq!(arrives(&mut board, 60_100, &stranger), []);
     stranger.truncate(40);
     assert_eq!(arrives(&mut board, 60_101, &stranger), []);
@@ -143,10 +193,8 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
 fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_star() {
     let flows = flows();
     let mut board = sender::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo>(&flows);
-    let params = direct_int::Params::new(&direct_int::PRESETS[0].values, &LINK).unwrap();
-    let mut end = DirectInt::<64>::open(&params, Instant::from_nanos(0).stamp());
-    let told = RateMessage { seq: 1, units: 10_000, ..RateMessage::default() };
-    end.on_message(&params, Instant::from_nanos(0).stamp(), &told);
+    let mut end = End::new("lscc_direct_int");
+    end.grants(10_000);
     let line = Rate::from_gbps(100);
     for (slot, flow) in flows.iter().enumerate() {
         for round in 0..2 {
@@ -157,10 +205,10 @@ fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_s
             shim::push_into(&mut packet, length, shim::PORT, &leaf).unwrap();
             // Far more than 10 Gb/s carry off in 10 us.
             for _ in 0..50 {
-                answer(&mut end, &params, now, flow);
+                end.leaves(now, flow);
             }
             let next = now + 2_000;
-            let direct = answer(&mut end, &params, next, &packet).unwrap();
+            let direct = end.leaves(next, &packet).unwrap();
             let paced = arrives(&mut board, next, &direct);
             let &[(index, rate)] = &paced[..] else { panic!("{paced:?}") };
             assert_eq!(index, slot as u32);
@@ -173,8 +221,7 @@ fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_s
 fn a_switch_int_slows_the_flow_that_it_means_on_the_core_of_mlcc() {
     let flows = flows();
     let mut board = sender::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16>(&flows);
-    let params = near_source::Params::new(&near_source::PRESETS[0].values).unwrap();
-    let mut end = NearSource::<16, 4>::open(Instant::from_nanos(0).stamp());
+    let mut end = End::new("mlcc_near_source");
     for (slot, flow) in flows.iter().enumerate() {
         for round in 0..2 {
             let now = 20_000 * slot as u64 + 8_000 * round;
@@ -183,7 +230,7 @@ fn a_switch_int_slows_the_flow_that_it_means_on_the_core_of_mlcc() {
             // A full link of 100 Gb/s with a queue.
             let leaf = Hop { mbps: 100_000, flags: 0, clock: now as u32, sent: 1_562 * round as u32, queue: 200_000 };
             shim::push_into(&mut packet, length, shim::PORT, &leaf).unwrap();
-            let switch_int = answer(&mut end, &params, now, &packet).unwrap();
+            let switch_int = end.leaves(now, &packet).unwrap();
             let paced = arrives(&mut board, now, &switch_int);
             match round {
                 0 => assert!(paced.iter().all(|&(_, rate)| rate == Rate::from_gbps(100)), "remembered: {paced:?}"),
@@ -198,6 +245,6 @@ fn a_switch_int_slows_the_flow_that_it_means_on_the_core_of_mlcc() {
             assert_eq!(arrives(&mut board, now, &damaged), []);
         }
     }
-    let stranger = answer(&mut end, &params, 200_000, &data(false, 4, 17));
+    let stranger = end.leaves(200_000, &data(false, 4, 17));
     assert!(stranger.is_none_or(|frame| arrives(&mut board, 200_000, &frame).is_empty()));
 }

@@ -15,10 +15,10 @@
 
 use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, count};
 use super::rate_calculation::Feedback;
-use crate::segment::{Endpoint, Rewrite, Transit};
+use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Rewrite, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::wire::RateMessage;
-use cc_core::{Bytes, CnpBody, CnpKind, Hop, Instant, Link, Nanos, Rate, Stamp, Zeroed};
+use cc_core::wire::{FlowKey, RateMessage};
+use cc_core::{Bytes, CnpBody, CnpKind, Hop, Link, Nanos, Rate, Stamp, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -80,7 +80,7 @@ impl Params {
 /// The state of one long link's port and priority; `SLOTS` is a power of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct DirectInt<const SLOTS: usize> {
+pub struct DirectInt<const SLOTS: usize = 64> {
     queue: PseudoQueue,
     /// Direct INTs so far.
     notified: u32,
@@ -169,46 +169,79 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
     }
 }
 
-impl<const SLOTS: usize> Endpoint for DirectInt<SLOTS> {
-    type Params = Params;
-
-    fn forward(&mut self, p: &Params, now: Instant, packet: &Transit) -> Rewrite {
-        let now = now.stamp();
+impl<const SLOTS: usize> DirectInt<SLOTS> {
+    /// A packet leaves for the long link: the record to be added to the direct INT of its sender, where one is to be sent.
+    /// A packet of no flow carries no data.
+    pub fn departure(&mut self, p: &Params, now: Stamp, flow: Option<FlowKey>, bytes: Bytes) -> Option<Hop> {
         self.queue.pass_time(&p.queue, now);
-        self.queue.arrive(packet.bytes);
-        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
-        if !packet.data {
-            return asis;
-        }
-        if !self.is_due(p, now, packet.flow.set_hash().get()) {
-            return Rewrite { clear_int: true, ..asis };
+        self.queue.arrive(bytes);
+        if !self.is_due(p, now, flow?.set_hash().get()) {
+            return None;
         }
         count(&mut self.notified);
-        let body = CnpBody {
-            kind: CnpKind::DirectInt,
-            names_remote_qpn: true,
-            remote_qpn: packet.flow.data_qpn,
-            stamp: now,
-            ..CnpBody::default()
-        };
-        Rewrite { notify: Some(body), record: Some(self.record(now)), clear_int: true, ..asis }
+        Some(self.record(now))
+    }
+}
+
+impl<const SLOTS: usize> QueueStage for DirectInt<SLOTS> {
+    type Params = Params;
+    type Settings = DirectIntSettings;
+
+    const NAME: &'static str = "lscc_direct_int";
+    const PRESETS: &'static [Preset<DirectIntSettings>] = PRESETS;
+    const TAKES: Kinds = Kinds::of(&[Kind::Departure, Kind::Peer]);
+    const READS_HEADERS: bool = true;
+    const REWRITES: bool = true;
+    const FLOW_BYTES: usize = size_of::<Stamp>();
+    const FLOWS: usize = SLOTS;
+
+    fn check(settings: &DirectIntSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
+    }
+
+    fn begin(&mut self, cx: &Cx<'_, Params>, _seed: u64) {
+        self.begin(cx.params, cx.now.stamp());
+    }
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
+        let now = cx.now.stamp();
+        match *event {
+            Event::Departure { packet, ecn, .. } => {
+                let flow = packet.data_flow();
+                let record = self.departure(cx.params, now, flow, packet.bytes);
+                if let (Some(FlowKey { data_qpn, .. }), Some(roce), Some(_)) = (flow, packet.roce, record) {
+                    let kind = CnpKind::DirectInt;
+                    let body = CnpBody {
+                        kind,
+                        names_remote_qpn: true,
+                        remote_qpn: data_qpn,
+                        stamp: now,
+                        ..CnpBody::default()
+                    };
+                    out.cnp(roce, body, record);
+                }
+                let rewrite = Rewrite { ecn, clear_int: flow.is_some(), mlcc: None };
+                Verdict { rewrite: Some(rewrite), ..Verdict::PASS }
+            }
+            Event::Peer(PeerMessage::Rate(message)) => {
+                self.on_message(cx.params, now, &message);
+                Verdict::PASS
+            }
+            _ => Verdict::PASS,
+        }
+    }
+
+    fn wake(&mut self, cx: &Cx<'_, Params>, _out: &mut impl Emit) {
+        self.wake(cx.params, cx.now.stamp());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Room;
-    use cc_core::wire::shim::{self, IntShim};
-    use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, EmitError, Extensions, FlowKey, Frame, Icrc, Mac, Parsed, Response, Roce,
-        Shims, TableCrc, Tags, opcode,
-    };
-    use cc_core::{CnpBodyKind, Ecn, IntLayout, Qpn};
-    use core::net::{Ipv4Addr, Ipv6Addr};
+    use cc_core::Qpn;
     use proptest::prelude::*;
-    use std::vec;
-    use std::vec::Vec;
 
     const LINK: Link =
         Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
@@ -229,66 +262,11 @@ mod tests {
             self.machine.on_message(&self.params, Stamp::from_bits(now), &message);
         }
 
-        fn sends(&mut self, now: u64, qpn: u32, bytes: u32) -> Rewrite {
+        /// A data packet leaves: the record of its direct INT.
+        fn sends(&mut self, now: u32, qpn: u32, bytes: u32) -> Option<Hop> {
             let flow = FlowKey { peers: 77, data_qpn: Qpn::new(qpn) };
-            let packet = Transit { flow, data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 };
-            self.machine.forward(&self.params, Instant::from_nanos(now), &packet)
+            self.machine.departure(&self.params, Stamp::from_bits(now), Some(flow), Bytes::new(bytes))
         }
-    }
-
-    /// A data packet with room for `room` records, of which these are written.
-    fn data(six: bool, layout: IntLayout, records: &[Hop], room: u8) -> Vec<u8> {
-        let addresses = if six {
-            Addresses::V6 { source: Ipv6Addr::from_bits(1), destination: Ipv6Addr::from_bits(2) }
-        } else {
-            Addresses::V4 { source: Ipv4Addr::from_bits(1), destination: Ipv4Addr::from_bits(2) }
-        };
-        let frame = Frame {
-            destination: Mac::new([2; 6]),
-            source: Mac::new([4; 6]),
-            tags: Tags::NONE,
-            addresses,
-            dscp: 26,
-            ecn: Ecn::Ect0,
-            hop_limit: 61,
-            udp_source: 0xc123,
-            shims: Shims { int: Some(IntShim::empty(layout, 5, room)), ..Shims::NONE },
-            bth: Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(17), ..Bth::default() },
-            extensions: Extensions::default(),
-            payload: &[0; 8],
-        };
-        let mut bytes = emit(&frame);
-        for record in records {
-            let len = bytes.len();
-            shim::push_into(&mut bytes, len, shim::PORT, record).unwrap();
-        }
-        bytes
-    }
-
-    fn emit(frame: &Frame<'_>) -> Vec<u8> {
-        written(|buffer| frame.emit::<TableCrc>(buffer))
-    }
-
-    fn respond(response: &Response<'_>) -> Vec<u8> {
-        written(|buffer| response.emit::<TableCrc>(buffer))
-    }
-
-    fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-        let mut bytes = vec![0; 512];
-        let length = emit(&mut bytes).unwrap();
-        bytes.truncate(length);
-        bytes
-    }
-
-    fn roce(frame: &[u8]) -> Roce<'_> {
-        match wire::parse(frame, frame.len()) {
-            Ok(Parsed::Roce(roce)) => roce,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn hop(queue: u32) -> Hop {
-        Hop { mbps: 100_000, flags: 0, clock: 9, sent: 3, queue }
     }
 
     #[test]
@@ -297,92 +275,37 @@ mod tests {
         bench.on_message(0, 1, 40_000);
         // 5 bytes a nanosecond: of 64 000 at once, 14 000 wait after 10 us.
         bench.sends(0, 1, 64_000);
-        let record = bench.sends(10_000, 1, 1_000).record.unwrap();
+        let record = bench.sends(10_000, 1, 1_000).unwrap();
         let flags = Hop::VIRTUAL | Hop::INTERCONNECT;
         assert_eq!(record, Hop { mbps: 40_000, flags, clock: 10_000, sent: 50_000 / 64, queue: 15_000 });
         // And 65 000 are all that came, whatever R would allow.
-        let record = bench.sends(100_000, 1, 0).record.unwrap();
+        let record = bench.sends(100_000, 1, 0).unwrap();
         assert_eq!((record.sent, record.queue), (65_000 / 64, 0));
     }
 
     #[test]
-    fn a_direct_int_brings_the_packets_records_and_one_more_and_the_packet_goes_on_with_none() {
-        let records = [hop(1), hop(2), hop(3)];
-        for six in [false, true] {
-            let mut bench = Bench::new(&PRESETS[0].values);
-            let mut frame = data(six, IntLayout::Wide, &records, 6);
-            let cnp = {
-                let packet = roce(&frame);
-                let flow = FlowKey::of_data(&packet);
-                let transit = Transit { flow, data: true, bytes: packet.wire_len, ecn: packet.ecn };
-                let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(5), &transit);
-                let mut room: Room = [0; _];
-                let cnp = respond(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
-                let len = frame.len();
-                rewrite.apply(&mut frame, len, shim::PORT);
-                cnp
-            };
-            let cnp = roce(&cnp);
-            assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
-            let int = cnp.switch_int().unwrap();
-            let queues: Vec<u32> = int.stack().iter().map(|hop| hop.queue).collect();
-            assert_eq!((int.path(), queues), (5, vec![1, 2, 3, roce(&frame).wire_len.get()]));
-            let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
-            assert_eq!((body.kind, body.names_remote_qpn, body.remote_qpn.get()), (CnpKind::DirectInt, true, 17));
-            let forwarded = roce(&frame);
-            assert_eq!((forwarded.int_shim().unwrap().hops(), forwarded.int_shim().unwrap().area().len()), (0, 96));
-            assert_eq!(forwarded.icrc::<TableCrc>(), Icrc::Valid);
-        }
-    }
-
-    #[test]
-    fn telemetry_that_cannot_be_added_to_goes_back_nowhere() {
-        let mut bench = Bench::new(&PRESETS[1].values);
-        let rewrite = bench.sends(0, 17, 1_000);
-        let told = |frame: Vec<u8>| {
-            let mut room: Room = [0; _];
-            rewrite.cnp(&roce(&frame), CnpMarking::default(), &mut room).is_some()
-        };
-        assert!(told(data(false, IntLayout::Wide, &[], 0)), "the pseudo queue alone");
-        assert!(told(data(false, IntLayout::Wide, &[hop(1); 13], 13)));
-        assert!(!told(data(false, IntLayout::Wide, &[hop(1); 14], 14)), "more than a shim holds");
-        assert!(!told(data(false, IntLayout::Wide, &[hop(1); 3], 2)), "overflowed");
-        assert!(!told(data(false, IntLayout::Compact, &[hop(1); 2], 6)), "no code for R");
-    }
-
-    #[test]
-    fn a_flow_gets_one_in_two_microseconds_and_each_packet_goes_on_without_telemetry() {
+    fn a_flow_gets_one_in_two_microseconds() {
         let mut bench = Bench::new(&PRESETS[0].values);
-        let mut got = 0;
-        for packet in 0..1_000_u64 {
-            let rewrite = bench.sends(packet * 100, 17, 1_000);
-            assert!(rewrite.clear_int);
-            got += u32::from(rewrite.notify.is_some());
-        }
+        let got = (0..1_000).filter(|packet| bench.sends(packet * 100, 17, 1_000).is_some()).count();
         assert_eq!((got, bench.machine.notified()), (50, 50));
-        let ack = Transit {
-            flow: FlowKey { peers: 1, data_qpn: Qpn::new(1) },
-            data: false,
-            bytes: Bytes::new(60),
-            ecn: Ecn::Ect0,
-        };
-        let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(1_000_000), &ack);
-        assert_eq!(rewrite, Rewrite { ecn: Ecn::Ect0, ..Rewrite::default() });
+        let now = Stamp::from_bits(1_000_000);
+        assert_eq!(bench.machine.departure(&bench.params, now, None, Bytes::new(60)), None, "no data");
         let mut each = Bench::new(&PRESETS[1].values);
-        assert!((0..100).all(|packet| each.sends(packet * 10, 17, 1_000).notify.is_some()));
+        assert!((0..100).all(|packet| each.sends(packet * 10, 17, 1_000).is_some()));
     }
 
     #[test]
     fn places_are_due_again_after_seconds_without_packets() {
         let mut bench = Bench::new(&PRESETS[0].values);
         bench.sends(0, 17, 1_000);
-        for second in 1..30_u64 {
-            bench.machine.wake(&bench.params, Instant::from_nanos(second * 900_000_000).stamp());
+        let at = |second: u32| second.wrapping_mul(900_000_000);
+        for second in 1..30 {
+            bench.machine.wake(&bench.params, Stamp::from_bits(at(second)));
             if second == 3 {
-                assert!(bench.sends(second * 900_000_000, 17, 1).notify.is_some());
+                assert!(bench.sends(at(second), 17, 1).is_some());
             }
         }
-        assert!(bench.sends(29 * 900_000_000 + 1, 17, 1).notify.is_some());
+        assert!(bench.sends(at(29) + 1, 17, 1).is_some());
     }
 
     proptest! {
@@ -398,7 +321,7 @@ mod tests {
                 bench.on_message(now as u32, step as u16, mbps);
                 rate = Rate::from_mbps(mbps);
                 came += u64::from(bytes);
-                let record = bench.sends(now, 17, bytes).record.unwrap();
+                let record = bench.sends(now as u32, 17, bytes).unwrap();
                 prop_assert!((u64::from(record.sent) * 64 + u64::from(record.queue)).abs_diff(came) <= 65);
                 prop_assert!(u64::from(record.sent) * 64 <= (allowed >> 24) + 1);
                 prop_assert!(record.mbps == mbps && last.is_none_or(|last| last.sent <= record.sent));

@@ -22,6 +22,7 @@
 //! Periods end at fixed times, and each counts the bytes up to its end, whenever the machine is called: a late call makes up for
 //! all that it missed.
 
+use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Verdict};
 use cc_core::math::{Divider, div_bitwise};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::RateMessage;
@@ -191,33 +192,10 @@ impl Feedback {
     }
 }
 
-/// What happens to the bytes that came by the long link. `queued` is how many of them wait in the switch before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Crossing {
-    /// A packet came in.
-    Arrived {
-        /// Bytes waiting, without it.
-        queued: Bytes,
-    },
-    /// A packet leaves.
-    Left {
-        /// Its bytes.
-        bytes: Bytes,
-        /// Bytes waiting, this packet included.
-        queued: Bytes,
-    },
-    /// Time passes.
-    Wake {
-        /// Bytes waiting.
-        queued: Bytes,
-    },
-}
-
 /// The state of one long link's port and priority, for at most `N` periods in a round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct RateCalculation<const N: usize> {
+pub struct RateCalculation<const N: usize = 10> {
     /// What the list adds up to.
     sum: i64,
     /// BR - R of the last periods in kb/s, a ring; `head` is the oldest.
@@ -257,20 +235,23 @@ impl<const N: usize> RateCalculation<N> {
         rate(self.last)
     }
 
-    /// Takes one event: what to tell the far end, if a period has ended. Of several that have, the last is told.
+    /// Calculates the rates of all periods that have ended, with so many bytes waiting in the switch: what to tell the far
+    /// end. Of several periods, the last is told.
     #[inline]
-    pub fn on(&mut self, p: &Params, now: Stamp, crossing: &Crossing) -> Option<Feedback> {
-        let (Crossing::Arrived { queued } | Crossing::Left { queued, .. } | Crossing::Wake { queued }) = *crossing;
+    pub fn pass_time(&mut self, p: &Params, now: Stamp, queued: Bytes) -> Option<Feedback> {
         let mut feedback = None;
         // Local time never leaps by more than a second, so these are at most a million.
         while self.ends.is_due(now) {
             feedback = Some(self.calculate(p, queued.get()));
             self.ends = self.ends.after(p.period);
         }
-        if let Crossing::Left { bytes, .. } = crossing {
-            self.left = self.left.saturating_add(bytes.get());
-        }
         feedback
+    }
+
+    /// A packet leaves, at a time up to which time was let pass.
+    #[inline]
+    pub fn release(&mut self, bytes: Bytes) {
+        self.left = self.left.saturating_add(bytes.get());
     }
 
     /// How long after `now` the period ends.
@@ -319,6 +300,57 @@ impl<const N: usize> RateCalculation<N> {
     }
 }
 
+impl<const N: usize> QueueStage for RateCalculation<N> {
+    type Params = Params;
+    type Settings = RateCalculationSettings;
+
+    const NAME: &'static str = "lscc_rate_calculation";
+    const PRESETS: &'static [Preset<RateCalculationSettings>] = PRESETS;
+    const TAKES: Kinds = Kinds::of(&[Kind::Arrival, Kind::Release]);
+    const TIMED: bool = true;
+
+    fn check(settings: &RateCalculationSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link, N)
+    }
+
+    fn begin(&mut self, cx: &Cx<'_, Params>, _seed: u64) {
+        *self = Self::open(cx.params, cx.now.stamp());
+    }
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
+        if let Event::Arrival { queued, .. } | Event::Release { queued, .. } = *event {
+            self.tell(cx, queued, out);
+        }
+        if let Event::Release { bytes, .. } = *event {
+            self.release(bytes);
+        }
+        Verdict::PASS
+    }
+
+    #[inline]
+    fn wake(&mut self, cx: &Cx<'_, Params>, out: &mut impl Emit) {
+        let queued = out.queued(cx.at);
+        self.tell(cx, queued, out);
+    }
+
+    #[inline]
+    fn next_wake(&self, cx: &Cx<'_, Params>) -> Option<Nanos> {
+        Some(self.next_wake(cx.now.stamp()))
+    }
+}
+
+impl<const N: usize> RateCalculation<N> {
+    /// Sends the rate to the far end where a period has ended.
+    #[inline]
+    fn tell(&mut self, cx: &Cx<'_, Params>, queued: Bytes, out: &mut impl Emit) {
+        let now = cx.now.stamp();
+        if let Some(feedback) = self.pass_time(cx.params, now, queued) {
+            out.peer(cx.at, PeerMessage::Rate(feedback.message(now, cx.at.port, cx.at.class)));
+        }
+    }
+}
+
 /// Bytes per nanosecond with 24 fraction bits, in so many kb/s with 24 more.
 const PER_KBPS: u64 = 35_184_372;
 
@@ -357,12 +389,10 @@ mod tests {
         /// One period in which so many bytes leave, and which ends with so many waiting.
         fn period(&mut self, left: u32, queued: u32) -> Feedback {
             let queued = Bytes::new(queued);
-            assert_eq!(
-                self.machine.on(&self.params, self.now, &Crossing::Left { bytes: Bytes::new(left), queued }),
-                None
-            );
+            assert_eq!(self.machine.pass_time(&self.params, self.now, queued), None);
+            self.machine.release(Bytes::new(left));
             self.now = self.now.after(self.params.period);
-            self.machine.on(&self.params, self.now, &Crossing::Wake { queued }).unwrap()
+            self.machine.pass_time(&self.params, self.now, queued).unwrap()
         }
     }
 
@@ -469,20 +499,19 @@ mod tests {
             let (mut woken, mut left) = (Bench::new(&PAPER), Bench::new(&PAPER));
             let (mut now, mut queued) = (0_u32, 0_u32);
             for (gap, bytes) in steps {
-                let wake = Crossing::Wake { queued: Bytes::new(queued) };
                 for part in 1..20 {
-                    woken.machine.on(&woken.params, Stamp::from_bits(now + gap / 20 * part), &wake);
+                    let then = Stamp::from_bits(now + gap / 20 * part);
+                    woken.machine.pass_time(&woken.params, then, Bytes::new(queued));
                 }
                 now += gap;
-                let event = if bytes % 2 == 0 || queued < bytes {
-                    queued += bytes;
-                    Crossing::Arrived { queued: Bytes::new(queued - bytes) }
-                } else {
-                    queued -= bytes;
-                    Crossing::Left { bytes: Bytes::new(bytes), queued: Bytes::new(queued + bytes) }
-                };
-                woken.machine.on(&woken.params, Stamp::from_bits(now), &event);
-                left.machine.on(&left.params, Stamp::from_bits(now), &event);
+                let leaves = bytes % 2 == 1 && queued >= bytes;
+                for bench in [&mut woken, &mut left] {
+                    bench.machine.pass_time(&bench.params, Stamp::from_bits(now), Bytes::new(queued));
+                    if leaves {
+                        bench.machine.release(Bytes::new(bytes));
+                    }
+                }
+                queued = if leaves { queued - bytes } else { queued + bytes };
                 prop_assert_eq!(woken.machine, left.machine);
             }
         }

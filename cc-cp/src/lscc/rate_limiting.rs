@@ -30,12 +30,12 @@
 
 use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, count};
 use super::rate_calculation::Feedback;
-use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
+use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Rewrite, Verdict};
 use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::SetAssocTable;
-use cc_core::wire::{RateMessage, Roce};
-use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Nanos, Qpn, Rate, Stamp, Zeroed};
+use cc_core::wire::{FlowKey, RateMessage, Roce};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Nanos, Qpn, Rate, Stamp, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -204,7 +204,7 @@ const _: () = assert!(
 );
 
 /// The state of one long link's port and priority, with entries of at most `SETS * WAYS` flows.
-pub struct RateLimiting<const SETS: usize, const WAYS: usize> {
+pub struct RateLimiting<const SETS: usize = 16, const WAYS: usize = 4> {
     queue: PseudoQueue,
     notify_at: Stamp,
     reset_at: Stamp,
@@ -351,39 +351,81 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     }
 }
 
-impl<const SETS: usize, const WAYS: usize> Endpoint for RateLimiting<SETS, WAYS> {
-    type Params = Params;
-
-    fn forward(&mut self, p: &Params, now: Instant, packet: &Transit) -> Rewrite {
-        let now = now.stamp();
+impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
+    /// A packet leaves for the long link: the ECN bits with which it goes on, and whether its sender is to get a direct CNP.
+    /// A packet of no flow carries no data.
+    pub fn departure(&mut self, p: &Params, now: Stamp, flow: Option<FlowKey>, bytes: Bytes, ecn: Ecn) -> (Ecn, bool) {
         self.pass_time(p, now);
-        self.queue.arrive(packet.bytes);
-        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
-        if !packet.data {
-            return asis;
-        }
+        self.queue.arrive(bytes);
+        let Some(key) = flow else { return (ecn, false) };
         let (reset, notify, notifying, threshold) = (self.reset, self.notify, self.notifying, p.threshold);
-        let data_qpn = packet.flow.data_qpn;
-        let with_its_pair = self.pairs == reset && self.is_marked(FlowKey { data_qpn: ALL, ..packet.flow });
-        let Some(flow) = self.flow(now, packet.flow) else { return asis };
-        let mut ecn = packet.ecn;
+        let with_its_pair = self.pairs == reset && self.is_marked(FlowKey { data_qpn: ALL, ..key });
+        let Some(flow) = self.flow(now, key) else { return (ecn, false) };
         if with_its_pair || ecn == Ecn::Ce {
             flow.marked = reset;
         } else if flow.marked != reset {
             // Or the period's number would come round.
             flow.marked = 0;
         }
-        if ecn == Ecn::Ce {
-            ecn = Ecn::Ect0;
-        }
         let is_new = flow.sent < threshold;
-        flow.sent = flow.sent.saturating_add(packet.bytes.get()).min(threshold);
+        flow.sent = flow.sent.saturating_add(bytes.get()).min(threshold);
         let due = notifying && flow.notified != notify && (is_new || flow.marked == reset);
         if due {
             flow.notified = notify;
             count(&mut self.notified);
         }
-        Rewrite { ecn, notify: due.then(|| direct(data_qpn)), ..Rewrite::default() }
+        (if ecn == Ecn::Ce { Ecn::Ect0 } else { ecn }, due)
+    }
+}
+
+impl<const SETS: usize, const WAYS: usize> QueueStage for RateLimiting<SETS, WAYS> {
+    type Params = Params;
+    type Settings = RateLimitingSettings;
+
+    const NAME: &'static str = "lscc_rate_limiting";
+    const PRESETS: &'static [Preset<RateLimitingSettings>] = PRESETS;
+    const TAKES: Kinds = Kinds::of(&[Kind::Arrival, Kind::Departure, Kind::Peer]);
+    const READS_HEADERS: bool = true;
+    const REWRITES: bool = true;
+    const FLOW_BYTES: usize = SetAssocTable::<Flow, 1, 1>::ENTRY_BYTES;
+    const FLOWS: usize = SETS.wrapping_mul(WAYS);
+
+    fn check(settings: &RateLimitingSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
+    }
+
+    fn begin(&mut self, cx: &Cx<'_, Params>, _seed: u64) {
+        self.begin(cx.params, cx.now.stamp());
+    }
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
+        let now = cx.now.stamp();
+        match *event {
+            Event::Arrival { packet, .. } => {
+                if let Some(roce) = packet.roce {
+                    self.cnp(cx.params, now, roce);
+                }
+                Verdict::PASS
+            }
+            Event::Departure { packet, ecn, .. } => {
+                let flow = packet.data_flow();
+                let (ecn, due) = self.departure(cx.params, now, flow, packet.bytes, ecn);
+                if let (Some(flow), Some(roce), true) = (flow, packet.roce, due) {
+                    out.cnp(roce, direct(flow.data_qpn), None);
+                }
+                Verdict { rewrite: Some(Rewrite { ecn, ..Rewrite::default() }), ..Verdict::PASS }
+            }
+            Event::Peer(PeerMessage::Rate(message)) => {
+                self.on_message(cx.params, now, &message);
+                Verdict::PASS
+            }
+            _ => Verdict::PASS,
+        }
+    }
+
+    fn wake(&mut self, cx: &Cx<'_, Params>, _out: &mut impl Emit) {
+        self.wake(cx.params, cx.now.stamp());
     }
 }
 
@@ -395,15 +437,10 @@ fn direct(data_qpn: Qpn) -> CnpBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::wire::shim::IntShim;
-    use cc_core::wire::{
-        self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, RateFrame, Response, Shims,
-        TableCrc, Tags, opcode,
-    };
-    use core::net::{Ipv4Addr, Ipv6Addr};
+    use cc_core::wire::{Addresses, Mac, RateFrame, Tags};
+    use core::net::Ipv6Addr;
     use proptest::prelude::*;
     use std::string::ToString;
-    use std::vec;
     use std::vec::Vec;
 
     const LINK: Link =
@@ -428,9 +465,9 @@ mod tests {
             self.machine.on_rate(&self.params, Stamp::from_bits(now), &feedback);
         }
 
-        fn sends(&mut self, now: u32, flow: u32, bytes: u32, ecn: Ecn) -> Rewrite {
-            let packet = Transit { flow: key(flow), data: true, bytes: Bytes::new(bytes), ecn };
-            self.machine.forward(&self.params, Instant::from_nanos(now.into()), &packet)
+        /// A data packet leaves: its ECN bits, and whether its sender gets a direct CNP.
+        fn sends(&mut self, now: u32, flow: u32, bytes: u32, ecn: Ecn) -> (Ecn, bool) {
+            self.machine.departure(&self.params, Stamp::from_bits(now), Some(key(flow)), Bytes::new(bytes), ecn)
         }
     }
 
@@ -457,12 +494,12 @@ mod tests {
     fn above_the_reference_each_new_flow_gets_one_direct_cnp_a_period() {
         let mut bench = Bench::new();
         bench.on_rate(0, 1, 1);
-        assert_eq!(bench.sends(10, 1, 2_100_000, Ecn::Ect0).notify, None, "the period has not begun yet");
-        let first = bench.sends(50_000, 7, 1_000, Ecn::Ect0).notify.unwrap();
-        assert_eq!((first.kind, first.names_remote_qpn, first.remote_qpn), (CnpKind::Direct, true, Qpn::new(7)));
-        assert_eq!(bench.sends(60_000, 7, 1_000, Ecn::Ect0).notify, None);
-        assert!(bench.sends(60_000, 8, 1_000, Ecn::Ect0).notify.is_some(), "another flow");
-        assert!(bench.sends(100_000, 7, 1_000, Ecn::Ect0).notify.is_some(), "another period");
+        let mut notified = |now, flow, bytes| bench.sends(now, flow, bytes, Ecn::Ect0).1;
+        assert!(!notified(10, 1, 2_100_000), "the period has not begun yet");
+        assert!(notified(50_000, 7, 1_000));
+        assert!(!notified(60_000, 7, 1_000));
+        assert!(notified(60_000, 8, 1_000), "another flow");
+        assert!(notified(100_000, 7, 1_000), "another period");
     }
 
     #[test]
@@ -471,14 +508,12 @@ mod tests {
         bench.on_rate(0, 1, 1);
         // A round trip and a quarter: 62.5 MB.
         bench.sends(10, 1, 62_500_000, Ecn::Ect0);
-        assert_eq!(bench.sends(100_000, 1, 1_000, Ecn::Ect0).notify, None);
-        let marked = bench.sends(110_000, 1, 1_000, Ecn::Ce);
-        assert!(marked.notify.is_some());
-        assert_eq!(marked.ecn, Ecn::Ect0, "answered here");
-        assert!(bench.sends(160_000, 1, 1_000, Ecn::Ect0).notify.is_some(), "marked still");
-        assert_eq!(bench.sends(510_000, 1, 1_000, Ecn::Ect0).notify, None, "reset at 500 us");
+        assert_eq!(bench.sends(100_000, 1, 1_000, Ecn::Ect0), (Ecn::Ect0, false));
+        assert_eq!(bench.sends(110_000, 1, 1_000, Ecn::Ce), (Ecn::Ect0, true), "answered here");
+        assert!(bench.sends(160_000, 1, 1_000, Ecn::Ect0).1, "marked still");
+        assert!(!bench.sends(510_000, 1, 1_000, Ecn::Ect0).1, "reset at 500 us");
         bench.machine.notified(&bench.params, Stamp::from_bits(520_000), key(1));
-        assert!(bench.sends(560_000, 1, 1_000, Ecn::Ect0).notify.is_some(), "marked by a CNP from afar");
+        assert!(bench.sends(560_000, 1, 1_000, Ecn::Ect0).1, "marked by a CNP from afar");
     }
 
     #[test]
@@ -554,105 +589,6 @@ mod tests {
         }
     }
 
-    /// A packet of ours to the queue pair `qpn` of a far host.
-    fn data(six: bool, host: u8, qpn: u32) -> Vec<u8> {
-        let addresses = if six {
-            let (source, destination) = (Ipv6Addr::from_bits(1), Ipv6Addr::from_bits(host.into()));
-            Addresses::V6 { source, destination }
-        } else {
-            Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 1, 0, host) }
-        };
-        emit(&Frame {
-            destination: Mac::new([2; 6]),
-            source: Mac::new([4; 6]),
-            tags: Tags::NONE,
-            addresses,
-            dscp: 26,
-            ecn: Ecn::Ect0,
-            hop_limit: 61,
-            udp_source: 0xc123,
-            shims: Shims::NONE,
-            bth: Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() },
-            extensions: Extensions::default(),
-            payload: &[0; 8],
-        })
-    }
-
-    fn emit(frame: &Frame<'_>) -> Vec<u8> {
-        written(|buffer| frame.emit::<TableCrc>(buffer))
-    }
-
-    fn respond(response: &Response<'_>) -> Vec<u8> {
-        written(|buffer| response.emit::<TableCrc>(buffer))
-    }
-
-    fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-        let mut bytes = vec![0; 256];
-        let length = emit(&mut bytes).unwrap();
-        bytes.truncate(length);
-        bytes
-    }
-
-    fn roce(frame: &[u8]) -> Roce<'_> {
-        match wire::parse(frame, frame.len()) {
-            Ok(Parsed::Roce(roce)) => roce,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_direct_cnp_is_a_whole_frame_back_to_the_sender() {
-        for six in [false, true] {
-            let mut bench = Bench::new();
-            bench.on_rate(0, 1, 1);
-            bench.sends(0, 9, 2_100_000, Ecn::Ect0);
-            let packet = data(six, 2, 0x0012_3456);
-            let packet = roce(&packet);
-            let transit =
-                Transit { flow: FlowKey::of_data(&packet), data: true, bytes: packet.wire_len, ecn: packet.ecn };
-            let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(60_000), &transit);
-            let mut room = [0; IntShim::LONGEST];
-            let cnp = respond(&rewrite.cnp(&packet, CnpMarking::default(), &mut room).unwrap());
-            let cnp = roce(&cnp);
-            assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
-            assert_eq!(cnp.addresses(), packet.addresses().reversed());
-            let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
-            assert_eq!((body.kind, body.names_remote_qpn, body.remote_qpn.get()), (CnpKind::Direct, true, 0x0012_3456));
-            let mut sends_one = |now| {
-                let rewrite = bench.sends(now, 9, 0, Ecn::NotEct);
-                rewrite.cnp(&packet, CnpMarking::default(), &mut [0; IntShim::LONGEST]).is_some()
-            };
-            assert_eq!([60_001, 60_002].map(&mut sends_one), [true, false]);
-        }
-    }
-
-    #[test]
-    fn a_standard_cnp_marks_all_flows_between_its_addresses_and_no_other() {
-        let mut bench = Bench::new();
-        bench.on_rate(0, 1, 1);
-        let flows = [data(false, 2, 17), data(false, 2, 18), data(false, 3, 17)];
-        let sends = |bench: &mut Bench, now: u64, flow: usize, bytes: u32| {
-            let flow = FlowKey::of_data(&roce(&flows[flow]));
-            let packet = Transit { flow, data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 };
-            bench.machine.forward(&bench.params, Instant::from_nanos(now), &packet).notify.is_some()
-        };
-        // Long flows, which nothing has marked yet.
-        for flow in 0..3 {
-            sends(&mut bench, 1, flow, 63_000_000);
-        }
-        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 100_000, flow, 0)), [false; 3]);
-        let plain =
-            respond(&Response::cnp(&roce(&flows[0]), Qpn::new(99), CnpBodyKind::Standard, CnpMarking::default()));
-        bench.machine.cnp(&bench.params, Stamp::from_bits(110_000), &roce(&plain));
-        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 150_000, flow, 0)), [true, true, false]);
-        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks were taken off");
-        let named = CnpBodyKind::Extended(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
-        let named = respond(&Response::cnp(&roce(&flows[1]), Qpn::new(99), named, CnpMarking::default()));
-        bench.machine.cnp(&bench.params, Stamp::from_bits(560_000), &roce(&named));
-        bench.machine.cnp(&bench.params, Stamp::from_bits(560_001), &roce(&flows[0]));
-        assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 600_000, flow, 0)), [false, true, false]);
-    }
-
     #[test]
     fn normal_cnps_are_to_come_ten_times_less_often_than_direct_ones() {
         for preset in PRESETS {
@@ -668,10 +604,7 @@ mod tests {
         let mut now = 0_u64;
         while bench.machine.reset != 1 || now == 0 {
             now += 500_000;
-            let flow = key(1);
-            let packet = Transit { flow, data: true, bytes: Bytes::new(200_000), ecn: Ecn::Ect0 };
-            let rewrite = bench.machine.forward(&bench.params, Instant::from_nanos(now), &packet);
-            assert!(rewrite.notify.is_none(), "{now}");
+            assert!(!bench.sends(now as u32, 1, 200_000, Ecn::Ect0).1, "{now}");
             bench.on_rate(now as u32, (now / 500_000) as u16, 0);
         }
     }
@@ -689,7 +622,7 @@ mod tests {
         bench.on_rate(0, 1, 1);
         bench.sends(10, 0, 10_000_000, Ecn::Ect0);
         for flow in 0..1_000 {
-            assert!(bench.sends(100_000, flow, 1_000, Ecn::Ect0).notify.is_some(), "{flow}");
+            assert!(bench.sends(100_000, flow, 1_000, Ecn::Ect0).1, "{flow}");
         }
     }
 
@@ -697,11 +630,10 @@ mod tests {
     fn marks_of_other_kinds_and_packets_that_carry_no_data_pass() {
         let mut bench = Bench::new();
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-            assert_eq!(bench.sends(1, 1, 100, ecn), Rewrite { ecn, ..Rewrite::default() });
+            assert_eq!(bench.sends(1, 1, 100, ecn), (ecn, false));
         }
-        let ack = Transit { flow: key(1), data: false, bytes: Bytes::new(60), ecn: Ecn::Ce };
-        let now = Instant::from_nanos(2);
-        assert_eq!(bench.machine.forward(&bench.params, now, &ack), Rewrite { ecn: Ecn::Ce, ..Rewrite::default() });
+        let ack = bench.machine.departure(&bench.params, Stamp::from_bits(2), None, Bytes::new(60), Ecn::Ce);
+        assert_eq!(ack, (Ecn::Ce, false));
     }
 
     proptest! {

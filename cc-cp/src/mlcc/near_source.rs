@@ -12,10 +12,11 @@
 //! Per flow: 16 bytes, of which eight are the table's. Flows that the table has no room for, counted, are spaced as if they
 //! were one. If forgotten: the next packet's telemetry is returned at once.
 
-use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
+use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::SetAssocTable;
-use cc_core::{CnpBody, CnpKind, Instant, Nanos, Stamp, Zeroed};
+use cc_core::wire::FlowKey;
+use cc_core::{CnpBody, CnpKind, Link, Nanos, Stamp, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -88,7 +89,7 @@ cc_core::zeroed! {
 }
 
 /// The state of one queue towards the long link, with records of at most `SETS * WAYS` flows.
-pub struct NearSource<const SETS: usize, const WAYS: usize> {
+pub struct NearSource<const SETS: usize = 16, const WAYS: usize = 4> {
     flows: SetAssocTable<Flow, SETS, WAYS>,
     /// When a flow without a record may have the next Switch-INT.
     shared: Stamp,
@@ -126,7 +127,13 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
         }
     }
 
-    /// Whether this flow's telemetry is to be returned now.
+    /// A data packet leaves for the long link: whether its telemetry is to be returned to its sender now.
+    pub fn departure(&mut self, p: &Params, now: Stamp, flow: FlowKey) -> bool {
+        let due = self.is_due(p, now, flow);
+        self.counters.returned = self.counters.returned.wrapping_add(u64::from(due));
+        due
+    }
+
     fn is_due(&mut self, p: &Params, now: Stamp, key: FlowKey) -> bool {
         let long_ago = Stamp::from_bits(now.to_bits().wrapping_sub(p.interval.get()));
         let new = Flow { check: key.tag_hash(), returned: long_ago };
@@ -150,34 +157,52 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
     }
 }
 
-impl<const SETS: usize, const WAYS: usize> Endpoint for NearSource<SETS, WAYS> {
+impl<const SETS: usize, const WAYS: usize> QueueStage for NearSource<SETS, WAYS> {
     type Params = Params;
+    type Settings = NearSourceSettings;
 
-    fn forward(&mut self, p: &Params, now: Instant, packet: &Transit) -> Rewrite {
-        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
-        if !packet.data {
-            return asis;
+    const NAME: &'static str = "mlcc_near_source";
+    const PRESETS: &'static [Preset<NearSourceSettings>] = PRESETS;
+    const TAKES: Kinds = Kinds::of(&[Kind::Departure]);
+    const READS_HEADERS: bool = true;
+    const REWRITES: bool = true;
+    const FLOW_BYTES: usize = SetAssocTable::<Flow, 1, 1>::ENTRY_BYTES;
+    const FLOWS: usize = SETS.wrapping_mul(WAYS);
+
+    fn check(settings: &NearSourceSettings, _port: &Link) -> Result<Params, ParamError> {
+        Params::new(settings)
+    }
+
+    fn begin(&mut self, cx: &Cx<'_, Params>, _seed: u64) {
+        self.begin(cx.now.stamp());
+    }
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
+        let Event::Departure { packet, ecn, .. } = *event else { return Verdict::PASS };
+        let flow = packet.data_flow();
+        if let (Some(flow), Some(roce)) = (flow, packet.roce)
+            && self.departure(cx.params, cx.now.stamp(), flow)
+        {
+            let (kind, remote_qpn) = (CnpKind::SwitchInt, flow.data_qpn);
+            out.cnp(roce, CnpBody { kind, names_remote_qpn: true, remote_qpn, ..CnpBody::default() }, None);
         }
-        let due = self.is_due(p, now.stamp(), packet.flow);
-        self.counters.returned = self.counters.returned.wrapping_add(u64::from(due));
-        let notify = due.then(|| CnpBody {
-            kind: CnpKind::SwitchInt,
-            names_remote_qpn: true,
-            remote_qpn: packet.flow.data_qpn,
-            ..CnpBody::default()
-        });
-        Rewrite { notify, clear_int: true, ..asis }
+        let rewrite = Rewrite { ecn, clear_int: flow.is_some(), mlcc: None };
+        Verdict { rewrite: Some(rewrite), ..Verdict::PASS }
+    }
+
+    fn wake(&mut self, cx: &Cx<'_, Params>, _out: &mut impl Emit) {
+        self.wake(cx.now.stamp());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::{Bytes, Ecn, Qpn};
+    use cc_core::Qpn;
 
-    fn packet(peers: u32, qpn: u32) -> Transit {
-        let flow = FlowKey { peers, data_qpn: Qpn::new(qpn) };
-        Transit { flow, data: true, bytes: Bytes::new(1_064), ecn: Ecn::Ce }
+    fn key(peers: u32, qpn: u32) -> FlowKey {
+        FlowKey { peers, data_qpn: Qpn::new(qpn) }
     }
 
     fn params(interval: u32) -> Params {
@@ -185,23 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn each_data_packet_goes_on_without_telemetry_and_the_sender_has_it_back() {
+    fn the_telemetry_of_each_data_packet_is_returned() {
         let mut queue = NearSource::<4, 2>::open(Stamp::from_bits(0));
         for now in 0..100 {
-            let rewrite = queue.forward(&params(0), Instant::from_nanos(now), &packet(7, 0x00ab_cdef));
-            let body = rewrite.notify.unwrap();
-            assert_eq!(
-                (body.kind, body.names_remote_qpn, body.remote_qpn),
-                (CnpKind::SwitchInt, true, Qpn::new(0x00ab_cdef))
-            );
-            assert!(rewrite.clear_int && rewrite.mlcc.is_none());
-            assert_eq!(rewrite.ecn, Ecn::Ce, "marks are for others");
+            assert!(queue.departure(&params(0), Stamp::from_bits(now), key(7, 0x00ab_cdef)));
         }
-        let other = Transit { data: false, ..packet(7, 1) };
-        assert_eq!(
-            queue.forward(&params(0), Instant::from_nanos(0), &other),
-            Rewrite { ecn: Ecn::Ce, ..Rewrite::default() }
-        );
         assert_eq!(queue.counters(), NearSourceCounters { returned: 100, untracked: 0 });
     }
 
@@ -212,11 +225,10 @@ mod tests {
         for now in 0..40_000_u64 {
             let flow = now as u32 % 3;
             // One number at two addresses, and two numbers at one.
-            let packet = packet(flow / 2, 17 + flow % 2);
-            let at = Instant::from_nanos(4_294_960_000 + now * 20);
-            returned[flow as usize] += u32::from(queue.forward(&p, at, &packet).notify.is_some());
+            let at = Stamp::from_bits((4_294_960_000 + now * 20) as u32);
+            returned[flow as usize] += u32::from(queue.departure(&p, at, key(flow / 2, 17 + flow % 2)));
             if now % 1_000 == 0 {
-                queue.wake(at.stamp());
+                queue.wake(at);
             }
         }
         // 800 us, by the packets' own times: one in 2.04 us.
@@ -227,19 +239,17 @@ mod tests {
     fn flows_without_a_record_are_spaced_as_one_and_counted() {
         let (mut queue, p) = (NearSource::<1, 2>::open(Stamp::from_bits(0)), params(2_000));
         let mut returned = std::collections::BTreeMap::<u32, u32>::new();
-        for now in 0..50_000_u64 {
-            let flow = now as u32 % 10;
-            let rewrite = queue.forward(&p, Instant::from_nanos(now * 10), &packet(1, 100 + flow));
-            assert!(rewrite.clear_int);
-            *returned.entry(flow.min(2)).or_default() += u32::from(rewrite.notify.is_some());
+        for now in 0..50_000_u32 {
+            let flow = now % 10;
+            let due = queue.departure(&p, Stamp::from_bits(now * 10), key(1, 100 + flow));
+            *returned.entry(flow.min(2)).or_default() += u32::from(due);
         }
         // 500 us.
         assert!(returned.values().all(|count| (240..=251).contains(count)), "{returned:?}");
         assert_eq!(queue.counters().untracked, 40_000);
         // Those that have gone give way.
         queue.wake(Stamp::from_bits(600_000_000));
-        let later = Instant::from_nanos(600_000_001);
-        assert!(queue.forward(&p, later, &packet(1, 109)).notify.is_some());
+        assert!(queue.departure(&p, Stamp::from_bits(600_000_001), key(1, 109)));
         assert_eq!(queue.counters().untracked, 40_000);
     }
 }

@@ -22,13 +22,13 @@
 //! Per flow: 28 bytes, of which eight are the table's. For each packet one reciprocal, by table. If forgotten: the flow
 //! has a new queue with the initial rate, and the receiver brings the credits together again.
 
-use crate::segment::{Endpoint, FlowKey, Rewrite, Transit};
+use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
 use cc_core::math::Reciprocal;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::SetAssocTable;
-use cc_core::wire::Roce;
 use cc_core::wire::shim::{MlccAck, MlccData};
-use cc_core::{Bytes, Instant, Link, Nanos, Rate, Stamp, Zeroed};
+use cc_core::wire::{FlowKey, Roce};
+use cc_core::{Bytes, Link, Nanos, Rate, Stamp, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -124,16 +124,6 @@ impl Queue {
     }
 }
 
-/// Which queue a packet has joined.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Joined {
-    /// Its flow's own.
-    Own,
-    /// That of all flows that have none.
-    Shared,
-}
-
 cc_core::zeroed! {
     /// What the queues have counted.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -151,7 +141,7 @@ cc_core::zeroed! {
 }
 
 /// The queues of one port towards the receivers, for at most `SETS * WAYS` flows.
-pub struct PerFlowQueues<const SETS: usize, const WAYS: usize> {
+pub struct PerFlowQueues<const SETS: usize = 16, const WAYS: usize = 4> {
     flows: SetAssocTable<Queue, SETS, WAYS>,
     /// Bytes in the shared queue.
     shared: u32,
@@ -179,12 +169,12 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         self.flows.occupied()
     }
 
-    /// A data packet has come by the long link: which queue it joins. A packet of a flow whose own queue came to be while
-    /// the shared one held some of it may overtake those; go-back-N repeats them.
-    pub fn arrive(&mut self, p: &Params, now: Stamp, packet: &Transit) -> Joined {
-        let check = packet.flow.tag_hash();
+    /// A data packet has come by the long link: whether it joins its flow's own queue, and not the shared one. A packet of a
+    /// flow whose own queue came to be while the shared one held some of it may overtake those; go-back-N repeats them.
+    pub fn arrive(&mut self, p: &Params, now: Stamp, flow: FlowKey, bytes: Bytes) -> bool {
+        let check = flow.tag_hash();
         let shared = &mut self.shared;
-        let queue = self.flows.admit(packet.flow.set_hash(), now, IDLE_TIMEOUT, |gone| {
+        let queue = self.flows.admit(flow.set_hash(), now, IDLE_TIMEOUT, |gone| {
             if let Some(gone) = gone {
                 *shared = shared.saturating_add(gone.queued);
             }
@@ -192,13 +182,13 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         });
         match queue {
             Some(queue) if queue.check == check => {
-                queue.queued = queue.queued.saturating_add(packet.bytes.get());
-                Joined::Own
+                queue.queued = queue.queued.saturating_add(bytes.get());
+                true
             }
             _ => {
-                self.shared = self.shared.saturating_add(packet.bytes.get());
+                self.shared = self.shared.saturating_add(bytes.get());
                 self.counters.untracked = self.counters.untracked.wrapping_add(1);
-                Joined::Shared
+                false
             }
         }
     }
@@ -267,30 +257,68 @@ const fn is_newer(old: u16, new: u16) -> bool {
     ahead != 0 && ahead < 1 << 15
 }
 
-/// A packet leaves its queue.
-impl<const SETS: usize, const WAYS: usize> Endpoint for PerFlowQueues<SETS, WAYS> {
-    type Params = Params;
-
-    fn forward(&mut self, _p: &Params, now: Instant, packet: &Transit) -> Rewrite {
-        let asis = Rewrite { ecn: packet.ecn, ..Rewrite::default() };
-        if !packet.data {
-            return asis;
-        }
-        let check = packet.flow.tag_hash();
-        let left = match self.flows.get_mut(packet.flow.set_hash()).filter(|queue| queue.check == check) {
+impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
+    /// A data packet leaves its queue: what it takes along.
+    pub fn departure(&mut self, now: Stamp, flow: FlowKey, bytes: Bytes) -> MlccData {
+        let check = flow.tag_hash();
+        match self.flows.get_mut(flow.set_hash()).filter(|queue| queue.check == check) {
             Some(queue) => {
                 // More than its own queue held: it was still in the shared one when that queue came to be.
-                let more = packet.bytes.get().saturating_sub(queue.queued);
+                let more = bytes.get().saturating_sub(queue.queued);
                 self.shared = self.shared.saturating_sub(more);
-                queue.depart(now.stamp(), packet.bytes);
+                queue.depart(now, bytes);
                 MlccData { credit: queue.credit, queue: Bytes::new(queue.queued) }
             }
             None => {
-                self.shared = self.shared.saturating_sub(packet.bytes.get());
+                self.shared = self.shared.saturating_sub(bytes.get());
                 MlccData::default()
             }
-        };
-        Rewrite { clear_int: true, mlcc: Some(left), ..asis }
+        }
+    }
+}
+
+impl<const SETS: usize, const WAYS: usize> QueueStage for PerFlowQueues<SETS, WAYS> {
+    type Params = Params;
+    type Settings = PerFlowQueuesSettings;
+
+    const NAME: &'static str = "mlcc_per_flow_queues";
+    const PRESETS: &'static [Preset<PerFlowQueuesSettings>] = PRESETS;
+    const TAKES: Kinds = Kinds::of(&[Kind::Arrival, Kind::Departure]);
+    const READS_HEADERS: bool = true;
+    const REWRITES: bool = true;
+    const FLOW_BYTES: usize = SetAssocTable::<Queue, 1, 1>::ENTRY_BYTES;
+    const FLOWS: usize = SETS.wrapping_mul(WAYS);
+
+    fn check(settings: &PerFlowQueuesSettings, link: &Link) -> Result<Params, ParamError> {
+        Params::new(settings, link)
+    }
+
+    fn begin(&mut self, _cx: &Cx<'_, Params>, _seed: u64) {}
+
+    #[inline(always)]
+    fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, _out: &mut impl Emit) -> Verdict {
+        let (p, now) = (cx.params, cx.now.stamp());
+        match *event {
+            Event::Arrival { packet, .. } => {
+                match (packet.data_flow(), packet.roce) {
+                    (Some(flow), _) => _ = self.arrive(p, now, flow, packet.bytes),
+                    (None, Some(roce)) => self.acknowledgement(p, roce),
+                    (None, None) => {}
+                }
+                Verdict::PASS
+            }
+            Event::Departure { packet, ecn, .. } => {
+                let (flow, data) = (packet.flow(), packet.is_data());
+                let mlcc = flow.filter(|_| data).map(|flow| self.departure(now, flow, packet.bytes));
+                let hold = flow.map_or(Nanos::ZERO, |flow| self.wait(now, flow));
+                Verdict { hold, rewrite: Some(Rewrite { ecn, clear_int: data, mlcc }), ..Verdict::PASS }
+            }
+            _ => Verdict::PASS,
+        }
+    }
+
+    fn wake(&mut self, cx: &Cx<'_, Params>, _out: &mut impl Emit) {
+        self.wake(cx.now.stamp());
     }
 }
 

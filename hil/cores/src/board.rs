@@ -57,7 +57,7 @@ pub enum Action {
     Log(LogRecord),
     /// It sent a frame.
     Frame(Vec<u8>),
-    /// A switch: what a stage answered, the operands and the command.
+    /// A switch: an action at a queue, the operands and the command.
     Stage(Vec<u32>),
 }
 
@@ -122,7 +122,7 @@ pub struct Board<C> {
     mtimecmp: u64,
     pacer: [u32; 3],
     log: [u32; 3],
-    /// Bytes in the queues of a switch, the queue that was asked for, and the operands of the next answer.
+    /// Bytes in the queues of a switch, the queue that was asked for, and the operands of the next action.
     queued: BTreeMap<u32, u32>,
     selected: u32,
     operands: Vec<u32>,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "switch_int"];
 
 /// What happens at the queues of a switch.
-const STAGE_KINDS: [&str; 5] = ["arrived", "left", "paused", "told", "wake"];
+const STAGE_KINDS: [&str; 6] = ["arrival", "release", "departure", "pause", "peer", "wake"];
 
 /// Which span of an event was measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -141,7 +141,7 @@ fn place(symbol: &str) -> Option<Place> {
     }
     let kinds: &[&str] = match symbol {
         _ if symbol.contains("Nic<") || symbol.contains("NicProgram<") => &KINDS,
-        _ if symbol.contains("Switch<") => &STAGE_KINDS,
+        _ if symbol.contains("SwitchProgram<") => &STAGE_KINDS,
         _ => return None,
     };
     match last {

@@ -3,7 +3,7 @@
 
 use crate::random_traffic::RandomTraffic;
 use anyhow::{Context, Result};
-use cc_cp::CongestionPoint;
+use cc_cp::QueueStage;
 use cc_cp::red::Red;
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};

@@ -75,7 +75,7 @@ pub fn measure(target: &'static str, algorithms: &[&str]) -> Result<Vec<Footprin
     let (ours, for_c) = (library::compile("footprint", target)?, library::build(target)?);
     let rp = cc_rp::registry::ALL.iter().map(|entry| (0, entry.name));
     let np = cc_np::registry::ALL.iter().map(|entry| (1, entry.name));
-    let cp = programs::switch::registry::NAMES.iter().map(|&name| (2, name));
+    let cp = cc_cp::registry::NAMES.iter().map(|&name| (2, name));
     let all = rp.chain(np).chain(cp).filter(|(_, name)| chosen(name));
     all.map(|(role, algorithm)| {
         let (role, functions) = ROLES[role];

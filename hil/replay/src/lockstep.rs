@@ -184,6 +184,6 @@ fn describe(action: Option<&(u64, Action)>) -> String {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("sends {hex}")
         }
-        Some((_, Action::Stage(words))) => format!("answers {words:x?}"),
+        Some((_, Action::Stage(words))) => format!("acts on a queue: {words:x?}"),
     }
 }

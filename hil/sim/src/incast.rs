@@ -2,7 +2,7 @@
 
 use super::event_queue::EventQueue;
 use super::host::{Fabric, Host, Messages};
-use super::marking::{MarkingPolicy, Pauses};
+use super::marking::{Pauses, Stages};
 use super::packet::{self, Control, DataLayout, Flow, PacketFormat};
 use super::slab::{PacketId, Slab};
 use super::switch::{DATA, PORTS, Switch};
@@ -120,7 +120,7 @@ impl Incast {
         &self,
         algorithm: &dyn Algorithm,
         settings: [&SettingsTable; 2],
-        marks: &MarkingPolicy,
+        stages: &Stages,
         tap: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Summary> {
         ensure!((1..PORTS).contains(&self.senders), "{} senders: expected 1 to {}", self.senders, PORTS - 1);
@@ -162,8 +162,7 @@ impl Incast {
                 Host::new(number, cable, messages)
             })
             .collect();
-        let params = marks.check(&link).map_err(|error| anyhow!("{error}"))?;
-        let switch = Switch::new(receiver + 1, cable, &link, params, self.seed)?;
+        let switch = Switch::new(receiver + 1, cable, &link, stages, self.seed)?;
         let mut run = Run {
             scenario: *self,
             templates: &templates,

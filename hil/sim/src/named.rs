@@ -20,6 +20,6 @@ pub fn run(
 ) -> Result<Summary> {
     let algorithm = algorithm(name)?;
     let [(_, rp), (_, np)] = algorithm.presets(preset)?;
-    let (pauses, marks) = stress_scenario(algorithm.signals(), red);
-    Incast { pauses, ..*scenario }.run(&*algorithm, [&rp, &np], &marks, tap)
+    let (pauses, stages) = stress_scenario(algorithm.signals(), red);
+    Incast { pauses, ..*scenario }.run(&*algorithm, [&rp, &np], &stages, tap)
 }

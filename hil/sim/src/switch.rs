@@ -4,9 +4,12 @@ use super::marking::Stages;
 use super::slab::{PacketId, Slab};
 use super::{Cable, Picos, instant};
 use anyhow::Result;
+use cc_core::table::Heap;
 use cc_core::wire::{self, Roce, shim};
 use cc_core::{Bytes, Link, Nanos};
-use cc_cp::{CpEngine, Stage};
+use cc_cp::list::StageList;
+use cc_cp::recorder::Recorder;
+use cc_cp::{Event, Queue};
 use std::collections::VecDeque;
 
 /// Ports that a switch can have.
@@ -24,27 +27,30 @@ struct Egress {
     busy: bool,
 }
 
+/// The data queue of a port.
+fn data_queue(port: usize) -> Queue {
+    Queue { port: port as u16, class: DATA }
+}
+
 /// An output-queued switch.
 pub(super) struct Switch {
     ports: Vec<Egress>,
     cable: Cable,
-    congestion: Box<CpEngine<Stages, PORTS, 8>>,
+    congestion: cc_cp::Switch<StageList, Heap>,
     /// The longest data queue seen, in bytes.
     pub(super) longest: u32,
 }
 
 impl Switch {
     /// A switch with so many ports of one speed, each of whose data queues has these stages.
-    pub(super) fn new(
-        ports: usize,
-        cable: Cable,
-        link: &Link,
-        params: <Stages as Stage>::Params,
-        seed: u64,
-    ) -> Result<Self> {
-        let mut congestion = Box::new(CpEngine::new(seed));
+    pub(super) fn new(ports: usize, cable: Cable, link: &Link, stages: &Stages, seed: u64) -> Result<Self> {
+        let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
+        congestion.make_room(ports * Queue::CLASSES);
+        for (name, settings) in stages {
+            congestion.stages_mut().add(name, settings)?;
+        }
         for index in 0..ports {
-            congestion.configure(instant(0), index, usize::from(DATA), link, params)?;
+            congestion.configure(instant(0), data_queue(index), link, &(), seed)?;
         }
         let ports = (0..ports).map(|_| Egress::default()).collect();
         Ok(Self { ports, cable, congestion, longest: 0 })
@@ -92,8 +98,9 @@ impl Switch {
         egress.data_bytes -= bytes;
         let header = slab.header_mut(packet);
         let ecn = data.like(header).expect("data packets are laid out alike").ecn;
-        let seen = cc_cp::Packet { bytes: Bytes::new(bytes), queued, port_queued: queued, ecn };
-        let verdict = self.congestion.dequeue(instant(now), port, usize::from(DATA), &seen);
+        let seen = cc_cp::Packet::of(Bytes::new(bytes));
+        let event = Event::Departure { packet: seen, ecn, queued, port_queued: queued };
+        let verdict = self.congestion.on(instant(now), data_queue(port), &event, &mut Recorder::default());
         let marked = verdict.apply(ecn);
         if marked != ecn {
             wire::set_ecn(header, marked);
@@ -109,7 +116,8 @@ impl Switch {
         let egress = &mut self.ports[port];
         egress.paused_until = now + Picos::from(time.get()) * 1_000;
         let queued = Bytes::new(egress.data_bytes);
-        self.congestion.pause(instant(now), port, usize::from(DATA), time, queued);
+        let event = Event::Pause { time, queued };
+        self.congestion.on(instant(now), data_queue(port), &event, &mut Recorder::default());
         egress.paused_until
     }
 

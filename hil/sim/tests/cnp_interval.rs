@@ -4,7 +4,7 @@
 use cc_core::Nanos;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{self, Parsed};
-use cc_cp::CongestionPoint;
+use cc_cp::QueueStage;
 use cc_cp::red::Red;
 use hil_sim::incast::Incast;
 use hil_sim::named;

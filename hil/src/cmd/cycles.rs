@@ -48,10 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return c_baseline(args.format);
     }
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();
-    let all = || Ok::<_, anyhow::Error>([cycles::algorithms()?.as_slice(), stage_cycles::NAMES].concat());
+    let all = || Ok::<_, anyhow::Error>(cycles::algorithms()?.into_iter().chain(stage_cycles::names()).collect());
     let (mut runs, mut stages) = (Vec::new(), Vec::new());
     for name in if chosen.is_empty() { all()? } else { chosen } {
-        if stage_cycles::NAMES.contains(&name) {
+        if stage_cycles::names().any(|stage| stage == name) {
             stages.extend(stage_cycles::measure_on(args.core, name)?);
         } else {
             runs.extend(cycles::measure_on(args.core, name)?);

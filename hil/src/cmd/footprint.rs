@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let machines = cc_rp::registry::ALL.iter().map(|entry| entry.name);
         machines
             .chain(cc_np::registry::ALL.iter().map(|entry| entry.name))
-            .chain(programs::switch::registry::NAMES.iter().copied())
+            .chain(cc_cp::registry::NAMES.iter().copied())
     };
     for name in &args.algorithm {
         if !known().any(|known| known == name) {

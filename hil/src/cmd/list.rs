@@ -3,7 +3,8 @@
 use super::Format;
 use anyhow::{Context, Result};
 use cc_core::params::{Preset, Settings, Unit};
-use cc_cp::CongestionPoint;
+use cc_core::table::Heap;
+use cc_cp::{OnQueues, Stage};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use hil_algorithms::settings::{SettingValue, table};
@@ -88,8 +89,8 @@ impl List {
             };
         }
         macro_rules! cp {
-            ($($number:literal, $bytes:literal, $module:ident :: $machine:ident;)+) => {
-                $(algorithms.push(Algorithm::cp::<cc_cp::$module::$machine>());)+
+            ($($number:literal, $bytes:literal, $name:ident => $first:ident $(:: $rest:ident)+;)+) => {
+                $(algorithms.push(Algorithm::cp::<cc_cp::$first $(:: $rest)+>($bytes));)+
             };
         }
         cc_rp::for_each_rp!(rp);
@@ -111,8 +112,9 @@ impl Algorithm {
         Self::new("notification point", A::NAME, size_of::<A>(), A::PRESETS)
     }
 
-    fn cp<A: CongestionPoint>() -> Self {
-        Self::new("congestion point", A::NAME, size_of::<A>(), A::PRESETS)
+    fn cp<S: OnQueues>(state_bytes: usize) -> Self {
+        let (name, presets) = (S::Stage::<Heap>::NAME, S::Stage::<Heap>::PRESETS);
+        Self::new("congestion point", name, state_bytes, presets)
     }
 
     fn new<S: Settings>(role: &'static str, name: &'static str, state_bytes: usize, presets: &[Preset<S>]) -> Self {

@@ -117,7 +117,7 @@ fn play(args: &Args, capture: &Path, core: Processor) -> anyhow::Result<()> {
         let events = identical.with_context(|| format!("{name}: library and image differ"))?.events;
         println!("{name}, preset {}: {events} events: {agreed}", run.preset);
     }
-    for name in stage_cycles::NAMES {
+    for name in stage_cycles::names() {
         for run in stage_cycles::measure_on(core, name)? {
             ensure!(run.difference.is_none(), "{name}, preset {}: {:?}", run.preset, run.difference);
             println!("{name}, preset {}: {} events: {agreed}", run.preset, run.events);

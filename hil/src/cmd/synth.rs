@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use cc_core::Nanos;
-use cc_cp::CongestionPoint;
+use cc_cp::QueueStage;
 use cc_cp::red::Red;
 use hil_algorithms::settings::preset;
 use hil_capture::Writer;

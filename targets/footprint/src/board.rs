@@ -2,11 +2,12 @@
 
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Rate, Zeroed};
+use cc_cp::Queue;
 use cc_rp::RateLimiter;
 use core::cell::UnsafeCell;
 use core::ptr;
 use programs::TransmitRing;
-use programs::switch::{Queue, StageAction};
+use programs::switch_ring::{StageAction, SwitchHardware};
 
 /// Memory for one engine: zeros, which the image does not hold.
 pub(crate) struct Memory<T>(UnsafeCell<T>);
@@ -72,11 +73,11 @@ impl TransmitRing for Device {
     }
 }
 
-impl programs::switch::Hardware for Device {
+impl SwitchHardware for Device {
     type Crc = TableCrc;
 
-    fn queued(&mut self, queue: Queue) -> Bytes {
-        store(0x14, queue.index());
+    fn queued(&self, queue: Queue) -> Bytes {
+        store(0x14, queue.index() as u32);
         Bytes::new(load(0x18))
     }
 
@@ -87,5 +88,5 @@ impl programs::switch::Hardware for Device {
     }
 
     #[inline(always)]
-    fn log(&mut self, _kind: programs::switch::Kind, _now: Instant, _index: u32) {}
+    fn log(&mut self, _kind: u8, _now: Instant, _index: u32) {}
 }

@@ -3,16 +3,19 @@
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
 use cc_core::Instant;
+use cc_cp::{OnQueues, Stage, Switch};
 use programs::descriptor::Descriptor;
-use programs::switch::{Program, Switch};
+use programs::switch_ring::{Queues, SwitchProgram};
+
+type Program<S> = SwitchProgram<<S as OnQueues>::Stage<Queues>, Queues>;
 
 /// The engine that is linked has 32 queues; a table of so many flows belongs to one queue, where the stage tells flows
 /// apart, and otherwise it is one of so many queues.
-const fn sizes<P: Program>() -> Sizes {
-    let one = P::QUEUE_BYTES as u32;
-    let (fixed, each) = if P::FLOW_BYTES == 0 { (0, one) } else { (one, P::FLOW_BYTES as u32) };
+const fn sizes<G: Stage>() -> Sizes {
+    let one = (G::SIZES.queue + Switch::<G, Queues>::QUEUE_BYTES) as u32;
+    let (fixed, each) = if G::SIZES.flow == 0 { (0, one) } else { (one, G::SIZES.flow as u32) };
     Sizes {
-        state: P::STATE_BYTES as u32,
+        state: G::SIZES.state as u32,
         flow: each,
         tables_1k: fixed + each * 1_024,
         tables_16k: fixed + each * 16_384,
@@ -21,19 +24,19 @@ const fn sizes<P: Program>() -> Sizes {
 }
 
 #[inline(always)]
-fn start<P: Program>(switch: &mut Switch<P>, now: u64, link: Link) -> bool {
-    switch.begin(Instant::from_nanos(now), &link.port(), const { &P::PRESETS[0].values }).is_ok()
+fn start<G: Stage>(switch: &mut SwitchProgram<G, Queues>, now: u64, link: Link) -> bool {
+    switch.begin(Instant::from_nanos(now), &link.port(), &G::DEFAULT).is_ok()
 }
 
 macro_rules! functions {
-    ($($name:ident => $module:ident :: $program:ident;)+) => { $(
+    ($($number:literal, $bytes:literal, $name:ident => $first:ident $(:: $rest:ident)+;)+) => { $(
         mod $name {
             use super::*;
 
-            static MEMORY: Memory<Switch<programs::switch::$module::$program>> = Memory::new();
+            static MEMORY: Memory<Program<cc_cp::$first $(:: $rest)+>> = Memory::new();
 
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_sizes"))]
-            static SIZES: Sizes = sizes::<programs::switch::$module::$program>();
+            static SIZES: Sizes = sizes::<<cc_cp::$first $(:: $rest)+ as OnQueues>::Stage<Queues>>();
 
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
@@ -63,4 +66,4 @@ macro_rules! functions {
     )+ };
 }
 
-programs::for_each_stage!(functions);
+cc_cp::for_each_cp!(functions);

@@ -48,9 +48,9 @@ pub mod register {
     pub const QUEUE_SELECT: u32 = 0x50;
     /// Bytes in that queue.
     pub const QUEUE_BYTES: u32 = 0x54;
-    /// A switch: one store for each word that belongs to an answer.
+    /// A switch: one store for each word that goes with an action.
     pub const ACTION_OPERAND: u32 = 0x58;
-    /// What a stage answers; this store makes the answer take effect.
+    /// An action of a stage; this store makes it take effect.
     pub const ACTION: u32 = 0x5c;
     /// Event log: its kind, a [`DescriptorKind`](crate::descriptor::DescriptorKind).
     pub const LOG_KIND: u32 = 0x40;

@@ -1,5 +1,5 @@
 //! The programs without the hardware, which firmware and host run alike: the NIC's, at the top of the crate, and the
-//! [`switch`]'s; and the layout that they share with the harness.
+//! [`switch_ring`]'s; and the layout that they share with the harness.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ mod nic;
 mod nic_ring;
 mod remote_flows;
 mod sizes;
-pub mod switch;
+pub mod switch_ring;
 
 pub use header_cache::{CnpHeaders, HeaderCache};
 pub use nic::{Nic, Outputs, Received, RxFields, RxInfo};

@@ -28,15 +28,15 @@ mod outlined_on;
 mod vexriscv;
 
 use board::{BUSY, CriticalCell, RxRing, Settings, TIMER, TxRing, store};
-use cc_core::params::ParamError;
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Link, Nanos, Rate, Zeroed};
+use cc_cp::{OnQueues, Queue, Stage, Switch};
 use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint};
 use embedded_hal::digital::OutputPin;
 use programs::descriptor::Descriptor;
 use programs::layout::{ImageInfo, register};
-use programs::switch::{Queue, StageAction, Switch};
+use programs::switch_ring::{self, Queues, StageAction, SwitchHardware, SwitchProgram};
 use programs::{Full, LogKind, NicProgram, TransmitRing, from_words};
 
 #[doc(hidden)]
@@ -65,11 +65,19 @@ macro_rules! image {
 #[macro_export]
 macro_rules! stage {
     ($stage:ty) => {
-        $crate::entries!($crate::programs::switch::Switch<$stage>);
+        $crate::entries!($crate::StageProgram<$stage>);
 
-        const _: () = $crate::assert_stage::<$stage>(env!("CARGO_BIN_NAME"));
+        const _: () = $crate::assert_name(env!("CARGO_BIN_NAME"), $crate::name_of::<$stage>());
+    };
+    ($name:ident: $stage:ty) => {
+        $crate::entries!($crate::StageProgram<$stage>);
+
+        const _: () = $crate::assert_name(env!("CARGO_BIN_NAME"), stringify!($name));
     };
 }
+
+/// The program of an image around a stage, or a chain of stages.
+pub type StageProgram<S> = SwitchProgram<<S as OnQueues>::Stage<Queues>, Queues>;
 
 /// An image of this program, and where it is entered.
 #[doc(hidden)]
@@ -96,12 +104,18 @@ macro_rules! entries {
     };
 }
 
-/// Stops the build of an image that is not named after its stage.
+/// The name of a stage.
+#[doc(hidden)]
+pub const fn name_of<S: OnQueues>() -> &'static str {
+    <S::Stage<Queues> as Stage>::NAME
+}
+
+/// Stops the build of an image whose file is not named after its stage.
 ///
 /// # Panics
 /// In that case, while compiling.
-pub const fn assert_stage<S: programs::switch::Program>(name: &str) {
-    assert!(programs::str_eq(name, S::NAME), "the file is not named after the stage");
+pub const fn assert_name(file: &str, stage: &str) {
+    assert!(programs::str_eq(file, stage), "the file is not named after the stage");
 }
 
 /// The pacer, the registers of queues, the transmit ring and the event log of the board.
@@ -142,11 +156,11 @@ impl programs::Hardware for Device {
     }
 }
 
-impl programs::switch::Hardware for Device {
+impl SwitchHardware for Device {
     type Crc = TableCrc;
 
-    fn queued(&mut self, queue: Queue) -> Bytes {
-        board::queued(queue.index())
+    fn queued(&self, queue: Queue) -> Bytes {
+        board::queued(queue.index() as u32)
     }
 
     #[inline(always)]
@@ -156,8 +170,8 @@ impl programs::switch::Hardware for Device {
     }
 
     #[inline(always)]
-    fn log(&mut self, kind: programs::switch::Kind, now: Instant, index: u32) {
-        log(kind as u32, now, index);
+    fn log(&mut self, kind: u8, now: Instant, index: u32) {
+        log(kind.into(), now, index);
     }
 }
 
@@ -170,6 +184,10 @@ fn log(kind: u32, now: Instant, index: u32) {
     store(register::LOG_INDEX, index);
 }
 
+/// The program cannot run with these settings on this port.
+#[derive(Clone, Copy, Debug)]
+pub struct Unfit;
+
 /// What an image runs.
 pub trait Program: Zeroed {
     /// What it says of itself at start-up.
@@ -179,7 +197,7 @@ pub trait Program: Zeroed {
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), ParamError>;
+    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), Unfit>;
 
     /// Handles one descriptor and the frame that came with it.
     fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device);
@@ -195,10 +213,10 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for NicProgram<A, N, Full> 
     const INFO: ImageInfo = Self::INFO;
 
     #[inline(always)]
-    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), ParamError> {
+    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), Unfit> {
         let rp = from_words(const { A::PRESETS[0].values }, settings.first);
         let np = from_words(const { N::PRESETS[0].values }, settings.second);
-        self.begin(start, link, &rp, &np)
+        self.begin(start, link, &rp, &np).map_err(|_| Unfit)
     }
 
     #[inline(always)]
@@ -217,18 +235,18 @@ impl<A: ReactionPoint, N: NotificationPoint> Program for NicProgram<A, N, Full> 
     }
 }
 
-impl<S: programs::switch::Program> Program for Switch<S> {
+impl<G: Stage> Program for SwitchProgram<G, Queues> {
     const INFO: ImageInfo = ImageInfo {
-        qps: (programs::switch::PORTS * programs::switch::PRIORITIES) as u32,
-        state_bytes: S::STATE_BYTES as u32,
-        qp_bytes: S::QUEUE_BYTES as u32,
-        peers: S::FLOWS as u32,
-        peer_bytes: S::FLOW_BYTES as u32,
+        qps: switch_ring::QUEUES as u32,
+        state_bytes: G::SIZES.state as u32,
+        qp_bytes: (G::SIZES.queue + Switch::<G, Queues>::QUEUE_BYTES) as u32,
+        peers: G::SIZES.flows as u32,
+        peer_bytes: G::SIZES.flow as u32,
     };
 
     #[inline(always)]
-    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), ParamError> {
-        self.begin(start, &link, &from_words(const { S::PRESETS[0].values }, settings.first))
+    fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), Unfit> {
+        self.begin(start, &link, &switch_ring::settings::<G>(settings.first)).map_err(|_| Unfit)
     }
 
     #[inline(always)]

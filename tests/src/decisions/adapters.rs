@@ -3,22 +3,22 @@
 use super::journal::{Journal, Kind};
 use super::traffic::{Arrival, Step, traffic};
 use super::{EVENTS, FRAMES, Run};
-use cc_core::table::Handle;
+use cc_core::table::{Handle, Heap};
 use cc_core::{Bytes, Instant, Link, Nanos, Rate};
-use cc_cp::CongestionPoint;
-use cc_cp::mmu::Admission;
+use cc_cp::list::StageList;
 use cc_cp::red::Red;
+use cc_cp::{Queue, QueueStage, Rewrite, Stage};
 use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint};
 use hil_algorithms::settings::SettingsTable;
 use hil_algorithms::{algorithm, registry};
 use hil_capture::crc::HostCrc;
+use hil_measure::stage_cycles;
 use hil_measure::stage_cycles::traffic::{Happening, Occasion, Place};
-use hil_measure::stage_cycles::{self, LINK};
 use hil_sim::incast::Incast;
 use hil_sim::marking::stress_scenario;
 use programs::descriptor::{self, Descriptor};
-use programs::switch::{self, Event, Hardware, PORTS, PRIORITIES, Program, Queue, StageAction, Switch};
+use programs::switch_ring::{QUEUES, StageAction, SwitchHardware, SwitchProgram};
 use programs::{LogKind, NO_FLOW, NicProgram, Small, TransmitRing};
 
 /// Wakes between two events that come when they are due. What else is due comes late, at the time of the next event.
@@ -31,7 +31,7 @@ pub fn algorithms() -> impl Iterator<Item = &'static str> {
 
 /// The names of all stages.
 pub fn stages() -> impl Iterator<Item = &'static str> {
-    stage_cycles::NAMES.iter().copied()
+    cc_cp::registry::NAMES.iter().copied()
 }
 
 /// The runs of an algorithm: one for each preset, and at least three.
@@ -41,7 +41,8 @@ pub fn nic(algorithm: &str, text: bool) -> Vec<Run> {
 
 /// The runs of a stage: one for each preset.
 pub fn stage(stage: &str, text: bool) -> Vec<Run> {
-    switch::registry::with(stage, Stages { text }).expect("a known stage")
+    let presets = stage_cycles::presets(&[stage]);
+    (1..).zip(&presets).map(|(seed, (preset, settings))| run(stage, seed, (preset, settings), text)).collect()
 }
 
 /// The capture that an algorithm makes in the simulated fabric, frame by frame.
@@ -218,36 +219,25 @@ impl programs::Hardware for NicDevice {
     }
 }
 
-struct Stages {
-    text: bool,
-}
-
-impl switch::registry::Visitor for Stages {
-    type Output = Vec<Run>;
-
-    fn visit<P: Program>(self) -> Vec<Run> {
-        let run = |(seed, preset): (u64, &cc_core::params::Preset<P::Settings>)| {
-            let switch = Switch::<P>::new(Instant::from_nanos(0), &LINK, &preset.values)
-                .unwrap_or_else(|error| panic!("{}, {}: {error}", P::NAME, preset.name));
-            let mut switch = SwitchAdapter { switch, device: SwitchDevice::new(self.text) };
-            let mut input = Journal::new(self.text);
-            let mut traffic = stage_cycles::traffic::<P>(seed);
-            for _ in 0..EVENTS {
-                let occasion = traffic.draw();
-                let Occasion { now, at, what, ref frame } = occasion;
-                record(&occasion, &mut input);
-                switch.wake(now);
-                let admitted = switch.on(now, at, what, frame);
-                if let Happening::Arrival { bytes, .. } = what
-                    && admitted
-                {
-                    traffic.admit(at, bytes);
-                }
-            }
-            Run { name: format!("stage {} {}", P::NAME, preset.name), input, decisions: switch.device.decisions }
-        };
-        (1..).zip(P::PRESETS).map(run).collect()
+/// The run of a stage with the settings of a preset.
+fn run(stage: &str, seed: u64, (preset, settings): (&str, &[Vec<u32>]), text: bool) -> Run {
+    let switch = stage_cycles::switch(&[stage], settings).unwrap_or_else(|error| panic!("{stage}, {preset}: {error}"));
+    let mut traffic = stage_cycles::traffic(seed, switch.switch().stages());
+    let mut switch = SwitchAdapter { switch, device: SwitchDevice::new(text) };
+    let mut input = Journal::new(text);
+    for _ in 0..EVENTS {
+        let occasion = traffic.draw();
+        let Occasion { now, at, what, ref frame } = occasion;
+        record(&occasion, &mut input);
+        switch.wake(now);
+        let admitted = switch.on(now, at, what, frame);
+        if let Happening::Arrival { bytes, .. } = what
+            && admitted
+        {
+            traffic.admit(at, bytes);
+        }
     }
+    Run { name: format!("stage {stage} {preset}"), input, decisions: switch.device.decisions }
 }
 
 /// Adds an event of a switch to a journal of what goes in.
@@ -264,12 +254,12 @@ fn record(occasion: &Occasion, journal: &mut Journal) {
 }
 
 /// A switch with one stage, which [`Occasion`]s drive.
-struct SwitchAdapter<P> {
-    switch: Switch<P>,
+struct SwitchAdapter {
+    switch: SwitchProgram<StageList, Heap>,
     device: SwitchDevice,
 }
 
-impl<P: Program> SwitchAdapter<P> {
+impl SwitchAdapter {
     /// Lets timers run until `now`.
     fn wake(&mut self, now: u64) {
         let mut wakes = 0;
@@ -283,22 +273,24 @@ impl<P: Program> SwitchAdapter<P> {
 
     /// One event of a queue, and whether the packet that it is about is kept.
     fn on(&mut self, now: u64, at: Place, what: Happening, frame: &[u8]) -> bool {
-        let (queue, event) = stage_cycles::event(at, what);
+        let (queue, events) = stage_cycles::events(at, what, self.switch.switch().stages().takes());
         let device = &mut self.device;
         (device.now, device.verdict) = (now, [0; 14]);
         // What a stage that asks sees during the event: the packet that arrives is in the queue, the one that leaves is not.
-        let (queued, ecn) = match event {
-            Event::Left(packet) => (Some(packet.queued.saturating_sub(packet.bytes)), Some(packet.ecn)),
-            Event::Arrived { queued, bytes } => (Some(queued.saturating_add(bytes)), None),
-            Event::Paused { .. } | Event::Told(_) => (None, None),
+        let (queued, ecn) = match what {
+            Happening::Departure { bytes, queued, ecn, .. } => (Some(queued.saturating_sub(bytes)), Some(ecn)),
+            Happening::Arrival { queued, bytes } => (Some(queued.saturating_add(bytes)), None),
+            Happening::Pause { .. } | Happening::Relay { .. } => (None, None),
         };
-        if let (Some(queued), Some(place)) = (queued, device.queued.get_mut(queue.index() as usize)) {
-            *place = queued;
+        if let (Some(queued), Some(place)) = (queued, device.queued.get_mut(queue.index())) {
+            *place = Bytes::new(queued);
         }
-        device.ecn = ecn.map(|ecn| ecn.to_bits());
-        let frame = &frame[..frame.len().min(256)];
-        let descriptor = Descriptor { captured: frame.len() as u16, ..event.at(now, queue) };
-        self.switch.handle(Instant::from_nanos(now), &descriptor, frame, device);
+        device.ecn = ecn;
+        let frame = &frame[..frame.len().min(stage_cycles::HEAD)];
+        for event in events {
+            let descriptor = Descriptor { captured: frame.len() as u16, ..event.at(now, queue) };
+            self.switch.handle(Instant::from_nanos(now), &descriptor, frame, device);
+        }
         if device.verdict != [0; 14] {
             let words: Vec<u64> = [u64::from(at.port), at.class.into()].into_iter().chain(device.verdict).collect();
             device.decisions.add(Kind::Verdict, now, &words, &[]);
@@ -310,8 +302,8 @@ impl<P: Program> SwitchAdapter<P> {
 /// The device below a switch: puts what the stage asks for during one event into one verdict.
 struct SwitchDevice {
     now: u64,
-    queued: [Bytes; PORTS * PRIORITIES],
-    paused: [bool; PORTS * PRIORITIES],
+    queued: [Bytes; QUEUES],
+    paused: [bool; QUEUES],
     /// ECN bits of the packet that leaves.
     ecn: Option<u8>,
     /// The fields of [`Kind::Verdict`] from `mark` on.
@@ -324,8 +316,8 @@ impl SwitchDevice {
     fn new(text: bool) -> Self {
         Self {
             now: 0,
-            queued: [Bytes::ZERO; PORTS * PRIORITIES],
-            paused: [false; PORTS * PRIORITIES],
+            queued: [Bytes::ZERO; QUEUES],
+            paused: [false; QUEUES],
             ecn: None,
             verdict: [0; 14],
             room: [0; 1_024],
@@ -344,37 +336,36 @@ impl TransmitRing for SwitchDevice {
     }
 }
 
-impl Hardware for SwitchDevice {
+impl SwitchHardware for SwitchDevice {
     type Crc = HostCrc;
 
-    fn queued(&mut self, queue: Queue) -> Bytes {
-        self.queued.get(queue.index() as usize).copied().unwrap_or_default()
+    fn queued(&self, queue: Queue) -> Bytes {
+        self.queued.get(queue.index()).copied().unwrap_or_default()
     }
 
     fn act(&mut self, queue: Queue, action: &StageAction) {
-        let [mark, not_ect, drop, hold, ecn_to, clear_int, credit, credit_queue, hop @ ..] = &mut self.verdict;
-        let at = [queue.port, queue.priority].map(u64::from);
+        let at = [queue.port, queue.class.into()].map(u64::from);
         match *action {
             StageAction::Verdict(verdict) => {
+                let [mark, not_ect, drop, hold, ecn_to, clear_int, credit, credit_queue, hop @ ..] = &mut self.verdict;
                 (*mark, *not_ect) = (verdict.mark as u64, verdict.not_ect.into());
+                (*drop, *hold) = (verdict.drop.into(), verdict.hold.get().into());
                 if let Some(record) = verdict.hop {
                     *hop =
                         [1, record.mbps, record.flags.into(), record.clock, record.sent, record.queue].map(u64::from);
                 }
-            }
-            StageAction::Admission(admission) => *drop = u64::from(admission == Admission::Dropped),
-            StageAction::Rewrite { ecn, clear_int: clear, mlcc } => {
-                let ecn = ecn.to_bits();
-                *ecn_to = if Some(ecn) == self.ecn { 0 } else { 1 + u64::from(ecn) };
-                *clear_int = clear.into();
-                if let Some(mlcc) = mlcc {
-                    (*credit, *credit_queue) = (1 + u64::from(mlcc.credit), mlcc.queue.get().into());
+                if let Some(Rewrite { ecn, clear_int: clear, mlcc }) = verdict.rewrite {
+                    let ecn = ecn.to_bits();
+                    *ecn_to = if Some(ecn) == self.ecn { 0 } else { 1 + u64::from(ecn) };
+                    *clear_int = clear.into();
+                    if let Some(mlcc) = mlcc {
+                        (*credit, *credit_queue) = (1 + u64::from(mlcc.credit), mlcc.queue.get().into());
+                    }
                 }
             }
-            StageAction::Hold(_, wait) => *hold = wait.get().into(),
             StageAction::Pause(quanta) => {
                 // The level: a PFC frame that only prolongs a pause is no decision.
-                let Some(paused) = self.paused.get_mut(queue.index() as usize) else { return };
+                let Some(paused) = self.paused.get_mut(queue.index()) else { return };
                 if *paused != (quanta > 0) {
                     *paused = quanta > 0;
                     self.decisions.add(Kind::Pause, self.now, &[at[0], at[1], u64::from(quanta > 0)], &[]);
@@ -387,7 +378,7 @@ impl Hardware for SwitchDevice {
         }
     }
 
-    fn log(&mut self, _kind: switch::Kind, _now: Instant, _index: u32) {}
+    fn log(&mut self, _kind: u8, _now: Instant, _index: u32) {}
 }
 
 struct Synth {

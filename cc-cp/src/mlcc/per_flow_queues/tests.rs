@@ -3,7 +3,7 @@ use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
     AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, Response, Shims, TableCrc, Tags,
 };
-use cc_core::{Ecn, Grant, Hop, IntLayout, IntStackBuilder, Mark, Psn, Qpn, wire};
+use cc_core::{Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Mark, Psn, Qpn, wire};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::string::ToString;
@@ -23,10 +23,6 @@ const fn key(flow: u32) -> FlowKey {
     FlowKey { peers: flow.wrapping_mul(77), data_qpn: Qpn::new(flow & 0xff_ffff) }
 }
 
-const fn packet(flow: u32, bytes: u32) -> Transit {
-    Transit { flow: key(flow), data: true, bytes: Bytes::new(bytes), ecn: Ecn::Ect0 }
-}
-
 impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     fn new() -> Self {
         // Stamps come round in between.
@@ -37,17 +33,15 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         Instant::from_nanos(self.now).stamp()
     }
 
-    fn arrive(&mut self, flow: u32, bytes: u32) -> Joined {
+    fn arrive(&mut self, flow: u32, bytes: u32) -> bool {
         let now = self.stamp();
-        self.queues.arrive(&self.params, now, &packet(flow, bytes))
+        self.queues.arrive(&self.params, now, key(flow), Bytes::new(bytes))
     }
 
     /// The next packet leaves as soon as it may.
     fn leave(&mut self, flow: u32, bytes: u32) -> MlccData {
         self.now += u64::from(self.queues.wait(self.stamp(), key(flow)).get());
-        let rewrite = self.queues.forward(&self.params, Instant::from_nanos(self.now), &packet(flow, bytes));
-        assert!(rewrite.clear_int && rewrite.notify.is_none());
-        rewrite.mlcc.unwrap()
+        self.queues.departure(self.stamp(), key(flow), Bytes::new(bytes))
     }
 
     fn ack(&mut self, flow: u32, credit: u16, release: Rate) {
@@ -63,7 +57,7 @@ fn a_queue_is_let_go_at_the_rate_that_the_receiver_grants() {
     for (mbps, bytes) in [(25_000, 1_064), (12_500, 1_000), (100_000, 64), (99_999, 9_216), (25, 1_064), (333, 777)] {
         let mut bench = Small::new();
         for _ in 0..10_000 {
-            assert_eq!(bench.arrive(5, bytes), Joined::Own);
+            assert!(bench.arrive(5, bytes));
         }
         bench.ack(5, 1, Rate::from_mbps(mbps));
         bench.leave(5, bytes);
@@ -140,7 +134,7 @@ fn two_packets_leave_together_after_a_pause_and_never_three() {
 fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
     let mut bench = Bench::<1, 2>::new();
     let joined: Vec<_> = (1..=4).map(|flow| bench.arrive(flow, 1_000)).collect();
-    assert_eq!(joined, [Joined::Own, Joined::Own, Joined::Shared, Joined::Shared]);
+    assert_eq!(joined, [true, true, false, false]);
     for flow in 1..=4 {
         bench.ack(flow, 9, Rate::from_gbps(10));
     }
@@ -158,7 +152,7 @@ fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
         bench.queues.wake(bench.stamp());
     }
     assert_eq!((bench.queues.occupied(), bench.queues.queued(key(2)).get()), (0, 1_000));
-    assert_eq!(bench.arrive(3, 1_000), Joined::Own);
+    assert!(bench.arrive(3, 1_000));
     assert_eq!(bench.leave(2, 1_000), MlccData::default());
     assert_eq!(bench.queues.queued(key(2)), Bytes::ZERO);
 }
@@ -212,8 +206,8 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
             payload: &[7; 900],
         });
         let roce = parse(&data);
-        let transit = Transit { flow: FlowKey::of_data(&roce), data: true, bytes: roce.wire_len, ecn: roce.ecn };
-        assert_eq!(bench.queues.arrive(&bench.params, bench.stamp(), &transit), Joined::Own);
+        let (flow, bytes) = (crate::Packet::roce(&roce).data_flow().unwrap(), roce.wire_len);
+        assert!(bench.queues.arrive(&bench.params, bench.stamp(), flow, bytes));
 
         // The receiver's answer to an earlier packet.
         let grant = Grant::Mlcc { credit: 0x1234, release: Rate::from_gbps(7), advised_rate: Rate::from_gbps(3) };
@@ -228,12 +222,12 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
         let ack = respond(&Response::ack(&roce, Qpn::new(0x99), &fields));
         bench.queues.acknowledgement(&bench.params, &parse(&ack));
         bench.queues.acknowledgement(&bench.params, &roce);
-        assert_eq!(bench.queues.release(transit.flow), Some(Rate::from_gbps(7)));
+        assert_eq!(bench.queues.release(flow), Some(Rate::from_gbps(7)));
 
-        let rewrite = bench.queues.forward(&bench.params, Instant::from_nanos(bench.now), &transit);
+        let left = bench.queues.departure(bench.stamp(), flow, bytes);
         let length = data.len();
-        assert!(rewrite.clear_int && shim::clear_int(&mut data, length, shim::PORT));
-        assert!(shim::write_mlcc(&mut data, length, shim::PORT, &rewrite.mlcc.unwrap()));
+        assert!(shim::clear_int(&mut data, length, shim::PORT));
+        assert!(shim::write_mlcc(&mut data, length, shim::PORT, &left));
         assert_eq!(shim::push_into(&mut data, length, shim::PORT, &Hop { flags: Hop::INTERCONNECT, ..hop }), Some(1));
         let shims = parse(&data).shims();
         assert_eq!(shims.mlcc_data, Some(MlccData { credit: 0x1234, queue: Bytes::ZERO }));
@@ -259,14 +253,14 @@ proptest! {
         let (mut inside, mut own) = (Vec::new(), 0_u32);
         for (flow, bytes, gap, credit, rate) in steps {
             bench.now += gap;
-            own += u32::from(bench.arrive(flow, bytes) == Joined::Own);
+            own += u32::from(bench.arrive(flow, bytes));
             inside.push((flow, bytes));
             if credit % 3 == 0 {
                 bench.ack(flow, credit, Rate::from_bits(rate));
             }
             if credit % 4 == 1 {
                 let (flow, bytes) = inside.remove(usize::from(credit) % inside.len());
-                bench.queues.forward(&bench.params, Instant::from_nanos(bench.now), &packet(flow, bytes));
+                bench.queues.departure(bench.stamp(), key(flow), Bytes::new(bytes));
                 prop_assert!(bench.queues.wait(bench.stamp(), key(flow)) <= LONGEST);
             }
             if credit % 8 == 2 {
@@ -275,7 +269,7 @@ proptest! {
         }
         prop_assert!(own > 0);
         for (flow, bytes) in inside {
-            bench.queues.forward(&bench.params, Instant::from_nanos(bench.now), &packet(flow, bytes));
+            bench.queues.departure(bench.stamp(), key(flow), Bytes::new(bytes));
         }
         prop_assert!((0..40).all(|flow| bench.queues.queued(key(flow)) == Bytes::ZERO));
     }

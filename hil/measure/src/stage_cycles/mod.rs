@@ -4,12 +4,13 @@ pub mod traffic;
 
 use traffic::{Happening, Occasion, Place, Traffic};
 
-use anyhow::{Context, Result, anyhow};
-use cc_core::params::Preset;
-use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate};
-use cc_cp::Packet;
-use cc_cp::mmu::Admission;
-use cc_cp::swing::RelayMessage;
+use anyhow::{Context, Result};
+use cc_core::table::{Fixed, Heap};
+use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate, Zeroed};
+use cc_cp::RelayMessage;
+use cc_cp::list::StageList;
+use cc_cp::registry::{self, Visitor};
+use cc_cp::{Kind, Kinds, OnQueues, Queue, Stage, Verdict};
 use hil_algorithms::registry::UnknownName;
 use hil_algorithms::settings::words;
 use hil_capture::crc::HostCrc;
@@ -22,8 +23,7 @@ use hil_replay::report::{KindCycles, cycles};
 use programs::TransmitRing;
 use programs::descriptor::Descriptor;
 use programs::layout::{ImageInfo, TX_FRAME_BYTES};
-use programs::switch::registry::{self, Visitor};
-use programs::switch::{Event, Hardware, Kind, PORTS, PRIORITIES, Program, Queue, StageAction, Switch};
+use programs::switch_ring::{QUEUES, StageAction, SwitchEvent, SwitchHardware, SwitchProgram};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,8 +55,8 @@ pub struct Run {
     pub flows: u32,
     /// Events and wakes compared.
     pub events: u64,
-    /// How often the library answered, and how many frames of its own it sent.
-    pub answers: u64,
+    /// Actions at queues.
+    pub actions: u64,
     /// Frames of its own that it sent.
     pub frames: u64,
     /// Where library and image parted first.
@@ -65,8 +65,13 @@ pub struct Run {
     pub cycles: BTreeMap<&'static str, KindCycles>,
 }
 
-/// The names of all stages.
-pub const NAMES: &[&str] = registry::NAMES;
+/// Images of several stages in one chain, by the names of both.
+const CHAINS: &[(&str, &[&str])] = &[("lscc", &["lscc_rate_calculation", "lscc_rate_limiting"])];
+
+/// The names of all images of stages: those with one, and those with a chain.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    registry::NAMES.iter().copied().chain(CHAINS.iter().map(|&(name, _)| name))
+}
 
 /// As [`measure_on`], on Ibex small.
 ///
@@ -76,95 +81,140 @@ pub fn measure(stage: &str) -> Result<Vec<Run>> {
     measure_on(Design::Ibex.into(), stage)
 }
 
-/// Sends traffic through a stage with each of its presets, on a core and beside the library.
+/// Sends traffic through a stage, or a chain of stages, with each of its presets, on a core and beside the library.
 ///
 /// # Errors
 /// There is no such stage, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, stage: &str) -> Result<Vec<Run>> {
-    registry::with(stage, Measure(core))
-        .unwrap_or_else(|| Err(UnknownName::new("stage", stage, NAMES.iter().copied()).into()))
+    let unknown = || UnknownName::new("stage", stage, names());
+    let name = names().find(|name| name.eq_ignore_ascii_case(stage)).ok_or_else(unknown)?;
+    let alone = [name];
+    let stages = CHAINS.iter().find(|&&(chain, _)| chain == name).map_or(&alone[..], |&(_, stages)| stages);
+    let image = firmware::build(name, firmware::Kind::Inlining, core.dialect())?;
+    let image = firmware::read(&image)?;
+    let run = |(seed, (preset, settings)): (u64, (&'static str, Vec<Vec<u32>>))| {
+        let context = || format!("{name}, preset {preset}");
+        let boot = BootSettings { rp_settings: settings.concat(), np_settings: Vec::new(), link: LINK };
+        let board = core.start(&RAM, DEVICES, 0, image.entry)?;
+        let board = board_with(board, &image, &boot, Pace::Lockstep).with_context(context)?;
+        let mut pair = Pair::new(name, stages, &settings, board).with_context(context)?;
+        let most = if matches!(core, Processor::Model(_)) { u64::MAX } else { SIMULATED };
+        pair.carry(seed, EVENTS, most).with_context(context)?;
+        pair.finish(preset)
+    };
+    (1..).zip(presets(stages)).map(run).collect()
 }
 
-struct Measure(Processor);
+/// The names of the first stage's presets, and the settings of all stages: of the others, the preset of the same name, or their
+/// first.
+pub fn presets(stages: &[&str]) -> Vec<(&'static str, Vec<Vec<u32>>)> {
+    let of = |stage: &&str| registry::with(stage, Presets).unwrap_or_default();
+    let all: Vec<Vec<(&'static str, Vec<u32>)>> = stages.iter().map(of).collect();
+    let named = |name, presets: &Vec<(&'static str, Vec<u32>)>| {
+        let found = presets.iter().find(|preset| preset.0 == name).or(presets.first());
+        found.map(|(_, settings)| settings.clone()).unwrap_or_default()
+    };
+    let first = all.first().into_iter().flatten();
+    first.map(|&(name, _)| (name, all.iter().map(|presets| named(name, presets)).collect())).collect()
+}
 
-impl Visitor for Measure {
-    type Output = Result<Vec<Run>>;
+/// The presets of a stage: names, and settings in the order of its fields.
+struct Presets;
 
-    fn visit<P: Program>(self) -> Self::Output {
-        let image = firmware::build(P::NAME, firmware::Kind::Inlining, self.0.dialect())?;
-        let image = firmware::read(&image)?;
-        let run = |(seed, preset): (u64, &Preset<P::Settings>)| {
-            let context = || format!("{}, preset {}", P::NAME, preset.name);
-            let boot = BootSettings { rp_settings: words(&preset.values), np_settings: Vec::new(), link: LINK };
-            let core = self.0.start(&RAM, DEVICES, 0, image.entry)?;
-            let board = board_with(core, &image, &boot, Pace::Lockstep).with_context(context)?;
-            let mut pair = Pair::<P, _>::new(&preset.values, board).with_context(context)?;
-            let most = if matches!(self.0, Processor::Model(_)) { u64::MAX } else { SIMULATED };
-            pair.carry(&mut traffic::<P>(seed), most).with_context(context)?;
-            pair.finish(preset.name)
-        };
-        (1..).zip(P::PRESETS).map(run).collect()
+impl Visitor for Presets {
+    type Output = Vec<(&'static str, Vec<u32>)>;
+
+    fn visit<S: OnQueues>(self) -> Self::Output {
+        <S::Stage<Fixed<8>> as Stage>::PRESETS.iter().map(|preset| (preset.name, words(&preset.values))).collect()
     }
 }
 
-/// Traffic with many events of the kinds that a stage takes.
-pub fn traffic<P: Program>(seed: u64) -> Traffic {
-    Traffic::new(seed, P::TAKES.contains(&Kind::Paused), P::TAKES.contains(&Kind::Told))
+/// Traffic with many events of the kinds that stages take. Of messages from far ends, rates come in frames.
+pub fn traffic(seed: u64, stages: &StageList) -> Traffic {
+    let takes = stages.takes();
+    Traffic::new(seed, takes.contains(Kind::Pause), takes.contains(Kind::Peer) && !stages.reads_headers())
 }
 
-/// An event of the traffic, as the switch's program takes it.
-pub fn event(at: Place, what: Happening) -> (Queue, Event) {
-    let event = match what {
-        Happening::Arrival { bytes, queued } => Event::Arrived { bytes: Bytes::new(bytes), queued: Bytes::new(queued) },
-        Happening::Departure { bytes, queued, port_queued, ecn } => Event::Left(Packet {
-            bytes: Bytes::new(bytes),
-            queued: Bytes::new(queued),
-            port_queued: Bytes::new(port_queued),
-            ecn: Ecn::from_bits(ecn),
-        }),
-        Happening::Pause { nanos, queued } => Event::Paused { time: Nanos::new(nanos), queued: Bytes::new(queued) },
-        Happening::Relay { paused, seq } => Event::Told(RelayMessage { paused, seq }),
+/// The events of a switch whose stages take these kinds: a packet that leaves may be two, for it leaves by the port by which it
+/// came.
+pub fn events(at: Place, what: Happening, takes: Kinds) -> (Queue, Vec<SwitchEvent>) {
+    let events = match what {
+        Happening::Arrival { bytes, queued } => {
+            vec![SwitchEvent::Arrival { bytes: Bytes::new(bytes), queued: Bytes::new(queued) }]
+        }
+        Happening::Departure { bytes, queued, port_queued, ecn } => {
+            let [bytes, queued, port_queued] = [bytes, queued, port_queued].map(Bytes::new);
+            let departure = SwitchEvent::Departure { bytes, ecn: Ecn::from_bits(ecn), queued, port_queued };
+            let release = SwitchEvent::Release { bytes, queued };
+            match (takes.contains(Kind::Departure), takes.contains(Kind::Release)) {
+                (true, true) => vec![departure, release],
+                (false, true) => vec![release],
+                _ => vec![departure],
+            }
+        }
+        Happening::Pause { nanos, queued } => {
+            vec![SwitchEvent::Pause { time: Nanos::new(nanos), queued: Bytes::new(queued) }]
+        }
+        Happening::Relay { paused, seq } => vec![SwitchEvent::Relay(RelayMessage { paused, seq })],
     };
-    (Queue { port: at.port, priority: at.class }, event)
+    (Queue { port: at.port.into(), class: at.class }, events)
 }
 
-/// A stage that runs twice: natively and on the core.
-struct Pair<P, C> {
-    native: Switch<P>,
+/// A switch with these stages and their settings, on ports like [`LINK`].
+///
+/// # Errors
+/// The stages do not go together, or a setting is wrong on the link.
+pub fn switch(stages: &[&str], settings: &[Vec<u32>]) -> Result<SwitchProgram<StageList, Heap>> {
+    let mut switch = SwitchProgram::<StageList, Heap>::ZEROED;
+    for (stage, settings) in stages.iter().zip(settings) {
+        switch.switch_mut().stages_mut().add(stage, settings)?;
+    }
+    switch.begin(Instant::from_nanos(0), &LINK, &())?;
+    Ok(switch)
+}
+
+/// Stages that run twice: natively and on the core.
+struct Pair<C> {
+    name: &'static str,
+    native: SwitchProgram<StageList, Heap>,
     recorder: Recorder,
     board: Board<C>,
     events: u64,
-    answers: u64,
+    actions: u64,
     frames: u64,
     difference: Option<String>,
 }
 
-impl<P: Program, C: Core> Pair<P, C> {
+impl<C: Core> Pair<C> {
     /// A switch whose queues are empty, and a board whose image waits for the first event.
     ///
     /// # Errors
     /// Settings that are wrong on the link.
-    fn new(settings: &P::Settings, board: Board<C>) -> Result<Self> {
-        let native = Switch::new(Instant::from_nanos(0), &LINK, settings).map_err(|error| anyhow!("{error}"))?;
-        let recorder = Recorder { queued: [0; PORTS * PRIORITIES], actions: Vec::new(), transmit: [0; TX_FRAME_BYTES] };
-        Ok(Self { native, recorder, board, events: 0, answers: 0, frames: 0, difference: None })
+    fn new(name: &'static str, stages: &[&str], settings: &[Vec<u32>], board: Board<C>) -> Result<Self> {
+        let native = switch(stages, settings)?;
+        let recorder = Recorder { queued: [0; QUEUES], actions: Vec::new(), transmit: [0; TX_FRAME_BYTES] };
+        Ok(Self { name, native, recorder, board, events: 0, actions: 0, frames: 0, difference: None })
     }
 
-    /// Lets both carry the traffic, for at most so many events and wakes.
-    fn carry(&mut self, traffic: &mut Traffic, most: u64) -> Result<()> {
-        for _ in 0..EVENTS {
+    /// Lets both carry the traffic of a seed, for at most so many steps of it, and so many events and wakes.
+    fn carry(&mut self, seed: u64, steps: u32, most: u64) -> Result<()> {
+        let mut traffic = traffic(seed, self.native.switch().stages());
+        let takes = self.native.switch().stages().takes();
+        for _ in 0..steps {
             let Occasion { now, at, what, frame } = traffic.draw();
-            let (queue, event) = event(at, what);
-            self.wake(now, most)?;
-            if self.events >= most {
-                break;
-            }
-            let actions = self.deliver(now, queue, &event, &frame)?;
-            let (Event::Arrived { bytes, .. }, refused) = (event, StageAction::Admission(Admission::Dropped)) else {
-                continue;
-            };
-            if !actions.contains(&Action::Stage(answer(queue, &refused))) {
-                traffic.admit(at, bytes.get());
+            let (queue, events) = events(at, what, takes);
+            for event in events {
+                self.wake(now, most)?;
+                if self.events >= most {
+                    return Ok(());
+                }
+                let actions = self.deliver(now, queue, &event, &frame)?;
+                let dropped = StageAction::Verdict(Verdict { drop: true, ..Verdict::PASS });
+                if let SwitchEvent::Arrival { bytes, .. } = event
+                    && !actions.contains(&Action::Stage(words_of(queue, &dropped)))
+                {
+                    traffic.admit(at, bytes.get());
+                }
             }
         }
         Ok(())
@@ -188,11 +238,13 @@ impl<P: Program, C: Core> Pair<P, C> {
     ///
     /// # Errors
     /// The image misbehaved.
-    fn deliver(&mut self, now: u64, queue: Queue, event: &Event, frame: &[u8]) -> Result<Vec<Action>> {
-        if let Event::Left(packet) = event {
-            self.set_queued(queue, packet.queued.saturating_sub(packet.bytes));
-        } else if let Event::Arrived { queued, bytes } = event {
-            self.set_queued(queue, queued.saturating_add(*bytes));
+    fn deliver(&mut self, now: u64, queue: Queue, event: &SwitchEvent, frame: &[u8]) -> Result<Vec<Action>> {
+        match *event {
+            SwitchEvent::Departure { bytes, queued, .. } | SwitchEvent::Release { bytes, queued } => {
+                self.set_queued(queue, queued.saturating_sub(bytes));
+            }
+            SwitchEvent::Arrival { bytes, queued } => self.set_queued(queue, queued.saturating_add(bytes)),
+            _ => {}
         }
         let wire_frame = &frame[..frame.len().min(HEAD)];
         let descriptor = Descriptor { captured: wire_frame.len() as u16, ..event.at(now, queue) };
@@ -210,9 +262,9 @@ impl<P: Program, C: Core> Pair<P, C> {
     }
 
     fn set_queued(&mut self, queue: Queue, bytes: Bytes) {
-        if let Some(queued) = self.recorder.queued.get_mut(queue.index() as usize) {
+        if let Some(queued) = self.recorder.queued.get_mut(queue.index()) {
             *queued = bytes.get();
-            self.board.set_queued(queue.index(), bytes.get());
+            self.board.set_queued(queue.index() as u32, bytes.get());
         }
     }
 
@@ -221,7 +273,7 @@ impl<P: Program, C: Core> Pair<P, C> {
         let ours = std::mem::take(&mut self.recorder.actions);
         let theirs: Vec<Action> = theirs.into_iter().map(|(_, action)| action).collect();
         self.events += 1;
-        self.answers += ours.iter().filter(|action| matches!(action, Action::Stage(_))).count() as u64;
+        self.actions += ours.iter().filter(|action| matches!(action, Action::Stage(_))).count() as u64;
         self.frames += ours.iter().filter(|action| matches!(action, Action::Frame(_))).count() as u64;
         let wakes = (self.native.next_wake().nanos(), self.board.next_wake());
         if self.difference.is_none() && (ours != theirs || wakes.0 != wakes.1) {
@@ -234,11 +286,11 @@ impl<P: Program, C: Core> Pair<P, C> {
     fn finish(self, preset: &'static str) -> Result<Run> {
         let ImageInfo { state_bytes, qp_bytes: queue_bytes, peers: flows, peer_bytes: flow_bytes, .. } =
             self.board.report()?;
-        let Self { events, answers, frames, difference, .. } = self;
+        let Self { name: stage, events, actions, frames, difference, .. } = self;
         // What a stage does not take costs nothing, and may share its code with something else.
         let mut cycles = cycles(self.board.cycles().iter());
-        cycles.retain(|&kind, _| kind == "wake" || P::TAKES.iter().any(|takes| takes.name() == kind));
-        let stage = P::NAME;
+        let takes = self.native.switch().stages().takes();
+        cycles.retain(|&kind, _| kind == "wake" || Kind::ALL.iter().any(|&of| of.name() == kind && takes.contains(of)));
         Ok(Run {
             stage,
             preset,
@@ -247,7 +299,7 @@ impl<P: Program, C: Core> Pair<P, C> {
             flow_bytes,
             flows,
             events,
-            answers,
+            actions,
             frames,
             difference,
             cycles,
@@ -256,19 +308,19 @@ impl<P: Program, C: Core> Pair<P, C> {
 }
 
 /// Bytes of a frame that the pipeline shows a stage.
-const HEAD: usize = 256;
+pub const HEAD: usize = 256;
 
-/// The words of an answer, as the board sees them.
-fn answer(queue: Queue, answer: &StageAction) -> Vec<u32> {
+/// The words of an action, as the board sees them.
+fn words_of(queue: Queue, action: &StageAction) -> Vec<u32> {
     let mut words = Vec::new();
-    let command = answer.encode(queue, |word| words.push(word));
+    let command = action.encode(queue, |word| words.push(word));
     words.push(command);
     words
 }
 
 /// Hardware that writes down what it is told.
 struct Recorder {
-    queued: [u32; PORTS * PRIORITIES],
+    queued: [u32; QUEUES],
     actions: Vec<Action>,
     transmit: [u8; TX_FRAME_BYTES],
 }
@@ -283,19 +335,19 @@ impl TransmitRing for Recorder {
     }
 }
 
-impl Hardware for Recorder {
+impl SwitchHardware for Recorder {
     type Crc = HostCrc;
 
-    fn queued(&mut self, queue: Queue) -> Bytes {
-        Bytes::new(self.queued.get(queue.index() as usize).copied().unwrap_or(0))
+    fn queued(&self, queue: Queue) -> Bytes {
+        Bytes::new(self.queued.get(queue.index()).copied().unwrap_or(0))
     }
 
     fn act(&mut self, queue: Queue, action: &StageAction) {
-        self.actions.push(Action::Stage(self::answer(queue, action)));
+        self.actions.push(Action::Stage(words_of(queue, action)));
     }
 
-    fn log(&mut self, kind: Kind, now: Instant, index: u32) {
-        self.actions.push(Action::Log(LogRecord { kind: kind as u32, now: now.nanos(), index }));
+    fn log(&mut self, kind: u8, now: Instant, index: u32) {
+        self.actions.push(Action::Log(LogRecord { kind: kind.into(), now: now.nanos(), index }));
     }
 }
 
@@ -332,7 +384,7 @@ impl fmt::Display for Run {
             "{stage:<21} {preset:<8} bytes    state {state_bytes}  queue {queue_bytes}  flow {flow_bytes} ({flows})"
         )?;
         for (kind, spans) in &self.cycles {
-            write!(f, "{stage:<21} {preset:<8} {kind:<7}")?;
+            write!(f, "{stage:<21} {preset:<8} {kind:<9}")?;
             for (name, span) in [("step", spans.step), ("frame", spans.frame)] {
                 if let Some(span) = span {
                     write!(f, "  {name} {}", slashed(span))?;
@@ -347,23 +399,27 @@ impl fmt::Display for Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::params::Settings;
-    use programs::switch::marking::Red;
 
     #[test]
     fn a_library_that_marks_otherwise_than_the_image_is_noticed() {
         let image = firmware::image(None, "red").unwrap();
-        let ours = Red::PRESETS[0].values;
-        let mut theirs = ours;
+        let (_, ours) = presets(&["red"]).remove(0);
+        let mut theirs = ours.concat();
         // Kmax, as the image has it.
-        theirs.put(1, 2 * ours.get(1));
-        for (settings, differs) in [(ours, false), (theirs, true)] {
-            let boot = BootSettings { rp_settings: words(&settings), np_settings: Vec::new(), link: LINK };
+        theirs[1] *= 2;
+        for (settings, differs) in [(ours.concat(), false), (theirs, true)] {
+            let boot = BootSettings { rp_settings: settings, np_settings: Vec::new(), link: LINK };
             let core = Design::Ibex.model(&RAM, DEVICES, 0, image.entry);
             let board = board_with(core, &image, &boot, Pace::Lockstep).unwrap();
-            let mut pair = Pair::<Red, _>::new(&ours, board).unwrap();
-            pair.carry(&mut traffic::<Red>(1), 5_000).unwrap();
+            let mut pair = Pair::new("red", &["red"], &ours, board).unwrap();
+            pair.carry(1, 5_000, u64::MAX).unwrap();
             assert_eq!(pair.difference.is_some(), differs, "{:?}", pair.difference);
         }
+    }
+
+    #[test]
+    fn a_chain_has_the_presets_of_its_first_stage() {
+        let names: Vec<&str> = presets(CHAINS[0].1).iter().map(|&(name, _)| name).collect();
+        assert_eq!(names, ["paper", "testbed"]);
     }
 }

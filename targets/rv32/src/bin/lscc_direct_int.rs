@@ -2,4 +2,4 @@
 #![no_std]
 #![no_main]
 
-rv32::stage!(rv32::programs::switch::lscc_direct_int::DirectInt);
+rv32::stage!(cc_cp::lscc::direct_int::DirectInt);

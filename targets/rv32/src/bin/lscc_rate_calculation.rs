@@ -2,4 +2,4 @@
 #![no_std]
 #![no_main]
 
-rv32::stage!(rv32::programs::switch::lscc_rate_calculation::Calculation);
+rv32::stage!(cc_cp::lscc::rate_calculation::RateCalculation);

@@ -2,4 +2,4 @@
 #![no_std]
 #![no_main]
 
-rv32::stage!(rv32::programs::switch::mlcc_near_source::NearSource);
+rv32::stage!(cc_cp::mlcc::near_source::NearSource);

@@ -2,4 +2,4 @@
 #![no_std]
 #![no_main]
 
-rv32::stage!(rv32::programs::switch::mlcc_per_flow_queues::PerFlowQueues);
+rv32::stage!(cc_cp::mlcc::per_flow_queues::PerFlowQueues);

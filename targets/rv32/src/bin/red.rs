@@ -2,4 +2,4 @@
 #![no_std]
 #![no_main]
 
-rv32::stage!(rv32::programs::switch::marking::Red);
+rv32::stage!(cc_cp::red::Red);

@@ -1,20 +1,21 @@
 //! MLCC whole, over bytes: one flow from a NIC through both interconnect switches to a NIC, and all that comes back.
 
+use cc_core::table::Fixed;
 use cc_core::table::Handle;
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{
     self, AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, Response, Roce,
     Shims, TableCrc, Tags, opcode,
 };
-use cc_core::{Bytes, CnpBodyKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
-use cc_cp::Endpoint;
-use cc_cp::mlcc::near_source::{self, NearSource};
-use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, PerFlowQueuesSettings};
-use cc_cp::segment::{FlowKey, Transit};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
+use cc_cp::mlcc::near_source::NearSource;
+use cc_cp::mlcc::per_flow_queues::PerFlowQueues;
+use cc_cp::{Emit, Event as SwitchEvent, OnQueues, PeerMessage, Queue, SendPfc, Stage, Switch, Verdict};
 use cc_np::mlcc::Mlcc16;
 use cc_np::{NotSent, NotificationPoint, NpEngine, RxMeta, Transmit};
 use cc_rp::mlcc::Mlcc;
 use cc_rp::{AckProgress, Event, RateLimiter, ReactionPoint, RpEngine};
+use programs::switch_ring::{self, Room};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -102,8 +103,57 @@ fn roce(frame: &[u8]) -> Roce<'_> {
     }
 }
 
-fn transit(roce: &Roce<'_>) -> Transit {
-    Transit { flow: FlowKey::of_data(roce), data: true, bytes: roce.wire_len, ecn: roce.ecn }
+/// An interconnect switch with one stage.
+type Interconnect<S> = Switch<<S as OnQueues>::Stage<Fixed<8>>, Fixed<8>>;
+/// The queue of the long link.
+const QUEUE: Queue = Queue { port: 0, class: 3 };
+
+fn interconnect<S: OnQueues>(settings: &<S::Stage<Fixed<8>> as Stage>::Settings) -> Interconnect<S> {
+    let start = Instant::from_nanos(0);
+    let mut switch = Interconnect::<S>::new(start);
+    switch.configure(start, QUEUE, &LINK, settings, 0).unwrap();
+    switch
+}
+
+/// A packet leaves a switch: what becomes of it.
+fn departs<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8], sent: &mut Sent) -> Verdict {
+    let roce = roce(frame);
+    let (packet, queued) = (cc_cp::Packet::roce(&roce), roce.wire_len);
+    let event = SwitchEvent::Departure { packet, ecn: roce.ecn, queued, port_queued: queued };
+    switch.on(now, QUEUE, &event, sent)
+}
+
+/// A packet comes in by the long link, or passes on the way back.
+fn arrives<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8]) {
+    let roce = roce(frame);
+    let event = SwitchEvent::Arrival { packet: cc_cp::Packet::roce(&roce), queued: Bytes::ZERO };
+    switch.on(now, QUEUE, &event, &mut Sent::default());
+}
+
+/// The CNPs that a switch has sent.
+#[derive(Default)]
+struct Sent(Vec<Vec<u8>>);
+
+impl Emit for Sent {
+    fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
+        let mut room: Room = [0; _];
+        let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room).unwrap();
+        self.0.push(respond(&cnp));
+    }
+
+    fn peer(&mut self, at: Queue, message: PeerMessage) {
+        panic!("{at:?}: {message:?}");
+    }
+
+    fn queued(&self, _at: Queue) -> Bytes {
+        Bytes::ZERO
+    }
+}
+
+impl SendPfc for Sent {
+    fn pfc(&mut self, at: Queue, quanta: u16) {
+        panic!("{at:?}: {quanta} quanta");
+    }
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
@@ -166,11 +216,12 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
     let mut sender = RpEngine::<Mlcc, 4, 8>::new(start, LINK, sender_params);
     let receiver_params = Mlcc16::check(&cc_np::mlcc::PAPER, &LINK).unwrap();
     let mut receiver = NpEngine::<Mlcc16, 4, 2>::new(start, LINK, receiver_params);
-    let near_params = near_source::Params::new(&near_source::PRESETS[0].values).unwrap();
-    let mut near = NearSource::<16, 4>::open(start.stamp());
-    let queues = PerFlowQueuesSettings { initial_rate: 0, ..per_flow_queues::PRESETS[0].values };
-    let far_params = per_flow_queues::Params::new(&queues, &LINK).unwrap();
-    let mut far = PerFlowQueues::<16, 4>::open();
+    let mut near = interconnect::<NearSource>(&cc_cp::mlcc::near_source::PRESETS[0].values);
+    let queues = cc_cp::mlcc::per_flow_queues::PRESETS[0].values;
+    let queues = cc_cp::mlcc::per_flow_queues::PerFlowQueuesSettings { initial_rate: 0, ..queues };
+    let mut far = interconnect::<PerFlowQueues>(&queues);
+    // How long the far queue's next packet has to wait behind the last.
+    let mut free = 0;
     let (mut near_link, mut far_link) = (LongLink::new(near_others), LongLink::new(far_others));
     let mut wire = Wire::default();
     let handle: Handle = sender.open(start, 3, &mut wire).unwrap();
@@ -206,19 +257,18 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 then(through + LOCAL, Happening::AtNearSwitch(bytes));
             }
             Happening::AtNearSwitch(mut bytes) => {
-                let packet = roce(&bytes);
-                let rewrite = near.forward(&near_params, at, &transit(&packet));
-                let mut room = [0; IntShim::LONGEST];
-                if let Some(cnp) = rewrite.cnp(&packet, CnpMarking::default(), &mut room) {
-                    then(now + LOCAL, Happening::BackAtSender(respond(&cnp)));
+                let mut sent = Sent::default();
+                let verdict = departs::<NearSource>(&mut near, at, &bytes, &mut sent);
+                for cnp in sent.0 {
+                    then(now + LOCAL, Happening::BackAtSender(cnp));
                 }
                 let length = bytes.len();
-                rewrite.apply(&mut bytes, length, shim::PORT);
+                switch_ring::rewrite(&mut bytes, length, shim::PORT, &verdict.rewrite.unwrap());
                 assert!(roce(&bytes).shims().int.unwrap().stack().is_empty());
                 then(now + FAR - 2 * LOCAL, Happening::AtFarSwitch(bytes));
             }
             Happening::AtFarSwitch(bytes) => {
-                far.arrive(&far_params, at.stamp(), &transit(&roce(&bytes)));
+                arrives::<PerFlowQueues>(&mut far, at, &bytes);
                 queued += bytes.len();
                 waiting.push_back(bytes);
                 if !releasing {
@@ -227,21 +277,21 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 }
             }
             Happening::Release => {
-                let Some(first) = waiting.front() else {
+                if waiting.is_empty() {
                     releasing = false;
                     continue;
-                };
-                let packet = transit(&roce(first));
-                let wait = u64::from(far.wait(at.stamp(), packet.flow).get());
-                then(now + wait, Happening::Release);
-                if wait > 0 {
+                }
+                if now < free {
+                    then(free, Happening::Release);
                     continue;
                 }
                 let mut bytes = waiting.pop_front().unwrap();
                 let length = bytes.len();
                 queued -= length;
-                let rewrite = far.forward(&far_params, at, &packet);
-                rewrite.apply(&mut bytes, length, shim::PORT);
+                let verdict = departs::<PerFlowQueues>(&mut far, at, &bytes, &mut Sent::default());
+                free = now + u64::from(verdict.hold.get());
+                then(free, Happening::Release);
+                switch_ring::rewrite(&mut bytes, length, shim::PORT, &verdict.rewrite.unwrap());
                 assert_eq!(roce(&bytes).shims().mlcc_data.unwrap().queue.get() as usize, queued);
                 let (through, hop) = far_link.carry(now, length);
                 shim::push_into(&mut bytes, length, shim::PORT, &Hop { flags: Hop::INTERCONNECT, ..hop });
@@ -257,7 +307,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 then(now + LOCAL, Happening::BackAtFarSwitch(wire.sent.pop().unwrap()));
             }
             Happening::BackAtFarSwitch(bytes) => {
-                far.acknowledgement(&far_params, &roce(&bytes));
+                arrives::<PerFlowQueues>(&mut far, at, &bytes);
                 then(now + FAR - LOCAL, Happening::BackAtSender(bytes));
             }
             Happening::BackAtSender(bytes) => {
@@ -279,7 +329,8 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
             }
         }
     }
-    (seen.credits, seen.returned) = (far.counters().credits_taken, near.counters().returned);
+    seen.credits = far.stages().state(QUEUE).unwrap().counters().credits_taken;
+    seen.returned = near.stages().state(QUEUE).unwrap().counters().returned;
     seen
 }
 

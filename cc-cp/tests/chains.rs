@@ -1,0 +1,349 @@
+//! Stages on the queues of one switch, whatever their order, and of two switches that send each other feedback.
+
+use cc_core::params::Settings;
+use cc_core::table::{Fixed, Heap, Storage};
+use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Qpn, Rate};
+use cc_cp::RelayMessage;
+use cc_cp::list::{StageList, StageListError};
+use cc_cp::lscc::rate_calculation::RateCalculation;
+use cc_cp::lscc::rate_limiting::RateLimiting;
+use cc_cp::mmu::{Mmu, MmuSettings};
+use cc_cp::recorder::Recorder;
+use cc_cp::red::{Red, RedSettings};
+use cc_cp::swing::{Relays, SwingSettings};
+use cc_cp::{Chain, Event, OnQueues, Packet, PeerMessage, Queue, QueueStage, Stage, Switch, Verdict};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(1_000_000) };
+const QUEUE: Queue = Queue { port: 0, class: 3 };
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+fn switch<S: OnQueues>(settings: &<S::Stage<Fixed<8>> as Stage>::Settings) -> Switch<S::Stage<Fixed<8>>, Fixed<8>> {
+    let mut switch = Switch::new(at(0));
+    switch.configure(at(0), QUEUE, &LINK, settings, 1).unwrap();
+    switch
+}
+
+fn list(stages: &[(&str, &[u32])]) -> Switch<StageList, Heap> {
+    let mut switch = Switch::<StageList, Heap>::new(at(0));
+    switch.make_room(8);
+    for (name, settings) in stages {
+        switch.stages_mut().add(name, settings).unwrap();
+    }
+    switch.configure(at(0), QUEUE, &LINK, &(), 1).unwrap();
+    switch
+}
+
+/// Something that begins or ends a pause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    BufferFills,
+    BufferEmpties,
+    RelayPauses,
+    RelayResumes,
+}
+
+/// Lets the steps happen, and returns the levels that the neighbour was told, with how often each was told.
+fn levels<G: Stage, Q: Storage>(switch: &mut Switch<G, Q>, steps: &[Step]) -> Vec<(bool, usize)> {
+    let mut told: Vec<(bool, usize)> = Vec::new();
+    let (mut seq, mut now) = (0, 1_000);
+    for step in steps {
+        let event = match step {
+            Step::BufferFills => Event::Arrival { packet: Packet::of(Bytes::new(2_000)), queued: Bytes::ZERO },
+            Step::BufferEmpties => Event::Release { bytes: Bytes::new(2_000), queued: Bytes::new(2_000) },
+            Step::RelayPauses | Step::RelayResumes => {
+                seq += 1;
+                Event::Peer(PeerMessage::Relay(RelayMessage { paused: *step == Step::RelayPauses, seq }))
+            }
+        };
+        let mut sent = Recorder::default();
+        switch.on(at(now), QUEUE, &event, &mut sent);
+        // Long enough for one renewal, too short for the relay to miss its peer.
+        let until = now + 200_000;
+        while switch.next_wake() <= at(until) {
+            switch.wake(switch.next_wake(), &mut sent);
+        }
+        now = until;
+        for (queue, quanta) in sent.pfcs {
+            assert_eq!(queue, QUEUE);
+            match told.last_mut() {
+                Some((level, times)) if *level == (quanta > 0) => *times += 1,
+                _ => told.push((quanta > 0, 1)),
+            }
+        }
+    }
+    told
+}
+
+/// The buffer and the relay at the sender's end of a long link both pause one neighbour. It is paused while either wants it,
+/// whichever begins and whichever ends first.
+#[test]
+fn pauses_of_two_stages_end_in_every_order() {
+    use Step::{BufferEmpties, BufferFills, RelayPauses, RelayResumes};
+    let orders: [(&[Step], usize); 6] = [
+        (&[BufferFills, BufferEmpties, RelayPauses, RelayResumes], 2),
+        (&[BufferFills, RelayPauses, BufferEmpties, RelayResumes], 1),
+        (&[BufferFills, RelayPauses, RelayResumes, BufferEmpties], 1),
+        (&[RelayPauses, BufferFills, BufferEmpties, RelayResumes], 1),
+        (&[RelayPauses, BufferFills, RelayResumes, BufferEmpties], 1),
+        (&[RelayPauses, RelayResumes, BufferFills, BufferEmpties], 2),
+    ];
+    let buffer = MmuSettings { xoff: 2_000, xon: 0, reserve: 0, ..MmuSettings::HPCC };
+    let relay = SwingSettings { keepalive: 1_000_000, ..Relays::PRESETS[0].values };
+    let mmu: Vec<u32> = (0..MmuSettings::FIELDS.len()).map(|index| buffer.get(index)).collect();
+    let swing: Vec<u32> = (0..SwingSettings::FIELDS.len()).map(|index| relay.get(index)).collect();
+    for (steps, pauses) in orders {
+        let one = levels(&mut switch::<Chain<Mmu, Relays>>(&(buffer, relay)), steps);
+        let other = levels(&mut switch::<Chain<Relays, Mmu>>(&(relay, buffer)), steps);
+        let listed = levels(&mut list(&[("swing", &swing), ("mmu", &mmu)]), steps);
+        assert_eq!(one, other, "{steps:?}");
+        assert_eq!(one, listed, "{steps:?}");
+        let expected: Vec<bool> = [true, false].repeat(pauses);
+        assert_eq!(one.iter().map(|&(level, _)| level).collect::<Vec<_>>(), expected, "{steps:?}: {one:?}");
+        // A pause is renewed in each of the 200 us that it lasts, 167.8 us after the last; a resume is told once.
+        for &(level, times) in &one {
+            assert_eq!(times > 1, level, "{steps:?}: {one:?}");
+        }
+    }
+}
+
+/// A packet that the buffer drops has not arrived for any other stage.
+#[test]
+fn other_stages_are_not_told_of_a_packet_that_is_dropped() {
+    let full = MmuSettings {
+        buffer: 2_000_000,
+        headroom: 1_000,
+        lossless_queues: 1,
+        xoff: 1_000,
+        xon: 0,
+        reserve: 0,
+        ..MmuSettings::HPCC
+    };
+    let relay = Relays::PRESETS[0].values;
+    let [mut one, mut other] = [(); 2].map(|()| (0, Recorder::default()));
+    let mut switches = (switch::<Chain<Mmu, Relays>>(&(full, relay)), switch::<Chain<Relays, Mmu>>(&(relay, full)));
+    for _ in 0..10 {
+        let event = Event::Arrival { packet: Packet::of(Bytes::new(1_000)), queued: Bytes::ZERO };
+        one.0 += u32::from(switches.0.on(at(0), QUEUE, &event, &mut one.1).drop);
+        other.0 += u32::from(switches.1.on(at(0), QUEUE, &event, &mut other.1).drop);
+    }
+    assert_eq!((one.0, other.0), (8, 8), "one in the shared part, one in the headroom");
+    let held = |relays: Option<&Relays>| relays.unwrap().receiver().queued().get();
+    assert_eq!(held(switches.0.stages().second.state(QUEUE)), 2_000);
+    assert_eq!(held(switches.1.stages().first.state(QUEUE)), 2_000);
+}
+
+/// A frame of data from the datacentre `site` to the other.
+fn data(site: u8, qpn: u32) -> Vec<u8> {
+    frame(site, Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() }, &[0; 938])
+}
+
+fn frame(site: u8, bth: Bth, payload: &[u8]) -> Vec<u8> {
+    let [source, destination] = [site, 1 - site].map(|site| Ipv4Addr::new(10, site, 0, 1));
+    let frame = Frame {
+        destination: Mac::new([2; 6]),
+        source: Mac::new([4; 6]),
+        tags: Tags::NONE,
+        addresses: Addresses::V4 { source, destination },
+        dscp: 26,
+        ecn: Ecn::Ect0,
+        hop_limit: 64,
+        udp_source: 0xc000,
+        shims: Shims::NONE,
+        bth,
+        extensions: Extensions::default(),
+        payload,
+    };
+    let mut bytes = vec![0; 2_048];
+    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Parsed::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_stage_that_rewrites_sees_the_marks_of_the_others_and_no_other_stage_does() {
+    // RED marks every packet; LSCC's limiting deals with the mark and takes it off.
+    let red = RedSettings { kmin: 0, kmax: 0, pmax: 1_000_000, reference_rate: 0 };
+    let limiting = cc_cp::lscc::rate_limiting::PRESETS[0].values;
+    let frame = data(0, 17);
+    let roce = roce(&frame);
+    let queued = Bytes::new(1_000);
+    let event = Event::Departure { packet: Packet::roce(&roce), ecn: Ecn::Ect0, queued, port_queued: queued };
+    let mut sent = Recorder::default();
+    let verdicts = [
+        switch::<Chain<Red, RateLimiting>>(&(red, limiting)).on(at(0), QUEUE, &event, &mut sent),
+        switch::<Chain<RateLimiting, Red>>(&(limiting, red)).on(at(0), QUEUE, &event, &mut sent),
+        list(&[("lscc_rate_limiting", &[]), ("red", &[0, 0, 1_000_000, 0])]).on(at(0), QUEUE, &event, &mut sent),
+    ];
+    for verdict in verdicts {
+        assert_eq!((verdict.mark, verdict.rewrite.unwrap().ecn), (Mark::Congested, Ecn::Ect0));
+        assert_eq!(verdict.leaves_with(Ecn::Ect0), Ecn::Ect0);
+    }
+    // Alone it has no mark to take off, and leaves one that comes with the packet to be marked again.
+    let alone = switch::<RateLimiting>(&limiting).on(at(0), QUEUE, &event, &mut sent);
+    assert_eq!((alone.mark, alone.rewrite.unwrap().ecn), (Mark::None, Ecn::Ect0));
+}
+
+#[test]
+fn a_list_takes_one_stage_that_rewrites_and_one_that_admits() {
+    let mut stages = StageList::new(8);
+    for name in ["red", "lscc_rate_limiting", "INT", "mmu", "swing", "lscc_rate_calculation", "red"] {
+        stages.add(name, &[]).unwrap();
+    }
+    let second = stages.add("mlcc_near_source", &[]).unwrap_err();
+    assert_eq!(second, StageListError::TwoRewrite("lscc_rate_limiting", "mlcc_near_source"));
+    let line =
+        "lscc_rate_limiting and mlcc_near_source both rewrite packets: expected at most one such stage in a switch";
+    assert_eq!(second.to_string(), line);
+    assert_eq!(stages.add("mmu", &[]).unwrap_err(), StageListError::TwoAdmit("mmu", "mmu"));
+    assert!(stages.add("read", &[]).unwrap_err().to_string().starts_with("unknown stage read: expected one of red, "));
+    let setting = stages.add("red", &[0, 0, 1_000_001]).unwrap_err().to_string();
+    assert_eq!(setting, "red: pmax must be from 0 to 1000000 ppm");
+}
+
+/// LSCC between two datacentres, both ways at once.
+mod feedback {
+    use super::*;
+
+    /// One way of the long link, in microseconds.
+    const DELAY: usize = 500;
+    /// What the hosts of a datacentre send, and what the other takes, in bytes per microsecond: 100 and 40 Gb/s.
+    const LINE: f64 = 12_500.0;
+    const TAKES: f64 = 5_000.0;
+    const PACKET: u32 = 1_000;
+    /// From so many bytes on, the hosts of the other datacentre are sent a CNP every 50 us by those of this one.
+    const MARKS: u32 = 100_000;
+
+    /// What leaves for the other site in a microsecond.
+    #[derive(Clone, Default)]
+    struct Leaving {
+        packets: u32,
+        messages: Vec<PeerMessage>,
+        cnp: bool,
+    }
+
+    /// A datacentre: its interconnect switch, what its hosts send, and what waits in it for them.
+    struct Site {
+        switch: Switch<<Chain<RateCalculation, RateLimiting> as OnQueues>::Stage<Fixed<8>>, Fixed<8>>,
+        sent: Recorder,
+        frame: Vec<u8>,
+        /// A standard CNP of the other site's hosts to ours.
+        cnp: Vec<u8>,
+        /// Of the hosts, in bytes per microsecond.
+        rate: f64,
+        /// Bytes that may be sent, and that may leave to hosts, as far as they make no packet yet.
+        credit: [f64; 2],
+        queued: u32,
+        /// What is under way to this site: packets, and messages.
+        link: VecDeque<Leaving>,
+    }
+
+    impl Site {
+        fn new(site: u8) -> Self {
+            let calculation = cc_cp::lscc::rate_calculation::PRESETS[1].values;
+            let limiting = cc_cp::lscc::rate_limiting::PRESETS[1].values;
+            Self {
+                switch: switch::<Chain<RateCalculation, RateLimiting>>(&(calculation, limiting)),
+                sent: Recorder::default(),
+                frame: data(site, 17),
+                cnp: frame(1 - site, Bth { opcode: opcode::CNP, becn: true, ..Bth::default() }, &[]),
+                rate: LINE,
+                credit: [0.0; 2],
+                queued: 0,
+                link: VecDeque::from(vec![Leaving::default(); DELAY]),
+            }
+        }
+
+        /// A microsecond passes: the packets and messages that leave for the other site.
+        fn step(&mut self, now: u64) -> Leaving {
+            let Self { switch, sent, frame, cnp, .. } = self;
+            let (roce, cnp) = (roce(frame), roce(cnp));
+            let packet = Packet::roce(&roce);
+            sent.queued.insert(QUEUE, Bytes::new(self.queued));
+            while switch.next_wake() <= at(now) {
+                switch.wake(at(now), sent);
+            }
+            let came = self.link.pop_front().unwrap_or_default();
+            if came.cnp {
+                let event = Event::Arrival { packet: Packet::roce(&cnp), queued: Bytes::new(self.queued) };
+                switch.on(at(now), QUEUE, &event, sent);
+            }
+            for message in came.messages {
+                switch.on(at(now), QUEUE, &Event::Peer(message), sent);
+            }
+            for _ in 0..came.packets {
+                let queued = Bytes::new(self.queued);
+                switch.on(at(now), QUEUE, &Event::Arrival { packet, queued }, sent);
+                self.queued += PACKET;
+            }
+            self.credit[1] = (self.credit[1] + TAKES).min(2.0 * f64::from(PACKET) + TAKES);
+            while self.queued >= PACKET && self.credit[1] >= f64::from(PACKET) {
+                let queued = Bytes::new(self.queued);
+                switch.on(at(now), QUEUE, &Event::Release { bytes: Bytes::new(PACKET), queued }, sent);
+                (self.queued, self.credit[1]) = (self.queued - PACKET, self.credit[1] - f64::from(PACKET));
+            }
+            self.credit[0] += self.rate;
+            let mut leaving = 0;
+            while self.credit[0] >= f64::from(PACKET) {
+                self.credit[0] -= f64::from(PACKET);
+                leaving += 1;
+                let event =
+                    Event::Departure { packet, ecn: Ecn::Ect0, queued: packet.bytes, port_queued: packet.bytes };
+                assert_ne!(switch.on(at(now), QUEUE, &event, sent), Verdict::PASS);
+            }
+            // Hosts that take a quarter off their rate at a CNP, and raise it by 1 Gb/s in 50 us.
+            let cnps = std::mem::take(&mut sent.cnps).len() as i32;
+            self.rate = (self.rate * 0.75_f64.powi(cnps) + 2.5).clamp(125.0, LINE);
+            let messages = std::mem::take(&mut sent.peers).into_iter().map(|(_, message)| message).collect();
+            let cnp = self.queued >= MARKS && now.is_multiple_of(50_000);
+            Leaving { packets: leaving, messages, cnp }
+        }
+    }
+
+    /// For so many microseconds: of each site, the most bytes that waited in its switch in the last half, and the mean of what
+    /// its hosts sent then.
+    fn run(micros: u64, feedback: bool) -> [(u32, f64); 2] {
+        let mut sites = [0, 1].map(Site::new);
+        let mut seen = [(0, 0.0); 2];
+        for micro in 1..=micros {
+            let leaving = sites.each_mut().map(|site| site.step(micro * 1_000));
+            let mut leaving = leaving;
+            if !feedback {
+                leaving.iter_mut().for_each(|leaving| leaving.messages.clear());
+            }
+            let [first, second] = leaving;
+            sites[1].link.push_back(first);
+            sites[0].link.push_back(second);
+            if micro > micros / 2 {
+                for (seen, site) in seen.iter_mut().zip(&sites) {
+                    *seen = (seen.0.max(site.queued), seen.1 + site.rate / (micros / 2) as f64);
+                }
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn two_switches_hold_each_others_sources_to_what_they_can_take() {
+        let with = run(200_000, true);
+        let without = run(200_000, false);
+        for (site, ((most, mean), (overrun, _))) in with.into_iter().zip(without).enumerate() {
+            println!("site {site}: {most} B, {mean} B/us; without feedback {overrun} B");
+            assert!((0.6..1.1).contains(&(mean / TAKES)), "site {site}: {mean} bytes in a microsecond");
+            assert!(most < 20_000_000, "site {site}: {most} bytes wait");
+            assert!(overrun > 100_000_000, "site {site}: {overrun} bytes without feedback");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What stages do to frames, and the frames that they send: headers, telemetry and check sums, over IPv4 and IPv6.
+
+use cc_core::table::Fixed;
+use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::{
+    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, RateMessage, Response, Roce,
+    Shims, TableCrc, Tags, opcode,
+};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Qpn, Rate};
+use cc_cp::lscc::direct_int::{self, DirectInt};
+use cc_cp::lscc::rate_limiting::{self, RateLimiting};
+use cc_cp::{Emit, Event, OnQueues, Packet, PeerMessage, Queue, SendPfc, Stage, Switch, Verdict};
+use programs::switch_ring::{self, Room};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const LINK: Link = Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
+const QUEUE: Queue = Queue { port: 0, class: 3 };
+
+/// A switch with one stage, and the CNPs that it has sent.
+struct Bench<S: OnQueues> {
+    switch: Switch<S::Stage<Fixed<8>>, Fixed<8>>,
+    sent: Sent,
+}
+
+#[derive(Default)]
+struct Sent(Vec<Vec<u8>>);
+
+impl Emit for Sent {
+    fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
+        let mut room: Room = [0; _];
+        let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
+        self.0.extend(cnp.map(|cnp| respond(&cnp)));
+    }
+
+    fn peer(&mut self, at: Queue, message: PeerMessage) {
+        panic!("{at:?}: {message:?}");
+    }
+
+    fn queued(&self, _at: Queue) -> Bytes {
+        Bytes::ZERO
+    }
+}
+
+impl SendPfc for Sent {
+    fn pfc(&mut self, at: Queue, quanta: u16) {
+        panic!("{at:?}: {quanta} quanta");
+    }
+}
+
+impl<S: OnQueues> Bench<S> {
+    fn new(settings: &<S::Stage<Fixed<8>> as Stage>::Settings) -> Self {
+        let mut switch = Switch::new(Instant::from_nanos(0));
+        switch.configure(Instant::from_nanos(0), QUEUE, &LINK, settings, 0).unwrap();
+        Self { switch, sent: Sent::default() }
+    }
+
+    fn on(&mut self, now: u64, event: &Event<'_>) -> Verdict {
+        self.switch.on(Instant::from_nanos(now), QUEUE, event, &mut self.sent)
+    }
+
+    fn grants(&mut self, mbps: u32) {
+        let message = RateMessage { seq: 1, units: mbps, ..RateMessage::default() };
+        self.on(0, &Event::Peer(PeerMessage::Rate(message)));
+    }
+
+    fn arrives(&mut self, now: u64, frame: &[u8]) {
+        let roce = roce(frame);
+        self.on(now, &Event::Arrival { packet: Packet::roce(&roce), queued: Bytes::ZERO });
+    }
+
+    /// A packet of so many bytes leaves: what becomes of it, and the CNP that is sent because of it.
+    fn departs(&mut self, now: u64, frame: &[u8], bytes: u32) -> (Verdict, Option<Vec<u8>>) {
+        let roce = roce(frame);
+        let (packet, queued) = (Packet { bytes: Bytes::new(bytes), roce: Some(&roce) }, Bytes::new(bytes));
+        let verdict = self.on(now, &Event::Departure { packet, ecn: roce.ecn, queued, port_queued: queued });
+        assert!(self.sent.0.len() <= 1);
+        (verdict, self.sent.0.pop())
+    }
+}
+
+/// A data packet to the queue pair `qpn` of a host, with room for `room` records, of which these are written.
+fn data((six, host, qpn): (bool, u8, u32), layout: IntLayout, records: &[Hop], room: u8) -> Vec<u8> {
+    let addresses = if six {
+        Addresses::V6 { source: Ipv6Addr::from_bits(1), destination: Ipv6Addr::from_bits(host.into()) }
+    } else {
+        Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 1, 0, host) }
+    };
+    let frame = Frame {
+        destination: Mac::new([2; 6]),
+        source: Mac::new([4; 6]),
+        tags: Tags::NONE,
+        addresses,
+        dscp: 26,
+        ecn: Ecn::Ect0,
+        hop_limit: 61,
+        udp_source: 0xc123,
+        shims: Shims { int: Some(IntShim::empty(layout, 5, room)), ..Shims::NONE },
+        bth: Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() },
+        extensions: Extensions::default(),
+        payload: &[0; 8],
+    };
+    let mut bytes = written(|buffer| frame.emit::<TableCrc>(buffer));
+    for record in records {
+        let len = bytes.len();
+        shim::push_into(&mut bytes, len, shim::PORT, record).unwrap();
+    }
+    bytes
+}
+
+fn respond(response: &Response<'_>) -> Vec<u8> {
+    written(|buffer| response.emit::<TableCrc>(buffer))
+}
+
+fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
+    let mut bytes = vec![0; 512];
+    let length = emit(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+fn roce(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Parsed::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn hop(queue: u32) -> Hop {
+    Hop { mbps: 100_000, flags: 0, clock: 9, sent: 3, queue }
+}
+
+#[test]
+fn a_direct_int_brings_the_packets_records_and_one_more_and_the_packet_goes_on_with_none() {
+    for six in [false, true] {
+        let mut bench = Bench::<DirectInt>::new(&direct_int::PRESETS[0].values);
+        let mut frame = data((six, 2, 17), IntLayout::Wide, &[hop(1), hop(2), hop(3)], 6);
+        let (verdict, cnp) = bench.departs(5, &frame, 170);
+        let length = frame.len();
+        switch_ring::rewrite(&mut frame, length, shim::PORT, &verdict.rewrite.unwrap());
+        let cnp = cnp.unwrap();
+        let cnp = roce(&cnp);
+        assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
+        let int = cnp.switch_int().unwrap();
+        let queues: Vec<u32> = int.stack().iter().map(|hop| hop.queue).collect();
+        assert_eq!((int.path(), queues), (5, vec![1, 2, 3, 170]));
+        let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
+        assert_eq!((body.kind, body.names_remote_qpn, body.remote_qpn.get()), (CnpKind::DirectInt, true, 17));
+        let forwarded = roce(&frame);
+        assert_eq!((forwarded.int_shim().unwrap().hops(), forwarded.int_shim().unwrap().area().len()), (0, 96));
+        assert_eq!(forwarded.icrc::<TableCrc>(), Icrc::Valid);
+    }
+}
+
+#[test]
+fn telemetry_that_cannot_be_added_to_is_not_returned() {
+    let returned = |layout, records: &[Hop], room| {
+        let mut bench = Bench::<DirectInt>::new(&direct_int::PRESETS[1].values);
+        bench.departs(0, &data((false, 2, 17), layout, records, room), 1_000).1.is_some()
+    };
+    assert!(returned(IntLayout::Wide, &[], 0), "the pseudo queue alone");
+    assert!(returned(IntLayout::Wide, &[hop(1); 13], 13));
+    assert!(!returned(IntLayout::Wide, &[hop(1); 14], 14), "more than a shim holds");
+    assert!(!returned(IntLayout::Wide, &[hop(1); 3], 2), "overflowed");
+    assert!(!returned(IntLayout::Compact, &[hop(1); 2], 6), "no code for R");
+}
+
+#[test]
+fn a_direct_cnp_is_a_whole_frame_back_to_the_sender() {
+    for six in [false, true] {
+        let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PRESETS[0].values);
+        bench.grants(1_000);
+        let frame = data((six, 2, 0x0012_3456), IntLayout::Wide, &[], 0);
+        assert_eq!(bench.departs(0, &frame, 2_100_000).1, None);
+        let cnp = bench.departs(60_000, &frame, 0).1.unwrap();
+        let (packet, cnp) = (roce(&frame), roce(&cnp));
+        assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
+        assert_eq!(cnp.addresses(), packet.addresses().reversed());
+        let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
+        assert_eq!((body.kind, body.names_remote_qpn, body.remote_qpn.get()), (CnpKind::Direct, true, 0x0012_3456));
+        assert_eq!(bench.departs(60_001, &frame, 0).1, None, "one in a period");
+    }
+}
+
+#[test]
+fn a_standard_cnp_marks_all_flows_between_its_addresses_and_no_other() {
+    let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PRESETS[0].values);
+    bench.grants(1_000);
+    let flows = [(false, 2, 17), (false, 2, 18), (false, 3, 17)].map(|flow| data(flow, IntLayout::Wide, &[], 0));
+    let sends = |bench: &mut Bench<RateLimiting>, now: u64, flow: usize, bytes: u32| {
+        bench.departs(now, &flows[flow], bytes).1.is_some()
+    };
+    // Long flows, which nothing has marked yet.
+    for flow in 0..3 {
+        sends(&mut bench, 1, flow, 63_000_000);
+    }
+    assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 100_000, flow, 0)), [false; 3]);
+    let plain = respond(&Response::cnp(&roce(&flows[0]), Qpn::new(99), CnpBodyKind::Standard, CnpMarking::default()));
+    bench.arrives(110_000, &plain);
+    assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 150_000, flow, 0)), [true, true, false]);
+    assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks were taken off");
+    let named = CnpBodyKind::Extended(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
+    let named = respond(&Response::cnp(&roce(&flows[1]), Qpn::new(99), named, CnpMarking::default()));
+    bench.arrives(560_000, &named);
+    bench.arrives(560_001, &flows[0]);
+    assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 600_000, flow, 0)), [false, true, false]);
+}
