@@ -157,7 +157,7 @@ impl Display for Fault {
                     f,
                     "not a capture: expected the magic of pcap or pcapng, found {a:02x} {b:02x} {c:02x} {d:02x}"
                 )?;
-                body_kind(*found).map_or(Ok(()), |body_kind| write!(f, ", which is {body_kind}"))
+                hint(*found).map_or(Ok(()), |hint| write!(f, ", which is {hint}"))
             }
             Fault::Version { found: (major, minor), expected } => {
                 write!(f, "unknown version {major}.{minor}: expected {expected}")
@@ -208,7 +208,7 @@ impl Display for Fault {
 }
 
 /// What a file with these first bytes is, and what to do with it.
-fn body_kind(magic: [u8; 4]) -> Option<&'static str> {
+fn hint(magic: [u8; 4]) -> Option<&'static str> {
     Some(match magic {
         [0x1f, 0x8b, ..] => "gzip: unpack it on the way, zcat FILE | hil replay -",
         [0x28, 0xb5, 0x2f, 0xfd] => "zstd: unpack it on the way, zstdcat FILE | hil replay -",
