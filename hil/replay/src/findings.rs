@@ -110,7 +110,7 @@ fn clocks(outcome: &Outcome) -> Option<String> {
 }
 
 fn copies(outcome: &Outcome) -> Option<String> {
-    let copies = outcome.survey.copies.len();
+    let copies = outcome.survey.copies.count();
     (copies > 0).then(|| {
         format!(
             "{copies} frames are copies of others, as a mirror port makes them or a tap on both sides of a switch, and are left out; \

@@ -536,7 +536,6 @@ fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
     Ok(interrupted)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of a report")]
 fn report<A: ReactionPoint, N: NotificationPoint>(
     options: &Options,
     chosen: &ResolvedSettings,

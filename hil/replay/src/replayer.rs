@@ -427,7 +427,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         }
         let counted = self.opcodes.iter().enumerate().filter(|&(_, &count)| count > 0);
         self.frames.by_opcode = counted.map(|(opcode, &count)| (opcode as u8, count)).collect();
-        self.frames.gaps = self.survey.set.len();
+        self.frames.gaps = self.survey.set.count();
         Ok(())
     }
 

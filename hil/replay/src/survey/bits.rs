@@ -28,7 +28,7 @@ impl Bits {
     }
 
     /// Frames in the set.
-    pub fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count
     }
 }
