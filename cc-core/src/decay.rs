@@ -27,8 +27,8 @@ impl Zeroed for Decay {
 }
 
 impl Decay {
-    /// Takes the powers of `retained`, and answers the horizon, or `None` when 24 575 periods leave something of it: up to
-    /// 1 - 1/1144 they don't.
+    /// Computes the powers of `retained` and returns the horizon, or `None` when 24 575 periods do not bring it to zero. They
+    /// do so up to 1 - 1/1144.
     ///
     /// Multiplies once for each period up to the horizon: for configuration, or for the compiler.
     #[expect(
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Holds every power between recurrences that round the other way each.
+    /// Checks every power against two recurrences, one rounded up and one rounded down.
     #[test]
     fn a_power_is_low_by_less_than_three_steps() {
         for (share, of) in [(1, 256), (5, 1024), (1, 1024), (1, 16), (1, 2), (1, 1144), (1023, 1024), (1, 1)] {

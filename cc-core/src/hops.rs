@@ -1,18 +1,18 @@
-//! What in-band telemetry says of a path between two acknowledgements: the ground of HPCC and PowerTCP.
+//! The load of a path between two acknowledgements, measured from in-band telemetry: the input of HPCC and PowerTCP.
 //!
-//! A record by itself says little; two of the same port tell how busy its link was in between. A flow remembers the last
-//! record of each hop, 12 bytes, and `Hops::compare` measures the next against it.
+//! Two records of the same port show how busy its link was in between. A flow stores the last record of each hop, 12 bytes,
+//! and `Hops::compare` measures the next against it.
 //!
-//! What no conclusion is drawn from:
+//! What is not measured:
 //! - the first telemetry of a flow, of another path, of another number of hops, or after a silence of four base round
-//!   trips, of six packets at the flow's least rate if that is longer, in the compact layout of 4.2 ms at most: it is remembered,
-//!   and nothing more;
+//!   trips, of six packets at the flow's least rate if that is longer, in the compact layout of 4.2 ms at most: it is only
+//!   stored;
 //! - a hop that shows less than 16 ns since its last record keeps the older one, so that the next acknowledgement spans both:
 //!   at 800 Gb/s packets come every 10 ns;
 //! - a hop whose clock shows more than half of that silence, or runs backwards, or whose link would have carried a
-//!   tenth more than it can, or could have carried more than the record can count, is remembered anew. A record counts whole
+//!   tenth more than it can, or could have carried more than the record can count, is only stored. A record counts whole
 //!   units, so that the difference of two is up to one unit more than the link carried: that unit is allowed;
-//! - a hop whose port says no speed, which is down, and telemetry that ran out of room.
+//! - a hop whose record has speed 0, because its port is down, and telemetry that ran out of room.
 //!
 //! The compact layout's clock wraps after 16.8 ms, and its counter of bytes, times the multiplier, when a link of 400 Gb/s has
 //! been busy for 2.7 ms, one of 100 Gb/s for 10.7 ms. That a clock has not wrapped, the sender's own clock says: two records lie
@@ -68,8 +68,8 @@ impl BaseRtt {
         Some(Self { time, per_time, exponent, multi, longest: time << 1 })
     }
 
-    /// For flows whose packets may be so far apart, at their least rate: what acknowledgements of two or three of them tell is
-    /// still worth measuring, or such a flow would never hear that the path is free.
+    /// For flows whose packets are this far apart at their least rate: a difference over two or three packets is still
+    /// measured. Otherwise such a flow could never find that the path is free.
     #[must_use]
     pub fn with_gap(self, gap: Nanos) -> Self {
         Self { longest: gap.get().saturating_mul(3).min(Self::LONGEST << 1).max(self.longest), ..self }
@@ -198,7 +198,7 @@ pub struct Hops<const N: usize> {
     heard: Stamp,
     /// The path in the low 12 bits, and a flag for the compact layout.
     path: u16,
-    /// How many there are; none until something was heard.
+    /// Number of records; 0 before the first telemetry.
     count: u8,
 }
 
@@ -239,7 +239,7 @@ impl HopDelta {
 }
 
 impl<const N: usize> Hops<N> {
-    /// Nothing heard yet.
+    /// No telemetry received yet.
     pub const fn none(now: Stamp) -> Self {
         Self { records: [Record { clock: 0, sent: 0, queue: 0 }; N], heard: now, path: 0, count: 0 }
     }
@@ -256,7 +256,7 @@ impl<const N: usize> Hops<N> {
         silence > base.longest << 1 || (silence > LONGEST_SILENCE && self.path & COMPACT != 0)
     }
 
-    /// Forgets what has grown stale: the next telemetry is then as a flow's first, which it would be taken for anyway.
+    /// Discards records that are too old to compare with. The next telemetry counts as a flow's first, as it would anyway.
     pub fn age(&mut self, base: &BaseRtt, now: Stamp) {
         if self.is_stale(base, now) {
             *self = Self::none(self.heard);
@@ -264,7 +264,7 @@ impl<const N: usize> Hops<N> {
         }
     }
 
-    /// Remembers telemetry without measuring it.
+    /// Stores telemetry without measuring it.
     #[cold]
     pub fn store(&mut self, now: Stamp, int: &IntStack<'_>) {
         *self = Self::none(now);
@@ -524,7 +524,7 @@ mod tests {
         }
     }
 
-    /// Whoever hears nothing for long and never wakes is no better off than whoever does.
+    /// After a long silence, a flow that is never woken measures the same as one that is.
     #[test]
     fn silences_are_judged_by_the_senders_own_clock_b1() {
         let base = BaseRtt::new(Nanos::new(16_000_000), 1).unwrap();

@@ -1,8 +1,8 @@
-//! HPCC's law, for those that measure one path by the telemetry of its switches and keep a window for it.
+//! HPCC's control law, for machines that measure one path by the telemetry of its switches and keep a window for it.
 //!
-//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1. The sender that goes by it from end
-//! to end is a reaction point of its own. Here is what the ends of shorter paths need, whose round trips are not told by
-//! sequence numbers: MLCC's sender for the way to its interconnect switch, and MLCC's receiver for the way from its own.
+//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1. HPCC from end to
+//! end is a reaction point of its own. This law is for shorter paths, whose round trips cannot be measured by sequence numbers:
+//! MLCC's sender uses it for the path to its interconnect switch, MLCC's receiver for the path from its interconnect switch.
 //!
 //! Choices where the paper is silent are those of that reaction point: U begins at eta, and W never exceeds W_init.
 
@@ -87,13 +87,13 @@ impl LawParams {
     }
 }
 
-/// What came of telemetry.
+/// What the law did with telemetry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum IntOutcome {
     /// Nothing: there was none, or no hop could be measured.
     NotMeasured,
-    /// It had nothing to be compared with, and is remembered.
+    /// It was stored: there was no earlier telemetry to compare it with.
     Stored,
     /// W follows U from Wc.
     WindowAdjusted,
@@ -120,13 +120,13 @@ pub struct Law<const HOPS: usize> {
 }
 
 impl<const HOPS: usize> Law<HOPS> {
-    /// A flow that has heard nothing, and begins with what the link carries in T.
+    /// A flow without telemetry so far. W begins with what the link carries in T.
     pub const fn open(p: &LawParams, now: Stamp) -> Self {
         let window = p.first_window;
         Self { last: Hops::none(now), window, reference: window, utilisation: p.eta, stage: 0 }
     }
 
-    /// A state that is never read.
+    /// A placeholder state that is never read.
     pub const ZEROED: Self =
         Self { last: Hops::none(Stamp::from_bits(0)), window: 0, reference: 0, utilisation: 0, stage: 0 };
 
@@ -171,16 +171,16 @@ impl<const HOPS: usize> Law<HOPS> {
         self.compute_wind(p, is_over)
     }
 
-    /// W = Wc + W_AI, which is the new Wc: for a round trip over which nothing could be measured, because packets come too
-    /// seldom. Without that a flow that was cut so far would never be measured again.
+    /// W = Wc + W_AI, which is the new Wc: for a round trip over which nothing could be measured, because packets are too far
+    /// apart. Otherwise a flow that was cut to such a rate could never be measured again.
     #[inline]
     pub fn rise(&mut self, p: &LawParams) {
         self.window = self.reference.saturating_add(p.step).max(p.least_window).min(p.first_window);
         self.reference = self.window;
     }
 
-    /// Forgets telemetry that has become too old to be compared with: the next is remembered anyway. To be called at least
-    /// once a second.
+    /// Discards telemetry that has become too old to be compared with. Changes no decision: the next telemetry would only be
+    /// stored anyway. To be called at least once a second.
     #[inline]
     pub fn age(&mut self, p: &LawParams, now: Stamp) {
         self.last.age(&p.base, now);

@@ -1,5 +1,5 @@
-//! The vocabulary of rnic-cc: units, signals, wire formats, bounded tables. It knows no algorithm, but for the two laws
-//! that run at either end ([`rcc`], [`hpcc`]).
+//! The types that all crates of rnic-cc share: units, signals, wire formats, bounded tables. No algorithm is here, except two
+//! control laws that run at the sender or at the receiver ([`rcc`], [`hpcc`]).
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(

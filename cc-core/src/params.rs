@@ -136,7 +136,7 @@ impl Settings for () {
     fn put(&mut self, _index: usize, _value: u32) {}
 }
 
-/// The settings of two machines in a row. Names may occur twice: the indices tell them apart.
+/// The settings of two machines in a row. Names may occur twice: indices are unique.
 impl<A: Settings, B: Settings> Settings for (A, B) {
     const FIELDS: &'static [Field] = both(const { &joined(A::FIELDS, B::FIELDS, NO_FIELD) }, A::FIELDS, B::FIELDS);
     const RANGES: &'static [[u32; 2]] = both(const { &joined(A::RANGES, B::RANGES, [0; 2]) }, A::RANGES, B::RANGES);

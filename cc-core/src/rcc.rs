@@ -23,7 +23,7 @@
 //!   packet;
 //! - only what a packet waits counts: its delay less the least of the last two seconds (of windows of 1.07 s). A constant
 //!   difference of clocks cancels. A delay more than a millisecond below that, or 100 ms above, is a clock that jumped: the
-//!   least is learnt anew, from the next packet on;
+//!   least is then learnt again from the next packet on, without the old value;
 //! - a flow gets no verdict before B_R of a whole round that it has sent in is known: at the start of an incast B_R of the last
 //!   round is still low, and must not read as congestion inside the network;
 //! - U is kept within 4 and -4, beyond which tanh says nothing more, and, unless switched off, not below zero while the
@@ -376,7 +376,7 @@ impl Law {
     }
 
     /// Algorithm 1, for a packet that was `delay` under way, modulo 2^32 ns and but for the difference of two clocks, on a
-    /// port that was in use by so much in the last round, in 2^-16; `fair` is C RTT / N. Answers W.
+    /// port that was in use by so much in the last round, in 2^-16; `fair` is C RTT / N. Returns W.
     #[inline]
     pub fn assign(&mut self, p: &LawParams, now: Instant, delay: Option<Nanos>, in_use: u16, fair: Bytes) -> Bytes {
         let waited = delay.and_then(|delay| self.waited(now, delay.get()));

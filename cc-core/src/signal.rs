@@ -1,4 +1,4 @@
-//! What congestion points and notification points say, as values.
+//! The signals that congestion points (switches) and notification points (receivers) send, as values.
 
 use crate::Zeroed;
 use crate::units::{Bytes, Nanos, Qpn, Rate, Stamp};
@@ -101,14 +101,14 @@ pub struct CnpBody {
 }
 
 impl CnpBody {
-    /// Whether it names its flow or brings telemetry as those of switches do, and those of receivers do not.
+    /// Whether a switch sent it: it names its flow or carries telemetry, as CNPs of receivers never do.
     #[inline]
     pub const fn is_from_switch(&self) -> bool {
         self.names_remote_qpn || matches!(self.kind, CnpKind::Direct | CnpKind::SwitchInt | CnpKind::DirectInt)
     }
 
-    /// What it tells the flow that it is for. A direct CNP says no more than a plain one: a switch keeps no count for a flow,
-    /// and its CNPs must not be taken for stragglers of the receiver's. Nor does it name the flow any more.
+    /// The body as the flow's machine sees it, without the name of the flow. A direct CNP becomes a standard one: a switch
+    /// keeps no CNP count for a flow, so its CNPs must not be compared with the receiver's count and dropped as stale.
     pub const fn with_local_name(self) -> CnpBodyKind {
         match self.kind {
             CnpKind::Direct => CnpBodyKind::Standard,
@@ -121,10 +121,10 @@ impl CnpBody {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CnpBodyKind {
-    /// Sixteen zero bytes (or ones we do not understand): congestion, and nothing more.
+    /// Sixteen zero bytes, or bytes in an unknown format: congestion, and nothing more.
     #[default]
     Standard,
-    /// A body of ours.
+    /// A body in this project's format.
     Extended(CnpBody),
 }
 
@@ -135,13 +135,13 @@ pub enum Grant {
     /// Nothing.
     #[default]
     None,
-    /// RCC's: what the receiver assigned, and what it knows of its port.
+    /// RCC's: the window that the receiver assigned, and the state of its port.
     Rcc {
         /// The window.
         window: Bytes,
         /// Flows that send to the port, at least 1.
         flows: u16,
-        /// What the port received in a round, of what its link carries in one, in 2^-16; saturates.
+        /// Utilisation of the port in the last round: bytes received over what its link carries, in 2^-16; saturates.
         utilisation: u16,
     },
     /// MLCC's: what the receiver makes of the way from its datacentre's interconnect switch to itself.

@@ -1,4 +1,4 @@
-//! What packets bring back from the path: in-band telemetry of the switches, and delays.
+//! Measurements of the path that packets carry: in-band telemetry (INT) of the switches, and delays.
 
 use crate::units::Nanos;
 use core::slice::ChunksExact;
@@ -96,7 +96,7 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
     }
 }
 
-/// What one switch port wrote when the packet left it.
+/// The INT record that one switch port wrote when the packet left it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Hop {
@@ -353,7 +353,7 @@ impl Iterator for Hops<'_> {
     }
 }
 
-/// What an acknowledgement tells of delays.
+/// The delays that an acknowledgement brings.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Delay {

@@ -1,4 +1,4 @@
-//! Wakes: which flow asked to be called next.
+//! A hierarchical timer wheel: which flow is to be woken next.
 //!
 //! Four rings of 32 buckets. Time advances in ticks of 1 024 ns; a bucket of the first ring is one tick, a bucket
 //! of each further ring is as long as the whole ring before it, and the last ring is 1.07 s round. A flow waits in
@@ -72,10 +72,10 @@ const fn shift(ring: u32) -> u32 {
 /// A [`TimerWheelIn`] for `N` flows, whose records are inside it.
 pub type TimerWheel<const N: usize> = TimerWheelIn<Fixed<N>>;
 
-/// The wakes of a bounded number of flows, at most 65 535: one each, the earliest that it asked for.
+/// The timers of a bounded number of flows, at most 65 535: one for each flow, with the earliest deadline requested.
 ///
-/// Wakes are advisory, which is what makes them cheap. Asking for a later wake than the pending one changes
-/// nothing: the flow is woken early and asks again. Deadlines are rounded up to whole ticks, so a flow is never
+/// Wakes are advisory, which is what makes them cheap. Arming a later deadline than the pending one changes
+/// nothing: the flow is woken early and arms its timer again. Deadlines are rounded up to whole ticks, so a flow is never
 /// woken before its deadline, and by less than 1 024 ns after it when the caller is punctual. A deadline more than
 /// a second ahead is taken for one of about a second.
 ///
@@ -129,7 +129,7 @@ impl<N: Storage> TimerWheelIn<N> {
         self.cursor = start.to_bits() & !Record::BELOW_TICK;
     }
 
-    /// Asks for a wake of flow `slot` at `deadline`; nothing happens when one is pending that is no later.
+    /// Arms a wake of flow `slot` at `deadline`. Changes nothing when a wake is pending that is no later.
     #[inline(never)]
     pub fn arm(&mut self, slot: u16, deadline: Stamp) {
         let Some(record) = self.records.items().get(usize::from(slot)) else { return };
@@ -144,7 +144,7 @@ impl<N: Storage> TimerWheelIn<N> {
         self.link(slot, at);
     }
 
-    /// Takes back the wake of flow `slot`, if any.
+    /// Cancels the wake of flow `slot`, if any.
     #[inline]
     pub fn disarm(&mut self, slot: u16) {
         if self.records.items().get(usize::from(slot)).is_some_and(|record| record.is_armed()) {
@@ -152,7 +152,7 @@ impl<N: Storage> TimerWheelIn<N> {
         }
     }
 
-    /// A flow whose deadline has come, which then waits no more.
+    /// Returns a flow whose deadline has passed, and disarms it.
     ///
     /// Moves at most eight flows to finer rings. `None` therefore means that nothing is due, or that the work
     /// isn't finished, and then [`TimerWheel::next_deadline`] is not after `now`.

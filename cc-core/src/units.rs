@@ -129,7 +129,7 @@ impl Rate {
     }
 }
 
-/// In Gb/s, as many digits as it takes to tell it from its neighbours, or as the format asks for: `12.5 Gb/s`.
+/// In Gb/s, with enough digits to distinguish adjacent raw values, or with the precision of the format: `12.5 Gb/s`.
 impl Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Eight bits to the byte: the same raw bits with the binary point three places to the right.
@@ -217,7 +217,7 @@ impl Frac {
     }
 }
 
-/// As a number from 0 to 1, with as many digits as it takes to tell it from its neighbours, or as the format asks for.
+/// As a number from 0 to 1, with enough digits to distinguish adjacent raw values, or with the precision of the format.
 impl Display for Frac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

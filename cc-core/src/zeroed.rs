@@ -1,25 +1,24 @@
-//! Values for places that nothing has been put into yet.
+//! Values that are all zeros, for memory that is not initialised yet.
 
-/// A value for a place that nothing has been put into yet: zeros all over.
+/// A type with a value of all zeros, for memory that is not initialised yet.
 ///
-/// An image that begins with zeroed memory need not hold what is blank, and what is blank need not be copied there: it becomes
-/// what it is to be where it is.
+/// A firmware image starts with zeroed memory, so it neither stores nor copies this value: the owner initialises it in place.
 pub trait Zeroed: Sized {
-    /// That value. It means nothing.
+    /// The value of all zeros. It is not a meaningful value of the type until it is initialised.
     const ZEROED: Self;
 }
 
 /// Declares a struct that is [`Zeroed`](crate::Zeroed) when all of its fields are.
 ///
 /// ```
-/// use cc_core::{Blank, Rate};
+/// use cc_core::{Rate, Zeroed};
 /// cc_core::zeroed! {
 ///     /// What an example computes with.
 ///     pub struct Params {
 ///         floor: Rate,
 ///     }
 /// }
-/// assert_eq!(Params::BLANK.floor, Rate::ZERO);
+/// assert_eq!(Params::ZEROED.floor, Rate::ZERO);
 /// ```
 #[macro_export]
 macro_rules! zeroed {

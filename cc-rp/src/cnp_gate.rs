@@ -3,11 +3,11 @@
 use crate::{CnpIgnored, Event, EventSet, ReactionPoint};
 use cc_core::{CnpBodyKind, IntStack};
 
-/// The event that the machine is given for a notification, or why it is given none.
+/// Returns the event to pass to the machine for a notification, or why the notification is ignored.
 ///
-/// `body_kind` is what the reserved bytes of the CNP say; `int` reads the telemetry that a switch has sent along, and is called only
-/// for algorithms that use it. Those are given [`Event::SwitchInt`] where there is any; all others, and CNPs without, are
-/// [`Event::Cnp`].
+/// `body_kind` is read from the reserved bytes of the CNP; `int` reads the telemetry that a switch has sent with it, and is
+/// called only for algorithms that use it. For these, a CNP with telemetry becomes [`Event::SwitchInt`]; any other CNP, and
+/// any CNP for other algorithms, becomes [`Event::Cnp`].
 ///
 /// # Errors
 /// The notification changes nothing: [`CnpIgnored::Stale`] or [`CnpIgnored::Unsupported`].

@@ -12,6 +12,6 @@ pub struct Decision {
     pub window: Bytes,
     /// Send nothing for this long; zero unless the algorithm halts.
     pub hold: Nanos,
-    /// Ask again after this long; [`Nanos::MAX`] for never.
+    /// Wake the machine after this long; [`Nanos::MAX`] for never.
     pub wake_in: Nanos,
 }

@@ -1,5 +1,5 @@
-//! The reaction point of one port: a table of flows, their timers, and the machine that decides their rates. It reads the headers
-//! of received packets, and writes no frame.
+//! The reaction point of one port: a table of flows, their timers, and the machine that decides their rates. It reads the
+//! headers of received packets, and writes no frame.
 
 use crate::cnp_gate::{gate, gate_event};
 use crate::{Ack, AckProgress, CnpIgnored, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
@@ -20,28 +20,28 @@ pub trait RateLimiter {
     /// From now on the flow in slot `index` sends at most at `rate`, with at most `window` bytes in flight
     /// ([`Bytes::MAX`] for any number), and not at all for the next `hold`, which replaces an earlier hold.
     ///
-    /// Told after every event, whether or not this is news: on a small core that takes no longer than to compare.
+    /// Called after every decision, changed or not: on a small core the stores take no longer than a comparison.
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos);
 
-    /// For harnesses: an event is about to meet a state, in the row of [`ReactionPoint::TRANSITIONS`] that the function tells.
-    /// Hardware is not interested, and then nobody asks which row it is.
+    /// For harnesses: called before the machine takes an event. `transition` returns the row of
+    /// [`ReactionPoint::TRANSITIONS`] for this state and event. The default does not call it, so that firmware computes no row.
     #[inline(always)]
     fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
         let _ = transition;
     }
 }
 
-/// What came of one event.
+/// The decision that followed one event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FlowDecision {
     /// The flow.
     pub handle: Handle,
-    /// How it is paced from now on; the rate limiter was told.
+    /// How it is paced from now on; the rate limiter has it already.
     pub decision: Decision,
 }
 
-/// What a port's reaction point has counted.
+/// Counters of one port's reaction point.
 ///
 /// Every CNP is handled or ignored, and every ignored one is in exactly one of the four reasons:
 /// `rp_cnp_ignored = rp_cnp_unknown_qp + rp_cnp_by_remote_qp + rp_cnp_stale + rp_cnp_unsupported`.
@@ -54,15 +54,15 @@ pub struct RpCounters {
     pub rp_cnp_ignored: u64,
     /// Of these: for a queue pair number that no flow is bound to.
     pub rp_cnp_unknown_qp: u64,
-    /// Of these: for a flow named by its remote queue pair number, which the engine does not know and its caller did not.
+    /// Of these: the CNP names its flow by the remote queue pair number, and the caller found no open flow by it.
     pub rp_cnp_by_remote_qp: u64,
     /// Of these: repeated, or overtaken by a later one, going by their number.
     pub rp_cnp_stale: u64,
-    /// Of these: of a kind that tells this algorithm nothing.
+    /// Of these: of a kind that this algorithm does not use.
     pub rp_cnp_unsupported: u64,
     /// Acknowledgements, of an algorithm that takes them, for a queue pair number that no flow is bound to.
     pub rp_ack_unknown_qp: u64,
-    /// Time stamps that acknowledgements returned and no round-trip time was taken from: zero, or 2^30 ns or more ago.
+    /// Time stamps in acknowledgements that gave no round-trip time: zero, or 2^30 ns or more ago.
     pub rp_delays_rejected: u64,
     /// Flows refused because the table was full.
     pub rp_flows_refused: u64,
@@ -121,7 +121,7 @@ fn count_rare(counter: &mut u64) {
     count(counter);
 }
 
-/// A flow: with its table entry and its wake, all that it costs.
+/// A flow as the slot table stores it. Beside this it takes a table entry and a timer, see [`RpEngineIn::QP_BYTES`].
 #[derive(Clone, Copy)]
 struct Flow<A> {
     state: A,
@@ -158,7 +158,7 @@ impl Pause {
 }
 
 impl Pauses {
-    /// What is not in the mask has no times.
+    /// No priority is paused, and none was.
     const NONE: Self = {
         let never = Stamp::from_bits(0);
         Self { mask: 0, of: [Pause { since: never, until: never, before: 0 }; 8] }
@@ -187,7 +187,7 @@ impl Pauses {
     }
 
     fn set(&mut self, now: Stamp, priority: u8, time: Nanos) {
-        // Of all priorities: pauses may be all that a caller tells of for a while, and they bring about no visit.
+        // All priorities, not only this one: a caller may pass nothing but pauses for a while, and a pause triggers no sweep.
         self.expire(now);
         let Some(pause) = self.of.get_mut(usize::from(priority)) else { return };
         if self.mask & bit(priority) != 0 {
@@ -226,15 +226,15 @@ const fn bit(priority: u8) -> u8 {
 /// An [`RpEngineIn`] with at most `N` flows, all inside it; `MAP` is a power of two and at least `2 N`.
 pub type RpEngine<A, const N: usize, const MAP: usize> = RpEngineIn<A, Fixed<N>, Fixed<MAP>>;
 
-/// The reaction point of one port, with a bounded number of flows, and the places of the map from queue pair numbers to them.
+/// The reaction point of one port: a table of `N` flows, with a map of `MAP` places from queue pair numbers to flows.
 ///
 /// Time: the caller calls at least once a second, see [`RpEngineIn::next_wake`], and passes its own clock; what
 /// happens when that jumps is written at [`LocalClock`]. Each call of [`RpEngineIn::wake`] visits a few slots if time has
 /// passed since the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state
-/// unambiguous. Whoever calls for events only, and not for wakes, finds an event in half a second that visits them all;
-/// events of flows that are not open visit none.
+/// unambiguous. Where the caller passes events but does not call [`RpEngineIn::wake`], the first event that reaches a machine
+/// 300 ms or more after the last visit visits all slots; an event that is ignored visits none.
 ///
-/// Order: what a flow is to do goes to the rate limiter as soon as it is known; pacer, wake and visits come after.
+/// Order: a decision goes to the rate limiter first; pacer, timer and visits follow.
 // The small fields come first, where short offsets reach them.
 #[repr(C)]
 pub struct RpEngineIn<A: ReactionPoint, N: Storage, MAP: Storage> {
@@ -273,7 +273,7 @@ struct Shared<A: ReactionPoint> {
 }
 
 impl<A: ReactionPoint> Shared<A> {
-    /// Hands the event to the machine, and its decision to the rate limiter and then the pacer.
+    /// Passes the event to the machine, and its decision to the rate limiter and then to the pacer.
     #[inline(always)]
     fn decide(
         &self,
@@ -288,7 +288,7 @@ impl<A: ReactionPoint> Shared<A> {
         let cx = Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses };
         limiter.on_transition(|| flow.state.transition(&cx, event));
         let mut decision = flow.state.on(&cx, event);
-        // Asked anew: to keep it would take a register where the machine has no use for it.
+        // Read again rather than kept across `on`: keeping it would take a register in machines that do not use `pause`.
         decision.hold = decision.hold.max(self.pauses.left(now.stamp(), flow.priority));
         limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
         flow.pacer.set(decision.rate, decision.window);
@@ -314,33 +314,33 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     /// Bytes of memory that a further flow costs: its slot, its wake, and its share of the map.
     pub const QP_BYTES: usize = SlotTableIn::<Flow<A>, N, MAP>::FLOW_BYTES + TimerWheelIn::<N>::FLOW_BYTES;
 
-    /// In this time one slot is visited, and in a quarter of a second all of them. The compiler knows it where the type says
-    /// how many slots there are.
+    /// Sweep interval of one slot: [`Self::SWEEP_PERIOD`] divided by the number of slots. A constant where the type fixes that
+    /// number.
     #[inline(always)]
     fn visit_interval(&self) -> Nanos {
         let slots = u32::try_from(self.flows.capacity()).unwrap_or(u32::MAX);
         Self::SWEEP_PERIOD.get().checked_div(slots).map_or(Self::SWEEP_PERIOD, Nanos::new)
     }
 
-    /// The longest that the caller may stay away without being late for a visit.
+    /// 400 ms: the longest time that [`RpEngineIn::next_wake`] returns, and the longest pause that one PFC frame sets.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
 
-    /// In this time all slots are visited.
+    /// 250 ms: the time in which a sweep visits all slots.
     const SWEEP_PERIOD: Nanos = Nanos::new(250_000_000);
 
-    /// A caller that has brought about no visit for so long gets all of them in one call.
+    /// 300 ms: when no slot was visited for this long, the next call that sweeps visits all slots.
     const CATCH_UP_AFTER: Nanos = Nanos::new(300_000_000);
 
-    /// Slots that one call visits at the most, unless the caller stayed away.
+    /// The most slots that one call visits, except when it catches up after [`Self::CATCH_UP_AFTER`].
     const SWEEP_BATCH: u32 = 8;
 
-    /// In this time as many slots are due for a visit.
+    /// Sweep interval of [`Self::SWEEP_BATCH`] slots.
     #[inline(always)]
     fn rest(&self) -> Nanos {
         Nanos::new(self.visit_interval().get().saturating_mul(Self::SWEEP_BATCH))
     }
 
-    /// The reaction point of `port`, without flows. `params` come from [`ReactionPoint::check`] for this port.
+    /// An engine without flows for the port with this `link`. `params` come from [`ReactionPoint::check`] for the same link.
     pub fn new(start: Instant, link: Link, params: A::Params) -> Self {
         let mut engine = Self::ZEROED;
         engine.shared.params = params;
@@ -348,7 +348,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         engine
     }
 
-    /// Makes the reaction point of `port` of what is blank, where that is.
+    /// Starts a zeroed engine in place, as [`new`](Self::new) does, with parameters made from `settings`.
     ///
     /// # Errors
     /// As for [`ReactionPoint::check`].
@@ -367,7 +367,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.wakes.start(start.stamp());
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> RpCounters {
         let counters = self.shared.counters;
         let ignored = [
@@ -394,8 +394,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.flows.is_empty()
     }
 
-    /// Makes room for `flows` flows, at most 65,535, where the memory is on the heap. Flows and their handles stay. The engine
-    /// never grows by itself: [`RpEngineIn::open`] refuses a flow that there is no room for.
+    /// Makes room for `flows` flows, at most 65,535, where the memory is on the heap. Open flows and their handles stay valid.
+    /// The engine never grows by itself: [`RpEngineIn::open`] refuses a flow when the table is full.
     pub fn grow(&mut self, flows: usize) {
         self.wakes.grow(flows);
         self.flows.grow(flows);
@@ -412,7 +412,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.flows.get(handle).map(|flow| &flow.state)
     }
 
-    /// Shows what explains the decisions about the flow in a slot, if there is one: see [`ReactionPoint::trace_values`].
+    /// Passes the trace values of the flow in slot `index`, if it is open, to `show`: see [`ReactionPoint::trace_values`].
     pub fn trace_values(&self, index: u16, show: &mut dyn FnMut(TraceValue)) {
         if let Some(flow) = self.flows.at(index).and_then(|handle| self.flows.get(handle)) {
             flow.state.trace_values(&self.shared.params, show);
@@ -440,8 +440,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         true
     }
 
-    /// Takes in a flow of PFC priority `priority`, 0 to 7, and tells the rate limiter how it begins; `None`, counted,
-    /// when the table is full. A slot that was used before is as new.
+    /// Opens a flow of PFC priority `priority`, 0 to 7, and passes its first decision to the rate limiter. Returns `None`,
+    /// counted, when the table is full. A reused slot keeps nothing of its former flow.
     pub fn open(&mut self, now: Instant, priority: u8, limiter: &mut impl RateLimiter) -> Option<Handle> {
         let now = self.shared.clock.advance_outlined(now);
         let Shared { link, params, pauses, .. } = &self.shared;
@@ -457,7 +457,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         Some(handle)
     }
 
-    /// Tells by which local queue pair number a flow's CNPs and acknowledgements will come.
+    /// Binds a flow to the local queue pair number that its CNPs and acknowledgements are addressed to.
     ///
     /// # Errors
     ///
@@ -471,7 +471,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.flows.find(qpn)
     }
 
-    /// Lets a flow go, and says whether it was open.
+    /// Closes a flow, and returns whether it was open.
     pub fn close(&mut self, handle: Handle) -> bool {
         let closed = self.flows.close(handle).is_some();
         if closed {
@@ -482,8 +482,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         closed
     }
 
-    /// One event of one flow. `None` when the flow was closed, when the algorithm takes no such events, and when the
-    /// event is a CNP to be ignored; the first and the last are counted.
+    /// Passes one event of one flow to its machine. Returns `None` when the flow was closed (counted), when the algorithm
+    /// takes no events of this kind (not counted), or when the event is a CNP to be ignored (counted).
     #[inline]
     pub fn step(
         &mut self,
@@ -496,7 +496,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.act(now, handle, event, limiter)
     }
 
-    /// [`RpEngineIn::step`] at a local time: in each caller of its own, where what it does for other events falls away.
+    /// [`RpEngineIn::step`] at a local time. Inlined into each caller, which drops the code for other kinds of events.
     #[inline(always)]
     fn act(
         &mut self,
@@ -527,9 +527,9 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// A received CNP, whose reserved bytes say `body_kind`: for the flow that its destination queue pair is bound to, or, where it
-    /// names the flow by its remote queue pair number, for the one that `find_remote` knows by that. `None`, counted, when it is
-    /// ignored.
+    /// Takes a received CNP, whose reserved bytes mean `body_kind`. Its flow is the one bound to its destination queue pair or,
+    /// where the CNP names the flow by its remote queue pair number, the one that `find_remote` returns. Returns `None`,
+    /// counted, when the CNP is ignored.
     #[inline(always)]
     pub fn cnp(
         &mut self,
@@ -570,7 +570,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// Data that the flow put on the wire; `psn` is that of the last packet.
+    /// Takes data that the NIC has sent for the flow: `bytes` on the wire; `psn` is that of the last packet.
     #[inline]
     pub fn sent(
         &mut self,
@@ -584,7 +584,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.act(now, handle, &Event::Sent { psn, bytes }, limiter)
     }
 
-    /// A positive acknowledgement, for the flow that its destination queue pair is bound to.
+    /// Takes a positive acknowledgement, for the flow that is bound to its destination queue pair.
     #[inline(always)]
     pub fn ack(
         &mut self,
@@ -608,7 +608,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// A negative acknowledgement for a local queue pair number: the receiver expects `psn`.
+    /// Takes a negative acknowledgement for the flow bound to local queue pair `qpn`: the receiver expects `psn`.
     #[inline(always)]
     pub fn nack(&mut self, now: Instant, qpn: Qpn, psn: Psn, limiter: &mut impl RateLimiter) -> Option<FlowDecision> {
         if !A::EVENTS.contains(EventSet::NACK) {
@@ -624,9 +624,9 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// PFC paused a priority for so long, or resumed it (zero). The link obeys by itself; decisions made meanwhile
-    /// carry what is left of it as a hold. A resume makes all flows due for a visit, at the next wakes, which lifts
-    /// the holds that the rate limiter was told.
+    /// Takes a PFC pause of `priority` for `time`, at most 400 ms; zero resumes. The MAC stops sending by itself; decisions
+    /// made meanwhile carry the remaining pause as a hold. A resume makes all slots due for a visit: the next calls of
+    /// [`RpEngineIn::wake`] lift the holds at the rate limiter.
     #[inline(never)]
     pub fn pause(&mut self, now: Instant, priority: u8, time: Nanos) {
         let now = self.shared.clock.advance_outlined(now);
@@ -636,12 +636,12 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         }
     }
 
-    /// So many CNPs of which the front end had made one, beside the one that was handled.
+    /// Counts `cnps` more CNPs as handled: those that the front end merged into one that was handled, without that one.
     pub const fn count_coalesced(&mut self, cnps: u32) {
         self.shared.counters.rp_cnp_handled = self.shared.counters.rp_cnp_handled.wrapping_add(cnps as u64);
     }
 
-    /// Wakes one flow whose time has come. Call again while it answers, or [`RpEngineIn::next_wake`] is zero.
+    /// Wakes one flow whose deadline has passed. Call again while it returns `Some` or [`RpEngineIn::next_wake`] is zero.
     #[inline]
     pub fn wake(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<FlowDecision> {
         let index = self.pop_due(now, limiter)?;
@@ -651,8 +651,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// The slot of a flow whose time has come, which is to be given to [`RpEngineIn::wake_slot`]; where the two are to be one,
-    /// there is [`RpEngineIn::wake`].
+    /// Returns the slot of a flow whose deadline has passed, for the caller to pass to [`RpEngineIn::wake_slot`].
+    /// [`RpEngineIn::wake`] does both in one call.
     #[inline]
     pub fn pop_due(&mut self, now: Instant, limiter: &mut impl RateLimiter) -> Option<u16> {
         let now = self.shared.clock.advance_outlined(now);
@@ -691,15 +691,15 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         }
     }
 
-    /// For boards whose hardware spaces no packets: a packet of this many bytes leaves now. Answers how long the next
-    /// one of the flow has to wait; `None` when the flow was closed.
+    /// For boards whose hardware spaces no packets: a packet of this many bytes leaves now. Returns how long the next
+    /// packet of the flow has to wait; `None` when the flow was closed.
     pub fn departure(&mut self, now: Instant, handle: Handle, bytes: Bytes) -> Option<Nanos> {
         let now = self.shared.clock.advance(now).stamp();
         let next = self.flows.get_mut(handle)?.pacer.next_departure(now, bytes);
         Some(if next.is_due(now) { Nanos::ZERO } else { next.since(now) })
     }
 
-    /// What can wait until the rate limiter knows.
+    /// Arms the flow's timer and sweeps: the work that can wait until the rate limiter has the decision.
     #[inline(always)]
     fn arm_flow(&mut self, handle: Handle, decision: Decision, limiter: &mut impl RateLimiter) -> FlowDecision {
         self.arm_and_sweep(handle.index(), decision.wake_in, limiter);
@@ -710,7 +710,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     fn arm_and_sweep(&mut self, index: u16, wake_in: Nanos, limiter: &mut impl RateLimiter) {
         let now = self.shared.clock.now().stamp();
         self.arm(now, index, wake_in);
-        // Wakes see to the visits; events do so only for a caller that calls for none.
+        // `wake` visits slots; an event does so only when the caller has not called `wake` for 300 ms.
         self.sweep_after(now, Self::CATCH_UP_AFTER, limiter);
     }
 
@@ -730,7 +730,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.arm(now.stamp(), index, decision.wake_in);
     }
 
-    /// Visits slots once so much time has passed since the last visit.
+    /// Visits the slots that are due, if `rest` has passed since the last visit.
     #[inline]
     fn sweep_after(&mut self, now: Stamp, rest: Nanos, limiter: &mut impl RateLimiter) {
         if now.since(self.shared.swept_until) >= rest {
@@ -748,7 +748,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         }
         let mut sweeps = Self::SWEEP_BATCH as usize;
         let mut rest = self.visit_interval();
-        // A caller that stayed away so long gets all visits at once; where no flow is open there is nothing to visit.
+        // After 300 ms without a visit: all slots at once.
         if now.since(self.shared.swept_until) >= Self::CATCH_UP_AFTER {
             (sweeps, rest) = (self.flows.capacity(), Nanos::ZERO);
             self.shared.swept_until = now;
@@ -767,11 +767,11 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     }
 }
 
-/// A round-trip time of so much is none: a quarter of what stamps of 32 bits can tell apart, a little over a second.
+/// 1.07 s, a quarter of the range of 32-bit stamps: a round-trip time of this or more is rejected.
 const LONGEST_RTT: Nanos = Nanos::new(1 << 30);
 
-/// What an acknowledgement says of that which the algorithm lives on. `now` is the time at which it arrived, by the clock
-/// that the NIC stamps its packets with.
+/// Reads from an acknowledgement the signals that the algorithm uses, and no others. `now` is its time of arrival, by the
+/// clock that the NIC stamps its packets with.
 #[inline(always)]
 fn acknowledgement<'a, A: ReactionPoint>(
     now: Stamp,
@@ -799,8 +799,8 @@ fn acknowledgement<'a, A: ReactionPoint>(
     }
 }
 
-/// How long the packet acknowledged was under way: by the time stamp that came back, beside RCC's grant if not in a shim
-/// of its own, or else by what the transport knows.
+/// The delay of the acknowledged packet: from the returned time stamp, in the time shim or else in RCC's, and without a
+/// valid stamp as the transport measured it.
 #[inline(always)]
 fn delay(
     now: Stamp,
@@ -811,7 +811,7 @@ fn delay(
 ) -> Option<Delay> {
     let returned = match (roce.time_shim(), rcc) {
         (Some(Time { echo, receiver_hold, hops, rx_buffer_level, .. }), _) => {
-            // A count that no fabric has is none: the receiver took a low time to live for a long path.
+            // Above `MAX_HOPS` the count is unknown: the packet began with a low time to live, which reads as a long path.
             let hops = if hops > MAX_HOPS { 0 } else { hops };
             Some((echo, Delay { receiver_hold, hops, rx_buffer_level, ..Delay::default() }))
         }

@@ -25,18 +25,18 @@ pub enum Event<'a> {
         /// What its reserved bytes said.
         body_kind: CnpBodyKind,
     },
-    /// A switch sent back by itself what the ports on the way to it say, without awaiting the receiver: MLCC's Switch-INT
+    /// A switch returned the telemetry of the ports on the way to it, without waiting for the receiver: MLCC's Switch-INT
     /// and HPCC*'s direct INT.
     SwitchInt {
         /// The records, that of the port nearest to the sender first.
         int: IntStack<'a>,
     },
-    /// The deadline that the machine asked for has passed. Advisory: late, repeated and missing wakes
+    /// The deadline of the machine's last decision has passed. Advisory: late, repeated and missing wakes
     /// change no decision.
     Wake,
 }
 
-/// What an acknowledgement says, and what the NIC's transport knows of it.
+/// An acknowledgement: its contents, and what the NIC's transport has measured.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ack<'a> {
@@ -48,13 +48,13 @@ pub struct Ack<'a> {
     pub mark: Mark,
     /// How long the newest packet acknowledged was under way, if that was measured.
     pub delay: Option<Delay>,
-    /// What the switches wrote into that packet.
+    /// The in-band telemetry that switches wrote into that packet.
     pub int: IntStack<'a>,
     /// What the receiver grants.
     pub grant: Grant,
 }
 
-/// What a NIC's transport, and not the acknowledgement itself, knows of an acknowledgement.
+/// What the NIC's transport knows about an acknowledgement beyond its contents.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AckProgress {
@@ -115,9 +115,9 @@ impl Event<'_> {
     }
 }
 
-/// A set of the signals that an algorithm lives on, beside its own timers.
+/// A set of signals: those that an algorithm decides by, beside its own timers.
 ///
-/// Engines read from a frame only what is in it, and a replay can say that a capture has none of it.
+/// Engines read only these from a frame, and a replay can report that a capture has none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signals(u8);
 

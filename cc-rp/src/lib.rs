@@ -1,4 +1,4 @@
-//! Reaction points: the sender's NIC, where feedback becomes a rate.
+//! Reaction points (RP): the part of the sender's NIC that turns feedback into a rate for each flow.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -28,9 +28,9 @@
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-/// Hands the list of algorithms to a macro, one line each: number, bytes of state of a flow, module and type.
+/// Passes the list of algorithms to a macro, one line each: number, bytes of state of one flow, module and type.
 ///
-/// An algorithm is one file and one line here. Numbers are never used twice; the size is asserted.
+/// To add an algorithm, add its file and one line here. Numbers are never reused; the size is asserted.
 #[macro_export]
 macro_rules! for_each_rp {
     ($consumer:ident) => {

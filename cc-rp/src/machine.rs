@@ -1,4 +1,4 @@
-//! The one trait of a reaction point: a value goes in, a value comes out.
+//! The trait of a reaction point: an event goes in, a decision comes out.
 
 use crate::{Decision, Event, EventSet, Signals};
 use cc_core::params::{ParamError, Settings};
@@ -11,9 +11,9 @@ use core::fmt::Debug;
 pub enum CnpIgnored {
     /// No flow is bound to its destination queue pair number.
     UnknownQp,
-    /// It names a flow by its remote queue pair number, and no open flow is known by that.
+    /// It names a flow by its remote queue pair number, and no open flow has that.
     RemoteQpUnknown,
-    /// Its number says that it, or a later one, was acted on before.
+    /// By its number, it is repeated or older than one that was acted on.
     Stale,
     /// It is of a kind that this algorithm does not use.
     Unsupported,
@@ -22,7 +22,7 @@ pub enum CnpIgnored {
 /// What a machine sees beside the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'a, P> {
-    /// The time of the event. Never runs backwards and never leaps by more than a second: the engine sees to it.
+    /// The time of the event. The engine ensures that it never runs backwards and never advances by more than 1 s at once.
     pub now: Instant,
     /// The port that the flow leaves by.
     pub link: &'a Link,
@@ -35,7 +35,7 @@ pub struct Cx<'a, P> {
     pub clock_without_pauses: Stamp,
 }
 
-/// What no decision of a machine goes beyond. No rate exceeds the port's either.
+/// Bounds that every decision of a machine keeps. No rate exceeds the port's line rate either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// The least rate.
@@ -46,7 +46,7 @@ pub struct Limits {
     pub hold: Nanos,
 }
 
-/// A number that explains decisions, to be drawn over time.
+/// A number that explains decisions, for plots over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceValue {
     /// What it is: letters, digits and underscores.
@@ -72,44 +72,44 @@ pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
     const EVENTS: EventSet;
     /// The signals that its decisions come from.
     const SIGNALS: Signals;
-    /// The notification point that answers it, by its name; `None` when it needs none.
+    /// Name of the notification point that must run at the receiver; `None` when none is needed.
     const RECEIVER: Option<&'static str>;
 
-    /// Turns settings into parameters, or says which setting is wrong on this port.
+    /// Computes parameters from settings, or returns which setting is invalid on this port.
     fn check(settings: &Self::Settings, link: &Link) -> Result<Self::Params, ParamError>;
 
-    /// [`Self::check`] where the parameters are to be. On an error there is no telling what they are.
+    /// [`Self::check`], with the parameters written in place. After an error their contents are unspecified.
     fn check_into(params: &mut Self::Params, settings: &Self::Settings, link: &Link) -> Result<(), ParamError> {
         *params = Self::check(settings, link)?;
         Ok(())
     }
 
-    /// What no decision goes beyond, with these parameters.
+    /// The bounds of all decisions with these parameters.
     fn limits(params: &Self::Params, link: &Link) -> Limits;
 
     /// The state of a flow that has sent nothing yet.
     fn open(cx: &Cx<'_, Self::Params>) -> Self;
 
-    /// Why a notification that says this would not be acted on, if it would not; [`ReactionPoint::on`] then
-    /// treats it as a wake. Plain notifications always count.
+    /// The reason why a notification with this body is ignored; `None` if it counts. [`ReactionPoint::on`] treats an ignored
+    /// one as a wake. [`CnpBodyKind::Standard`] always counts.
     #[inline]
     fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
         let _ = body_kind;
         None
     }
 
-    /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness tells by
+    /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness counts by
     /// them what a run has exercised.
     const TRANSITIONS: &'static [&'static str];
 
-    /// The row that this event meets in this state: an index into [`ReactionPoint::TRANSITIONS`].
+    /// The row for this state and event: an index into [`ReactionPoint::TRANSITIONS`].
     fn transition(&self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> usize;
 
-    /// Shows what explains the decisions and is not among them, number by number. For harnesses: no image calls it.
+    /// Passes to `show` each number that explains the decisions and is not part of them. For harnesses: no image calls it.
     fn trace_values(&self, params: &Self::Params, show: &mut dyn FnMut(TraceValue)) {
         let _ = (params, show);
     }
 
-    /// Takes one event and says how the flow is to be paced from now on.
+    /// Takes one event and returns how the flow is to be paced from now on.
     fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event<'_>) -> Decision;
 }

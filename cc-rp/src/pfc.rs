@@ -1,8 +1,8 @@
 //! No congestion control at the sender but the link's own: priority-based flow control.
 //!
 //! IEEE 802.1Qbb; the baseline that papers call "PFC". A flow sends at line rate. What holds it back is the pause of
-//! its priority, and that is the engine's: decisions carry what is left of it as a hold, for every algorithm alike. So
-//! there is nothing to remember of a flow, and no event that changes anything.
+//! its priority, which the engine keeps for every algorithm alike: decisions carry the remaining pause as a hold. So a flow
+//! has no state, and no event changes anything.
 //!
 //! If late: nothing changes.
 
@@ -30,7 +30,7 @@ impl Settings for PfcSettings {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pfc;
 
-/// There is nothing to know of a flow.
+/// A flow has no state.
 impl State for Pfc {
     type Snapshot = ();
 
@@ -48,7 +48,7 @@ impl ReactionPoint for Pfc {
     const NAME: &'static str = "pfc";
     const PRESETS: &'static [Preset<PfcSettings>] =
         &[Preset { name: "standard", source: "IEEE 802.1Qbb: it sets nothing at the sender", values: PfcSettings }];
-    /// The visits only, which put a hold on a paused flow and lift it.
+    /// Wakes only, with which the engine sets and lifts the hold of a paused flow.
     const EVENTS: EventSet = EventSet::WAKE;
     const SIGNALS: Signals = Signals::NONE;
     const RECEIVER: Option<&'static str> = None;
@@ -84,7 +84,7 @@ mod tests {
 
     const LINK: Link = Link { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
 
-    /// What the rate limiter was told last.
+    /// The last decision that the rate limiter received.
     #[derive(Default)]
     struct Told(Option<(Rate, Bytes, Nanos)>);
 
@@ -102,7 +102,7 @@ mod tests {
         let flow = engine.open(at(0), 3, &mut told).unwrap();
         engine.bind(flow, Qpn::new(7)).unwrap();
         assert_eq!(told.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::ZERO)));
-        // Neither data nor notifications tell it anything.
+        // Data and notifications are no events of this algorithm.
         assert_eq!(engine.sent(at(10), flow, Psn::new(1), Bytes::new(4_096), &mut told), None);
         assert_eq!(engine.step(at(20), flow, &Event::Cnp { body_kind: CnpBodyKind::Standard }, &mut told), None);
         assert!(told.0.take().is_none_or(|(rate, ..)| rate == LINK.line_rate));

@@ -13,12 +13,12 @@ pub struct Entry {
     pub state_bytes: usize,
 }
 
-/// Something to be done with an algorithm that is known only at run time.
+/// A generic function to be called with an algorithm that is chosen at run time.
 pub trait Visitor {
-    /// What comes of it.
+    /// What it returns.
     type Output;
 
-    /// Does it.
+    /// Runs it for algorithm `A`.
     fn visit<A: ReactionPoint>(self) -> Self::Output;
 }
 
@@ -29,7 +29,7 @@ macro_rules! list {
             Entry { number: $number, name: <crate::$module::$machine as ReactionPoint>::NAME, state_bytes: $bytes },
         )+];
 
-        /// Does something with the algorithm of this name, in any case; `None` when there is none.
+        /// Calls the visitor with the algorithm of this name, ignoring case; `None` when there is none.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(
                 if name.eq_ignore_ascii_case(<crate::$module::$machine as ReactionPoint>::NAME) {

@@ -1,4 +1,5 @@
-//! Bounded tables: one refuses when it is full, one evicts, one gives its flows turns. Each keeps its elements in [`Storage`].
+//! Bounded tables: one refuses new flows when full, one evicts, one visits its flows round-robin. Each keeps its elements in
+//! [`Storage`].
 
 mod round_robin;
 mod set_assoc;

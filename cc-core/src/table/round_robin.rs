@@ -1,10 +1,10 @@
-//! Flows that take turns: found by queue pair number, visited one after the other, refused when there is no room.
+//! The round-robin table: flows looked up by queue pair number, visited one after the other, refused when there is no room.
 
 use super::{Array, Fixed, Storage, place};
 use crate::Zeroed;
 use crate::units::Qpn;
 
-/// A record that knows whose it is.
+/// A record that contains the key of its flow.
 pub trait Keyed {
     /// The queue pair number of its flow.
     fn qpn(&self) -> Qpn;
@@ -13,7 +13,7 @@ pub trait Keyed {
 /// A [`RoundRobinTableIn`] of `SETS` sets, inside the table.
 pub type RoundRobinTable<S, const SETS: usize, const WAYS: usize> = RoundRobinTableIn<S, Fixed<SETS>, WAYS>;
 
-/// Records of at most `SETS * WAYS` flows, a bit each beside the record, and the one whose turn it is.
+/// Records of at most `SETS * WAYS` flows, with one bit each beside the record, and the round-robin position.
 ///
 /// A number is looked for, and finds room, in four sets beside each other: every operation but the turn is
 /// O(`WAYS`), without tombstones, and no record is evicted. A turn goes to the next record in the order of their places, and
@@ -23,7 +23,7 @@ pub struct RoundRobinTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     sets: SETS::Array<[S; WAYS]>,
     /// For each set, a bit for each of its ways that holds a record.
     live_ways: SETS::Array<u8>,
-    /// Where it is whose turn it is, or was when it left.
+    /// The place of the record whose round-robin slot it is, or was when that record was removed.
     position: (usize, usize),
     live: u32,
 }

@@ -1,10 +1,11 @@
-//! The receiver's flows: found by queue pair number, the stalest forgotten when there is no room.
+//! The set-associative table of the receiver's flows: looked up by queue pair number; a full set evicts its least recently
+//! used record.
 
 use super::{Array, Fixed, Storage, place};
 use crate::Zeroed;
 use crate::units::{Nanos, Qpn, Stamp};
 
-/// What a [`SetAssocTableIn`] knew of a flow when a packet of it came.
+/// Whether a [`SetAssocTableIn`] had a record of the flow when a packet of it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Lookup {
@@ -12,7 +13,7 @@ pub enum Lookup {
     Hit,
     /// A record was opened where none was, or where one had expired.
     Inserted,
-    /// A record was opened in place of one that still meant something.
+    /// A record was opened in place of a live one, which was evicted.
     Evicted,
 }
 
@@ -52,7 +53,7 @@ pub struct SetAssocTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     tally: Tally,
 }
 
-/// How many entries are live, and how many flows lost theirs while it still meant something.
+/// How many entries are live, and how many live records were evicted.
 #[derive(Clone, Copy)]
 struct Tally {
     live: u32,
@@ -136,7 +137,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         Some(&mut entry.record)
     }
 
-    /// The record of a flow, if it has one, which does not make it younger.
+    /// The record of a flow, if it has one. Does not mark it as used.
     pub fn get_mut(&mut self, qpn: Qpn) -> Option<&mut S> {
         let key = qpn.get() | LIVE;
         let at = self.place(qpn);
@@ -152,8 +153,8 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         set.iter().find(|entry| entry.key == key).map(|entry| &entry.record)
     }
 
-    /// Forgets a flow whose queue pair is gone, so that the next one of that number starts from zero. `gone` is called with it if it
-    /// had a record.
+    /// Removes the record of a flow whose queue pair was destroyed, so that the next flow of that number starts from zero.
+    /// Calls `gone` with the record if there was one.
     pub fn remove(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
         let at = self.place(qpn);
         if let Some(set) = self.sets.items_mut().get_mut(at) {
@@ -180,7 +181,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         self.tally.live
     }
 
-    /// Records that were lost to a new flow while they still meant something.
+    /// Live records that were evicted for a new flow.
     #[inline]
     pub const fn evicted(&self) -> u32 {
         self.tally.evicted
@@ -222,13 +223,13 @@ enum Was {
     Known,
     /// Belongs to no flow.
     Dead,
-    /// Somebody's, who was seen longer than the horizon ago.
+    /// Expired: its flow was last seen longer than the horizon ago.
     Expired,
-    /// Another's, who still meant something.
+    /// A live record of another flow.
     Alive,
 }
 
-/// Gives a flow the entry that it has in its set, or else the stalest: of entries as stale, the last.
+/// Gives a flow the entry that it has in its set, or else the least recently used: of equally old entries, the last.
 // One function for sets of every size.
 #[inline(never)]
 fn claim<'a, S>(
@@ -267,7 +268,7 @@ fn claim<'a, S>(
     (entry, was)
 }
 
-/// Marks the entries dead of this key, and those that were last seen longer than `horizon` ago, of which `gone` is told, and
+/// Marks as dead the entries of this key and those last seen longer than `horizon` ago, calls `gone` with each, and
 /// counts them.
 #[inline(never)]
 fn bury<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {

@@ -1,4 +1,4 @@
-//! The sender's flows: found by handle or by queue pair number, refused when the table is full.
+//! The slot table of the sender's flows: looked up by handle or by queue pair number, refused when the table is full.
 
 use super::{Array, Fixed, List, Storage, place};
 use crate::Zeroed;
@@ -232,7 +232,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         self.open == 0
     }
 
-    /// Takes in a flow, or hands it back when the table is full.
+    /// Opens a slot for a flow, or returns the flow as the error when the table is full.
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
         let (index, tag) = match self.slots.items().get(self.free.place()) {
             Some(slot) => (mem::replace(&mut self.free, slot.tag.reference()).index(), slot.tag.opened()),
@@ -249,7 +249,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         Ok(Handle::new(index, tag))
     }
 
-    /// Lets a flow go, and its number with it; `None` when it was closed before.
+    /// Closes a flow and unbinds its number; `None` when it was closed before.
     pub fn close(&mut self, handle: Handle) -> Option<T> {
         let slot = *self.slot(handle)?;
         self.unmap(slot.tag.qpn());

@@ -1,5 +1,5 @@
-//! Where a table keeps its elements: inside itself, as many as its type says, or on the heap, as many as its owner made room
-//! for. The tables are the same source for both: firmware takes the first, simulators the second.
+//! Where a table keeps its elements: inside itself, with a capacity fixed by its type, or on the heap, with a capacity set by
+//! its owner. Both use the same source of the tables: firmware takes the first, simulators the second.
 
 use crate::Zeroed;
 
@@ -9,7 +9,7 @@ pub trait Storage: 'static {
     const LEN: Option<usize>;
     /// A list that begins empty.
     type List<T>: List<T>;
-    /// An array that begins blank.
+    /// An array that begins with all elements zeroed.
     type Array<T: Zeroed>: Array<T>;
 }
 
@@ -39,9 +39,9 @@ pub trait List<T> {
     }
 }
 
-/// An array of blank elements.
+/// An array whose elements begin zeroed.
 pub trait Array<T>: Zeroed {
-    /// An array of `len` blank elements; `None` where the length is fixed.
+    /// An array of `len` zeroed elements; `None` where the length is fixed.
     fn of_len(len: usize) -> Option<Self> {
         let _ = len;
         None
@@ -109,7 +109,7 @@ mod heap {
     use crate::Zeroed;
     use std::vec::Vec;
 
-    /// No element at first, on the heap. A table never grows by itself: its owner makes room, by the table's `grow`.
+    /// On the heap, with no element at first. A table never grows by itself: its owner calls the table's `grow`.
     #[derive(Clone, Copy, Debug)]
     pub struct Heap;
 
