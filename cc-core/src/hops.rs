@@ -15,9 +15,9 @@
 //! - a hop whose record has speed 0, because its port is down, and telemetry that ran out of room.
 //!
 //! The compact layout's clock wraps after 16.8 ms, and its counter of bytes, times the multiplier, when a link of 400 Gb/s has
-//! been busy for 2.7 ms, one of 100 Gb/s for 10.7 ms. That a clock has not wrapped, the sender's own clock says: two records lie
-//! as far apart as their acknowledgements, but for what delays differ, for which three quarters of the clock's range are left.
-//! That a counter has not wrapped, the record's clock says. So a flow whose acknowledgements come further apart than 4.2 ms
+//! been busy for 2.7 ms, one of 100 Gb/s for 10.7 ms. The sender's own clock shows that a record's clock has not wrapped: two
+//! records are as far apart in time as their acknowledgements, except for differences of delay, for which three quarters of the
+//! clock's range are left. The record's clock shows that its counter has not wrapped. So a flow whose acknowledgements come further apart than 4.2 ms
 //! is not controlled by compact telemetry, however long its round trip.
 //!
 //! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds. A link of 8 Gb/s or less, whose

@@ -3,7 +3,7 @@
 use crate::units::{Bytes, Nanos, Rate};
 
 crate::zeroed! {
-    /// What every machine on a port may know of it.
+    /// The properties of a port that its machines use.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct Link {

@@ -4,9 +4,9 @@
 //! 2024. Only the slides of the talk were at hand, not the paper. So this is no claim to be the authors' algorithm, and
 //! none of its numbers is theirs. From the slides:
 //!
-//! - a lossless network conserves packets: the rate of acknowledgements tells what the path gives a flow, and what is
+//! - a lossless network conserves packets: the rate of acknowledgements is what the path gives a flow, and what is
 //!   in flight beyond what the path holds stands in queues;
-//! - switches tell congested flows (CE) from victims of pauses (UE), as in TCD (SIGCOMM 2021); the receiver echoes the
+//! - switches mark congested flows (CE) and victims of pauses (UE), as in TCD (SIGCOMM 2021); the receiver echoes the
 //!   marks with each acknowledgement;
 //! - a congested flow first halts, for `t_halt = (Sent(i-1) - Ack(i)) / R(i)`, until its excess has drained, and then
 //!   sends at the throttled rate R(i);

@@ -13,10 +13,10 @@
 //! `alpha` has two behaviours, chosen by `alpha_update`:
 //! - `restarted`, the paper's: a notification cuts at once, and restarts the period after which `alpha`
 //!   fades. `alpha` is a [`Frac`], kept with the time it was last raised; (10) is applied to it
-//!   when somebody reads it, never earlier, because truncated products do not compose.
+//!   when it is read, never earlier, because truncated products do not compose.
 //! - `sampled`, the firmware's: `alpha` changes on ticks of `dce_tcp_rtt`, cuts happen on ticks of
 //!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is an integer of
-//!   `alpha_bits`. The firmware has ten, as the unit of its parameters, 1/1024, tells: then alpha is exact, brought forward in
+//!   `alpha_bits`. The firmware has ten, as follows from the unit of its parameters, 1/1024: then alpha is exact, brought forward in
 //!   bands of equal loss, and each period without a notification takes at least 1/1024 of one from it, so that nothing is left
 //!   when the next notification comes more than five periods later. Simulators have a float, which does not fade out, and cut
 //!   more; twenty bits stand for it. Both ticks count from the first
@@ -97,7 +97,7 @@ const LAST_STAGE: u8 = 63;
 const HALF: u32 = 1 << 31;
 /// Sampled ticks older than this, in nanoseconds, are brought forward at a wake, so that stamps stay comparable.
 const STALE: u32 = 1 << 29;
-/// A CNP number at most this far behind the last is old; farther, the receiver began anew.
+/// A CNP number at most this far behind the last is stale; farther behind, the receiver has restarted its count.
 const REORDER: u16 = 64;
 
 /// The two clocks of recovery.
@@ -299,7 +299,7 @@ impl Dcqcn {
         self.has(LIMITED)
     }
 
-    /// A restarted alpha as it was when it was last raised; a sampled one as it was at the last tick that somebody read.
+    /// A restarted alpha as it was when it was last raised; a sampled one as it was at the last tick that was applied.
     pub const fn alpha(&self, params: &Params) -> Frac {
         match &params.alpha {
             Alpha::Sampled(alpha_decay) => {
@@ -309,10 +309,10 @@ impl Dcqcn {
         }
     }
 
-    /// Congestion that is undetermined, of which [`dcqcn_tcd`](crate::dcqcn_tcd) hears: no cut, but the end of a climb.
+    /// An undetermined notification, which [`dcqcn_tcd`](crate::dcqcn_tcd) passes on: no cut, but rate increase ends.
     ///
-    /// R_T comes down to R_C, and both clocks and the period of a restarted alpha begin anew. `raises_alpha` says
-    /// whether alpha takes it for congestion. A flow that is not limited climbs nowhere and stays as it is.
+    /// R_T is set to R_C; the rate timer, the byte counter and the period of a restarted alpha restart. With `raises_alpha`,
+    /// alpha rises as for congestion. A flow that is not limited stays as it is: it is at line rate.
     pub(crate) fn undetermined(&mut self, cx: &Cx<'_, Params>, seq: u16, raises_alpha: bool) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
         self.catch_up(p, now);
@@ -490,7 +490,7 @@ impl Dcqcn {
         self.current = after.max(p.floor); // (3)
     }
 
-    /// Both clocks and both stages begin anew.
+    /// Restarts the rate timer and the byte counter, and sets both stages to 0.
     #[inline(always)]
     fn restart(&mut self, p: &Params, now: Stamp) {
         self.time_stage = 0;

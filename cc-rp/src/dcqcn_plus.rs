@@ -5,7 +5,7 @@
 //!
 //! The receiver's NIC sends CNPs to one flow after the other, and writes into each how long a round takes (tau). A
 //! sender waits for longer than that, and for longer than its own rate needs for a packet, before it raises the rate,
-//! so that a flow that must slow down hears of it first. Steps follow the flow's rate, not a constant, so that their
+//! so that a CNP for a flow that must slow down arrives first. Steps follow the flow's rate, not a constant, so that their
 //! sum does not grow with the number of flows. There is no byte counter.
 //!
 //! Choices where the paper is silent or contradicts itself:
@@ -70,7 +70,7 @@ pub struct DcqcnPlus {
 const LIMITED: u8 = 1;
 /// `seq` is known.
 const NUMBERED: u8 = 1 << 1;
-/// A CNP number at most this far behind the last is old; farther, the receiver began anew.
+/// A CNP number at most this far behind the last is stale; farther behind, the receiver has restarted its count.
 const REORDER: u16 = 64;
 /// Pauses longer than this count as this long, in nanoseconds: a visit, half a second later at most, still comes before the total
 /// has grown by 2^31, which would be a step back.

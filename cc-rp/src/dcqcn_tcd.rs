@@ -1,13 +1,13 @@
 //! DCQCN with ternary marks at the sender.
 //!
 //! Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator
-//! was at hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`, `rpr_cnm_received`. Switches tell packets
-//! that met congestion from those that merely stood behind a pause, whose ports are undetermined; a CNP of kind
-//! [`Undetermined`](CnpKind::Undetermined) says that the receiver saw marks of the latter sort only.
+//! was at hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`, `rpr_cnm_received`. Switches mark packets
+//! that met congestion differently from those that only waited for a pause, whose ports are undetermined; a CNP of kind
+//! [`Undetermined`](CnpKind::Undetermined) means that the receiver saw only marks of the latter kind.
 //!
 //! - A CNP for congestion is [`dcqcn`]'s, to the letter; so is everything else that is not said here.
 //! - An undetermined one cuts nothing and ends the climb: R_T comes down to R_C, the stages go back to zero, rate timer,
-//!   byte counter and alpha's period begin anew.
+//!   byte counter and alpha's period restart.
 //!
 //! Choices where the sources are silent:
 //! - alpha stays as it is, since a victim is not to be punished later for what it did not cause; `ue_raises_alpha` has it

@@ -1,8 +1,8 @@
 //! HPCC at the sender.
 //!
 //! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1, whose names stand beside the
-//! code. Each acknowledgement brings what every switch on the way saw; the busiest link tells how much the flow may have
-//! in flight:
+//! code. Each acknowledgement brings the telemetry of every switch on the path; the busiest link determines how much the flow
+//! may have in flight:
 //!
 //! ```text
 //! u  = min(qlen, L.qlen) / (B T) + (txBytes - L.txBytes) / (dt B)     of the hop where it is largest, tau = dt there
@@ -21,7 +21,7 @@
 //!   2^22 packets from the acknowledgement is no longer comparable, and counts as acknowledged;
 //! - a NACK takes that number back with the next to be sent, so that updates go on after go-back-N;
 //! - eta is rounded to a multiple of 2^-16, so that U = eta gives W = Wc + W_AI exactly;
-//! - the least window is what the least rate sends in T; the window told to the rate limiter is a packet at least.
+//! - the least window is what the least rate sends in T; the window passed to the rate limiter is at least one packet.
 //!
 //! `HOPS` is the longest path, and sizes the state: 12 bytes each. Telemetry of a longer one is not used.
 //!

@@ -12,7 +12,7 @@
 //! W   is used where it is less than W*, and W* where that is less
 //! ```
 //!
-//! Direct INT carries no sequence number, which is why acknowledgements tell the time. Where none come, W* still follows U*.
+//! Direct INT carries no sequence number, so acknowledgements measure the round trip. Without them, W* still follows U*.
 //!
 //! Choices where the paper is silent:
 //! - the windows count what is on ways of different lengths, and are compared by their rates W / T and W* / T*; where the near
@@ -20,8 +20,8 @@
 //! - N is rounded, and 255 at most;
 //! - an acknowledgement that passes several marks counts as one;
 //! - W* is a packet in T* at least, so that direct INT goes on coming often enough to be compared;
-//! - the pseudo queue's hop counts as one of at least 8 Gb/s, as every hop does, see [`hops`](cc_core::hops): where the far
-//!   end asks for less, a few kilobytes wait in the pseudo queue. One direct INT in which R falls by more than a tenth is
+//! - the pseudo queue's hop counts as one of at least 8 Gb/s, as every hop does, see [`hops`](cc_core::hops): where the remote
+//!   end grants less, a few kilobytes wait in the pseudo queue. One direct INT in which R falls by more than a tenth is
 //!   remembered and not measured, for what had left by then would be more than R allows;
 //! - else as [`hpcc`].
 //!
@@ -116,7 +116,7 @@ cc_core::snapshot! {
     pub struct HpccStarSnapshot<const HOPS: usize> {
         /// The loop from end to end.
         pub end_to_end: HpccSnapshot<HOPS>,
-        /// The loop within the sender's data centre.
+        /// The loop to the interconnect switch and back.
         pub near_loop: LawSnapshot<HOPS>,
         /// snd_una when the last acknowledgement passed snd_nxt.
         pub from: Psn,
@@ -305,7 +305,7 @@ impl<const HOPS: usize> HpccStar<HOPS> {
         outcome
     }
 
-    /// An acknowledgement tells how much of a round trip has passed.
+    /// Counts by an acknowledgement how much of a round trip has passed.
     #[inline(always)]
     fn acknowledged(&mut self, p: &Params, psn: Psn) {
         let Some(sent) = self.end_to_end.sent() else { return };

@@ -9,15 +9,15 @@
 //! ```
 //!
 //! Choices where the paper is silent:
-//! - how R_NS follows from Switch-INT: HPCC's law, with RTT_D for T, and W / T for the rate. No sequence number tells when a
-//!   round trip to the switch is over, so that the clock does: W becomes the new Wc when RTT_D has passed. One over which
-//!   nothing could be measured, because packets leave too seldom, raises R_NS by a step of the law;
+//! - how R_NS follows from Switch-INT: HPCC's law, with RTT_D for T, and W / T for the rate. Sequence numbers do not show
+//!   when a round trip to the switch is over, so a clock is used: W becomes the new Wc when RTT_D has passed. A round trip in
+//!   which nothing could be measured, because packets are too far apart, raises R_NS by a step of the law;
 //! - R_DQM holds until the next, however long that takes: acknowledgements that are held up must not read as room. It
 //!   begins with the port's speed;
 //! - a rate that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
 //! - no window: far more than a local round trip is under way, and the queue that it may build is R_DQM's concern.
 //!
-//! The telemetry that acknowledgements return is that of the far datacentre, and not used.
+//! Telemetry in acknowledgements is that of the remote datacentre, and is not used.
 //!
 //! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
 
@@ -270,7 +270,7 @@ impl Mlcc {
         outcome
     }
 
-    /// Whatever is too old to be told apart by 32 bits becomes just old enough.
+    /// Keeps 32-bit stamps unambiguous: a time too long ago is set to one just long enough ago.
     #[cold]
     fn age(&mut self, p: &Params, now: Stamp) {
         self.law.age(&p.law, now);

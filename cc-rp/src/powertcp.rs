@@ -1,8 +1,8 @@
 //! PowerTCP with in-band telemetry at the sender.
 //!
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI
-//! 2022, Algorithm 1. A link's power is what it is asked to carry (current) times what is on its way (voltage); over what
-//! it can hold of both, it says how far a window is from right, before the queue does:
+//! 2022, Algorithm 1. A link's power is its arrival rate (current) times the bytes queued and in flight (voltage). Normalised by
+//! the power of a fully used link without a queue, it shows how far a window is from right, before the queue does:
 //!
 //! ```text
 //! lambda  = (qlen - prev.qlen + txBytes - prev.txBytes) / dt, not below zero     current, of each hop
@@ -24,7 +24,7 @@
 //! - `cwnd_old` is one value, taken over when what was sent at the last time is acknowledged, after that acknowledgement's
 //!   update (UPDATEOLD): a flow needs no memory for each packet in flight;
 //! - acknowledgements behind the latest, or ahead of what was sent, are not used; a NACK takes the mark of the round trip back;
-//! - the least window is what the least rate sends in a round trip; the window told to the rate limiter is a packet at least.
+//! - the least window is what the least rate sends in a round trip; the rate limiter gets a window of at least one packet.
 //!
 //! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
 
@@ -109,7 +109,7 @@ impl Window {
         psn.is_after(self.mark) || self.mark.since(psn) > FAR
     }
 
-    /// The round trip begins anew with what has been sent.
+    /// A round trip begins: it ends when what has been sent so far is acknowledged.
     #[inline(always)]
     pub(crate) const fn begin_trip(&mut self) {
         self.mark = self.sent;

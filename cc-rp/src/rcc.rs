@@ -1,4 +1,4 @@
-//! RCC at the sender: it obeys.
+//! RCC at the sender: it applies the window that the receiver assigns.
 //!
 //! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
 //! Networks", ToN 2023, section III-B and Table I. The receiver assigns the window, and acknowledgements bring it; the sender
@@ -71,7 +71,7 @@ impl Params {
     }
 }
 
-/// What was sent and what was acknowledged, as far as it tells which acknowledgements count.
+/// The last packets sent and acknowledged, by which stale and invalid acknowledgements are rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(crate) struct PsnProgress {

@@ -1,4 +1,4 @@
-//! RCC's sender variant: the law runs here.
+//! RCC's sender variant (RCC-sender): the control law runs at the sender.
 //!
 //! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
 //! Networks", ToN 2023, section III-G. Acknowledgements bring N and B_R, and with their time stamps the round-trip time; the
@@ -233,7 +233,7 @@ impl RccSender {
         }
     }
 
-    /// Algorithm 1 on what an acknowledgement brought. Answers B_R where it counted.
+    /// Runs algorithm 1 on an acknowledgement. Returns B_R if the acknowledgement counted.
     #[inline(always)]
     fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Option<u16> {
         let Grant::Rcc { flows, utilisation, .. } = ack.grant else { return None };
@@ -310,7 +310,7 @@ mod tests {
         assert!(bench.ack(5, 20_000, 1, 0).window.get() < 150_000);
     }
 
-    /// Queue pairs live for long: what the law knows of one message is nothing to the next, but for the least delay.
+    /// A queue pair carries many messages: the law keeps only the least delay from one message to the next.
     #[test]
     fn a_queue_pair_that_was_quiet_begins_anew() {
         for woken in [false, true] {

@@ -17,7 +17,7 @@
 //!
 //! Losses: a NACK cuts by `max_mdf`, at most once a round-trip time. So does a timeout, and the window is the smallest
 //! from `retransmit_limit` timeouts without progress on. The transport keeps that timer; here a timeout is seen by a
-//! packet that is sent again though no NACK asked for it. Where the packet lies farther back than the largest window,
+//! packet that is sent again without a NACK. Where the packet lies farther back than the largest window,
 //! its numbers are another sequence (read responses), and no timeout.
 //!
 //! Deviations:
@@ -25,7 +25,7 @@
 //! - a cut counts as one when the window fell. In Isekai a window at its bound does too, so that an endpoint window
 //!   that has grown to its largest never falls while acknowledgements keep coming;
 //! - the rate is window over the smoothed round-trip time whatever the window, never below a packet in `longest_gap`,
-//!   and the window told to the rate limiter is a packet at least. Isekai paces fractional windows only, and by the
+//!   and the rate limiter gets a window of at least one packet. Isekai paces fractional windows only, and by the
 //!   latest round-trip time;
 //! - a flow starts with one bandwidth-delay product, within the bounds, and the smoothed round-trip time at that of the
 //!   empty network;

@@ -32,7 +32,7 @@ use cc_core::{Bytes, Link, Nanos, Stamp, State};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ThetaPowerTcp {
     window: Window,
-    /// The last round-trip time used; zero before the first, which none is.
+    /// The last round-trip time used, never zero; zero before the first.
     previous: Nanos,
     /// When that was; after a visit, [`LONGEST`] ago where it was longer.
     updated: Stamp,

@@ -54,7 +54,7 @@ use parameters::{BLENDS, COUNTS_GRADIENTS, HALF_AT_MOST, SCALED};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Timely {
     rate: Rate,
-    /// The last sample; zero before the first, which no sample is.
+    /// The last sample, never zero; zero before the first.
     prev_rtt: Nanos,
     /// The smoothed difference of consecutive samples, in 1/16 ns.
     rtt_diff: i32,
@@ -333,8 +333,8 @@ impl Timely {
         if self.rtt_diff < 0 { HALF.wrapping_sub(twice) } else { HALF.saturating_add(twice) }
     }
 
-    /// Goes on from a round-trip time that says nothing about the path's queues: the next sample has no gradient but to
-    /// this one.
+    /// Stores a round-trip time that does not measure the path's queues, without acting on it: the gradient of the next sample
+    /// is taken from this one.
     #[inline(always)]
     pub(crate) const fn forget(&mut self, now: Stamp, rtt: Nanos) {
         self.prev_rtt = rtt;

@@ -6,14 +6,14 @@
 //!
 //! - CE: a queue really grew. TIMELY's law, whole.
 //! - UE, and no CE: a pause held the packet up, so its round-trip time says nothing of this flow's share. The rate
-//!   holds, and the gradient begins anew from this sample: what PFC added to it must not be seen as a fall later.
+//!   holds, and the next gradient is taken from this sample: what PFC added to it must not be seen as a fall later.
 //! - Unmarked: TIMELY's law, but it only ever raises the rate.
 //!
 //! Choices:
 //! - the strongest mark of all acknowledgements of a segment counts for its sample; one that acknowledges nothing new
 //!   still brings its mark;
 //! - a sample taken while PFC pauses the flow's own priority counts as UE unless it is CE;
-//! - until the first mark of a flow nobody knows whether its receiver echoes them: an unmarked sample above T_high then
+//! - until the first mark of a flow it is unknown whether its receiver echoes marks: an unmarked sample above T_high then
 //!   cuts too.
 //!
 //! Settings and presets are TIMELY's. If late: nothing changes, as in TIMELY.

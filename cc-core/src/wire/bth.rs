@@ -43,7 +43,7 @@ pub struct Bth {
     pub becn: bool,
     /// The queue pair that the packet is for.
     pub dest_qp: Qpn,
-    /// The sender asks for an acknowledgement.
+    /// AckReq: the sender requests an acknowledgement.
     pub ack_request: bool,
     /// Packet sequence number.
     pub psn: Psn,

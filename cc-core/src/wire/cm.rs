@@ -1,5 +1,5 @@
-//! Communication management (IBTA volume 1, chapter 12): the datagrams that tell each end of a connection the
-//! other's queue pair.
+//! Communication management (IBTA volume 1, chapter 12): the datagrams by which the two ends of a connection exchange
+//! their queue pair numbers.
 
 use super::cursor::Output;
 use super::opcode::UD_SEND_ONLY;
@@ -27,7 +27,7 @@ const DISCONNECT_REPLY: u16 = 0x0016;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Message {
-    /// REQ (12.6.5): the active side asks.
+    /// REQ (12.6.5): the active side requests a connection.
     Request {
         /// The asker's name for the connection.
         local_id: u32,

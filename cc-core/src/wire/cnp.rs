@@ -1,7 +1,7 @@
 //! Congestion notification packets (IBTA volume 1, annex A17.9): the sixteen reserved bytes behind the BTH.
 //!
-//! All zero is the standard's CNP. Otherwise they carry what this project's algorithms say beyond it; a node
-//! that does not know of this still sees a CNP. Byte by byte, all big endian:
+//! All zeros make the standard's CNP. Otherwise they carry a body of this project's algorithms; a node that does not
+//! implement it still sees a CNP. Byte by byte, all big endian:
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -14,7 +14,7 @@
 //! | 12-15 | the sender's clock in nanoseconds |
 //!
 //! Kinds 4 and 5 bring telemetry: behind the sixteen bytes, and covered by the ICRC, follows one INT shim as
-//! [`shim`](super::shim) describes it, with its head and without an end. They are sent to those only that know of them.
+//! [`shim`](super::shim) describes it, with its head and without an end. They are sent only to NICs that implement them.
 
 use super::cursor::Output;
 use crate::{CnpBody, CnpBodyKind, CnpKind, Nanos, Qpn, Stamp};

@@ -94,8 +94,8 @@ pub(super) const fn two([high, low]: [u8; 2]) -> u16 {
     (high as u16) << 8 | low as u16
 }
 
-/// The part of a buffer that is still to be written. Whoever makes one has seen to it that there is room: what there is
-/// none for is not written.
+/// The part of a buffer that is still to be written. The caller checks beforehand that there is room: what does not fit is
+/// not written.
 pub(super) struct Output<'a>(&'a mut [u8]);
 
 impl<'a> Output<'a> {

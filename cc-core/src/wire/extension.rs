@@ -70,7 +70,7 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// Writes those that the opcode asks for, in order.
+    /// Writes those that the opcode requires, in order.
     pub(super) fn emit(&self, info: Info, output: &mut Output<'_>) {
         if info.has(Header::ReliableDatagram) {
             output.word(0);

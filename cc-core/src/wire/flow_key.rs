@@ -1,4 +1,4 @@
-//! Flows as switches know them.
+//! The key by which switches identify flows.
 
 use super::Roce;
 use super::route::halves;
@@ -33,7 +33,7 @@ impl FlowKey {
         Qpn::new(mix(self.peers, self.data_qpn.get()) >> 8)
     }
 
-    /// 32 bits that tell apart what shares a place: independent of [`FlowKey::set_hash`].
+    /// A 32-bit tag that distinguishes flows in the same set: independent of [`FlowKey::set_hash`].
     pub const fn tag_hash(self) -> u32 {
         mix(self.data_qpn.get(), self.peers)
     }

@@ -74,7 +74,7 @@ pub struct Frame<'a> {
     pub shims: Shims<'a>,
     /// Base transport header.
     pub bth: Bth,
-    /// Values of extension headers; those that the opcode asks for are sent.
+    /// Values of extension headers; those that the opcode requires are sent.
     pub extensions: Extensions,
     /// Payload, padded to a multiple of four when emitted.
     pub payload: &'a [u8],
@@ -118,7 +118,7 @@ pub struct Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    /// The CNP that answers `cause`, a data packet that arrived with CE, addressed to its sender's queue pair `to`.
+    /// The CNP for `cause`, a data packet that arrived with CE, addressed to its sender's queue pair `to`.
     ///
     /// Addresses are exchanged; VLAN tags (with every priority replaced) and partition key are kept; IP options
     /// and extension headers are not. As a ConnectX-4 Lx does it, the UDP source port and checksum are zero and
@@ -143,8 +143,8 @@ impl<'a> Response<'a> {
     /// The CNP of a switch that `cause`, a data packet, passes. `int` is what [`IntShim::write`](shim::IntShim::write) has
     /// written, for a body of kind 4 or 5, and nothing for another.
     ///
-    /// As [`Response::cnp`] makes it for the receiver, but no data packet tells its sender's queue pair: the CNP goes to queue
-    /// pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's.
+    /// As [`Response::cnp`] makes it for the receiver, but a data packet does not carry its sender's queue pair: the CNP goes to
+    /// queue pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's queue pair.
     pub fn from_switch(cause: &Roce<'a>, body: CnpBody, int: &'a [u8], marking: CnpMarking) -> Self {
         let body = CnpBody { names_remote_qpn: true, remote_qpn: cause.bth.dest_qp, ..body };
         Self { payload: int, ..Self::cnp(cause, Qpn::new(0), CnpBodyKind::Extended(body), marking) }
@@ -155,9 +155,8 @@ impl<'a> Response<'a> {
     ///
     /// Addresses are exchanged; VLAN tags (with every priority replaced), UDP source port and partition key are kept; IP
     /// options and extension headers are not. The time to live is 64. Credits are not in use, and the mark goes into the
-    /// BTH, see [`Roce::echo`]. Shims answer those of `cause`: its time stamp comes back, with the hops that its time to
-    /// live tells, and so does its INT, whole. RCC's grant takes the stamp
-    /// along, and MLCC's the receiver's queue pair.
+    /// BTH, see [`Roce::echo`]. Shims return those of `cause`: its time stamp, with the number of hops computed from its
+    /// time to live, and its whole INT. RCC's grant also carries the stamp, and MLCC's the receiver's queue pair.
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
         let AckFields { msn, mark, receiver_hold, rx_buffer_level, grant, marking } = *fields;
@@ -196,7 +195,7 @@ impl<'a> Response<'a> {
         &self.bth
     }
 
-    /// Its network addresses: those of the packet that it answers, exchanged.
+    /// Its network addresses: those of the packet that caused it, exchanged.
     #[inline]
     pub fn addresses(&self) -> Addresses {
         let Route { network, addresses, .. } = self.head.route;
@@ -293,7 +292,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The most switches that a path is believed to have. A larger count means that the packet's first time to live was not one
+/// The most switches that a path is assumed to have. A larger count means that the packet's first time to live was not one
 /// of 64, 128 and 255: programs that address queue pairs by hand often set 1.
 pub const MAX_HOPS: u8 = 31;
 

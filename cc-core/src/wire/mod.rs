@@ -1,7 +1,7 @@
 //! Frames: from bytes to values and back.
 //!
-//! [`parse`] reads a frame once, front to back, and copies nothing: it answers with a [`Parsed`] that borrows
-//! the frame, or with the reason why there is none. A [`Frame`] or a [`Pfc`] is emitted whole; whatever can be
+//! [`parse`] reads a frame once, front to back, and copies nothing: it returns a [`Parsed`] that borrows
+//! the frame, or the reason why the frame is malformed. A [`Frame`] or a [`Pfc`] is emitted whole; whatever can be
 //! written down as one can be emitted. One file per protocol:
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //!
 //! A frame of which the capture kept only a part is read as far as its headers allow. If they are all there it
 //! is a packet like another, with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other
-//! [`Malformed`] says that the frame contradicts itself, however much of it was captured.
+//! [`Malformed`] means that the frame contradicts itself, however much of it was captured.
 
 pub mod aeth;
 mod bth;
@@ -113,7 +113,7 @@ impl TrafficClass {
     }
 }
 
-/// A frame that makes sense.
+/// A well-formed frame.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Parsed<'a> {
@@ -229,7 +229,7 @@ pub enum Malformed {
     IpLength,
     /// An IPv6 extension header that goes beyond the packet.
     Ipv6Extension,
-    /// A fragment: nobody reassembles RoCE.
+    /// An IP fragment: NICs do not reassemble RoCE.
     Fragment,
     /// The IP packet ends inside its UDP header.
     UdpShort,
@@ -255,7 +255,7 @@ pub enum Malformed {
     BthShort,
     /// A BTH of a transport version other than 0.
     BthVersion,
-    /// The packet ends inside the extension headers that its opcode asks for.
+    /// The packet ends inside the extension headers that its opcode requires.
     ExtensionShort,
     /// No room for the ICRC.
     IcrcMissing,
@@ -341,7 +341,7 @@ pub enum Version {
     V2,
 }
 
-/// From where to where a packet goes.
+/// The network addresses of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Addresses {
@@ -387,7 +387,7 @@ impl Addresses {
         }
     }
 
-    /// The way back.
+    /// The same with source and destination exchanged.
     #[inline]
     pub const fn reversed(self) -> Self {
         match self {

@@ -32,7 +32,7 @@ pub enum Header {
     Atomic,
     /// AETH: acknowledgement.
     Ack,
-    /// AtomicAckETH: answer to an atomic request.
+    /// AtomicAckETH: response to an atomic request.
     AtomicAck,
     /// ImmDt: immediate data.
     Immediate,
@@ -85,11 +85,11 @@ pub enum Class {
     Write,
     /// An RDMA READ request.
     ReadRequest,
-    /// A part of the answer to an RDMA READ.
+    /// A part of the response to an RDMA READ.
     ReadResponse,
     /// An atomic request: compare and swap, or fetch and add.
     Atomic,
-    /// The answer to an atomic request.
+    /// The response to an atomic request.
     AtomicAck,
     /// An acknowledgement, positive or negative.
     Ack,
@@ -297,7 +297,7 @@ const fn meaning(opcode: u8) -> Info {
         Some(operation) => operation,
         None => (Class::Unknown, 0, &[] as &[Header]),
     };
-    // Requests of datagram services say who asks, those of XRC to which receive queue they go.
+    // Requests of datagram services carry the source queue pair, those of XRC the receive queue.
     let request = !matches!(class, Class::ReadResponse | Class::Ack | Class::AtomicAck);
     let (defined, prefix): (bool, &[Header]) = match (Transport::of(opcode), request) {
         (Transport::Rc, _) | (Transport::Xrc, false) => (!matches!(class, Class::Resync), &[]),

@@ -14,24 +14,24 @@ pub const FRAME_LEN: usize = 60;
 
 const OPCODE: u16 = 0x0101;
 
-/// What a PFC frame asks for.
+/// The contents of a PFC frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pfc {
-    /// The class-enable vector: bit n set = the frame speaks of priority n.
+    /// The class-enable vector: bit n set = the time of priority n is valid.
     pub enabled: u8,
     /// Pause time of each priority, as it is in the frame.
     quanta: [[u8; 2]; 8],
 }
 
 impl Pfc {
-    /// The frame that speaks of the priorities that are set in `enabled`, with these pause times in quanta of 512 bit times of
-    /// the link; zero resumes.
+    /// The frame for the priorities whose bits are set in `enabled`, with these pause times in quanta of 512 bit times of the
+    /// link; zero resumes.
     pub fn new(enabled: u8, quanta: [u16; 8]) -> Self {
         Self { enabled, quanta: quanta.map(u16::to_be_bytes) }
     }
 
-    /// The pause time of this priority in quanta, if the frame speaks of it; zero resumes.
+    /// The pause time of this priority in quanta, if the class-enable vector has its bit; zero resumes.
     #[inline]
     pub fn time(&self, priority: u8) -> Option<u16> {
         let enabled = u32::from(self.enabled).checked_shr(u32::from(priority))? & 1 == 1;

@@ -1,4 +1,4 @@
-//! What LSCC's interconnect switches tell each other: the rate at which the far datacentre may send into this one.
+//! LSCC's message between interconnect switches: the rate at which the remote datacentre may send into this one.
 //!
 //! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-B, has it
 //! carried by ICMP, at high priority, as a number of smallest units Delta_F; it gives no layout. Here it is a message of the
@@ -16,8 +16,8 @@
 //! | 14 | PFC priority |
 //! | 15 | zero |
 //!
-//! It is sent with a hop limit of 255 and believed with no other, so that it came from the other end of the link and from
-//! nowhere else (RFC 5082).
+//! It is sent with a hop limit of 255 and rejected with any other, which proves that it came from the other end of the link
+//! (RFC 5082).
 
 use super::cursor::{Input, Output};
 use super::ethernet::Ethernet;
@@ -46,7 +46,7 @@ const LEN: usize = 20;
 const PSEUDO: u16 = 20 + ICMPV6 as u16;
 const HOP_LIMIT: u8 = 255;
 
-/// A rate for the far end of a long link.
+/// A rate for the remote end of a long link.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RateMessage {
@@ -101,9 +101,9 @@ impl RateMessageError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RateFrame<'a> {
-    /// Ethernet address of the far end.
+    /// Ethernet address of the remote end.
     pub destination: Mac,
-    /// Ethernet address of the near end.
+    /// Ethernet address of the local end.
     pub source: Mac,
     /// VLAN tags.
     pub tags: Tags<'a>,
@@ -111,7 +111,7 @@ pub struct RateFrame<'a> {
     pub addresses: Addresses,
     /// Differentiated services code point, 0 to 63, of a class that waits for no data; higher bits are not sent.
     pub dscp: u8,
-    /// What it says.
+    /// The message.
     pub message: RateMessage,
 }
 
@@ -206,7 +206,7 @@ impl RateMessage {
     }
 }
 
-/// The bytes of the message, if it is one and came from next door.
+/// The bytes of the message, if the frame is one with a hop limit of 255.
 fn message<'a>(
     input: &mut Input<'a>,
     is_icmp: bool,

@@ -13,7 +13,7 @@ use crate::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Mark};
 /// A RoCE packet, borrowed from its frame. Its headers are there up to the BTH; the snap length of a capture may have cut the
 /// extension headers, which then read as absent.
 ///
-/// What every receiver reads is a field; the rest is read from the frame when asked for.
+/// The values that every receiver reads are fields; methods read the rest from the frame.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Roce<'a> {
@@ -36,7 +36,7 @@ pub struct Roce<'a> {
     head: &'a [u8],
     /// Shims, BTH, extension headers, payload, pad and ICRC, as far as captured.
     datagram: &'a [u8],
-    /// The headers behind the BTH that its opcode asks for.
+    /// The extension headers behind the BTH, as its opcode requires.
     extensions: &'a [u8],
     /// Where the shims are; nowhere unless the packet came on their port.
     shim_offsets: ShimOffsets,
@@ -215,7 +215,7 @@ impl<'a> Roce<'a> {
         self.shim_offsets.len() != 0
     }
 
-    /// The shims, read from the packet anew at each call.
+    /// The shims. Each call reads them from the packet.
     #[inline]
     pub fn shims(&self) -> Shims<'a> {
         Shims {
@@ -246,7 +246,7 @@ impl<'a> Roce<'a> {
         self.shim_offsets.rcc(self.datagram)
     }
 
-    /// What MLCC's switch tells the receiver.
+    /// The fields that MLCC's switch writes for the receiver.
     #[inline]
     pub fn mlcc_data_shim(&self) -> Option<MlccData> {
         self.shim_offsets.mlcc_data(self.datagram)
@@ -342,8 +342,8 @@ impl<'a> Roce<'a> {
         self.extension(Header::Cnp).map(cnp::parse)
     }
 
-    /// What a switch tells of the way to it, in a CNP of kind 4 or 5; `None` for any other packet, and where anything but
-    /// one whole INT shim follows the reserved bytes.
+    /// The telemetry of the path to a switch, which the switch sent in a CNP of kind 4 or 5; `None` for any other packet, and
+    /// where anything but one whole INT shim follows the reserved bytes.
     pub fn switch_int(&self) -> Option<IntShim<'a>> {
         match self.cnp()? {
             CnpBodyKind::Extended(CnpBody { kind: CnpKind::SwitchInt | CnpKind::DirectInt, .. }) => {

@@ -1,4 +1,4 @@
-//! The way of a frame: what a frame that goes back takes over from it.
+//! The route of a frame: the addresses and VLAN tags that a frame in the reverse direction takes over.
 
 use super::cursor::Output;
 use super::ethernet::{Ethernet, Mac, Tags};
@@ -191,7 +191,7 @@ impl Endpoints {
         ends
     }
 
-    /// The ends of a way on which an answer goes to this receiver.
+    /// The addresses of a route whose responses go to this receiver.
     pub(super) fn back_to(receiver: Mac, sender: Mac, addresses: Addresses) -> Self {
         let mut ends = Self::NONE;
         let mut macs = Output::new(&mut ends.macs);

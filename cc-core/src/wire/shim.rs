@@ -1,5 +1,5 @@
-//! In-band shims: what packets carry for congestion control between UDP and BTH, on a UDP port of their own, so that
-//! no device takes them for what it knows.
+//! In-band shims: headers for congestion control between UDP and BTH, on a UDP port of their own, so that devices without
+//! them do not take these packets for plain RoCEv2.
 //!
 //! RoCEv2 leaves no room for telemetry. A chain of shims, each a whole number of 32-bit words, begins with a head:
 //!
@@ -83,7 +83,7 @@ pub struct Time {
     pub echo: Stamp,
     /// From when that packet arrived to when this one left.
     pub receiver_hold: Nanos,
-    /// Switches on that packet's way, as its time to live tells.
+    /// Switches on that packet's path, computed from its time to live.
     pub hops: u8,
     /// How full the receiver's buffers were, 0 to 31; higher bits are not sent.
     pub rx_buffer_level: u8,
@@ -280,7 +280,7 @@ pub struct Shims<'a> {
     pub int: Option<IntShim<'a>>,
     /// What RCC's receiver returns.
     pub rcc: Option<Rcc>,
-    /// What MLCC's switch tells the receiver.
+    /// The fields that MLCC's switch writes for the receiver.
     pub mlcc_data: Option<MlccData>,
     /// What MLCC's receiver returns.
     pub mlcc_ack: Option<MlccAck>,
@@ -389,7 +389,7 @@ pub(super) struct ShimOffsets {
     words: [u8; ECHO as usize],
 }
 
-/// Words of the shims of each type, from [`TIME`] on; zero for one whose length tells what is in it.
+/// Words of the shims of each type, from [`TIME`] on; zero for a type of variable length.
 const LENS: [usize; ECHO as usize] =
     [TIME_LEN >> 2, 0, RCC_LEN >> 2, MLCC_DATA_LEN >> 2, MLCC_ACK_LEN >> 2, HEAD_LEN >> 2];
 
@@ -502,7 +502,7 @@ impl ShimOffsets {
         })
     }
 
-    /// What MLCC's switch tells the receiver in this datagram.
+    /// The fields that MLCC's switch wrote for the receiver into this datagram.
     #[inline]
     pub(super) fn mlcc_data(&self, datagram: &[u8]) -> Option<MlccData> {
         let (&[_, _, c0, c1], body) = self.shim(MLCC_DATA, datagram)?;

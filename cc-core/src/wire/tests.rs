@@ -43,7 +43,7 @@ fn roce_v1_write() -> Vec<u8> {
          00000000 01000000 e3d856bb")
 }
 
-/// RoCEv1 RC ACKNOWLEDGE that answers it.
+/// RoCEv1 RC ACKNOWLEDGE in response to it.
 fn roce_v1_ack() -> Vec<u8> {
     hex("7cfe90753cd8 7cfe90753cd8 8915
          60200000 00141b40 00000000 00000000 0000ffff 0f000002 00000000 00000000 0000ffff 0f000002

@@ -10,8 +10,8 @@ pub(super) const PROTOCOL: u8 = 17;
 /// The UDP destination port of RoCEv2 (IBTA volume 1, annex A17).
 pub const ROCE_PORT: u16 = 4791;
 
-/// Reads the header of a RoCEv2 datagram, and answers whether it goes to the shims' port, which is not RoCE's own; `None` if it
-/// goes to neither. The input is left at the first byte behind the header and ends where the datagram does.
+/// Reads the header of a RoCEv2 datagram. Returns `true` for the shims' port, `false` for RoCE's own port, `None` for any
+/// other. The input is left at the first byte behind the header and ends where the datagram does.
 #[inline(always)]
 pub(super) fn parse(input: &mut Input<'_>, shim_port: u16) -> Result<Option<bool>, Malformed> {
     let &[_, _, port0, port1, len0, len1, _, _] = input.take(Malformed::UdpShort)?;

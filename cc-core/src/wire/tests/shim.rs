@@ -456,7 +456,7 @@ fn the_longest_acknowledgement_under_four_tags_takes_354_bytes() {
     assert_eq!(14 + 4 * 4 + 40 + 8 + shim::LONGEST + 12 + 4 + 4, 354);
     let tags = [[0x81, 0x00, 0x40, 0x02]; 4];
     let grant = Grant::Rcc { window: Bytes::MAX, flows: 1, utilisation: 0 };
-    // Those that are answered by shims of whole records are two words short of it.
+    // Those whose response carries shims of whole records are two words short of it.
     let longest = (0..=14).filter_map(|room| {
         let shims = Shims { time: Some(time()), int: Some(IntShim::empty(IntLayout::Wide, PATH, room)), ..Shims::NONE };
         let data = emit(&Frame { tags: Tags::new(&tags).unwrap(), ..shimmed(V6, shims) });
