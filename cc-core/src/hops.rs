@@ -17,8 +17,8 @@
 //! The compact layout's clock wraps after 16.8 ms, and its counter of bytes, times the multiplier, when a link of 400 Gb/s has
 //! been busy for 2.7 ms, one of 100 Gb/s for 10.7 ms. The sender's own clock shows that a record's clock has not wrapped: two
 //! records are as far apart in time as their acknowledgements, except for differences of delay, for which three quarters of the
-//! clock's range are left. The record's clock shows that its counter has not wrapped. So a flow whose acknowledgements come further apart than 4.2 ms
-//! is not controlled by compact telemetry, however long its round trip.
+//! clock's range are left. The record's clock shows that its counter has not wrapped. So a flow whose acknowledgements are more
+//! than 4.2 ms apart is not controlled by compact telemetry, however long its round trip.
 //!
 //! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds. A link of 8 Gb/s or less, whose
 //! byte takes a nanosecond or more, is measured as one 2^k times as fast that carries and queues 2^k times as much, which makes
@@ -30,7 +30,7 @@ use core::num::NonZeroU32;
 
 /// Fraction bits of a share of a link or a path: one is 2^24, as in [`Rate`](crate::Rate).
 pub const FINE: u32 = 24;
-/// Shares end here: more says nothing more.
+/// Shares are cut here (16): larger values carry no further information.
 const MOST: u32 = 16 << FINE;
 /// The shortest time between two records of a hop that is worth measuring, in nanoseconds.
 const SHORTEST: u32 = 16;
@@ -209,7 +209,7 @@ const COMPACT: u16 = 1 << 15;
 /// After so many nanoseconds the clock of a compact record may have wrapped: a quarter of its range, the rest of which is left
 /// for delays that differ.
 const LONGEST_SILENCE: u32 = 1 << 22;
-/// The clock of a compact record that seems to have gone further runs backwards: half of its range.
+/// Half of the range of a compact record's clock: one that seems to have advanced further has run backwards.
 const LONGEST_COMPACT: u32 = 1 << 23;
 
 /// One hop between two records.
@@ -217,8 +217,8 @@ const LONGEST_COMPACT: u32 = 1 << 23;
 pub struct HopDelta {
     /// Nanoseconds, at least 16 and at most 2 T, or what [`BaseRtt::with_gap`] makes of it.
     pub elapsed: u32,
-    /// Nanoseconds per byte of the link in 2^-32. Of a link of 8 Gb/s or less a fraction of that, and all bytes here are as many
-    /// times what they were.
+    /// Nanoseconds per byte of the link in 2^-32. For a link of 8 Gb/s or less it is divided by 2^k, and all bytes here are
+    /// multiplied by 2^k.
     pub per_byte: u32,
     /// Bytes that the link carried, or those that came to its queue if so flagged.
     pub bytes: u32,
@@ -244,12 +244,12 @@ impl<const N: usize> Hops<N> {
         Self { records: [Record { clock: 0, sent: 0, queue: 0 }; N], heard: now, path: 0, count: 0 }
     }
 
-    /// Whether telemetry can be measured against what is remembered.
+    /// Whether telemetry can be compared with the stored records.
     pub fn matches(&self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>) -> bool {
         self.count > 0 && self.count == int.len() && self.path == key(int) && !self.is_stale(base, now)
     }
 
-    /// Whether so much time has passed that nothing can be measured against what is remembered.
+    /// Whether the stored records are too old to compare telemetry with.
     #[inline(always)]
     fn is_stale(&self, base: &BaseRtt, now: Stamp) -> bool {
         let silence = now.since(self.heard).get();
@@ -277,7 +277,7 @@ impl<const N: usize> Hops<N> {
         }
     }
 
-    /// Hands each hop that can be measured to `measure`, and remembers the new records. To be called when
+    /// Passes each hop that can be measured to `measure`, and stores the new records. To be called when
     /// [`Hops::matches`].
     #[inline(always)]
     pub fn compare(&mut self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&HopDelta)) {

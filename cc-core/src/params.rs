@@ -94,7 +94,7 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
     /// Stores a value already known to be in range; beyond the last, nothing happens.
     fn put(&mut self, index: usize, value: u32);
 
-    /// Writes one setting by index, or changes nothing and says why.
+    /// Writes one setting by index, or changes nothing and returns why.
     fn set(&mut self, index: usize, value: u32) -> Result<(), ParamError> {
         let field = Self::FIELDS.get(index).ok_or(ParamError::Unknown)?;
         if value < field.min || value > field.max {

@@ -100,7 +100,7 @@ fn write<const N: usize>(room: &mut [u8], record: Option<[u8; N]>) -> bool {
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Hop {
-    /// Speed of the link in Mb/s; zero where the port says none.
+    /// Speed of the link in Mb/s; zero where the record has none.
     pub mbps: u32,
     /// [`Hop::VIRTUAL`], [`Hop::INTERCONNECT`] and [`Hop::RECEIVED`]; the compact layout has none.
     pub flags: u8,
@@ -193,7 +193,7 @@ impl<'a> IntStack<'a> {
     /// The most records that a stack has.
     pub const MOST: u8 = 14;
 
-    /// The value of the hop count that says that there were more hops than room.
+    /// The value of the hop count that means that there were more hops than room.
     pub const OVERFLOW: u8 = 15;
 
     /// The first `hops` records of `area`, which a packet on path `path` (12 bits) collected; `None` when the area is

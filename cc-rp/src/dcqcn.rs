@@ -8,7 +8,7 @@
 //! A flow starts at line rate, unlimited. Each congestion notification cuts its rate by `alpha / 2` and
 //! raises `alpha`; without notifications `alpha` fades, and a timer and a byte counter raise the rate again:
 //! first half the way back to the rate before the cut (fast recovery), then past it in additive and hyper
-//! steps. At the ceiling the flow is released and forgotten.
+//! steps. At the ceiling the flow is released: unlimited again, as at its start.
 //!
 //! `alpha` has two behaviours, chosen by `alpha_update`:
 //! - `restarted`, the paper's: a notification cuts at once, and restarts the period after which `alpha`
@@ -16,10 +16,10 @@
 //!   when it is read, never earlier, because truncated products do not compose.
 //! - `sampled`, the firmware's: `alpha` changes on ticks of `dce_tcp_rtt`, cuts happen on ticks of
 //!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is an integer of
-//!   `alpha_bits`. The firmware has ten, as follows from the unit of its parameters, 1/1024: then alpha is exact, brought forward in
-//!   bands of equal loss, and each period without a notification takes at least 1/1024 of one from it, so that nothing is left
-//!   when the next notification comes more than five periods later. Simulators have a float, which does not fade out, and cut
-//!   more; twenty bits stand for it. Both ticks count from the first
+//!   `alpha_bits`. The firmware has ten, as follows from the unit of its parameters, 1/1024: then alpha is exact, brought
+//!   forward in bands of equal loss, and each period without a notification takes at least 1/1024 of one from it, so that
+//!   nothing is left when the next notification comes more than five periods later. Simulators have a float, which does not
+//!   fade out, and cut more; twenty bits stand for it. Both ticks count from the first
 //!   notification, cuts one nanosecond later, so that `alpha` goes first where both fall together.
 //!
 //! Choices where the sources are silent:
@@ -309,7 +309,7 @@ impl Dcqcn {
         }
     }
 
-    /// An undetermined notification, which [`dcqcn_tcd`](crate::dcqcn_tcd) passes on: no cut, but rate increase ends.
+    /// Takes an undetermined notification, called by [`dcqcn_tcd`](crate::dcqcn_tcd) only: no cut, but rate increase restarts.
     ///
     /// R_T is set to R_C; the rate timer, the byte counter and the period of a restarted alpha restart. With `raises_alpha`,
     /// alpha rises as for congestion. A flow that is not limited stays as it is: it is at line rate.

@@ -15,8 +15,8 @@
 //! - M is 1000 bytes, as V-D uses it, and R_min a share of the line rate;
 //! - S = F and S = 4F are additive increase, and an increase is never less than a raw step (477 b/s);
 //! - g, the first alpha, and the periods for a short tau are DCQCN's. A flow whose R_C has come to the line rate is
-//!   released and forgotten, and its next notification finds R_C at the line rate and the first alpha;
-//! - a CNP that says nothing of tau leaves it as it was;
+//!   released and its state discarded: its next notification finds R_C at the line rate and the first alpha;
+//! - a CNP without tau leaves it unchanged;
 //! - where both timers expire together, alpha goes first; whatever is due at the very instant of a CNP goes before it;
 //! - VI-E checks for a pause when the rate timer expires, for want of timers that can be paused. Here the timer stands
 //!   still during a pause, which VI-E calls the reasonable choice, and which does not hang on what a late wake can no
@@ -51,7 +51,7 @@ pub struct DcqcnPlus {
     /// R_T, where recovery leads.
     target: Rate,
     alpha: Frac,
-    /// When alpha fades next, on the clock that pauses stop. Says nothing once alpha is zero.
+    /// When alpha fades next, on the clock that pauses stop. Without meaning once alpha is zero.
     alpha_due: Stamp,
     /// When the rate timer expires next, on the same clock.
     rate_due: Stamp,
@@ -72,8 +72,8 @@ const LIMITED: u8 = 1;
 const NUMBERED: u8 = 1 << 1;
 /// A CNP number at most this far behind the last is stale; farther behind, the receiver has restarted its count.
 const REORDER: u16 = 64;
-/// Pauses longer than this count as this long, in nanoseconds: a visit, half a second later at most, still comes before the total
-/// has grown by 2^31, which would be a step back.
+/// 1.5 s: longer pauses count as this long. The next visit, at most 0.5 s later, then comes before the total has grown by
+/// 2^31 ns, which would read as a step back.
 const LONGEST_PAUSE: u32 = 1_500_000_000;
 /// The shares of (19), and the alpha that parts them.
 const FIFTH: Frac = Frac::from_ratio(1, 5);
@@ -367,7 +367,7 @@ impl DcqcnPlus {
         let mut packet_time = self.packet_time(p);
         while self.has(LIMITED) && self.rate_due.is_due(now) {
             if self.stage >= p.last_additive && packet_time == Nanos::ZERO {
-                // The rate has no more say in how long timers run, nor alpha in the steps: alpha can wait.
+                // Timers no longer depend on the rate, nor steps on alpha: alpha can wait.
                 let length = self.length(p, &p.increase, packet_time);
                 while self.has(LIMITED) && self.rate_due.is_due(now) {
                     self.increase(p);
@@ -383,7 +383,7 @@ impl DcqcnPlus {
         if self.has(LIMITED) {
             self.fade_until(p, now, packet_time);
         } else {
-            // Says nothing until the next notification: the same after every wake.
+            // Not read until the next notification: set to one value, so that it is the same after every wake.
             (self.alpha, self.alpha_due) = (Frac::ZERO, self.rate_due);
         }
     }
@@ -433,7 +433,8 @@ impl DcqcnPlus {
     }
 }
 
-/// By how much a total that is kept modulo 2^32 has grown. A step back, as by the nanosecond by which a clock is corrected, is none.
+/// By how much a total that is kept modulo 2^32 has grown. A step back, as when a clock is corrected by a nanosecond, counts
+/// as no growth.
 #[inline]
 const fn grown(earlier: u32, later: u32) -> u32 {
     let step = later.wrapping_sub(earlier);

@@ -6,13 +6,13 @@
 //! [`Undetermined`](CnpKind::Undetermined) means that the receiver saw only marks of the latter kind.
 //!
 //! - A CNP for congestion is [`dcqcn`]'s, to the letter; so is everything else that is not said here.
-//! - An undetermined one cuts nothing and ends the climb: R_T comes down to R_C, the stages go back to zero, rate timer,
+//! - An undetermined one does not cut, but restarts rate increase: R_T comes down to R_C, the stages go back to zero, rate timer,
 //!   byte counter and alpha's period restart.
 //!
 //! Choices where the sources are silent:
 //! - alpha stays as it is, since a victim is not to be punished later for what it did not cause; `ue_raises_alpha` has it
 //!   rise as if it had been congestion;
-//! - R_T comes down whatever the `clamp_tgt_rate` settings say of cuts;
+//! - R_T comes down whatever the `clamp_tgt_rate` settings are, which apply to cuts;
 //! - an unlimited flow is at line rate, where there is nothing to climb: it stays unlimited;
 //! - with sampled alpha, a cut that waits for its tick is not called off.
 //!

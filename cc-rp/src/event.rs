@@ -22,7 +22,7 @@ pub enum Event<'a> {
     },
     /// A congestion notification packet arrived.
     Cnp {
-        /// What its reserved bytes said.
+        /// The body in its reserved bytes.
         body_kind: CnpBodyKind,
     },
     /// A switch returned the telemetry of the ports on the way to it, without waiting for the receiver: MLCC's Switch-INT
@@ -42,7 +42,7 @@ pub enum Event<'a> {
 pub struct Ack<'a> {
     /// Everything up to here has arrived.
     pub psn: Psn,
-    /// Bytes newly acknowledged, as sent on the wire; zero where nothing new is, or the transport does not say.
+    /// Bytes newly acknowledged, as sent on the wire; zero where nothing is new, or the transport does not report it.
     pub acked: Bytes,
     /// The strongest mark of the packets acknowledged.
     pub mark: Mark,

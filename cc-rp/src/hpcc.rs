@@ -73,7 +73,7 @@ const SENT: u8 = 1;
 const ACKED: u8 = 1 << 1;
 /// `updated` is known.
 const UPDATED: u8 = 1 << 2;
-/// Farther apart than this, two sequence numbers say nothing of each other.
+/// Two sequence numbers farther apart than this cannot be compared.
 const FAR: u32 = 1 << 22;
 
 /// What an acknowledgement is good for.

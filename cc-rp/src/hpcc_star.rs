@@ -1,8 +1,8 @@
 //! HPCC* at the sender: HPCC from end to end, and beside it a second loop to the interconnect switch.
 //!
-//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-D. Acknowledgements
-//! bring the telemetry of the far datacentre alone; that of the ways to the interconnect switch, and of its pseudo queue as one
-//! more hop, the switch sends back at once (direct INT):
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-D.
+//! Acknowledgements bring the telemetry of the remote datacentre only. The interconnect switch of the sender returns at once
+//! the telemetry of the path to it, with its pseudo queue as one more hop (direct INT):
 //!
 //! ```text
 //! W   by HPCC, on acknowledgements, with T
@@ -22,7 +22,7 @@
 //! - W* is a packet in T* at least, so that direct INT goes on coming often enough to be compared;
 //! - the pseudo queue's hop counts as one of at least 8 Gb/s, as every hop does, see [`hops`](cc_core::hops): where the remote
 //!   end grants less, a few kilobytes wait in the pseudo queue. One direct INT in which R falls by more than a tenth is
-//!   remembered and not measured, for what had left by then would be more than R allows;
+//!   stored and not measured, because the bytes that had left by then would be more than R allows;
 //! - else as [`hpcc`].
 //!
 //! `HOPS` is the longest of the two ways: to the pseudo queue and that included, or from the far interconnect switch on.
@@ -108,7 +108,7 @@ const _: () = assert!(size_of::<HpccStar5>() <= 192, "a flow has outgrown 192 by
 const COUNTING: u8 = 1;
 /// A mark was passed since Wc* was new.
 const PASSED: u8 = 1 << 1;
-/// Farther apart than this, two sequence numbers say nothing of each other.
+/// Two sequence numbers farther apart than this cannot be compared.
 const FAR: u32 = 1 << 22;
 
 cc_core::snapshot! {

@@ -1,8 +1,8 @@
 //! MLCC at the sender.
 //!
-//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.1 and 3.3.2. The datacentre's
-//! interconnect switch sends back at once what the ports on the way to it have written into a data packet (Switch-INT); the
-//! receiver says with each acknowledgement what the queue at its own interconnect switch can take:
+//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.1 and 3.3.2. The sender's
+//! interconnect switch returns at once the telemetry that the ports on the way to it have written into a data packet
+//! (Switch-INT). The receiver advises with each acknowledgement a rate that the queue at its own interconnect switch can take:
 //!
 //! ```text
 //! R = min(R_NS, R_DQM)                                                       (10)
@@ -246,7 +246,7 @@ impl Mlcc {
         self.advised_rate
     }
 
-    /// What an acknowledgement says of R_DQM, if that is to be used.
+    /// The R_DQM that an acknowledgement brings, if it is to be used.
     #[inline(always)]
     fn takes(&mut self, ack: &Ack<'_>) -> Option<Rate> {
         let Grant::Mlcc { advised_rate, .. } = ack.grant else { return None };

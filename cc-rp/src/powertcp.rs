@@ -1,8 +1,8 @@
 //! PowerTCP with in-band telemetry at the sender.
 //!
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI
-//! 2022, Algorithm 1. A link's power is its arrival rate (current) times the bytes queued and in flight (voltage). Normalised by
-//! the power of a fully used link without a queue, it shows how far a window is from right, before the queue does:
+//! 2022, Algorithm 1. A link's power is its arrival rate (current) times its queue plus bandwidth-delay product (voltage).
+//! Divided by the power of a fully used link without a queue, it shows how far a window is from right, before the queue does:
 //!
 //! ```text
 //! lambda  = (qlen - prev.qlen + txBytes - prev.txBytes) / dt, not below zero     current, of each hop
@@ -63,7 +63,7 @@ pub struct Window {
 const LEAST: u32 = 1 << (FINE - 10);
 /// Power ends here.
 const MOST: u32 = 16 << FINE;
-/// Farther apart than this, two sequence numbers say nothing of each other.
+/// Two sequence numbers farther apart than this cannot be compared.
 const FAR: u32 = 1 << 22;
 
 impl Window {

@@ -59,7 +59,7 @@ pub struct Swift {
     endpoint: u32,
     /// The smoothed round-trip time, never zero.
     rtt: Nanos,
-    /// When the fabric window was last cut; after a visit any time that is as far back for all purposes.
+    /// When the fabric window was last cut; a visit may replace it by a later time that has the same effect.
     cut: Stamp,
     /// When the endpoint window last changed; likewise.
     turned: Stamp,

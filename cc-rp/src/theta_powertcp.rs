@@ -1,8 +1,8 @@
 //! PowerTCP without telemetry, by delays alone, at the sender.
 //!
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI
-//! 2022, Algorithm 2 (theta-PowerTCP). Where switches say nothing, the round-trip time theta stands for the voltage, and its
-//! slope, and one, for the current:
+//! 2022, Algorithm 2 (theta-PowerTCP). Without telemetry, the round-trip time theta stands for the voltage, and its
+//! slope plus one for the current:
 //!
 //! ```text
 //! once a round trip:  dt = now - t_prev;  G = ((theta - prev) / dt + 1) theta / tau, not below zero
@@ -11,7 +11,8 @@
 //! Power, window and `cwnd_old` are those of [`powertcp`](crate::powertcp).
 //!
 //! Choices where the paper is silent:
-//! - a round trip is over when what was sent at its beginning is acknowledged; the first acknowledgement with a time begins one;
+//! - a round trip is over when what was sent at its beginning is acknowledged; the first acknowledgement with a time begins
+//!   one;
 //! - the time that the receiver held the packet is no part of theta, and theta counts as 16 tau at most;
 //! - dt counts as 67 ms at most, when nothing of the past weighs any more;
 //! - tau is set, or the port's: it is not learnt, so that no other path is mistaken for congestion for good.

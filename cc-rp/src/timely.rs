@@ -11,7 +11,7 @@
 //! both: with `w = clamp(2 gradient + 1/2, 0, 1)` and `err = (rtt - T_low) / T_low`, the rate loses `beta w err` of
 //! itself and gains `delta (1 - w)`.
 //!
-//! Where published code goes on from the paper, a switch says so (see [`TimelySettings`]):
+//! What published code adds to the paper is switched by settings (see [`TimelySettings`]):
 //! - `elapsed`: steps and cuts are in proportion to the time since the last update, up to minRTT, so that their sum does
 //!   not grow with the number of acknowledgements;
 //! - `largest_cut`: one update takes at most half of the rate, whatever a long pause did to one sample;
@@ -22,7 +22,7 @@
 //!   runs from when the packet that is acknowledged left, less what the receiver held it; what is taken from it is a
 //!   setting, `serialisation`;
 //! - a sample shorter than minRTT is no round-trip time, but the echo of an earlier transmission, and is discarded, as
-//!   in eRPC. Where the port says that its empty network is faster than minRTT, that is the bound instead: a network
+//!   in eRPC. Where the base round-trip time of the port is below minRTT, it is the bound instead: a network
 //!   that is never as slow as minRTT would otherwise be left at its lowest rate for good. The segment then waits for the
 //!   next sample;
 //! - a sample of more than 67 ms counts as 67 ms, which lies beyond any T_high;
@@ -58,7 +58,7 @@ pub struct Timely {
     prev_rtt: Nanos,
     /// The smoothed difference of consecutive samples, in 1/16 ns.
     rtt_diff: i32,
-    /// When the rate was last updated; after a visit any time that is as far back for all purposes.
+    /// When the rate was last updated; a visit may replace it by a later time that has the same effect.
     updated: Stamp,
     /// Acknowledged since the last update.
     acked: Bytes,
@@ -267,7 +267,7 @@ impl Timely {
         Some(Nanos::new(rtt))
     }
 
-    /// Takes a sample into the gradient, and says where it lies.
+    /// Takes a sample into the gradient, and returns its zone.
     #[inline(always)]
     fn follow(&mut self, p: &Params, rtt: Nanos) -> Zone {
         let mut difference = 0;

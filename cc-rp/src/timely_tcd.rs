@@ -2,7 +2,7 @@
 //!
 //! A reconstruction: Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, combines its
 //! marks with TIMELY, but neither the text nor the code of that combination was at hand. It follows from what the marks
-//! mean. All of the law is [`Timely`]'s; the marks say which samples it may act on:
+//! mean. The control law is [`Timely`]'s; the marks decide which samples it may act on:
 //!
 //! - CE: a queue really grew. TIMELY's law, whole.
 //! - UE, and no CE: a pause held the packet up, so its round-trip time says nothing of this flow's share. The rate

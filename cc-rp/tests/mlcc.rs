@@ -153,7 +153,7 @@ fn each_step_is_that_of_the_equations() {
     tolerance.finish(150_000);
 }
 
-/// A server shares its link to the leaf with another that takes half of it, until the receiver asks for less.
+/// A server shares its link to the leaf with another that takes half of it, until the receiver advises less.
 #[test]
 fn a_free_run_takes_what_the_near_link_leaves_and_then_what_the_far_end_advises() {
     let link = Link { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };

@@ -11,8 +11,8 @@ use tolerance::{SplitMix, Tolerance};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(400), mtu: Bytes::new(4_096), base_rtt: Nanos::new(8_000) };
 
-/// IEEE 802.1Qbb, clause 36: a timer for each priority. Every frame that names a priority sets its timer anew, and zero
-/// lets it go on. Times in nanoseconds.
+/// IEEE 802.1Qbb, clause 36: a timer for each priority. Every frame that names a priority sets its timer; zero ends
+/// the pause. Times in nanoseconds.
 mod oracle {
     #[derive(Default)]
     pub(super) struct Timers([f64; 8]);
@@ -28,7 +28,7 @@ mod oracle {
     }
 }
 
-/// What the rate limiter was told last of each flow.
+/// The last decision that the rate limiter got for each flow.
 #[derive(Default)]
 struct Told([(Rate, Nanos); 8]);
 
@@ -57,7 +57,7 @@ fn every_step_agrees_with_the_standard() {
             engine.pause(at(now), priority as u8, Nanos::new(time));
             timers.pause(now as f64, priority as usize, time.into());
         }
-        // Nothing comes of data; a visit tells how things stand.
+        // Data cause no decision; a wake shows the present one.
         engine.sent(at(now), flows[flow], Psn::new(nth), Bytes::new(4_096), &mut told);
         let decision = engine.step(at(now), flows[flow], &Event::Wake, &mut told).unwrap().decision;
         assert_eq!(told.0[usize::from(flows[flow].index())], (decision.rate, decision.hold));

@@ -15,9 +15,9 @@ pub type RoundRobinTable<S, const SETS: usize, const WAYS: usize> = RoundRobinTa
 
 /// Records of at most `SETS * WAYS` flows, with one bit each beside the record, and the round-robin position.
 ///
-/// A number is looked for, and finds room, in four sets beside each other: every operation but the turn is
-/// O(`WAYS`), without tombstones, and no record is evicted. A turn goes to the next record in the order of their places, and
-/// passes over a set without records at the cost of one load. The number of sets is a power of two, `WAYS` at most 8; of no
+/// A number is looked for, and finds room, in four sets beside each other: every operation but [`advance`](Self::advance) is
+/// O(`WAYS`), without tombstones, and no record is evicted. `advance` takes the next record in the order of their places, and
+/// skips a set without records at the cost of one load. The number of sets is a power of two, `WAYS` at most 8; of no
 /// sets, where a table on the heap has not grown yet, every flow is refused.
 pub struct RoundRobinTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     sets: SETS::Array<[S; WAYS]>,
@@ -83,7 +83,7 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
         self.sets.items_mut().get_mut(set)?.get_mut(way)
     }
 
-    /// Removes the record of a flow whose queue pair is gone, and returns it.
+    /// Removes the record of a flow whose queue pair was destroyed, and returns it.
     pub fn remove(&mut self, qpn: Qpn) -> Option<S> {
         let (set, way) = self.find(qpn)?;
         self.take(set, way)
@@ -162,8 +162,9 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
 }
 
 impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTableIn<S, SETS, WAYS> {
-    /// Makes the table one of at least `sets` sets, a power of two; it never shrinks, and one of [`Fixed`] memory stays as it is.
-    /// Records stay, but for those that find no room near their new places, which `gone` is given; the turns begin at the first.
+    /// Grows the table to at least `sets` sets, a power of two. It never shrinks, and one of [`Fixed`] memory stays as it is.
+    /// Records stay, except those that find no room near their new places, which are passed to `gone`. The round-robin order
+    /// restarts at the first record.
     pub fn grow(&mut self, sets: usize, mut gone: impl FnMut(S)) {
         let sets = sets.min(MOST_SETS).next_power_of_two();
         if sets <= self.sets() {
@@ -288,7 +289,7 @@ mod tests {
         assert!(refused <= 4, "{refused} of 384");
     }
 
-    /// Ten million operations at full load against a map, and every turn goes to one who has not had one for longest.
+    /// Ten million operations at full load against a map; every slot goes to the flow whose last slot is longest ago.
     #[test]
     fn it_behaves_as_a_bounded_map_whose_entries_take_turns_f12() {
         let mut table = RoundRobinTable::<Record, 8, 4>::new();

@@ -383,8 +383,8 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
 }
 
 impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
-    /// Makes room for `flows` flows, at most 65,535, with a map of the least power of two that is at least twice as many. Flows,
-    /// handles and numbers stay; a table never shrinks, and one of [`Fixed`] memory stays as it is.
+    /// Makes room for `flows` flows, at most 65,535, with a map of the least power of two that is at least twice as many.
+    /// Flows, handles and numbers stay; a table never shrinks, and one of [`Fixed`] memory stays as it is.
     pub fn grow(&mut self, flows: usize) {
         let flows = flows.min(usize::from(u16::MAX));
         if flows <= self.capacity() {

@@ -18,7 +18,7 @@ pub enum Nak {
     Reserved(u8),
 }
 
-/// What an acknowledgement says.
+/// The meaning of an acknowledgement's syndrome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Syndrome {
@@ -27,7 +27,7 @@ pub enum Syndrome {
         /// Coded count of receive buffers, 0 to 31; 31 = not used.
         credits: u8,
     },
-    /// Receiver not ready: ask again later.
+    /// Receiver not ready: retry later.
     RnrNak {
         /// Coded waiting time, 0 to 31.
         timer: u8,
@@ -39,7 +39,7 @@ pub enum Syndrome {
 }
 
 impl Syndrome {
-    /// The count of receive buffers that says that credits are not in use (IBTA volume 1, table 45).
+    /// The count of receive buffers that means that credits are not in use (IBTA volume 1, table 45).
     pub const NO_CREDITS: u8 = 31;
 
     /// The meaning of the syndrome byte.
@@ -86,7 +86,7 @@ impl Syndrome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Aeth {
-    /// What it says.
+    /// The meaning of the syndrome byte.
     pub syndrome: Syndrome,
     /// Message sequence number, 24 bits; higher bits are not sent.
     pub msn: u32,

@@ -33,8 +33,8 @@ const CHECK: u8 = 0xa5;
 
 impl CnpBodyKind {
     /// Reads the sixteen bytes behind a CNP's BTH, for callers that parse frames themselves. A body with a wrong check
-    /// byte, an unknown version or an unknown kind says no more than a standard CNP.
-    // Always, because few callers want all that it says.
+    /// byte, an unknown version or an unknown kind reads as a standard CNP.
+    // Always inlined, because few callers use all of its result.
     #[inline(always)]
     pub fn from_bytes(bytes: &[u8; 16]) -> Self {
         parse(bytes)
@@ -49,8 +49,8 @@ impl CnpBodyKind {
     }
 }
 
-/// Reads the sixteen bytes. A body with a wrong check byte, an unknown version or an unknown kind says no
-/// more than a standard CNP; sixteen zeros are of version 0.
+/// Reads the sixteen bytes. A body with a wrong check byte, an unknown version or an unknown kind reads as
+/// a standard CNP; sixteen zeros are of version 0.
 #[inline(always)]
 pub(super) fn parse(bytes: &[u8; 16]) -> CnpBodyKind {
     let &[kind, flags, seq0, seq1, ..] = bytes;
@@ -80,7 +80,7 @@ pub(super) fn parse(bytes: &[u8; 16]) -> CnpBodyKind {
     })
 }
 
-/// The sixteen bytes that say this, four at a time.
+/// The sixteen bytes of this body, four at a time.
 pub(super) fn words(body_kind: &CnpBodyKind) -> [u32; 4] {
     let CnpBodyKind::Extended(body) = body_kind else { return [0; 4] };
     let kind = match body.kind {

@@ -4,7 +4,7 @@ use super::Malformed;
 
 /// What is still to be read of a frame: the bytes captured, and how many more were on the wire.
 ///
-/// There are more when the capture was cut by a snap length. Each read says what it means when the wire
+/// There are more when the capture was cut by a snap length. Each read names the error for when the wire
 /// itself is too short; when only the capture is, the frame is [`Malformed::Truncated`].
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
@@ -75,7 +75,7 @@ impl<'a> Input<'a> {
         if len > self.left() { short } else { Malformed::Truncated }
     }
 
-    /// Forgets what lies behind the next `len` bytes: an Ethernet trailer, padding, a frame check sequence.
+    /// Drops what lies behind the next `len` bytes: an Ethernet trailer, padding, a frame check sequence.
     #[inline(always)]
     pub(super) fn limit(&mut self, len: usize, beyond: Malformed) -> Result<(), Malformed> {
         if len > self.left() {

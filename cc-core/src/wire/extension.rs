@@ -5,7 +5,7 @@ use super::opcode::{Header, Info};
 use super::{Aeth, cnp};
 use crate::{CnpBodyKind, Qpn};
 
-/// DETH: what a datagram says beside its BTH.
+/// DETH: the fields of a datagram beside its BTH.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Deth {
@@ -51,7 +51,7 @@ impl Reth {
 }
 
 /// Values for every extension header; the opcode says which of them a packet carries. AtomicETH, AtomicAckETH,
-/// RDETH and XRCETH say nothing that congestion control reads: they are sent as zeros.
+/// RDETH and XRCETH have no field that congestion control reads: they are sent as zeros.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Extensions {

@@ -31,7 +31,7 @@ impl Default for CnpMarking {
     }
 }
 
-/// What an acknowledgement says beside what follows from the packet that it acknowledges.
+/// The fields of an acknowledgement that do not follow from the packet that it acknowledges.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AckFields {
@@ -143,8 +143,8 @@ impl<'a> Response<'a> {
     /// The CNP of a switch that `cause`, a data packet, passes. `int` is what [`IntShim::write`](shim::IntShim::write) has
     /// written, for a body of kind 4 or 5, and nothing for another.
     ///
-    /// As [`Response::cnp`] makes it for the receiver, but a data packet does not carry its sender's queue pair: the CNP goes to
-    /// queue pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's queue pair.
+    /// As [`Response::cnp`] makes it for the receiver, but a data packet does not carry its sender's queue pair: the CNP goes
+    /// to queue pair 0, which RoCEv2 does not use, and its body names the flow by the receiver's queue pair.
     pub fn from_switch(cause: &Roce<'a>, body: CnpBody, int: &'a [u8], marking: CnpMarking) -> Self {
         let body = CnpBody { names_remote_qpn: true, remote_qpn: cause.bth.dest_qp, ..body };
         Self { payload: int, ..Self::cnp(cause, Qpn::new(0), CnpBodyKind::Extended(body), marking) }

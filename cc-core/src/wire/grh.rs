@@ -5,5 +5,5 @@ use super::Malformed;
 /// Next header value that announces a base transport header.
 pub(super) const NEXT_IS_BTH: u8 = 0x1b;
 
-/// What is said of a header that is short, that is another one, or that is too long.
+/// The errors for a header that is short, that is another one, or that is too long.
 pub(super) const ERRORS: [Malformed; 3] = [Malformed::GrhShort, Malformed::Grh, Malformed::GrhLength];

@@ -73,7 +73,7 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ROCE_V1: u16 = 0x8915;
 
-/// What an IP header, or a GRH, says of what is behind it.
+/// The fields of an IP header, or a GRH, by which the rest of the frame is read.
 struct Ip<'a> {
     /// Bytes of the header, with options or extension headers.
     len: usize,
@@ -125,7 +125,7 @@ pub enum Parsed<'a> {
     NotRoce(NotRoce),
 }
 
-/// What a frame that is none of ours says of itself.
+/// What is known of a frame that is neither RoCE nor PFC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NotRoce {
@@ -135,7 +135,7 @@ pub struct NotRoce {
 }
 
 impl NotRoce {
-    /// What it is, by the outermost thing that shows it.
+    /// Its kind, by its outermost header that shows it.
     pub const fn kind(self) -> NotRoceKind {
         match (self.ethertype, self.protocol) {
             (IPV4 | IPV6, TCP) => NotRoceKind::Tcp,
@@ -153,7 +153,7 @@ impl NotRoce {
     }
 }
 
-/// A frame that is none of ours, by the outermost thing that shows it.
+/// The kind of a frame that is neither RoCE nor PFC, by its outermost header that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum NotRoceKind {
@@ -241,7 +241,7 @@ pub enum Malformed {
     ShimLength,
     /// A chain of shims longer than [`shim::LONGEST`].
     ShimsLong,
-    /// A shim longer or shorter than its type is, or that says it holds more records than it has room for.
+    /// A shim longer or shorter than its type is, or whose count of records exceeds its room.
     ShimBody,
     /// The frame ends inside a GRH.
     GrhShort,

@@ -336,7 +336,7 @@ impl<'a> Roce<'a> {
         self.extension(Header::Invalidate).map(|&bytes| u32::from_be_bytes(bytes))
     }
 
-    /// What the reserved bytes say, if this is a CNP.
+    /// The body in the reserved bytes, if this is a CNP.
     #[inline]
     pub fn cnp(&self) -> Option<CnpBodyKind> {
         self.extension(Header::Cnp).map(cnp::parse)
@@ -353,7 +353,7 @@ impl<'a> Roce<'a> {
         }
     }
 
-    /// The mark that an acknowledgement echoes, of those that its BTH has room for: BECN says that a packet it
+    /// The mark that an acknowledgement echoes, of those that its BTH has room for: BECN means that a packet it
     /// acknowledges arrived with CE, FECN alone that one was marked as undetermined.
     #[inline]
     pub const fn echo(&self) -> Mark {

@@ -154,7 +154,7 @@ fn a_victim_is_throttled_without_a_halt_once_enough_periods_brought_marks() {
         assert!((mbps(decision.rate) - expected).abs() < 0.5, "after {nth}: {}", mbps(decision.rate));
         assert_eq!((flow.state.mode(), decision.hold), (Mode::Victim, Nanos::ZERO));
     }
-    // A period without marks, and the count begins anew.
+    // After a period without marks the count restarts at 0.
     let rate = flow.period(30, Mark::None).rate;
     assert!(rate > flow.period(20, Mark::Undetermined).rate.saturating_sub(Rate::from_mbps(1)));
     assert_eq!(flow.state.run, 1);
@@ -466,7 +466,7 @@ impl Transport {
     }
 }
 
-/// Plays the same events to a flow that is woken exactly when it asks, and to one that is woken at random and visited
+/// Plays the same events to a flow that is woken at its deadlines, and to one that is woken at random and visited
 /// twice a second. Returns the number of the first event at which their decisions differ.
 fn first_difference(params: &Params, seed: u64, count: usize, wake: fn(&mut Acc, &Cx<'_, Params>)) -> Option<usize> {
     let mut transport = Transport::new(seed);

@@ -265,7 +265,7 @@ cc_core::zeroed! {
 }
 
 impl Period {
-    /// A length of zero never passes: nobody counts it.
+    /// A length of zero never passes: callers do not use it.
     #[inline(never)]
     fn set(&mut self, length: u32) {
         *self = Self { length, divider: Divider::new(NonZeroU32::new(length).unwrap_or(NonZeroU32::MAX)) };

@@ -290,7 +290,7 @@ fn numbers_sort_out_duplicates_and_stragglers() {
     }
     let second = flow.after(US, numbered(CnpKind::Period, 8)).rate;
     assert!(second < first);
-    // A receiver that forgot the flow begins anew, far behind.
+    // A receiver that evicted the flow restarts its count, far behind.
     let third = flow.after(US, numbered(CnpKind::Direct, 20_000)).rate;
     assert!(third < second && flow.after(US, numbered(CnpKind::Direct, 0)).rate < third);
 }
@@ -408,7 +408,7 @@ fn arrivals(seed: u64, count: usize) -> impl Iterator<Item = (u64, usize, Event<
     })
 }
 
-/// Plays the same events to flows that are woken exactly when they ask, and to flows that are woken only by the
+/// Plays the same events to flows that are woken at their deadlines, and to flows that are woken only by the
 /// sweep, at random besides, or both. Returns the number of the first event at which their decisions differ.
 /// `wake` is what the latter do at a wake.
 fn first_difference(params: &Params, seed: u64, count: usize, wake: fn(&mut Dcqcn, &Cx<'_, Params>)) -> Option<usize> {

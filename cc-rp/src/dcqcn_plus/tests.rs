@@ -347,7 +347,7 @@ fn numbers_sort_out_duplicates_and_stragglers() {
     }
     let second = flow.after(US, numbered(CnpKind::Direct, 8)).rate;
     assert!(second < first);
-    // A receiver that forgot the flow begins anew, far behind.
+    // A receiver that evicted the flow restarts its count, far behind.
     assert!(flow.after(US, period(20_000, 100_000)).rate < second);
 }
 
@@ -463,7 +463,7 @@ impl Pauses {
     }
 }
 
-/// Plays the same events to a flow that is woken exactly when it asks, and to one that is woken at random and visited
+/// Plays the same events to a flow that is woken at its deadlines, and to one that is woken at random and visited
 /// twice a second. Returns the number of the first event at which their decisions differ.
 fn first_difference(
     params: &Params,

@@ -69,7 +69,7 @@ fn an_undetermined_notification_ends_the_climb_without_a_cut() {
     let rate = flow.after(60 * US, sent(9_000_000)).rate;
     assert_eq!(rate, Rate::from_gbps(75));
     let decision = flow.after(20 * US, ue(1));
-    // The timer begins anew, and leads nowhere until additive increase.
+    // The timer restarts, and changes no rate until additive increase.
     assert_eq!((decision.rate, decision.wake_in), (rate, Nanos::new(55_000)));
     assert_eq!(flow.state.dcqcn().target(), rate);
     for _ in 0..5 {
@@ -106,7 +106,7 @@ fn alpha_fades_between_undetermined_notifications() {
     let mut flow = Flow::new(PAPER);
     flow.after(0, CE);
     flow.after(150 * US, ue(1));
-    // Two whole periods, and then the period begins anew.
+    // After two whole periods the period restarts.
     assert!((flow.alpha() - (1.0 - 1.0 / 256.0_f64).powi(2)).abs() < 1e-8);
     flow.after(50 * US, ue(2));
     assert!((flow.alpha() - (1.0 - 1.0 / 256.0_f64).powi(2)).abs() < 1e-8);

@@ -18,7 +18,7 @@ const SECOND: u64 = 1_000_000_000;
 
 type Engine = RpEngine<Dcqcn, 8, 16>;
 
-/// A rate limiter that remembers what it was told.
+/// A rate limiter that records its calls.
 #[derive(Default)]
 struct Told(Vec<(u16, Rate, Nanos)>);
 
@@ -90,7 +90,7 @@ fn wakes_come_when_asked_for() {
         }
         assert!((now - US) % (55 * US) < 2 * US, "within two ticks of the deadline: {now}");
     }
-    // Nothing to do is no reason to stay away for long.
+    // An idle engine must be called again too.
     assert!(Engine::LONGEST_WAIT < Nanos::new(500_000_000));
     assert_eq!(self::engine(PAPER).next_wake(), Engine::LONGEST_WAIT);
 }
@@ -118,7 +118,7 @@ fn a_reused_slot_is_as_new() {
             engine.step(at(now * US), handle, &sent(12_345_678), &mut told).unwrap();
         }
         assert!(engine.close(handle));
-        // Feedback for the old flow finds nobody.
+        // Feedback for the closed flow finds no flow.
         assert!(notify(&mut engine, at(20 * US), 17, CnpBodyKind::Standard, &mut told).is_none());
         let mut other = self::engine(settings);
         let other_handle = other.open(at(30 * US), 3, &mut told).unwrap();
@@ -185,7 +185,7 @@ fn a_pause_holds_the_flows_of_its_priority_alone() {
     let step = engine.step(at(4 * US), paused, &sent(1), &mut told).unwrap();
     assert_eq!(step.decision.hold, Nanos::ZERO);
     assert_eq!(told.0.last(), Some(&(paused.index(), LINK.line_rate, Nanos::ZERO)));
-    // A pause that nobody ends runs out, and stays so when stamps come round.
+    // A pause without a resume runs out, and stays over when stamps wrap.
     engine.pause(at(6 * US), 3, Nanos::new(336_000));
     for half in 1..20 {
         let step = engine.step(at(half * SECOND / 2), paused, &sent(1), &mut told).unwrap();
@@ -292,7 +292,7 @@ fn deliver<A: ReactionPoint>(
     }
 }
 
-/// Gives a packet to the function of the engine that its opcode asks for, as a NIC does.
+/// Passes a packet to the engine's function for its opcode, as a NIC does.
 fn take<A: ReactionPoint>(
     engine: &mut RpEngine<A, 8, 16>,
     now: Instant,
@@ -376,7 +376,7 @@ impl Seen {
     }
 }
 
-/// A machine that only remembers: of acknowledgements all that they say, or no signal.
+/// A machine that only records its events: of acknowledgements all signals, or none.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Witness<const KEEN: bool = true> {
     last: Seen,
@@ -446,7 +446,7 @@ impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {
     }
 }
 
-/// What a machine is told of an acknowledgement with these shims that arrives at `now`, and what was counted.
+/// The event that a machine gets for an acknowledgement with these shims that arrives at `now`, and the counters.
 fn told_of<const KEEN: bool>(
     now: u64,
     becn: bool,
@@ -604,7 +604,7 @@ fn events_that_nobody_wants_do_not_put_visits_off() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// One engine is called whenever it asks, the other only for the flows' own events.
+    /// One engine is called at each `next_wake`, the other only for the flows' own events.
     #[test]
     fn engines_decide_alike_however_often_they_are_woken(seed in any::<u64>(), vendor in any::<bool>()) {
         let settings = if vendor { VENDOR } else { PAPER };
@@ -666,7 +666,7 @@ fn a_resume_lifts_the_hold_of_a_flow_that_has_nothing_else_to_do() {
     assert_eq!(told.0.last().unwrap().2, Nanos::ZERO);
 }
 
-/// A CNP of a switch for queue pair 17, with one record that says so many bytes.
+/// A CNP of a switch for queue pair 17, with one record that counts so many bytes.
 fn switch_int(names_remote_qpn: bool, queue: u32) -> Vec<u8> {
     let near = IntStackBuilder::new(IntLayout::Wide, 0).with_room(1).with([Hop { queue, ..Hop::default() }]);
     let mut int = [0; IntShim::LONGEST];
@@ -692,7 +692,7 @@ fn telemetry_that_a_switch_sends_reaches_the_machines_that_want_it_and_no_others
     assert_eq!(
         (seen.last, seen.hop.map(|hop| hop.queue)),
         (Seen::SwitchInt, Some(5)),
-        "whom it names by the far end, nobody told"
+        "named by the remote queue pair, which the caller does not know"
     );
     let int = IntStackBuilder::new(IntLayout::Wide, 0).with([Hop { queue: 7, ..Hop::default() }]);
     let near = Event::SwitchInt { int: int.stack() };

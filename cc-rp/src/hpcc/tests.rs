@@ -254,7 +254,7 @@ proptest! {
     }
 }
 
-/// At 100 Mb/s a packet comes each 85 us, seven base round trips apart: a flow that was cut so far must hear of a free path.
+/// At 100 Mb/s a packet comes each 85 us, seven base round trips apart: a flow that was cut so far must still find a free path.
 #[test]
 fn a_flow_at_its_least_rate_finds_its_way_back() {
     let settings = HpccSettings { min_rate: 100, ..DRAFT };

@@ -57,7 +57,7 @@ fn pseudo(mbps: u32, clock: u32, sent: u32, queue: u32) -> Hop {
     Hop { mbps, flags: Hop::VIRTUAL | Hop::INTERCONNECT, clock, sent: sent / 64, queue }
 }
 
-/// A flow whose near way has been heard of once, with a pseudo queue of 10 Gb/s.
+/// A flow that has received direct INT once, with a pseudo queue of 10 Gb/s.
 fn begun() -> Bench {
     let mut bench = Bench::new(PAPER);
     bench.sent(2_000);
@@ -85,8 +85,8 @@ fn the_lesser_rate_counts_and_its_window_is_what_it_sends_from_end_to_end() {
     let rate = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
     assert!((rate - window / 10_000.0).abs() < 2e-3, "{rate}");
     assert!((f64::from(decision.window.get()) - rate * 2e6).abs() < 2.0);
-    assert_eq!(bench.flow.end_to_end().window().get(), 10_000_000, "which the far loop does not hear of");
-    // Nothing came from the far end: once that asks for less still, it counts.
+    assert_eq!(bench.flow.end_to_end().window().get(), 10_000_000, "direct INT does not change the end-to-end loop");
+    // No acknowledgement has come yet: once the end-to-end rate is lower still, it is used.
     let far = |clock, sent| Hop { mbps: 40_000, flags: 0, clock, sent, queue: 4_000_000_000 };
     bench.ack(1_000, &[far(0, 0)]);
     bench.now += 2_000_000;

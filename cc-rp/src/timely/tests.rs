@@ -217,7 +217,7 @@ fn nothing_acknowledged_is_no_sample() {
     flow.after(30_000, ack(0, 30 * US));
     flow.after(30_000, Event::Ack(Ack::default()));
     assert_eq!(flow.state, fresh);
-    // Nor is an acknowledgement of which nobody knows how long it took.
+    // Nor is an acknowledgement without a round-trip time.
     assert_near(flow.after(1, Event::Ack(Ack { acked: Bytes::new(9), ..Ack::default() })), 1_000.0);
     assert_eq!(flow.state.last_rtt(), None);
 }

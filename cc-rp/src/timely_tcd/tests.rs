@@ -25,7 +25,7 @@ fn segment(mark: Mark, micros: u32) -> Event<'static> {
     ack(16_000, mark, micros * 1_000)
 }
 
-/// Two flows that hear the same, one of which has no ears for marks.
+/// Two flows with the same feedback, one of which ignores marks.
 struct Pair<'a> {
     tcd: TimelyTcd,
     timely: Timely,

@@ -1,6 +1,6 @@
 //! Comparisons that are too close for double precision to settle.
 
-/// Answers to such comparisons, each of which may go either way.
+/// Outcomes of such comparisons, each of which may go either way.
 #[derive(Debug)]
 pub struct Branches {
     answers: u32,

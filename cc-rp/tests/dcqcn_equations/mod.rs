@@ -69,7 +69,7 @@ pub struct Flow {
 pub enum Happening {
     Nothing,
     Notification,
-    /// Of TCD: marks that tell of pauses, not of congestion.
+    /// Of TCD: marks that mean pauses, not congestion.
     Undetermined,
     Sent(u64),
 }
@@ -173,7 +173,7 @@ impl Flow {
         }
     }
 
-    /// No cut, but R_T = R_C, and everything begins anew; so does the period of an alpha that notifications restart.
+    /// No cut, but R_T = R_C, and timer, byte counter and stages restart; so does the period of a restarted alpha.
     fn stop_climbing(&mut self, c: &Constants, now: u64) {
         match &mut self.alpha {
             Alpha::Sampled { notified, .. } => *notified |= c.undetermined_raises_alpha,
@@ -235,7 +235,7 @@ pub fn magnitude(random: &mut SplitMix, bits: u32) -> u64 {
     1 + random.draw() % (1 << bits)
 }
 
-/// What the machine answers to an event: its decision's rate, and its state.
+/// The result of an event: the rate of the machine's decision, and its state.
 pub trait Machine: FnMut(u64, Happening, u32) -> (Rate, Dcqcn) {}
 
 impl<F: FnMut(u64, Happening, u32) -> (Rate, Dcqcn)> Machine for F {}

@@ -55,7 +55,7 @@ impl Flow {
                 None => vec![flow],
             }
         };
-        // Shares are told in 2^-16.
+        // Shares are sent in units of 2^-16.
         if (in_use - c.eta).abs() < 3.0 / 65_536.0 {
             return [judged(true), judged(false)].concat();
         }
