@@ -1,4 +1,4 @@
-//! From a decision to the time of the next departure: no division per packet.
+//! The pacer: computes from a decision when the next packet may leave, without a division per packet.
 
 use crate::math::Reciprocal;
 use crate::units::{Bytes, Nanos, Rate, Stamp};
@@ -7,7 +7,7 @@ use core::num::NonZeroU32;
 /// The longest time of one byte that the pacer holds, in the form of [`byte_time`].
 const SLOWEST: (u16, u32) = (u16::MAX, u32::MAX);
 
-/// The time of one byte not yet computed: no rate has a byte take no time.
+/// Marks that the time of one byte is not computed yet: no rate gives zero.
 const UNKNOWN: (u16, u32) = (0, 0);
 
 /// The departures of one flow, 20 bytes.
@@ -42,8 +42,8 @@ impl Pacer {
         Self { rate, window, next: now, next_fraction: 0, byte, byte_fraction }
     }
 
-    /// Takes over a decision. It governs the gaps after the packets that depart from now on; the reciprocal of a new
-    /// rate is computed when the first of them does, and so not at all where the hardware spaces packets.
+    /// Stores a decision. It sets the gaps after the packets that depart from now on. The reciprocal of a new rate is
+    /// computed at the first of these departures, so never where the hardware spaces packets.
     #[inline]
     pub fn set(&mut self, rate: Rate, window: Bytes) {
         self.window = window;

@@ -1,4 +1,4 @@
-//! RCC's law: how much one flow may have in flight.
+//! RCC's control law: the window W, how much one flow may have in flight.
 //!
 //! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
 //! Networks", ToN 2023, section III, Algorithm 1 and Eq. 1 to 5. It runs at the receiver (RCC) or at the sender (RCC-sender,
@@ -24,9 +24,9 @@
 //! - only what a packet waits counts: its delay less the least of the last two seconds (of windows of 1.07 s). A constant
 //!   difference of clocks cancels. A delay more than a millisecond below that, or 100 ms above, is a clock that jumped: the
 //!   least is then learnt again from the next packet on, without the old value;
-//! - a flow gets no verdict before B_R of a whole round that it has sent in is known: at the start of an incast B_R of the last
-//!   round is still low, and must not read as congestion inside the network;
-//! - U is kept within 4 and -4, beyond which tanh says nothing more, and, unless switched off, not below zero while the
+//! - (1) is not evaluated for a flow before B_R of a whole round in which it has sent is known: at the start of an incast B_R
+//!   of the last round is still low, and must not read as congestion inside the network;
+//! - U is kept within 4 and -4, beyond which tanh is nearly constant, and, unless switched off, not below zero while the
 //!   fair share holds W down; the first error has no change.
 
 use crate::math::{div_bitwise, one_minus_tanh};
@@ -80,7 +80,7 @@ impl Pid {
     /// A controller that has seen no error.
     const NEW: Self = Self { control: 0, previous: NONE };
 
-    /// (4) and (5): what this error leaves of the window; at most twice it.
+    /// (4) and (5): the window after this error, at most twice the old one.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -99,7 +99,7 @@ impl Pid {
         Bytes::new(left.saturating_to_num())
     }
 
-    /// While something else holds the window down, U does not wind up below zero.
+    /// Anti-windup: while another bound limits the window, U does not fall below zero.
     #[inline]
     const fn unwind(&mut self) {
         if self.control < 0 {
@@ -119,7 +119,7 @@ crate::zeroed! {
         pub round: Nanos,
         /// delta RTT_base: what a packet may wait by (1).
         pub tolerated: Nanos,
-        /// How long after its message's beginning a flow gets no verdict.
+        /// Time after the start of its message during which a flow is not judged.
         pub youth: Nanos,
         /// n: samples in a row, at least one.
         pub samples: u8,
@@ -127,7 +127,7 @@ crate::zeroed! {
         pub busy: u16,
         /// The least window.
         pub least: Bytes,
-        /// U does not fall below zero while the fair share holds W down.
+        /// U does not fall below zero while the fair share limits W.
         pub unwinds: bool,
     }
 }
@@ -313,7 +313,7 @@ impl Law {
         self.has(ACTIVE)
     }
 
-    /// Whether the message is too young for a verdict, as of the last call.
+    /// Whether the message was too young to be judged at the last call.
     #[inline]
     pub const fn is_young(&self) -> bool {
         self.has(YOUNG)
@@ -348,7 +348,7 @@ impl Law {
         self.state & flag != 0
     }
 
-    /// A message begins, if none is under way: whether that is so.
+    /// Begins a message if none is under way, and returns whether it did.
     #[inline]
     pub const fn begin(&mut self, p: &LawParams, now: Instant) -> bool {
         if self.has(ACTIVE) {
@@ -433,7 +433,7 @@ impl Law {
             return Some(Nanos::ZERO);
         }
         if age != self.age {
-            // What the last window saw is the least from now on.
+            // The least delay of the last window of time is the least from now on.
             if self.exceeds != UNSEEN {
                 self.least = self.least.wrapping_add(u32::from(self.exceeds));
             }
@@ -543,7 +543,7 @@ mod tests {
         }
     }
 
-    /// C12: a longer path is not congestion for good, and a shorter one is found at once; a clock that jumps is no path.
+    /// C12: a longer path does not stay congestion for ever, a shorter one is found at once, and a jump of a clock is neither.
     #[test]
     fn the_least_delay_follows_the_path_up_and_down_and_a_clock_that_jumps_c12() {
         let mut law = Law::new(FAIR);

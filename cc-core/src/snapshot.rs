@@ -1,8 +1,8 @@
-//! The state of a machine, taken out with names and units and put in again: for harnesses that inject faults, resume a run, or
-//! draw what a decision came from. No image contains any of it.
+//! Snapshots: the state of a machine as named quantities with units, to be read and written by harnesses that inject faults,
+//! resume a run, or plot the causes of a decision. No firmware image contains any of it.
 //!
 //! State is packed to save SRAM; a snapshot is not. It has one public field for each quantity, in its unit, and one `bool` for
-//! each flag. Every snapshot is a legal state: what a field of the state has no room for is cut as its documentation says, and
+//! each flag. Every snapshot is a legal state: a value beyond the range of a field is cut as its documentation says, and
 //! no state makes a machine panic. A snapshot that no run reaches can lead to decisions beyond the machine's limits.
 //!
 //! As words of 32 bits a snapshot fits any log or memory; any words are a snapshot.
@@ -13,18 +13,18 @@ use core::fmt::Debug;
 use core::ops::BitOr;
 use fixed::{FixedI32, FixedU16, FixedU32};
 
-/// State that can be taken out and put in.
+/// State that can be read as a snapshot and restored from one.
 ///
-/// What comes out goes in unchanged: `from_snapshot(state.snapshot()) == state`, for every state that a run or `from_snapshot`
-/// makes.
+/// A snapshot restores the same state: `from_snapshot(state.snapshot()) == state`, for every state that a run or
+/// `from_snapshot` makes.
 pub trait State: Sized {
     /// Its quantities by name.
     type Snapshot: Words + Copy + PartialEq + Debug;
 
-    /// Takes the state out.
+    /// Returns the state as a snapshot.
     fn snapshot(&self) -> Self::Snapshot;
 
-    /// Puts a state in.
+    /// Makes the state from a snapshot.
     fn from_snapshot(snapshot: Self::Snapshot) -> Self;
 
     /// Writes the snapshot to `words`, as far as there is room, and returns how many it has.
@@ -45,7 +45,7 @@ pub trait State: Sized {
     }
 }
 
-/// Nothing to know.
+/// No state.
 impl State for () {
     type Snapshot = ();
 

@@ -1,8 +1,8 @@
 //! ACC at the sender: a reconstruction.
 //!
 //! Yiran Zhang, Qingkai Meng, Chaolei Hu and Fengyuan Ren, "Revisiting Congestion Control for Lossless Ethernet", NSDI
-//! 2024. Only the slides of the talk were at hand, not the paper. So this is no claim to be the authors' algorithm, and
-//! none of its numbers is theirs. From the slides:
+//! 2024. Only the slides of the talk were available, not the paper, so this may differ from the authors' algorithm, and
+//! none of its numbers are theirs. From the slides:
 //!
 //! - a lossless network conserves packets: the rate of acknowledgements is what the path gives a flow, and what is
 //!   in flight beyond what the path holds stands in queues;
@@ -13,7 +13,7 @@
 //! - a victim adapts to the number of consecutive periods with UE marks;
 //! - an uncongested flow speeds up gradually at first, then aggressively.
 //!
-//! What is this project's:
+//! Added by this project:
 //! - time goes in periods of T_p, 1.5 base round-trip times by default, which run while something is in flight; at the
 //!   end of each, the flow is judged by its strongest mark. A period without any acknowledgement is extended, up to
 //!   sixteen times; then the rate is halved;
@@ -22,8 +22,8 @@
 //! - the excess is the greater of what the slides print and of what is in flight beyond R(i) times the base round-trip
 //!   time. The former sees one period only, and leaves a standing queue behind an incast of 32 flows. `acc_literal` has
 //!   the printed one alone;
-//! - *drain*: during a halt, and while acknowledgements are of packets sent before it, marks say nothing new and their
-//!   absence nothing good: the rate holds. The acknowledgement that ends this begins a new period, so that the rate of
+//! - *drain*: during a halt, and while acknowledgements are of packets sent before it, neither marks nor their absence show
+//!   the present state of the path: the rate holds. The acknowledgement that ends this begins a new period, so that the rate of
 //!   acknowledgements is not taken over a time in which none could come;
 //! - a halt ends early when nothing is in flight any more, and is never longer than 64 periods or a second;
 //! - what is sent again after a negative acknowledgement is in flight, but not counted as sent: it will be acknowledged

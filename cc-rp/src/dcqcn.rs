@@ -383,7 +383,7 @@ impl Dcqcn {
 
     // The notification.
 
-    /// Whether the notification counts; its number is taken down.
+    /// Whether the notification counts. Stores its number.
     #[inline(always)]
     fn accept_cnp(&mut self, body_kind: &CnpBodyKind) -> bool {
         if let CnpBodyKind::Extended(body) = body_kind {
@@ -525,7 +525,8 @@ impl Dcqcn {
         self.expire(p, Clock::Bytes, &p.byte_period, bytes.wrapping_sub(left));
     }
 
-    /// One clock has run out, and since then gone on by so much, in which it may have run out again: after each period.
+    /// Applies the expiry of a clock (rate timer or byte counter) that has since advanced by `over`, and the expiries after it
+    /// if `over` is more than a period.
     #[inline(never)]
     fn expire(&mut self, p: &Params, clock: Clock, period: &Period, over: u32) {
         let (mut expiries, mut run) = (1, period.length);
@@ -555,7 +556,7 @@ impl Dcqcn {
         }
     }
 
-    /// A flow back at the ceiling is not limited any more.
+    /// Releases a flow at the ceiling, unless the settings keep it limited or a sampled cut is due.
     #[inline(always)]
     fn release(&mut self, p: &Params) {
         if self.current == p.ceiling {

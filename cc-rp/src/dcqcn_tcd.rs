@@ -5,16 +5,16 @@
 //! that met congestion differently from those that only waited for a pause, whose ports are undetermined; a CNP of kind
 //! [`Undetermined`](CnpKind::Undetermined) means that the receiver saw only marks of the latter kind.
 //!
-//! - A CNP for congestion is [`dcqcn`]'s, to the letter; so is everything else that is not said here.
-//! - An undetermined one does not cut, but restarts rate increase: R_T comes down to R_C, the stages go back to zero, rate timer,
-//!   byte counter and alpha's period restart.
+//! - A CNP for congestion, and everything else that is not listed here, is handled exactly as by [`dcqcn`].
+//! - An undetermined one does not cut, but restarts rate increase: R_T comes down to R_C, the stages go back to zero, and
+//!   rate timer, byte counter and alpha's period restart.
 //!
 //! Choices where the sources are silent:
 //! - alpha stays as it is, since a victim is not to be punished later for what it did not cause; `ue_raises_alpha` has it
 //!   rise as if it had been congestion;
 //! - R_T comes down whatever the `clamp_tgt_rate` settings are, which apply to cuts;
-//! - an unlimited flow is at line rate, where there is nothing to climb: it stays unlimited;
-//! - with sampled alpha, a cut that waits for its tick is not called off.
+//! - an unlimited flow is at line rate and cannot increase: it stays unlimited;
+//! - with sampled alpha, a cut that waits for its tick still happens.
 //!
 //! If late: nothing changes, as in `dcqcn`.
 
@@ -200,7 +200,7 @@ impl ReactionPoint for DcqcnTcd {
 }
 
 impl DcqcnTcd {
-    /// The machine that all but undetermined notifications go to.
+    /// The DCQCN machine, which takes every event except undetermined notifications.
     pub const fn dcqcn(&self) -> &Dcqcn {
         &self.0
     }
@@ -217,7 +217,7 @@ const fn inner<'a>(cx: &Cx<'a, Params>) -> Cx<'a, dcqcn::Params> {
     }
 }
 
-/// What an undetermined notification says, if the event is one.
+/// The body of the notification, if the event is an undetermined one.
 #[inline]
 const fn undetermined<'a>(event: &'a Event<'_>) -> Option<&'a CnpBody> {
     match event {
@@ -228,7 +228,7 @@ const fn undetermined<'a>(event: &'a Event<'_>) -> Option<&'a CnpBody> {
     }
 }
 
-/// The same notification, as if it were of a kind that DCQCN knows, whose number it would then judge.
+/// The same notification as one of DCQCN's kind, so that DCQCN checks its number.
 #[inline]
 const fn as_congestion(body: &CnpBody) -> CnpBodyKind {
     CnpBodyKind::Extended(CnpBody { kind: CnpKind::Standard, ..*body })

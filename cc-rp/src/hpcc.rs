@@ -76,7 +76,7 @@ const UPDATED: u8 = 1 << 2;
 /// Two sequence numbers farther apart than this cannot be compared.
 const FAR: u32 = 1 << 22;
 
-/// What an acknowledgement is good for.
+/// How an acknowledgement is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.

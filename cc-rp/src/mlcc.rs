@@ -12,10 +12,10 @@
 //! - how R_NS follows from Switch-INT: HPCC's law, with RTT_D for T, and W / T for the rate. Sequence numbers do not show
 //!   when a round trip to the switch is over, so a clock is used: W becomes the new Wc when RTT_D has passed. A round trip in
 //!   which nothing could be measured, because packets are too far apart, raises R_NS by a step of the law;
-//! - R_DQM holds until the next, however long that takes: acknowledgements that are held up must not read as room. It
+//! - R_DQM holds until the next, however long that takes: a delay of acknowledgements must not raise the rate. It
 //!   begins with the port's speed;
 //! - a rate that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
-//! - no window: far more than a local round trip is under way, and the queue that it may build is R_DQM's concern.
+//! - no window: far more than a local round trip is under way, and R_DQM limits the queue that it may build.
 //!
 //! Telemetry in acknowledgements is that of the remote datacentre, and is not used.
 //!

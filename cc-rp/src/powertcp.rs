@@ -165,7 +165,7 @@ pub struct PowerTcp<const HOPS: usize> {
 /// With room for five hops.
 pub type PowerTcp5 = PowerTcp<5>;
 
-/// What an acknowledgement is good for.
+/// How an acknowledgement is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.

@@ -15,7 +15,7 @@ pub type RoundRobinTable<S, const SETS: usize, const WAYS: usize> = RoundRobinTa
 
 /// Records of at most `SETS * WAYS` flows, with one bit each beside the record, and the round-robin position.
 ///
-/// A number is looked for, and finds room, in four sets beside each other: every operation but [`advance`](Self::advance) is
+/// A number may be in any of four adjacent sets: every operation but [`advance`](Self::advance) is
 /// O(`WAYS`), without tombstones, and no record is evicted. `advance` takes the next record in the order of their places, and
 /// skips a set without records at the cost of one load. The number of sets is a power of two, `WAYS` at most 8; of no
 /// sets, where a table on the heap has not grown yet, every flow is refused.
@@ -77,7 +77,7 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
         self.sets.items().get(set)?.get(way)
     }
 
-    /// The record of a flow, if it has one. It stays that flow's: its key is not to be changed.
+    /// The record of a flow, if it has one. The caller must not change its key.
     pub fn get_mut(&mut self, qpn: Qpn) -> Option<&mut S> {
         let (set, way) = self.find(qpn)?;
         self.sets.items_mut().get_mut(set)?.get_mut(way)

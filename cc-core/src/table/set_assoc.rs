@@ -41,8 +41,8 @@ pub type SetAssocTable<S, const SETS: usize, const WAYS: usize> = SetAssocTableI
 /// Records of at most `SETS * WAYS` flows, 8 bytes each beside the record.
 ///
 /// A number belongs to one set, and is looked for in its `WAYS` entries only: every operation but the sweep is
-/// O(`WAYS`), without probing or tombstones. A new flow takes the place of a dead entry, or else of the one seen
-/// least recently; when that one is older than the horizon nothing is lost, and otherwise it is counted.
+/// O(`WAYS`), without probing or tombstones. A new flow takes the place of a dead entry, or else evicts the least
+/// recently used one. An evicted entry older than the horizon had expired; a younger one is counted.
 ///
 /// Entries keep 32-bit stamps, so [`SetAssocTableIn::sweep`] must visit each of them every second, and the horizon
 /// must be at most two seconds. The number of sets is a power of two, or zero: then
@@ -91,11 +91,11 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         place(qpn, self.sets().trailing_zeros())
     }
 
-    /// The record of the flow that a packet belongs to, made by `open` when there is none, from the record of the flow
-    /// that gives its place for it, if one does.
+    /// The record of the flow that a packet belongs to. When there is none, `open` makes it; it is passed the record that the new
+    /// one replaces, if there is one.
     ///
-    /// An entry last seen longer than `horizon` ago means nothing, whether or not the sweep has found it: it gives its place
-    /// without being counted, to its own flow as to any other.
+    /// An entry last seen longer than `horizon` ago has expired, whether or not the sweep has visited it: it is replaced
+    /// without being counted, by its own flow as by any other.
     #[inline]
     pub fn lookup_or_insert(
         &mut self,
@@ -175,7 +175,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         }
     }
 
-    /// Flows seen within the horizon, and those that expired since the sweep last came by.
+    /// Number of live entries: flows seen within the horizon, and flows that expired since the sweep last visited them.
     #[inline]
     pub const fn occupied(&self) -> u32 {
         self.tally.live
@@ -199,7 +199,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         let Some(new) = Array::of_len(sets) else { return };
         let old = core::mem::replace(&mut self.sets, new);
         self.cursor = 0;
-        // A set becomes several, so that none has more records than before.
+        // Each set is split into several, so no set has more records than before.
         for entry in old.items().iter().flatten().filter(|entry| entry.key != 0) {
             let at = self.place(Qpn::new(entry.key));
             let set = self.sets.items_mut().get_mut(at);
@@ -216,12 +216,12 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> Default for SetAssocTab
     }
 }
 
-/// What an entry was before a flow had it.
+/// The former content of an entry that is given to a flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Was {
-    /// That flow's.
+    /// The record of that flow.
     Known,
-    /// Belongs to no flow.
+    /// No record.
     Dead,
     /// Expired: its flow was last seen longer than the horizon ago.
     Expired,
@@ -284,7 +284,7 @@ fn bury<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gon
 }
 
 impl<S> Entry<S> {
-    /// Orders victims: the dead before the old, the old before the young.
+    /// Age by which an entry is chosen for eviction: dead entries first, then the least recently used.
     #[inline]
     const fn staleness(&self, now: Stamp) -> u32 {
         if self.key == 0 { u32::MAX } else { now.since(self.seen).get() }

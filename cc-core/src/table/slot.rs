@@ -14,7 +14,7 @@ use core::{fmt, mem};
 pub struct Handle(u32);
 
 impl Handle {
-    /// The handle with these raw bits, as they came through a descriptor. Any word is safe: a table knows its own.
+    /// The handle with these raw bits, as they came through a descriptor. Any word is safe: a table checks each handle.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & (0xffff << 16 | Tag::GENERATION))
@@ -68,7 +68,7 @@ impl fmt::Display for BindError {
 impl core::error::Error for BindError {}
 
 /// 24 bits above the eight of the generation, which is odd while the slot is open: the queue pair number of an open
-/// slot, the next free slot of a closed one. This way round no comparison needs a long constant.
+/// slot, the next free slot of a closed one. In this order no comparison needs a long constant.
 #[derive(Clone, Copy)]
 struct Tag(u32);
 
@@ -160,8 +160,8 @@ pub type SlotTable<T, const N: usize, const MAP: usize> = SlotTableIn<T, Fixed<N
 /// O(1). Look-up by number is one multiplication and 1.5 comparisons on average when full, never more than 128; binding and
 /// closing cost as much, and the run of neighbours that closing moves up.
 ///
-/// The table never evicts: a sender's flow without its state would be a flow without congestion control, so
-/// opening one too many is refused, and admission is the driver's decision.
+/// The table never evicts: a flow without state would send without congestion control. When the table is full,
+/// opening a flow is refused, and admission is the driver's decision.
 #[repr(C)]
 pub struct SlotTableIn<T, N: Storage, MAP: Storage> {
     free: SlotRef,
@@ -323,7 +323,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         Ok(())
     }
 
-    /// An open slot. Not inlined: not on the path from an event to the pacer.
+    /// Looks up an open slot. Not inlined: not on the path from an event to the pacer.
     #[inline(never)]
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
         self.slots.items().get(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))

@@ -3,7 +3,7 @@
 
 use crate::Zeroed;
 
-/// Memory of one length for the elements of a table.
+/// The kind of memory for the elements of a table, and its length.
 pub trait Storage: 'static {
     /// The length, where the type fixes it; `None` where it grows at run time.
     const LEN: Option<usize>;

@@ -1,4 +1,4 @@
-//! Frames to be sent.
+//! Frames to be sent: any RoCE frame ([`Frame`]), and CNPs and acknowledgements ([`Response`]).
 
 use super::cursor::Output;
 use super::extension::Extensions;

@@ -117,9 +117,9 @@ pub const MASKED_LRH: u32 = !0xdebb_20e3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Icrc {
-    /// It is.
+    /// It is right.
     Valid,
-    /// It is not: the packet was damaged, and counts for nothing.
+    /// It is wrong: the packet was damaged and must be ignored.
     Invalid,
     /// Not known: the capture's snap length cut the packet, or the engine computes no CRC ([`Crc32::COMPUTES`]).
     Unchecked,

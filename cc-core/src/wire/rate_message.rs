@@ -153,7 +153,7 @@ impl RateMessage {
     /// and bytes that are not in the table are ignored.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the frame is no rate message.
     pub fn parse(frame: &[u8], wire_len: usize) -> Result<Self, RateMessageError> {
         let mut input = Input::new(frame, wire_len);
         let mut ethernet = Ethernet::NONE;

@@ -5,7 +5,7 @@ use super::ethernet::{Ethernet, Mac, Tags};
 use super::{Addresses, TrafficClass, Version, ipv4};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// What is between Ethernet and BTH.
+/// The headers between Ethernet and BTH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum Network {

@@ -89,7 +89,7 @@ pub struct Time {
     pub rx_buffer_level: u8,
 }
 
-/// What RCC's receiver, or its sender variant's, returns with an acknowledgement.
+/// What the receiver of RCC or RCC-sender returns with an acknowledgement.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rcc {
@@ -118,7 +118,7 @@ pub struct MlccData {
     /// C_D: the credit that the switch has last read in an acknowledgement of the flow; zero where it knows none, or the
     /// flow has no queue of its own.
     pub credit: u16,
-    /// What the flow's own queue holds behind this packet.
+    /// Bytes in the flow's own queue behind this packet.
     pub queue: Bytes,
 }
 
@@ -155,7 +155,7 @@ pub struct IntShim<'a> {
 }
 
 impl<'a> IntShim<'a> {
-    /// The records that a sender reserves room for unless it knows better: five switches and a model of one.
+    /// The number of records that a sender reserves room for by default: five switches and one pseudo queue.
     pub const ROOM: u8 = 6;
 
     /// Bytes of the longest INT shim, its head included.
@@ -328,7 +328,7 @@ impl<'a> Shims<'a> {
     }
 
     /// Writes the chain, of [`Shims::len`] bytes, which is not empty, in the order of the types.
-    // A function of its own, which packets without shims do not pay for.
+    // A function of its own, so that packets without shims do not pay for it.
     #[inline(never)]
     pub(super) fn emit(&self, output: &mut Output<'_>) {
         if let Some(time) = &self.time {
@@ -378,8 +378,8 @@ fn head(kind: u8, version: u8, len: usize, own: u16) -> u32 {
     u32::from_be_bytes([first.0, words, 0, 0]) | u32::from(own)
 }
 
-/// Where the shims of a datagram are, as they were found when it was parsed: an acknowledgement is read for one or two of
-/// them, and by a core that has no time to look for them twice.
+/// Positions of the shims of a datagram, found when it was parsed: one or two shims are read from each acknowledgement,
+/// and searching the chain for each would cost too many cycles.
 #[derive(Clone, Copy, Default, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct ShimOffsets {
@@ -536,7 +536,7 @@ impl ShimOffsets {
         Some(match mark & 3 {
             0 => Mark::None,
             1 => Mark::Undetermined,
-            // 3 is not sent, and taken for the worse.
+            // 3 is not sent, and read as the stronger mark.
             _ => Mark::Congested,
         })
     }
