@@ -73,8 +73,8 @@ impl Pacer {
 
     /// A packet of `bytes` leaves at `now`. Returns the earliest time of the next departure.
     ///
-    /// A packet that leaves late leaves the next one on time, but a flow saves up no more than the gap of one
-    /// packet: after an idle time two leave together, never three. A packet that leaves early is charged in full.
+    /// A late packet does not delay the next one, but a flow saves up at most the gap of one packet: after an idle time two
+    /// packets leave together, never three. A packet that leaves early is charged in full.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "halves of a product; a carry; tested against LONGEST")]
     pub fn next_departure(&mut self, now: Stamp, bytes: Bytes) -> Stamp {

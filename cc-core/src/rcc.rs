@@ -158,7 +158,7 @@ impl LawParams {
     }
 }
 
-/// So many millionths of a value, rounded down, saturating.
+/// This many millionths of a value, rounded down, saturating.
 #[expect(clippy::cast_possible_truncation, reason = "cut before")]
 const fn millionths(value: u32, share: u32) -> u32 {
     let part = div_bitwise((value as u64).saturating_mul(share as u64), 1_000_000);
@@ -260,7 +260,7 @@ impl State for Law {
 
 /// No delay was seen in this window of time.
 const UNSEEN: u16 = u16::MAX;
-/// Every delay of this window of time exceeds the least by so many nanoseconds, or by more.
+/// Every delay of this window of time exceeds the least by this many nanoseconds or more.
 const FAR: u16 = u16::MAX - 1;
 /// Samples in the low bits of [`Law::state`].
 const COUNT: u8 = 0x0f;
@@ -277,7 +277,7 @@ const BELOW: i32 = -1_000_000;
 const ABOVE: i32 = 100_000_000;
 
 impl Law {
-    /// A flow that may have so much in flight, and that has no message under way.
+    /// A flow with this window and no message under way.
     pub const fn new(window: Bytes) -> Self {
         let due = Stamp::from_bits(0);
         Self { pid: Pid::NEW, window, due, least: 0, exceeds: UNSEEN, age: 0, state: 0 }

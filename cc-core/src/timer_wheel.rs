@@ -154,8 +154,8 @@ impl<N: Storage> TimerWheelIn<N> {
 
     /// Returns a flow whose deadline has passed, and disarms it.
     ///
-    /// Moves at most eight flows to finer rings. `None` therefore means that nothing is due, or that the work
-    /// isn't finished, and then [`TimerWheel::next_deadline`] is not after `now`.
+    /// Moves at most eight flows to finer rings. `None` therefore means that nothing is due, or that flows
+    /// are still to be moved, and then [`TimerWheel::next_deadline`] is not after `now`.
     pub fn pop_due(&mut self, now: Stamp) -> Option<u16> {
         if !Stamp::from_bits(self.cursor).is_due(now) {
             return None;

@@ -78,7 +78,7 @@ impl Rate {
         (self.to_bits() as u64).wrapping_mul(1_953_125).wrapping_add(2_048) >> 12
     }
 
-    /// The rate of so many bits per second, rounded to the nearest raw step and saturating at [`Rate::MAX`]; the inverse of
+    /// The rate of this many bits per second, rounded to the nearest raw step and saturating at [`Rate::MAX`]; the inverse of
     /// [`Rate::to_bits_per_second`]. For configuration: it divides bit by bit.
     #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
     pub const fn from_bits_per_second(bits_per_second: u64) -> Self {

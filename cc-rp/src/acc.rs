@@ -83,14 +83,14 @@ pub struct Acc {
     mode: Mode,
     /// Periods in a row in this mode, where that is uncongested or victim; at most [`LONGEST_RUN`].
     run: u8,
-    /// How often the period was extended for want of acknowledgements, at most [`EXTENSIONS`].
+    /// How often the period was extended because no acknowledgement came, at most [`EXTENSIONS`].
     extended: u8,
     flags: u8,
 }
 
 /// Something was sent once.
 const STARTED: u8 = 1;
-/// A period is running; without it nothing of one means anything.
+/// A period is running. Otherwise the fields of a period have no meaning.
 const RUNNING: u8 = 1 << 1;
 /// The flow halts.
 const HALTED: u8 = 1 << 2;
@@ -103,7 +103,7 @@ const UE: u8 = 1 << 6;
 
 const LONGEST_RUN: u8 = 16;
 const EXTENSIONS: u8 = 15;
-/// No guard is farther ahead of acknowledgements than this; one that seems to be was passed long ago.
+/// The farthest that a guard lies ahead of acknowledgements. One that seems farther ahead was passed long ago.
 const FARTHEST: u32 = 1 << 22;
 
 cc_core::snapshot! {
@@ -131,7 +131,7 @@ cc_core::snapshot! {
         pub mode: Mode,
         /// Periods in a row in this mode, where that is uncongested or victim; at most 16.
         pub run: u8,
-        /// How often the period was extended for want of acknowledgements, at most 15.
+        /// How often the period was extended because no acknowledgement came, at most 15.
         pub extended: u8,
         /// A packet was sent.
         pub has_sent: bool,
@@ -489,7 +489,8 @@ impl Acc {
         }
     }
 
-    /// A period without any acknowledgement: over with the last packet, or extended.
+    /// Ends a period without any acknowledgement: stops when nothing is in flight, else extends the period, and after the last
+    /// extension halves the rate.
     #[cold]
     fn no_feedback(&mut self, p: &Params, end: Stamp, now: Stamp) {
         let mut periods = 1;
@@ -501,7 +502,7 @@ impl Acc {
             self.rate = Rate::from_bits(self.rate.to_bits() >> 1).max(p.floor);
             self.extended = 0;
         } else {
-            // From here on one is as the other.
+            // At the floor all further periods are alike: skip those that are over.
             periods = now.since(end).get().checked_div(p.period(self.rate).get()).unwrap_or(0).wrapping_add(1);
         }
         self.period_end = end.after(Nanos::new(p.period(self.rate).get().wrapping_mul(periods)));

@@ -83,7 +83,7 @@ pub struct Dcqcn {
 
 const _: () = assert!(RpEngine::<Dcqcn, 1024, 2048>::QP_BYTES <= 72, "a flow has outgrown 72 bytes");
 
-/// The flow is rate limited; without it nothing else in the state means anything, but `seq`.
+/// The flow is rate limited. Otherwise only `seq` in the state has a meaning.
 const LIMITED: u32 = 1 << 31;
 /// `cut_due` is armed.
 const CUT: u32 = 1 << 30;
@@ -128,7 +128,7 @@ cc_core::snapshot! {
         pub is_cut_due: bool,
         /// Bytes to the next expiry of the byte counter: at most 2^24 - 1, more is cut.
         pub bytes_left: Bytes,
-        /// The flow is rate limited. Otherwise nothing else means anything, but the number.
+        /// The flow is rate limited. Otherwise only the CNP number has a meaning.
         pub is_limited: bool,
         /// Expiries of the rate timer since the last cut, at most 63.
         pub time_stage: u8,

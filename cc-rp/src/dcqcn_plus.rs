@@ -18,9 +18,9 @@
 //!   released and its state discarded: its next notification finds R_C at the line rate and the first alpha;
 //! - a CNP without tau leaves it unchanged;
 //! - where both timers expire together, alpha goes first; whatever is due at the very instant of a CNP goes before it;
-//! - VI-E checks for a pause when the rate timer expires, for want of timers that can be paused. Here the timer stands
-//!   still during a pause, which VI-E calls the reasonable choice, and which does not hang on what a late wake can no
-//!   longer know. Alpha fades on the same clock; what it fades in pauses (`alpha_in_pause` = `fades`) is counted when
+//! - VI-E checks for a pause when the rate timer expires, because its timers cannot be paused. Here the timer stands
+//!   still during a pause, which VI-E calls the reasonable choice, and which does not depend on a punctual
+//!   wake. Alpha fades on the same clock; what it fades in pauses (`alpha_in_pause` = `fades`) is counted when
 //!   the next notification reads it, by K_alpha of that moment and for two seconds at the most, so that (19) does not
 //!   see it.
 //!
@@ -66,7 +66,7 @@ pub struct DcqcnPlus {
     flags: u8,
 }
 
-/// The flow is rate limited; without it nothing else in the state means anything, but `seq`.
+/// The flow is rate limited. Otherwise only `seq` in the state has a meaning.
 const LIMITED: u8 = 1;
 /// `seq` is known.
 const NUMBERED: u8 = 1 << 1;
@@ -96,7 +96,7 @@ cc_core::snapshot! {
         pub period: Nanos,
         /// Pauses up to the last notification, modulo 2^32 ns.
         pub pauses: Nanos,
-        /// The flow is rate limited. Otherwise nothing else means anything, but the number.
+        /// The flow is rate limited. Otherwise only the CNP number has a meaning.
         pub is_limited: bool,
         /// A CNP with a number was received.
         pub has_seq: bool,
@@ -327,7 +327,7 @@ impl DcqcnPlus {
         }
     }
 
-    /// What a pause of so many nanoseconds takes from alpha.
+    /// Reduces alpha for a pause of this many nanoseconds.
     #[cold]
     fn fade_for(&mut self, p: &Params, pause: u32) {
         let length = self.length(p, &p.alpha_decay, self.packet_time(p));

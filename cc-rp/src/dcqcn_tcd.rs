@@ -1,7 +1,7 @@
 //! DCQCN with ternary marks at the sender.
 //!
 //! Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator
-//! was at hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`, `rpr_cnm_received`. Switches mark packets
+//! was available and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`, `rpr_cnm_received`. Switches mark packets
 //! that met congestion differently from those that only waited for a pause, whose ports are undetermined; a CNP of kind
 //! [`Undetermined`](CnpKind::Undetermined) means that the receiver saw only marks of the latter kind.
 //!

@@ -7,12 +7,12 @@
 //! Choices where the paper is silent:
 //! - a flow begins with what the port carries in a base round-trip time, at line rate;
 //! - the sender sees no ends of messages: one has ended, and PID control with it, when nothing is in flight and no
-//!   acknowledgement has come for 16 base round-trip times, as the receiver gives one up. The next packet begins another;
-//! - a message gets no verdict in its first three base round-trip times: B_R of the first whole round that it has sent in is
+//!   acknowledgement has come for 16 base round-trip times, the receiver's timeout too. The next packet begins another;
+//! - a message is not judged in its first three base round-trip times: B_R of the first whole round that it has sent in is
 //!   half a round trip old when it comes, and so was the message at the receiver when that round began, at most a round before;
 //! - acknowledgements that are older than the last, or ahead of what was sent, are not used;
-//! - the round-trip time is without what the receiver held the packet; it has the way back in it, so that acknowledgements
-//!   belong into a priority of their own.
+//! - the time that the receiver held the packet is subtracted from the round-trip time. The way back is included, so
+//!   acknowledgements should have a priority of their own.
 //!
 //! If late: nothing changes. A visit only keeps the law's stamp from going stale. One `divu` an acknowledgement, for C RTT / N.
 

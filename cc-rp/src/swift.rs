@@ -11,7 +11,7 @@
 //! `target = base + hops h + clamp(fs_a / sqrt(window) + fs_b, 0, fs_range)`, with
 //! `fs_a = fs_range / (1/sqrt(fs_min) - 1/sqrt(fs_max))` and `fs_b = -fs_a / sqrt(fs_max)`.
 //!
-//! The endpoint window goes by the level of the receiver's buffer in the same way: an increment or a cut once a
+//! The endpoint window follows the level of the receiver's buffer in the same way: an increment or a cut once a
 //! round-trip time, and an increment at once after a cut. The smaller of the two windows holds. It may be a fraction of
 //! a packet; then the rate makes it, one packet in `rtt / window`.
 //!
@@ -487,7 +487,7 @@ const fn less(value: u32, share: u32) -> u32 {
     value.wrapping_sub(mul_high(value, share))
 }
 
-/// The time so many nanoseconds before another.
+/// The time this many nanoseconds before another.
 #[inline(always)]
 const fn before(time: Stamp, nanos: u32) -> Stamp {
     Stamp::from_bits(time.to_bits().wrapping_sub(nanos))

@@ -1,4 +1,4 @@
-//! PowerTCP without telemetry, by delays alone, at the sender.
+//! theta-PowerTCP at the sender: PowerTCP without telemetry, from delays alone.
 //!
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI
 //! 2022, Algorithm 2 (theta-PowerTCP). Without telemetry, the round-trip time theta stands for the voltage, and its
@@ -14,7 +14,7 @@
 //! - a round trip is over when what was sent at its beginning is acknowledged; the first acknowledgement with a time begins
 //!   one;
 //! - the time that the receiver held the packet is no part of theta, and theta counts as 16 tau at most;
-//! - dt counts as 67 ms at most, when nothing of the past weighs any more;
+//! - dt counts as 67 ms at most, after which the past has no weight;
 //! - tau is set, or the port's: it is not learnt, so that no other path is mistaken for congestion for good.
 //!
 //! If late: nothing changes. There are no timers; a visit only keeps the time of the last update from going stale.

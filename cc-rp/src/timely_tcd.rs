@@ -1,7 +1,7 @@
 //! TIMELY with ternary congestion detection at the sender.
 //!
 //! A reconstruction: Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, combines its
-//! marks with TIMELY, but neither the text nor the code of that combination was at hand. It follows from what the marks
+//! marks with TIMELY, but neither the text nor the code of that combination was available. It follows from what the marks
 //! mean. The control law is [`Timely`]'s; the marks decide which samples it may act on:
 //!
 //! - CE: a queue really grew. TIMELY's law, whole.

@@ -91,8 +91,8 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         place(qpn, self.sets().trailing_zeros())
     }
 
-    /// The record of the flow that a packet belongs to. When there is none, `open` makes it; it is passed the record that the new
-    /// one replaces, if there is one.
+    /// The record of the flow that a packet belongs to. When there is none, `open` makes it; it is passed the record that
+    /// the new one replaces, if there is one.
     ///
     /// An entry last seen longer than `horizon` ago has expired, whether or not the sweep has visited it: it is replaced
     /// without being counted, by its own flow as by any other.

@@ -138,7 +138,7 @@ impl SlotRef {
         self.0.wrapping_sub(1)
     }
 
-    /// The index in the slots, which do not reach so far where there is none.
+    /// The index in the slots; for a reference to no slot, an index beyond the last slot.
     #[inline]
     const fn place(self) -> usize {
         (self.0 as usize).wrapping_sub(1)
@@ -236,7 +236,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
     pub fn open(&mut self, value: T) -> Result<Handle, T> {
         let (index, tag) = match self.slots.items().get(self.free.place()) {
             Some(slot) => (mem::replace(&mut self.free, slot.tag.reference()).index(), slot.tag.opened()),
-            // As many as there are, or none where no link reaches further.
+            // The next slot that was never used; beyond the range of a 16-bit index, none.
             None => (u16::try_from(self.slots.items().len()).unwrap_or(u16::MAX), Tag::NEW),
         };
         let slot = Slot { value, tag };
@@ -334,8 +334,8 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         self.slots.items_mut().get_mut(usize::from(handle.index())).filter(|slot| slot.tag.is_of(handle))
     }
 
-    /// The place of a number in the map, or else the empty one that it may have: outside where that would be too far away. An
-    /// unbound slot is in no place, so the number that stands for it is never found.
+    /// `Ok` with the place of a number in the map, or `Err` with the empty place for it: `usize::MAX` where that would be too
+    /// far away. Unbound slots are not in the map, so their placeholder number is never found.
     #[inline]
     fn probe(&self, qpn: Qpn) -> Result<usize, usize> {
         let mut place = place(qpn, self.bits());

@@ -29,43 +29,43 @@ const DISCONNECT_REPLY: u16 = 0x0016;
 pub enum Message {
     /// REQ (12.6.5): the active side requests a connection.
     Request {
-        /// The asker's name for the connection.
+        /// The active side's identifier of the connection.
         local_id: u32,
-        /// The asker's queue pair.
+        /// The active side's queue pair.
         local_qpn: Qpn,
-        /// First PSN that the asker will send.
+        /// First PSN that the active side will send.
         starting_psn: Psn,
     },
-    /// REP (12.6.8): the passive side agrees.
+    /// REP (12.6.8): the passive side accepts the connection.
     Reply {
-        /// The answerer's name for the connection.
+        /// The passive side's identifier of the connection.
         local_id: u32,
-        /// The asker's.
+        /// The active side's.
         remote_id: u32,
-        /// The answerer's queue pair.
+        /// The passive side's queue pair.
         local_qpn: Qpn,
-        /// First PSN that the answerer will send.
+        /// First PSN that the passive side will send.
         starting_psn: Psn,
     },
-    /// RTU (12.6.9): the active side confirms.
+    /// RTU (12.6.9): the active side confirms that it is ready.
     ReadyToUse {
-        /// The asker's name for the connection.
+        /// The active side's identifier of the connection.
         local_id: u32,
-        /// The answerer's.
+        /// The passive side's.
         remote_id: u32,
     },
     /// DREQ (12.6.10): either side ends the connection.
     Disconnect {
-        /// The sender's name for the connection.
+        /// The sender's identifier of the connection.
         local_id: u32,
         /// The receiver's.
         remote_id: u32,
         /// The receiver's queue pair.
         remote_qpn: Qpn,
     },
-    /// DREP (12.6.11): the other side agrees.
+    /// DREP (12.6.11): the other side confirms the end.
     DisconnectReply {
-        /// The sender's name for the connection.
+        /// The sender's identifier of the connection.
         local_id: u32,
         /// The receiver's.
         remote_id: u32,
@@ -120,7 +120,7 @@ impl Message {
         let mut output = Output::new(&mut datagram);
         output.put(&[BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
         output.word(0);
-        // The asker's name for the connection identifies the handshake.
+        // The active side's identifier of the connection identifies the handshake.
         output.put(&u64::from(transaction).to_be_bytes());
         output.put(&attribute.to_be_bytes());
         output.put(&[0; 6]);

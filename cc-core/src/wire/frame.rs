@@ -105,7 +105,7 @@ impl Frame<'_> {
     }
 }
 
-/// A frame that goes back the way that another came: a CNP or an acknowledgement.
+/// A frame in the reverse direction of another: a CNP or an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Response<'a> {
@@ -128,7 +128,7 @@ impl<'a> Response<'a> {
         Self::cnp_back(cause.route(), cause.bth.partition, to, body_kind, marking)
     }
 
-    /// As [`Response::cnp`], with no packet in hand but its way and its partition key.
+    /// As [`Response::cnp`], from the route and the partition key of the data packet instead of the packet itself.
     #[inline]
     pub fn cnp_back(route: Route<'a>, partition: u16, to: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Self {
         Self {
@@ -217,7 +217,7 @@ impl<'a> Response<'a> {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 struct Head<'a> {
-    /// The way that it goes back.
+    /// The route of the frame that caused it, which it takes in reverse.
     route: Route<'a>,
     class: TrafficClass,
     hop_limit: u8,

@@ -121,7 +121,7 @@ pub enum Parsed<'a> {
     Roce(Roce<'a>),
     /// Priority flow control.
     Pfc(Pfc),
-    /// Something else, of which no more than this is known.
+    /// Any other frame.
     NotRoce(NotRoce),
 }
 

@@ -38,14 +38,14 @@ pub struct Roce<'a> {
     datagram: &'a [u8],
     /// The extension headers behind the BTH, as its opcode requires.
     extensions: &'a [u8],
-    /// Where the shims are; nowhere unless the packet came on their port.
+    /// Positions of the shims; none unless the packet came on their port.
     shim_offsets: ShimOffsets,
     truncated: bool,
 }
 
 impl<'a> Roce<'a> {
     /// Reads from the shims on if there are any, or from the BTH; the input ends with the ICRC.
-    // Always, so that the packet is made where it is to be.
+    // Always inlined, so that the packet is built in place and not copied.
     #[inline(always)]
     pub(super) fn parse(
         route: Route<'a>,
@@ -171,7 +171,7 @@ impl<'a> Roce<'a> {
         self.route.ethernet.tags
     }
 
-    /// The outermost VLAN tag, whose priority the port goes by.
+    /// The outermost VLAN tag, by whose priority the port classifies the frame.
     #[inline]
     pub fn vlan(&self) -> Option<Tag> {
         self.route.ethernet.tags.iter().next()
@@ -183,7 +183,7 @@ impl<'a> Roce<'a> {
         Addresses::of(self.route.network, self.route.addresses)
     }
 
-    /// The way that the packet came.
+    /// The route of the packet: its addresses and VLAN tags.
     #[inline]
     pub fn route(&self) -> Route<'a> {
         self.route

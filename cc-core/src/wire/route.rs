@@ -100,7 +100,7 @@ impl Network {
     }
 }
 
-/// The way of a frame, borrowed from it: addresses and VLAN tags.
+/// The route of a frame, borrowed from it: addresses and VLAN tags.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Route<'a> {
@@ -132,7 +132,7 @@ impl<'a> Route<'a> {
         alike.then_some((Route { ethernet, network: self.network, addresses: &[] }, behind))
     }
 
-    /// Writes the headers, up to the network's, of a frame that goes back this way; `len` counts what is behind them.
+    /// Writes the headers, up to the network's, of a frame in the reverse direction; `len` counts what is behind them.
     ///
     /// The network's has no options. IPv4 is never fragmented, so that its identification, which RFC 6864 gives no meaning
     /// then, is zero, as IPv6's flow label is.
@@ -170,7 +170,7 @@ impl<'a> Route<'a> {
     }
 }
 
-/// The ends of a way, kept for frames to be sent later.
+/// The addresses of a route, stored for frames to be sent later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoints {
     macs: [u8; 12],
@@ -183,7 +183,7 @@ impl Endpoints {
     /// Of no frame.
     pub const NONE: Self = Self { macs: [0; 12], network: Network::V4, addresses: [0; 32] };
 
-    /// The ends of this way.
+    /// The addresses of this route.
     pub fn of(route: &Route<'_>) -> Self {
         let Route { ethernet, network, addresses } = *route;
         let mut ends = Self { macs: *ethernet.macs, network, ..Self::NONE };
@@ -219,7 +219,7 @@ impl Endpoints {
         ends
     }
 
-    /// The way between them, without tags.
+    /// The route between them, without VLAN tags.
     #[inline]
     pub fn route(&self) -> Route<'_> {
         let Self { ref macs, network, ref addresses } = *self;

@@ -1,4 +1,4 @@
-//! A sampled alpha on its way down.
+//! The decay of a sampled alpha over any number of ticks.
 
 use cc_core::math::mul_high;
 
@@ -7,15 +7,15 @@ const ONES: u32 = 1_023;
 
 /// What a tick does to a sampled alpha, and what many ticks do.
 ///
-/// An alpha of ten bits is the firmware's integer: each tick rounds down. One of more bits stands for a simulator's float: it is
-/// faded by a power of 1 - g and rounded down once, when it is next raised or cut by.
+/// An alpha of ten bits is the firmware's integer: each tick rounds down. An alpha of more bits stands for a simulator's float:
+/// it is multiplied by a power of 1 - g and rounded down once, when it is next raised or used in a cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AlphaDecay {
     /// Bits of alpha, 10 to 20; above them the tick before which a notification came.
     pub(super) bits: u32,
     /// g in units of alpha's last bit.
     raise: u32,
-    /// After so many ticks nothing is left of any alpha.
+    /// Number of ticks after which any alpha is zero.
     pub(super) horizon: u32,
     /// The smallest alpha of ten bits from which a tick takes one, two, and so on, less that loss.
     bands: [u32; 7],
@@ -25,7 +25,7 @@ pub(super) struct AlphaDecay {
 const RECIPROCALS: [u32; 7] = [65_536, 32_768, 21_846, 16_384, 13_108, 10_923, 9_363];
 
 impl AlphaDecay {
-    /// By this g in 1/1024, from 1 to 1024, and of so many bits, 10 to 20.
+    /// The decay for g = `gain` / 1024, with `gain` from 1 to 1024, of an alpha of `bits` bits, 10 to 20.
     pub(super) const fn new(gain: u32, bits: u32) -> Self {
         let raise = gain << bits.wrapping_sub(TEN);
         // (1 - g)^n is at most 2^-bits from n = bits ln 2 / g on.
@@ -50,8 +50,8 @@ impl AlphaDecay {
         !u32::MAX.wrapping_shl(self.bits)
     }
 
-    /// What alpha is after `raised` ticks of which the last follows a notification, (10) so many times and (4), none for no
-    /// notification, and `ticks` more without one, (10) so many times.
+    /// Alpha after `raised` ticks of which the last follows a notification (equation (10) `raised` times, then (4); 0 for no
+    /// notification) and `ticks` more without a notification ((10) `ticks` times).
     #[inline(always)]
     pub(super) fn after(&self, mut alpha: u32, mut raised: u32, ticks: u32) -> u32 {
         let mut span = if raised != 0 { raised } else { ticks };
@@ -66,8 +66,8 @@ impl AlphaDecay {
         }
     }
 
-    /// What is left of an alpha of more than ten bits after so many ticks without a notification: alpha (1 - g)^ticks, by the
-    /// squares of 1 - g, one for each bit of the number of ticks.
+    /// An alpha of more than ten bits after `ticks` ticks without a notification: alpha (1 - g)^ticks, by repeated squaring of
+    /// 1 - g, once for each bit of `ticks`.
     #[inline(always)]
     pub(super) const fn faded_by_power(&self, alpha: u32, mut ticks: u32) -> u32 {
         let spare = 32u32.wrapping_sub(self.bits);
@@ -84,7 +84,7 @@ impl AlphaDecay {
         left.wrapping_shr(spare)
     }
 
-    /// What is left of an alpha of ten bits after so many ticks without a notification.
+    /// An alpha of ten bits after `ticks` ticks without a notification.
     ///
     /// While the loss per tick stays the same, ticks are passed at once. Losses above seven, which last only a few ticks
     /// each, are taken one by one. At most 60 rounds.
