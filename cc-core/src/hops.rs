@@ -206,7 +206,7 @@ pub struct Hops<const N: usize> {
 const PATH: u16 = 0xfff;
 /// In [`Hops::path`]: the layout is the compact one.
 const COMPACT: u16 = 1 << 15;
-/// After this many nanoseconds the clock of a compact record may have wrapped: a quarter of its range, the rest of which is left
+/// After this many nanoseconds the clock of a compact record may have wrapped: a quarter of its range; the rest is left
 /// for delays that differ.
 const LONGEST_SILENCE: u32 = 1 << 22;
 /// Half of the range of a compact record's clock: one that seems to have advanced further has run backwards.

@@ -21,7 +21,7 @@
 //! Choices where the paper is silent or contradicts itself:
 //! - (4) is evaluated once a round-trip time, as Table I's timer and the fluid model have it, and the fair share for every
 //!   packet;
-//! - only what a packet waits counts: its delay less the least of the last two seconds (of windows of 1.07 s). A constant
+//! - only the queueing delay counts: a packet's delay less the least of the last two seconds (of windows of 1.07 s). A constant
 //!   difference of clocks cancels. A delay more than a millisecond below that, or 100 ms above, is a clock that jumped: the
 //!   least is then learnt again from the next packet on, without the old value;
 //! - (1) is not evaluated for a flow before B_R of a whole round in which it has sent is known: at the start of an incast B_R

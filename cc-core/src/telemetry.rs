@@ -295,7 +295,7 @@ impl IntStackBuilder {
         self.hops = self.layout.push(self.hops, area, hop);
     }
 
-    /// As if there had been more hops than room: for traffic that tests what becomes of it.
+    /// Marks the stack as overflowed, as by more hops than room: for tests of how receivers handle it.
     pub const fn overflow(&mut self) {
         self.hops = IntStack::OVERFLOW;
     }

@@ -14,24 +14,22 @@
 //! - an uncongested flow speeds up gradually at first, then aggressively.
 //!
 //! Added by this project:
-//! - time goes in periods of T_p, 1.5 base round-trip times by default, which run while something is in flight; at the
+//! - time is divided into periods of T_p, 1.5 base round-trip times by default, which run while packets are in flight; at the
 //!   end of each, the flow is judged by its strongest mark. A period without any acknowledgement is extended, up to
 //!   sixteen times; then the rate is halved;
 //! - R(i) is the lesser of the rate and the rate of acknowledgements, so that a mark never raises a rate; where nothing
 //!   was newly acknowledged there is no such rate, and the flow keeps its own;
-//! - the excess is the greater of what the slides print and of what is in flight beyond R(i) times the base round-trip
-//!   time. The former sees one period only, and leaves a standing queue behind an incast of 32 flows. `acc_literal` has
-//!   the printed one alone;
+//! - the excess is the greater of the slides' formula and of the bytes in flight beyond R(i) times the base round-trip
+//!   time. The formula counts one period only, and leaves a standing queue after an incast of 32 flows. The setting
+//!   `acc_literal` = 1 uses the formula alone;
 //! - *drain*: during a halt, and while acknowledgements are of packets sent before it, neither marks nor their absence show
 //!   the present state of the path: the rate holds. The acknowledgement that ends this begins a new period, so that the rate of
 //!   acknowledgements is not taken over a time in which none could come;
 //! - a halt ends early when nothing is in flight any more, and is never longer than 64 periods or a second;
-//! - what is sent again after a negative acknowledgement is in flight, but not counted as sent: it will be acknowledged
-//!   once.
+//! - packets retransmitted after a negative acknowledgement count as in flight, but not as sent: each is acknowledged once.
 //!
-//! If late: nothing changes. Periods end when they are due, and one in which nothing happened is judged as punctually
-//! as any other; after at most 64 of a halt and 16 for each halving of the rate, down to the floor, the rest is one
-//! `divu`.
+//! If late: nothing changes. A late wake judges each period as of the time when it ended, also a period without events. That
+//! takes at most 64 steps for a halt and 16 for each halving of the rate, down to the floor; one `divu` skips the rest.
 
 mod parameters;
 #[cfg(test)]
@@ -53,7 +51,7 @@ pub enum Mode {
     Uncongested,
     /// Acknowledgements of packets that met congestion.
     Congested,
-    /// None of packets sent since the flow was found congested, or a halt.
+    /// No acknowledgement of packets sent since the flow was found congested, or a halt.
     Drain,
     /// Acknowledgements of packets that a pause held up.
     Victim,

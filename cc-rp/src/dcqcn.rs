@@ -716,7 +716,7 @@ impl Dcqcn {
     }
 }
 
-/// R_C and R_T on their way up.
+/// R_C and R_T while they increase.
 #[derive(Clone, Copy)]
 struct Rates {
     current: Rate,

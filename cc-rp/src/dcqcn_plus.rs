@@ -3,8 +3,8 @@
 //! Yixiao Gao et al., "DCQCN+: Taming Large-scale Incast Congestion in RDMA over Ethernet Networks", ICNP 2018, section
 //! IV-B3, whose equation numbers stand beside the code.
 //!
-//! The receiver's NIC sends CNPs to one flow after the other, and writes into each how long a round takes (tau). A
-//! sender waits for longer than that, and for longer than its own rate needs for a packet, before it raises the rate,
+//! The receiver's NIC sends CNPs to its flows round-robin, and writes into each CNP how long a round takes (tau). A
+//! sender waits for longer than tau, and for longer than its own rate needs for a packet, before it raises the rate,
 //! so that a CNP for a flow that must slow down arrives first. Steps follow the flow's rate, not a constant, so that their
 //! sum does not grow with the number of flows. There is no byte counter.
 //!

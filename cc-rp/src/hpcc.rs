@@ -16,16 +16,16 @@
 //! Choices where the paper is silent or its public code differs:
 //! - U begins at eta, so that the first update is W_AI and no more; W never exceeds W_init = B_nic T;
 //! - what is measured and what is not: see [`hops`](cc_core::hops). Where no hop can be, nothing changes, and Wc neither;
-//! - an acknowledgement behind the latest is old, and one ahead of what was sent is another flow's: neither is used;
-//! - the sequence number of the last update is valid or not, by a flag: zero is a number as any other. One that lies more than
-//!   2^22 packets from the acknowledgement is no longer comparable, and counts as acknowledged;
-//! - a NACK takes that number back with the next to be sent, so that updates go on after go-back-N;
+//! - an acknowledgement behind the latest is old, and one ahead of what was sent belongs to another flow: neither is used;
+//! - a flag shows whether the sequence number of the last update is valid: zero is a number like any other. One that
+//!   is more than 2^22 packets from the acknowledgement is no longer comparable, and counts as acknowledged;
+//! - a NACK moves that number back together with the next one to be sent, so that updates go on after go-back-N;
 //! - eta is rounded to a multiple of 2^-16, so that U = eta gives W = Wc + W_AI exactly;
 //! - the least window is what the least rate sends in T; the window passed to the rate limiter is at least one packet.
 //!
 //! `HOPS` is the longest path, and sizes the state: 12 bytes each. Telemetry of a longer one is not used.
 //!
-//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
 
 mod parameters;
 #[cfg(test)]

@@ -15,8 +15,8 @@
 //! Direct INT carries no sequence number, so acknowledgements measure the round trip. Without them, W* still follows U*.
 //!
 //! Choices where the paper is silent:
-//! - the windows count what is on ways of different lengths, and are compared by their rates W / T and W* / T*; where the near
-//!   one is less, the flow may have in flight what its rate sends in T;
+//! - the windows are of paths of different lengths, so they are compared by their rates W / T and W* / T*. Where W* / T* is
+//!   less, the flow may have in flight what this rate sends in T;
 //! - N is rounded, and 255 at most;
 //! - an acknowledgement that passes several marks counts as one;
 //! - W* is a packet in T* at least, so that direct INT goes on coming often enough to be compared;
@@ -25,11 +25,11 @@
 //!   stored and not measured, because the bytes that had left by then would be more than R allows;
 //! - else as [`hpcc`].
 //!
-//! `HOPS` is the longest of the two ways: to the pseudo queue and that included, or from the far interconnect switch on.
+//! `HOPS` is the number of hops of the longer path: to the pseudo queue inclusive, or from the remote interconnect switch on.
 //!
 //! Divisions: those of HPCC, and one more on an acknowledgement that passes a mark.
 //!
-//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
 
 #[cfg(test)]
 mod tests;
@@ -99,7 +99,7 @@ pub struct HpccStar<const HOPS: usize> {
     flags: u8,
 }
 
-/// With room for five hops on either way.
+/// With room for five hops on either path.
 pub type HpccStar5 = HpccStar<5>;
 
 const _: () = assert!(size_of::<HpccStar5>() <= 192, "a flow has outgrown 192 bytes");

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Choices where the paper is silent:
-//! - how R_NS follows from Switch-INT: HPCC's law, with RTT_D for T, and W / T for the rate. Sequence numbers do not show
+//! - R_NS follows from Switch-INT by HPCC's law, with RTT_D for T, and W / T for the rate. Sequence numbers do not show
 //!   when a round trip to the switch is over, so a clock is used: W becomes the new Wc when RTT_D has passed. A round trip in
 //!   which nothing could be measured, because packets are too far apart, raises R_NS by a step of the law;
 //! - R_DQM holds until the next, however long that takes: a delay of acknowledgements must not raise the rate. It
@@ -19,7 +19,7 @@
 //!
 //! Telemetry in acknowledgements is that of the remote datacentre, and is not used.
 //!
-//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
 
 #[cfg(test)]
 mod tests;
@@ -90,7 +90,7 @@ cc_core::snapshot! {
         pub advised_rate: Rate,
         /// When W became Wc.
         pub updated: Stamp,
-        /// How far the flow is.
+        /// The last packets sent and acknowledged.
         pub progress: ProgressSnapshot,
     }
 }

@@ -23,10 +23,10 @@
 //!   themselves;
 //! - `cwnd_old` is one value, taken over when what was sent at the last time is acknowledged, after that acknowledgement's
 //!   update (UPDATEOLD): a flow needs no memory for each packet in flight;
-//! - acknowledgements behind the latest, or ahead of what was sent, are not used; a NACK takes the mark of the round trip back;
+//! - acknowledgements behind the latest, or ahead of what was sent, are not used; a NACK moves the mark of the round trip back;
 //! - the least window is what the least rate sends in a round trip; the rate limiter gets a window of at least one packet.
 //!
-//! If late: nothing changes. There are no timers; a visit only forgets telemetry that has become too old to compare with.
+//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
 
 mod parameters;
 #[cfg(test)]
@@ -51,7 +51,7 @@ pub struct Window {
     pub(crate) now: u32,
     /// cwnd_old, in bytes.
     pub(crate) old: u32,
-    /// Gamma, one being 2^24; zero before the first sample, which no power is.
+    /// Gamma, one being 2^24; zero before the first sample: no sample is zero.
     pub(crate) power: u32,
     /// The last packet sent.
     sent: Psn,
@@ -127,7 +127,7 @@ impl Window {
         self.now = window.max(p.least_window).min(p.most_window);
     }
 
-    /// UPDATEOLD, behind the update that an acknowledgement brought.
+    /// UPDATEOLD, called after the update by an acknowledgement.
     #[inline(always)]
     pub(crate) fn update_old(&mut self, psn: Psn) {
         if self.is_over(psn) {

@@ -1,13 +1,13 @@
 //! RCC at the sender: it applies the window that the receiver assigns.
 //!
 //! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
-//! Networks", ToN 2023, section III-B and Table I. The receiver assigns the window, and acknowledgements bring it; the sender
-//! paces it over a round-trip time, so that a window below a packet is a rate.
+//! Networks", ToN 2023, section III-B and Table I. The receiver assigns the window in its acknowledgements; the sender paces
+//! it over a round-trip time, so that a window below one packet is enforced as a rate.
 //!
 //! Choices where the paper is silent:
 //! - a flow begins with what the port carries in a base round-trip time, at line rate;
 //! - a window that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
-//! - no window is above that beginning, and none so small that its rate is below the least.
+//! - no window is above that initial one, and none so small that its rate is below the least.
 //!
 //! If late: nothing changes. There are no timers.
 
@@ -62,7 +62,7 @@ impl Params {
         Ok(Self { base, most: Bytes::new(carried), least, floor, line, mtu: link.mtu })
     }
 
-    /// A window, and its rate: so much in a base round-trip time.
+    /// A window, and the rate that sends it in a base round-trip time.
     #[inline(always)]
     pub(crate) fn decision(&self, window: Bytes) -> Decision {
         let rate = if window >= self.most { self.line } else { Rate::from_bits(self.base.rate_of(window.get())) };
@@ -97,7 +97,8 @@ impl PsnProgress {
         self.sent = psn;
     }
 
-    /// Whether an acknowledgement is neither older than the last nor of what was not sent; it is then the last.
+    /// Accepts an acknowledgement that is not older than the last and not ahead of what was sent: stores it as the last and
+    /// returns `true`.
     #[inline(always)]
     pub(crate) fn takes(&mut self, psn: Psn, has_acked: bool) -> bool {
         let ahead = psn.is_after(self.sent);
@@ -126,7 +127,7 @@ impl PsnProgress {
 }
 
 cc_core::snapshot! {
-    /// How far a flow is.
+    /// The last packets sent and acknowledged of a flow.
     pub struct ProgressSnapshot {
         /// The last packet sent, if `has_sent`.
         pub sent: Psn,
@@ -154,7 +155,7 @@ cc_core::snapshot! {
     pub struct RccSnapshot {
         /// The window that the receiver last granted.
         pub window: Bytes,
-        /// How far the flow is.
+        /// The last packets sent and acknowledged.
         pub progress: ProgressSnapshot,
     }
 }

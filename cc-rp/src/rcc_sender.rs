@@ -7,7 +7,8 @@
 //! Choices where the paper is silent:
 //! - a flow begins with what the port carries in a base round-trip time, at line rate;
 //! - the sender sees no ends of messages: one has ended, and PID control with it, when nothing is in flight and no
-//!   acknowledgement has come for 16 base round-trip times, the receiver's timeout too. The next packet begins another;
+//!   acknowledgement has come for 16 base round-trip times; the receiver waits at least as long. The next packet begins
+//!   another;
 //! - a message is not judged in its first three base round-trip times: B_R of the first whole round that it has sent in is
 //!   half a round trip old when it comes, and so was the message at the receiver when that round began, at most a round before;
 //! - acknowledgements that are older than the last, or ahead of what was sent, are not used;
@@ -71,7 +72,7 @@ cc_core::zeroed! {
         law: LawParams,
         /// What the link carries in a round, as far as it is shared, in bytes.
         shared: u32,
-        /// Without an acknowledgement, and with nothing in flight, for so long, a message has ended.
+        /// A message has ended when nothing was in flight and no acknowledgement came for this long.
         timeout: Nanos,
     }
 }
@@ -93,7 +94,7 @@ cc_core::snapshot! {
     pub struct RccSenderSnapshot {
         /// RCC's law.
         pub law: LawSnapshot,
-        /// How far the flow is.
+        /// The last packets sent and acknowledged.
         pub progress: ProgressSnapshot,
         /// When an acknowledgement came last.
         pub last_ack_at: Stamp,
@@ -225,7 +226,7 @@ impl RccSender {
         &self.law
     }
 
-    /// A message that has ended is over.
+    /// Ends the message if its timeout has passed.
     #[inline(always)]
     fn restart_if_idle(&mut self, cx: &Cx<'_, Params>) {
         if self.has_acked && self.progress.is_done() && cx.now.stamp().since(self.last_ack_at) >= cx.params.timeout {

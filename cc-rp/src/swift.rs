@@ -22,8 +22,8 @@
 //!
 //! Deviations:
 //! - the packets that an acknowledgement counts are its bytes over the largest packet;
-//! - a cut counts as one when the window fell. In Isekai a window at its bound does too, so that an endpoint window
-//!   that has grown to its largest never falls while acknowledgements keep coming;
+//! - a cut counts as a cut only if the window fell. In Isekai it also counts at the window's bound, so that an endpoint
+//!   window that has grown to its largest never falls while acknowledgements keep coming;
 //! - the rate is window over the smoothed round-trip time whatever the window, never below a packet in `longest_gap`,
 //!   and the rate limiter gets a window of at least one packet. Isekai paces fractional windows only, and by the
 //!   latest round-trip time;
@@ -61,7 +61,7 @@ pub struct Swift {
     rtt: Nanos,
     /// When the fabric window was last cut; a visit may replace it by a later time that has the same effect.
     cut: Stamp,
-    /// When the endpoint window last changed; likewise.
+    /// When the endpoint window last changed; a visit may replace it in the same way.
     turned: Stamp,
     /// The number of the packet sent last in the low 24 bits, timeouts without progress in the four above, then flags.
     sent: u32,
@@ -400,7 +400,7 @@ impl Swift {
         }
     }
 
-    /// Keeps times from going stale: long ago is as good as any time before.
+    /// Keeps 32-bit times unambiguous: replaces one long ago by a later one that has the same effect.
     #[inline(always)]
     fn refresh(&mut self, now: Stamp) {
         for time in [&mut self.cut, &mut self.turned] {

@@ -192,7 +192,7 @@ impl ThetaPowerTcp {
         self.window.update_old(ack.psn);
     }
 
-    /// Keeps the time of the last update from going stale: [`LONGEST`] ago is as good as any time before.
+    /// Keeps the 32-bit time of the last update unambiguous: one longer ago than [`LONGEST`] becomes [`LONGEST`] ago.
     #[inline(always)]
     fn refresh(&mut self, now: Stamp) {
         if now.since(self.updated).get() > LONGEST {

@@ -286,7 +286,7 @@ impl Timely {
         }
     }
 
-    /// Acts on a sample; where it may not cut, the rate stays in place of falling.
+    /// Acts on a sample; where a cut is not allowed, the rate holds instead of falling.
     #[inline(always)]
     pub(crate) fn update(&mut self, p: &Params, now: Stamp, rtt: Nanos, may_cut: bool) {
         let zone = self.follow(p, rtt);
@@ -343,7 +343,8 @@ impl Timely {
         self.updated = now;
     }
 
-    /// Keeps the time of the last update from going stale: minRTT ago is as good as any time before.
+    /// Keeps the 32-bit time of the last update unambiguous: one longer ago than minRTT becomes minRTT ago, which has the
+    /// same effect.
     #[inline(always)]
     pub(crate) fn refresh(&mut self, p: &Params, now: Stamp) {
         if now.since(self.updated).get() >= p.min_rtt {

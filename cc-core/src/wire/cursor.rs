@@ -69,7 +69,7 @@ impl<'a> Input<'a> {
         Ok(head)
     }
 
-    /// Why it has not the next `len` bytes.
+    /// The error for when the next `len` bytes are not there.
     #[inline]
     fn lacks(&self, len: usize, short: Malformed) -> Malformed {
         if len > self.left() { short } else { Malformed::Truncated }

@@ -258,7 +258,7 @@ pub fn info(opcode: u8) -> Info {
     INFOS.get(usize::from(place)).copied().unwrap_or(Info::UNKNOWN)
 }
 
-/// All that opcodes mean, each but once.
+/// The distinct meanings of opcodes.
 static INFOS: [Info; KNOWN.1] = {
     let mut infos = [Info::UNKNOWN; KNOWN.1];
     let (all, _, _) = KNOWN;
@@ -266,10 +266,10 @@ static INFOS: [Info; KNOWN.1] = {
     infos
 };
 
-/// Where among them an opcode's is.
+/// For each opcode, the index of its meaning.
 static PLACES: [u8; 256] = KNOWN.2;
 
-/// What opcodes mean without repetition, how many there are, and each opcode's place.
+/// The distinct meanings of opcodes, how many there are, and the index of each opcode's meaning.
 #[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
 const KNOWN: ([Info; 256], usize, [u8; 256]) = {
     // The first is unknown, and so 0xff, the manufacturer's own.

@@ -49,8 +49,8 @@ pub fn decrement_hop_limit(frame: &mut [u8]) -> Option<u8> {
     }
 }
 
-/// Writes a base transport header over the one at byte `at`, see [`Roce::bth_at`](super::Roce::bth_at), and keeps its pad count.
-/// Returns whether the frame is so long. The ICRC changes with it: see [`write_icrc`].
+/// Writes a base transport header over the one at byte `at`, see [`Roce::bth_at`](super::Roce::bth_at), and keeps its pad
+/// count. Returns whether the frame is so long. The ICRC changes with it: see [`write_icrc`].
 #[inline]
 pub fn set_bth(frame: &mut [u8], at: usize, bth: &Bth) -> bool {
     let Some(bytes) = frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut) else { return false };
@@ -71,7 +71,7 @@ pub fn write_icrc<E: Crc32>(frame: &mut [u8]) -> bool {
     true
 }
 
-/// The first bytes of a network header, as far as switches change it.
+/// The first bytes of a network header, up to the last that switches change.
 enum Network<'a> {
     /// IPv4's, up to its checksum.
     V4(&'a mut [u8; 12]),

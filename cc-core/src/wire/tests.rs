@@ -800,7 +800,7 @@ proptest! {
             udp_source: read.udp_source().unwrap_or(udp_source),
             shims: read.shims(),
             bth: read.bth,
-            // What the opcode does not ask for is not sent.
+            // Headers that the opcode does not require are not sent.
             extensions: Extensions {
                 deth: read.deth().unwrap_or(extensions.deth),
                 reth: read.reth().unwrap_or(extensions.reth),

@@ -108,7 +108,7 @@ impl Flow {
     }
 }
 
-// What the slides say.
+// Rules of the slides.
 
 #[test]
 fn a_congested_flow_halts_until_its_excess_has_drained_and_then_matches_the_acknowledgements() {
@@ -181,7 +181,7 @@ fn an_uncongested_flow_speeds_up_gradually_and_then_aggressively() {
     assert_eq!(flow.state.rate(), LINK.line_rate);
 }
 
-// What is this project's.
+// Rules of this project.
 
 #[test]
 fn marks_of_packets_from_before_the_halt_say_nothing_new() {

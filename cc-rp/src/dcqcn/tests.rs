@@ -77,7 +77,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-// What the paper says.
+// Rules of the paper.
 
 #[test]
 fn the_first_cut_is_by_half() {
@@ -216,7 +216,7 @@ fn a_limiter_that_stays_remembers_alpha() {
     assert_eq!(flow.after(0, PLAIN).rate, LINK.line_rate, "alpha had faded to nothing");
 }
 
-// What the firmware does.
+// Rules of the firmware.
 
 #[test]
 fn a_notification_cuts_at_the_end_of_the_monitor_period() {

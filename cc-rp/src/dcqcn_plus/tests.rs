@@ -102,7 +102,7 @@ impl Flow {
     }
 }
 
-// What the paper says.
+// Rules of the paper.
 
 #[test]
 fn the_timer_is_1080_us_at_540_flows() {

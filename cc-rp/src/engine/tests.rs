@@ -388,7 +388,7 @@ struct Witness<const KEEN: bool = true> {
     clock_without_pauses: Stamp,
 }
 
-/// No test takes it out or puts it in.
+/// No test uses its snapshot.
 impl<const KEEN: bool> State for Witness<KEEN> {
     type Snapshot = ();
 

@@ -223,7 +223,7 @@ fn settings_that_do_not_fit_are_refused() {
 }
 
 proptest! {
-    /// Wakes only forget what could not have been compared with any more.
+    /// Wakes discard only records that were too old to compare with.
     #[test]
     fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120)) {
         let (mut woken, mut left) = (Bench::new(DRAFT), Bench::new(DRAFT));

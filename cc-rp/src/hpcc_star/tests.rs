@@ -52,7 +52,7 @@ fn cx(now: u64, params: &Params) -> Cx<'_, Params> {
     Cx { now, link: &LINK, params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
 }
 
-/// What a pseudo queue with this R says.
+/// The INT record of a pseudo queue with this R.
 fn pseudo(mbps: u32, clock: u32, sent: u32, queue: u32) -> Hop {
     Hop { mbps, flags: Hop::VIRTUAL | Hop::INTERCONNECT, clock, sent: sent / 64, queue }
 }
@@ -226,7 +226,7 @@ fn settings_that_do_not_fit_are_refused() {
 }
 
 proptest! {
-    /// Wakes only forget what could not have been compared with any more, and no decision leaves its bounds.
+    /// Wakes discard only records that were too old to compare with, and no decision leaves its bounds.
     #[test]
     fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..10_u8), 1..120)) {
         let (mut woken, mut left) = (Bench::new(PAPER), Bench::new(PAPER));

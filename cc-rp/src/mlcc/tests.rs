@@ -132,7 +132,7 @@ fn rates_of_old_and_of_impossible_acknowledgements_are_not_used() {
     assert_eq!(told(bench.on(&Event::Ack(ack))), 8_000, "another algorithm's");
 }
 
-/// Acknowledgements held up for seconds do not read as room, and a full link does not wear off.
+/// Seconds without acknowledgements do not raise the rate.
 #[test]
 fn silence_changes_nothing() {
     let mut bench = Bench::new();
@@ -158,7 +158,7 @@ fn contradictions_are_named() {
 }
 
 proptest! {
-    /// Wakes only forget what could not have been compared with any more.
+    /// Wakes discard only records that were too old to compare with.
     #[test]
     fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120)) {
         let (mut woken, mut left) = (Bench::new(), Bench::new());

@@ -75,7 +75,7 @@ fn assert_near(got: f64, want: f64) {
     assert!((got - want).abs() <= want * 1e-4 + 4.0 / f64::from(PACKET), "{got} for {want}");
 }
 
-// What the paper says.
+// Rules of the paper.
 
 #[test]
 fn below_the_target_the_window_gains_a_packet_in_a_round_trip_time() {

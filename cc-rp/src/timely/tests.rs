@@ -71,7 +71,7 @@ fn assert_near(got: f64, want: f64) {
     assert!((got - want).abs() <= want * 1e-5, "{got} Mb/s for {want}");
 }
 
-// What the papers say.
+// Rules of the papers.
 
 #[test]
 fn below_t_low_every_update_is_one_additive_step() {

@@ -6,7 +6,7 @@ use super::*;
 use crate::wire::shim as chain;
 use crate::{Hop, IntStack};
 
-/// What can be written down as a frame.
+/// The fields of a frame to be emitted.
 #[derive(Clone, Debug)]
 struct Owned {
     macs: [Mac; 2],

@@ -1,4 +1,4 @@
-//! LSCC's rate messages: their bytes, and what is none.
+//! LSCC's rate messages: their bytes, and frames that are rejected.
 
 use super::*;
 use crate::wire::rate_message::RateMessageError;

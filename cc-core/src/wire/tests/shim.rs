@@ -117,7 +117,7 @@ fn the_icrc_is_that_of_the_packet_without_shims() {
         assert!(with.is_shimmed() && !plain.is_shimmed());
         assert_eq!(plain.shims(), Shims::NONE);
     }
-    // That which others reckoned stays right.
+    // The ICRC that the sender computed stays right.
     for frame in [connectx_cnp(), uc_send_only()] {
         let with = spliced(frame, &hex("1104031f 01020304 11121314 21222324 00010000"));
         assert_eq!(roce(&with).icrc::<TableCrc>(), Icrc::Valid);
