@@ -52,7 +52,7 @@ const fn packets(multi: u32) -> Telemetry {
 /// Links whose byte takes longer than a nanosecond, and two beside them.
 const SLOW: Telemetry = Telemetry { gbps: [1, 2, 5, 8, 10], gaps: [300, 3_000, 11_000, 22_000, 23_000], ..WIDE };
 
-/// One flow over five hops, whose links carry what the dice say.
+/// One flow over five hops, whose links carry random loads.
 struct Run {
     telemetry: Telemetry,
     random: SplitMix,
@@ -246,9 +246,9 @@ fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
     tolerance.finish(100_000);
 }
 
-/// Counters of whole units seem to say that a link carried up to a unit more than it did: with units of 512 bytes, half as much
-/// again in a packet's time. Where no link carries more than it can, every record is measured, as in HPCC's public simulator, which
-/// has no bound on what a link may have carried.
+/// By counters of whole units a link seems to have carried up to a unit more than it did: with units of 512 bytes, half as much
+/// again in a packet's time. Where no link carries more than it can, every record is measured, as in HPCC's public simulator,
+/// which has no bound on what a link may have carried.
 #[test]
 fn a_link_that_carries_what_it_can_is_measured_whatever_the_units() {
     let mut tolerance = Tolerance::default();

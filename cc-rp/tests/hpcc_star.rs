@@ -208,7 +208,8 @@ fn each_step_is_that_of_the_equations() {
     tolerance.finish(200_000);
 }
 
-/// Four such flows behind a pseudo queue that the far end drains at 10 Gb/s, then at 20: the link is used and the queue short.
+/// Four such flows behind a pseudo queue that the remote end drains at 10 Gb/s, then at 20: the link is used and the queue
+/// short.
 #[test]
 fn a_free_run_settles_where_the_far_end_asks() {
     let link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };

@@ -28,7 +28,7 @@ mod oracle {
         pub(super) beta: f64,
         pub(super) most: f64,
         pub(super) least: f64,
-        /// The longest dt and silence that say anything: 2 tau and 4 tau, or less by what a record's clock can show.
+        /// The longest dt and silence that are measured: 2 tau and 4 tau, or less by what a record's clock can show.
         pub(super) longest: f64,
         pub(super) silence: f64,
         /// Bytes that a record's counter can count.
@@ -37,7 +37,7 @@ mod oracle {
         pub(super) unit: f64,
     }
 
-    /// NORMPOWER of Algorithm 1: the largest normalised power and its dt; `None` where no hop says anything.
+    /// NORMPOWER of Algorithm 1: the largest normalised power and its dt; `None` where no hop can be measured.
     pub(super) fn norm_power(c: &Constants, prev: &[Record], ack: &[Record]) -> Option<(f64, f64)> {
         let mut most: Option<(f64, f64)> = None;
         for (p, a) in prev.iter().zip(ack) {

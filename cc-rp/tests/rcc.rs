@@ -1,4 +1,4 @@
-//! RCC's sender against what it is to obey, in double precision.
+//! RCC's sender against the windows that its receiver assigns, in double precision.
 
 #[allow(unreachable_pub, reason = "a module of every test that wants it")]
 mod tolerance;

@@ -1,4 +1,4 @@
-//! Any words are a legal state of every reaction point: no event makes it panic, and what a snapshot takes out goes in unchanged.
+//! Any words are a legal state of every reaction point: no event makes it panic, and a snapshot restores the state unchanged.
 
 use cc_core::snapshot::Words;
 use cc_core::{
@@ -91,7 +91,7 @@ impl Visitor for Run<'_> {
     }
 }
 
-/// A state is the same after it was taken out and put in, as fields and as words.
+/// A state restored from its snapshot, as fields and as words, is the same.
 fn assert_restored<A: ReactionPoint>(state: &A) {
     let snapshot = state.snapshot();
     assert_eq!(A::from_snapshot(snapshot), *state, "{}", A::NAME);
@@ -111,7 +111,7 @@ impl RateLimiter for Limiter {
     }
 }
 
-/// A flow of one engine, and a flow of a new engine that the state of the first is put into halfway.
+/// A flow of one engine, and a flow of a new engine that takes over the state of the first halfway.
 struct Moved<'a>(Run<'a>);
 
 impl Visitor for Moved<'_> {

@@ -1,4 +1,4 @@
-//! Tables on the heap and tables of fixed size are the same source: engines over either decide alike.
+//! Engines with tables on the heap and with tables of fixed size make the same decisions.
 
 use cc_core::table::Heap;
 use cc_core::{Bytes, CnpBody, CnpBodyKind, Instant, Link, Nanos, Psn, Qpn, Rate, Zeroed};
@@ -35,7 +35,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What the rate limiter was given.
+/// The decisions that the rate limiter got.
 #[derive(Default, PartialEq, Debug)]
 struct Pacer(Vec<(u16, Rate, Bytes, Nanos)>);
 
@@ -105,7 +105,7 @@ fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(),
         let [one, two] = &pacers;
         prop_assert_eq!(one, two);
     }
-    // The flow that was refused before there was room for any.
+    // The flow that was refused before the tables had grown.
     let refused = heap.counters().rp_flows_refused - 1;
     prop_assert_eq!(fixed.counters(), cc_rp::RpCounters { rp_flows_refused: refused, ..heap.counters() });
     Ok(())

@@ -308,7 +308,7 @@ fn take<A: ReactionPoint>(
     }
 }
 
-/// A CNP for a local queue pair arrives that says this.
+/// A CNP with this body arrives for a local queue pair.
 fn notify(
     engine: &mut Engine,
     now: Instant,
@@ -497,7 +497,7 @@ fn a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted_c1()
             assert_eq!(seen.delay, if accepted { Some(returned) } else { fallback }, "{stamp:#x}");
         }
     }
-    // Where no stamp is to come back, none is missed.
+    // An acknowledgement without a time stamp does not count as rejected.
     let (seen, counters) = told_of::<true>(2_000, false, Shims::NONE, own);
     assert_eq!((seen.delay.unwrap().rtt, counters.rp_delays_rejected), (Nanos::new(8_000), 0));
     assert!(counters.named().contains(&("rp_delays_rejected", 0)));

@@ -18,7 +18,7 @@ impl Branches {
     }
 }
 
-/// What comes of it, for each way in which the doubts may be settled; of more than six, the rest go one way.
+/// The outcome for each combination of doubtful comparisons; of more than six, the rest go one way.
 pub fn outcomes<T>(mut run: impl FnMut(&mut Branches) -> T) -> Vec<T> {
     let (mut outcomes, mut asked) = (Vec::new(), 0);
     while outcomes.len() < 1 << asked {

@@ -252,7 +252,7 @@ fn values(c: &Constants, flow: &Flow) -> Vec<f64> {
     if flow.limited { vec![flow.r_c, flow.r_t, 1.0] } else { vec![c.line, c.line, 0.0] }
 }
 
-/// So many events, each compared with what the equations make of the machine's own rates and alpha. `draw` rolls what
+/// Runs this many events, each compared with what the equations make of the machine's own rates and alpha. `draw` rolls what
 /// happens; the flag says whether notifications are frequent.
 pub fn compare_steps(
     name: &str,

@@ -22,7 +22,7 @@ pub struct Constants {
     pub w_ai: f64,
     pub w_init: f64,
     pub w_min: f64,
-    /// The longest dt and silence that say anything: 2 T and 4 T, or less by what a record's clock can show.
+    /// The longest dt and silence that are measured: 2 T and 4 T, or less by what a record's clock can show.
     pub longest: f64,
     #[allow(dead_code, reason = "read by those whose silences are long")]
     pub silence: f64,
@@ -41,7 +41,7 @@ pub struct Sender {
     pub inc_stage: u32,
 }
 
-/// Lines 1 to 12; `None` when no hop says anything.
+/// Lines 1 to 12; `None` when no hop can be measured.
 pub fn inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -> Option<f64> {
     let mut most: Option<(f64, f64)> = None;
     for (l, a) in last.iter().zip(ack) {

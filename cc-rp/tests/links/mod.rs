@@ -1,4 +1,4 @@
-//! A path of links that carry what the dice say, as its ports write it into a packet.
+//! A path of links that carry random loads, and the telemetry that its ports write into a packet.
 
 use crate::hpcc::Record;
 use crate::tolerance::SplitMix;
@@ -14,7 +14,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Links of so many Gb/s, whose clocks show anything.
+    /// Links of these speeds in Gb/s, whose clocks start at random values.
     pub fn new(random: &mut SplitMix, gbps: &[u32]) -> Self {
         let record = |&gbps: &u32| Record {
             b: f64::from(gbps) / 8.0,

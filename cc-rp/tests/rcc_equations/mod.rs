@@ -1,8 +1,8 @@
 //! RCC (ToN 2023) in double precision: Algorithm 1 and equations 1 to 5, with what this library adds to them. Times are in
 //! nanoseconds, windows in bytes; what is in use is a share of the link.
 
-/// K_p and K_d in 1/s, delta, eta, n, RTT_base, the least window, how long a message gets no verdict, and whether U stays at
-/// zero while the fair share holds W down.
+/// K_p and K_d in 1/s, delta, eta, n, RTT_base, the least window, how long a message is not judged, and whether U stays at
+/// zero while the fair share limits W.
 #[derive(Clone, Copy, Debug)]
 pub struct Constants {
     pub k_p: f64,
@@ -35,7 +35,7 @@ impl Flow {
         *self = Self { u: 0.0, error: None, over: 0, controlled: false, began: now, due: 0.0, ..*self };
     }
 
-    /// Algorithm 1 for a packet that waited so long. Every outcome that rounding allows.
+    /// Algorithm 1 for a packet with this queueing delay. Returns every outcome that rounding allows.
     pub fn receives(&self, c: &Constants, now: f64, waited: Option<f64>, in_use: f64, fair: f64) -> Vec<Self> {
         if self.controlled {
             return match waited {
@@ -82,7 +82,7 @@ impl Flow {
     }
 }
 
-/// What delays are measured by: the least of this and of the last window of 2^30 ns in which one came.
+/// The reference for queueing delays: the least delay of this and of the last window of 2^30 ns in which one came.
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
     /// Each window of time, with the least delay that came in it.
@@ -90,7 +90,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// What a packet waited; `None` for one by another clock.
+    /// The queueing delay of a packet; `None` where a clock has jumped.
     pub fn waited(&mut self, now: f64, delay: f64) -> Option<f64> {
         let window = (now / 1_073_741_824.0) as u64;
         if let Some(least) = self.least()

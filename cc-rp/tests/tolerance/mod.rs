@@ -16,7 +16,7 @@ impl Tolerance {
     /// The outcome of one event must be one of these: each value within a thousandth and four last bits.
     ///
     /// # Panics
-    /// It is none of them.
+    /// When the outcome is none of these.
     pub fn assert(&mut self, event: &dyn std::fmt::Debug, outcome: &[Value], allowed: &[Vec<f64>]) {
         self.events += 1;
         self.near_a_branch += u64::from(allowed.len() > 1);
@@ -30,10 +30,10 @@ impl Tolerance {
         assert!(allowed.iter().any(agrees), "{event:?}: the machine has {outcome:?}, the equations {allowed:?}");
     }
 
-    /// So many events were compared, and less than one in a hundred was near a branch.
+    /// Asserts that at least this many events were compared, and less than one in a hundred was near a branch.
     ///
     /// # Panics
-    /// There were fewer, or more near a branch.
+    /// When fewer events were compared, or more were near a branch.
     pub fn finish(&self, at_least: u64) {
         assert!(self.events >= at_least, "{} events, expected {at_least}", self.events);
         assert!(self.near_a_branch * 100 < self.events, "{} of {} near a branch", self.near_a_branch, self.events);
