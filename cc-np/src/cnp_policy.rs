@@ -1,4 +1,4 @@
-//! How CNPs leave a port: in which class, and how many at most.
+//! How CNPs leave a port: their class of service, and the bound on their rate.
 
 use cc_core::wire::CnpMarking;
 use cc_core::{Nanos, Stamp};
@@ -6,8 +6,8 @@ use cc_core::{Nanos, Stamp};
 cc_core::zeroed! {
     /// The class of service of CNPs, and the bound on those of a whole port.
     ///
-    /// The bound is a token bucket that holds `burst` CNPs and gains one each `interval`: in any time T at most
-    /// `burst + T / interval` CNPs leave, whatever the number of flows, and however fast their records are forgotten.
+    /// The bound is a token bucket of `burst` tokens, one token for a CNP, refilled by one token each `interval`: in any time T
+    /// at most `burst + T / interval` CNPs leave, for any number of flows, and however fast records are evicted.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct CnpPolicy {
@@ -19,7 +19,7 @@ cc_core::zeroed! {
 }
 
 impl CnpPolicy {
-    /// CNPs marked so; one each `interval` on average (zero: unbounded), and `burst` at once.
+    /// CNPs with this `marking`: at most one each `interval` on average (zero: no bound), and `burst` at once after a rest.
     pub const fn new(marking: CnpMarking, interval: Nanos, burst: u32) -> Self {
         let tolerance = Nanos::new(burst.saturating_sub(1).saturating_mul(interval.get()));
         Self { marking, interval, tolerance }
@@ -32,10 +32,11 @@ impl CnpPolicy {
     }
 }
 
-/// What is left in the port's bucket, as the time at which it will be full again (the virtual scheduling form of
-/// ITU-T I.371's generic cell rate algorithm): one comparison and one addition, no rate and no division.
+/// The port's token bucket, kept as the time at which it will be full (the virtual scheduling form of ITU-T I.371's generic
+/// cell rate algorithm): one comparison and one addition for a CNP, no rate and no division.
 ///
-/// A full bucket says "now", and has to be told the time at least once a second, as every stamp.
+/// A full bucket holds the time of the last [`TokenBucket::advance`], which must be called at least once a second, so that the
+/// 32-bit stamp stays within its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TokenBucket(Stamp);
 
@@ -44,7 +45,7 @@ impl TokenBucket {
         Self(now)
     }
 
-    /// Lets time pass.
+    /// Refills the bucket up to `now`. Called before [`TokenBucket::admits`], and in every sweep.
     #[inline]
     pub(crate) fn advance(&mut self, now: Stamp) {
         if self.0.is_due(now) {
@@ -52,13 +53,13 @@ impl TokenBucket {
         }
     }
 
-    /// Whether there is a CNP left, after [`TokenBucket::advance`].
+    /// Whether there is a token left, after [`TokenBucket::advance`].
     #[inline]
     pub(crate) fn admits(self, now: Stamp, cnp_policy: &CnpPolicy) -> bool {
         self.0.since(now) <= cnp_policy.tolerance
     }
 
-    /// Takes one.
+    /// Takes one token.
     #[inline]
     pub(crate) fn take(&mut self, cnp_policy: &CnpPolicy) {
         self.0 = self.0.after(cnp_policy.interval);

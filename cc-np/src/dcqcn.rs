@@ -3,14 +3,15 @@
 //! Y. Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3 (NP algorithm),
 //! as restated by Y. Gao et al., "DCQCN+", ICNP 2018, section II-B.2; NIC behaviour by section III-B of the latter.
 //!
-//! A packet marked CE makes a CNP if its flow has had none for the interval N, and is ignored otherwise. The CNP is
-//! sent at once, not at the end of an interval. With N = 0 every marked packet makes a CNP, as on a ConnectX-4.
+//! A packet marked CE causes a CNP if none was sent for its flow within the interval N, and is ignored otherwise. The CNP is
+//! sent at once, not at the end of an interval. With N = 0 every marked packet causes a CNP, as on a ConnectX-4.
 //!
-//! Deviations: a bound on the CNPs of the whole port, where the paper assumes a NIC that makes as many as the flows
-//! call for; `cnp_sequence`, off unless asked for.
+//! Deviations: a bound on the CNPs of the whole port, where the paper assumes a NIC that sends as many as the flows call for;
+//! `cnp_sequence`, a sequence number in each CNP, off by default.
 //!
-//! If forgotten: the next marked packet of the flow makes a CNP although N may not have passed. A CNP comes early;
-//! none is ever lost. The count of `cnp_sequence` starts anew from the clock, so that it seldom repeats itself.
+//! After an eviction: the next marked packet of the flow causes a CNP although N may not have passed. A CNP comes early; none
+//! is lost. The count of `cnp_sequence` restarts at a value taken from the clock (bits 10 to 25 of the time in nanoseconds),
+//! which is seldom the number of a recent CNP.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -21,7 +22,7 @@ use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Mark, Nanos, Qpn, Stamp,
 cc_core::settings! {
     /// What the user sets.
     pub struct DcqcnSettings {
-        /// N: the CNPs of one flow are at least this far apart; 0 answers every marked packet.
+        /// N: the CNPs of one flow are at least this far apart; 0 = one CNP per marked packet.
         min_time_between_cnps: Micros, 0..=131_071, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
         /// DSCP of a CNP; the whole TOS byte is four times this.
         cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
@@ -72,7 +73,7 @@ cc_core::zeroed! {
     pub struct Params {
         /// N.
         interval: Nanos,
-        /// How long a record means something.
+        /// See [`NotificationPoint::idle_timeout`].
         idle_timeout: Nanos,
         sequence: bool,
         cnp_policy: CnpPolicy,
@@ -97,8 +98,8 @@ impl Params {
     }
 }
 
-/// How long a flow's count of CNPs outlives its last marked packet. What a machine may ask the table to remember
-/// is bounded by the range of stamps; a second is well within it, and longer than any interval.
+/// Idle timeout of a record with a count of CNPs: 1 s, the longest that [`NotificationPoint::idle_timeout`] allows, and longer
+/// than any interval N.
 const SEQUENCE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
@@ -107,9 +108,10 @@ const SEQUENCE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 pub struct Dcqcn {
     /// When the last CNP went out; meaningful while `silent`.
     last_cnp: Stamp,
-    /// CNPs sent, counted from a value that the clock gave.
+    /// CNPs sent, counted from a value taken from the clock.
     seq: u16,
-    /// N has not yet passed since the last CNP. A flag of its own, so that the stamp is never read after it wrapped.
+    /// N has not yet passed since the last CNP. A separate flag, so that `last_cnp` is not used after the 32-bit stamp has
+    /// wrapped.
     silent: bool,
 }
 
@@ -211,7 +213,7 @@ impl Dcqcn {
         self.silent && cx.now.stamp().since(self.last_cnp) < cx.params.interval
     }
 
-    /// What the next CNP says.
+    /// The body of the next CNP.
     #[inline]
     fn body(&self, params: &Params) -> CnpBodyKind {
         if !params.sequence {

@@ -3,29 +3,28 @@
 //! Yixiao Gao et al., "DCQCN+: Taming Large-scale Incast Congestion in RDMA over Ethernet Networks", ICNP 2018, section
 //! IV-B2 (NP algorithm) and VI-D (8 bytes for a flow).
 //!
-//! A NIC cannot make CNPs as fast as a large incast calls for them. So the flows that are marked form a list, and take
-//! turns: every delta, the CNP generation interval, one record is looked at. If its flow was marked since it was last
-//! notified, and that was at least 45 us ago, it is notified. Every CNP says how long a round takes, by which senders set
-//! their timers:
+//! A NIC cannot send CNPs as fast as a large incast calls for them. So marked flows are put on a list, which is served round
+//! robin: each slot of delta, the CNP generation interval, checks one record. If its flow was marked since its last CNP, and
+//! that CNP is at least 45 us old, a CNP is sent. Every CNP carries the length tau of a round over all l flows, by which
+//! senders set their timers:
 //!
 //! ```text
 //! tau = l * delta                                                                                              (11)
 //! ```
 //!
 //! Choices where the paper is silent:
-//! - delta is 1 us: III-D measures a ConnectX-4 at about one CNP in a microsecond, and V-D reckons with 540 x 1 us for 540
-//!   flows;
-//! - a record leaves the list in its turn, when it was unmarked in three of them and its last CNP is 100 us old;
-//! - the time of the last CNP is kept in 20 bits, in units of 1,024 ns, and made younger in the flow's turn before it
-//!   could wrap. An interval is therefore kept to the nanosecond or exceeded, by up to 2 us;
-//! - flows that find the list full, and datagrams, of whom nobody knows whom to tell when their turn comes, share one
-//!   record: one of them is notified in 50 us, at once, when a packet of it is marked. l counts them too, as far as they
-//!   can be told apart: by 64 residues, those of the present and of the last round;
-//! - turns that a late wake misses are lost, not made up for.
+//! - delta is 1 us: III-D measures a ConnectX-4 at about one CNP in 1 us, and V-D calculates with 540 x 1 us for 540 flows;
+//! - a flow leaves the list in its slot, when three of its slots in a row found it unmarked and its last CNP is 100 us old;
+//! - the time of the last CNP is kept in 20 bits, in units of 1,024 ns. Before it could wrap, a slot of the flow sets it to
+//!   2^19 units ago. An interval between CNPs is therefore never shorter than set, and at most 2 us longer;
+//! - flows that find the list full share one record with datagrams, for which no connection has a sender's address to use in a
+//!   slot. At most every 50 us a marked packet of these flows causes a CNP, sent at once. l counts these flows too: as the
+//!   number of distinct values of a 6-bit hash of their local queue pairs in this round or in the last, whichever is larger;
+//! - slots that a late wake misses are skipped, not made up for.
 //!
-//! The list is not a file of connections: whom a CNP goes to is asked of the queue pair's context in the flow's turn.
+//! A record has no address: in the flow's slot the transmit side takes the address of the CNP from the queue pair's context.
 //!
-//! If forgotten: nothing, since nothing ever is; but a new list begins with flows that may be notified at once.
+//! Eviction: none, records of the list leave it as above. A new record may cause a CNP in its first slot.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply, Slot};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -37,13 +36,13 @@ use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Mark, Nanos, Qp
 cc_core::settings! {
     /// What the user sets.
     pub struct DcqcnPlusSettings {
-        /// Delta: one flow of the list has its turn in this time.
+        /// Delta: the time from one slot to the next; each slot checks one flow of the list.
         cnp_generation_interval: Nanos, 100..=100_000, [];
         /// The CNPs of one flow of the list are at least this far apart.
         min_time_between_cnps: Micros, 0..=100_000, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
         /// The CNPs of all flows that are not on the list are at least this far apart.
         unlisted_interval: Micros, 1..=100_000, [];
-        /// A flow leaves the list when it was unmarked in so many turns.
+        /// A flow leaves the list when so many of its slots in a row found it unmarked.
         idle_slots: Count, 1..=3, [];
         /// A flow does not leave the list before its last CNP is this old.
         idle_time: Micros, 0..=100_000, [];
@@ -93,8 +92,8 @@ impl Zeroed for Units {
 }
 
 impl Units {
-    /// The fewest units that are never shorter than so many microseconds, whatever part of a unit has passed at either
-    /// end.
+    /// The smallest difference of two times in whole units that guarantees so many microseconds between them, although both are
+    /// rounded down.
     const fn covering(micros: u32) -> Self {
         match micros {
             0 => Self(0),
@@ -103,7 +102,7 @@ impl Units {
     }
 }
 
-/// Units that the time of a CNP may go back. Any longer ago is as good, since no setting is as long.
+/// The largest age of a CNP in a record, in units: 2^19, 537 ms. Every setting is shorter, so that no larger age is needed.
 const LONG_AGO: u32 = 1 << 19;
 const _: () = assert!(Units::covering(100_000).0 < LONG_AGO);
 
@@ -111,9 +110,10 @@ const _: () = assert!(Units::covering(100_000).0 < LONG_AGO);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DcqcnPlus {
-    /// Local queue pair (24 bits), turns without a mark (2), marked (1), listed (1), lowest bits of the count (4).
+    /// Local queue pair (24 bits), slots in a row without a mark (2), marked (1), listed (1), lowest bits of the count of CNPs
+    /// (4).
     flow: u32,
-    /// When the last CNP went out, in units of 1,024 ns (20), highest bits of the count (12).
+    /// When the last CNP went out, in units of 1,024 ns (20), highest bits of the count of CNPs (12).
     cnp: u32,
 }
 
@@ -123,17 +123,17 @@ const IDLE: u32 = 3 << 6;
 const LOW: u32 = 0xf;
 const HIGH: u32 = 0xfff;
 
-/// What the flows of a port have in common: how many there are.
+/// The state that the flows of a port share: their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ListState {
     /// Flows on the list.
     listed: u32,
-    /// Turns since the residues were last cleared.
+    /// Slots since the residues were last cleared.
     slots: u32,
-    /// Residues of marked flows that are not on the list, since then.
+    /// One bit for each 6-bit hash (residue) of the marked flows that are not on the list, since then.
     residues: u64,
-    /// How many there are, and how many there were in the round before.
+    /// Number of bits set, in this round and in the round before.
     unlisted: u8,
     unlisted_before: u8,
 }
@@ -144,16 +144,16 @@ impl ListState {
         self.listed
     }
 
-    /// l of (11): the flows that CNPs go to.
+    /// l of (11): the flows on the list, and the estimate of those that are not.
     pub const fn l(&self) -> u32 {
         let unlisted = if self.unlisted > self.unlisted_before { self.unlisted } else { self.unlisted_before };
         self.listed.saturating_add(unlisted as u32)
     }
 
-    /// A packet of a flow that is not on the list was marked.
+    /// Called for a marked packet of a flow that is not on the list.
     #[inline]
     const fn meet(&mut self, local: Qpn) {
-        // The residue that a golden-ratio hash gives, so that neighbouring numbers differ.
+        // A golden-ratio (Fibonacci) hash, so that neighbouring numbers differ.
         let residue = 1_u64 << (local.get().wrapping_mul(0x9e37_79b1) >> 26);
         if self.residues & residue == 0 {
             self.residues |= residue;
@@ -161,7 +161,8 @@ impl ListState {
         }
     }
 
-    /// A flow has its turn. When all have had one, what is known of the others is of the round before.
+    /// Called in every slot. After a slot for each listed flow the round ends: the number of unlisted flows becomes that of the
+    /// round before, and counting restarts at 0.
     #[inline]
     const fn pass(&mut self) {
         self.slots = self.slots.wrapping_add(1);
@@ -288,7 +289,7 @@ impl NotificationPoint for DcqcnPlus {
             unlisted: Units::covering(settings.unlisted_interval),
             idle_slots: settings.idle_slots,
             idle: Units::covering(settings.idle_time),
-            // Turns are the bound on a port's CNPs.
+            // No token bucket: slots bound the CNPs of the port.
             cnp_policy: CnpPolicy::new(marking, Nanos::ZERO, 1),
         })
     }
@@ -297,7 +298,7 @@ impl NotificationPoint for DcqcnPlus {
         &params.cnp_policy
     }
 
-    /// Of the record that flows share; those of the list last until they leave.
+    /// Of the shared record only; records of the list have no idle timeout.
     fn idle_timeout(_params: &Params) -> Nanos {
         Nanos::new(200_000_000)
     }
@@ -309,7 +310,7 @@ impl NotificationPoint for DcqcnPlus {
 
     #[inline]
     fn open(cx: &Cx<'_, Params>, shared: &mut ListState, local: Option<Qpn>) -> Self {
-        // Any sixteen bits of the clock will do to begin the count with.
+        // The count starts at any sixteen bits of the clock.
         let clock = cx.now.stamp().to_bits() >> 10;
         let (qpn, listed) = match local {
             Some(local) => {
@@ -369,7 +370,7 @@ impl NotificationPoint for DcqcnPlus {
     fn slot(&mut self, cx: &Cx<'_, Params>, shared: &mut ListState) -> Slot {
         shared.pass();
         let age = self.age(cx.now);
-        // Before the time of the last CNP could wrap.
+        // Limits the age of the last CNP to 2^19 units, before its 20 bits could wrap.
         if age.0 >= LONG_AGO {
             self.cnp = now_in_units(cx.now).wrapping_sub(LONG_AGO) << 12 | self.cnp & HIGH;
         }
@@ -393,26 +394,26 @@ impl Keyed for DcqcnPlus {
     }
 }
 
-/// The time in units, of which 20 bits count.
+/// The time in units of 1,024 ns; records keep the lowest 20 bits.
 #[inline]
 const fn now_in_units(now: Instant) -> u32 {
     now.stamp().to_bits() >> 10
 }
 
 impl DcqcnPlus {
-    /// Whether the flow was marked since it was last notified.
+    /// Whether the flow was marked since its last CNP.
     #[inline]
     pub const fn is_marked(&self) -> bool {
         self.flow & MARKED != 0
     }
 
-    /// Turns in a row, up to three, that found it unmarked.
+    /// Slots in a row, up to three, that found it unmarked.
     #[inline]
     pub const fn idle_slots(&self) -> u32 {
         (self.flow & IDLE) >> 6
     }
 
-    /// CNPs sent, counted from a value that the clock gave.
+    /// CNPs sent, counted from a value taken from the clock.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "sixteen bits, of two parts")]
     pub const fn seq(&self) -> u16 {
@@ -430,13 +431,13 @@ impl DcqcnPlus {
         Units(now_in_units(now).wrapping_sub(self.cnp >> 12) & 0x000f_ffff)
     }
 
-    /// The same record with this count, of which sixteen bits count.
+    /// The same record with the lowest sixteen bits of this count of CNPs.
     #[inline]
     const fn counted(self, seq: u32) -> Self {
         Self { flow: self.flow & !LOW | seq & LOW, cnp: self.cnp & !HIGH | (seq >> 4) & HIGH }
     }
 
-    /// What the next CNP says.
+    /// The body of the next CNP.
     #[inline]
     fn body(&self, params: &Params, shared: &ListState) -> CnpBodyKind {
         let period = Nanos::new(shared.l().saturating_mul(params.slot.get()));

@@ -1,20 +1,20 @@
 //! DCQCN's notification point with ternary marks.
 //!
-//! Y. Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator was
-//! at hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`. Switches mark CE where there is congestion, and UE
-//! where a queue only stood behind a pause. The receiver tells which of them it has seen since the last CNP; CE
-//! dominates: a CNP is of kind [`Undetermined`](CnpKind::Undetermined) only where every mark was UE.
+//! Y. Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator was at
+//! hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`. Switches mark CE where there is congestion, and UE where a
+//! queue only stood behind a pause. Each CNP carries which of them arrived since the last CNP; CE dominates: a CNP is of kind
+//! [`Undetermined`](CnpKind::Undetermined) only where every mark was UE.
 //!
-//! When a CNP is due is [`dcqcn`](crate::dcqcn)'s rule, for either mark: at once, and then not for N. Marks that come
-//! while N runs are remembered for the next CNP, if that one comes before another N has passed: its window is no longer
-//! than the simulator's, which looks at a flow every N and tells what came since it last looked.
+//! A CNP is due by [`dcqcn`](crate::dcqcn)'s rule, for either mark: at once, then not for N. Marks that arrive in these N are
+//! kept for the next CNP, if that one is due within 2 N after the last: its window is then about that of the simulator, which
+//! checks a flow every N and reports the marks since the last check.
 //!
-//! Deviations: the first CNP of a congested spell does not wait for the end of a window, as in DCQCN; every CNP carries a
-//! count, so that the sender can tell a repeated one. A sender that does not know of UE takes any CNP for congestion:
-//! this notification point is for networks where all senders do.
+//! Deviations: the first CNP of a congested period does not wait for the end of a window, as in DCQCN; every CNP carries a
+//! sequence number, so that the sender can recognize a duplicate. A sender without support for UE takes any CNP for congestion:
+//! this notification point is for networks where all senders support it.
 //!
-//! If forgotten: the next marked packet of the flow makes a CNP although N may not have passed, and marks of the running
-//! window go untold.
+//! After an eviction: the next marked packet of the flow causes a CNP although N may not have passed, and the marks of the
+//! current window are not reported.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -26,7 +26,7 @@ use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Mark, Nanos, Qpn, Stamp,
 cc_core::settings! {
     /// What the user sets.
     pub struct DcqcnTcdSettings {
-        /// N: the CNPs of one flow are at least this far apart; 0 answers every marked packet.
+        /// N: the CNPs of one flow are at least this far apart; 0 = one CNP per marked packet.
         min_time_between_cnps: Micros, 0..=131_071, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
         /// DSCP of a CNP; the whole TOS byte is four times this.
         cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
@@ -63,21 +63,21 @@ cc_core::zeroed! {
     }
 }
 
-/// How long a flow's count of CNPs outlives its last marked packet.
+/// See [`NotificationPoint::idle_timeout`]: 1 s, for which a flow's count of CNPs outlives its last marked packet.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DcqcnTcd {
-    /// When the window began, if there is one: with the last CNP, or else with a mark that called for one.
+    /// Start of the window, while [`OPEN`]: the last CNP, or else the first mark for which a CNP was due and not sent.
     window: Stamp,
-    /// CNPs sent, counted from a value that the clock gave.
+    /// CNPs sent, counted from a value taken from the clock.
     seq: u16,
     flags: u8,
 }
 
-/// There is a window. A flag of its own, so that the stamp is never read after it wrapped.
+/// There is a window. A separate flag, so that its stamp is not used after the 32 bits have wrapped.
 const OPEN: u8 = 1;
 /// It began with a CNP.
 const NOTIFIED: u8 = 1 << 1;
@@ -219,7 +219,7 @@ impl DcqcnTcd {
         (flags & CE != 0, flags & UE != 0)
     }
 
-    /// The flags, none of which outlives the window.
+    /// The flags; none is set 2 N after the window began.
     #[inline]
     fn in_window(&self, cx: &Cx<'_, Params>) -> u8 {
         let age = cx.now.stamp().since(self.window).get();
@@ -232,7 +232,7 @@ impl DcqcnTcd {
         self.in_window(cx) & NOTIFIED != 0 && cx.now.stamp().since(self.window) < cx.params.interval
     }
 
-    /// What the next CNP says.
+    /// The body of the next CNP.
     #[inline]
     fn body(&self) -> CnpBodyKind {
         let (ce, ue) = (self.flags & CE != 0, self.flags & UE != 0);
@@ -267,7 +267,7 @@ mod tests {
             Self { params, flow, ring: true, rows: [false; _], seqs: Vec::new() }
         }
 
-        /// The kind of the CNP that answers, and which marks it tells.
+        /// The kind of the CNP that is due for this packet, and whether it carries CE and UE.
         fn arrive(&mut self, now: u64, mark: Mark) -> Option<(CnpKind, bool, bool)> {
             let cx = Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params };
             let arrival = Arrival {

@@ -1,16 +1,17 @@
-//! The notification point that only reflects: for reaction points that live on what acknowledgements bring back.
+//! The notification point that echoes marks in acknowledgements, for reaction points that take their signals from
+//! acknowledgements.
 //!
-//! TIMELY (R. Mittal et al., SIGCOMM 2015), Swift (G. Kumar et al., SIGCOMM 2020) and theta-PowerTCP (V. Addanki et al.,
-//! NSDI 2022) measure delays, HPCC (Y. Li et al., SIGCOMM 2019) and PowerTCP read telemetry, TIMELY with TCD's marks
-//! (Y. Zhang et al., SIGCOMM 2021) and ACC (NSDI 2024) want to know how each packet was marked. The receiver is the same
-//! for all of them: every acknowledgement says how the packets that it covers were marked, the strongest mark first, and
-//! takes along the time stamp and the telemetry of the packet that it answers. Those two need no state: the engine's
-//! acknowledgement has them from the packet in hand.
+//! TIMELY (R. Mittal et al., SIGCOMM 2015), Swift (G. Kumar et al., SIGCOMM 2020) and theta-PowerTCP (V. Addanki et al., NSDI
+//! 2022) measure delays, HPCC (Y. Li et al., SIGCOMM 2019) and PowerTCP read telemetry, TIMELY with TCD's marks (Y. Zhang et
+//! al., SIGCOMM 2021) and ACC (NSDI 2024) use the marks of packets. The receiver is the same for all of them: every
+//! acknowledgement carries the strongest mark of the packets that it covers, and the time stamp and telemetry of the packet
+//! that it acknowledges. Time stamp and telemetry need no state: they are copied from that packet.
 //!
-//! A mark is kept until an acknowledgement that says it is in the transmit ring: one that was dropped there loses
-//! nothing.
+//! A mark is kept until an acknowledgement with it is in the transmit ring, so that an acknowledgement that the ring did not
+//! take loses no mark.
 //!
-//! If forgotten: the marks of packets that no acknowledgement has covered yet are not echoed. Delays and telemetry are.
+//! After an eviction: the marks of packets that no acknowledgement has covered yet are not echoed. Time stamps and telemetry
+//! are.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -21,7 +22,7 @@ use cc_core::{Ecn, Link, Mark, Nanos, Qpn, State, Zeroed};
 cc_core::settings! {
     /// What the user sets.
     pub struct EchoSettings {
-        /// 1: the network's switches mark ECT(1) where they cannot tell congestion from a pause; 0: ECT(1) is no mark.
+        /// 1: ECT(1) is TCD's mark of a queue whose state is undetermined; 0: ECT(1) is no mark.
         ternary_marks: Count, 0..=1, [];
         /// DSCP of an acknowledgement; the whole TOS byte is four times this.
         ack_dscp: Count, 0..=63, [];
@@ -55,14 +56,14 @@ cc_core::zeroed! {
     }
 }
 
-/// How long a mark waits for its acknowledgement.
+/// See [`NotificationPoint::idle_timeout`]: 1 s, for which a mark is kept for the next acknowledgement.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Echo {
-    /// The strongest mark that no acknowledgement has told yet.
+    /// The strongest mark that no acknowledgement has carried yet.
     mark: Mark,
 }
 
@@ -160,7 +161,7 @@ impl NotificationPoint for Echo {
 }
 
 impl Echo {
-    /// The strongest mark that no acknowledgement has told yet.
+    /// The strongest mark that no acknowledgement has carried yet.
     pub const fn mark(&self) -> Mark {
         self.mark
     }

@@ -9,28 +9,28 @@ use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::{AckFields, Roce, Version};
 use cc_core::{Bytes, Ecn, Instant, IntStack, Link, Mark, Nanos, Qpn, Stamp, State, Zeroed};
 
-/// The one key of the record of all that are not told apart.
+/// The key of the shared record: that of datagrams, and of flows that the table has no room for.
 const SHARED_KEY: Qpn = Qpn::new(0);
 
-/// What became of the CNP for one frame, or for one turn.
+/// Outcome of the CNP of one received frame, or of one slot.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CnpOutcome {
-    /// None was due.
+    /// Not due.
     #[default]
     None,
     /// It is in the transmit ring.
     Sent,
-    /// The sender's queue pair, or the way to it, is not known. Nothing was sent; the next marked packet calls for one again.
+    /// Not sent: the sender's queue pair number, or the headers of frames to it, are not known. Due at the next marked packet.
     Unaddressed,
-    /// The port has made as many as it may. It stays due.
+    /// Not sent: the port's token bucket is empty. It stays due.
     RateLimited,
-    /// The transmit ring is full. It stays due.
+    /// Not sent: the transmit ring is full. It stays due.
     RingFull,
 }
 
 impl CnpOutcome {
-    /// As what it is counted.
+    /// The counter of this outcome; none where no CNP was due.
     #[inline]
     const fn counted(self) -> Option<Count> {
         match self {
@@ -43,69 +43,70 @@ impl CnpOutcome {
     }
 }
 
-/// What became of the acknowledgement of one frame.
+/// Outcome of the acknowledgement of one received frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum AckOutcome {
-    /// None was asked for, or the transport writes it: the machine has nothing to say with it.
+    /// The engine writes none: the packet requests none, the transport writes it ([`RxMeta::msn`] is `None`), or the machine
+    /// does not [reply](NotificationPoint::REPLIES).
     #[default]
     None,
     /// It is in the transmit ring.
     Sent,
-    /// The sender's queue pair is not known. Nothing was sent.
+    /// Not sent: the sender's queue pair number is not known.
     Unaddressed,
-    /// The transmit ring is full. The transport repeats it; what it was to carry goes with the next.
+    /// Not sent: the transmit ring did not take it. The transport repeats it; the machine's fields go into the next one.
     Dropped,
 }
 
-/// The answer to one frame.
+/// What [`NpEngineIn::arrival`] did for one frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ArrivalOutcome {
-    /// What the machine said; nothing for a frame that it does not see.
+    /// What the machine returned; empty for a frame that does not reach it.
     pub reply: Reply,
-    /// What became of the CNP.
+    /// Outcome of the CNP.
     pub cnp: CnpOutcome,
-    /// What became of the acknowledgement.
+    /// Outcome of the acknowledgement.
     pub ack: AckOutcome,
 }
 
-/// What a port's notification point has counted.
+/// Counters of a port's notification point.
 ///
-/// Every marked packet is in exactly one of the six below it:
+/// Every marked packet is counted in exactly one of six counters:
 /// `np_ecn_marked_roce_packets = np_cnp_sent + np_cnp_not_due + np_cnp_unaddressed + np_cnp_rate_limited +
-/// np_cnp_ring_full + np_ce_ignored`, for machines that notify on marked packets only. Where flows have turns, a packet
-/// that only lists its flow is `np_cnp_not_due`, and what becomes of turns is counted beside.
+/// np_cnp_ring_full + np_ce_ignored`, for machines that notify on marked packets only. In machines with slots, a packet that
+/// only puts its flow on the list is counted in `np_cnp_not_due`, and the outcomes of slots are added to the same counters.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NpCounters {
-    /// RoCEv2 packets that came with CE, or with TCD's UE where that is in use, whatever they carry.
+    /// RoCEv2 packets of any opcode received with CE, or with TCD's UE where that is in use.
     pub np_ecn_marked_roce_packets: u64,
     /// CNPs written.
     pub np_cnp_sent: u64,
-    /// Marked data packets for which the machine called for no CNP: the interval was running, or it has other ways to
-    /// tell.
+    /// Marked data packets for which the machine called for no CNP: the interval since the last CNP has not passed, or the
+    /// machine notifies otherwise, in a later slot or by acknowledgements.
     pub np_cnp_not_due: u64,
-    /// Marked data packets, and turns, of connections whose far end is not known.
+    /// CNPs not sent, for a marked data packet or in a slot, because the sender's queue pair number or headers are not known.
     pub np_cnp_unaddressed: u64,
-    /// CNPs that the bound on the port held back.
+    /// CNPs not sent because the port's token bucket was empty.
     pub np_cnp_rate_limited: u64,
-    /// CNPs that a full transmit ring held back.
+    /// CNPs not sent because the transmit ring was full.
     pub np_cnp_ring_full: u64,
     /// Marked packets that call for no notification: not data (acknowledgements, CNPs, requests), a transport without
     /// congestion control, or a port whose notification point is off.
     pub np_ce_ignored: u64,
     /// Acknowledgements written.
     pub np_acks_sent: u64,
-    /// Acknowledgements of connections whose far end is not known.
+    /// Acknowledgements not sent because the sender's queue pair number is not known.
     pub np_acks_unaddressed: u64,
-    /// Acknowledgements that a full transmit ring did not take.
+    /// Acknowledgements that the transmit ring did not take.
     pub np_acks_dropped: u64,
     /// Packets of flows that the table had no room for.
     pub np_flows_untracked: u64,
-    /// Records given up for another flow's while they still meant something.
+    /// Records evicted for another flow's before their idle timeout.
     pub np_flows_evicted: u64,
-    /// Steps of the caller's clock forward by more than a second.
+    /// Steps of the caller's clock forward by more than 1 s.
     pub np_clock_jumps_forward: u64,
     /// Steps of the caller's clock back.
     pub np_clock_jumps_back: u64,
@@ -136,14 +137,15 @@ impl NpCounters {
 /// What an engine counts: each is the index of a counter.
 #[derive(Clone, Copy)]
 enum Count {
-    // What becomes of a marked packet, which is therefore not counted itself.
+    // Outcomes of a marked packet. Marked packets have no counter of their own: their number is the sum of these six, minus
+    // `Unmarked`.
     Sent,
     NotDue,
     Unaddressed,
     RateLimited,
     RingFull,
     Ignored,
-    /// Those of the above that were no marked packets': a turn's, or an unmarked packet's CNP.
+    /// Outcomes counted above that belong to no marked packet: the CNP of a slot, or of an unmarked packet.
     Unmarked,
     AcksSent,
     AcksUnaddressed,
@@ -170,22 +172,22 @@ pub type NpEngine<A, const SETS: usize, const WAYS: usize> = NpEngineIn<A, Fixed
 
 /// The notification point of one port, with records of at most `SETS * WAYS` flows.
 ///
-/// Flows of connected services (RC, UC, XRC) are known by the local queue pair number in their packets, which is
-/// unique in a NIC. Datagrams (UD) are not told apart: all of a port share one record, so that a port answers them
-/// as it answers one flow, each CNP going to the source queue pair in the DETH of the packet that caused it. Flows that
-/// the table has no room for share that record too.
+/// The key of a flow of a connected service (RC, UC, XRC) is the local queue pair number in its packets, which is unique in a
+/// NIC. All datagrams (UD) of a port share one record, so that CNPs for them are limited as for one flow; each CNP goes to
+/// the source queue pair in the DETH of the packet that caused it. Flows that the table has no room for share that record
+/// too.
 ///
-/// The engine must be called at least once a second, by [`NpEngineIn::arrival`] or [`NpEngineIn::wake`]: it keeps 32-bit
-/// stamps, and visits each of them once a second, in proportion to the time since the last call.
-// The small fields come first, where short offsets reach them.
+/// The engine must be called at least once a second, by [`NpEngineIn::arrival`] or [`NpEngineIn::wake`]: it keeps times as
+/// 32-bit stamps in nanoseconds, which wrap after 4.3 s, and sweeps every set of records at least once a second.
+// The small fields come first, within reach of load and store instructions with short offsets.
 #[repr(C)]
 pub struct NpEngineIn<A: NotificationPoint, SETS: Storage, const WAYS: usize> {
     common: Common<A>,
-    /// When the next set of the table is to be visited.
+    /// When the next set of the table is to be swept.
     next_sweep: Stamp,
-    /// When the next flow has its turn.
+    /// When the next slot is due.
     next_slot: Stamp,
-    /// One record, that ages as those of flows do.
+    /// The record of datagrams and of flows without a record of their own. It has the same idle timeout as the others.
     shared_record: SetAssocTable<A, 1, 1>,
     flows: A::Flows<SETS, WAYS>,
 }
@@ -208,7 +210,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Zeroed for NpEngine
     };
 }
 
-/// What is not the table's, so that it can be lent together with a record.
+/// All fields but the tables. A struct of its own, so that it can be borrowed mutably together with a record of a table.
 struct Common<A: NotificationPoint> {
     link: Link,
     params: A::Params,
@@ -220,21 +222,21 @@ struct Common<A: NotificationPoint> {
 }
 
 impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS, WAYS> {
-    /// In this time every set of the table is visited, if the engine is called often enough; in a second in any case.
+    /// Sweep interval: 250 ms for all sets of the table together, if the engine is called often enough; at most 1 s if not.
     const SWEEP_PERIOD: Nanos = Nanos::new(250_000_000);
 
-    /// How long the engine may be left alone where nothing has its turn.
+    /// The longest time from a call to the next wake, where no slot is due before: 400 ms.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
 
-    /// The notification point of `port`, switched on, with no flow known. `params` come from
-    /// [`NotificationPoint::check`] for this port.
+    /// The notification point of a port with this link: enabled, without a record. `params` come from
+    /// [`NotificationPoint::check`] for the same link.
     pub fn new(start: Instant, link: Link, params: A::Params) -> Self {
         let mut engine = Self::ZEROED;
         engine.begin(start, link, params);
         engine
     }
 
-    /// Makes the notification point of `port` of what is blank, where that is, as [`NpEngineIn::new`] does.
+    /// Initializes a [zeroed](Zeroed) engine in place. The result is that of [`NpEngineIn::new`].
     #[inline(always)]
     pub fn begin(&mut self, start: Instant, link: Link, params: A::Params) {
         let stamp = start.stamp();
@@ -245,14 +247,14 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         common.bucket = TokenBucket::full(stamp);
     }
 
-    /// Goes on with new parameters. Records and counters stay; the port's bucket is full again.
+    /// Replaces the parameters. Records and counters stay; the port's token bucket is refilled.
     pub fn set_params(&mut self, params: A::Params) {
         self.common.params = params;
         self.common.bucket = TokenBucket::full(self.common.clock.now().stamp());
     }
 
-    /// Switches the notification point of the whole port on or off; it has no priorities of its own. While it is off it
-    /// writes no acknowledgements either.
+    /// Enables or disables the notification point of the whole port; there is no switch per priority. While disabled it sends
+    /// neither CNPs nor acknowledgements.
     pub const fn set_enabled(&mut self, enabled: bool) {
         self.common.enabled = enabled;
     }
@@ -262,33 +264,32 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         self.common.enabled
     }
 
-    /// What the flows of the port have in common.
+    /// The state that all flows of the port share.
     pub const fn shared(&self) -> &A::Shared {
         &self.common.shared
     }
 
-    /// Takes a received packet, whose ICRC has been checked, and sends what is due for it: a CNP, and an acknowledgement where
-    /// the machine [replies](NotificationPoint::REPLIES) and the packet asks for one or ends a message.
+    /// Processes a received packet, whose ICRC has been checked, and sends what is due for it: a CNP, and an acknowledgement
+    /// where the machine [replies](NotificationPoint::REPLIES) and the packet requests one or ends a message.
     ///
-    /// `rx` has the sender's queue pair number, which the connection knows and the packet does not say; datagrams
-    /// say it.
+    /// `rx.remote` is the sender's queue pair number, from the connection's context: only datagrams carry it, in their DETH.
     ///
-    /// A CNP that could not be sent leaves the flow's record as it was, so that the next marked packet calls for it
-    /// again. Without the far end there is no record: strangers displace no one.
+    /// A CNP that could not be sent stays due, so that the next marked packet of the flow calls for it. A packet whose sender's
+    /// queue pair number is not known opens no record, so that it cannot evict that of another flow.
     #[inline]
     pub fn arrival(&mut self, now: Instant, roce: &Roce<'_>, rx: RxMeta, tx: &mut impl Transmit) -> ArrivalOutcome {
         let receiver_hold = if rx.arrived.is_due(now.stamp()) { now.stamp().since(rx.arrived) } else { Nanos::ZERO };
         let now = self.common.clock.advance_outlined(now);
         let (outcome, counted) = self.answer(now, roce, rx, receiver_hold, tx);
         self.sweep(now);
-        // Last, in one place for all that may have become of the packet.
+        // Last, in one place for all outcomes of the packet.
         if let Some(count) = counted {
             self.common.counts.add(count);
         }
         outcome
     }
 
-    /// The answer to a frame, and what is to be counted of its CNP.
+    /// Processes a frame. Returns the outcome, and the counter to increment for its mark or CNP.
     #[inline]
     fn answer(
         &mut self,
@@ -344,7 +345,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
                 };
                 let touched =
                     self.shared_record.lookup_or_insert(SHARED_KEY, now.stamp(), A::idle_timeout(cx.params), open);
-                // Every number belongs to a set.
+                // Never `None`: the table has one set, which takes every key.
                 let Some((record, _)) = touched else { return (ArrivalOutcome::default(), None) };
                 record
             }
@@ -403,9 +404,10 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         (outcome, counted)
     }
 
-    /// Lets time pass. Where flows have turns and the next is due, one flow has its turn, and the CNP that comes of it
-    /// goes out by [`Transmit::slot_cnp`]. The next turn comes a whole slot later: what a late caller has
-    /// missed is lost, and never made up for by CNPs that are closer.
+    /// Processes the passing of time, without a packet. In machines with slots: if the next slot is due, it is given to one
+    /// flow, and a CNP of that flow goes out by [`Transmit::slot_cnp`]. The next slot is due one
+    /// [interval](NotificationPoint::slot_interval) after this call: slots that a late call missed are skipped, so that CNPs
+    /// are never closer than one interval.
     #[inline]
     pub fn wake(&mut self, now: Instant, tx: &mut impl Transmit) -> CnpOutcome {
         let now = self.common.clock.advance_outlined(now);
@@ -449,12 +451,12 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         cnp
     }
 
-    /// When the last call was made, by the caller's clock.
+    /// The time of the last call, by the caller's clock.
     pub const fn last_call(&self) -> Instant {
         self.common.clock.last_call()
     }
 
-    /// How long after the last call to call [`NpEngineIn::wake`], at most 0.4 s. Earlier does no harm.
+    /// Time from the last call to the next [`NpEngineIn::wake`], at most 400 ms. An earlier wake does no harm.
     #[inline]
     pub fn next_wake(&self) -> Nanos {
         if A::slot_interval(&self.common.params).is_none() || self.flows.occupied() == 0 {
@@ -464,7 +466,8 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         if self.next_slot.is_due(now) { Nanos::ZERO } else { self.next_slot.since(now).min(Self::LONGEST_WAIT) }
     }
 
-    /// Forgets a flow whose queue pair is destroyed, so that the next one of that number starts afresh.
+    /// Removes the record of a flow whose queue pair is destroyed, so that the next queue pair of that number starts with a
+    /// new record.
     pub fn forget(&mut self, local: Qpn) {
         let Common { link, params, shared, clock, .. } = &mut self.common;
         self.flows.remove(&Cx { now: clock.now(), link, params }, shared, local);
@@ -528,8 +531,8 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         }
     }
 
-    /// A visit that has fallen due, and more as far as every stamp needs one in a second: no packet pays for a short pause
-    /// before it.
+    /// Sweeps the set that is due. Called when it is due. After a longer gap between calls it sweeps further sets, at the rate
+    /// of all sets in 1 s, as every stamp needs; it skips the rest, so that the packet after a short gap is not delayed.
     #[cold]
     #[inline(never)]
     fn sweep_sets(&mut self) {
@@ -549,7 +552,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
                 break;
             }
         }
-        // Whatever is still due waits for nobody, and no stamp may grow old.
+        // Sweeps and slots that are still overdue are due now, so that these two stamps do not age beyond their range.
         for due in [&mut self.next_sweep, &mut self.next_slot] {
             if due.is_due(now) {
                 *due = now;
@@ -558,16 +561,16 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     }
 }
 
-/// Whether a data packet asks its receiver for an acknowledgement: a SEND or WRITE of a reliable connection that says so
-/// or ends a message. A READ response is one itself.
+/// Whether a data packet requests an acknowledgement: a SEND or WRITE of a reliable connection with the AckReq bit set, or the
+/// last packet of a message. A READ response acknowledges the READ request and is not acknowledged itself.
 #[inline]
 fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
     let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
     reliable && roce.info.class() != Class::ReadResponse && (roce.bth.ack_request || roce.info.last())
 }
 
-/// What the ECN bits of a packet say: CE that it met congestion, and ECT(1), in networks with ternary marks (TCD), that it met
-/// a queue whose state is undetermined.
+/// The mark in the ECN bits of a packet. CE: it passed a congested queue. ECT(1), in networks with ternary marks (TCD) only: it
+/// passed a queue whose state is undetermined. All else is no mark.
 #[inline(always)]
 pub const fn mark_of(ecn: Ecn, ternary: bool) -> Mark {
     match ecn {
@@ -577,7 +580,7 @@ pub const fn mark_of(ecn: Ecn, ternary: bool) -> Mark {
     }
 }
 
-/// Sends a CNP, if the port may make one and the ring takes it.
+/// Sends a CNP, if the port's token bucket has a token for it and the transmit ring takes it.
 #[inline]
 fn send(
     now: Stamp,

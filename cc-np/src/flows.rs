@@ -1,55 +1,55 @@
-//! Where an engine keeps the records of its flows.
+//! The tables in which an engine keeps the records of its flows.
 
 use crate::{Cx, NotificationPoint};
 use cc_core::table::{Fixed, Keyed, RoundRobinTableIn, SetAssocTableIn, Storage};
 use cc_core::{Qpn, Zeroed};
 
-/// A bounded table of records, which tells the machine of every one that goes.
+/// A bounded table of flow records. It calls [`NotificationPoint::on_evicted`] for every record that is removed.
 pub trait Flows<A: NotificationPoint>: Zeroed {
-    /// Sets of the table in which the engine's caller keeps the headers of CNPs that leave with no packet in hand: none, or as
-    /// many as there are of records.
+    /// Sets of the header cache, from which the engine's caller builds CNPs that leave in slots, without a received packet:
+    /// none, or as many as there are sets of records.
     type HeaderSets: Storage;
 
-    /// Bytes of a record, with its key.
+    /// Bytes of a record, key included.
     const RECORD_BYTES: usize;
-    /// Flows that there is room for; zero where that is not fixed.
+    /// Capacity in flows; zero where it is not fixed at compile time.
     const ROOM: usize;
 
-    /// Makes room for `sets` sets of records, a power of two, where the memory is on the heap.
+    /// Grows the table to `sets` sets of records, a power of two, where the memory is on the heap.
     fn grow(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, sets: usize);
 
-    /// Sets of records that there are.
+    /// Number of sets.
     fn sets(&self) -> usize;
 
-    /// The record of a flow of which a packet has come, opened if it has none; `None` where there is no room for it.
+    /// The record of a flow, opened if it has none; `None` where there is no room for it. Called when a packet of it arrives.
     fn lookup_or_insert(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
 
     /// The record of a flow, if it has one.
     fn get(&self, local: Qpn) -> Option<&A>;
 
-    /// Puts another record in the place of a flow's. Returns whether it has one, and the other is of the same flow.
+    /// Replaces the record of a flow. Returns `false`, and changes nothing, if it has none or `record` is of another flow.
     fn put(&mut self, local: Qpn, record: A) -> bool;
 
-    /// Forgets a flow whose queue pair is gone.
+    /// Removes the record of a flow whose queue pair is destroyed.
     fn remove(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn);
 
-    /// Visits the next set of records and forgets those that mean nothing any more.
+    /// Removes the records of the next set whose idle timeout has passed.
     fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
 
-    /// The next flow, one after the other without end, in tables whose flows have turns.
+    /// The next record in round-robin order; `None` in tables without slots.
     fn advance(&mut self) -> Option<&mut A>;
 
-    /// Forgets the flow whose turn it is.
+    /// Removes the record that [`Flows::advance`] returned last.
     fn remove_current(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
 
     /// Flows that have a record.
     fn occupied(&self) -> u32;
 
-    /// Records that were given up for another flow's while they still meant something.
+    /// Records evicted for another flow's before their idle timeout.
     fn evicted(&self) -> u32;
 }
 
-/// Tells the machine of records that go. One closure for tables of every size, which so have one sweep.
+/// Calls the machine for a removed record. One closure type for tables of every size, so that they share one compiled sweep.
 fn on_evict<'a, A: NotificationPoint>(
     cx: &'a Cx<'_, A::Params>,
     shared: &'a mut A::Shared,
@@ -57,7 +57,7 @@ fn on_evict<'a, A: NotificationPoint>(
     |gone| gone.on_evicted(cx, shared)
 }
 
-/// Flows that so many ways of each set have room for; zero where the number of sets is not fixed.
+/// Capacity of `SETS` sets of `ways` records; zero where the number of sets is not fixed at compile time.
 const fn room<SETS: Storage>(ways: usize) -> usize {
     match SETS::LEN {
         Some(sets) => sets.saturating_mul(ways),
@@ -65,7 +65,7 @@ const fn room<SETS: Storage>(ways: usize) -> usize {
     }
 }
 
-/// The stalest gives way, and there are no turns.
+/// Evicts the least recently used record of a set that is full. No slots.
 impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for SetAssocTableIn<A, SETS, WAYS> {
     type HeaderSets = Fixed<0>;
 
@@ -126,11 +126,12 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for SetAss
     }
 }
 
-/// Nobody gives way, and a record lasts until its turn comes and it leaves.
+/// No eviction and no idle timeout. A record is removed in its round-robin slot, with its queue pair, or where a table that has
+/// grown has no place for it.
 impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> for RoundRobinTableIn<A, SETS, WAYS> {
     type HeaderSets = SETS;
 
-    /// The machine's own word holds the key.
+    /// The record itself contains the key.
     const RECORD_BYTES: usize = size_of::<A>();
     const ROOM: usize = room::<SETS>(WAYS);
 

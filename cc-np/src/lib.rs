@@ -1,4 +1,9 @@
-//! Notification points: the receiver's NIC, where marks become notifications.
+//! Notification points (NP): the receiver's side of congestion control in a NIC. A notification point reads marks, time stamps
+//! and telemetry of received data packets, and decides which CNPs and acknowledgements the receiver sends back.
+//!
+//! [`NpEngine`] is the notification point of one port: a table of flow records and the bound on CNPs. It is generic over the
+//! algorithm, a [`NotificationPoint`], one file each. Received packets go in by [`NpEngineIn::arrival`], time by
+//! [`NpEngineIn::wake`]; what is to be sent goes out by [`Transmit`].
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -28,9 +33,9 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-/// Hands the list of algorithms to a macro, one line each: number, bytes of one flow's state, module and type.
+/// Calls a macro with the list of algorithms, one line each: number, bytes of one flow's state, module and type.
 ///
-/// An algorithm is one file and one line here. Numbers are never used twice; the size is asserted.
+/// An algorithm is one file and one line here. A number is never given to another algorithm; the size is asserted.
 #[macro_export]
 macro_rules! for_each_np {
     ($consumer:ident) => {

@@ -1,9 +1,9 @@
-//! MLCC's notification point: it measures the way from its datacentre's interconnect switch to itself, tells the switch how
-//! fast to release each flow's queue, and the sender how fast to fill it.
+//! MLCC's notification point: it measures the path from its datacentre's interconnect switch to itself, and sends two rates in
+//! every acknowledgement: R_credit, at which the switch releases the flow's queue, and R_DQM, at which the sender fills it.
 //!
-//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.2 and 3.3, whose names stand
-//! beside the code. The switch writes the credit C_D that it last read in an acknowledgement, the length of the flow's queue,
-//! and new telemetry into every data packet.
+//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.2 and 3.3, whose names
+//! stand beside the code. The switch writes the credit C_D that it last read in an acknowledgement, the length of the flow's
+//! queue, and new telemetry into every data packet.
 //!
 //! ```text
 //! C_D = C_R: a local round trip is over (Algorithm 1):
@@ -22,25 +22,28 @@
 //! - how R_credit follows from telemetry: HPCC's law, with RTT_D for T, a round of credit for its round trip, and W / T for the
 //!   rate. R_credit and R_DQM begin with the port's speed, as sender and switch do, and the sums of (2) and (4) so too;
 //! - a round over which nothing could be measured, because packets come too seldom, raises R_credit by a step of the law;
-//! - (2) averages the rates that senders were told, which are those of (9): they are what will arrive. Its sum has n terms, and
-//!   so has (4) m, not m + 1. While there are fewer, fewer are averaged; the first is the speed that a sender begins with;
+//! - (2) averages the rates that were sent to the sender, those of (9): data will arrive at these rates. Its sum has n terms,
+//!   and that of (4) has m, not m + 1. While there are fewer, fewer are averaged; the first is the speed that a sender begins
+//!   with;
 //! - a token of exactly one counts as more: with R_raw = R_credit tokens alternate between a half and one, and dw is to stay
 //!   where it is, and rise with each packet when R_raw is twice R_credit or more;
-//! - alpha = 1/2 is no setting, for it is what makes dw stay at R_raw = R_credit: a packet moves it by 2 alpha R_raw / R_credit - 1
-//!   on average;
+//! - alpha = 1/2 is no setting, for it is what makes dw stay at R_raw = R_credit: a packet moves it by 2 alpha R_raw / R_credit
+//!   - 1 on average;
 //! - R_raw as such is not bounded: (7) ends it at twice R_credit, and below zero it counts as zero. D_pre is kept within
 //!   -RTT_C and theta + D_t, and dw so that R_DQM is between the least rate and the port's speed;
-//! - every acknowledgement brings C_R and both rates, not only the first after a round: the loop survives its loss;
-//! - where C_D and C_R have not met for eight RTT_D (the switch has forgotten the flow, or has no queue for it), the credit is
-//!   set beyond C_D, and the round counts;
+//! - every acknowledgement carries C_R and both rates, not only the first after a round, so that the loss of one does not stop
+//!   the loop;
+//! - where C_D has not been equal to C_R for eight RTT_D (the switch has removed the flow's record, or has no queue for it),
+//!   C_R is set to C_D + 1, as at the end of a round;
 //! - MTU is that of the wire, as all bytes of the rates are.
 //!
-//! What is kept of (2): sums of n / `BUCKETS` values, rounded up. The latest of them fills while the oldest is gone, so
-//! that up to one sum of the n values is missing: firmware has sixteen. With n or more buckets none is.
+//! The history of (2) is kept as at most `BUCKETS` sums of n / `BUCKETS` values each, rounded up; firmware has 16. While the
+//! newest sum fills, the oldest is already dropped, so that up to one sum of the n values is missing. With n or more buckets
+//! none is.
 //!
-//! Of a round, beside HPCC's own division, two more: by the sum in (4) and by the number of values in (2), both by table.
+//! A round takes HPCC's division and two more, both by table: by the sum in (4), and by the number of values in (2).
 //!
-//! If forgotten: the flow begins anew with the port's speed and another credit.
+//! After an eviction: the flow restarts with both rates at the port's speed, and with another credit.
 
 mod history;
 #[cfg(test)]
@@ -250,7 +253,7 @@ pub type Mlcc16 = Mlcc<16>;
 // With its key and the time it was last touched.
 const _: () = assert!(SetAssocTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has outgrown 288 bytes");
 
-/// A flow without a round for so long is begun anew: that is, one of which no data came.
+/// A flow without a round for longer than this restarts as a new one: no data of it came.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 impl<const BUCKETS: usize> Zeroed for Mlcc<BUCKETS> {
@@ -270,7 +273,7 @@ impl<const BUCKETS: usize> Zeroed for Mlcc<BUCKETS> {
 cc_core::snapshot! {
     /// A flow of MLCC at the receiver.
     pub struct MlccSnapshot<const BUCKETS: usize> {
-        /// The rates that the sender was told.
+        /// The rates that were sent to the sender.
         pub history: HistorySnapshot<BUCKETS>,
         /// That of R_credit.
         pub law: LawSnapshot<5>,

@@ -1,23 +1,23 @@
-//! RCC's notification point: it counts who sends to the port, measures, and assigns windows.
+//! RCC's notification point: it counts the flows that send to the port, measures delays and throughput, and assigns windows.
 //!
 //! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
-//! Networks", ToN 2023, section III and Table I. Each packet's message position counts N, its time stamp gives its one-way
-//! delay, and all packets of the port together give B_R; the law of [`cc_core::rcc`] makes a window of them, and every
-//! acknowledgement takes the newest along.
+//! Networks", ToN 2023, section III and Table I. First and last packets of messages give N, the number of active flows; a
+//! packet's time stamp gives its one-way delay; the bytes of all packets of the port give B_R. The law of [`cc_core::rcc`]
+//! computes a window from these three, and every acknowledgement carries the newest window.
 //!
 //! Choices where the paper is silent:
-//! - N counts queue pairs with a message under way: any packet of a flow without one begins it, whatever its position, so that a
-//!   first packet that was lost, or sent twice, counts once; the last packet ends it. A message is given up when nothing of it
-//!   has come for 16 base round-trip times and at most 38: flows are counted by the spell of their last packet, sixteen spells
-//!   of equal length, and at the end of a round those of older spells go. So N is that of the packets that came, and no visit
-//!   or wake has a say in it. Several messages of one queue pair count as one;
-//! - B_R is what came in the last whole base round-trip time, as the line counts it: preambles, check sequences and gaps
-//!   included, or a line full of small packets would not read as full. Where that time has no packet of its own it is zero;
-//! - the base round-trip time is the port's, or set; the least delay of each flow is learnt, and kept until it has been silent
-//!   for a second;
+//! - N counts queue pairs with a message under way. Any packet of a flow without one begins it, whatever its position, so that
+//!   a first packet that was lost, or sent twice, counts once; the last packet ends it. A message counts as abandoned when no
+//!   packet of it has come for some time between 16 and 38 base round-trip times: time is divided into epochs, flows are
+//!   counted by the epoch of their last packet, and at the end of a round those of all but the latest 16 epochs are dropped. So
+//!   N depends on received packets only, not on sweeps or wakes. Several messages of one queue pair count as one;
+//! - B_R is measured over the last whole base round-trip time, in bytes on the line: preambles, check sequences and gaps
+//!   included, so that a line full of small packets reads as full. It is zero where no packet came in that time;
+//! - the base round-trip time is the port's, or set; the least delay of each flow is learnt, and kept until the flow has had no
+//!   packet for 1 s;
 //! - a packet without a time stamp is no sample: its flow gets its fair share.
 //!
-//! If forgotten: the flow begins anew with its fair share, without PID control.
+//! After an eviction: the flow restarts with its fair share, without PID control.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::fixed::types::U0F16;
@@ -89,12 +89,12 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         pub(crate) law: LawParams,
-        /// What the link carries in a round, as far as it is shared, in bytes.
+        /// The share of C RTT that is divided among the flows, in bytes.
         shared: u32,
-        /// What a byte is of what the link carries in a round, in 31 bits, and how far below 2^-16 the last of them is.
+        /// One byte divided by C RTT: a mantissa of 31 bits, and the shift by which a product with it becomes units of 2^-16.
         per_round: u32,
         below: u8,
-        /// The binary logarithm of a spell's nanoseconds: fourteen spells are at least sixteen rounds.
+        /// The binary logarithm of an epoch's nanoseconds: the least for which 14 epochs are at least 16 rounds.
         epoch: u8,
         cnp_policy: CnpPolicy,
     }
@@ -135,13 +135,13 @@ impl Params {
     }
 }
 
-/// What the flows of a port have in common: N and B_R.
+/// The state that the flows of a port share: N and B_R. A round is one base round-trip time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ActiveFlowCounter {
     /// When this round began.
     began: Instant,
-    /// Bytes of this round.
+    /// Bytes received in this round.
     bytes: u32,
     /// C RTT / N; zero before the first flow.
     fair: Bytes,
@@ -149,17 +149,17 @@ pub struct ActiveFlowCounter {
     flows: u16,
     /// B_R of the last whole round, of C RTT, in 2^-16.
     in_use: u16,
-    /// Which spell this is, modulo 2^32.
+    /// The number of the current epoch, modulo 2^32.
     epoch: u32,
-    /// Flows with a message under way, by the spell of their last packet, modulo [`EPOCHS`].
+    /// Flows with a message under way, by the epoch of their last packet, modulo [`EPOCHS`].
     epochs: [u16; EPOCHS as usize],
 }
 
-/// Spells that flows are counted in.
+/// Number of epochs that flows are counted in.
 const EPOCHS: u32 = 16;
 
 impl ActiveFlowCounter {
-    /// A port by which nothing has come.
+    /// The state of a port before its first packet.
     pub(crate) const NONE: Self = Self {
         began: Instant::from_nanos(0),
         bytes: 0,
@@ -185,7 +185,7 @@ impl ActiveFlowCounter {
         self.fair
     }
 
-    /// A packet came: a round may be over.
+    /// Counts the bytes of a packet, and begins a new round if the last is over. Called first for each packet.
     #[inline]
     pub(crate) fn receive(&mut self, p: &Params, now: Instant, bytes: Bytes) {
         let round = u64::from(p.law.round.get());
@@ -200,7 +200,8 @@ impl ActiveFlowCounter {
         self.bytes = self.bytes.saturating_add(bytes.get().saturating_add(BETWEEN));
     }
 
-    /// A round is over, and a spell may be: the flows of spells that are too long ago have given up.
+    /// Advances to the current epoch, and drops the flows whose last packet is 16 epochs old from N. Called at the end of a
+    /// round.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     fn expire_epochs(&mut self, p: &Params, now: Instant) {
         let epoch = now.nanos().wrapping_shr(p.epoch.into()) as u32;
@@ -216,25 +217,25 @@ impl ActiveFlowCounter {
         }
     }
 
-    /// How many flows had their last packet so many spells ago, less than [`EPOCHS`].
+    /// The number of flows whose last packet came so many epochs ago, less than [`EPOCHS`].
     #[inline]
     fn epoch_count(&mut self, ago: u32) -> Option<&mut u16> {
         self.epochs.get_mut((self.epoch.wrapping_sub(ago) & (EPOCHS - 1)) as usize)
     }
 
-    /// Which spell this is.
+    /// The number of the current epoch.
     #[inline]
     pub(crate) const fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Whether a flow that had a message under way in this spell still has it.
+    /// Whether a flow with a message under way, and its last packet in this epoch, is still counted in N.
     #[inline]
     pub(crate) const fn counts(&self, epoch: u32) -> bool {
         self.epoch.wrapping_sub(epoch) < EPOCHS
     }
 
-    /// A flow begins a message.
+    /// Adds a flow that begins a message.
     #[inline]
     pub(crate) fn add_flow(&mut self, p: &Params) {
         if let Some(flows) = self.epoch_count(0) {
@@ -244,7 +245,7 @@ impl ActiveFlowCounter {
         self.divide(p);
     }
 
-    /// A flow that [counts](Self::counts) since this spell goes on.
+    /// Moves a flow that [counts](Self::counts), with its last packet in this epoch, to the current epoch.
     #[inline]
     pub(crate) fn renew_flow(&mut self, epoch: u32) {
         if epoch != self.epoch {
@@ -255,7 +256,7 @@ impl ActiveFlowCounter {
         }
     }
 
-    /// The message of a flow that [counts](Self::counts) since this spell is over.
+    /// Removes a flow that [counts](Self::counts), with its last packet in this epoch: its message is over.
     #[inline]
     pub(crate) fn remove_flow(&mut self, p: &Params, epoch: u32) {
         self.uncount(epoch);
@@ -277,7 +278,7 @@ impl ActiveFlowCounter {
 }
 
 cc_core::snapshot! {
-    /// What the flows of a port have in common: [`ActiveFlowCounter`].
+    /// The state that the flows of a port share: [`ActiveFlowCounter`].
     pub struct CensusSnapshot {
         /// When this round began.
         pub began: Instant,
@@ -289,9 +290,9 @@ cc_core::snapshot! {
         pub flows: u16,
         /// B_R of the last whole round, of C RTT.
         pub in_use: U0F16,
-        /// Which spell this is, modulo 2^32.
+        /// The number of the current epoch, modulo 2^32.
         pub epoch: u32,
-        /// Flows with a message under way, by the spell of their last packet, modulo 16.
+        /// Flows with a message under way, by the epoch of their last packet, modulo 16.
         pub epochs: [u16; EPOCHS as usize],
     }
 }
@@ -324,11 +325,11 @@ impl State for ActiveFlowCounter {
     }
 }
 
-/// Bytes that a frame takes on the line beside its own: preamble and start 8, check sequence 4, gap 12 (IEEE 802.3, clauses
-/// 3.1.1 and 4.4.2).
+/// Bytes on the line beside those of a frame: preamble and start delimiter 8, check sequence 4, interpacket gap 12 (IEEE 802.3,
+/// clauses 3.1.1 and 4.4.2).
 const BETWEEN: u32 = 24;
 
-/// So many bytes of what the link carries in a round, in 2^-16; saturates.
+/// `bytes` divided by C RTT, in 2^-16; saturates.
 #[inline]
 fn share(bytes: u32, p: &Params) -> u16 {
     u16::try_from(u64::from(bytes).wrapping_mul(p.per_round.into()).wrapping_shr(p.below.into())).unwrap_or(u16::MAX)
@@ -339,14 +340,14 @@ fn share(bytes: u32, p: &Params) -> u16 {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rcc {
     law: Law,
-    /// The spell of its last packet.
+    /// The epoch of its last packet.
     epoch: u32,
 }
 
-/// The least delay is remembered for so long.
+/// See [`NotificationPoint::idle_timeout`]: 1 s, for which a flow's least delay is kept.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
-// With its key and the time it was last touched; Table I counts 52 bytes, of which N is the port's here.
+// With its key and the time of its last packet. Table I has 52 bytes, N among them, which is shared by the port here.
 const _: () = assert!(SetAssocTable::<Rcc, 1, 1>::ENTRY_BYTES == 36, "a flow's record and key fill 36 bytes");
 
 impl Zeroed for Rcc {
@@ -358,7 +359,7 @@ cc_core::snapshot! {
     pub struct RccSnapshot {
         /// RCC's law.
         pub law: LawSnapshot,
-        /// The spell of its last packet, modulo 2^32.
+        /// The epoch of its last packet, modulo 2^32.
         pub epoch: u32,
     }
 }
@@ -449,7 +450,7 @@ impl NotificationPoint for Rcc {
         if self.is_counted(shared) {
             shared.renew_flow(self.epoch);
         } else {
-            // A message that was given up has ended.
+            // The last message, if it was abandoned, has ended.
             self.law.end();
             self.law.begin(&p.law, now);
             shared.add_flow(p);

@@ -1,13 +1,14 @@
-//! The notification point of RCC's sender variant: it counts and measures, and leaves the law to the sender.
+//! The notification point of RCC's sender variant: it counts flows and measures throughput; the sender computes the window.
 //!
 //! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
-//! Networks", ToN 2023, section III-G. Every acknowledgement takes N and B_R along, and the time stamp of its packet; what the
-//! sender makes of them is at its reaction point of this name. The census is [`rcc`](crate::rcc)'s.
+//! Networks", ToN 2023, section III-G. Every acknowledgement carries N, B_R and the time stamp of its packet; the reaction
+//! point of the same name computes the window from them. N and B_R are those of [`rcc`](crate::rcc).
 //!
-//! A flow's record is one word and a half beside its key: 8 bytes together. Records are of use while a message is under way
-//! only. In turns, which are no hurry, those go whose message is over or was given up, and make room: N knows without them.
+//! A flow's record has 8 bytes, key included. It is of use only while a message is under way: slots, one each 250 us, remove
+//! records whose message is over or abandoned, to make room for others. Removal does not change N, which is counted in the
+//! shared state.
 //!
-//! If there is no room: a flow shares one record with all others of its kind, and is counted with them as one.
+//! Where the table is full, all flows without a record share one, and count as one flow in N.
 
 use crate::rcc::{ActiveFlowCounter, PRESETS, Params, RccSettings};
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply, Slot};
@@ -22,7 +23,7 @@ use cc_core::{Bytes, Grant, Link, Mark, Nanos, Qpn, State, Zeroed};
 pub struct RccSender {
     /// Local queue pair (24 bits), and [`ACTIVE`].
     flow: u32,
-    /// The spell of its last packet.
+    /// The epoch of its last packet.
     epoch: u32,
 }
 
@@ -47,7 +48,7 @@ cc_core::snapshot! {
         pub local: Qpn,
         /// A message is under way.
         pub is_active: bool,
-        /// The spell of its last packet, modulo 2^32.
+        /// The epoch of its last packet, modulo 2^32.
         pub epoch: u32,
     }
 }
@@ -90,7 +91,7 @@ impl NotificationPoint for RccSender {
         params.cnp_policy()
     }
 
-    /// That of the one record of those that have no room.
+    /// Of the shared record only; records of the table have no idle timeout.
     fn idle_timeout(_params: &Params) -> Nanos {
         Nanos::new(1_000_000_000)
     }
@@ -144,7 +145,7 @@ impl NotificationPoint for RccSender {
         }
     }
 
-    /// Four thousand records have their turn in a second; a turn is no hurry.
+    /// 250 us: 4,000 slots in a second. A record that is removed late only takes room.
     fn slot_interval(_params: &Params) -> Option<Nanos> {
         Some(Nanos::new(250_000))
     }
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(n, 2);
         assert!((f64::from(in_use) / 65_536.0 - 0.870).abs() < 0.02, "{in_use}");
         assert_eq!(flows[0].slot(&cx(30_200), &mut active_flows), Slot::Remove);
-        // Its last packet came in the first of the spells, of 16 384 ns; the other's packets say how late it is.
+        // The last packet of flow 1 came in the first epoch, of 16 384 ns; packets of flow 0 advance the epoch.
         for (now, slot) in [(16 * 16_384 - 1, Slot::Skip), (16 * 16_384 + 12_000, Slot::Remove)] {
             flows[0].on(&cx(now), &mut active_flows, &arrival(true, false));
             assert_eq!(flows[1].slot(&cx(now), &mut active_flows), slot);
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(flows[1].qpn(), Qpn::new(6));
     }
 
-    /// Turns make room, and nothing else: who has room for all hears the same whether they are served, or late, or never.
+    /// Slots only make room: an engine with room for all flows grants the same with punctual wakes, late ones, or none.
     #[test]
     fn turns_decide_nothing() {
         type Engine = NpEngine<RccSender, 8, 4>;

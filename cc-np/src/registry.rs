@@ -2,7 +2,7 @@
 
 use crate::NotificationPoint;
 
-/// One line of the registry.
+/// One algorithm of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Its number, for programs without names.
@@ -13,12 +13,12 @@ pub struct Entry {
     pub state_bytes: usize,
 }
 
-/// Something to be done with an algorithm that is known only at run time.
+/// Code that is generic over the algorithm, for an algorithm that is chosen by name at run time.
 pub trait Visitor {
-    /// What comes of it.
+    /// What it returns.
     type Output;
 
-    /// Does it.
+    /// Runs with the algorithm `A`.
     fn visit<A: NotificationPoint>(self) -> Self::Output;
 }
 
@@ -29,7 +29,8 @@ macro_rules! list {
             Entry { number: $number, name: <crate::$module::$machine as NotificationPoint>::NAME, state_bytes: $bytes },
         )+];
 
-        /// Does something with the algorithm of this name, in any case; `None` when there is none.
+        /// Calls the visitor with the algorithm of this name, upper or lower case. Returns `None` if there is no such
+        /// algorithm.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(
                 if name.eq_ignore_ascii_case(<crate::$module::$machine as NotificationPoint>::NAME) {

@@ -1,12 +1,12 @@
-//! What a notification point answers.
+//! What a notification point returns for an event.
 
 use cc_core::{CnpBodyKind, Grant, Mark, Qpn};
 
-/// The answer to an arrival.
+/// What to send because of an arrival.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Reply {
-    /// Send a CNP that says this.
+    /// Send a CNP with this body; `None`: send none.
     pub cnp: Option<CnpBodyKind>,
     /// Echo this mark in the next acknowledgement.
     pub echo: Mark,
@@ -14,19 +14,19 @@ pub struct Reply {
     pub grant: Grant,
 }
 
-/// What a flow does in its turn.
+/// What to do in the slot of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Slot {
     /// Nothing.
     Skip,
-    /// It leaves the list: its record goes.
+    /// Remove its record.
     Remove,
-    /// It is to be notified.
+    /// Send a CNP to its sender.
     Notify {
         /// The local queue pair of the flow.
         local: Qpn,
-        /// What the CNP says.
+        /// The body of the CNP.
         body_kind: CnpBodyKind,
     },
 }

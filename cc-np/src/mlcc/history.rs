@@ -1,14 +1,14 @@
-//! The rates that a sender was told, as far back as a round trip between the datacentres.
+//! The rates R_DQM that were sent to a sender in the last round trip between the datacentres, kept as sums.
 
 use cc_core::math::{Reciprocal, div_bitwise};
 use cc_core::{Rate, State};
 use core::num::NonZeroU32;
 
 cc_core::zeroed! {
-    /// How long a history is, and how coarse.
+    /// Length and resolution of a history.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(super) struct Span {
-        /// Sums in use.
+        /// Number of sums in use.
         pub(super) sums: u16,
         /// Rates in each.
         pub(super) each: u16,
@@ -25,10 +25,9 @@ impl Span {
     }
 }
 
-/// The mean of the latest rates, of which sums are kept: `BUCKETS` at most.
+/// The mean of the latest rates, kept as at most `BUCKETS` sums of consecutive rates.
 ///
-/// When a sum is to be begun the oldest goes, so that up to one sum of rates is missing from the mean. Where a sum is of one
-/// rate, none is.
+/// A new sum replaces the oldest, so that up to one sum of rates is missing from the mean. Where each sum is one rate, none is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct History<const BUCKETS: usize> {
@@ -42,7 +41,7 @@ pub(super) struct History<const BUCKETS: usize> {
 }
 
 cc_core::snapshot! {
-    /// The rates that a sender was told: sums of consecutive ones.
+    /// The rates that were sent to a sender, as sums of consecutive ones.
     pub struct HistorySnapshot<const BUCKETS: usize> {
         /// The sums, in 2^-24 bytes per nanosecond.
         pub sums: [u64; BUCKETS],
@@ -75,7 +74,7 @@ impl<const BUCKETS: usize> History<BUCKETS> {
     /// No rate.
     pub(super) const EMPTY: Self = Self { sums: [0; BUCKETS], total: 0, count: 0, newest: 0, filled: 0 };
 
-    /// The sender was told another rate.
+    /// Adds the rate of a new reply to the sender.
     pub(super) fn push(&mut self, span: Span, rate: Rate) {
         if self.filled >= span.each {
             self.newest = if self.newest.wrapping_add(1) >= span.sums { 0 } else { self.newest.wrapping_add(1) };
