@@ -66,7 +66,7 @@ use core::num::NonZeroU32;
 cc_core::settings! {
     /// What the user sets.
     pub struct MlccSettings {
-        /// The utilisation aimed at (HPCC's eta).
+        /// The target utilisation (HPCC's eta).
         eta: Ppm, 500_000..=1_000_000, [];
         /// Additive steps before a multiplicative one must follow (HPCC's maxStage).
         max_stage: Count, 0..=255, [];
@@ -78,9 +78,9 @@ cc_core::settings! {
         rate_ai: Mbps, 1..=1_600_000, [];
         /// The least rate; 0 is a thousandth of the port's speed.
         min_rate: Mbps, 0..=1_600_000, [];
-        /// theta: the time in which the queue's delay is to be brought to its aim. Better above RTT_C.
+        /// theta: the time in which the queue's delay is to be brought to its target. Better above RTT_C.
         theta: Nanos, 1_000_000..=500_000_000, ["theta"];
-        /// D_t: the queue's delay that is aimed at.
+        /// D_t: the target of the queue's delay.
         target_delay: Nanos, 0..=100_000_000, ["D_t"];
         /// Multiplier of the units of compact telemetry, as the switches have it: a power of two.
         int_multi: Count, 1..=64, [];
@@ -119,7 +119,7 @@ pub const LATEST: usize = 5;
 /// Fraction bits of tokens.
 const FINE: u32 = 24;
 const ONE: u32 = 1 << FINE;
-/// Local round trips without C_D = C_R after which the credits are brought together again.
+/// Local round trips without C_D = C_R after which C_R is set to C_D + 1.
 const TIMEOUT_RTTS: u32 = 8;
 
 cc_core::zeroed! {
@@ -210,7 +210,7 @@ impl Params {
         (left.wrapping_mul(self.per_theta) >> 32).min(u64::from(ONE)) as u32
     }
 
-    /// Between which numbers of packets dw keeps (9) within the rates.
+    /// The least and largest dw, in packets, for which (9) is between the least rate and the port's speed.
     #[inline]
     fn bounds(&self, release: Rate) -> (i32, i32) {
         // Rates of 32 bits by 29 bits at most, without 32.
@@ -247,10 +247,10 @@ pub struct Mlcc<const BUCKETS: usize> {
     credit: u16,
 }
 
-/// With room for sixteen sums of rates: what firmware keeps.
+/// MLCC with sixteen sums of rates, as in firmware.
 pub type Mlcc16 = Mlcc<16>;
 
-// With its key and the time it was last touched.
+// With its key and the time of its last packet.
 const _: () = assert!(SetAssocTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has outgrown 288 bytes");
 
 /// A flow without a round for longer than this restarts as a new one: no data of it came.
@@ -330,7 +330,7 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     type Settings = MlccSettings;
     type Params = Params;
     type Shared = ();
-    /// Two to a set, whatever the engine has room for: each takes as much as nine of RCC's.
+    /// Two records in a set, for any `WAYS`: a record is as large as nine of RCC's.
     type Flows<SETS: Storage, const WAYS: usize> = SetAssocTableIn<Self, SETS, 2>;
 
     const NAME: &'static str = "mlcc";
@@ -433,7 +433,7 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
         self.advised_rate
     }
 
-    /// R_pre of the next round: what senders will have sent in the round trip to come, on average.
+    /// R_pre of the next round: the mean rate of the data that will arrive in the next round trip between the datacentres.
     pub fn predicted(&self) -> Rate {
         self.history.mean()
     }
@@ -443,12 +443,12 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
         self.dw
     }
 
-    /// The token that is being filled, one being 2^24.
+    /// The fraction of a token, in units of 2^-24.
     pub const fn token(&self) -> u32 {
         self.token
     }
 
-    /// What each packet adds to it, one being 2^24.
+    /// What each packet adds to it, in units of 2^-24.
     pub const fn gain(&self) -> u32 {
         self.gain
     }
@@ -458,7 +458,7 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
         Grant::Mlcc { credit: self.credit, release: self.release(), advised_rate: self.advised_rate }
     }
 
-    /// A flow of which nothing has come.
+    /// The state of a flow before its first packet.
     #[cold]
     fn begin(p: &Params, now: Stamp) -> Self {
         let mut history = History::EMPTY;
@@ -529,7 +529,8 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
     }
 }
 
-/// A credit that a switch that has known another flow of this number is unlikely to hold.
+/// The first C_R of a flow, by a hash of the time: unlikely to be the credit that a switch still has from an earlier flow with
+/// the same queue pair number.
 const fn first_credit(now: Stamp) -> u16 {
     // By the golden ratio (Knuth, The Art of Computer Programming, vol. 3, 6.4).
     let [_, _, low, high] = now.to_bits().wrapping_mul(0x9e37_79b1).to_le_bytes();

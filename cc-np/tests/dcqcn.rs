@@ -52,7 +52,7 @@ fn each_packet_is_answered_as_the_rule_has_it() {
             if packet == 0 {
                 flow = Dcqcn::open(&cx, &mut (), Some(Qpn::new(1)));
             }
-            // One step from the machine's own state; only CE reaches a machine that wants nothing else.
+            // One step from the machine's own state. Only packets with CE reach this machine.
             let since = flow.since_cnp(&cx).map(|since| f64::from(since.get()) / 1e3);
             let marked = random.within(0..=3) != 0;
             let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };

@@ -11,22 +11,22 @@ use tolerance::{SplitMix, Tolerance};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
-/// A CNP is due for any mark that comes N after the last CNP or later, and tells the marks of its window: those since
-/// the last CNP, or since the first that called for one in vain, as long as that is less than two N ago. Microseconds.
+/// A CNP is due for any mark N after the last CNP or later, and carries the marks of its window: those since the last CNP, or
+/// since the first mark whose CNP could not be sent, if that is less than 2 N ago. Microseconds.
 mod oracle {
     #[derive(Clone, Debug, Default)]
     pub(super) struct Flow {
         pub(super) last_cnp: Option<f64>,
-        /// The marks that no CNP has told: when, and whether it was CE.
+        /// The marks that no CNP has carried: time, and whether it was CE.
         pub(super) untold: Vec<(f64, bool)>,
     }
 
-    /// Whether a CNP is due, and then whether it tells of CE, and of UE.
+    /// Whether a CNP is due, and then whether it carries CE, and UE.
     pub(super) fn mark(flow: &mut Flow, now: f64, ce: bool, n: f64) -> Option<(bool, bool)> {
         let begin = flow.last_cnp.filter(|last| now - last < 2.0 * n);
         match (begin, flow.untold.first()) {
             (Some(_), _) => {}
-            // The window of the last CNP is over; what it left untold opened no window of its own.
+            // The window of the last CNP is over. Marks in it that no CNP carried opened no window of their own.
             (None, Some(&(first, _))) if flow.last_cnp.is_none_or(|last| first - last >= 2.0 * n) => {
                 if now - first >= 2.0 * n {
                     flow.untold.clear();

@@ -1,4 +1,4 @@
-//! The echo against the definition of what it echoes.
+//! `echo` against the definition: an acknowledgement carries the strongest mark of the packets that it covers.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -11,7 +11,7 @@ use tolerance::{SplitMix, Tolerance};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
-/// An acknowledgement tells the strongest mark of the packets that it covers: 0 none, 1 UE, 2 CE.
+/// The strongest mark of the packets that an acknowledgement covers: 0 none, 1 UE, 2 CE.
 mod oracle {
     pub(super) fn told(covered: &[f64]) -> f64 {
         covered.iter().copied().fold(0.0, f64::max)
@@ -62,7 +62,7 @@ fn each_acknowledgement_tells_the_strongest_mark_of_what_it_covers() {
         let outcome = [("echo", strength(echo), 0.0), ("state", strength(flow.mark()), 0.0)];
         let step = oracle::told(&[before, strength(mark)]);
         tolerance.assert(&packet, &outcome, &[vec![step, step]]);
-        // And the run, over all that no acknowledgement has covered.
+        // And the whole run: all packets that no acknowledgement has covered.
         assert_eq!(strength(echo).to_bits(), oracle::told(&covered).to_bits());
         if random.within(0..=3) == 0 {
             flow.on_ack_sent(&cx, &mut ());

@@ -33,7 +33,7 @@ mod oracle {
     }
 
     impl Dqm {
-        /// (2), of the R_DQM that were told.
+        /// (2), of the R_DQM that were sent.
         pub(super) fn r_pre(&self, told: &[f64]) -> f64 {
             let latest = &told[told.len().saturating_sub(self.n)..];
             latest.iter().sum::<f64>() / latest.len() as f64
@@ -249,7 +249,7 @@ fn each_packet_is_that_of_the_equations() {
     assert!(bounded < 60_000, "{bounded} packets with dw at a bound");
 }
 
-/// The queue of one flow at the interconnect switch, filled with what was told a far round trip ago and let go at 12.5 Gb/s.
+/// The queue of one flow at the interconnect switch: filled at the R_DQM of one far round trip ago, drained at 12.5 Gb/s.
 struct Plant {
     queue: f64,
     under_way: VecDeque<f64>,
@@ -260,7 +260,7 @@ impl Plant {
         Self { queue: 40e6, under_way: std::iter::repeat_n(line, N).collect() }
     }
 
-    /// A local round trip; answers the packets that left.
+    /// One local round trip. Returns the number of packets that left.
     fn round(&mut self, release: f64) -> u32 {
         let arriving = self.under_way.pop_front().unwrap() * f64::from(T);
         let leaving = (release * f64::from(T)).min(self.queue + arriving);

@@ -19,13 +19,13 @@ const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064
 const ROUND: f64 = 12_000.0;
 const BDP: f64 = 150_000.0;
 
-/// Messages are given up by spells: of the powers of two, in nanoseconds, the first of which fourteen are 16 round trips.
+/// Length of an epoch: the least power of two, in nanoseconds, of which fourteen are at least 16 round trips.
 const SPELL: u64 = 16_384;
 
-/// N and B_R of a port, as III-C and III-D have them: who has a message under way, and what came in the last round.
+/// N and B_R of a port as in III-C and III-D: the flows with a message under way, and the bytes of the last round.
 #[derive(Debug, Default)]
 struct Census {
-    /// With the spell of the last packet, as of the end of the last round.
+    /// With the epoch of the last packet, as of the end of the last round.
     active: BTreeMap<usize, u64>,
     spell: u64,
     began: f64,
@@ -46,7 +46,7 @@ impl Census {
         self.bytes += bytes + 24.0; // preamble, check sequence and gap of IEEE 802.3
     }
 
-    /// A packet of this flow comes: whether it begins a message. Others may have given theirs up.
+    /// Counts a packet of this flow. Returns whether its message is already under way.
     fn hears(&mut self, flow: usize) -> bool {
         let spell = self.spell;
         self.active.retain(|_, last| spell - *last < 16);
@@ -58,7 +58,8 @@ impl Census {
     }
 }
 
-/// Packets of some flows at a port that is full, or not, for a while; messages begin and end, lose their ends, and are given up.
+/// Packets of some flows at a port that is full, or not, for a while; messages begin and end, lose their ends, and are given
+/// up.
 struct Traffic {
     random: SplitMix,
     now: u64,
@@ -179,7 +180,7 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             let now = traffic.now as f64;
             let cx = Cx { now: traffic.instant(), link: &LINK, params: &params };
             if traffic.random.within(0..=9_999) == 0 {
-                // Given up: its record goes.
+                // Abandoned: its record is removed.
                 let gone = traffic.random.within(0..=FLOWS as u32 - 1) as usize;
                 machines[gone].on_evicted(&cx, &mut shared);
                 machines[gone] = Rcc::open(&cx, &mut shared, None);

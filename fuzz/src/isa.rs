@@ -12,7 +12,7 @@ const ENTRY: u32 = 0x100;
 /// Cycles after the last change of an interrupt line.
 const TAIL: u64 = 500;
 
-/// The outside of the core: when its interrupt lines change, and what its devices answer.
+/// The outside of the core: when its interrupt lines change, and the values that its devices return to loads.
 #[derive(Arbitrary, Debug)]
 struct Outside {
     wait_states: u8,
@@ -80,7 +80,7 @@ impl Run {
     }
 }
 
-/// Runs up to a cycle and notes what happens; says whether the core is still well.
+/// Runs up to a cycle and records what happens. Returns `false` after a fault.
 fn advance(core: &mut Ibex, outside: &Outside, piecewise: bool, until: u64, stops: &mut Vec<(Stop, u64, u64)>) -> bool {
     let mut turns = outside.pieces.iter().cycle();
     while core.cycles() < until {
@@ -106,7 +106,7 @@ fn advance(core: &mut Ibex, outside: &Outside, piecewise: bool, until: u64, stop
             Stop::Store { .. } | Stop::Fault { .. } => {}
         }
         if matches!(stop, Stop::Fault { .. }) {
-            // Nothing is said of the cycles at a fault.
+            // The model does not define the number of cycles at a fault.
             stops.push((stop, 0, core.instructions()));
             return false;
         }

@@ -44,7 +44,7 @@ struct Arrived {
     psn: u32,
 }
 
-/// What the opcodes in use are to the receiver.
+/// What the opcodes in use mean to the notification point.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
     Data,
@@ -88,7 +88,8 @@ impl TransmitRing for Ring {
     }
 }
 
-/// What builds the frames that go into a ring; DCQCN has a packet in hand for each.
+/// The builder of the frames that go into a ring. DCQCN sends every CNP because of a received packet, so no header cache is
+/// needed.
 fn out(ring: &mut Ring) -> FrameOut<'_, Ring, Fixed<0>, TableCrc> {
     static NO_HEADERS: HeaderCache<Fixed<0>, 4> = HeaderCache::ZEROED;
     FrameOut::new(ring, &NO_HEADERS)
@@ -97,12 +98,11 @@ fn out(ring: &mut Ring) -> FrameOut<'_, Ring, Fixed<0>, TableCrc> {
 type Ample = NpEngine<Dcqcn, 1, FLOWS>;
 type Tight = NpEngine<Dcqcn, 2, 1>;
 
-/// Brings packets to three engines: two with room for every flow, of which one is woken in between, and one that has
-/// to evict.
+/// Passes packets to three engines: two with room for every flow, one of them woken in between, and one that has to evict.
 ///
 /// # Panics
-/// - The answer is not the model's: a CNP too early, too late, too many, or for a packet that calls for none.
-/// - Wakes change an answer; the counters don't add up; settings are accepted out of range, or refused in range.
+/// - The outcome is not the model's: a CNP too early, too late, too many, or for a packet that calls for none.
+/// - Wakes change an outcome; the counters don't add up; settings are accepted out of range, or refused in range.
 /// - A CNP is not one, or not for the sender's queue pair.
 pub fn np(data: &[u8]) {
     let mut source = Unstructured::new(data);
@@ -209,7 +209,7 @@ fn idle<const SETS: usize, const WAYS: usize>(engine: &mut NpEngine<Dcqcn, SETS,
     assert_eq!(engine.wake(now, &mut out(&mut Ring::new(128))), CnpOutcome::None, "a CNP with no frame in hand");
 }
 
-/// Marked packets by what became of them.
+/// Marked packets by outcome.
 fn accounted(counters: &NpCounters) -> u64 {
     counters.np_cnp_sent
         + counters.np_cnp_not_due
@@ -269,7 +269,7 @@ impl Arrived {
     }
 }
 
-/// A CNP is one, and goes back to who sent `cause`.
+/// Checks that the frame is a CNP, addressed to the sender of `cause`.
 fn addressed(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
     let Ok(Parsed::Roce(cnp)) = parse(cnp, cnp.len()) else { panic!("not RoCE: {cnp:02x?}") };
     assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
@@ -277,7 +277,7 @@ fn addressed(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
     assert_eq!(cnp.addresses(), cause.addresses().reversed());
 }
 
-/// What the engine with room for all has to do.
+/// The model of an engine with room for all flows.
 struct Model {
     settings: DcqcnSettings,
     enabled: bool,

@@ -18,7 +18,7 @@ const FLOWS: u8 = 9;
 const SECOND: u64 = 1_000_000_000;
 const LONGEST_REST: Nanos = Nanos::new(400_000_000);
 
-/// Too small for all flows.
+/// Table size: too small for all flows.
 type Engine<A> = NpEngine<A, 2, 2>;
 
 #[derive(Arbitrary, Debug)]
@@ -90,13 +90,13 @@ fn out<'a, S: Storage>(ring: &'a mut Ring, headers: &'a HeaderCache<S, 4>) -> Fr
     FrameOut::new(ring, headers)
 }
 
-/// Drives the notification point of this name, and answers how many operations the bytes held.
+/// Drives the notification point of this name. Returns the number of operations in the bytes.
 ///
 /// # Panics
-/// - A frame in the ring is not what the answer says, is not addressed to the packet's sender, or has a wrong ICRC.
-/// - A packet that nobody marked is answered, but with the acknowledgement that it asks for.
-/// - Wakes change an answer of a machine whose flows have no turns; turns are closer than their slot.
-/// - Counters do not add up; the table outgrows its bounds; the machine names a row that it has not.
+/// - A frame in the ring is not that of the outcome, is not addressed to the packet's sender, or has a wrong ICRC.
+/// - A frame is sent for an unmarked packet, other than the acknowledgement that it requests.
+/// - Wakes change an outcome of a machine without slots; two slots are closer than the slot interval.
+/// - Counters do not add up; the table has more flows than its capacity; the machine returns a row that does not exist.
 #[must_use]
 pub fn np_of(name: &str, data: &[u8]) -> usize {
     registry::with(name, Run { source: Unstructured::new(data) }).expect("a notification point of the registry")
@@ -136,7 +136,7 @@ struct Bench<A: NotificationPoint> {
     /// The same, woken in between.
     woken: Engine<A>,
     headers: HeaderCacheOf<A, Fixed<2>>,
-    /// When a flow had its turn last, by a clock that has not jumped since.
+    /// The time of the last slot, by a clock that has not jumped since.
     turn: Option<u64>,
 }
 
@@ -235,7 +235,7 @@ impl<A: NotificationPoint> Bench<A> {
         let answer = self.engine.arrival(now, &roce, rx, &mut out(&mut ring, &self.headers));
         let mut other_ring = Ring::new(room, A::TRANSITIONS.len());
         let other = self.woken.arrival(now, &roce, rx, &mut out(&mut other_ring, &self.headers));
-        // Turns happen when they are served: they send CNPs, or make room in a table that is too small.
+        // Slots happen in wakes only: they send CNPs, or make room in a table that is too small.
         if A::slot_interval(&self.params()).is_none() {
             assert_eq!((answer, &ring.sent), (other, &other_ring.sent), "a wake decides");
         }
@@ -256,7 +256,7 @@ impl<A: NotificationPoint> Bench<A> {
         if mark == Mark::None && !acknowledged && !A::reacts_to(mark) {
             assert_eq!((answer, sent.len()), (ArrivalOutcome::default(), 0));
         }
-        assert!(mark != Mark::None || answer.reply.cnp.is_none(), "a CNP for a packet that nobody marked");
+        assert!(mark != Mark::None || answer.reply.cnp.is_none(), "a CNP for an unmarked packet");
         let to = roce.deth().map(|deth| deth.source_qp).or(rx.remote);
         let expected = [(Class::Cnp, answer.cnp == CnpOutcome::Sent), (Class::Ack, answer.ack == AckOutcome::Sent)];
         let expected: Vec<Class> = expected.into_iter().filter(|&(_, sent)| sent).map(|(class, _)| class).collect();
@@ -268,7 +268,7 @@ impl<A: NotificationPoint> Bench<A> {
                 assert_eq!((frame.bth.psn, frame.shims().int), (roce.bth.psn, roce.shims().int));
                 assert_eq!(frame.shims().time.map(|time| time.echo), roce.shims().time.map(|time| time.sent));
                 assert_eq!(frame.echo(), answer.reply.echo);
-                // Machines that see every packet, whatever its mark, live on other signals.
+                // Machines that take unmarked packets too use signals other than marks.
                 assert!(A::reacts_to(Mark::None) || frame.echo() >= mark, "the acknowledgement hides a mark");
                 assert_eq!(frame.aeth().map(|aeth| aeth.msn), rx.msn.map(|msn| msn & 0xff_ffff));
             }

@@ -12,12 +12,12 @@ use cc_rp::{Ack, Cx, Decision, Event, EventSet, FlowDecision, Limits, RateLimite
 
 const FLOWS: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// Left alone for longer than this, nanoseconds, an engine is woken before the next wait. Waits are at most 2^29 ns, so
-/// that it is called once a second, as its contract has it.
+/// An engine that was not called for longer than this, in nanoseconds, is woken before the next wait. Waits are at most 2^29
+/// ns, so that it is called once a second, as its contract has it.
 const AWAY: u64 = SECOND / 2;
 /// An engine cuts pauses to what it is sure to be called within.
 const LONGEST_PAUSE: Nanos = Nanos::new(400_000_000);
-/// Wakes that the punctual engine may ask for in one wait before it is left alone for the rest of it.
+/// The most wakes of the punctual engine in one wait; after them it is not woken for the rest of the wait.
 const TIMEOUT: usize = 2_000;
 
 type Engine<A> = RpEngine<A, FLOWS, { 2 * FLOWS }>;
@@ -113,14 +113,14 @@ struct Telemetry {
     path: u8,
     compact: bool,
     speed: u8,
-    /// By which the switches' clocks are off.
+    /// Offset of the switches' clocks.
     skew: i16,
     /// Bytes since the last, and queued, shifted right.
     sent: (u32, u8),
     queue: (u32, u8),
 }
 
-/// What the switches of a run remember, and the room for a stack.
+/// The state of a run's switches, and the buffer for a telemetry stack.
 struct Switches {
     sent: u64,
     area: [u8; 16 * 15],
@@ -192,12 +192,12 @@ impl Acked {
     }
 }
 
-/// Brings events to two engines of one algorithm, of which one is woken whenever it asks for it and the other as seldom as
-/// its contract allows.
+/// Passes the same events to two engines of one algorithm: one is woken at every `next_wake`, the other as seldom as its
+/// contract allows.
 ///
 /// # Panics
-/// - The two decide differently: then wakes are not advisory.
-/// - A decision goes beyond the algorithm's limits or the port's speed, or the rate limiter was told something else.
+/// - The two decide differently: wakes must not change decisions.
+/// - A decision is beyond the algorithm's limits or the port's speed, or is not what the rate limiter got.
 /// - Counters don't add up; a closed flow acts; a new flow in a used slot is not as new; settings are refused without a
 ///   reason.
 pub fn rp(data: &[u8]) {
@@ -207,7 +207,7 @@ pub fn rp(data: &[u8]) {
     let _ = registry::with(entry.name, Run { start, source });
 }
 
-/// The same, with the algorithm of this name. Answers how many operations there were.
+/// The same, with the algorithm of this name. Returns the number of operations.
 ///
 /// # Panics
 /// As [`rp`]; and where there is no such algorithm.
@@ -246,7 +246,7 @@ impl registry::Visitor for Run<'_> {
     }
 }
 
-/// What the rate limiter was told last of each flow, and the bounds on what it may be told.
+/// A rate limiter that keeps the last values of each flow, and checks them against the bounds.
 struct Limiter {
     limits: Limits,
     link: Link,
@@ -301,7 +301,7 @@ impl<A: ReactionPoint> Bench<A> {
             let limiter = Limiter { limits: A::limits(&params, &link), link, told: [None; FLOWS] };
             Sender { engine: Engine::new(Instant::from_nanos(now), link, params), limiter }
         };
-        // One that nobody was given yet.
+        // A handle that no call has returned yet.
         let handles = vec![(Handle::from_bits(0x7f00_0001), false)];
         Self {
             now,
@@ -411,7 +411,7 @@ impl<A: ReactionPoint> Bench<A> {
         self.handles.push((handle, true));
     }
 
-    /// A flow in a slot that another had begins as one in an engine that knew none.
+    /// Checks that a flow in a used slot begins with the state of a flow in a new engine.
     fn is_as_new(&mut self, handle: Handle) {
         let now = Instant::from_nanos(self.now);
         let (pause, clock_without_pauses) = (Nanos::ZERO, now.stamp());
@@ -419,7 +419,7 @@ impl<A: ReactionPoint> Bench<A> {
         fresh.on(&Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses }, &Event::Wake);
         let quiet =
             self.punctual.limiter.told[usize::from(handle.index())].is_some_and(|(_, _, hold)| hold == Nanos::ZERO);
-        // The clock of pauses shows another time where there were any, and local time another where the clock jumped.
+        // Not comparable after a pause, which stops the clock of pauses, nor after a clock jump, which shifts local time.
         if quiet && !self.disturbed {
             assert_eq!(self.punctual.engine.state(handle), Some(&fresh));
         }
@@ -430,7 +430,7 @@ impl<A: ReactionPoint> Bench<A> {
         self.handles[usize::from(which) % self.handles.len()]
     }
 
-    /// Gives both engines one event, and compares what they decide.
+    /// Passes one event to both engines, and compares their decisions.
     fn both(
         &mut self,
         mut event: impl FnMut(&mut Sender<A>, Instant) -> Option<FlowDecision>,
@@ -509,7 +509,7 @@ fn cnp(dest_qp: Qpn, body_kind: CnpBodyKind) -> Vec<u8> {
     buffer
 }
 
-/// Few numbers, so that they meet.
+/// Few numbers, so that operations often use the same.
 fn qpn(number: u8) -> Qpn {
     Qpn::new(u32::from(number % 6))
 }

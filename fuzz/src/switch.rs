@@ -32,7 +32,7 @@ const USED: [Queue; 5] = [
 const CONTROL: usize = 0;
 const BEYOND: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// The longest pause that a switch believes in, and from which on one is a storm.
+/// The longest pause that a switch takes over, and the length from which on a pause counts as a storm.
 const LONGEST_PAUSE: u64 = 400_000_000;
 const STORM: u64 = 100_000_000;
 
@@ -48,9 +48,9 @@ enum Operation {
     Length(u8, (u32, u8)),
     /// The neighbour pauses a queue: nanoseconds, shifted right; zero resumes.
     Pause(u8, (u32, u8)),
-    /// LSCC's far end sends a rate: repeated, overtaken, or nothing at all.
+    /// LSCC's remote switch sends a rate: repeated, out of order, or zero.
     Rate(u8, u16, (u32, u8)),
-    /// Swing's far end sends a message.
+    /// Swing's remote switch sends a message.
     Relay(u8, u16, bool),
     /// Nanoseconds, shifted so that short ones are as frequent as long ones.
     Wait(u32, u8),
@@ -95,8 +95,8 @@ pub fn cp(data: &[u8]) {
 /// - A CNP is sent of anything but a data packet, is of a kind that no stage sends, or names another flow.
 /// - RED marks outside its rule.
 /// - Counters are not the sums of what happened, or pauses do not end when they have to, by local time.
-/// - A PFC frame repeats the level that the neighbour knows, other than to renew a pause; an empty switch pauses a neighbour; what is in the
-///   buffer is not what was admitted and not released.
+/// - A PFC frame repeats the state that the neighbour was sent last, other than to renew a pause; an empty switch pauses a
+///   neighbour; what is in the buffer is not what was admitted and not released.
 /// - A record has more bytes than the port holds; messages are not numbered one by one.
 #[must_use]
 pub fn cp_of(name: &str, data: &[u8]) -> usize {
@@ -176,7 +176,7 @@ impl Visitor for Words<'_, '_> {
     }
 }
 
-/// What a queue has to show.
+/// What the counters of a queue must show.
 #[derive(Clone, Copy, Default)]
 struct Model {
     counters: QueueCounters,
@@ -208,7 +208,7 @@ impl Model {
 struct One {
     switch: Switch<StageList, Heap>,
     sent: Recorder,
-    /// Whether the neighbour was told to pause, and the numbers of the last messages, by queue.
+    /// Whether the neighbour was sent a pause, and the sequence numbers of the last messages, by queue.
     paused: BTreeMap<Queue, bool>,
     numbers: BTreeMap<(Queue, bool), u16>,
 }
@@ -219,7 +219,7 @@ impl One {
         let Recorder { cnps, peers, pfcs, .. } = &mut self.sent;
         for &(queue, quanta) in &*pfcs {
             let was = self.paused.insert(queue, quanta > 0).unwrap_or(false);
-            assert!(was != (quanta > 0) || (woken && was), "{queue:?}: told {quanta} quanta twice");
+            assert!(was != (quanta > 0) || (woken && was), "{queue:?}: {quanta} quanta sent twice");
         }
         for (queue, message) in &*peers {
             let (rate, seq) = match message {
@@ -458,7 +458,7 @@ impl Bench {
             late
         };
         match &mut self.models[queue] {
-            // A switch does nothing at events that no stage takes.
+            // A switch does nothing for events that no stage takes.
             Some(model) if takes => model.expire(local),
             Some(_) => {}
             None => assert_eq!((cnps.0, &cnps.2[..]), (Verdict::PASS, "[] [] []"), "{queue}: not configured"),

@@ -1,4 +1,4 @@
-//! The bounded tables, the wake wheel and the local clock against obvious models.
+//! The bounded tables, the timer wheel and the local clock against simple models.
 
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
@@ -25,7 +25,7 @@ pub fn tables(data: &[u8]) {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Queue pair numbers: few, so that they meet, with those at the ends of the range.
+/// Queue pair numbers: few, so that operations often use the same, and those at the ends of the range.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Number(u8);
 
@@ -50,7 +50,7 @@ enum SlotOperation {
 
 const SLOTS: usize = 8;
 
-/// What is known of an open flow: its value, and its number once bound.
+/// The model of an open flow: its value, and its queue pair number once bound.
 type Flow = (u32, Option<Qpn>);
 
 fn slots(source: &mut Unstructured<'_>) {
@@ -148,12 +148,12 @@ impl Wait {
     }
 }
 
-/// A table of one set is an exact least-recently-seen cache; of a table of more sets the model does not know who
-/// shares one, only what must hold anyway.
+/// A table of one set is an exact LRU cache, which the model checks in full. With more sets the model does not know which flows
+/// share a set, and checks only what holds for any such division.
 fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
     const WAYS: usize = 4;
     let Ok((start, horizon)) = source.arbitrary::<(u64, u32)>() else { return };
-    // At most two seconds, as the table asks.
+    // At most 2.1 s, the range of a stamp.
     let (mut now, horizon) = (start >> 1, Nanos::new(horizon >> 1));
     let mut table = SetAssocTable::<u32, SETS, WAYS>::new();
     // When each flow was last seen, and its record.
@@ -167,7 +167,7 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
                 let stamp = Instant::from_nanos(now).stamp();
                 let (record, seen) =
                     table.lookup_or_insert(qpn, stamp, horizon, |_| value).expect("every number has a set");
-                // Who was not seen within the horizon is not known, whether or not the sweep has come by.
+                // A flow not seen within the horizon must not be found, whether or not a sweep has removed it.
                 if model.get(&qpn.get()).is_some_and(|(last, _)| now - last > u64::from(horizon.get())) {
                     assert_ne!(seen, Lookup::Hit);
                     model.remove(&qpn.get());
@@ -308,7 +308,7 @@ fn arm<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting
     };
 }
 
-/// Empties what is due: everybody whose tick has come, and nobody else.
+/// Pops all flows that are due: every flow whose tick has passed, and no other.
 fn pop<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting; FLOWS], now: u64) {
     let stamp = Instant::from_nanos(now).stamp();
     // Each call moves eight flows, each flow moves three times at most.
@@ -316,7 +316,7 @@ fn pop<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting
         match wheel.pop_due(stamp) {
             Some(slot) => {
                 let was = std::mem::replace(&mut waiting[usize::from(slot)], Waiting::Idle);
-                assert_ne!(was, Waiting::Idle, "flow {slot} asked for nothing");
+                assert_ne!(was, Waiting::Idle, "flow {slot} was not armed");
                 assert!(!matches!(was, Waiting::Until(tick) if tick > now), "{slot} is woken at {now}: {was:?}");
             }
             None if wheel.next_deadline().is_none_or(|next| !next.is_due(stamp)) => break,
@@ -329,14 +329,14 @@ fn pop<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting
     }
 }
 
-/// Whoever pops at the wheel's next deadline misses nobody's.
+/// Checks that the wheel's next deadline is not after the first deadline of a flow.
 fn next_deadline<const FLOWS: usize>(wheel: &TimerWheel<FLOWS>, waiting: &[Waiting; FLOWS], now: u64) {
     let first = waiting.iter().filter_map(|waiting| match waiting {
         Waiting::Until(tick) => Some((*tick).max(now.next_multiple_of(TICK))),
         Waiting::Idle | Waiting::Anytime => None,
     });
     if let Some(first) = first.min() {
-        let next = wheel.next_deadline().expect("somebody waits");
+        let next = wheel.next_deadline().expect("a flow is armed");
         assert!(next.is_due(Instant::from_nanos(first).stamp()), "next {next:?}, first {first}");
     }
     if waiting.iter().all(|&waiting| waiting == Waiting::Idle) {

@@ -13,8 +13,8 @@ const HEADERS: usize = 192 + shim::LONGEST;
 /// Room for the longest frame that length fields allow, with as many tags as an input may bring.
 const SPARE: usize = 256 + shim::LONGEST;
 
-/// Parses the bytes as a whole frame and as one cut by a capture, and sends what was understood back through
-/// emission, into answers and through a switch that adds telemetry.
+/// Parses the bytes as a whole frame and as one cut by a capture. Emits what was parsed again, builds responses to it, and
+/// passes it through a switch that adds telemetry.
 ///
 /// # Panics
 /// - A whole frame is called truncated.
@@ -44,14 +44,14 @@ pub fn wire(data: &[u8]) {
     }
 }
 
-/// What a switch tells of the way to it can be said again, byte by byte.
+/// Telemetry that a switch sends back to a source is the same, byte by byte, when it is parsed and written again.
 fn switch_int(roce: &Roce<'_>) {
     if let Some(int) = roce.switch_int() {
         assert_eq!(int.write(&mut [0; IntShim::LONGEST]), Ok(roce.payload()));
     }
 }
 
-/// A message between interconnect switches says the same when it is sent again.
+/// A message between interconnect switches is the same when it is parsed and emitted again.
 fn rate_message(data: &[u8]) {
     let Ok(message) = RateMessage::parse(data, data.len()) else { return };
     let (mac, tags) = (Mac::new([2; 6]), Tags::NONE);
@@ -62,7 +62,7 @@ fn rate_message(data: &[u8]) {
     assert_eq!(RateMessage::parse(&frame[..length], length), Ok(message));
 }
 
-/// A capture that kept the first bytes of a frame shows the frame, or says that it can't.
+/// A frame of which a capture kept the first bytes parses as the whole frame, or as truncated.
 fn cut(whole: &Result<Parsed<'_>, Malformed>, kept: &[u8], wire_len: usize) {
     match (parse(kept, wire_len), whole) {
         (Err(Malformed::Truncated), _) => {}
@@ -113,7 +113,7 @@ fn lengths(roce: &Roce<'_>, frame_len: usize) {
     assert_eq!(roce.vlan(), roce.tags().iter().next());
 }
 
-/// What a receiver reads in a packet, and a frame can say again.
+/// What a receiver reads in a packet, and what must be equal in a frame that is emitted from it.
 #[derive(PartialEq, Debug)]
 struct Seen<'a> {
     addresses: Addresses,
@@ -166,7 +166,7 @@ fn sent(frame: &Frame<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
     written(frame, tags, payload_len, |buffer| frame.emit::<HostCrc>(buffer), check);
 }
 
-/// The same of an answer to this packet.
+/// The same for a response to this packet.
 fn answered(roce: &Roce<'_>, response: &Response<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
     written(response, roce.tags().iter().count(), 0, |buffer| response.emit::<HostCrc>(buffer), check);
 }
@@ -197,7 +197,7 @@ fn written(
     }
 }
 
-/// The frame that says what this packet says.
+/// The frame with the fields of this packet.
 fn frame_of<'a>(roce: &Roce<'a>) -> Frame<'a> {
     let seen = Seen::of(roce);
     let [destination, source] = seen.macs;
@@ -225,7 +225,7 @@ fn re_emit(roce: &Roce<'_>) {
     });
 }
 
-/// The CNP that any packet could be answered with.
+/// A CNP can be built for any packet.
 fn notify(roce: &Roce<'_>) {
     let to = Qpn::new(roce.bth.psn.get());
     let body_kind = roce.cnp().unwrap_or_default();
@@ -243,7 +243,7 @@ fn notify(roce: &Roce<'_>) {
     }
 }
 
-/// The acknowledgement that any packet could be answered with.
+/// An acknowledgement can be built for any packet.
 fn acknowledge(roce: &Roce<'_>) {
     let (to, msn) = (Qpn::new(roce.bth.dest_qp.get() ^ 1), roce.bth.psn.get());
     let mark = [Mark::None, Mark::Undetermined, Mark::Congested][msn as usize % 3];

@@ -7,7 +7,7 @@
 //! overflow, slots and queue pair numbers used again, go-back-N, storms of pauses, and new settings under traffic. What must
 //! hold after every operation is written there.
 
-/// Runs an algorithm on the bytes of so many seeds, and answers how many operations they held.
+/// Runs an algorithm on the bytes of so many seeds. Returns the number of operations in them.
 fn operations(name: &str, seeds: u64, run: impl Fn(&str, &[u8]) -> usize) -> usize {
     let mut operations = 0;
     for seed in 0..seeds {

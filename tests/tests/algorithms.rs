@@ -52,13 +52,13 @@ macro_rules! tests {
 
 cc_rp::for_each_rp!(tests);
 
-/// Of a notification point that answers several algorithms, all their runs count.
+/// For a notification point that serves several algorithms, the runs of all of them count.
 #[test]
 fn every_row_of_every_notification_point_is_met_on_the_core() {
     let met = cycles::coverage(&all());
     for entry in cc_np::registry::ALL {
         let met = met.iter().find(|met| (met.role, met.name) == ("notification point", entry.name));
-        let met = met.unwrap_or_else(|| panic!("{} answers no algorithm", entry.name));
+        let met = met.unwrap_or_else(|| panic!("{} serves no algorithm", entry.name));
         assert!(met.missing.is_empty(), "{met}");
     }
 }
@@ -92,21 +92,21 @@ fn assert_cycles(algorithm: &str, runs: &[Run]) {
     assert_eq!(found.len(), golden.len(), "lines written down: hil cycles --write, if that is meant");
 }
 
-/// The image's code, and what it has written over of its painted stack against what its code says.
+/// Checks the size of the image's code, and its stack: the bytes used, measured by painting, against the bound from its code.
 fn assert_size(algorithm: &str, runs: &[Run]) {
     let ImageSize { text, stack: bound } = hil_measure::footprint::of_image(algorithm).unwrap();
     let seen = runs.iter().filter_map(|run| Some(run.report.core.as_ref()?.memory?.stack_bytes)).max().unwrap();
     println!("{algorithm}: {text} bytes of code, {seen} bytes of stack seen, {bound} at most");
     assert!(0 < seen && u64::from(seen) <= bound, "{algorithm}: {seen} bytes of stack, bound {bound}");
-    // What the README promises of the whole image, whose stack is that of setting up, an event, and the timer's interrupt.
+    // The limits in the README, for the whole image. Its stack is that of set-up, an event, and the timer interrupt.
     assert!((text < 16_384 && bound < 1_024) || algorithm != "dcqcn", "{algorithm}: {text} of code, {bound} of stack");
 }
 
-/// What `on` took, against the dearest path through its code, where that has an end.
+/// Checks the cycles of `on` against the longest path through its code, where it has no loop.
 fn assert_bound(algorithm: &str, runs: &[Run]) {
     let bound = cycles::on_bound(algorithm).unwrap();
     let seen = runs.iter().flat_map(|run| run.cycles.values()).filter_map(|spans| Some(spans.on?.max)).max();
-    // A machine that has no state has no `on` left that could be called.
+    // The compiler removes the `on` of a machine without state.
     let seen = seen.unwrap_or(0);
     println!("{algorithm}: on took {seen} cycles, at most {bound:?}");
     assert!(bound.is_none_or(|bound| seen <= bound), "{algorithm}: on took {seen} cycles, at most {bound:?}");

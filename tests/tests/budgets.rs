@@ -99,7 +99,7 @@ fn a_wake_that_comes_most_of_a_second_late_takes_at_most_3000_cycles() {
             for cnp in 1..8 {
                 notify(&mut board, start + cnp * 5_000);
             }
-            // Nobody served the timer meanwhile.
+            // The timer interrupt was not served for 0.9 s.
             notify(&mut board, start + 900_000_000);
             let worst = worst_step(&board);
             assert!((500..=late("dcqcn")).contains(&worst), "{preset} at {line_rate} Gb/s: {worst} cycles");

@@ -1,5 +1,5 @@
 //! Firmware in C against the C library takes the decisions of the machines in Rust: on Ibex, and on QEMU's Cortex-M.
-//! Without the cross compilers, or QEMU, there is nothing to show, and the tests say so.
+//! Without the cross compilers, or QEMU, the tests check nothing and print so.
 
 use cc_rp::registry;
 use hil_measure::c_firmware::{Place, Play, RunResult};

@@ -72,12 +72,12 @@ fn data((six, receiver, qpn): (bool, u8, u32), now: u64, telemetry: bool) -> Vec
     buffer
 }
 
-/// The first bytes of a frame, which are all that an image is shown.
+/// The first bytes of a frame: all that is passed to an image.
 fn head(frame: &[u8]) -> &[u8] {
     &frame[..frame.len().min(256)]
 }
 
-/// The far end of the long link asks for 1 Gb/s.
+/// A message of the switch at the other end of the long link: it requests 1 Gb/s.
 fn slowly() -> Vec<u8> {
     let Frame { destination, source, tags, addresses, dscp, .. } = to(false, 1);
     let message = RateMessage { seq: 1, units: 1_000, ..RateMessage::default() };
@@ -94,7 +94,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// An interconnect switch that runs the stage `S`, and a NIC with flows whose far ends it has learnt, not their own numbers.
+    /// An interconnect switch that runs the stage `S`, and a NIC that has learnt the remote ends of its flows, but not their
+    /// local queue pair numbers.
     fn new<A: ReactionPoint, N: NotificationPoint, S: OnQueues>(telemetry: bool) -> Self {
         let chosen = ResolvedSettings::of::<A, N>(&Request::default()).unwrap();
         let mut nic = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
@@ -119,7 +120,7 @@ impl Bench {
         Self { switch, nic, slots }
     }
 
-    /// A frame of the far end comes in by the long link.
+    /// A frame of the remote switch arrives over the long link.
     fn arrives(&mut self, now: u64, frame: &[u8]) {
         let event = SwitchEvent::Arrival { bytes: Bytes::new(frame.len() as u32), queued: Bytes::ZERO };
         let actions = self.switch.deliver(&event.at(now, QUEUE), frame).unwrap();
@@ -137,7 +138,7 @@ impl Bench {
             .collect()
     }
 
-    /// A frame arrives at the NIC, whose firmware checks its ICRC: what it tells the pacer because of it.
+    /// A frame arrives at the NIC, whose firmware checks its ICRC. Returns the pacer stores that it causes.
     fn notified(&mut self, now: u64, frame: &[u8]) -> Vec<PacerStore> {
         while self.nic.next_wake() <= now {
             self.nic.wake().unwrap();

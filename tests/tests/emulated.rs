@@ -1,5 +1,5 @@
-//! The NIC program on the cores that QEMU has, and the library: equal to the bit, whatever arrives. Without QEMU there is
-//! nothing to show, and the tests say so.
+//! The NIC program on the cores that QEMU emulates decides bit by bit as the library does, on random traffic. Without QEMU the
+//! tests check nothing and print so.
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
@@ -42,7 +42,7 @@ fn assert_identical(report: &Report, what: &str) {
     assert_eq!(report.sizes.image.map(|image| image.qps), Some(report.sizes.native.qps), "{what}");
 }
 
-/// A storm of the signals that an algorithm takes.
+/// Random traffic with the signals that an algorithm takes.
 struct OnRandomTraffic(Machine);
 
 impl registry::Visitor for OnRandomTraffic {

@@ -1,4 +1,4 @@
-//! The firmware image on the core model and the library: equal to the bit, whatever arrives.
+//! The firmware image on the core model decides bit by bit as the library does, on random traffic.
 
 use cc_rp::Signals;
 use hil_algorithms::settings::{Request, ResolvedSettings};

@@ -1,4 +1,4 @@
-//! What everything costs in memory is as it was written down.
+//! The memory footprint of every algorithm and table equals the golden file.
 
 use hil_cores::firmware::TARGETS;
 use hil_measure::footprint;

@@ -92,7 +92,7 @@ fn at(nanos: u64) -> Instant {
 /// A few packets were acknowledged.
 const PROGRESS: AckProgress = AckProgress { acked: Bytes::new(20_000), rtt: None };
 
-/// What each slot was told last.
+/// A rate limiter that keeps the last values of each slot.
 #[derive(Default)]
 struct Pacer(BTreeMap<u16, (Rate, Bytes, Nanos)>);
 
@@ -146,7 +146,7 @@ fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
     assert_eq!(one.0[&ud[0].index()].0, Rate::from_gbps(50));
     assert_eq!(one.0[&five.index()], halved);
 
-    // QP 6 knows nothing of CNPs, and goes on as if it were alone.
+    // QP 6 gets no CNP, and is paced as if it were alone.
     assert!(cnp(&mut hpcc, at(400), 6, &mut other).is_none());
     for nth in 1..5 {
         let (elapsed, psn) = (10_000 * nth, 10 + nth);
@@ -169,7 +169,8 @@ fn read(frame: &[u8]) -> Roce<'_> {
     }
 }
 
-/// An acknowledgement with all that any algorithm lives on, so long after [`at`] zero, for a packet that was 50 us under way.
+/// An acknowledgement with the signals of every algorithm, this long after [`at`] zero, for a packet that was under way for 50
+/// us.
 fn acknowledgement(psn: u32, qpn: u32, elapsed: u32, queue: u32) -> Vec<u8> {
     let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(IntShim::ROOM).with([hop(elapsed, queue)]);
     let echo = Stamp::from_bits(at(elapsed.into()).stamp().to_bits() - 50_000);
@@ -205,12 +206,12 @@ fn frame(shims: Shims<'_>, opcode: u8, psn: Psn, dest_qp: Qpn, ecn: Ecn, extensi
     buffer
 }
 
-/// What a port of 100 Gb/s that sends without a gap tells at this time.
+/// The telemetry of a port of 100 Gb/s that has sent without a gap until this time.
 fn hop(elapsed: u32, queue: u32) -> Hop {
     Hop { mbps: 100_000, flags: 0, clock: elapsed, sent: elapsed / 64 * 12, queue }
 }
 
-/// Room for one frame, which goes nowhere.
+/// A transmit ring with room for one frame, which is dropped.
 struct Ring(Vec<u8>);
 
 impl TransmitRing for Ring {
@@ -234,7 +235,7 @@ impl registry::Visitor for Neighbour {
             let handle = flow(&mut configured, at(0), Some(5), &mut pacer);
             for nth in 1..6 {
                 if disturbed {
-                    // Another port comes up, and again, with the first preset.
+                    // Another port comes up, each time with the first preset.
                     assert!(RpEngine::<A, 4, 8>::new(at(0), LINK, params::<A>()).is_empty());
                 }
                 let elapsed = 10_000 * nth;
@@ -274,7 +275,7 @@ fn a_port_that_comes_up_again_leaves_a_configured_one_as_it_is_a23() {
     }
 }
 
-/// The series of what one flow is told in a congestion that every signal tells of.
+/// Returns the series of decisions for one flow in a congestion that every signal reports.
 struct Congestion;
 
 impl registry::Visitor for Congestion {
@@ -381,7 +382,7 @@ impl registry::Visitor for Reuse {
         let mut engine = RpEngine::<A, 4, 8>::new(at(0), LINK, params::<A>());
         let old = flow(&mut engine, at(0), Some(5), &mut pacer);
         let virgin = *engine.state(old).unwrap();
-        // All that can be learnt, from every signal, up to the very end.
+        // State from every signal, up to the end of the flow.
         let mut late = Vec::new();
         for nth in 1..8 {
             let elapsed = 10_000 * nth;
@@ -401,13 +402,13 @@ impl registry::Visitor for Reuse {
         let new = flow(&mut engine, now, Some(6), &mut pacer);
         assert_eq!(new.index(), old.index(), "the same slot");
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
-        // What is still under way for the old queue pair finds nobody.
+        // Late frames for the old queue pair find no flow.
         assert!(cnp(&mut engine, now, 5, &mut pacer).is_none(), "{}", A::NAME);
         assert!(engine.ack(now, &read(&late), PROGRESS, &mut pacer).is_none(), "{}", A::NAME);
         assert!(engine.step(now, old, &Event::Wake, &mut pacer).is_none(), "{}", A::NAME);
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
 
-        // A number used again: the new flow is not the old one's heir either.
+        // The same queue pair number again: the new flow does not get the old one's state either.
         assert!(engine.close(new));
         let heir = flow(&mut engine, now, Some(5), &mut pacer);
         assert_eq!(engine.state(heir), untouched.state(fresh), "{}", A::NAME);

@@ -1,4 +1,4 @@
-//! An image that logs: it decides as the others do, and what it says is what it did.
+//! An image that logs makes the same decisions as one that does not, and its log lines agree with the report.
 
 use cc_rp::dcqcn::Dcqcn as Rp;
 use hil_algorithms::settings::{Request, ResolvedSettings};
@@ -90,7 +90,7 @@ fn logging_changes_no_decision_and_says_what_was_decided() {
             }
         }
 
-        // The rates that were logged are those of the report.
+        // The logged rates are those of the report.
         let sender: IpAddr = SENDER.parse().unwrap();
         let paced = lines[&sender].iter().filter_map(|line| {
             let (_, rate) = line.text.split_once("slot 0 paced at ")?;
@@ -141,7 +141,7 @@ fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
     let lines: Rc<RefCell<Vec<Line>>> = Rc::default();
     let kept = Rc::clone(&lines);
     let mut reader = log::Reader::new(table, &image, Box::new(move |line| kept.borrow_mut().push(line))).unwrap();
-    // Nobody has read so far.
+    // The host has not read from the ring so far.
     let core = nics[0].board_mut().core_mut();
     let mut written = [0; 4];
     core.peek(image.symbols["DEFMT_RING"], &mut written);

@@ -1,4 +1,4 @@
-//! The sample under `tests/data` is what the fabric makes, to the byte.
+//! The sample under `tests/data` is equal, byte by byte, to the output of the simulated fabric.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! What interconnect switches send by themselves, on the core that receives it: the frames of the library's congestion
-//! points, whole, with their ICRC checked by the firmware.
+//! The frames that interconnect switches originate, on the core that receives them: the whole frames of the library's
+//! congestion points, with their ICRC checked by the firmware.
 
 use cc_core::table::Heap;
 use cc_core::wire::shim::{self, IntShim};
@@ -45,7 +45,7 @@ fn descriptor(kind: DescriptorKind, now: u64, frame: &[u8]) -> Descriptor {
     Descriptor { captured, wire_bytes: captured.into(), ..Descriptor::at(kind, now) }
 }
 
-/// Which flows are paced anew, and how, when this frame arrives.
+/// Passes this frame to the board. Returns the pacer stores that it causes: slot and new rate.
 fn arrives(board: &mut Board<Ibex>, now: u64, frame: &[u8]) -> Vec<(u32, Rate)> {
     let actions = board.deliver(&descriptor(DescriptorKind::Frame, now, frame), frame).unwrap();
     let pace = |action: &Action| {
@@ -141,14 +141,14 @@ impl End {
         Self { switch, sent: Sent::default() }
     }
 
-    /// The far end of the long link asks for so many Mb/s.
+    /// The switch at the other end of the long link requests this rate, in Mb/s.
     fn grants(&mut self, mbps: u32) {
         let message = RateMessage { seq: 1, units: mbps, ..RateMessage::default() };
         let event = Event::Peer(PeerMessage::Rate(message));
         self.switch.on(Instant::from_nanos(0), QUEUE, &event, &mut self.sent);
     }
 
-    /// A packet leaves for the long link: what the switch sends back.
+    /// A packet leaves for the long link. Returns the frame that the switch sends back, if any.
     fn leaves(&mut self, now: u64, packet: &[u8]) -> Option<Vec<u8>> {
         let roce = roce(packet);
         let (queued, packet) = (roce.wire_len, cc_cp::Packet::roce(&roce));
@@ -160,7 +160,7 @@ impl End {
     }
 }
 
-/// One number at two hosts, two numbers at one, over both protocols.
+/// Three flows over IPv4 and three over IPv6: the same queue pair number at two hosts, and another at the first.
 fn flows() -> Vec<Vec<u8>> {
     [false, true].into_iter().flat_map(|six| [data(six, 2, 17), data(six, 3, 17), data(six, 2, 18)]).collect()
 }
@@ -171,7 +171,7 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
     let mut board = sender::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn>(&flows);
     let mut end = End::new("lscc_rate_limiting");
     end.grants(1_000);
-    // 2 MB at 1 Gb/s: then whoever sends is told, for all flows are new.
+    // A queue of 2 MB at 1 Gb/s. From then on every packet causes a CNP to its sender, for no flow has had one.
     for packet in 0..2_000 {
         assert_eq!(end.leaves(packet, &flows[0]), None);
     }
@@ -203,7 +203,7 @@ fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_s
             let length = packet.len();
             let leaf = Hop { mbps: 100_000, flags: 0, clock: now as u32, sent: 0, queue: 0 };
             shim::push_into(&mut packet, length, shim::PORT, &leaf).unwrap();
-            // Far more than 10 Gb/s carry off in 10 us.
+            // Far more than leaves at 10 Gb/s in 10 us.
             for _ in 0..50 {
                 end.leaves(now, flow);
             }

@@ -1,4 +1,4 @@
-//! The wave of a replay, read back: it says what the report says, and what the image's text allows.
+//! The waveform of a replay, read back: it agrees with the report, and with the code of the image.
 
 use hil_algorithms::settings::Request;
 use hil_capture::Source;
@@ -167,7 +167,7 @@ fn a_wave_in_real_time_goes_by_the_clock() {
     assert!(late.len() > 100 && late.iter().all(|&late| late < 10_000), "{:?}", late.iter().max());
 }
 
-/// Where it went wrong is what one wants to see.
+/// The waveform of a core that traps shows where it trapped.
 #[test]
 fn an_image_that_misbehaves_leaves_its_wave() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
-/// A CNP as it left: when, to whom, its number and its period.
+/// A CNP that was sent: time, destination queue pair, sequence number and period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sent {
     now: u64,
@@ -22,7 +22,7 @@ struct Sent {
     period: u32,
 }
 
-/// A port whose flow n is of the local queue pair n and the remote one n + 0x80_0000.
+/// A port on which flow n has the local queue pair n and the remote queue pair n + 0x80_0000.
 struct Bench<const SETS: usize, const WAYS: usize> {
     engine: Box<NpEngine<DcqcnPlus, SETS, WAYS>>,
     ring: Ring,
@@ -74,7 +74,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         }
     }
 
-    /// A packet of a flow arrives. The connection is known, unless it is a datagram's.
+    /// A packet of a flow arrives. The remote queue pair is known, except for datagrams.
     fn arrive(&mut self, local: u32, ecn: Ecn) -> ArrivalOutcome {
         let now = Instant::from_nanos(self.now);
         let data = frame(local, ecn, opcode::SEND_MIDDLE);
@@ -89,7 +89,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         self.engine.wake(Instant::from_nanos(self.now), &mut self.ring)
     }
 
-    /// Lets time pass until `end`, with a wake whenever one is asked for, and answers the CNPs that went out.
+    /// Lets time pass until `end`, with a wake at every `next_wake`. Returns the CNPs that were sent.
     fn run(&mut self, end: u64) -> Vec<Sent> {
         let mut sent = Vec::new();
         loop {
@@ -108,7 +108,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         self.called + u64::from(self.engine.next_wake().get())
     }
 
-    /// The CNPs that have gone out since the last call.
+    /// The CNPs sent since the last call.
     fn take(&mut self) -> Vec<Sent> {
         let now = self.now;
         std::mem::take(&mut self.ring.sent)
@@ -190,8 +190,8 @@ fn a_flow_leaves_when_it_was_unmarked_in_three_turns_and_its_last_cnp_is_100_us_
     assert_eq!(bench.engine.live_flows(), 1);
     bench.run(start + 103_000);
     assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (0, 0));
-    assert_eq!(bench.engine.next_wake(), Nanos::new(400_000_000), "nobody has a turn");
-    // With forty flows a round takes 40 us: it is the third turn that decides.
+    assert_eq!(bench.engine.next_wake(), Nanos::new(400_000_000), "no flow is on the list");
+    // With forty flows a round takes 40 us: a flow is removed in its third slot.
     let start = bench.now + 1_000;
     bench.now = start;
     for flow in 0..40 {
@@ -300,7 +300,7 @@ fn a_queue_pair_of_an_old_number_starts_afresh_f5() {
     let start = bench.now;
     bench.arrive(7, Ecn::Ce);
     assert_eq!(bench.run(start + 1_000).len(), 1);
-    // The old one was notified a microsecond ago, and is marked again.
+    // The CNP of the old flow is 1 us old, and the flow is marked again.
     bench.arrive(7, Ecn::Ce);
     bench.engine.forget(Qpn::new(7));
     assert!(bench.run(start + 60_000).is_empty());
@@ -387,7 +387,7 @@ fn datagrams_share_one_interval_and_go_back_at_once() {
 
 #[test]
 fn an_old_cnp_does_not_come_back_when_units_wrap() {
-    // 2^20 units of 1,024 ns, of which each half has a turn of the flow, that is marked but cannot be told.
+    // 2^20 units of 1,024 ns, with a slot of the flow in each half. It is marked, but no CNP can be sent.
     let mut bench = paper::<16, 4>();
     let start = bench.now;
     bench.arrive(7, Ecn::Ce);
@@ -445,8 +445,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// With room for all and punctual wakes: a CNP goes to a flow that was marked since its last, 45 us after it at the
-    /// earliest, and two rounds after that and the mark at the latest; never two in a turn; and it says l * delta.
+    /// With room for all flows and punctual wakes: a CNP is sent for a flow that was marked since its last one, at the earliest
+    /// 45 us after that, at the latest two rounds after both the 45 us and the mark; never two in a slot; and it carries
+    /// l * delta.
     #[test]
     fn the_list_does_what_the_paper_says(steps in steps(), start in prop::sample::select(&[0_u64, 0xffff_ff00, 1 << 52][..])) {
         let mut bench = Bench::<16, 4>::new(&PAPER.values, start);

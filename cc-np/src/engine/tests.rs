@@ -82,7 +82,7 @@ fn roce(frame: &[u8]) -> Roce<'_> {
     }
 }
 
-/// What is known of a frame whose sender is not.
+/// Metadata of a frame whose sender's queue pair number is not known.
 const STRANGER: RxMeta = RxMeta::new(Stamp::from_bits(0), None);
 
 fn from(remote: u32) -> RxMeta {
@@ -102,7 +102,7 @@ fn arrive<const SETS: usize, const WAYS: usize>(
     engine.arrival(Instant::from_nanos(now), &roce(&frame), from(qpn + 1), tx).cnp
 }
 
-/// The same, marked and with room in the transmit ring: whether a CNP goes out.
+/// The same, marked and with room in the transmit ring. Returns whether a CNP is sent.
 fn marked<const SETS: usize, const WAYS: usize>(engine: &mut Np<SETS, WAYS>, now: u64, qpn: u32) -> bool {
     arrive(engine, now, SEND_MIDDLE, qpn, Ecn::Ce, &mut Ring::new(128)) == CnpOutcome::Sent
 }
@@ -246,7 +246,7 @@ fn a_stranger_is_counted_gets_no_record_and_no_interval_runs() {
     assert!(!marked(&mut engine, 101, 1), "the known flow kept its record");
     assert_eq!(engine.counters().np_cnp_unaddressed, 100);
     assert_eq!(engine.counters().np_flows_evicted, 0);
-    assert!(marked(&mut engine, 102, 2), "bound meanwhile: answered at once");
+    assert!(marked(&mut engine, 102, 2), "bound meanwhile: a CNP at once");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn ever_new_flows_cannot_amplify() {
 
 #[test]
 fn a_forgotten_flow_is_notified_early_never_late() {
-    // Three flows share a set of two: with each packet one is forgotten.
+    // Three flows share a set of two records: each packet evicts one.
     let mut engine = engine::<1, 2>("paper");
     let mut sent = [0; 3];
     for packet in 0..3_000_u64 {
@@ -434,7 +434,7 @@ fn echoing(preset: &Preset<EchoSettings>) -> Echoing {
     Echoing::new(Instant::from_nanos(0), LINK, Echo::check(&preset.values, &LINK).unwrap())
 }
 
-/// The acknowledgement that answers this packet, which arrived 300 ns ago.
+/// The acknowledgement of this packet, which arrived 300 ns ago.
 fn acknowledgement(engine: &mut Echoing, data: &[u8], tx: &mut Ring) -> ArrivalOutcome {
     let arrived = Instant::from_nanos(0xffff_1000).stamp();
     let rx = RxMeta { msn: Some(0x12_3456), rx_buffer_level: 9, ..RxMeta::new(arrived, Some(Qpn::new(0xd2))) };
@@ -461,7 +461,7 @@ fn an_acknowledgement_brings_back_the_mark_the_time_and_the_telemetry() {
         (0xffff_0000, Nanos::new(300), 2, 9)
     );
     assert_eq!(shims.int, roce(&data).shims().int);
-    // What has been told is not told again.
+    // A mark that an acknowledgement has carried is not echoed again.
     let mut tx = Ring::new(354);
     acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 43, Ecn::Ect0, false), &mut tx);
     assert_eq!(roce(tx.frame()).echo(), Mark::None);
@@ -486,7 +486,7 @@ fn only_requests_of_reliable_connections_that_ask_or_end_a_message_are_acknowled
         let outcome = acknowledgement(&mut engine, &stamped(opcode, 1, 7, Ecn::Ect0, ack_request), &mut tx);
         assert_eq!(outcome.ack == AckOutcome::Sent, expected, "{opcode:#04x}");
         assert_eq!(tx.sent.len(), usize::from(expected));
-        // The transport has nothing to acknowledge: a packet out of turn.
+        // The transport has nothing to acknowledge: the packet is out of order.
         let data = stamped(opcode, 1, 7, Ecn::Ect0, ack_request);
         let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &roce(&data), from(2), &mut tx);
         assert_eq!(outcome.ack, AckOutcome::None);
@@ -554,7 +554,7 @@ fn a_record_that_was_put_in_decides_the_next_acknowledgement() {
     assert_eq!(engine.snapshot(local), Some(EchoSnapshot { mark: Mark::None }));
 }
 
-/// A record that holds its own key stays that flow's.
+/// A record that contains its key stays the record of that flow.
 #[test]
 fn a_record_of_another_flow_is_not_put_in() {
     let params = DcqcnPlus::check(&PAPER.values, &LINK).unwrap();
@@ -571,7 +571,7 @@ fn a_record_of_another_flow_is_not_put_in() {
     assert_eq!(engine.shared().l(), 4);
 }
 
-/// A machine that counts its flows, and wants to see every packet.
+/// A machine that counts its flows, and takes every packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct ActiveFlowCounter;
 
@@ -579,7 +579,7 @@ impl Zeroed for ActiveFlowCounter {
     const ZEROED: Self = Self;
 }
 
-/// Flows that have a record, the one of the rest included.
+/// Number of records, the shared one included.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Count(u32);
 
@@ -688,7 +688,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// A machine is told of every record that comes and goes: evicted, expired, forgotten.
+    /// A machine is called for every record that is opened, and for every one that is evicted, expires, or is forgotten.
     #[test]
     fn what_flows_have_in_common_knows_how_many_there_are(
         steps in steps(),
@@ -746,7 +746,7 @@ proptest! {
         prop_assert_eq!(engine.counters().np_flows_evicted, 0);
     }
 
-    /// Whatever comes: no panic, every marked packet is accounted for, and the port's bound holds.
+    /// For any packets: no panic, every marked packet is counted once, and the port's bound on CNPs holds.
     #[test]
     fn the_engine_survives_damaged_frames_and_any_clock(
         steps in prop::collection::vec((any::<u64>(), steps(), any::<(u16, u8)>()), 1..8),

@@ -46,13 +46,13 @@ impl<const BUCKETS: usize> Bench<BUCKETS> {
         self.flow.on(&cx, &mut (), &arrival);
     }
 
-    /// A packet that ends a round, of a flow with so much in its queue.
+    /// A packet that ends a round, of a flow with this many bytes in its queue.
     fn round(&mut self, queue: u32) {
         self.now += 24_000;
         self.data(Some(MlccData { credit: self.flow.credit, queue: Bytes::new(queue) }), &[]);
     }
 
-    /// A packet that ends none.
+    /// A packet that ends no round.
     fn packet(&mut self) {
         self.data(Some(MlccData { credit: self.flow.credit.wrapping_sub(1), queue: Bytes::ZERO }), &[]);
     }
@@ -146,11 +146,11 @@ fn the_predicted_delay_is_that_of_the_queue_after_a_far_round_trip() {
         let bench = bench(release, told);
         bench.flow.delay(&bench.params, Bytes::new(queue))
     };
-    // As much comes as goes: the queue's own delay.
+    // Arrivals equal departures: the delay is that of the queue.
     assert!((delay(10, 10, 1_250_000) - 1_000_000).abs() < 300);
     // A tenth more for 6 ms is 0.6 ms on top.
     assert!((delay(10, 11, 1_250_000) - 1_600_000).abs() < 300);
-    // Less comes than goes: the queue empties before that, and the path is not full.
+    // Arrivals below departures: the queue empties within the round trip, and the path is not full.
     assert!((delay(10, 5, 1_250_000) - -2_000_000).abs() < 300);
     assert_eq!(delay(10, 100, 1_000_000_000), 19_000_000, "theta and D_t");
     assert!(delay(100, 1, 0) > -6_000_000);
@@ -229,11 +229,11 @@ fn credits_that_do_not_meet_are_brought_together_and_are_never_zero() {
     assert_eq!(packet(&mut bench, 10, 9_001), 9_002);
     assert_eq!(packet(&mut bench, 192_001, 0), 9_003, "a switch that knows none");
     assert_eq!(packet(&mut bench, 192_001, u16::MAX), 1, "zero means none, and is passed over");
-    // Without the switch's word, as with a word that says nothing.
+    // A packet without the switch's shim is treated as one with an empty shim.
     bench.now += 192_001;
     bench.data(None, &[]);
     assert_eq!(bench.flow.credit, 2);
-    // The queue pair used again begins elsewhere.
+    // A new flow of the same queue pair starts with another credit.
     let first = |now| first_credit(Stamp::from_bits(now));
     assert!(first(0) != 0 && first(5_000_000) != first(9_000_000));
 }
@@ -309,7 +309,7 @@ fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
         flow: Mlcc { law, releases: bench.flow.releases, ..Bench::<BUCKETS>::new(settings, link).flow },
         ..bench
     };
-    // What was told arrives a far round trip later.
+    // Data at an advised rate arrives one far round trip later.
     let mut told: VecDeque<f64> = std::iter::repeat_n(line, ROUNDS).collect();
     let (mut queue, mut starved, mut series) = (40e6, 0, Vec::new());
     for round in 0..25_000 {

@@ -1,4 +1,4 @@
-//! Between the traffic and the library: the only file here that knows how a NIC and a switch are called.
+//! Adapters between the traffic and the library: the only file here that calls the functions of a NIC and a switch.
 
 use super::journal::{Journal, Kind};
 use super::traffic::{Arrival, Step, traffic};
@@ -90,7 +90,7 @@ impl registry::Visitor for Nics {
 /// A NIC with 32 flows at most, which [`Step`]s drive.
 struct NicAdapter<A: ReactionPoint, N: NotificationPoint> {
     nic: NicProgram<A, N, Small>,
-    /// Of each flow that was asked for, in that order; a flow that was refused has one that is never valid.
+    /// The handle of each flow, in the order of the calls to open; for a flow that was refused, one that is never valid.
     handles: Vec<u32>,
     device: NicDevice,
 }
@@ -171,7 +171,7 @@ impl<A: ReactionPoint, N: NotificationPoint> NicAdapter<A, N> {
     }
 }
 
-/// The device below a NIC: writes down what it is given.
+/// The device below a NIC: records every call.
 struct NicDevice {
     now: u64,
     full: bool,
@@ -276,7 +276,7 @@ impl SwitchAdapter {
         let (queue, events) = stage_cycles::events(at, what, self.switch.switch().stages().takes());
         let device = &mut self.device;
         (device.now, device.verdict) = (now, [0; 14]);
-        // What a stage that asks sees during the event: the packet that arrives is in the queue, the one that leaves is not.
+        // The length that a stage reads during the event includes the packet that arrives, and not the one that leaves.
         let (queued, ecn) = match what {
             Happening::Departure { bytes, queued, ecn, .. } => (Some(queued.saturating_sub(bytes)), Some(ecn)),
             Happening::Arrival { queued, bytes } => (Some(queued.saturating_add(bytes)), None),
@@ -299,7 +299,7 @@ impl SwitchAdapter {
     }
 }
 
-/// The device below a switch: puts what the stage asks for during one event into one verdict.
+/// The device below a switch: collects the calls of the stage during one event into one verdict.
 struct SwitchDevice {
     now: u64,
     queued: [Bytes; QUEUES],

@@ -18,7 +18,7 @@ pub enum Kind {
     Bound = 3,
     /// A frame was sent: destination address, and what follows the IP header up to the ICRC.
     Sent = 4,
-    /// A stage asks for something to be done to a packet; nothing is recorded where it asks for nothing. Mark: 0 none,
+    /// The verdict of a stage on a packet; not recorded where it changes nothing. Mark: 0 none,
     /// 1 undetermined, 2 congested. ECN and credit: one more than the value to be written, 0 for none.
     Verdict = 5,
     /// A stage wants the neighbour upstream paused (1), or no longer (0).

@@ -1,5 +1,5 @@
-//! Golden checksums of every decision of the library: a net below code that firmware and host share, where comparing one with
-//! the other shows nothing.
+//! Golden checksums of every decision of the library. They find changes in code that firmware and host share, where a
+//! comparison of the two finds nothing.
 //!
 //! Random traffic goes into a NIC with each algorithm and into a switch with each stage, and what they decide is written down
 //! as plain integers ([`journal`]): rates, windows, holds, frames sent, verdicts, pauses. Counters are left out, and none of
@@ -20,10 +20,10 @@ const FRAMES: u32 = 12_000;
 /// Events of a switch's traffic.
 const EVENTS: u32 = 30_000;
 
-/// What came of one algorithm or stage with one preset.
+/// The result of one algorithm or stage with one preset.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// `nic`, `stage` or `synth`, its name, and what else tells runs apart.
+    /// `nic`, `stage` or `synth`, its name, and what else distinguishes runs.
     pub name: String,
     /// What went in; empty for `synth`, whose hosts react to each other.
     pub input: Journal,

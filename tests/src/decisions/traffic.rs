@@ -1,10 +1,10 @@
 //! Random traffic of a NIC, as plain integers and bytes of frames.
 //!
-//! The frames are those of a storm ([`RandomTraffic`]): six senders, one receiver, spells of congestion, pauses, damage, a clock that
-//! rests, leaps and runs back. One NIC has all of them: it sends the six flows, and receives what they sent. What a capture
-//! cannot show is added here: flows that are opened, bound and closed until tables are full, handles of closed flows, queue
-//! pairs of which nothing is known, IPv6 and VLAN tags, CNPs by which a switch names a flow by its remote queue pair, and a
-//! transmit ring that is full.
+//! The frames are those of [`RandomTraffic`]: six senders, one receiver, periods of congestion, pauses, damaged frames, a clock
+//! that stops, jumps forward and runs back. One NIC has all of them: it sends the six flows, and receives what they sent.
+//! Events that a capture does not contain are added here: flows that are opened, bound and closed until tables are full,
+//! handles of closed flows, unknown queue pairs, IPv6 and VLAN tags, CNPs by which a switch names a flow by its remote queue
+//! pair, and a transmit ring that is full.
 
 use super::journal::{Journal, Kind};
 use cc_rp::Signals;
@@ -13,7 +13,7 @@ use hil_cores::random::SplitMix;
 use hil_measure::random_traffic::RandomTraffic;
 use std::collections::VecDeque;
 
-/// Flows of a storm.
+/// Flows of the random traffic.
 const FLOWS: usize = 6;
 /// Packets of a flow that wait for their acknowledgement.
 const IN_FLIGHT: usize = 64;
@@ -25,7 +25,7 @@ const SHIM_PORT: [u8; 2] = 4792_u16.to_be_bytes();
 const ACKNOWLEDGE: u8 = 0x11;
 const CNP: u8 = 0x81;
 
-/// What happens to a NIC. Flows are numbered in the order in which it was asked to open them.
+/// What happens to a NIC. Flows are numbered in the order of the calls to open them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The driver opens a flow with this PFC priority.
@@ -99,7 +99,7 @@ impl Step {
 /// Traffic of so many frames with these signals, each step with its time in nanoseconds.
 ///
 /// # Panics
-/// Never: a storm is a capture that can be read.
+/// Never: random traffic is a capture that can be read.
 pub fn traffic(seed: u64, frames: u32, signals: Signals) -> Vec<(u64, Step)> {
     let random = RandomTraffic { seed, frames, signals }.capture();
     let mut capture = Reader::new(&random[..], "random").expect("a random can be read");
@@ -113,7 +113,7 @@ pub fn traffic(seed: u64, frames: u32, signals: Signals) -> Vec<(u64, Step)> {
     making.steps
 }
 
-/// A flow of the storm.
+/// A flow of the random traffic.
 struct Flow {
     /// Its number.
     number: usize,
