@@ -65,7 +65,7 @@ const MARKED: Arrival<'static> = Arrival {
     mlcc: None,
 };
 
-/// What 20 bits of 1,024 ns may hold a time up by, in microseconds: a unit at either end.
+/// The most by which a time in units of 1,024 ns exceeds the exact interval, in microseconds: one unit at either end.
 const COARSE: f64 = 2.048;
 
 fn number(outcome: Outcome) -> f64 {
@@ -83,7 +83,7 @@ fn each_turn_does_what_the_rules_say() {
     let mut random = SplitMix::new(13);
     let mut shared = DcqcnPlus::SHARED;
     let mut now = u64::from(random.within(0..=u32::MAX));
-    // Other flows of the list, that only make it longer.
+    // Other flows, whose only effect is the length of the list.
     let mut others = Vec::new();
     let cx = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
     let mut flow = DcqcnPlus::open(&cx(now), &mut shared, Some(Qpn::new(1)));
@@ -128,7 +128,7 @@ fn each_turn_does_what_the_rules_say() {
             }
             Slot::Notify { body_kind: CnpBodyKind::Standard, .. } => panic!("a CNP that says nothing of tau"),
         };
-        // The times that the machine's twenty bits may stand for.
+        // The range of times that the machine's twenty bits stand for.
         let allowed = [0.0, COARSE].map(|late| {
             let mut record = Record { since_cnp: before.since_cnp - late, ..before };
             let expected = oracle::slot(&mut record);

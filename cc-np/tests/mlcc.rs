@@ -58,7 +58,7 @@ mod oracle {
             if token >= 1.0 { (token - 1.0, 1.0) } else { (token, -1.0) }
         }
 
-        /// Where dw, in whole packets, keeps (9) within the rates.
+        /// The bounds of dw, in whole packets, that keep (9) between the least rate and the port's speed.
         pub(super) fn bounds(&self, credit: f64) -> (f64, f64) {
             let per_mtu = self.rtt_c / self.mtu;
             ((-(credit - self.least) * per_mtu).trunc(), ((self.line - credit) * per_mtu).trunc())
@@ -191,7 +191,7 @@ fn each_packet_is_that_of_the_equations() {
             }
             last = Some((now as f64, links.clone()));
 
-            // Queue management, with R_credit as the machine has it.
+            // Queue management, computed from the machine's R_credit.
             let mut credits = before_credits;
             let (mut gain, mut advised_rate, mut dw) = (gain_before, advised_before, before.1);
             if over {
@@ -228,7 +228,7 @@ fn each_packet_is_that_of_the_equations() {
                 ("U", after.u, 1e-4),
                 ("incStage", after.inc_stage.into(), 0.0),
                 ("R_credit", r_credit, 1.0 / f64::from(T)),
-                // Of a bound that falls between two packets either will do.
+                // Where the bound of dw is between two whole packets, either is correct.
                 ("R_DQM", r_dqm, 1_000.0 / 6e6 / 4.0 + 1e-6),
                 ("alpha R_raw / R_credit", f64::from(flow.gain()) / f64::from(1 << 24), 2e-6),
                 ("token", f64::from(flow.token()) / f64::from(1 << 24), 1e-9),

@@ -46,7 +46,8 @@ impl Census {
         self.bytes += bytes + 24.0; // preamble, check sequence and gap of IEEE 802.3
     }
 
-    /// Counts a packet of this flow. Returns whether its message is already under way.
+    /// Counts a packet of this flow, after removing flows whose last packet is 16 epochs old. Returns whether it begins a
+    /// message.
     fn hears(&mut self, flow: usize) -> bool {
         let spell = self.spell;
         self.active.retain(|_, last| spell - *last < 16);
@@ -123,7 +124,7 @@ fn told(grant: Grant) -> (f64, f64, f64) {
     }
 }
 
-/// The presets, written down again; the last has the paper's U.
+/// The numbers of the presets, independently of the library; the last has the paper's U.
 fn presets() -> [(RccSettings, Constants); 3] {
     let iv = Constants {
         k_p: 16.0,
@@ -153,7 +154,7 @@ fn decoded(machine: &Rcc, before: &Flow) -> Flow {
 }
 
 fn numbers(flow: &Flow, active_flows: &Census) -> Vec<f64> {
-    // Samples count until they bring control.
+    // The number of samples matters only until PID control begins.
     let over = if flow.controlled { 0.0 } else { flow.over.into() };
     vec![
         flow.window,
@@ -194,7 +195,7 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             }
             let (delays, machine) = (&mut delays[index], &mut machines[index]);
             let waited = arrival.one_way().and_then(|delay| {
-                // Delays are modulo 2^32 ns: near what they are measured by.
+                // Delays are modulo 2^32 ns: takes the value nearest to the least delay.
                 let delay = f64::from(delay.get());
                 let near = delays
                     .least()
@@ -205,7 +206,7 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             let allowed = before.receives(&c, now, waited, active_flows.share, fair);
 
             let (window, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
-            // Of a message that has ended, nothing but the window is left.
+            // After the end of a message only its window can be compared.
             let mut after = decoded(machine, &before);
             if arrival.last {
                 let ends = allowed.iter().find(|flow| (flow.window - window).abs() <= window * 1e-3 + 4.0);
@@ -226,7 +227,7 @@ fn every_packet_gets_the_window_that_the_equations_give() {
                 &outcome,
                 &allowed.iter().map(|flow| numbers(flow, &active_flows)).collect::<Vec<_>>(),
             );
-            // Time is the equations' own.
+            // The times of the next step are those of the equations.
             let chosen = allowed.iter().find(|flow| flow.controlled == after.controlled && flow.over == after.over);
             flows[index] = *chosen.unwrap_or(&allowed[0]);
             updates += u32::from(flows[index].due > before.due);

@@ -1,5 +1,5 @@
-//! Any words are a legal state of every notification point, of a flow and of what flows share: no event makes it panic, and what
-//! a snapshot takes out goes in unchanged.
+//! Any words are a legal state of every notification point, both of a flow and shared: no event makes it panic, and a state
+//! that is restored from its snapshot is unchanged.
 
 use cc_core::snapshot::Words;
 use cc_core::wire::shim::MlccData;
@@ -10,10 +10,10 @@ use proptest::prelude::*;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
 
-/// Words of a flow and of what flows share.
+/// Words of the state of a flow, and of the shared state.
 const WORDS: usize = 128;
 
-/// An event: which, how long after the one before, and numbers that its fields are made of.
+/// An event: its kind, nanoseconds since the one before, and numbers for its fields.
 type Operation = (u8, u32, [u32; 5], [u8; 16 * 15]);
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -84,7 +84,7 @@ impl Visitor for Run<'_> {
     }
 }
 
-/// A state is the same after it was taken out and put in, as fields and as words.
+/// A state restored from its snapshot equals the original, as fields and as words.
 fn assert_restored<S: State + Copy + PartialEq + std::fmt::Debug>(state: &S, name: &str) {
     assert_eq!(S::from_snapshot(state.snapshot()), *state, "{name}");
     let mut words = [0; WORDS];

@@ -10,9 +10,9 @@ const LONGEST_WRITTEN: usize = 262_144;
 ///
 /// # Panics
 /// - Numbers are not consecutive, positions run backwards, or more bytes are lent than the file has.
-/// - An error says nothing, more than one line, or not which file; something follows an error or the end.
-/// - How the bytes arrive makes a difference.
-/// - What was written reads otherwise, or an impossible packet was written.
+/// - An error message is empty, has more than one line, or does not name the file; a packet follows an error or the end.
+/// - The result depends on the sizes of the reads.
+/// - A written packet is not equal when read back, or an impossible packet was written.
 pub fn capture(data: &[u8]) {
     let whole = Contents::of(data, data.len());
     let step = data.len() % 61 + 1;
@@ -36,7 +36,7 @@ impl Packet {
     }
 }
 
-/// All that a capture yields, up to the error if there is one.
+/// All packets of a capture, up to the error if there is one.
 #[derive(PartialEq)]
 struct Contents {
     packets: Vec<Packet>,
@@ -73,7 +73,7 @@ impl Contents {
     }
 }
 
-/// Gives at most `step` bytes a time, and is interrupted by a signal before each.
+/// A reader that returns at most `step` bytes a time, and fails with `Interrupted` before each.
 struct Drip<'a> {
     left: &'a [u8],
     step: usize,
@@ -91,7 +91,7 @@ impl Read for Drip<'_> {
     }
 }
 
-/// What the writer takes comes back as it was; what it refuses leaves no trace.
+/// Packets that the writer takes are read back unchanged; those that it refuses leave nothing in the file.
 fn rewritten(packets: &[Packet]) {
     let mut writer = Writer::new(Vec::new(), &["even", "odd"]).expect("memory takes a header");
     let mut written = Vec::new();

@@ -106,7 +106,7 @@ fn advance(core: &mut Ibex, outside: &Outside, piecewise: bool, until: u64, stop
             Stop::Store { .. } | Stop::Fault { .. } => {}
         }
         if matches!(stop, Stop::Fault { .. }) {
-            // The model does not define the number of cycles at a fault.
+            // The number of cycles at a fault is not defined, and not compared.
             stops.push((stop, 0, core.instructions()));
             return false;
         }

@@ -32,7 +32,7 @@ const USED: [Queue; 5] = [
 const CONTROL: usize = 0;
 const BEYOND: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// The longest pause that a switch takes over, and the length from which on a pause counts as a storm.
+/// A longer pause ends after this many nanoseconds; one of at least [`STORM`] nanoseconds counts as a pause storm.
 const LONGEST_PAUSE: u64 = 400_000_000;
 const STORM: u64 = 100_000_000;
 

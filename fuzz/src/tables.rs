@@ -153,7 +153,7 @@ impl Wait {
 fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
     const WAYS: usize = 4;
     let Ok((start, horizon)) = source.arbitrary::<(u64, u32)>() else { return };
-    // At most 2.1 s, the range of a stamp.
+    // At most 2^31 ns, half the range of a stamp.
     let (mut now, horizon) = (start >> 1, Nanos::new(horizon >> 1));
     let mut table = SetAssocTable::<u32, SETS, WAYS>::new();
     // When each flow was last seen, and its record.

@@ -1,11 +1,11 @@
 //! The conditions that every algorithm must survive, as one property of all of them.
 //!
-//! Random operations meet two or three engines of each algorithm, see [`fuzz::rp_of`], [`fuzz::np_of`] and
+//! Random operations are passed to two or three engines of each algorithm, see [`fuzz::rp_of`], [`fuzz::np_of`] and
 //! [`fuzz::cp_of`]:
 //! sequence numbers and clocks that wrap, packets and acknowledgements of no bytes, feedback that is repeated, reordered, late
 //! or missing, telemetry that is stale or of a port that is down, other paths, clocks that jump either way, tables that
-//! overflow, slots and queue pair numbers used again, go-back-N, storms of pauses, and new settings under traffic. What must
-//! hold after every operation is written there.
+//! overflow, slots and queue pair numbers used again, go-back-N, pause storms, and new settings under traffic. Those functions
+//! document what must hold after every operation.
 
 /// Runs an algorithm on the bytes of so many seeds. Returns the number of operations in them.
 fn operations(name: &str, seeds: u64, run: impl Fn(&str, &[u8]) -> usize) -> usize {

@@ -49,7 +49,7 @@ fn save(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }
 
-/// How many of these runs are not what the golden file says.
+/// Prints the runs that differ from the golden file. Returns their number.
 fn check(name: &str) -> usize {
     let golden = golden(&load(&path()));
     let differences: Vec<String> = runs(name, false).iter().filter_map(|run| run.difference(&golden)).collect();
@@ -73,7 +73,7 @@ fn sides(run: &Run) -> [(String, String); 2] {
     [(run.file() + ".in", text(run.input.text())), (run.file() + ".out", text(run.decisions.text()))]
 }
 
-/// How many files differ from those in the folder.
+/// Compares with the files in the folder and prints the differences. Returns the number of files that differ.
 fn compare(folder: &str, name: &str) -> usize {
     let mut differences = 0;
     for run in runs(name, true) {
@@ -90,7 +90,7 @@ fn compare(folder: &str, name: &str) -> usize {
             theirs[start..first].iter().for_each(|record| println!("  {record}"));
             theirs[first..].iter().take(AROUND).for_each(|record| println!("- {record}"));
             ours[first..].iter().take(AROUND).for_each(|record| println!("+ {record}"));
-            // What differs after other traffic went in says nothing.
+            // If the input differs, a comparison of the output is meaningless.
             if side.ends_with(".in") {
                 break;
             }

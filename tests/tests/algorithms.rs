@@ -1,5 +1,5 @@
-//! Every algorithm's image on the core model: equal to the library, whatever arrives under whatever preset; every row of
-//! both machines' tables is met; the cycles are those written down.
+//! Every algorithm's image on the core model decides as the library does, under every preset; the runs exercise every row of
+//! both machines' transition tables; the cycles are those of the golden file.
 
 use hil_cores::firmware;
 use hil_measure::cycles::{self, Run};

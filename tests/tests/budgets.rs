@@ -42,7 +42,7 @@ fn the_sample_stays_within_its_budget() {
         for kind in ["sent", "cnp", "wake"] {
             let cycles = &report.core.as_ref().unwrap().cycles[kind];
             let (on, step) = (cycles.on.as_ref().unwrap(), cycles.step.as_ref().unwrap());
-            // By itself it saves and restores up to twelve registers at two cycles each, and is called and left at two.
+            // `on` alone, not inlined, saves and restores up to twelve registers at 2 cycles each; call and return take 2 each.
             let call = 12 * (2 + 2) + 2 + 2;
             assert!(on.min >= 40 && on.median < step.median + call, "{preset}, {kind}: on {on}, step {step}");
         }
@@ -51,8 +51,8 @@ fn the_sample_stays_within_its_budget() {
 
 #[test]
 fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
-    // Under the vendor's preset a whole cut may be overdue, by less than the tick of the wake wheel. A wake that cuts may
-    // have a step of the rate to take before, and alpha to fade over up to five losses per tick: 61 cycles, and 24 each.
+    // Under the vendor's preset a whole rate cut may be overdue, by less than one tick of the timer wheel. A wake that cuts may
+    // have to increase the rate by one step before that (61 cycles), and to let alpha decay up to five times (24 cycles each).
     for (seed, preset, cnp, wake) in [(21, "paper", 320, 320), (22, "vendor", 400, 420)] {
         let report = play(
             preset,
@@ -107,7 +107,7 @@ fn a_wake_that_comes_most_of_a_second_late_takes_at_most_3000_cycles() {
     }
 }
 
-/// What a late wake of the machine may take.
+/// The budget in cycles of a late wake of the machine.
 fn late(algorithm: &str) -> u64 {
     LATE.iter().find(|(name, _)| *name == algorithm).unwrap().1
 }
@@ -118,8 +118,8 @@ fn worst_step(board: &Board<Ibex>) -> u64 {
     steps.flat_map(|(_, all)| all).copied().max().unwrap().into()
 }
 
-/// Each of its steps has a length of its own, so that they are made up for one by one: most of them from the least rate, and
-/// with a small hyper step. 9 600 cycles were measured with the presets, 11 300 with the small step.
+/// Overdue steps have different lengths, so that they are made up for one by one: most of them from the least rate, and with a
+/// small hyper step. 9,600 cycles were measured with the presets, 11,300 with the small step.
 #[test]
 fn a_wake_of_dcqcn_plus_that_comes_most_of_a_second_late_takes_at_most_12000_cycles() {
     for (preset, sets) in [("paper", &[][..]), ("literal", &[]), ("paper", &["hyper_step=1000".to_owned()])] {

@@ -1,4 +1,4 @@
-//! The C header and the library behind it: layouts, behaviour, and what is linked of it.
+//! The C header and its library: layouts of structs, behaviour, and which symbols a program links.
 
 use rnic_cc::types::{
     Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Slot, Telemetry, Text,
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Compiles with every warning an error, and returns what to run, or nothing where there is no compiler.
+/// Compiles with every warning an error. Returns the program, or `None` without a compiler.
 fn compile(source: &Path, folder: &Path, more: &[&Path]) -> Option<PathBuf> {
     let program = folder.join("program");
     let compiler = Command::new("cc")

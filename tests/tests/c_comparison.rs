@@ -1,4 +1,4 @@
-//! The library beside the same DCQCN in fixed-point C: the same decisions, to the bit, at a cost that is not far off.
+//! The library and the same DCQCN in fixed-point C: bit-identical decisions, and a similar number of cycles.
 
 use cc_rp::dcqcn::Dcqcn;
 use hil_measure::c_comparison::{measure, ratios};

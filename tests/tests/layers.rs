@@ -1,15 +1,15 @@
-//! The layers of the project. Which crate imports which, Cargo sees to; here, that the modules of a crate import each other in
-//! one direction only, and that the harness does not gather dependencies.
+//! The layers of the project. Cargo ensures that crates do not import each other in circles; this test ensures that the modules
+//! of a crate do not either, and bounds the number of the harness's dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Crates of others in a build of `hil` without features, at most.
+/// The most third-party crates in a build of `hil` without features.
 const MOST_CRATES: usize = 65;
 
-/// Packages with circles from before this test was there. A package leaves the list with its last circle, and none enters it.
+/// Packages with import circles that are older than this test. A package leaves the list with its last circle; none is added.
 const STANDING: [&str; 1] = ["cc-np"];
 
 fn root() -> &'static Path {
@@ -35,7 +35,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A file's text as far as it counts: without comments, and without unit tests, which come last.
+/// A file's code without comments, and without unit tests, which come last.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
@@ -68,7 +68,7 @@ fn paths(import: &str, prefix: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A module's imports, whether it gives them on, and their paths.
+/// A module's imports: whether each is re-exported, and its path.
 fn imports(code: &str) -> Vec<(bool, String)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
@@ -84,7 +84,7 @@ fn imports(code: &str) -> Vec<(bool, String)> {
     found
 }
 
-/// Which modules at the top of a package each of them imports.
+/// The imports between the top-level modules of a package.
 fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut sources = Vec::new();
     files(source, &mut sources);
@@ -94,7 +94,7 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         parts.filter(|part| part != "mod").collect()
     };
     let all: BTreeSet<String> = sources.iter().map(|path| name(path)[0].clone()).collect();
-    // What the crate's root gives on, by the module that it comes from.
+    // The re-exports of the crate's root, with the module that each comes from.
     let root = fs::read_to_string(source.join("lib.rs")).map_or(String::new(), |_| code(&source.join("lib.rs")));
     let mut given_on = BTreeMap::new();
     for (public, path) in imports(&root) {
@@ -111,7 +111,7 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         if ["lib", "main", "bin"].contains(&own.as_str()) || place.iter().any(|part| part == "tests") {
             continue;
         }
-        // From a module at the top, `super` is the crate.
+        // In a top-level module, `super` is the crate.
         let up = "super::".repeat(place.len());
         for (_, import) in imports(&code(path)) {
             let inner = import.strip_prefix("crate::").or_else(|| import.strip_prefix(&up));

@@ -45,7 +45,7 @@ fn logged(core: Design) -> (Report, Lines) {
     (report, lines.take())
 }
 
-/// The report without what an image that logs may take more of: cycles and memory, and the remark about the former.
+/// The report without cycles and memory, which an image that logs needs more of, and without the remark about cycles.
 fn decisions(report: &Report) -> Value {
     let mut report = serde_json::to_value(report).unwrap();
     let core = report["core"].as_object_mut().unwrap();
@@ -64,7 +64,7 @@ fn count(lines: &[Line], source: LogSource, text: impl Fn(&str) -> bool) -> u64 
 fn logging_changes_no_decision_and_says_what_was_decided() {
     for core in [Design::Ibex, Design::Picorv32] {
         let (plain, (report, lines)) = (replayed(core, None), logged(core));
-        // Both equal the library event by event, and each other in all that they came to.
+        // Both equal the library event by event, and have the same results.
         assert_eq!(decisions(&plain), decisions(&report));
         let (few, more) = (&plain.core.as_ref().unwrap().cycles, &report.core.as_ref().unwrap().cycles);
         assert!(few["cnp"].frame.unwrap().median < more["cnp"].frame.unwrap().median, "to log takes its time");
@@ -79,7 +79,7 @@ fn logging_changes_no_decision_and_says_what_was_decided() {
             assert_eq!(count(lines, info, |_| true), count(lines, LogSource::Harness, taken));
             let frames = count(lines, LogSource::Harness, |text| text == "it sends a frame");
             assert_eq!(frames, nic.np["np_cnp_sent"]);
-            // The harness said before what the image reads off its clock.
+            // The harness logs the clock before the image reads it: both values must be equal.
             let mut clock = String::new();
             for line in lines {
                 match &line.clock {

@@ -1,5 +1,5 @@
-//! Every stage of a switch as an image on the core model: equal to the library, whatever happens under whatever preset; the
-//! cycles are those written down.
+//! Every stage of a switch as an image on the core model decides as the library does, under every preset; its cycles are those
+//! of the golden file.
 
 use hil_measure::cycles;
 use hil_measure::stage_cycles::{self, Run};

@@ -171,7 +171,7 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
     let mut board = sender::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn>(&flows);
     let mut end = End::new("lscc_rate_limiting");
     end.grants(1_000);
-    // A queue of 2 MB at 1 Gb/s. From then on every packet causes a CNP to its sender, for no flow has had one.
+    // 2 MB leave, at a granted rate of 1 Gb/s. After that a packet of each flow causes a CNP, since no flow has had one.
     for packet in 0..2_000 {
         assert_eq!(end.leaves(packet, &flows[0]), None);
     }

@@ -229,7 +229,7 @@ fn credits_that_do_not_meet_are_brought_together_and_are_never_zero() {
     assert_eq!(packet(&mut bench, 10, 9_001), 9_002);
     assert_eq!(packet(&mut bench, 192_001, 0), 9_003, "a switch that knows none");
     assert_eq!(packet(&mut bench, 192_001, u16::MAX), 1, "zero means none, and is passed over");
-    // A packet without the switch's shim is treated as one with an empty shim.
+    // A packet without the switch's shim is treated as one whose shim has credit 0.
     bench.now += 192_001;
     bench.data(None, &[]);
     assert_eq!(bench.flow.credit, 2);
@@ -267,11 +267,11 @@ fn credit_rounds_commit_the_window() {
     bench.packet();
     bench.now += 1_000_000_001;
     bench.round(0);
-    assert_eq!(bench.flow.release(), LINK.line_rate, "begun anew");
+    assert_eq!(bench.flow.release(), LINK.line_rate, "restarted at the port's speed");
     assert_eq!(bench.rows, [true; 6], "every row of the table");
 }
 
-/// At the least rate a packet comes once in 80 us, which is more than telemetry is compared over.
+/// At the least rate a packet comes once in 80 us: too far apart to compare its telemetry with the last.
 #[test]
 fn a_flow_too_slow_to_be_measured_rises_again() {
     let mut bench = paper();
@@ -296,7 +296,7 @@ fn a_flow_too_slow_to_be_measured_rises_again() {
 fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
     let link = Link { line_rate: Rate::from_gbps(25), ..LINK };
     let mut bench = Bench::<BUCKETS>::new(settings, link);
-    // A link as full as it can be, until R_credit is what the flow gets.
+    // A full link, until R_credit has come down to the flow's share.
     let (line, credit, mut clock) = (3.125, 1.5625, 0);
     while f64::from(bench.flow.release().to_bits()) > credit * f64::from(1 << 24) {
         clock += 24_000;
@@ -362,7 +362,7 @@ fn contradictions_are_named() {
     assert!(message(short, jumbo).starts_with("far_rtt: must be a nanosecond or more for each byte"));
 }
 
-/// RTT_C set to a third of what it is, so that the prediction sees a third of what is under way.
+/// RTT_C set to a third of the real value, so that the prediction covers a third of the data under way.
 #[test]
 fn a_far_round_trip_taken_for_too_short_lets_the_queue_swing_wider_and_not_without_bound() {
     let (series, _) = fluid::<16>(MlccSettings { far_rtt: 2_000_000, ..PAPER });

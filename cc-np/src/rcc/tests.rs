@@ -80,11 +80,11 @@ fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
     let mut bench = Bench::new(3);
     bench.arrives(0, 0, true, false, None);
     bench.arrives(1, 1, true, false, None);
-    // Sixteen round trips later both are still waited for; one goes on.
+    // Sixteen round trips later both still count in N; one sends again.
     assert_eq!(bench.arrives(192_000, 1, false, false, None), (CARRIED / 2, 2));
     let end = 38 * 12_000;
     assert_eq!(bench.arrives(end, 1, false, false, None), (CARRIED, 1));
-    // The other resumes, and counts once more; and what is forgotten goes once.
+    // The other resumes and counts again. An eviction removes a flow from N once.
     assert_eq!(bench.arrives(end + 1, 0, false, false, None), (CARRIED / 2, 2));
     let (gone, mut active_flows) = (bench.flows[0], bench.active_flows);
     gone.on_evicted(&bench.cx(end + 2), &mut active_flows);
@@ -95,7 +95,7 @@ fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
     assert_eq!(bench.arrives(end + 39 * 12_000, 2, true, false, None), (CARRIED, 1));
 }
 
-/// A pause of many round trips is no reason to take the next delay for that of an empty network.
+/// After a pause of many round trips the least delay is still the old one, not that of the next packet.
 #[test]
 fn the_least_delay_outlives_pauses_of_less_than_a_second() {
     let mut bench = Bench::new(1);
@@ -113,7 +113,7 @@ fn the_least_delay_outlives_pauses_of_less_than_a_second() {
 #[test]
 fn b_r_is_that_of_the_last_whole_round() {
     let mut bench = Bench::new(1);
-    // A packet each 100 ns, with what is between them: 10.88 B/ns of 12.5.
+    // A packet each 100 ns, with 24 bytes between packets: 10.88 B/ns of 12.5.
     for packet in 0..360_u64 {
         bench.arrives(packet * 100, 0, packet == 0, false, Some(5_000));
     }
@@ -138,8 +138,8 @@ fn congestion_inside_the_network_brings_pid_control_and_at_the_last_hop_does_not
     }
 }
 
-/// The last hop is full from some point of a round on, which a trickle keeps running: B_R of the last round says so only when
-/// a whole one has passed.
+/// The last hop becomes full in the middle of a round; before, a slow flow keeps rounds going. B_R shows a full last hop only after
+/// the first whole round from there. PID control must not begin at any time: the congestion is not inside the network.
 #[test]
 fn an_incast_that_begins_anywhere_in_a_round_is_not_congestion_inside_the_network() {
     const FLOWS: usize = 16;

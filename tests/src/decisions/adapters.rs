@@ -21,7 +21,7 @@ use programs::descriptor::{self, Descriptor};
 use programs::switch_ring::{QUEUES, StageAction, SwitchHardware, SwitchProgram};
 use programs::{LogKind, NO_FLOW, NicProgram, Small, TransmitRing};
 
-/// Wakes between two events that come when they are due. What else is due comes late, at the time of the next event.
+/// The most wakes between two events at the times at which they are due. Further ones come late, at the time of the next event.
 const PUNCTUAL: usize = 64;
 
 /// The names of all algorithms.
@@ -50,8 +50,8 @@ pub fn synth(algorithm: &str, text: bool) -> Run {
     registry::with(algorithm, Synth { text }).expect("a known algorithm")
 }
 
-/// What a frame that the library sends says, and to which address: without Ethernet and IP header and ICRC. A rate message of
-/// LSCC, in ICMP, goes to the other end of the link, whose address the device chooses.
+/// The part of a sent frame that the library decides: destination address and payload of IP, without the ICRC. For a rate
+/// message of LSCC, in ICMP, without the address, which is that of the other end of the link and chosen by the device.
 fn said(frame: &[u8]) -> Vec<u8> {
     let tags = if frame[12] == 0x81 { 4 } else { 0 };
     let ip = &frame[14 + tags..];
@@ -271,7 +271,7 @@ impl SwitchAdapter {
         }
     }
 
-    /// One event of a queue, and whether the packet that it is about is kept.
+    /// One event of a queue. Returns whether its packet is kept, not dropped.
     fn on(&mut self, now: u64, at: Place, what: Happening, frame: &[u8]) -> bool {
         let (queue, events) = stage_cycles::events(at, what, self.switch.switch().stages().takes());
         let device = &mut self.device;
@@ -364,7 +364,7 @@ impl SwitchHardware for SwitchDevice {
                 }
             }
             StageAction::Pause(quanta) => {
-                // The level: a PFC frame that only prolongs a pause is no decision.
+                // Only changes are recorded: a PFC frame that renews a pause is no new decision.
                 let Some(paused) = self.paused.get_mut(queue.index()) else { return };
                 if *paused != (quanta > 0) {
                     *paused = quanta > 0;

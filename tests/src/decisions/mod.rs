@@ -45,7 +45,7 @@ impl Run {
         line
     }
 
-    /// What differs from the golden file, `None` if nothing does.
+    /// How the run differs from the golden file, `None` if it does not.
     pub fn difference(&self, golden: &BTreeMap<String, String>) -> Option<String> {
         let Some(line) = golden.get(&self.name) else { return Some(format!("{}: not in the golden file", self.name)) };
         if *line == self.line() {
