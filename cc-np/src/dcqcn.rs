@@ -127,7 +127,7 @@ cc_core::snapshot! {
     pub struct DcqcnSnapshot {
         /// When the last CNP was sent, while `is_silent`.
         pub last_cnp: Stamp,
-        /// CNPs sent, counted from a value that the clock gave, modulo 2^16.
+        /// CNPs sent, counted from a value taken from the clock, modulo 2^16.
         pub seq: u16,
         /// N has not yet passed since the last CNP.
         pub is_silent: bool,

@@ -184,7 +184,7 @@ cc_core::snapshot! {
         pub local: Qpn,
         /// When the last CNP was sent, in units of 1,024 ns, modulo 2^20: higher bits are ignored.
         pub last_cnp: u32,
-        /// CNPs sent, counted from a value that the clock gave, modulo 2^16.
+        /// CNPs sent, counted from a value taken from the clock, modulo 2^16.
         pub seq: u16,
         /// The flow was marked since the last CNP.
         pub is_marked: bool,
@@ -218,7 +218,7 @@ impl State for DcqcnPlus {
 }
 
 cc_core::snapshot! {
-    /// What the flows of a port have in common: [`ListState`].
+    /// The state that the flows of a port share: [`ListState`].
     pub struct ListSnapshot {
         /// Flows on the list.
         pub listed: u32,
@@ -226,9 +226,9 @@ cc_core::snapshot! {
         pub slots: u32,
         /// One bit for each residue of the marked flows that are not on the list, since then.
         pub residues: u64,
-        /// How many there are.
+        /// The number of these residues.
         pub unlisted: u8,
-        /// How many there were in the round before.
+        /// Their number in the round before.
         pub unlisted_before: u8,
     }
 }

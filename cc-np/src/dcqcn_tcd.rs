@@ -95,7 +95,7 @@ cc_core::snapshot! {
     pub struct DcqcnTcdSnapshot {
         /// When the window began, while `is_open`.
         pub window: Stamp,
-        /// CNPs sent, counted from a value that the clock gave, modulo 2^16.
+        /// CNPs sent, counted from a value taken from the clock, modulo 2^16.
         pub seq: u16,
         /// There is a window.
         pub is_open: bool,

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(echoes(&mut flow, Mark::None), Mark::Undetermined);
         assert_eq!(echoes(&mut flow, Mark::Congested), Mark::Congested);
         assert_eq!(echoes(&mut flow, Mark::Undetermined), Mark::Congested);
-        // The acknowledgement did not fit the ring: the next says it all the same.
+        // The transmit ring did not take the acknowledgement: the next one carries the mark.
         assert_eq!(echoes(&mut flow, Mark::None), Mark::Congested);
         flow.on_ack_sent(&cx, &mut ());
         assert_eq!(echoes(&mut flow, Mark::None), Mark::None);

@@ -82,7 +82,7 @@ pub struct ArrivalOutcome {
 pub struct NpCounters {
     /// RoCEv2 packets of any opcode received with CE, or with TCD's UE where that is in use.
     pub np_ecn_marked_roce_packets: u64,
-    /// CNPs written.
+    /// CNPs put into the transmit ring.
     pub np_cnp_sent: u64,
     /// Marked data packets for which the machine called for no CNP: the interval since the last CNP has not passed, or the
     /// machine notifies otherwise, in a later slot or by acknowledgements.
@@ -94,9 +94,9 @@ pub struct NpCounters {
     /// CNPs not sent because the transmit ring was full.
     pub np_cnp_ring_full: u64,
     /// Marked packets that call for no notification: not data (acknowledgements, CNPs, requests), a transport without
-    /// congestion control, or a port whose notification point is off.
+    /// congestion control, or a port whose notification point is disabled.
     pub np_ce_ignored: u64,
-    /// Acknowledgements written.
+    /// Acknowledgements put into the transmit ring.
     pub np_acks_sent: u64,
     /// Acknowledgements not sent because the sender's queue pair number is not known.
     pub np_acks_unaddressed: u64,
@@ -187,7 +187,7 @@ pub struct NpEngineIn<A: NotificationPoint, SETS: Storage, const WAYS: usize> {
     next_sweep: Stamp,
     /// When the next slot is due.
     next_slot: Stamp,
-    /// The record of datagrams and of flows without a record of their own. It has the same idle timeout as the others.
+    /// The record of datagrams and of flows without a record of their own, with the machine's idle timeout.
     shared_record: SetAssocTable<A, 1, 1>,
     flows: A::Flows<SETS, WAYS>,
 }
@@ -259,7 +259,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         self.common.enabled = enabled;
     }
 
-    /// Whether the notification point is on.
+    /// Whether the notification point is enabled.
     pub const fn is_enabled(&self) -> bool {
         self.common.enabled
     }
@@ -479,7 +479,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         self.flows.grow(&Cx { now: clock.now(), link, params }, shared, sets);
     }
 
-    /// What was counted since the start.
+    /// The counters since the start.
     pub fn counters(&self) -> NpCounters {
         let [sent, not_due, unaddressed, bounded, deferred, ignored, unmarked, ..] = self.common.counts.0;
         let [.., acks_sent, acks_unaddressed, acks_dropped, untracked] = self.common.counts.0;
@@ -514,12 +514,12 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         self.flows.put(local, A::from_snapshot(snapshot))
     }
 
-    /// Puts in what the flows of the port share. For harnesses: no image calls it.
+    /// Replaces the shared state of the port. For harnesses: no image calls it.
     pub fn inject_shared(&mut self, snapshot: <A::Shared as State>::Snapshot) {
         self.common.shared = A::Shared::from_snapshot(snapshot);
     }
 
-    /// Flows that have a record.
+    /// Number of flows that have a record.
     pub fn live_flows(&self) -> u32 {
         self.flows.occupied()
     }

@@ -42,7 +42,7 @@ pub trait Flows<A: NotificationPoint>: Zeroed {
     /// Removes the record that [`Flows::advance`] returned last.
     fn remove_current(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
 
-    /// Flows that have a record.
+    /// Number of flows that have a record.
     fn occupied(&self) -> u32;
 
     /// Records evicted for another flow's before their idle timeout.

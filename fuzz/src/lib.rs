@@ -1,9 +1,9 @@
-//! What is fuzzed: one function per target, from any bytes to a panic if an invariant breaks.
+//! The fuzz targets: one function each, which takes any bytes and panics if an invariant does not hold.
 //!
-//! They are ordinary functions, so that the committed corpora run under `cargo test` on the stable toolchain;
-//! `fuzz_targets` hands them to libFuzzer. Parsers take the bytes as they are. Everything that has state takes them
-//! as a list of operations ([`Arbitrary`]) in an environment that keeps its side of the contract, and is compared
-//! with a model.
+//! They are ordinary functions, so that the committed corpora run under `cargo test` on the stable toolchain; `fuzz_targets`
+//! has the entry points for libFuzzer. Parsers take the bytes as they are. For code with state the bytes are a list of
+//! operations ([`Arbitrary`]), in an environment that keeps the caller's side of the contract, and the result is compared with
+//! a model.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -34,7 +34,7 @@ pub type Body = fn(&[u8]);
 pub const TARGETS: [(&str, Body); 7] =
     [("wire", wire), ("capture", capture), ("tables", tables), ("rp", rp), ("np", np), ("cp", cp), ("isa", isa)];
 
-/// The operations that are left in these bytes.
+/// The operations in the rest of these bytes.
 fn operations<'a, T: Arbitrary<'a>>(source: &mut Unstructured<'a>) -> impl Iterator<Item = T> {
     std::iter::from_fn(move || if source.is_empty() { None } else { T::arbitrary(source).ok() })
 }

@@ -57,7 +57,7 @@ struct Arrived {
 /// send only, XRC write only, CNP.
 const OPCODES: [u8; 14] = [0x00, 0x01, 0x02, 0x04, 0x06, 0x07, 0x0a, 0x0c, 0x0e, 0x11, 0x24, 0x64, 0xaa, 0x81];
 
-/// What a ring was given.
+/// A transmit ring that keeps the frames put into it.
 struct Ring {
     room: Vec<u8>,
     sent: Vec<Vec<u8>>,
@@ -85,7 +85,7 @@ impl TransmitRing for Ring {
     }
 }
 
-/// What builds the frames that go into a ring.
+/// The builder of the frames that go into a ring.
 fn out<'a, S: Storage>(ring: &'a mut Ring, headers: &'a HeaderCache<S, 4>) -> FrameOut<'a, Ring, S, TableCrc> {
     FrameOut::new(ring, headers)
 }
@@ -95,7 +95,7 @@ fn out<'a, S: Storage>(ring: &'a mut Ring, headers: &'a HeaderCache<S, 4>) -> Fr
 /// # Panics
 /// - A frame in the ring is not that of the outcome, is not addressed to the packet's sender, or has a wrong ICRC.
 /// - A frame is sent for an unmarked packet, other than the acknowledgement that it requests.
-/// - Wakes change an outcome of a machine without slots; two slots are closer than the slot interval.
+/// - Wakes change an outcome of a machine without slots; CNPs of two slots are closer than the slot interval.
 /// - Counters do not add up; the table has more flows than its capacity; the machine returns a row that does not exist.
 #[must_use]
 pub fn np_of(name: &str, data: &[u8]) -> usize {
@@ -133,10 +133,10 @@ struct Bench<A: NotificationPoint> {
     settings: A::Settings,
     enabled: bool,
     engine: Engine<A>,
-    /// The same, woken in between.
+    /// A second engine with the same input, with additional wakes.
     woken: Engine<A>,
     headers: HeaderCacheOf<A, Fixed<2>>,
-    /// The time of the last slot, by a clock that has not jumped since.
+    /// The time of the last CNP of a slot, by a clock that has not jumped since.
     turn: Option<u64>,
 }
 
@@ -317,7 +317,7 @@ impl Arrived {
         static AREA: [u8; 96] = [0x3c; 96];
         let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         let int = self.telemetry.and_then(|(hops, path)| IntShim::new(IntLayout::Wide, path, hops % 7, &AREA));
-        // Of few values, so that a receiver's own is often among them.
+        // Few values, so that the receiver's own C_R is often among them.
         let mlcc_data = self.telemetry.map(|(_, path)| MlccData { credit: path % 4, queue: Bytes::new(self.psn) });
         let time = self.sent.map(|sent| Time { sent: Stamp::from_bits(sent), ..Time::default() });
         let frame = Frame {

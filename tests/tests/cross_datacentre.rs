@@ -1,5 +1,5 @@
-//! Across a long link: what the firmware of an interconnect switch sends to a source is taken by the firmware of its NIC, and
-//! concerns the queue pair that it means, and no other.
+//! Across a long link: the firmware of a NIC takes the frames that the firmware of an interconnect switch sends to a source,
+//! and changes the rate of the queue pair that they name, and of no other.
 
 use cc_core::table::{Fixed, Handle};
 use cc_core::wire::shim::IntShim;
@@ -27,7 +27,7 @@ const FLOWS: [(bool, u8, u32); 4] = [(false, 1, 0x11), (false, 2, 0x11), (false,
 
 /// Packets of a flow, one after the other.
 const PACKETS: u64 = 800;
-/// From one to the next, in nanoseconds: about the speed of the link.
+/// Nanoseconds between them: about the speed of the link.
 const GAP: u64 = 340;
 
 /// The head of a packet from the sender to a receiver.

@@ -70,7 +70,7 @@ fn random_traffic_has_events_of_every_kind() {
     for kind in ["sent", "data", "cnp", "ack", "wake", "pause"] {
         assert!(report.core.as_ref().unwrap().cycles.contains_key(kind), "no {kind}");
     }
-    // DCQCN takes neither, and has one function for ACKs and NACKs.
+    // DCQCN uses neither ACKs nor NACKs, and has one function for both.
     let hpcc = Options { algorithm: "hpcc".into(), ..on_ibex("draft", Pace::Lockstep) };
     let random = RandomTraffic { seed: 1, frames: 1_000, signals: Signals::INT }.capture();
     for kind in ["ack", "nack"] {
@@ -90,8 +90,8 @@ fn in_real_time_the_library_repeats_what_the_image_logged() {
     assert!(core.events > 1_000, "{} events", core.events);
 }
 
-/// What RAM holds before the image starts must not matter: 0xa5 everywhere, in place of zeros. On the host there is no
-/// such memory to be had: the language refuses to read what was not written.
+/// The content of RAM before the image starts must not matter: here it is 0xa5 in every byte, not zero. Only the image is
+/// tested: safe Rust on the host cannot read uninitialized memory.
 #[test]
 fn memory_that_is_not_zero_at_the_start_changes_nothing_c17() {
     let image = firmware::image(None, "dcqcn").unwrap();

@@ -1,5 +1,5 @@
-//! Faults that other implementations of congestion control shipped, by number: `tests/faults.md` says what each was, and which
-//! test holds it. Most tests are beside the code; here are those that need several crates.
+//! Faults that other implementations of congestion control shipped, by number: `tests/faults.md` describes each, and names a
+//! test for it. Most of these tests are beside the code; those that need several crates are here.
 
 use cc_core::params::{ParamError, Settings};
 use cc_core::table::{Fixed, Handle, SlotTable};
@@ -125,7 +125,7 @@ fn cnp<A: ReactionPoint>(
     engine.step(now, flow, &Event::Cnp { body_kind: CnpBodyKind::Standard }, pacer)
 }
 
-/// An algorithm is chosen by type, so that two of them are two engines; a driver keeps one for each.
+/// The algorithm is a type parameter of the engine: a driver with two algorithms keeps two engines.
 #[test]
 fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
     let (mut one, mut other, mut quiet) = (Pacer::default(), Pacer::default(), Pacer::default());
@@ -139,14 +139,14 @@ fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
     let halved = one.0[&five.index()];
     assert_eq!(halved.0, Rate::from_gbps(50));
 
-    // Datagrams of their own, in either engine, congested as well.
+    // Each engine also has a datagram flow; that of DCQCN gets a CNP.
     let ud = [flow(&mut dcqcn, at(200), Some(7), &mut one), flow(&mut hpcc, at(200), None, &mut other)];
     cnp(&mut dcqcn, at(300), 7, &mut one).unwrap();
     hpcc.sent(at(300), ud[1], Psn::new(9), Bytes::new(1_500), &mut other);
     assert_eq!(one.0[&ud[0].index()].0, Rate::from_gbps(50));
     assert_eq!(one.0[&five.index()], halved);
 
-    // QP 6 gets no CNP, and is paced as if it were alone.
+    // HPCC ignores the CNP for QP 6, which is paced as in an engine of its own.
     assert!(cnp(&mut hpcc, at(400), 6, &mut other).is_none());
     for nth in 1..5 {
         let (elapsed, psn) = (10_000 * nth, 10 + nth);
@@ -363,8 +363,8 @@ impl registry::Visitor for Table {
     }
 }
 
-/// There are no writes of several settings by base and count: a table is taken whole, by `check`, or not at all. What is
-/// written one by one is refused beyond the table, and changes nothing then.
+/// There are no writes of several settings by base and count: `check` takes or refuses a table as a whole. A write of a single
+/// setting beyond the table is refused, and changes nothing.
 #[test]
 fn settings_beyond_the_table_or_out_of_range_are_refused_and_change_nothing_d7() {
     for entry in registry::ALL {
@@ -419,7 +419,7 @@ impl registry::Visitor for Reuse {
     }
 }
 
-/// Every field counts in the comparison; there is no state behind them.
+/// The comparison covers every field, and there is no other state.
 #[test]
 fn a_flow_in_a_used_slot_begins_as_new_under_every_algorithm_f5() {
     for entry in registry::ALL {

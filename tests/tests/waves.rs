@@ -14,7 +14,7 @@ use std::path::Path;
 use tests::sample;
 use vcd::{Command, IdCode, ScopeItem, TimescaleUnit, Value, Vector};
 
-/// A change: picoseconds, the variable's path below the NIC's scope, and what it is from then on.
+/// A change of a variable: time in picoseconds, its path below the NIC's scope, and its new value.
 type Change = (u64, String, f64);
 
 /// The changes of each scope, in the order of the file.
@@ -115,7 +115,7 @@ fn says_what_the_report_says(core: Design) {
         assert_eq!(count(changes, "busy_pin", 1.0), all - wakes);
         (events, handled) = (events + all, handled + nic.rp["rp_cnp_handled"]);
 
-        // A cycle takes 5 ns, from when the work on an event begins.
+        // A cycle takes 5 ns, counted from the start of the work on an event.
         let mut begun = 0;
         for (time, name, value) in changes {
             match name.as_str() {
@@ -146,7 +146,7 @@ fn says_what_the_report_says(core: Design) {
         assert!(clock * 1_000 <= *time, "the event of {clock} ns was handled before, at {time} ps");
     }
     assert_eq!(points, rates.points);
-    // No notification comes late enough for alpha to fade in between: each leaves 255/256 of what it lacks to one.
+    // CNPs come too fast for alpha to decay in between: each multiplies 1 - alpha by 255/256.
     let lacks = (0..=report.nics[0].rp["rp_cnp_handled"]).map(|count| 0.5 * (255.0_f64 / 256.0).powi(count as i32));
     let expected: Vec<_> = lacks.map(|lacks| 1.0 - lacks).collect();
     assert_eq!(alphas.len(), expected.len());
@@ -175,7 +175,7 @@ fn an_image_that_misbehaves_leaves_its_wave() {
     let good = firmware::build("dcqcn", Kind::Inlining, Design::Ibex.dialect()).unwrap();
     let symbols = firmware::read(&good).unwrap().symbols;
     let handler = symbols["timer_entry"];
-    // The first program header is that of the code: where it lies in the file, and in memory. No instruction is zero.
+    // The first program header is that of the code: its offset in the file, and its address. Zero is an illegal instruction.
     let mut bytes = std::fs::read(good).unwrap();
     let word = |at: u32| u32::from_le_bytes(bytes[at as usize..][..4].try_into().unwrap());
     let header = word(28);
@@ -190,7 +190,7 @@ fn an_image_that_misbehaves_leaves_its_wave() {
     let interrupted = read(&wave).remove("nic_10_0_0_1").unwrap();
     let taken = interrupted.iter().position(|(_, name, value)| name == "interrupt" && *value == 1.0).unwrap();
     let after = interrupted[taken..].iter().filter(|(_, name, _)| name == "pc").map(|(.., pc)| *pc as u32);
-    // The timer's vector, then that of exceptions, and what it leads to.
+    // The timer's vector, then the exception vector, then its handler.
     let vectors = symbols["vectors"];
     assert_eq!(after.take(3).collect::<Vec<_>>(), [vectors + 4 * 7, vectors, symbols["unexpected"]]);
 }

@@ -138,8 +138,8 @@ fn congestion_inside_the_network_brings_pid_control_and_at_the_last_hop_does_not
     }
 }
 
-/// The last hop becomes full in the middle of a round; before, a slow flow keeps rounds going. B_R shows a full last hop only after
-/// the first whole round from there. PID control must not begin at any time: the congestion is not inside the network.
+/// The last hop becomes full in the middle of a round; before, a slow flow keeps rounds going. B_R shows a full last hop only
+/// after the first whole round from there. PID control must not begin at any time: the congestion is not inside the network.
 #[test]
 fn an_incast_that_begins_anywhere_in_a_round_is_not_congestion_inside_the_network() {
     const FLOWS: usize = 16;

@@ -21,11 +21,11 @@ pub enum Kind {
     /// The verdict of a stage on a packet; not recorded where it changes nothing. Mark: 0 none,
     /// 1 undetermined, 2 congested. ECN and credit: one more than the value to be written, 0 for none.
     Verdict = 5,
-    /// A stage wants the neighbour upstream paused (1), or no longer (0).
+    /// A stage pauses the neighbour upstream (1), or resumes it (0).
     Pause = 6,
     /// A stage sends its relay's state to the other end of the long link.
     Relay = 7,
-    /// An event of the traffic, which is what goes in.
+    /// An event of the traffic, the input.
     Event = 8,
 }
 
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// Records in the order in which they were made: one checksum for each [`CHUNK`], and the text of all where it is wanted.
+/// Records in order: one checksum for each [`CHUNK`] of them, and on request their text.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     open: Hasher,
@@ -74,7 +74,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal without records, which keeps their text if `text` is set.
+    /// An empty journal. It keeps the text of records if `text` is set.
     pub fn new(text: bool) -> Self {
         Self { text: text.then(Vec::new), ..Self::default() }
     }

@@ -34,7 +34,7 @@ pub enum Step {
     Bind(usize, u32),
     /// The driver closes a flow.
     Close(usize),
-    /// The driver shows a packet of a flow, so that its remote end is known.
+    /// The driver passes a packet of a flow to the NIC, which learns the flow's remote end from it.
     Destination(usize, Vec<u8>),
     /// The driver connects the local queue pair of this packet's destination with a remote queue pair.
     Connect(u32, Vec<u8>),
@@ -44,22 +44,22 @@ pub enum Step {
     Sent(usize, u32, u32),
     /// A frame arrived.
     Arrival(Arrival),
-    /// The transmit ring is full, or no longer.
+    /// The transmit ring becomes full, or has room again.
     RingFull(bool),
 }
 
-/// A frame that arrived, and what the device says of it.
+/// A frame that arrived, and the metadata of the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
     /// Its bytes, as far as captured.
     pub frame: Vec<u8>,
     /// Its bytes on the wire.
     pub wire_bytes: u32,
-    /// The device found its ICRC right.
+    /// Its ICRC is correct.
     pub icrc_checked: bool,
     /// The queue pair number at the other end.
     pub remote: Option<u32>,
-    /// Bytes that it newly acknowledges.
+    /// Bytes that it acknowledges for the first time.
     pub acked: u32,
     /// Nanoseconds since the newest packet that it acknowledges left.
     pub rtt: Option<u32>,
@@ -67,7 +67,7 @@ pub struct Arrival {
     pub msn: Option<u32>,
     /// Level of the receive buffers, 0 to 31.
     pub rx_buffer_level: u8,
-    /// CNPs that it stands for.
+    /// Number of CNPs that it stands for.
     pub coalesced: u32,
 }
 
@@ -121,7 +121,7 @@ struct Flow {
     qpn: u32,
     /// The queue pair that it sends to.
     remote: u32,
-    /// A packet of it has been shown to the NIC.
+    /// The NIC has learnt its remote end.
     shown: bool,
     /// PSN, time and bytes of packets under way.
     sent: VecDeque<(u32, u64, u32)>,
@@ -137,7 +137,7 @@ struct Making {
     others: Vec<(usize, u32)>,
     /// Flows so far.
     opened: usize,
-    /// Of 16 changes of the further flows, how many open one.
+    /// Of 16 changes of the further flows, the number that open one.
     opening: u32,
     frames: u32,
 }
@@ -171,7 +171,7 @@ impl Making {
         self.opened - 1
     }
 
-    /// What the driver does between two frames.
+    /// Adds the driver's steps between two frames.
     fn manage(&mut self) {
         self.frames += 1;
         if self.frames.is_multiple_of(256) {
