@@ -68,7 +68,7 @@ pub const CX4: Preset<DcqcnSettings> = Preset {
 };
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// The checked parameters, converted to the units of the computation.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         /// N.
@@ -252,7 +252,7 @@ mod tests {
         Dcqcn::PRESETS.iter().find(|preset| preset.name == name).unwrap().values
     }
 
-    /// One flow, whose CNPs all go out.
+    /// One flow, whose CNPs are all sent.
     struct Bench {
         params: Params,
         flow: Dcqcn,
@@ -358,7 +358,7 @@ mod tests {
     fn an_old_cnp_does_not_come_back_when_stamps_wrap() {
         let mut bench = Bench::new(&preset("paper"), 0);
         assert!(bench.arrive(0, Ecn::Ce));
-        // Touched each second, as the table sees to, but without a CNP: the ring is full all the time.
+        // One packet each second, since the table keeps a record for at most 1 s without one. No CNP is sent: the ring is full.
         for second in 1..=4 {
             assert!(bench.due(second * 1_000_000_000, Ecn::Ce).is_some());
         }
@@ -387,7 +387,7 @@ mod tests {
     }
 
     proptest! {
-        /// No two CNPs of a flow within N; and with marks that keep coming, a CNP at the first of them after N.
+        /// No two CNPs of a flow within N. While marked packets arrive, the first one after N causes a CNP.
         #[test]
         fn cnps_are_n_apart_and_never_later(
             n in 0..=200_u32,

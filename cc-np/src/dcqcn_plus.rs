@@ -70,7 +70,7 @@ pub const PAPER: Preset<DcqcnPlusSettings> = Preset {
 };
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// The checked parameters, converted to the units of the computation.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         /// Delta.

@@ -54,7 +54,7 @@ pub const TCD_SIM: Preset<DcqcnTcdSettings> = Preset {
 };
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// The checked parameters, converted to the units of the computation.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         /// N.
@@ -208,12 +208,12 @@ impl NotificationPoint for DcqcnTcd {
 }
 
 impl DcqcnTcd {
-    /// Time since the last CNP, while it is less than two N.
+    /// Time since the last CNP, while it is less than 2 N.
     pub fn since_cnp(&self, cx: &Cx<'_, Params>) -> Option<Nanos> {
         (self.in_window(cx) & NOTIFIED != 0).then(|| cx.now.stamp().since(self.window))
     }
 
-    /// Whether CE, and whether UE, was seen in the window.
+    /// Whether a packet with CE, and one with UE, arrived in the window.
     pub fn marks(&self, cx: &Cx<'_, Params>) -> (bool, bool) {
         let flags = self.in_window(cx);
         (flags & CE != 0, flags & UE != 0)
@@ -249,7 +249,7 @@ mod tests {
 
     const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
-    /// One flow, whose CNPs go out while `ring` has room.
+    /// One flow, whose CNPs are sent while `ring` has room.
     struct Bench {
         params: Params,
         flow: DcqcnTcd,

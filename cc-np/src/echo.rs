@@ -48,7 +48,7 @@ pub const TERNARY: Preset<EchoSettings> = Preset {
 };
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// The checked parameters, converted to the units of the computation.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         ternary: bool,

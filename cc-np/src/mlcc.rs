@@ -123,7 +123,7 @@ const ONE: u32 = 1 << FINE;
 const TIMEOUT_RTTS: u32 = 8;
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// The checked parameters, converted to the units of the computation.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         law: LawParams,

@@ -56,7 +56,7 @@ cc_core::settings! {
     }
 }
 
-/// The gains that the paper found in use.
+/// The gains in actual use, by the paper's section IV-D.
 pub const RCC_IV: RccSettings = RccSettings {
     k_p: 16,
     k_d: 7_000,
@@ -85,7 +85,7 @@ pub(crate) const PRESETS: &[Preset<RccSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// The checked parameters, converted to the units of the computation.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         pub(crate) law: LawParams,
@@ -129,7 +129,7 @@ impl Params {
         })
     }
 
-    /// How acknowledgements leave.
+    /// Class of service of acknowledgements.
     pub(crate) const fn cnp_policy(&self) -> &CnpPolicy {
         &self.cnp_policy
     }
@@ -481,7 +481,7 @@ impl Rcc {
         &self.law
     }
 
-    /// Whether it counts in N.
+    /// Whether the flow is counted in N.
     #[inline]
     const fn is_counted(&self, active_flows: &ActiveFlowCounter) -> bool {
         self.law.is_active() && active_flows.counts(self.epoch)

@@ -162,7 +162,7 @@ impl RccSender {
         self.flow & ACTIVE != 0
     }
 
-    /// Whether it counts in N.
+    /// Whether the flow is counted in N.
     #[inline]
     const fn is_counted(&self, active_flows: &ActiveFlowCounter) -> bool {
         self.is_active() && active_flows.counts(self.epoch)

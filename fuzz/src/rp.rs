@@ -28,7 +28,7 @@ enum Operation {
     Close(u8),
     Bind(u8, u8),
     Sent(u8, u32, Near),
-    /// To a queue pair number, as it comes from the wire.
+    /// To a queue pair number, as in a frame.
     Cnp(u8, Hint),
     /// To a flow.
     Step(u8, Other),
@@ -287,7 +287,7 @@ struct Bench<A: ReactionPoint> {
     disturbed: bool,
     /// When the late engine was last called.
     called: u64,
-    /// Every handle ever given, the stale ones too, with whether it is open.
+    /// Every handle that was returned, stale ones included, and whether it is open.
     handles: Vec<(Handle, bool)>,
     cnps: u64,
     stale: u64,
@@ -487,7 +487,7 @@ impl<A: ReactionPoint> Bench<A> {
     }
 }
 
-/// A CNP for a local queue pair that says this.
+/// A CNP with this body for a local queue pair.
 fn cnp(dest_qp: Qpn, body_kind: CnpBodyKind) -> Vec<u8> {
     let frame = Frame {
         destination: Mac::new([2; 6]),

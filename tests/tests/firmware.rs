@@ -70,7 +70,7 @@ fn random_traffic_has_events_of_every_kind() {
     for kind in ["sent", "data", "cnp", "ack", "wake", "pause"] {
         assert!(report.core.as_ref().unwrap().cycles.contains_key(kind), "no {kind}");
     }
-    // DCQCN uses neither ACKs nor NACKs, and has one function for both.
+    // The image of DCQCN, which uses neither, has one function for ACKs and NACKs; that of HPCC has two.
     let hpcc = Options { algorithm: "hpcc".into(), ..on_ibex("draft", Pace::Lockstep) };
     let random = RandomTraffic { seed: 1, frames: 1_000, signals: Signals::INT }.capture();
     for kind in ["ack", "nack"] {

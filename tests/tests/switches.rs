@@ -104,7 +104,7 @@ struct End {
     sent: Sent,
 }
 
-/// What it has sent.
+/// The frames that it has sent.
 #[derive(Default)]
 struct Sent(Vec<Vec<u8>>);
 
