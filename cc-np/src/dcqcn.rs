@@ -52,7 +52,7 @@ pub const PAPER: Preset<DcqcnSettings> = Preset {
     },
 };
 
-/// As current firmware has it.
+/// The values of current firmware.
 pub const VENDOR: Preset<DcqcnSettings> = Preset {
     name: "vendor",
     source: "NVIDIA \"DCQCN CC Parameters\" and public mlxconfig dumps (0, 2 or 4 us by firmware: the newest); \
@@ -60,7 +60,7 @@ pub const VENDOR: Preset<DcqcnSettings> = Preset {
     values: DcqcnSettings { min_time_between_cnps: 4, ..PAPER.values },
 };
 
-/// As a ConnectX-4 was measured.
+/// The measured behaviour of a ConnectX-4.
 pub const CX4: Preset<DcqcnSettings> = Preset {
     name: "cx4",
     source: "DCQCN+ (ICNP'18) Table I: N = 0; section III-C: a ConnectX-4 makes about one CNP per us",

@@ -42,7 +42,7 @@ cc_core::settings! {
         min_time_between_cnps: Micros, 0..=100_000, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
         /// The CNPs of all flows that are not on the list are at least this far apart.
         unlisted_interval: Micros, 1..=100_000, [];
-        /// A flow leaves the list when so many of its slots in a row found it unmarked.
+        /// A flow leaves the list when this many of its slots in a row found it unmarked.
         idle_slots: Count, 1..=3, [];
         /// A flow does not leave the list before its last CNP is this old.
         idle_time: Micros, 0..=100_000, [];
@@ -92,8 +92,8 @@ impl Zeroed for Units {
 }
 
 impl Units {
-    /// The smallest difference of two times in whole units that guarantees so many microseconds between them, although both are
-    /// rounded down.
+    /// The smallest difference of two times in whole units, both rounded down, that guarantees `micros` microseconds between
+    /// them.
     const fn covering(micros: u32) -> Self {
         match micros {
             0 => Self(0),

@@ -39,7 +39,7 @@ cc_core::settings! {
     }
 }
 
-/// As the authors' simulator has it.
+/// The values of the authors' simulator.
 pub const TCD_SIM: Preset<DcqcnTcdSettings> = Preset {
     name: "tcd_sim",
     source: "Yi-ran/DCQCN-TCD, config/configburst.txt: N = 50 us; DSCP, priority: NVIDIA \"DCQCN CC Parameters\"; port \

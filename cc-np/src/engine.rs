@@ -561,8 +561,8 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     }
 }
 
-/// Whether a data packet requests an acknowledgement: a SEND or WRITE of a reliable connection with the AckReq bit set, or the
-/// last packet of a message. A READ response acknowledges the READ request and is not acknowledged itself.
+/// Whether a data packet requests an acknowledgement: a SEND or WRITE of a reliable connection whose acknowledge request bit is
+/// set, or which is the last of a message. A READ response acknowledges the READ request and is not acknowledged itself.
 #[inline]
 fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
     let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);

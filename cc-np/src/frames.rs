@@ -13,14 +13,14 @@ pub(crate) struct Ring {
     pub(crate) room: Vec<u8>,
     /// What was sent.
     pub(crate) sent: Vec<Vec<u8>>,
-    /// The rows of the machine's table that were met.
+    /// The rows of the machine's transition table that occurred.
     pub(crate) rows: BTreeSet<usize>,
     /// For each local queue pair a packet that arrived on it, and the sender's queue pair.
     pub(crate) paths: BTreeMap<u32, (Vec<u8>, Qpn)>,
 }
 
 impl Ring {
-    /// A ring with a buffer of so many bytes.
+    /// A ring with a buffer of `room` bytes.
     pub(crate) fn new(room: usize) -> Self {
         Self { room: vec![0; room], sent: Vec::new(), rows: BTreeSet::new(), paths: BTreeMap::new() }
     }

@@ -47,7 +47,7 @@ cc_core::settings! {
         base_rtt: Nanos, 0..=10_000_000, [];
         /// The least window; 0 is an eighth of a packet.
         min_window: Bytes, 0..=1_000_000, [];
-        /// 1: U does not fall below zero while the fair share holds the window down; 0: as the paper has it.
+        /// 1: U does not fall below zero while the fair share limits the window; 0: as in the paper.
         unwind: Count, 0..=1, [];
         /// DSCP of an acknowledgement; the whole TOS byte is four times this.
         ack_dscp: Count, 0..=63, [];
@@ -217,7 +217,7 @@ impl ActiveFlowCounter {
         }
     }
 
-    /// The number of flows whose last packet came so many epochs ago, less than [`EPOCHS`].
+    /// The number of flows whose last packet came `ago` epochs ago, less than [`EPOCHS`].
     #[inline]
     fn epoch_count(&mut self, ago: u32) -> Option<&mut u16> {
         self.epochs.get_mut((self.epoch.wrapping_sub(ago) & (EPOCHS - 1)) as usize)

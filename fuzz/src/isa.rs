@@ -42,7 +42,7 @@ pub fn isa(data: &[u8]) {
     assert_eq!(Run::of(program, &outside, false), Run::of(program, &outside, true), "{outside:?}");
 }
 
-/// All that a run shows.
+/// The results of a run that are compared.
 #[derive(PartialEq, Debug)]
 struct Run {
     /// Each with cycles and instructions.

@@ -100,7 +100,7 @@ struct Acked {
     /// Bytes, shifted right by up to 31.
     acked: (u32, u8),
     mark: u8,
-    /// Round-trip time, shifted likewise, the time held, hops and level.
+    /// Round-trip time, shifted right too; time held by the receiver; hops; buffer level.
     delay: Option<(u32, u8, u16, u8, u8)>,
     int: Option<Telemetry>,
     grant: Option<(u32, u8, u16, u16)>,

@@ -44,7 +44,7 @@ enum Operation {
     Release(u8),
     /// A packet leaves by a queue.
     Depart(u8, Leaving),
-    /// So many bytes are in a queue from now on, shifted right.
+    /// The length of a queue from now on: bytes, shifted right.
     Length(u8, (u32, u8)),
     /// The neighbour pauses a queue: nanoseconds, shifted right; zero resumes.
     Pause(u8, (u32, u8)),
@@ -96,7 +96,7 @@ pub fn cp(data: &[u8]) {
 /// - RED marks outside its rule.
 /// - Counters are not the sums of what happened, or pauses do not end when they have to, by local time.
 /// - A PFC frame repeats the state that the neighbour was sent last, other than to renew a pause; an empty switch pauses a
-///   neighbour; what is in the buffer is not what was admitted and not released.
+///   neighbour; the buffered bytes are not those admitted and not yet released.
 /// - A record has more bytes than the port holds; messages are not numbered one by one.
 #[must_use]
 pub fn cp_of(name: &str, data: &[u8]) -> usize {
@@ -214,7 +214,7 @@ struct One {
 }
 
 impl One {
-    /// Checks and takes away what was sent: PFC frames, CNPs and messages.
+    /// Checks and removes what was sent, and returns it as text: PFC frames, CNPs and messages.
     fn take(&mut self, woken: bool) -> String {
         let Recorder { cnps, peers, pfcs, .. } = &mut self.sent;
         for &(queue, quanta) in &*pfcs {
@@ -359,7 +359,7 @@ impl Bench {
                 self.depart(queue(at), leaving, &frames[usize::from(leaving.frame) % frames.len()]);
             }
             Operation::Length(at, length) => {
-                // A pause that has just run out is to end with what was queued then.
+                // A pause that has just run out must end before the queue changes.
                 self.wake_all();
                 self.lengths[queue(at)] = bytes(length);
                 let (at, length) = (USED[queue(at)], bytes(length));
@@ -439,7 +439,7 @@ impl Bench {
         self.models.iter_mut().flatten().for_each(|model| model.expire(local));
     }
 
-    /// An event of a queue, of all three switches: the verdict, and what was sent.
+    /// Passes an event of a queue to all three switches. Returns the verdict, and what was sent.
     fn event(&mut self, queue: usize, event: &Event<'_>) -> (Verdict, Vec<(FlowKey, CnpBody)>) {
         let (now, local) = self.call();
         let takes = self.late.switch.stages().takes().contains(event.kind());

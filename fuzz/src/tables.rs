@@ -56,7 +56,7 @@ type Flow = (u32, Option<Qpn>);
 fn slots(source: &mut Unstructured<'_>) {
     let mut table = SlotTable::<u32, SLOTS, { 2 * SLOTS }>::new();
     let mut model: BTreeMap<u32, Flow> = BTreeMap::new();
-    // Every handle ever given, the stale ones too.
+    // Every handle that was returned, stale ones included.
     let mut handles = vec![Handle::from_bits(0)];
     for operation in operations(source) {
         let pick = |which: u8| handles[usize::from(which) % handles.len()];

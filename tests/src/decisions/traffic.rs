@@ -96,15 +96,15 @@ impl Step {
     }
 }
 
-/// Traffic of so many frames with these signals, each step with its time in nanoseconds.
+/// Traffic of `frames` frames with these signals, each step with its time in nanoseconds.
 ///
 /// # Panics
 /// Never: random traffic is a capture that can be read.
 pub fn traffic(seed: u64, frames: u32, signals: Signals) -> Vec<(u64, Step)> {
     let random = RandomTraffic { seed, frames, signals }.capture();
-    let mut capture = Reader::new(&random[..], "random").expect("a random can be read");
+    let mut capture = Reader::new(&random[..], "random").expect("random traffic can be read");
     let mut making = Making::new(seed);
-    while let Some(record) = capture.next().expect("a random can be read") {
+    while let Some(record) = capture.next().expect("random traffic can be read") {
         let start = *making.start.get_or_insert(record.timestamp_ns);
         making.now = record.timestamp_ns.saturating_sub(start);
         making.manage();
