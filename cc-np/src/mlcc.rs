@@ -27,8 +27,8 @@
 //!   with;
 //! - a token of exactly one counts as more: with R_raw = R_credit tokens alternate between a half and one, and dw is to stay
 //!   where it is, and rise with each packet when R_raw is twice R_credit or more;
-//! - alpha = 1/2 is no setting, for it is what makes dw stay at R_raw = R_credit: a packet moves it by 2 alpha R_raw / R_credit
-//!   - 1 on average;
+//! - alpha = 1/2 is not a setting, because only this value makes dw stay at R_raw = R_credit: on average a packet moves dw by
+//!   2 alpha R_raw / R_credit - 1;
 //! - R_raw as such is not bounded: (7) ends it at twice R_credit, and below zero it counts as zero. D_pre is kept within
 //!   -RTT_C and theta + D_t, and dw so that R_DQM is between the least rate and the port's speed;
 //! - every acknowledgement carries C_R and both rates, not only the first after a round, so that the loss of one does not stop
