@@ -10,7 +10,7 @@ use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
 use std::marker::PhantomData;
 
-/// Both machines of an algorithm: its reaction point, and the notification point that stands beside it.
+/// Both machines of an algorithm: the reaction point, and the notification point that it names.
 pub trait Algorithm {
     /// Its name, which is the reaction point's.
     fn name(&self) -> &'static str;
@@ -18,11 +18,12 @@ pub trait Algorithm {
     /// The signals that its sender reacts to.
     fn signals(&self) -> Signals;
 
-    /// What the rows of the machines' transition tables say: the reaction point's and the notification point's.
+    /// The texts of the rows of the machines' transition tables: the reaction point's and the notification point's.
     fn transitions(&self) -> [&'static [&'static str]; 2];
 
-    /// The preset of this name, the first without one, of each machine: its name and values. The notification point's is that
-    /// of the same name; where it has none, `ternary` if the reaction point knows TCD's marks, and otherwise its first.
+    /// Name and values of a preset of each machine. For the reaction point: the preset of this name, or the first if `name` is
+    /// `None`. For the notification point: its preset of the same name; if it has none, `ternary` if the reaction point reacts
+    /// to TCD's marks, otherwise its first.
     ///
     /// # Errors
     /// The reaction point has no preset of this name.
@@ -34,7 +35,7 @@ pub trait Algorithm {
     /// They do not.
     fn check(&self, link: &Link, settings: [&SettingsTable; 2]) -> Result<(), ParamError>;
 
-    /// No NIC yet of those that run this algorithm on such ports, with these settings of the two machines.
+    /// An empty group of NICs that run this algorithm on ports like `link`, with these settings of the two machines.
     ///
     /// # Errors
     /// The settings do not go together on such a port.

@@ -1,5 +1,5 @@
-//! The algorithms by name, their settings, and NICs that run them. The only part of the harness that is generic over algorithms
-//! for others: what is compiled once for each of them is here, and all else works on [`Algorithm`].
+//! The algorithms by name, their settings, and NICs that run them. Code that is compiled once for each algorithm is in this
+//! crate; the rest of the harness works on the trait [`Algorithm`].
 #![forbid(unsafe_code)]
 
 mod algorithm;

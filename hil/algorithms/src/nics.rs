@@ -1,7 +1,7 @@
-//! NICs of one algorithm, behind one table of functions.
+//! A group of NICs that run one algorithm, as a trait object.
 //!
-//! A replay and a simulation have many NICs that run the same algorithm. [`NicGroup`] is what they call: one virtual call for
-//! each event of a NIC, and what is compiled for each algorithm is the NIC itself and nothing around it.
+//! A replay and a simulation have many NICs that run the same algorithm. They use [`NicGroup`]: one virtual call for each event
+//! of a NIC, and only the NIC itself is compiled once per algorithm.
 
 use cc_core::params::ParamError;
 use cc_core::table::{BindError, Handle, Heap};
@@ -11,7 +11,7 @@ use cc_np::{NotSent, NotificationPoint, Transmit};
 use cc_rp::{RateLimiter, ReactionPoint, TraceValue};
 use programs::{HeaderCacheOf, Nic, OnHeap, Received, RxFields};
 
-/// Where the decisions and the frames of a NIC go.
+/// Receives the decisions and the frames of a NIC.
 pub trait NicOutput {
     /// The flow in this slot may send at this rate, with so many bytes in flight, and nothing before `hold` has passed.
     fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos);
@@ -23,7 +23,7 @@ pub trait NicOutput {
     fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent>;
 }
 
-/// What a NIC has counted.
+/// The counters of a NIC.
 #[derive(Clone, Debug, Default)]
 pub struct NicCounters {
     /// Counters of the reaction point, by name.
@@ -35,9 +35,9 @@ pub struct NicCounters {
 /// NICs with one port each that run one algorithm with the same settings. A NIC is named by its number in the group.
 ///
 /// # Panics
-/// All functions that take the number of a NIC panic if the group has none of it.
+/// All functions that take the number of a NIC panic if the group has no such NIC.
 pub trait NicGroup {
-    /// Adds a NIC that knows no flow, with room for this many flows sent and flows received, and returns its number.
+    /// Adds a NIC without flows, with room for `flows` flows sent and `peers` flows received. Returns its number.
     fn add(&mut self, start: Instant, flows: usize, peers: usize) -> usize;
 
     /// Whether the notification points acknowledge data.
@@ -49,10 +49,10 @@ pub trait NicGroup {
     /// Binds a flow to its local queue pair number.
     ///
     /// # Errors
-    /// The number is another flow's, or the flow has one.
+    /// The number belongs to another flow, or the flow has one already.
     fn bind(&mut self, nic: usize, flow: Handle, local: Qpn) -> Result<(), BindError>;
 
-    /// Learns how switches name a flow. Returns whether the flow is open and there was room.
+    /// Learns the key by which switches name a flow in their CNPs. Returns whether the flow is open and there was room.
     fn learn_remote(&mut self, nic: usize, flow: Handle, key: FlowKey) -> bool;
 
     /// Learns the remote end of a local queue pair from a packet that arrived on it from queue pair `remote`. Returns whether
@@ -62,7 +62,7 @@ pub trait NicGroup {
     /// Closes a flow, and returns whether it was open.
     fn close(&mut self, nic: usize, flow: Handle) -> bool;
 
-    /// Forgets the flow received by a local queue pair.
+    /// Removes the flow received by a local queue pair.
     fn forget(&mut self, nic: usize, local: Qpn);
 
     /// Data of a flow was sent; `psn` is that of the last packet.
@@ -81,8 +81,8 @@ pub trait NicGroup {
     /// A PFC frame arrived.
     fn pause(&mut self, nic: usize, now: Instant, pfc: &Pfc);
 
-    /// Does what has fallen due, for one flow. Returns its slot. To be called again as long as [`NicGroup::next_wake`] is not
-    /// after `now`.
+    /// Handles what is due for one flow, and returns its slot. Call it again as long as [`NicGroup::next_wake`] is not after
+    /// `now`.
     fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Option<u16>;
 
     /// When [`NicGroup::timer`] is to be called next.
@@ -91,10 +91,10 @@ pub trait NicGroup {
     /// A packet of a flow leaves now. Returns how long the flow's next packet has to wait; `None` when the flow is not open.
     fn departure(&mut self, nic: usize, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos>;
 
-    /// What the NIC has counted.
+    /// The NIC's counters.
     fn counters(&self, nic: usize) -> NicCounters;
 
-    /// Names and values of what explains the decisions about the flow in a slot, see [`ReactionPoint::trace_values`].
+    /// Names and values that explain the decisions about the flow in a slot, see [`ReactionPoint::trace_values`].
     fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue));
 }
 
@@ -108,12 +108,12 @@ pub(crate) struct Natives<A: ReactionPoint, N: NotificationPoint> {
 
 struct Native<A: ReactionPoint, N: NotificationPoint> {
     nic: Nic<A, N, OnHeap>,
-    /// Headers of CNPs that leave with no packet in hand.
+    /// Headers for CNPs that are sent from a timer slot, with no received packet to copy them from.
     headers: HeaderCacheOf<N, Heap>,
 }
 
 impl<A: ReactionPoint, N: NotificationPoint> Natives<A, N> {
-    /// No NIC yet, of those that have these settings.
+    /// An empty group of NICs with these settings.
     ///
     /// # Errors
     /// Settings that do not go together on this port.
@@ -124,7 +124,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Natives<A, N> {
     }
 }
 
-/// Builds what a NIC sends, and hands it on.
+/// Builds the frames that a NIC sends, and passes them to a [`NicOutput`].
 struct Out<'a, N: NotificationPoint> {
     to: &'a mut dyn NicOutput,
     headers: &'a HeaderCacheOf<N, Heap>,

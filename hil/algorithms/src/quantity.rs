@@ -3,14 +3,13 @@
 use anyhow::{Context, Result, anyhow, bail};
 use cc_core::params::{Field, Unit};
 
-/// What a number of a field's own unit must be.
+/// The range of a field, in its own unit, for error messages.
 pub(crate) fn range(field: &Field) -> String {
     let Field { name, min, max, unit, .. } = field;
     format!("{name} must be a whole number from {min} to {max} {}", unit.symbol()).trim_end().to_owned()
 }
 
-/// The value in the field's unit of what was typed: a whole number, or a number with a unit that can be converted, rounded to the
-/// nearest.
+/// Parses a value: a whole number in the field's unit, or a number with a unit that can be converted, rounded to the nearest.
 ///
 /// # Errors
 /// It is neither, or beyond 32 bits.
@@ -32,14 +31,14 @@ pub(crate) fn parse(field: &Field, typed: &str) -> Result<u32> {
         bail!("{}{}, not {typed}", range(field), units(field.unit))
     };
     let value = (number * factor).round();
-    // A value that is there is not to vanish.
+    // A value above zero must not be rounded to zero.
     if value == 0.0 && number > 0.0 || value > f64::from(u32::MAX) {
         bail!("{}, not {typed}", range(field));
     }
     Ok(value as u32)
 }
 
-/// What a number with this suffix is to be multiplied by.
+/// The factor from the unit with this suffix to the field's unit.
 fn factor(unit: Unit, suffix: &str) -> Option<f64> {
     match unit {
         Unit::Micros => time(suffix).map(|nanos| nanos / 1e3),
@@ -55,7 +54,7 @@ fn factor(unit: Unit, suffix: &str) -> Option<f64> {
     }
 }
 
-/// The units that a field takes beside its own.
+/// The units that a field accepts in addition to its own, for error messages.
 fn units(unit: Unit) -> &'static str {
     match unit {
         Unit::Micros | Unit::Nanos => ", or have a unit: ns, us, ms, s",
@@ -108,7 +107,7 @@ fn decimal(prefix: &str) -> Option<f64> {
     })
 }
 
-/// What a value that is counted in blocks comes to, in bytes; `None` of another unit.
+/// The size in bytes of a value that is counted in blocks; `None` for other units.
 pub(crate) fn in_bytes(unit: Unit, value: u32) -> Option<String> {
     let bytes = (unit == Unit::Blocks64).then_some(u64::from(value) * 64)?;
     Some(match bytes {

@@ -1,4 +1,4 @@
-//! Both machines of an algorithm by its name: the reaction point, and the notification point that stands beside it.
+//! Both machines of an algorithm by its name: the reaction point, and the notification point that it names.
 
 use anyhow::{Context, Result, bail};
 use cc_np::NotificationPoint;
@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A name that stands for nothing. The command line offers what is near it.
+/// The error for an unknown name. The command line suggests the nearest known one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
     /// What it should have been: an algorithm, a parameter and so on.
@@ -33,16 +33,16 @@ impl fmt::Display for UnknownName {
 
 impl Error for UnknownName {}
 
-/// Something to be done with an algorithm that is known only at run time.
+/// A function that is generic over the two machines, for an algorithm chosen by name at run time.
 pub trait Visitor {
-    /// What comes of it.
+    /// The function's result.
     type Output;
 
-    /// Does it.
+    /// Called with the types of the two machines.
     fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output;
 }
 
-/// Does something with the algorithm of this name.
+/// Calls a visitor with the machines of the algorithm of this name.
 ///
 /// # Errors
 /// There is no such reaction point, or its notification point is missing.
@@ -58,7 +58,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     cc_rp::registry::ALL.iter().map(|entry| entry.name)
 }
 
-/// The reaction point is about to be known.
+/// First step of [`with`]: finds the reaction point.
 struct AtSender<V>(V);
 
 impl<V: Visitor> cc_rp::registry::Visitor for AtSender<V> {
@@ -73,7 +73,7 @@ impl<V: Visitor> cc_rp::registry::Visitor for AtSender<V> {
     }
 }
 
-/// The reaction point is known, and the notification point is about to be.
+/// Second step of [`with`]: the reaction point is `A`; finds the notification point.
 struct AtReceiver<V, A> {
     visitor: V,
     sender: PhantomData<A>,
@@ -83,7 +83,7 @@ impl<V: Visitor, A: ReactionPoint> cc_np::registry::Visitor for AtReceiver<V, A>
     type Output = Option<V::Output>;
 
     fn visit<N: NotificationPoint>(self) -> Self::Output {
-        // Decided while compiling: no code is made for machines that do not belong together.
+        // A constant: no code is generated for machines that do not belong together.
         if const { programs::is_pair::<A, N>() } { Some(self.visitor.visit::<A, N>()) } else { None }
     }
 }

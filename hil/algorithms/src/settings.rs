@@ -1,4 +1,4 @@
-//! From what a user typed to checked settings of both machines.
+//! Parses what a user typed into checked settings of both machines.
 
 use crate::algorithm::{Algorithm, Pair};
 use crate::registry::UnknownName;
@@ -14,7 +14,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// What the user asked for, not yet checked.
+/// Settings as the user gave them, not yet checked.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Name of a preset; `None` for the algorithm's first.
@@ -32,7 +32,7 @@ pub struct Request {
 }
 
 impl Default for Request {
-    /// The first preset on a port of 100 Gb/s with a path MTU of 4,096 bytes and 12 us to the other end and back.
+    /// The first preset on a port of 100 Gb/s with a path MTU of 4,096 bytes and a round-trip time of 12 us.
     fn default() -> Self {
         Self { preset: None, params: None, sets: Vec::new(), line_rate: 100, mtu: 4_200, base_rtt: 12 }
     }
@@ -62,7 +62,7 @@ impl ResolvedSettings {
         Self::by(&Pair::<A, N>::new(), request)
     }
 
-    /// Works out the settings of an algorithm, or says in one line what is wrong and what was expected.
+    /// Resolves the settings of an algorithm. An error is one line: what is wrong and what was expected.
     ///
     /// # Errors
     /// An unknown preset or name, a value out of range or of the wrong kind, a file that cannot be read, settings that
@@ -117,7 +117,7 @@ impl ResolvedSettings {
         Ok(())
     }
 
-    /// Writes one setting of whichever machine has it; `rp.` or `np.` before the name says which where both have.
+    /// Writes one setting to the machine that has it. If both have it, the prefix `rp.` or `np.` selects one.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let (role, bare) = match name.split_once('.') {
             Some((role @ ("rp" | "np"), bare)) => (Some(role), bare),
@@ -150,7 +150,7 @@ impl ResolvedSettings {
         }
     }
 
-    /// Which parameter of which machine a name or an alias stands for.
+    /// The index of the parameter with this name or alias in each machine, reaction point first.
     fn place(&self, name: &str) -> (Option<usize>, Option<usize>) {
         let bare = name.split_once('.').map_or(name, |(_, bare)| bare);
         (self.rp.index_of(bare), self.np.index_of(bare))
@@ -166,5 +166,5 @@ fn link(request: &Request) -> Result<Link> {
     Ok(Link { line_rate: Rate::from_gbps(request.line_rate), mtu: Bytes::new(request.mtu), base_rtt })
 }
 
-/// A file of settings is no longer than this, in bytes.
+/// Largest file of settings that is read, in bytes.
 const LONGEST_FILE: u64 = 1 << 20;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The settings of a machine that is known at run time only: what its fields are, and the value of each.
+/// The settings of a machine that is chosen at run time: its fields, and the value of each.
 ///
 /// All code that reads, shows or changes settings works on it and is compiled once, not once for each algorithm.
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ impl SettingsTable {
         Self { fields: S::FIELDS, words: (0..S::FIELDS.len()).map(|index| settings.get(index)).collect() }
     }
 
-    /// The settings as their machine takes them. If the table is another machine's, what it lacks is as in `first`.
+    /// The settings as the machine's own type. Fields that the table lacks have the values of `first`.
     pub fn typed<S: Settings>(&self, first: S) -> S {
         programs::from_words(first, &self.words)
     }
 
-    /// What the settings are, in order.
+    /// The fields, in order.
     pub fn fields(&self) -> &'static [Field] {
         self.fields
     }
@@ -43,7 +43,7 @@ impl SettingsTable {
         self.fields.iter().zip(&self.words).map(|(field, &word)| (field.name, shown(field, word))).collect()
     }
 
-    /// What values that are counted in blocks come to in bytes, a line each.
+    /// One line for each value that is counted in blocks: its size in bytes.
     pub fn in_bytes(&self) -> Vec<String> {
         let line = |(field, &word): (&Field, &u32)| {
             let bytes = in_bytes(field.unit, word)?;
@@ -83,7 +83,7 @@ impl SettingsTable {
     }
 }
 
-/// The preset of this name, the first without one.
+/// The preset of this name, or the first if `name` is `None`.
 ///
 /// # Errors
 /// There is none of this name.

@@ -1,4 +1,4 @@
-//! Names that other makers' tools have for DCQCN's settings, where they count in other units or mean something else.
+//! Names of DCQCN's settings in other vendors' tools, where the unit or the meaning differs.
 //!
 //! Those that mean the same in the same unit are aliases of the fields.
 
@@ -12,11 +12,11 @@ pub(crate) enum Meaning {
         /// The unit of a number without one.
         unit: &'static str,
     },
-    /// Nothing that can be converted: what to give instead.
+    /// It cannot be converted. The text says what to give instead.
     Hint(&'static str),
 }
 
-/// Names, whose they are, and what they stand for.
+/// Name, vendor's driver, and meaning.
 const NAMES: [(&str, &str, Meaning); 27] = [
     // Linux, drivers/infiniband/hw/irdma: module parameters and devlink.
     ("dcqcn_B", "irdma", Meaning::Field { name: "rpg_byte_reset", unit: "B" }),
@@ -62,7 +62,7 @@ const NAMES: [(&str, &str, Meaning); 27] = [
     ),
 ];
 
-/// What a name of another maker's tool stands for, capitals and dashes apart, and whose it is.
+/// The vendor and the meaning of a name of a vendor's tool, ignoring case and treating dashes as underscores.
 pub(crate) fn meaning(name: &str) -> Option<(&'static str, Meaning)> {
     let name = name.replace('-', "_");
     let found = NAMES.iter().find(|(other, ..)| other.eq_ignore_ascii_case(&name))?;

@@ -1,4 +1,4 @@
-//! The agenda: what happens next.
+//! The event queue of a simulation.
 
 use super::Picos;
 use std::cmp::Reverse;
@@ -39,7 +39,7 @@ impl<E> Ord for Entry<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// Nothing to do.
+    /// An empty queue.
     pub(super) fn new() -> Self {
         Self { entries: BinaryHeap::new(), added: 0 }
     }

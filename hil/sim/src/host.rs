@@ -13,17 +13,17 @@ use cc_np::NotSent;
 use hil_algorithms::{NicGroup, NicOutput, RxFields};
 use std::collections::VecDeque;
 
-/// What the reaction point has decided for a slot, beside the rate, which the NIC's own pacer goes by.
+/// Window and hold that the reaction point has decided for a slot. The rate is kept in the NIC's own pacer.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     /// Bytes that may be in flight.
     window: u32,
-    /// Nothing leaves before.
+    /// No packet leaves before this time.
     held_until: Picos,
 }
 
 impl Limit {
-    /// Before the first decision.
+    /// The limit before the first decision: none.
     const NONE: Self = Self { window: u32::MAX, held_until: 0 };
 }
 
@@ -41,7 +41,7 @@ struct Sending {
     unacknowledged: VecDeque<(Psn, Picos)>,
 }
 
-/// What a message looks like.
+/// Size of messages, the same for all flows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Messages {
     /// Bytes of a packet's frame.
@@ -106,7 +106,7 @@ pub(crate) struct Host {
     limits: Vec<Limit>,
     control: VecDeque<PacketId>,
     written: Vec<PacketId>,
-    /// When the cable is free.
+    /// Time from which on the cable is free.
     free: Picos,
     /// When the send queues are polled next, if that is scheduled.
     pub(crate) poll: Option<Picos>,
@@ -133,7 +133,7 @@ impl Host {
         }
     }
 
-    /// The NICs, and where what this host's does goes.
+    /// The group of NICs, and the output for what this host's NIC decides and sends.
     fn nic<'a>(&'a mut self, now: Picos, fabric: &'a mut Fabric<'_>) -> (&'a mut dyn NicGroup, Output<'a>) {
         let Fabric { nics, slab, flows, .. } = fabric;
         let Self { number: host, limits, written, .. } = self;
@@ -143,7 +143,7 @@ impl Host {
     /// Begins to send on a flow.
     ///
     /// # Errors
-    /// The NIC has no room for it, or its queue pair number is another flow's.
+    /// The NIC has no room for it, or its queue pair number belongs to another flow.
     pub(crate) fn open(&mut self, now: Picos, index: usize, fabric: &mut Fabric<'_>) -> Result<()> {
         let number = self.number;
         let Flow { sender_qpn, first_psn, .. } = fabric.flows[index];
@@ -190,8 +190,8 @@ impl Host {
         nics.received(number, instant(now), roce, &meta, &mut output);
     }
 
-    /// A data packet has arrived from queue pair `remote`. A notification point that acknowledges does so with the messages
-    /// that are whole.
+    /// A data packet has arrived from queue pair `remote`. A notification point that acknowledges is given the number of
+    /// completed messages.
     pub(crate) fn on_data(&mut self, now: Picos, flow: usize, roce: &Roce<'_>, fabric: &mut Fabric<'_>) {
         let msn = fabric.nics.acknowledges().then_some(self.completed & 0x00ff_ffff);
         let remote = fabric.flows[flow].sender_qpn;
@@ -207,13 +207,13 @@ impl Host {
         std::mem::take(&mut self.written)
     }
 
-    /// A message has arrived whole: the number to acknowledge it with.
+    /// Called when the last packet of a message has arrived. Returns the number of completed messages, which acknowledges it.
     pub(crate) fn complete(&mut self) -> u32 {
         self.completed += 1;
         self.completed
     }
 
-    /// Lets the NIC do what has fallen due. Returns when it is to be called next.
+    /// Runs the NIC's timer until nothing is due. Returns when it is to be called next.
     pub(crate) fn wake(&mut self, now: Picos, fabric: &mut Fabric<'_>) -> Picos {
         let number = self.number;
         let (nics, mut output) = self.nic(now, fabric);
@@ -244,7 +244,7 @@ impl Host {
         let due = |sending: &Sending| {
             let Limit { window, held_until } = limits[usize::from(sending.handle.index())];
             let in_flight = sending.unacknowledged.len() as u32 * frame_bytes;
-            // A window below one packet lets one go at a time, as fast as the pacer does.
+            // With a window below one packet, one packet is in flight at a time, at the pacer's rate.
             let open = in_flight == 0 || in_flight.saturating_add(frame_bytes) <= window;
             open.then(|| sending.due.max(held_until))
         };
@@ -286,7 +286,7 @@ mod tests {
     use cc_core::{Link, Qpn};
     use hil_algorithms::algorithm;
 
-    /// C18: 24 Gb/s for 1 us are two packets of 1,500 bytes, and a packet less one byte of room is none.
+    /// C18: 24 Gb/s for 1 us are two packets of 1,500 bytes. A packet leaves only if the window has room for all of it.
     #[test]
     fn no_more_is_in_flight_than_the_window_allows_c18() {
         let hpcc = algorithm("hpcc").unwrap();
@@ -327,7 +327,7 @@ mod tests {
                 sent
             };
             assert_eq!(send(&mut host), packets, "{gbps} Gb/s");
-            // Nothing more for as long as nothing is acknowledged; one for each that is.
+            // No packet leaves until one is acknowledged; then one leaves for each.
             assert_eq!(send(&mut host), 0);
             host.sending[0].unacknowledged.pop_front();
             assert_eq!(send(&mut host), 1);

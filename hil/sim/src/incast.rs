@@ -1,4 +1,4 @@
-//! Many senders, one receiver: the scenario that congests a port, and a tap at that port.
+//! Incast: many senders and one receiver, whose switch port is congested, and a tap at that port.
 
 use super::event_queue::EventQueue;
 use super::host::{Fabric, Host, Messages};
@@ -21,7 +21,7 @@ use hil_cores::random::SplitMix;
 /// The scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Incast {
-    /// Hosts that send, one flow each; the receiver comes on top.
+    /// Hosts that send, one flow each. The receiver is one more host.
     pub senders: usize,
     /// Speed of every cable, in Gb/s.
     pub gbps: u32,
@@ -31,7 +31,7 @@ pub struct Incast {
     pub payload: u32,
     /// Packets of a message; each message is acknowledged once.
     pub message: u32,
-    /// How long the senders send.
+    /// How long the run is.
     pub duration: Nanos,
     /// How often and for how long the receiver pauses its port by PFC, if it does.
     pub pauses: Option<Pauses>,
@@ -39,10 +39,10 @@ pub struct Incast {
     pub seed: u64,
 }
 
-/// What came of a run.
+/// Totals of a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// Frames that the tap saw.
+    /// Frames given to the tap.
     pub frames: u64,
     /// Data frames among them.
     pub data: u64,
@@ -59,19 +59,19 @@ pub struct Summary {
 enum Event {
     /// A host may have something to send.
     Poll(usize),
-    /// The NIC of a host has asked to be called.
+    /// The wake time of a host's NIC has come.
     Wake(usize),
-    /// A packet has arrived at the switch, on its way to this host.
+    /// A packet for this host has arrived at the switch.
     AtSwitch(PacketId, usize),
-    /// A port of the switch may take its next packet.
+    /// A port of the switch has sent a packet and may take the next one.
     Free(usize),
-    /// A packet has arrived at this host, which it is for.
+    /// A packet has arrived at this host, its destination.
     AtHost(PacketId, usize),
-    /// A connection's senders begin.
+    /// The sender has completed its handshake, and opens this flow.
     Start(usize),
     /// The receiver pauses its port.
     Pause,
-    /// The pause reaches the switch: it holds for so long.
+    /// The PFC frame reaches the switch and pauses the receiver's port for this time.
     Paused(Nanos),
     /// A pause of the receiver's port may be over.
     Resume,
@@ -82,9 +82,9 @@ struct Run<'a> {
     flows: Vec<Flow>,
     /// The template of each flow's data packets.
     templates: &'a [Vec<u8>],
-    /// The first of them, as it is read, and where its fields are: data packets are all laid out so.
+    /// The first template as parsed, and the offsets of its fields, which are the same in all data packets.
     data: (Roce<'a>, DataLayout),
-    /// The payload of each flow's handshake, of which one message is under way at a time. Data is zeros.
+    /// The payload of each flow's handshake message; at most one per flow is in flight. The payload of data is zeros.
     datagrams: Vec<Vec<u8>>,
     slab: Slab,
     nics: Box<dyn NicGroup>,
@@ -115,7 +115,7 @@ impl Incast {
     /// follows in the same nanosecond the frame that caused it.
     ///
     /// # Errors
-    /// Settings that do not fit the port or each other, a flow that a NIC has no room for, and whatever the tap says.
+    /// Settings that do not fit the port or each other, a flow that a NIC has no room for, and errors of the tap.
     pub fn run(
         &self,
         algorithm: &dyn Algorithm,
@@ -145,7 +145,7 @@ impl Incast {
         let (template, layout) = templates.first().zip(layouts.first().copied()).context("no flow")?;
         let frame_bytes = u32::from(layout.wire_len);
         let cable = Cable { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
-        // Twice there and back through the switch, which stores each packet once.
+        // Four cable delays (two cables, both ways) and two serialisations: the switch stores and forwards.
         let base_rtt = (4 * cable.delay + 2 * cable.serialisation(frame_bytes)).div_ceil(1_000);
         let link = Link {
             line_rate: Rate::from_gbps(self.gbps),
@@ -156,7 +156,7 @@ impl Incast {
         let mut nics = algorithm.nics(link, settings).map_err(|error| anyhow!("{error}"))?;
         let hosts = (0..=receiver)
             .map(|number| {
-                // Four places for each flow that is received, so that few share a set of the table.
+                // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
                 let (sent, received) = if number == receiver { (1, 4 * self.senders) } else { (1, 1) };
                 nics.add(instant(0), sent.max(LEAST_ROOM), received.next_power_of_two().max(LEAST_ROOM));
                 Host::new(number, cable, messages)
@@ -195,17 +195,17 @@ impl Incast {
     }
 }
 
-/// Flows that every host's tables have room for at least.
+/// Smallest number of flows for which a host's tables have room.
 const LEAST_ROOM: usize = 64;
 
 /// Bytes of a CNP.
 const CNP: usize = 14 + 20 + 8 + 12 + 16 + 4;
-/// Bytes of the longest frame that a NIC of the fabric sends by itself: an acknowledgement with time, the telemetry that it
+/// Bytes of the longest frame that a NIC of the fabric sends on its own: an acknowledgement with a time stamp, the INT that it
 /// returns, and MLCC's grant.
 const LONGEST_REPLY: usize = 14 + 20 + 8 + (16 + IntShim::ROOM as usize * 16 + 4 + 16 + 4) + 12 + 4 + 4;
 
 impl Run<'_> {
-    /// Each sender asks for its connection within the first microsecond; data follows the handshake.
+    /// Each sender sends its connection request at a random time in the first microsecond. Data follows the handshake.
     fn connect(&mut self, random: &mut SplitMix) -> Result<()> {
         for index in 0..self.flows.len() {
             let flow = self.flows[index];
@@ -219,7 +219,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Puts a frame of a host's transport to `to` in a slot. Of a handshake, the slot holds the headers.
+    /// Puts a frame that a host's transport sends to `to` in a slot of the slab. Of a handshake frame the slot holds only the
+    /// headers.
     fn control(&mut self, flow: usize, to: usize, control: Control) -> Result<PacketId> {
         let frame = packet::control(&self.flows[flow], to, control)?;
         let mut header = &frame[..];
@@ -231,7 +232,7 @@ impl Run<'_> {
         Ok(self.slab.insert(flow as u32, u16::try_from(frame.len())?, header))
     }
 
-    /// Writes down the whole frame of a packet: headers, payload, and ICRC.
+    /// Writes the whole frame of a packet (headers, payload, ICRC) to `self.frame`.
     fn write_whole(&mut self, id: PacketId) -> Result<()> {
         let (header, wire_len) = (self.slab.header(id), self.slab.wire_len(id) as usize);
         let is_handshake = packet::parse(header, wire_len)?.bth.dest_qp == cm::QP;
@@ -245,7 +246,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Shows a packet to the tap.
+    /// Gives a packet to the tap as a whole frame.
     fn show(&mut self, now: Picos, id: PacketId) -> Result<()> {
         self.write_whole(id)?;
         (self.tap)(instant(now).nanos(), &self.frame)?;
@@ -253,7 +254,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The step of a handshake in this packet, if it is one.
+    /// The handshake message in this packet, or `None` if it carries none.
     fn handshake(&mut self, id: PacketId) -> Result<Option<cm::Message>> {
         let wire_len = self.slab.wire_len(id) as usize;
         if packet::parse(self.slab.header(id), wire_len)?.bth.dest_qp != cm::QP {
@@ -263,7 +264,7 @@ impl Run<'_> {
         Ok(cm::Message::parse(&packet::parse(&self.frame, wire_len)?))
     }
 
-    /// Whether a packet is data, which waits its turn; everything else goes ahead of it.
+    /// Whether a packet goes to the data queue; all others go to the control queue, which is served first.
     fn is_data(&self, id: PacketId) -> bool {
         self.data
             .0
@@ -271,7 +272,7 @@ impl Run<'_> {
             .is_some_and(|roce| roce.bth.dest_qp != cm::QP && roce.info.class().carries_data())
     }
 
-    /// Calls a host, with what it shares with the others.
+    /// Calls a function of a host, with the state that all hosts share.
     fn with_host<T>(&mut self, host: usize, call: impl FnOnce(&mut Host, &mut Fabric<'_>) -> T) -> T {
         let mut fabric = Fabric {
             nics: &mut *self.nics,
@@ -367,7 +368,7 @@ impl Run<'_> {
         }
     }
 
-    /// A packet reaches the host that it is for.
+    /// A packet reaches its destination host.
     fn arrive(&mut self, now: Picos, id: PacketId, host: usize) -> Result<()> {
         let index = self.slab.flow(id);
         let flow = self.flows[index];
@@ -384,7 +385,7 @@ impl Run<'_> {
                 }
                 Some(_) => {}
                 None => {
-                    // A copy, because what the NIC sends goes into slots too.
+                    // A copy, because the frames that the NIC sends are put in slots of the same slab.
                     self.frame.clear();
                     self.frame.extend_from_slice(self.slab.header(id));
                     let frame = std::mem::take(&mut self.frame);
@@ -401,7 +402,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A packet reaches the receiver: the tap sees it, and what the receiver sends back.
+    /// A packet reaches the receiver. The tap is given the packet and all frames that the receiver sends in return.
     fn received(&mut self, now: Picos, id: PacketId, index: usize) -> Result<()> {
         let flow = self.flows[index];
         let is_data = self.is_data(id);
@@ -434,7 +435,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Sends what a host's NIC has written.
+    /// Sends the frames that a host's NIC has written.
     fn send_written(&mut self, now: Picos, host: usize) -> Result<()> {
         for id in self.hosts[host].take_written() {
             let roce = packet::parse(self.slab.header(id), self.slab.wire_len(id) as usize)?;
@@ -444,14 +445,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The receiver's transport sends something.
+    /// Sends a frame of the receiver's transport.
     fn reply(&mut self, now: Picos, flow: usize, control: Control) -> Result<()> {
         let to = self.flows[flow].sender;
         let id = self.control(flow, to, control)?;
         self.answer(now, id)
     }
 
-    /// The receiver sends something back: the tap sees it at once, the cable takes it when it is free.
+    /// Queues a frame of the receiver for its cable. The tap is given it at once, before it waits for the cable.
     fn answer(&mut self, now: Picos, id: PacketId) -> Result<()> {
         self.show(now, id)?;
         let receiver = self.receiver();
@@ -460,7 +461,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The receiver pauses its port. A PFC frame waits for no other; it ends at the switch.
+    /// The receiver pauses its port. The PFC frame does not wait in a send queue, and goes no further than the switch.
     fn pause(&mut self, now: Picos) -> Result<()> {
         let Some(Pauses { every, length }) = self.scenario.pauses else { return Ok(()) };
         let quantum = Quantum::at(Rate::from_gbps(self.scenario.gbps));
@@ -473,7 +474,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The host that all others send to.
+    /// The number of the receiver's host.
     fn receiver(&self) -> usize {
         self.scenario.senders
     }

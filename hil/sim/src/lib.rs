@@ -1,8 +1,8 @@
-//! The simulated fabric: hosts, links and a switch on one agenda of events. The NICs and the switch queues are the
-//! library's own engines; only wires, buffers and applications are simulated.
+//! The simulated fabric: hosts, cables and one switch, driven by one event queue. The NICs and the congestion points of the
+//! switch are the library's own engines; only cables, buffers and applications are simulated.
 //!
-//! Time is integer picoseconds, and what happens at one instant happens in the order in which it was scheduled, so equal
-//! seeds make equal runs, to the byte.
+//! Time is integer picoseconds. Events of the same picosecond are handled in the order in which they were scheduled, so runs
+//! with equal seeds are equal to the byte.
 #![forbid(unsafe_code)]
 
 mod event_queue;
@@ -29,12 +29,12 @@ fn instant(now: Picos) -> Instant {
 struct Cable {
     /// Speed in Gb/s.
     gbps: u32,
-    /// Propagation delay.
+    /// Propagation delay, one way.
     delay: Picos,
 }
 
 impl Cable {
-    /// Bytes that each frame costs beside its own: preamble 8, check sequence 4, gap 12.
+    /// Bytes of line time that a frame takes in addition to its own: preamble 8, check sequence 4, inter-frame gap 12.
     const OVERHEAD: u32 = 24;
 
     /// How long a frame of this many bytes occupies the cable, rounded down to a picosecond.

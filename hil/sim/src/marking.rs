@@ -1,4 +1,4 @@
-//! What the fabric's switches do to the data that leaves them.
+//! The stages of the simulated switch, and the PFC pauses of the receiver.
 
 use cc_core::Nanos;
 use cc_cp::red::{Red, RedSettings};
@@ -10,17 +10,18 @@ use hil_algorithms::settings::words;
 /// The stages of a switch's data queues: names, and settings in the order of their fields.
 pub type Stages = Vec<(&'static str, Vec<u32>)>;
 
-/// A receiver that cannot keep up: it pauses its port again and again.
+/// Periodic PFC pauses by a receiver that cannot keep up with its port.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
     /// From the start of one pause to that of the next.
     pub every: Nanos,
-    /// How long a pause lasts, shorter than that.
+    /// How long a pause lasts: less than `every`.
     pub length: Nanos,
 }
 
-/// What brings out the signals that an algorithm lives on: the stages of the switches, which mark by RED with these settings
-/// unless it is TCD's marks that are wanted, and then pauses of the receiver's port as well.
+/// Pauses and switch stages that produce the signals to which an algorithm reacts. An algorithm that reacts to TCD's marks gets
+/// TCD, and a receiver that pauses its port for 30 us every 150 us; every other gets RED with these settings and no pauses. All
+/// get a stage that pushes INT.
 pub fn stress_scenario(signals: Signals, red: RedSettings) -> (Option<Pauses>, Stages) {
     let undetermined = signals.contains(Signals::UNDETERMINED);
     let pauses = Pauses { every: Nanos::new(150_000), length: Nanos::new(30_000) };

@@ -1,4 +1,4 @@
-//! A scenario with an algorithm that is known by its name.
+//! A scenario with an algorithm that is given by its name.
 
 use super::incast::{Incast, Summary};
 use super::marking::stress_scenario;
@@ -6,11 +6,11 @@ use anyhow::Result;
 use cc_cp::red::RedSettings;
 use hil_algorithms::algorithm;
 
-/// Runs a scenario, see [`Incast::run`], with a preset of an algorithm, its first without one, and what brings out the signals
-/// that the algorithm lives on, see [`stress_scenario`]: RED with these settings, or TCD and pauses in place of the scenario's.
+/// Runs a scenario (see [`Incast::run`]) with an algorithm and one of its presets, the first if `preset` is `None`. The switch
+/// stages and the pauses are those of [`stress_scenario`]; they replace the pauses of the scenario.
 ///
 /// # Errors
-/// Unknown names, settings that do not fit the port or each other, and whatever the tap says.
+/// Unknown names, settings that do not fit the port or each other, and errors of the tap.
 pub fn run(
     scenario: &Incast,
     name: &str,

@@ -1,4 +1,4 @@
-//! Frames of the fabric: what its flows send, as bytes.
+//! Frames of the simulated fabric, as bytes.
 
 use anyhow::{Result, anyhow, bail};
 use cc_core::wire::shim::{self, IntShim, MlccData, Time};
@@ -23,22 +23,22 @@ pub(crate) struct Flow {
     pub(crate) first_psn: Psn,
 }
 
-/// What data packets carry for an algorithm, and how they are acknowledged.
+/// Which shims data packets carry for an algorithm, and how they are acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketFormat {
-    /// The time at which they were sent.
+    /// Whether they carry the time at which they were sent.
     time: bool,
-    /// Room for telemetry.
+    /// Whether they have room for INT.
     int: bool,
-    /// Room for what MLCC's interconnect switch writes.
+    /// Whether they have room for the fields of MLCC's interconnect switch.
     mlcc: bool,
-    /// Each asks for an acknowledgement, and not only the last of a message.
+    /// Whether each packet requests an acknowledgement; otherwise only the last of a message does.
     acknowledged: bool,
     /// Bytes of payload.
     payload: u32,
 }
 
-/// Where the fields lie that change from one data packet of a run to the next. The same in all of them.
+/// Offsets of the fields that differ between the data packets of a run. The layout is the same in all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataLayout {
     /// Bytes of the frame on the wire.
@@ -51,7 +51,7 @@ pub(crate) struct DataLayout {
 }
 
 impl PacketFormat {
-    /// What an algorithm that reacts to these signals takes, with so many bytes of payload.
+    /// The format for an algorithm that reacts to these signals, with this many bytes of payload.
     pub(crate) const fn of(signals: Signals, payload: u32) -> Self {
         Self {
             time: signals.contains(Signals::DELAY) || signals.contains(Signals::GRANT),
@@ -62,8 +62,7 @@ impl PacketFormat {
         }
     }
 
-    /// The template of a flow's data packets: all headers of one that is in the middle of a message. Payload and ICRC, which
-    /// stay as they are, are not in it.
+    /// The template of a flow's data packets: all headers of a packet in the middle of a message, without payload and ICRC.
     pub(crate) fn template(self, flow: &Flow) -> Result<(Vec<u8>, DataLayout)> {
         let head = headers(flow, flow.receiver);
         let int = IntShim::empty(IntLayout::Wide, 1, IntShim::ROOM);
@@ -97,7 +96,7 @@ impl DataLayout {
         self.time_at.is_some() || self.int_at.is_some()
     }
 
-    /// Makes a copy of a template a packet: this part of a message, sent at this time.
+    /// Fills in a copy of a template: opcode, sequence number, and time of sending.
     pub(crate) fn fill(&self, header: &mut [u8], flow: &Flow, opcode: u8, psn: Psn, sent: Stamp) {
         let ack_request = self.ack_every_packet || opcode::info(opcode).last();
         let bth = Bth { partition: PARTITION, dest_qp: flow.receiver_qpn, opcode, psn, ack_request, ..Bth::default() };
@@ -108,7 +107,7 @@ impl DataLayout {
     }
 }
 
-/// What a host sends beside data, of its transport's own making.
+/// A packet other than data that a host's transport sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     /// Everything up to `psn` has arrived.
@@ -173,7 +172,7 @@ pub(crate) fn control(flow: &Flow, to: usize, control: Control) -> Result<Vec<u8
     }
 }
 
-/// Emits a frame with zeros for its ICRC: nothing in the fabric damages it, and the tap writes it.
+/// Emits a frame with zeros for its ICRC: nothing in the fabric damages a frame, and the ICRC is computed only for the tap.
 fn emit(frame: &Frame<'_>) -> Result<Vec<u8>> {
     let mut buffer = vec![0; ZEROS.len() + 512];
     let len = frame.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a frame: {error:?}"))?;
@@ -181,7 +180,7 @@ fn emit(frame: &Frame<'_>) -> Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// Reads a frame of the fabric's own making, of which these bytes are there.
+/// Parses a frame that the fabric has made. `bytes` is its beginning, `wire_len` its length on the wire.
 pub(crate) fn parse(bytes: &[u8], wire_len: usize) -> Result<Roce<'_>> {
     match wire::parse(bytes, wire_len) {
         Ok(Parsed::Roce(roce)) => Ok(roce),

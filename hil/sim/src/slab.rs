@@ -10,9 +10,9 @@ const METADATA: usize = 8;
 /// Slots that are made at once.
 const CHUNK: usize = 1_024;
 
-/// Slots of packets. A slot holds the headers of a frame and says how long it is on the wire; payload and ICRC are not there,
-/// but for acknowledgements and CNPs, which are whole, so that [`wire::parse`](cc_core::wire::parse) finds what they carry.
-/// Switches change the bytes in place, and engines read them as they would a frame's.
+/// The packets in flight. A slot holds the headers of a frame and its length on the wire, without payload and ICRC.
+/// Acknowledgements and CNPs are held whole, so that [`wire::parse`](cc_core::wire::parse) finds what they carry. Switches
+/// change the bytes in place; engines read them like those of a frame.
 pub(crate) struct Slab {
     /// Bytes of a slot: a multiple of a cache line.
     stride: usize,
@@ -27,15 +27,15 @@ struct Chunk {
 }
 
 impl Slab {
-    /// No slots yet, of which each will have room for so many header bytes, at most 65 535.
+    /// An empty slab. Each slot will have room for this many header bytes, at most 65 535.
     pub(crate) fn new(room: usize) -> Self {
         Self { stride: (METADATA + room).next_multiple_of(LINE), chunks: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts a packet of a flow, with these header bytes, in a slot. It is so long on the wire, at most 65 535 bytes.
+    /// Puts a packet of a flow, with these header bytes, in a slot. `wire_len` is its length on the wire, at most 65 535 bytes.
     ///
     /// # Panics
-    /// There are more header bytes than a slot has room for.
+    /// If there are more header bytes than a slot has room for.
     pub(crate) fn insert(&mut self, flow: u32, wire_len: u16, header: &[u8]) -> PacketId {
         let id = self.free.pop().unwrap_or_else(|| self.grow());
         let slot = self.slot_mut(id);
@@ -46,7 +46,7 @@ impl Slab {
         id
     }
 
-    /// The packet is no more.
+    /// Frees the slot of a packet.
     pub(crate) fn remove(&mut self, id: PacketId) {
         self.free.push(id);
     }

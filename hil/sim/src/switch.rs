@@ -1,4 +1,4 @@
-//! The switch: an egress queue for data and one for everything else at each port, and the library's congestion points.
+//! The switch: at each port an egress queue for data and one for control packets, and the library's congestion points.
 
 use super::marking::Stages;
 use super::slab::{PacketId, Slab};
@@ -22,7 +22,7 @@ struct Egress {
     control: VecDeque<PacketId>,
     data: VecDeque<PacketId>,
     data_bytes: u32,
-    /// Data waits until then.
+    /// PFC: data waits until this time.
     paused_until: Picos,
     busy: bool,
 }
@@ -42,7 +42,7 @@ pub(super) struct Switch {
 }
 
 impl Switch {
-    /// A switch with so many ports of one speed, each of whose data queues has these stages.
+    /// A switch with this many ports of one speed. The data queue of each port has these stages.
     pub(super) fn new(ports: usize, cable: Cable, link: &Link, stages: &Stages, seed: u64) -> Result<Self> {
         let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
         congestion.make_room(ports * Queue::CLASSES);
@@ -56,8 +56,8 @@ impl Switch {
         Ok(Self { ports, cable, congestion, longest: 0 })
     }
 
-    /// A data packet of this many bytes, or another packet, has arrived for the host at a port. Returns whether that port was
-    /// idle: then call [`Switch::transmit`].
+    /// A packet has arrived for the host at a port; `data_bytes` is its length if it is data, `None` if it goes to the control
+    /// queue. Returns whether that port was idle: then call [`Switch::transmit`].
     pub(super) fn enqueue(&mut self, port: usize, packet: PacketId, data_bytes: Option<u32>) -> bool {
         let egress = &mut self.ports[port];
         match data_bytes {
@@ -71,12 +71,12 @@ impl Switch {
         !std::mem::replace(&mut egress.busy, true)
     }
 
-    /// The port takes its next packet: a control packet as it is, or a data packet, which the stages mark. Data packets are
-    /// laid out as `data` is, with room for telemetry at `int_at`. Returns when the port is free again, and the packet; `None`
-    /// when it is idle from now on.
+    /// The port takes its next packet: a control packet unchanged, or a data packet, which the stages mark. Data packets have
+    /// the layout of `data`, with the INT shim at `int_at`. Returns when the port is free again, and the packet; `None` when it
+    /// is idle from now on.
     ///
     /// # Panics
-    /// A data packet is laid out otherwise.
+    /// If a data packet has another layout.
     pub(super) fn transmit(
         &mut self,
         now: Picos,
@@ -111,7 +111,7 @@ impl Switch {
         Some((now + self.cable.serialisation(bytes), packet))
     }
 
-    /// The host at a port pauses its data for so long, or resumes it (zero). Returns when to call [`Switch::resume`].
+    /// A PFC frame from the host at a port: data waits for this time; zero resumes it. Returns when to call [`Switch::resume`].
     pub(super) fn pause(&mut self, now: Picos, port: usize, time: Nanos) -> Picos {
         let egress = &mut self.ports[port];
         egress.paused_until = now + Picos::from(time.get()) * 1_000;

@@ -1,5 +1,5 @@
-//! The receiver's table has room for every flow of the scenario, so that the interval between two CNPs of a flow is kept
-//! however many senders there are.
+//! The receiver's table has room for every flow of the scenario, so the minimum interval between two CNPs of a flow is kept
+//! with any number of senders.
 
 use cc_core::Nanos;
 use cc_core::wire::opcode::Class;
@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 /// `min_time_between_cnps` of the preset `paper`.
 const INTERVAL: u64 = 50_000;
 
-/// With 64 records in sets of four, 56 flows and more evicted each other, and each began its interval with its next packet.
+/// With 64 records in sets of four, 56 flows and more would evict each other, and an evicted flow's next packet would start a
+/// new interval.
 #[test]
 fn two_cnps_of_a_flow_are_an_interval_apart_with_up_to_63_senders() {
     for senders in [8, 56, 57, 58, 59, 60, 61, 62, 63] {
