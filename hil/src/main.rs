@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use hil_capture::interrupt;
 use hil_cores::rtl::simulator::Missing;
 
-/// Exit code of a command that needs a program which is not installed, as test drivers know it.
+/// Exit code of a command that needs a program which is not installed, the convention of test drivers such as Automake's.
 const SKIPPED: u8 = 77;
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             eprintln!("skipped: {}", error.root_cause());
             ExitCode::from(SKIPPED)
         }
-        // Whoever reads our output has seen enough.
+        // The reader of our output has closed the pipe: no error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", cmd::explained(&error));
@@ -51,7 +51,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// An error of the command line as one line: the parser goes on with usage and hints after an empty line.
+/// A command-line error as one line: clap prints usage and hints after the first empty line, which are cut off.
 fn first_paragraph(message: &str) -> String {
     let lines: Vec<&str> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     lines.join(" ")

@@ -1,7 +1,7 @@
 //! The library beside the same DCQCN written in C: cycles and bytes on Ibex small.
 //!
-//! Both are called by the same firmware through the same interface, over the same traces, with the same settings,
-//! parameters and counters, and have to take the same decisions.
+//! The same firmware calls both through the same interface, on the same traces, with the same settings, parameters and
+//! counters. The decisions of fixed-point C must equal the library's.
 
 use crate::c_firmware::{Decider, Outcome, Place, Program, Trace, TraceItem};
 use crate::library;
@@ -14,17 +14,18 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Records of a trace, and those that doubles are given, which take a thousand times longer over what is overdue.
+/// Records of a trace for the library and fixed-point C, and for C with doubles, whose catching up with overdue timers is a
+/// thousand times slower.
 const RECORDS: (usize, usize) = (2_000, 120);
 
-/// What one of the contestants costs.
+/// Cycles and bytes of one implementation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Implementation {
     /// Its name.
     pub name: &'static str,
     /// Whether its decisions are the library's, to the bit.
     pub identical: bool,
-    /// Bytes of code and constants that events come to: `on` and all that it calls.
+    /// Bytes of code and constants for events: `on` and all that it calls.
     pub event_bytes: u64,
     /// Bytes with initialisation, settings and counters.
     pub all_bytes: u64,
@@ -34,10 +35,10 @@ pub struct Implementation {
     pub mean: BTreeMap<&'static str, f64>,
 }
 
-/// The source of the one that is not expected to decide alike.
+/// The C source with doubles, whose decisions need not equal the library's.
 const DOUBLE: &str = "vendor_double";
 
-/// The contestants: the library first.
+/// The implementations, the library first: name, C source, optimisation.
 const IMPLEMENTATIONS: [(&str, Option<&str>, &str); 5] = [
     ("library", None, "-O2"),
     ("fixed-point C, -O2", Some("vendor"), "-O2"),
@@ -46,7 +47,7 @@ const IMPLEMENTATIONS: [(&str, Option<&str>, &str); 5] = [
     ("double C, -O3", Some(DOUBLE), "-O3"),
 ];
 
-/// Plays all presets with every contestant.
+/// Runs all presets with every implementation.
 ///
 /// # Errors
 /// The cross compiler is missing, or one of them fails, or the fixed-point C decides differently.

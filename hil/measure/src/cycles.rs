@@ -1,5 +1,5 @@
-//! What the events of every algorithm cost on a core: firmware beside library, over a sample of the simulated fabric
-//! and over storms.
+//! Cycles per event of every algorithm on a core: the firmware beside the library, on a sample of the simulated fabric and on
+//! random traffic.
 
 use crate::random_traffic::RandomTraffic;
 use anyhow::{Context, Result};
@@ -25,11 +25,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
-/// Frames of a storm.
+/// Frames of random traffic.
 const RANDOM_FRAMES: u32 = 3_000;
 
-/// What `step` is meant to take at most over all presets and traces, by algorithm and kind of event. DCQCN's budgets,
-/// which depend on the preset and on what is overdue, stand in `tests/tests/budgets.rs`.
+/// Most cycles that `step` should take over all presets and traces, by algorithm and kind of event. DCQCN's budgets, which
+/// depend on the preset and on what is overdue, stand in `tests/tests/budgets.rs`.
 pub const BUDGETS: &[(&str, &str, u64)] = &[
     ("dcqcn_plus", "cnp", 300),
     ("dcqcn_tcd", "cnp", 300),
@@ -45,7 +45,7 @@ pub const BUDGETS: &[(&str, &str, u64)] = &[
     ("rcc", "data", 250),
 ];
 
-/// Settings that bring a storm into states which take far more traffic than it has with any preset.
+/// Settings with which random traffic reaches states that, with every preset, would take far more frames.
 const QUICK: &[(&str, &str)] = &[
     ("dcqcn", "rpg_byte_reset=32"),
     ("dcqcn_tcd", "rpg_byte_reset=32"),
@@ -58,16 +58,16 @@ const QUICK: &[(&str, &str)] = &[
 pub struct Run {
     /// The algorithm.
     pub algorithm: &'static str,
-    /// The notification point that answers it.
+    /// The notification point that it works with.
     pub receiver: &'static str,
     /// The preset of its reaction point.
     pub preset: &'static str,
-    /// The trace: `sample`, what the fabric makes of this very algorithm; `storm`; or `quick`, a storm with settings that
-    /// bring it into rarer states.
+    /// The trace: `sample`, a capture of the simulated fabric with this algorithm; `random`, random traffic; or `quick`, random
+    /// traffic with settings that reach rarer states.
     pub trace: &'static str,
     /// Cycles per event by kind.
     pub cycles: BTreeMap<&'static str, KindCycles>,
-    /// All that the replay said.
+    /// The report of the replay.
     #[serde(skip)]
     pub report: Report,
 }
@@ -89,7 +89,7 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
     measure_on(Design::Ibex.into(), algorithm)
 }
 
-/// Plays the algorithm's sample with its first preset and a storm with each, on a core and beside the library.
+/// Replays the algorithm's sample with its first preset and random traffic with each preset, on a core and beside the library.
 ///
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
@@ -109,7 +109,7 @@ pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Plays the algorithm's sample alone, on the image that ships.
+/// Replays only the algorithm's sample, on the image that ships.
 ///
 /// # Errors
 /// As for [`measure_on`].
@@ -170,7 +170,7 @@ pub fn golden() -> Result<PathBuf> {
     Ok(tree::here()?.root().join("tests/golden/cycles-ibex.txt"))
 }
 
-/// What there is to be measured of an algorithm.
+/// The traces and presets with which an algorithm is measured.
 struct Plan {
     algorithm: &'static str,
     receiver: &'static str,
@@ -194,7 +194,7 @@ impl registry::Visitor for Planner {
     }
 }
 
-/// What some runs have met on the core of the table of states and events of one machine.
+/// Rows of one machine's transition table that runs reached on the core.
 #[derive(Clone, Debug)]
 pub struct CoverageOf {
     /// The machine's role.
@@ -203,11 +203,11 @@ pub struct CoverageOf {
     pub name: &'static str,
     /// Rows of its table.
     pub rows: usize,
-    /// Those that no run met.
+    /// Rows that no run reached.
     pub missing: BTreeSet<&'static str>,
 }
 
-/// What the runs have met, machine by machine: reaction points first, in the order of the runs.
+/// Coverage of the runs, machine by machine: reaction points first, in the order of the runs.
 pub fn coverage(runs: &[Run]) -> Vec<CoverageOf> {
     let rp = runs.iter().map(|run| ("reaction point", run.algorithm, &run.report.coverage.rp));
     let np = runs.iter().map(|run| ("notification point", run.receiver, &run.report.coverage.np));
@@ -230,34 +230,33 @@ impl fmt::Display for CoverageOf {
     }
 }
 
-/// What a core does in a second with one algorithm, and how many QPs its memory holds.
+/// Events per second of a core with one algorithm, and how many QPs its memory holds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Capacity {
     /// The algorithm.
     pub algorithm: &'static str,
-    /// Memory that a core may have, in KiB, and QPs for which that is enough: beside them there are the image's code, its
-    /// rings, 512 received flows, and as much stack as was seen. At most 65,535, as links have 16 bits; `null` where not
-    /// even the rest fits.
+    /// By memory of a core in KiB: QPs that fit beside the image's code, its rings, 512 received flows, and the most stack seen
+    /// in the runs. At most 65,535, since links between slots have 16 bits; `null` if the rest alone does not fit.
     pub qps: BTreeMap<u32, Option<u32>>,
-    /// Cycles that the machine's `on` can take at most, over all paths of its code; `null` where it loops, and on cores for
-    /// which costs do not add up instruction by instruction.
+    /// Cycles that the machine's `on` can take at most, over all paths of its code; `null` if the code loops, and on cores
+    /// where the cost of an instruction depends on others.
     pub on_bound: Option<u64>,
-    /// Cycles that `step` of a wake takes at most, however late it comes within a second: tests hold machines to it that
-    /// make up for what they missed.
+    /// Most cycles that `step` takes for a wake that is up to 1 s late. Given for machines that catch up on missed updates;
+    /// tests enforce it.
     pub late_bound: Option<u64>,
-    /// Events in a second by kind, one after the other, from the descriptor to the pacer store, and what else belongs to
-    /// them.
+    /// Events per second by kind, handled one after the other: span `frame`, from reading the descriptor to the pacer store, or
+    /// to the return if there is none.
     pub events: BTreeMap<&'static str, Vec<EventRate>>,
 }
 
-/// How many events of a kind a core takes.
+/// Events of one kind that a core handles per second.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EventRate {
     /// The core's clock, in MHz.
     pub mhz: u32,
-    /// Events in a second if each takes as many cycles as the median.
+    /// Events per second if each takes the median of cycles.
     pub median: u64,
-    /// If each takes as many as the worst that was seen.
+    /// Events per second if each takes the most cycles seen.
     pub worst: u64,
 }
 
@@ -266,10 +265,11 @@ const CLOCKS: [u32; 4] = [200, 400, 600, 1_000];
 /// Memory of cores in NICs, in KiB.
 const MEMORIES: [u32; 2] = [512, 2_048];
 
-/// Machines that make up for what they missed, and how many cycles of Ibex small that may take, see `tests/tests/budgets.rs`.
+/// Machines that catch up on missed updates, and the most cycles of Ibex small that this may take, see
+/// `tests/tests/budgets.rs`.
 pub const LATE: &[(&str, u64)] = &[("dcqcn", 3_000), ("dcqcn_plus", 12_000)];
 
-/// What the machine's `on` can take at most on Ibex small, or `None`.
+/// Most cycles that the machine's `on` can take on Ibex small; `None` if there is no bound.
 ///
 /// # Errors
 /// The image that calls it cannot be built.
@@ -278,7 +278,7 @@ pub fn on_bound(algorithm: &str) -> Result<Option<u64>> {
     Ok(Probes::new(&image).machine().and_then(|entry| worst(&image, entry, &Timing::IBEX_SMALL)))
 }
 
-/// What the runs of an algorithm on a core say of it; `None` if there is none of it.
+/// The capacity of a core with an algorithm, from its runs; `None` if there are no runs of it.
 ///
 /// # Errors
 /// Its image cannot be built.
@@ -312,7 +312,7 @@ fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     });
     let rate = |cycles: u64, mhz: u32| u64::from(mhz) * 1_000_000 / cycles.max(1);
     let events = frames.into_iter().map(|(kind, (medians, worst))| {
-        // The sample's where it has such events, for it comes first.
+        // The sample's median if it has such events, since the sample is the first run.
         let median = medians.first().copied().unwrap_or(worst);
         (kind, CLOCKS.map(|mhz| EventRate { mhz, median: rate(median, mhz), worst: rate(worst, mhz) }).to_vec())
     });
@@ -355,7 +355,7 @@ pub const HEAD: &str = "\
 ";
 
 impl Run {
-    /// The kinds of events whose `step` took longer than their budget, each with what it took and what it may take.
+    /// The kinds of events whose `step` took longer than their budget, each with the most cycles it took and the budget.
     pub fn over_budget(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
         BUDGETS.iter().filter(|&&(algorithm, ..)| algorithm == self.algorithm).filter_map(|&(_, kind, budget)| {
             let worst = self.cycles.get(kind)?.step?.max;

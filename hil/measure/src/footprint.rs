@@ -1,7 +1,7 @@
-//! What a role of an algorithm costs in memory, by target: state, tables, code, constants and stack.
+//! The memory that a role of an algorithm takes, by target: state, tables, code, constants and stack.
 //!
-//! Everything is read off linked code. `targets/footprint` has each role as firmware in Rust links it, engine and frame
-//! reading included; the C library has the machine alone, called by its caller's own engine.
+//! All numbers are read from linked code. `targets/footprint` links each role as firmware in Rust does, with engine and frame
+//! parsing; the C library contains only the machine, which the caller's own engine calls.
 
 use crate::library::{self, Archive};
 use anyhow::{Context, Result, ensure};
@@ -15,14 +15,14 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-/// The functions of each role in `targets/footprint`; the first sets the engine up.
+/// The functions of each role in `targets/footprint`; the first initialises the engine.
 const ROLES: [(&str, &[&str]); 3] = [
     ("rp", &["start", "open", "close", "sent", "frame", "wake"]),
     ("np", &["start", "connect", "forget", "frame", "wake"]),
     ("cp", &["start", "frame", "wake"]),
 ];
 
-/// What linking comes to.
+/// Bytes of linked code, by section, and of stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Linked {
     /// Bytes of code.
@@ -31,11 +31,11 @@ pub struct Linked {
     pub rodata: u64,
     /// Bytes of variables with a value at the start.
     pub data: u64,
-    /// Bytes of variables without, the tables for 1,024 flows included.
+    /// Bytes of zeroed variables, the tables for 1,024 flows included.
     pub bss: u64,
     /// Bytes of stack that an event can take at most, the opening of a flow included.
     pub stack: u64,
-    /// Bytes of stack that setting it up can take at most, and for C its parameters and counters.
+    /// Bytes of stack that initialisation can take at most, for C also setting parameters and reading counters.
     pub start_stack: u64,
 }
 
@@ -48,9 +48,9 @@ pub struct Footprint {
     pub algorithm: &'static str,
     /// As `rustc` calls it.
     pub target: &'static str,
-    /// Bytes of the machine's state: of a flow, or of a queue where the machine tells no flows apart.
+    /// Bytes of the machine's state: of a flow, or of a queue if the machine has no state per flow.
     pub state_bytes: u32,
-    /// Bytes that each further flow, or queue, costs with its pacer, its wake and its places in tables.
+    /// Bytes that each further flow, or queue, takes: state, pacer, timer, and entries in tables.
     pub qp_bytes: u32,
     /// Bytes of the engine with room for 1,024, 16,384 and 65,536 flows, or queues. For a reaction point the last is
     /// 65,535.
@@ -122,7 +122,7 @@ fn sizes(archive: &Archive, symbol: &str) -> Result<[u32; 5]> {
     Ok(sizes)
 }
 
-/// What comes along with these functions.
+/// Sizes of these functions and all that they call.
 fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool) -> Result<Linked> {
     let image = archive.link(functions)?;
     let file = object::File::parse(&*image)?;
@@ -130,7 +130,7 @@ fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool
     for section in file.sections() {
         let bytes = match section.kind() {
             SectionKind::Text => &mut linked.text,
-            // Tables for unwinding, which the linker scripts of firmware discard.
+            // Unwinding tables are not counted: the linker scripts of firmware discard them.
             SectionKind::ReadOnlyData | SectionKind::ReadOnlyString if section.name()? != ".eh_frame" => {
                 &mut linked.rodata
             }
@@ -148,7 +148,7 @@ fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool
     Ok(linked)
 }
 
-/// What an algorithm's whole image for RISC-V comes to: both engines, rings and interrupts, for 1,024 flows.
+/// Size of an algorithm's whole image for RISC-V: both engines, rings and interrupts, for 1,024 flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImageSize {
     /// Bytes of code.
@@ -158,7 +158,7 @@ pub struct ImageSize {
     pub stack: u64,
 }
 
-/// Weighs an algorithm's image.
+/// Measures an algorithm's image.
 ///
 /// # Errors
 /// The image cannot be built or read.
@@ -173,7 +173,7 @@ pub fn of_image(algorithm: &str) -> Result<ImageSize> {
     Ok(ImageSize { text: code.map(|section| section.size()).sum(), stack })
 }
 
-/// The head of the files that keep them.
+/// First line of the golden files.
 pub const GOLDEN_HEAD: &str = "# Bytes, by role and algorithm. Made by `hil footprint --write`.\n";
 
 /// Where the footprints on a target are kept, for a test to compare.

@@ -10,7 +10,7 @@ use rnic_cc::rp::RpPort;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// What does not depend on the algorithms.
+/// The part of the header that does not depend on the algorithms.
 pub(crate) const HEAD: &str = include_str!("../../../targets/c-abi/src/head.h");
 
 const FOOT: &str = "
@@ -29,7 +29,7 @@ pub fn path() -> Result<PathBuf> {
     Ok(tree::here()?.root().join("targets/c-abi/include/rnic_cc.h"))
 }
 
-/// The header as it should be.
+/// The header that the registries generate, to be compared with the file.
 pub fn text() -> String {
     let mut text = HEAD.to_owned();
     for entry in cc_rp::registry::ALL {
@@ -71,7 +71,7 @@ impl cc_np::registry::Visitor for Describe {
     }
 }
 
-/// All of one algorithm: `P` is its port, `F` its flow.
+/// The declarations of one algorithm: `P` is its port, `F` its flow.
 fn block<P, F, S: Settings>(role: &str, name: &str, what: &str, presets: &[Preset<S>]) -> String {
     let capital = format!("RNIC_{}_{}", role.to_uppercase(), name.to_uppercase());
     let mut text = format!("\n/* {what} */\n");
@@ -101,7 +101,7 @@ fn block<P, F, S: Settings>(role: &str, name: &str, what: &str, presets: &[Prese
     text
 }
 
-/// Writing to a string does not fail.
+/// Appends to a string, which does not fail.
 fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(what);
 }

@@ -1,4 +1,5 @@
-//! What the library and its images cost, and whether they agree: on random traffic, and beside firmware in C.
+//! Measurements of the library and its images: cycles and memory, and whether both decide alike on random traffic and beside
+//! firmware in C.
 #![forbid(unsafe_code)]
 
 pub mod c_comparison;

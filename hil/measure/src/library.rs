@@ -1,5 +1,5 @@
-//! Static libraries, `librnic_cc.a` for C and that of `hil footprint`: built from this tree for a target, and linked to see
-//! what is in them.
+//! Static libraries, `librnic_cc.a` for C and that of `hil footprint`: built from this tree for a target, and linked in order
+//! to read symbols and sizes from the result.
 
 use crate::header;
 use anyhow::{Context, Result, bail, ensure};
@@ -17,7 +17,7 @@ use std::process::Command;
 pub struct Archive {
     /// Where it lies.
     pub path: PathBuf,
-    /// What its functions take of the stack.
+    /// Stack bytes of its functions.
     pub frames: Frames,
 }
 
@@ -32,13 +32,13 @@ pub fn build(target: &str) -> Result<Archive> {
 /// Builds a static library of this tree.
 ///
 /// # Errors
-/// It cannot be built, or the compiler does not say what its functions take of the stack.
+/// It cannot be built, or the compiler does not report the stack use of its functions.
 pub(crate) fn compile(package: &str, target: &str) -> Result<Archive> {
     let tree = tree::here()?;
     firmware::add_target(tree.root(), target)?;
     let (mut cargo, built) = firmware::cargo_rustc(tree, package, target);
     let build = cargo
-        // Fat LTO takes a static library, and no crate that has another type beside it.
+        // Fat LTO works only if the static library is the crate's only type.
         .args(["--crate-type", "staticlib", "--", "-C", "remark=prologepilog"])
         .output()
         .with_context(|| format!("cannot run cargo to build {package}"))?;
@@ -53,7 +53,7 @@ impl Archive {
     /// An image that holds these symbols, all that they refer to, and nothing else.
     ///
     /// # Errors
-    /// The library cannot be linked, which is so where it can panic, or lacks one of the symbols.
+    /// The library cannot be linked (for example because it can panic), or lacks one of the symbols.
     pub fn link(&self, symbols: &[String]) -> Result<Vec<u8>> {
         let image = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
         let link = Command::new(linker()?)
@@ -106,7 +106,7 @@ pub fn functions() -> Vec<String> {
     common.into_iter().chain(rp).chain(np).collect()
 }
 
-/// The linker that comes with the compiler and knows all of its targets.
+/// The linker that comes with the compiler and supports all of its targets.
 fn linker() -> Result<PathBuf> {
     let rustc = Command::new("rustc").current_dir(tree::here()?.root()).args(["--print", "sysroot"]).output();
     let rustc = rustc.context("cannot run rustc to find its linker")?;

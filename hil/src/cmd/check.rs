@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `hil check` is told.
+/// Arguments of `hil check`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Only these steps; all of them by default.
@@ -28,9 +28,9 @@ enum Step {
     Build,
     /// Documentation, with warnings as errors.
     Docs,
-    /// The C header: whether it is what the algorithms make it. If not, it is written anew.
+    /// The C header: fails if it differs from the one that the algorithms generate, and rewrites it.
     Header,
-    /// The firmware images: what they may not contain.
+    /// The firmware images and the C library: no panics, formatting, floats, or divisions in software.
     Symbols,
     /// All tests.
     Test,
@@ -93,7 +93,7 @@ impl Step {
     }
 }
 
-/// Runs cargo in the workspace, its output on ours.
+/// Runs cargo in the workspace; its output goes to our standard output and error.
 fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(arguments)
@@ -104,7 +104,7 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// Checks every source file, also those that a macro declares, which `cargo fmt` does not find.
+/// Checks the formatting of every source file, including modules that a macro declares, which `cargo fmt` does not find.
 fn format() -> Result<()> {
     let mut files = Vec::new();
     for member in ["cc-core", "cc-rp", "cc-np", "cc-cp", "targets", "hil", "fuzz", "tests"] {
@@ -129,7 +129,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Compares the C header with the algorithms, and writes it anew where it is stale.
+/// Compares the C header with the one that the algorithms generate. If it differs, rewrites it and fails.
 fn header() -> Result<()> {
     let (path, text) = (hil_measure::header::path()?, hil_measure::header::text());
     if std::fs::read_to_string(&path).is_ok_and(|kept| kept == text) {
@@ -137,11 +137,11 @@ fn header() -> Result<()> {
         return Ok(());
     }
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    bail!("{} was stale and has been written anew: look at it and commit it", path.display());
+    bail!("{} was stale and has been rewritten: review and commit it", path.display());
 }
 
-/// Looks for what no image may contain: a panic, formatting, floats, or a division in software. The C library is
-/// searched whole and on every target, with all of its functions linked.
+/// Fails if an image contains symbols of panics, formatting, floats, or division in software. The C library is checked on every
+/// target, with all of its functions linked.
 fn symbols() -> Result<()> {
     for algorithm in hil_measure::cycles::algorithms()? {
         let image = hil_cores::firmware::image(None, algorithm)?;
@@ -167,7 +167,7 @@ fn symbols() -> Result<()> {
     Ok(())
 }
 
-/// Targets whose cores do not divide: the one division of 32 bits that an event may come to is a routine there.
+/// Targets whose cores have no divider: there the one 32-bit division that an event may take is a runtime routine.
 const WITHOUT_DIVIDER: [&str; 2] = ["riscv32i-unknown-none-elf", "thumbv6m-none-eabi"];
 
 /// Fails on the first symbols that should not be there.

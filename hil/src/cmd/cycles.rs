@@ -1,4 +1,4 @@
-//! `hil cycles`: what the events of every algorithm and stage cost on a core.
+//! `hil cycles`: cycles per event of every algorithm and stage on a core.
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -10,7 +10,7 @@ use hil_measure::stage_cycles;
 use std::fs;
 use std::io::{Write, stdout};
 
-/// What `hil cycles` is told.
+/// Arguments of `hil cycles`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// This algorithm, or this stage of a switch, only; may be given several times. All of them by default.
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// The core, see `hil list`.
     #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = super::unknown::core)]
     core: Processor,
-    /// Writes the cycles on Ibex small down anew, for the test that compares them.
+    /// Rewrites the golden file of cycles on Ibex small, with which a test compares.
     #[arg(long, conflicts_with = "core")]
     write: bool,
     /// Compares the library with the same DCQCN written in C instead: needs riscv64-unknown-elf-gcc.
@@ -30,19 +30,18 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What `hil cycles` prints.
+/// Output format of `hil cycles`.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
-    /// A line for each kind of event; what was met of each machine's table of states and events; how many events in a
-    /// second, and how many QPs.
+    /// A line for each kind of event; the covered rows of each machine's transition table; events per second; number of QPs.
     Text,
-    /// A table of the algorithms, one of the stages, and how many events in a second and how many QPs.
+    /// A table of the algorithms, one of the stages, events per second, and number of QPs.
     Markdown,
     /// One array for scripts, of runs and then of `qps` and `events`, and nothing else.
     Json,
 }
 
-/// Measures, and prints or writes down.
+/// Measures the cycles, rewrites the golden file if `--write` is given, and prints.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.c_baseline {
         return c_baseline(args.format);
@@ -106,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures the library and its opponents, and prints cycles, bytes and ratios.
+/// Measures the library and DCQCN in C, and prints cycles, bytes and ratios.
 fn c_baseline(format: Format) -> Result<()> {
     ensure!(!matches!(format, Format::Markdown), "--format markdown: expected text or json beside --c-baseline");
     let implementations = c_comparison::measure()?;

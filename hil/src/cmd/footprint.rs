@@ -1,4 +1,4 @@
-//! `hil footprint`: what every role of every algorithm costs in memory.
+//! `hil footprint`: the memory that every role of every algorithm takes.
 
 use super::unknown::expected;
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ use hil_measure::footprint::{self, Footprint};
 use std::fs;
 use std::io::{Write, stdout};
 
-/// What `hil footprint` is told.
+/// Arguments of `hil footprint`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// This algorithm, or this stage of a switch, only; may be given several times. All of them by default.
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// This target only, as rustc calls it; may be given several times. All of them by default.
     #[arg(long, value_name = "TRIPLE", value_parser = target)]
     target: Vec<&'static str>,
-    /// Writes the footprints down anew, for the test that compares them.
+    /// Rewrites the golden files of footprints, with which a test compares.
     #[arg(long)]
     write: bool,
     /// What to print on standard output.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What `hil footprint` prints.
+/// Output format of `hil footprint`.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
     /// A table for each target.
@@ -43,7 +43,7 @@ fn target(name: &str) -> Result<&'static str, String> {
         .ok_or_else(|| format!("unknown target: {}", expected(name, TARGETS.into_iter())))
 }
 
-/// Weighs, and prints or writes down.
+/// Measures the footprints, rewrites the golden files if `--write` is given, and prints.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let known = || {
         let machines = cc_rp::registry::ALL.iter().map(|entry| entry.name);

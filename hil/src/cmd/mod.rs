@@ -1,4 +1,4 @@
-//! The verbs of the program, one file each.
+//! The subcommands of `hil`, one file each.
 
 mod check;
 mod cycles;
@@ -35,7 +35,7 @@ enum Verb {
     Check(check::Args),
     /// Measures what the events of every algorithm cost on a core.
     Cycles(cycles::Args),
-    /// Weighs every role of every algorithm: state, tables, code and stack, by target.
+    /// Measures the memory of every role of every algorithm: state, tables, code and stack, by target.
     Footprint(footprint::Args),
     /// Shows algorithms, their parameters and presets, and cores.
     List(list::Args),
@@ -49,17 +49,17 @@ enum Verb {
     Synth(synth::Args),
 }
 
-/// What the program's exit codes say.
+/// The meaning of the exit codes, for `--help`.
 const EXIT_CODES: &str = "Exit codes: 0 done, findings too; 1 bad input, or a failure on the way; 2 a command line that means nothing; \
 3 a capture that is cut off, with a report of what is whole; 4 findings, with --fail-on-findings; 77 a program that is needed is not \
 installed; 128 and the signal's number: ended by a signal, a replay with a report of what it had read.";
 
-/// Cycles per second, unless told otherwise.
+/// Default clock frequency of a core in Hz.
 const CLOCK: u64 = 250_000_000;
-/// Cycles per second that one may ask for.
+/// Clock frequencies that `--clock` accepts, in Hz.
 const CLOCKS: RangeInclusive<u64> = 1_000_000..=10_000_000_000;
 
-/// What a verb prints on standard output.
+/// Output format of a subcommand.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
     /// Lines for people.
@@ -69,10 +69,10 @@ enum Format {
 }
 
 impl Cli {
-    /// Does what the command line asks for.
+    /// Runs the subcommand.
     ///
     /// # Errors
-    /// Those of the verb.
+    /// Those of the subcommand.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if let Some(folder) = &self.tree {
             hil_cores::tree::choose(folder).context("--tree")?;

@@ -1,4 +1,4 @@
-//! `hil replay`: a capture played to every NIC that it shows.
+//! `hil replay`: replays a capture to every NIC found in it.
 
 use super::{CLOCK, CLOCKS, Format};
 use anyhow::{Context, Result, ensure};
@@ -36,13 +36,13 @@ pub(crate) struct Args {
     /// A TOML file of `name = value` lines, applied over the preset.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// One parameter in its unit, as `rpg_ai_rate=5`; may be given several times, the last word counts.
+    /// One parameter in its unit, as `rpg_ai_rate=5`; may be given several times; for the same name the last one holds.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// Replays this address only; may be given several times.
     #[arg(long, value_name = "ADDR")]
     nic: Vec<IpAddr>,
-    /// The UDP port on which shims come.
+    /// UDP destination port of packets with shims.
     #[arg(long, value_name = "PORT", default_value_t = shim::PORT)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     shim_port: u16,
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Runs the firmware on this core too and compares every decision; see `hil list`.
     #[arg(long, value_name = "NAME")]
     core: Option<String>,
-    /// How the core's clock goes: standing while the firmware works, or with its cycles.
+    /// The core's clock: stopped while the firmware works, or running with its cycles.
     #[arg(long, value_enum, default_value_t = Pace::Lockstep, requires = "core")]
     pace: Pace,
     /// Cycles per second, with `--pace real` or `--vcd`; 250000000 if not given.
@@ -68,30 +68,31 @@ pub(crate) struct Args {
     /// The firmware image; built from the source tree if not given.
     #[arg(long, value_name = "ELF", requires = "core")]
     firmware: Option<PathBuf>,
-    /// Interrupts the first event of each kind, the fourth, the sixteenth and so on after each of its instructions, and says
-    /// whether what came of it is always what comes of the event and the wake one after the other.
+    /// Interrupts the 1st, 4th, 16th and so on event of each kind after each of its instructions, and reports whether the
+    /// result always equals that of the event and the wake handled one after the other.
     #[arg(long, requires = "core")]
     interrupts: bool,
-    /// Writes a wave of the core to this file, for GTKWave: instructions, interrupts, pins, rates, what explains them. Some 30
-    /// bytes for each instruction.
+    /// Writes a wave of the core to this file, for GTKWave: instructions, interrupts, pins, rates, and the variables that
+    /// explain the rates. About 30 bytes for each instruction.
     #[arg(long, value_name = "FILE", requires = "core")]
     vcd: Option<PathBuf>,
-    /// Runs an image that logs, and prints its lines and the core's timeline on standard error. Its decisions are the same, its
-    /// cycles are more.
+    /// Runs an image that logs, and prints its lines and the core's timeline on standard error. Its decisions are the same; it
+    /// takes more cycles.
     #[arg(long, requires = "core")]
     log: bool,
-    /// Queue pairs that are connected, of a file: lines `address QP address QP`, or what `rdma resource show qp` prints on a host,
-    /// behind a line `address ADDR` that says which host if need be. What the capture shows otherwise is learnt from it.
+    /// A file of connected queue pairs: lines `address QP address QP`, or the output of `rdma resource show qp` on a host,
+    /// after a line `address ADDR` that names the host if needed. Connections that the file lacks are learnt from the capture.
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
     /// Frames that are copies of others, as a mirror port makes them: left out where the capture clearly has them, left out
     /// wherever there may be any, or played.
     #[arg(long, value_enum, default_value_t = Dedup::Auto, num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     dedup: Dedup,
-    /// Frames whose ICRC is wrong: dropped, as a NIC does, or played, where the capture has them before the NIC computes it.
+    /// Frames whose ICRC is wrong: dropped, as a NIC does, or played, for captures taken at the sender before its NIC computes
+    /// the ICRC.
     #[arg(long, value_enum, default_value_t = IcrcRule::Check)]
     icrc: IcrcRule,
-    /// Shows all flows in the text report, and every NIC's counters.
+    /// Lists all flows and every NIC's counters in the text report.
     #[arg(long)]
     flows: bool,
     /// Lists the CNPs that we would send in the text report.
@@ -105,7 +106,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What becomes of copies.
+/// Treatment of duplicate frames.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Dedup {
     /// Left out where the capture clearly has them.
@@ -116,7 +117,7 @@ enum Dedup {
     Off,
 }
 
-/// What becomes of frames with a wrong ICRC.
+/// Treatment of frames with a wrong ICRC.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum IcrcRule {
     /// They are dropped.
@@ -125,17 +126,17 @@ enum IcrcRule {
     Ignore,
 }
 
-/// Exit code of a replay whose capture is cut off: the report is about what is whole.
+/// Exit code of a replay whose capture is cut off: the report covers the frames before the cut.
 const CUT: u8 = 3;
-/// Exit code of a replay with findings, where that was asked for.
+/// Exit code of a replay with findings, if `--fail-on-findings` is given.
 const FINDINGS: u8 = 4;
 
-/// How a core's clock goes.
+/// The clock of a core.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Pace {
-    /// It stands while the firmware works: every decision equals the library's.
+    /// Stopped while the firmware works: every decision equals the library's.
     Lockstep,
-    /// It runs: frames come on their cycle, and may find the ring full.
+    /// Running: frames arrive at their cycle, and may find the ring full.
     Real,
 }
 
@@ -187,11 +188,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             ignores_icrc: matches!(args.icrc, IcrcRule::Ignore),
         },
     };
-    // From here on a signal ends the reading, and what was read is reported.
+    // From here on a signal ends the reading of the capture; the frames read so far are reported.
     interrupt::stop_gracefully();
     let mut capture = Source::open(args.trace.as_deref().unwrap_or(Path::new("-")))?;
     let report = with_progress(&options, &mut capture)?;
-    // A wave may have taken standard output.
+    // `--vcd -` writes the wave to standard output.
     let is_taken = args.vcd.as_deref() == Some(Path::new("-"));
     let mut output: Box<dyn Write> = if is_taken { Box::new(stderr().lock()) } else { Box::new(stdout().lock()) };
     match args.format {
@@ -219,7 +220,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Files that are read, which no output may replace.
+/// The input files, which no output may overwrite.
 fn inputs(args: &Args) -> Vec<PathBuf> {
     let files = [&args.trace, &args.params, &args.firmware, &args.pairs];
     files.into_iter().flatten().cloned().collect()
@@ -232,7 +233,7 @@ fn pairs(path: &Path) -> Result<QpPairs> {
     QpPairs::parse(&text, &name)
 }
 
-/// Prints a log line. Where nobody reads, nobody is told.
+/// Prints a log line. Write errors are ignored: standard error may be closed.
 fn print(nic: IpAddr, line: Line) {
     let _ = writeln!(stderr().lock(), "cycle {:<10} {nic} {line}", line.cycle);
 }

@@ -31,17 +31,17 @@ pub(crate) struct Args {
     /// Random programs to run.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     programs: u64,
-    /// Seed of the first program; the others count on from it.
+    /// Seed of the first program; each further program has the next number.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
     /// Extra cycles of every instruction fetch, load and store; several values run each program several times.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,1",
           value_parser = clap::value_parser!(u64).range(..=15))]
     wait: Vec<u64>,
-    /// The capture that the firmware image handles on both; the sample in the source tree if not given.
+    /// The capture that the firmware image handles on model and RTL; the sample in the source tree if not given.
     #[arg(long, value_name = "TRACE")]
     capture: Option<PathBuf>,
-    /// Writes down anew what the RTL does, for the tests that need no simulator, and runs no programs.
+    /// Rewrites the records of the RTL's behaviour, which the tests use that need no simulator, and runs no programs.
     #[arg(long)]
     record: bool,
 }
@@ -126,7 +126,7 @@ fn play(args: &Args, capture: &Path, core: Processor) -> anyhow::Result<()> {
     play_c(args.seed, core, agreed)
 }
 
-/// Firmware in C with every algorithm of the C library, where there is the cycle counter that its board reads.
+/// Firmware in C with every algorithm of the C library, on cores with machine mode, whose cycle counter the firmware reads.
 fn play_c(seed: u64, core: Processor, agreed: &str) -> anyhow::Result<()> {
     if core.dialect() != Dialect::Machine {
         return Ok(());
@@ -148,7 +148,7 @@ fn play_c(seed: u64, core: Processor, agreed: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The core of a name.
+/// Parses the name of a core with RTL, for clap.
 fn verilog(name: &str) -> anyhow::Result<Verilog> {
     let expected = || expected(name, Verilog::all().map(Verilog::name));
     Verilog::all().find(|core| core.name() == name).with_context(|| format!("no RTL of {name}: {}", expected()))
@@ -207,7 +207,7 @@ fn compare(args: &Args, design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A core without a model: what the programs come to must be what it is on Ibex.
+/// Compares a core that has no model: the results of the programs must be those on the model of Ibex.
 fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut model = Design::Ibex.model(&[], 0..0, 0, 0);
     let (mut instructions, mut accesses) = (0, 0);
@@ -242,7 +242,7 @@ fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first event in which two courses differ, those before it, and the code around.
+/// The first event in which two runs differ, the events before it, and the program.
 fn difference(program: &Program, expected: &ProgramRun, found: &ProgramRun) -> String {
     use std::fmt::Write;
     let equal = expected.events.iter().zip(&found.events).take_while(|(a, b)| a == b).count();

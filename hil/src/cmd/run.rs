@@ -1,4 +1,5 @@
-//! `hil run`: any bare-metal image from its entry, with a stamp at every store to the marker address.
+//! `hil run`: runs any bare-metal image from its entry, and prints cycle and instruction counts at each store to the marker
+//! address.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,10 +36,10 @@ pub(crate) struct Args {
     /// Extra cycles of every instruction fetch, load and store.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_WAIT))]
     wait: u64,
-    /// Gives up after so many cycles.
+    /// Fails after this many cycles.
     #[arg(long, value_name = "N", default_value_t = 2_000_000_000)]
     max_cycles: u64,
-    /// Writes a wave of the core to this file, for GTKWave: instructions and stores. Some 30 bytes for each instruction.
+    /// Writes a wave of the core to this file, for GTKWave: instructions and stores. About 30 bytes for each instruction.
     #[arg(long, value_name = "FILE")]
     vcd: Option<PathBuf>,
     /// Cycles per second in the wave.
@@ -50,15 +51,16 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// More wait states than any memory that is still one.
+/// Most wait states that `--wait` accepts: more than any real memory has.
 const MAX_WAIT: u64 = 1000;
 
-/// More RAM than any core of this size has. The model keeps what it has decoded, in memory several times as large.
+/// Most RAM that `--ram` accepts, in bytes: more than any core of this size has. The model's store of decoded instructions
+/// takes several times as much.
 const MAX_RAM: u64 = 64 << 20;
 
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
-    /// A line per marker, as they come.
+    /// A line for each marker, as it is stored.
     Text,
     /// One object at the end.
     Json,
@@ -125,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Ok(())
     })
     .with_context(|| path.to_string());
-    // Of a run that fails, too.
+    // The wave is written for a failed run, too.
     let written = file.zip(core.take_recorder()).map_or(Ok(()), |(file, recorder)| {
         let comments = [format!("a cycle is 1/{} s", args.clock)];
         wave::write(file, vec![("core".to_owned(), recorder)], &comments)
@@ -159,7 +161,7 @@ fn execute(
             Stop::Load { address, .. } => bail!("a load from {address:#010x}, where nothing is to read"),
             Stop::Fault { pc, address, reason } => bail!("{reason}: address {address:#010x}, pc {pc:#010x}"),
             Stop::Idle => bail!("the program waits for an interrupt, and none will come, at cycle {}", core.cycles()),
-            Stop::Watch { pc } => bail!("stopped at {pc:#010x}, which nobody watches"),
+            Stop::Watch { pc } => bail!("stopped at {pc:#010x}, where no watchpoint is set"),
             Stop::Cycle => bail!("the program did not exit within {} cycles (see --max-cycles)", args.max_cycles),
         }
     }

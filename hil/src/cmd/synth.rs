@@ -10,7 +10,7 @@ use hil_sim::incast::Incast;
 use hil_sim::named;
 use std::path::PathBuf;
 
-/// What `hil synth` is told.
+/// Arguments of `hil synth`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The pcapng file to write; `-` for standard output.
@@ -30,24 +30,24 @@ pub(crate) struct Args {
     /// Packets of a message.
     #[arg(long, default_value_t = 16)]
     message: u32,
-    /// How long the senders send, in microseconds.
+    /// How long the run is, in microseconds.
     #[arg(long, default_value_t = 400)]
     duration: u32,
     /// Chooses start times, sequence numbers and marks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What the senders and the receiver run.
+    /// The algorithm of the senders and the receiver, see `hil list`.
     #[arg(long, value_name = "NAME", default_value = "dcqcn")]
     algorithm: String,
-    /// Settings of the senders and the receiver; the algorithm's first preset otherwise.
+    /// Preset of the senders and the receiver; the algorithm's first if not given.
     #[arg(long)]
     preset: Option<String>,
-    /// Settings of the switch.
+    /// Preset of RED at the switch.
     #[arg(long, default_value = "paper")]
     red: String,
 }
 
-/// Runs the scenario and writes what passes the receiver's port.
+/// Runs the scenario and writes the frames to and from the receiver.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let red = preset(Red::NAME, Red::PRESETS, Some(&args.red))?;
     let duration = Nanos::from_micros(args.duration).context("--duration: expected at most 4294967 us")?;
@@ -85,5 +85,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// When the captures begin, in nanoseconds since 1970: 2026-01-01.
+/// Time stamp at which captures begin: 2026-01-01, in nanoseconds since 1970.
 const START: u64 = 1_767_225_600_000_000_000;

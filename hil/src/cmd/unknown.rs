@@ -1,10 +1,10 @@
-//! Names that stand for nothing: what was probably meant.
+//! Suggestions for unknown names on the command line.
 
 use anyhow::Error;
 use hil_algorithms::registry::UnknownName;
 use hil_cores::processor::{Processor, UnknownCore};
 
-/// An error in one line, with the name that was probably meant where one is unknown.
+/// An error in one line. For an unknown name it suggests the nearest known one.
 pub(crate) fn explained(error: &Error) -> String {
     let unknown = match (error.downcast_ref::<UnknownName>(), error.downcast_ref::<UnknownCore>()) {
         (Some(UnknownName { typed, known, .. }), _) | (_, Some(UnknownCore { typed, known })) => (typed, known),
@@ -14,7 +14,7 @@ pub(crate) fn explained(error: &Error) -> String {
     format!("{error:#}: {}", expected(typed, known.iter().copied()))
 }
 
-/// The core of a name, for the command line.
+/// Parses the name of a core, for clap.
 ///
 /// # Errors
 /// There is none.
