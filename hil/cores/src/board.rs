@@ -1,7 +1,8 @@
-//! The board around a core: clock, timer, pacer, rings. The firmware cannot tell it from a NIC.
+//! The board around a core: clock, timer, pacer, and rings, with the same registers as a NIC, so that firmware runs on it
+//! unchanged.
 //!
-//! In lockstep the clock stands still while the firmware works and jumps, when it idles, to the next thing that
-//! happens. In real time it runs with the core's cycles.
+//! In lockstep the clock stands still while the firmware works, and jumps to the time of the next event when the firmware
+//! idles. In real time it runs with the core's cycles.
 
 use crate::core::{Core, Ibex, Ram, Stop, Timing};
 use crate::elf::Image;
@@ -16,15 +17,15 @@ use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
 
-/// Cycles that the image may take for one event before it counts as hung.
+/// Most cycles for one event; an image that takes more counts as hung.
 const CYCLE_LIMIT: u64 = 50_000_000;
 
-/// What the stack is filled with before the image starts.
+/// Byte with which the stack is filled before the image starts, to measure its depth.
 const STACK_FILL: u8 = 0xa5;
-/// Bytes between an image's data and its stack that stay as they are painted, or the two have met.
+/// Bytes above an image's data that must still hold [`STACK_FILL`]; otherwise the stack has overflowed into the data.
 const GUARD: usize = 256;
 
-/// A store to the pacer's index register, with what the other three held.
+/// A store to the pacer's index register, with the values of its other three registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacerStore {
     /// The slot.
@@ -40,7 +41,7 @@ pub struct PacerStore {
 /// A record of the firmware's event log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRecord {
-    /// What was handled, as a number.
+    /// The kind of event that was handled, as a number.
     pub kind: u32,
     /// Time that the engines were given, in nanoseconds.
     pub now: u64,
@@ -48,7 +49,7 @@ pub struct LogRecord {
     pub index: u32,
 }
 
-/// Something that the firmware did, on its cycle.
+/// An action of the firmware.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// It wrote the pacer.
@@ -61,7 +62,7 @@ pub enum Action {
     Stage(Vec<u32>),
 }
 
-/// Where an image keeps what board and firmware share.
+/// Addresses in an image of the memory that board and firmware share.
 #[derive(Clone, Copy, Debug)]
 struct Addresses {
     shared: u32,
@@ -83,7 +84,7 @@ impl Addresses {
     }
 }
 
-/// What the image is told before it starts.
+/// The settings that the board writes into the image before it starts.
 #[derive(Clone, Debug)]
 pub struct BootSettings {
     /// Settings of the reaction point, or of a switch's stage, in the order of its fields.
@@ -94,12 +95,12 @@ pub struct BootSettings {
     pub link: cc_core::Link,
 }
 
-/// How the clock goes.
+/// The clock of a board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// It stands while the firmware works.
+    /// Stopped while the firmware works.
     Lockstep,
-    /// It runs: so many cycles make a second.
+    /// Running with the core's cycles.
     Real {
         /// Cycles per second.
         hz: u64,
@@ -111,9 +112,9 @@ pub enum Pace {
 pub struct Board<C> {
     core: C,
     at: Addresses,
-    /// Bytes of RAM up to the end of what the image holds in it; what is above is stack.
+    /// Bytes of RAM up to the end of the image's data; the rest is stack.
     static_ram: usize,
-    /// When the timer interrupt's handler began for the first time since [`Board::begin`].
+    /// Cycle in which the timer interrupt's handler first began since [`Board::begin`].
     timer_entered: Option<u64>,
     pace: Pace,
     /// Nanoseconds of the clock at `anchor_cycle`; in lockstep, now.
@@ -122,7 +123,7 @@ pub struct Board<C> {
     mtimecmp: u64,
     pacer: [u32; 3],
     log: [u32; 3],
-    /// Bytes in the queues of a switch, the queue that was asked for, and the operands of the next action.
+    /// For a switch: bytes in each queue, the queue that the firmware has selected, and the operands of the next action.
     queued: BTreeMap<u32, u32>,
     selected: u32,
     operands: Vec<u32>,
@@ -134,7 +135,7 @@ pub struct Board<C> {
     actions: Vec<(u64, Action)>,
 }
 
-/// A board with an Ibex whose image waits for its first event.
+/// A board with an Ibex, whose image has been started and waits for its first event.
 ///
 /// # Errors
 /// The image does not fit the board, or does not start.
@@ -142,13 +143,12 @@ pub fn board(image: &Image, boot: &BootSettings, pace: Pace) -> Result<Board<Ibe
     board_with(Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry), image, boot, pace)
 }
 
-/// What the board's core has for memory.
+/// The RAM of the board's core.
 pub const RAM: [Ram; 1] = [Ram { base: RAM_BASE, size: RAM_SIZE }];
-/// Where the board has its devices.
+/// Addresses of the board's devices.
 pub const DEVICES: Range<u32> = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
 
-/// A board with this core, which has [`RAM`] and [`DEVICES`] and has not yet started, once its image waits for its first
-/// event.
+/// As [`board`], with this core, which has [`RAM`] and [`DEVICES`] and has not yet started.
 ///
 /// # Errors
 /// As for [`board`].
@@ -196,7 +196,7 @@ impl<C: Core> Board<C> {
             timer_entered: None,
             pace,
             anchor_ns: 0,
-            // In real time the clock stands until it is started.
+            // In real time the clock stands still until [`Board::start_clock`] is called.
             anchor_cycle: u64::MAX,
             mtimecmp: u64::MAX,
             pacer: [0; 3],
@@ -220,7 +220,7 @@ impl<C: Core> Board<C> {
         Ok(board)
     }
 
-    /// What the image said of itself.
+    /// The image's description of itself.
     pub fn report(&self) -> Result<ImageInfo> {
         let words: [u32; size_of::<ImageInfo>() / 4] =
             self.image_info_words.as_slice().try_into().map_err(|_| {
@@ -235,7 +235,7 @@ impl<C: Core> Board<C> {
         &self.core
     }
 
-    /// The core, to look into or to disturb.
+    /// The core, for inspection and fault injection.
     pub fn core_mut(&mut self) -> &mut C {
         &mut self.core
     }
@@ -250,7 +250,7 @@ impl<C: Core> Board<C> {
         self.mtimecmp
     }
 
-    /// A switch: what a queue holds from now on.
+    /// For a switch: sets the bytes in a queue.
     pub fn set_queued(&mut self, queue: u32, bytes: u32) {
         self.queued.insert(queue, bytes);
     }
@@ -260,10 +260,10 @@ impl<C: Core> Board<C> {
         self.rx_head.wrapping_sub(self.rx_tail)
     }
 
-    /// A board in the same state that goes its own way from here.
+    /// A copy of the board in the same state.
     ///
     /// # Errors
-    /// The core has no double.
+    /// The core cannot be copied.
     pub fn fork(&self) -> Result<Self> {
         Ok(Self {
             core: self.core.fork().context("this core cannot be copied: expected a model, not RTL")?,
@@ -276,31 +276,31 @@ impl<C: Core> Board<C> {
         })
     }
 
-    /// What the image holds in RAM: its code, its data, and the rings, but not the stack.
+    /// The contents of the RAM without the stack: code, data, and rings.
     pub fn memory(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.static_ram];
         self.core.peek(RAM_BASE, &mut bytes);
         bytes
     }
 
-    /// Bytes of its code, its data and the rings.
+    /// Bytes of RAM for code, data, and rings.
     pub fn static_ram(&self) -> u32 {
         self.static_ram as u32
     }
 
-    /// Bytes of stack that the image has used at most, its start included: all above the first that it has changed.
+    /// Most bytes of stack that the image has used so far, start-up code included: all above the lowest byte that has changed.
     pub fn stack(&self) -> u32 {
         let mut bytes = vec![0; RAM_SIZE as usize - self.static_ram];
         self.core.peek(RAM_BASE + self.static_ram as u32, &mut bytes);
         bytes.iter().skip_while(|&&byte| byte == STACK_FILL).count() as u32
     }
 
-    /// The cycle on which the timer interrupt's handler began for the first time since [`Board::begin`].
+    /// The cycle in which the timer interrupt's handler first began since [`Board::begin`].
     pub fn timer_entered(&self) -> Option<u64> {
         self.timer_entered
     }
 
-    /// What the image did since it was last asked.
+    /// The image's actions since the last call, each with its cycle.
     pub fn take_actions(&mut self) -> Vec<(u64, Action)> {
         std::mem::take(&mut self.actions)
     }
@@ -312,7 +312,7 @@ impl<C: Core> Board<C> {
         self.push(descriptor, frame);
     }
 
-    /// Lockstep: lets the firmware execute one instruction, undisturbed by the timer. Answers `false` if it idles.
+    /// Lockstep: executes one instruction with the timer line low. Returns `false` if the firmware idles.
     ///
     /// # Errors
     /// The image misbehaved, or idles with descriptors left.
@@ -338,14 +338,15 @@ impl<C: Core> Board<C> {
         self.work()
     }
 
-    /// Lockstep: hands one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it
-    /// idles. Answers what it did, each act with its cycle.
+    /// Lockstep: hands one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it idles.
+    /// Returns its actions, each with its cycle.
     pub fn deliver(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Action)>> {
         self.begin(descriptor, frame, descriptor.now());
         self.run_to_idle()
     }
 
-    /// Lockstep: sets the clock to what the firmware asked for, raises the timer line, and lets it work until it idles.
+    /// Lockstep: sets the clock to the time to which the firmware has set its timer, and lets it work until it idles. Returns
+    /// its actions.
     pub fn wake(&mut self) -> Result<Vec<(u64, Action)>> {
         self.anchor_ns = self.mtimecmp;
         self.run_to_idle()
@@ -362,7 +363,7 @@ impl<C: Core> Board<C> {
         }
     }
 
-    /// Real time: says what the clock shows from this cycle on.
+    /// Real time: starts the clock at `now`, in nanoseconds, in the present cycle.
     pub fn start_clock(&mut self, now: u64) {
         self.anchor_ns = now;
         self.anchor_cycle = self.core.cycles();
@@ -374,7 +375,7 @@ impl<C: Core> Board<C> {
         self.anchor_cycle.saturating_add(wait.div_ceil(1_000_000_000).try_into().unwrap_or(u64::MAX))
     }
 
-    /// Real time: lets the firmware work until the clock shows `time`. Answers what it did meanwhile.
+    /// Real time: lets the firmware work until the clock shows `time`. Returns its actions.
     pub fn run_until(&mut self, time: u64) -> Result<Vec<(u64, Action)>> {
         let Pace::Real { hz } = self.pace else { bail!("only a board in real time runs by the clock") };
         let end = self.cycle_of(time, hz);
@@ -391,7 +392,7 @@ impl<C: Core> Board<C> {
         Ok(self.take_actions())
     }
 
-    /// Puts a descriptor and its frame into the receive ring from the present cycle on. Answers `false` when it is full.
+    /// Puts a descriptor and its frame into the receive ring from the present cycle on. Returns `false` if the ring is full.
     pub fn push(&mut self, descriptor: &Descriptor, frame: &[u8]) -> bool {
         if self.backlog() as usize >= RX_SLOTS {
             return false;
@@ -409,8 +410,8 @@ impl<C: Core> Board<C> {
         true
     }
 
-    /// Adds a CNP to the one already waiting in the ring for the same QP, as the front end of a NIC does.
-    /// `position` counts descriptors from the oldest waiting one.
+    /// Merges a CNP with the one already waiting in the ring for the same QP, as the front end of a NIC does. `position` counts
+    /// descriptors from the oldest waiting one.
     pub fn coalesce(&mut self, position: u32) {
         let slot = self.at.rx_slot(self.rx_tail.wrapping_add(position));
         let address = slot + offset_of!(Descriptor, coalesced) as u32;
@@ -419,7 +420,7 @@ impl<C: Core> Board<C> {
         self.core.poke(address, &(u32::from_le_bytes(word).saturating_add(1)).to_le_bytes());
     }
 
-    /// Lockstep: runs until the firmware idles with nothing left to do.
+    /// Lockstep: runs until the firmware idles with an empty ring and no timer due. Returns its actions.
     fn run_to_idle(&mut self) -> Result<Vec<(u64, Action)>> {
         self.work()?;
         Ok(self.take_actions())
@@ -439,7 +440,7 @@ impl<C: Core> Board<C> {
         }
     }
 
-    /// Answers one access to the device page, or notes a watched instruction.
+    /// Handles one stop of the core: an access to the device page, or a watched instruction.
     fn serve(&mut self, stop: Stop) -> Result<()> {
         match stop {
             Stop::Load { address, .. } => {

@@ -12,7 +12,7 @@ use object::read::elf::{FileHeader, ProgramHeader, Sym};
 pub struct Image {
     /// Address of the first instruction.
     pub entry: u32,
-    /// What must lie in memory before it runs.
+    /// The contents of memory before it runs.
     pub segments: Vec<Segment>,
     /// Addresses of named symbols.
     pub symbols: BTreeMap<String, u32>,
@@ -36,7 +36,7 @@ pub struct Segment {
 pub enum Error {
     /// It lacks the magic number.
     NotElf,
-    /// It is an ELF file of another kind: this tells which and what was expected.
+    /// It is an ELF file of another kind: the text names the kind and the expected one.
     Unsupported(String),
     /// Its structure is broken, as the parser says.
     Malformed(String),
@@ -74,7 +74,7 @@ impl Image {
     /// Reads an ELF file: 32-bit, little-endian, RISC-V, executable.
     ///
     /// # Errors
-    /// [`Error`] says what else it is.
+    /// [`Error`] gives the reason.
     pub fn parse(file: &[u8]) -> Result<Self, Error> {
         check_kind(file)?;
         let header = FileHeader32::<LittleEndian>::parse(file)?;
@@ -125,7 +125,7 @@ impl Image {
     }
 }
 
-/// Refuses what the 32-bit little-endian parser would misread.
+/// Rejects files that the 32-bit little-endian parser would misread.
 fn check_kind(file: &[u8]) -> Result<(), Error> {
     let Some(&[magic @ .., class, data]) = file.first_chunk::<6>() else { return Err(Error::NotElf) };
     if magic != *b"\x7fELF" {

@@ -26,9 +26,9 @@ pub const TARGETS: [&str; 7] = [
 
 /// The package of the images that the core models run.
 const RV32: &str = "rv32";
-/// What they are compiled for.
+/// The target of these images.
 const TARGET: &str = "riscv32imc-unknown-none-elf";
-/// With which profile.
+/// The Cargo profile of these images.
 const PROFILE: &str = "firmware";
 
 /// The image in this file, or, without one, that of this algorithm for cores with machine mode, which this tree builds.
@@ -42,14 +42,15 @@ pub fn image(given: Option<&Path>, algorithm: &str) -> Result<Image> {
     }
 }
 
-/// What becomes of the machine's `on` in an image.
+/// The variant of an image: whether the machine's `on` is inlined, and whether the image logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// It is part of whatever handles an event. This is the image that would ship, by which all else is measured.
+    /// `on` is inlined into the functions that handle events. This is the image that ships; all measurements except those of
+    /// `on` use it.
     Inlining,
-    /// It is a function that is called, by which it is measured itself.
+    /// `on` is a function of its own, so that its cycles can be measured.
     OutlinedOn,
-    /// As the first, in an image that logs, see [`crate::log`].
+    /// As `Inlining`, in an image that logs, see [`crate::log`].
     Logging,
 }
 
@@ -63,7 +64,7 @@ pub fn read(path: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// The image in a file, whatever it is built from.
+/// The image in a file, without a check of its sources.
 ///
 /// # Errors
 /// The file cannot be read, or is no image.
@@ -72,11 +73,11 @@ pub fn read_any(path: &Path) -> Result<Image> {
     Image::parse(&file).with_context(|| path.display().to_string())
 }
 
-/// Refuses an image that is not built from the sources that this harness is built from: the two would not be expected to
-/// decide alike, and what is measured of one would be told of the other.
+/// Refuses an image that is not built from the sources that this harness is built from: their decisions could differ, and
+/// measurements of the image would be reported for these sources.
 ///
 /// # Errors
-/// It is not, or does not say from which, or is no ELF file.
+/// It is built from other sources, does not contain their hash, or is no ELF file.
 pub fn check_sources(image: &Path) -> Result<()> {
     let file = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
     let elf = object::File::parse(&*file).with_context(|| format!("{}: expected an ELF file", image.display()))?;
@@ -102,7 +103,7 @@ pub fn has_image(algorithm: &str) -> Result<bool> {
     Ok(tree::here()?.root().join(source(RV32, algorithm)).is_file())
 }
 
-/// The file that makes an algorithm's image.
+/// The source file of an algorithm's image.
 fn source(package: &str, algorithm: &str) -> PathBuf {
     Path::new("targets").join(package).join("src/bin").join(algorithm).with_extension("rs")
 }
@@ -110,13 +111,13 @@ fn source(package: &str, algorithm: &str) -> PathBuf {
 /// An image that was built.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// What its functions take of the stack.
+    /// Stack bytes of its functions.
     pub frames: Frames,
 }
 
-/// Builds an algorithm's image for cores of a dialect, and says where it lies.
+/// Builds an algorithm's image for cores of a dialect, and returns its path.
 ///
 /// # Errors
 /// There is no tree, or no image for the algorithm, or it cannot be built.
@@ -142,8 +143,8 @@ pub fn compile(tree: &Tree, algorithm: &str, kind: Kind, dialect: Dialect) -> Re
     build_in(tree, RV32, &["--no-default-features", "--features", &features], &features, algorithm, TARGET)
 }
 
-/// Builds an algorithm's image that talks to its host by semihosting, for one of its package's targets, and says where it
-/// lies.
+/// Builds an algorithm's image that communicates with its host by semihosting, for one of its package's targets, and returns
+/// its path.
 ///
 /// # Errors
 /// As for [`build`].
@@ -151,13 +152,13 @@ pub fn build_semihosted(algorithm: &str, target: &str) -> Result<PathBuf> {
     build_in(here()?, "semihosted", &[], target, algorithm, target).map(|built| built.path)
 }
 
-/// The tree, for images.
+/// The source tree in which images are built.
 fn here() -> Result<&'static Tree> {
     tree::here().context("no firmware image: give it with --firmware ELF")
 }
 
-/// Builds an image and keeps a copy of it in a folder of its kind: all kinds are built in one folder, where what does not
-/// depend on the kind is compiled once, and where Cargo puts the images of an algorithm in one place.
+/// Builds an image and keeps a copy of it in a folder of its kind: all kinds share one target folder, so that crates that do
+/// not depend on the kind are compiled once, and Cargo puts all kinds of an algorithm's image at the same path.
 fn build_in(tree: &Tree, package: &str, features: &[&str], kind: &str, algorithm: &str, target: &str) -> Result<Built> {
     let file = source(package, algorithm);
     ensure!(tree.root().join(&file).is_file(), "no firmware image for {algorithm}: expected {}", file.display());
@@ -168,27 +169,27 @@ fn build_in(tree: &Tree, package: &str, features: &[&str], kind: &str, algorithm
     let kept = images.join(algorithm);
     let failed = || format!("{}: cannot keep the image", kept.display());
     fs::create_dir_all(&images).with_context(failed)?;
-    // Whoever builds here at the same time waits until the copy is made.
+    // Another process that builds here waits until the copy is made.
     let lock = File::create(folder.join("images/lock")).with_context(failed)?;
     lock.lock().with_context(failed)?;
     let build = cargo
-        // The levels that defmt compiles in; the user's word counts more.
+        // The log levels that defmt compiles in; the user's environment takes precedence.
         .env("DEFMT_LOG", env::var_os("DEFMT_LOG").unwrap_or_else(|| "trace".into()))
         .args(["--bin", algorithm])
         .args(features)
-        // What functions take of the stack, and who calls whom.
+        // Remarks on the stack use of functions, and relocations for the call graph.
         .args(["--", "-C", "remark=prologepilog", "-C", "link-arg=--emit-relocs"])
         .output()
         .context("cannot run cargo to build the firmware: give it with --firmware ELF")?;
     ensure!(build.status.success(), "cannot build the firmware: {}", fault(&build));
     let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
-    // Put in place at once: another process may be reading the copy that is there.
+    // Written to another name and renamed: another process may be reading the present copy.
     let copy = images.join(format!("{algorithm}.new"));
     fs::copy(built.join(algorithm), &copy).and_then(|_| fs::rename(&copy, &kept)).with_context(failed)?;
     Ok(Built { path: kept, frames })
 }
 
-/// Cargo on its way to build a package of a tree for firmware, and where it puts what it makes.
+/// A `cargo rustc` command that builds a package of a tree for firmware, and the folder of its output.
 pub fn cargo_rustc(tree: &Tree, package: &str, target: &str) -> (Command, PathBuf) {
     let directory = tree.firmware(PROFILE);
     let mut rustc = Command::new(cargo());
@@ -200,7 +201,7 @@ pub fn cargo_rustc(tree: &Tree, package: &str, target: &str) -> (Command, PathBu
 /// Installs the standard library for a target, if the compiler of the tree at `root` has none.
 ///
 /// # Errors
-/// It has none, and rustup cannot install it.
+/// The compiler has none, and rustup cannot install it.
 pub fn add_target(root: &Path, target: &str) -> Result<()> {
     let rustc = Command::new("rustc").current_dir(root).args(["--print", "target-libdir", "--target", target]).output();
     let rustc = rustc.context("cannot run rustc to build the firmware: give it with --firmware ELF")?;
@@ -217,12 +218,12 @@ pub fn add_target(root: &Path, target: &str) -> Result<()> {
     }
 }
 
-/// The cargo that runs us, or the first in the path.
+/// The cargo that runs this program, or the first in `PATH`.
 fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// The first line of a tool's complaint.
+/// The first line of a tool's error output.
 pub fn fault(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| line.starts_with("error")).or_else(|| text.lines().next());

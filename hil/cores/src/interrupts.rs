@@ -1,9 +1,9 @@
-//! The timer interrupt at every moment of an event: whatever it finds half done, what comes of it is what comes of the event
-//! and the wake one after the other.
+//! Checks that a timer interrupt after any instruction of an event's handling has the same result as the event and the wake
+//! handled one after the other.
 //!
-//! An event is played again and again, each time to a board of its own. After one instruction, after two and so on to the
-//! end, the clock jumps to what the timer is set to. Then memory, decisions and frames are those of one of these orders:
-//! the event and then the wake, where the event sees the clock as it was or as it became; the wake and then the event.
+//! An event is replayed once per instruction, each time on a copy of the board. After one instruction, after two and so on to
+//! the end, the clock jumps to the time to which the timer is set. Memory, decisions and frames must then equal those of one of
+//! three orders: the event before the wake, with the clock before or after the jump; or the wake before the event.
 
 use crate::board::{Action, Board};
 use crate::core::Core;
@@ -13,23 +13,24 @@ use programs::descriptor::Descriptor;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came of interrupting events.
+/// Results of interrupting events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Interrupts {
     /// Events that were interrupted.
     pub events: u64,
     /// Interrupts: one at each boundary between two instructions of each of these events.
     pub moments: u64,
-    /// Of these, those after which memory, decisions or frames were of no order of event and wake.
+    /// Interrupts after which memory, decisions or frames equalled those of no order.
     pub inconsistent: u64,
     /// The first of them.
     pub first_inconsistent: Option<String>,
-    /// By kind of event the most cycles from an interrupt to its handler: as long as interrupts are off, and entry takes.
+    /// By kind of event the most cycles from an interrupt to its handler: the time for which interrupts are disabled, and that
+    /// of entry.
     pub longest_wait: BTreeMap<&'static str, u64>,
 }
 
 impl Interrupts {
-    /// Adds what came of interrupting another NIC.
+    /// Adds the results of another NIC.
     pub fn add(&mut self, other: &Self) {
         self.events += other.events;
         self.moments += other.moments;
@@ -53,7 +54,7 @@ pub struct InterruptSweep {
     found: Interrupts,
 }
 
-/// What an event, and the wake that came beside it, left behind.
+/// Memory, decisions and frames after an event and a wake.
 #[derive(PartialEq, Eq)]
 struct Outcome {
     memory: Vec<u8>,
@@ -61,12 +62,12 @@ struct Outcome {
 }
 
 impl InterruptSweep {
-    /// What was found so far.
+    /// The results so far.
     pub fn found(&self) -> &Interrupts {
         &self.found
     }
 
-    /// Interrupts an event that `board` is about to be given, if it is its turn.
+    /// Interrupts an event that `board` is about to be given, if it is the 1st, 4th, 16th and so on of its kind.
     ///
     /// # Errors
     /// The image misbehaved.
@@ -87,13 +88,13 @@ impl InterruptSweep {
         }
         let orders = orders(board, descriptor, frame, wake)?;
         self.found.events += 1;
-        // One board goes on, instruction by instruction, and at each a copy of it is interrupted.
+        // One board executes instruction by instruction; after each, a copy of it is interrupted.
         let mut front = board.fork()?;
         front.begin(descriptor, frame, descriptor.now());
         let before = front.core().instructions();
         while front.step_instruction()? {
             let mut interrupted = front.fork()?;
-            // While the timer is being set it is not due.
+            // While the firmware sets the timer, it is not due.
             let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
             let outcome = outcome(&mut interrupted, wake)?;
             self.found.moments += 1;
@@ -112,7 +113,7 @@ impl InterruptSweep {
     }
 }
 
-/// What comes of the orders that are right.
+/// The outcomes of the three correct orders.
 fn orders<C: Core>(board: &Board<C>, descriptor: &Descriptor, frame: &[u8], wake: u64) -> Result<[Outcome; 3]> {
     let event_first_at = |now| {
         let mut board = board.fork()?;
@@ -126,7 +127,7 @@ fn orders<C: Core>(board: &Board<C>, descriptor: &Descriptor, frame: &[u8], wake
     Ok([event_first_at(descriptor.now())?, event_first_at(wake)?, outcome(&mut woken, wake)?])
 }
 
-/// Lets the clock pass to `wake` and the image do what there is to do.
+/// Advances the clock to `wake` and runs the image until it idles.
 fn outcome<C: Core>(board: &mut Board<C>, wake: u64) -> Result<Outcome> {
     board.advance_to(wake)?;
     let actions = board.take_actions().into_iter().map(|(_, action)| action).collect();

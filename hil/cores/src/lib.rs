@@ -1,4 +1,5 @@
-//! Processor cores and the board around them: models, RTL and QEMU, images and what they do. Knows no algorithm.
+//! Processor cores and the board around them: models, RTL and QEMU; firmware images, and the recording of their actions.
+//! Independent of the algorithms.
 #![forbid(unsafe_code)]
 
 pub mod any_core;

@@ -1,4 +1,4 @@
-//! What an image that logs has to say, among what the harness sees of its core, by cycles.
+//! The log lines of an image, merged by cycle with the events that the harness sees at its core.
 //!
 //! The image writes frames of defmt into a ring in RAM, see [`LogRing`]. They hold numbers; the texts lie in the ELF file. The
 //! ring is emptied at every store to a device, of which there are several for each event.
@@ -15,12 +15,12 @@ use std::mem::offset_of;
 use std::rc::Rc;
 pub use texts::Texts;
 
-/// Who says a line.
+/// The source of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogSource {
-    /// The harness, of what it does or sees.
+    /// The harness: its own actions, and stores of the image to devices.
     Harness,
-    /// The harness, of log lines that did not get through.
+    /// The harness: a report of lost log lines.
     Lost,
     /// The image, at this level.
     Image(&'static str),
@@ -31,11 +31,11 @@ pub enum LogSource {
 pub struct Line {
     /// The cycle: for a line of the image the one in which it was found, soon after it was written.
     pub cycle: u64,
-    /// Who says it.
+    /// Its source.
     pub source: LogSource,
     /// What the image's clock showed when it wrote it, in nanoseconds.
     pub clock: Option<String>,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -84,7 +84,7 @@ impl Reader {
         self.say(cycle, format!("the clock shows {now} ns"));
     }
 
-    /// The image has stored to a device: whatever it had to say before comes first.
+    /// Called when the image has stored to a device. Lines that it logged before come first.
     pub fn stored(&mut self, core: &mut impl Core, address: u32, value: u32) {
         self.drain(core);
         let text = match address.wrapping_sub(DEVICE_BASE) {
@@ -124,7 +124,7 @@ impl Reader {
         u32::from_le_bytes(word)
     }
 
-    /// What lies in the ring up to what was written; the image may write over it from here on.
+    /// Takes the bytes of the ring up to `written`, and frees them for the image.
     fn take(&mut self, core: &mut impl Core, written: u32) -> Vec<u8> {
         let mut all = [0; LOG_BYTES];
         core.peek(self.ring + offset_of!(LogRing, bytes) as u32, &mut all);

@@ -1,4 +1,4 @@
-//! Instruments at a core, which change nothing of what it does.
+//! Observers of a core: a wave recorder and a log reader. They do not change what the core does.
 
 use crate::any_core::AnyCore;
 use crate::board::Action;
@@ -6,14 +6,15 @@ use crate::core::{Core, Ibex, Picorv32, Stop};
 use crate::log::Reader;
 use crate::wave::{Explain, Recorder};
 
-/// What instruments at a core are told of what it is for. A core without any takes no notice.
+/// Callbacks by which the board's user reports events and decisions to observers. A core without observers ignores them.
 pub trait CoreObserver: Core {
     /// The clock shows `now`, in nanoseconds, in the present cycle, and an event follows.
     fn event(&mut self, now: u64) {
         let _ = now;
     }
 
-    /// What the image did for one event or several, each act with its cycle, and what explains the decisions about a slot.
+    /// The image's actions for one or more events, each with its cycle, and the variables that explain the decisions about a
+    /// slot.
     fn decided(&mut self, actions: &[(u64, Action)], explain: Explain<'_>) {
         let _ = (actions, explain);
     }
@@ -23,7 +24,7 @@ impl CoreObserver for Ibex {}
 impl CoreObserver for Picorv32 {}
 impl CoreObserver for AnyCore {}
 
-/// A core to which instruments can be attached.
+/// A core to which observers can be attached.
 #[derive(Debug)]
 pub struct ObservedCore {
     core: AnyCore,
@@ -32,7 +33,7 @@ pub struct ObservedCore {
 }
 
 impl From<AnyCore> for ObservedCore {
-    /// The core without instruments.
+    /// A core without observers.
     fn from(core: AnyCore) -> Self {
         Self { core, recorder: None, log: None }
     }
@@ -49,7 +50,7 @@ impl ObservedCore {
         self.log = Some(Box::new(reader));
     }
 
-    /// What was recorded, if anything; no more is.
+    /// Stops recording and returns the recorder, if there is one.
     pub fn take_recorder(&mut self) -> Option<Recorder> {
         self.recorder.take().map(|recorder| *recorder)
     }
@@ -138,7 +139,7 @@ impl Core for ObservedCore {
         self.core.upcoming()
     }
 
-    /// The copy has no instruments.
+    /// The copy has no observers.
     fn fork(&self) -> Option<Self> {
         self.core.fork().map(Self::from)
     }

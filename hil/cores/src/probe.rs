@@ -5,21 +5,21 @@ use crate::elf::Image;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What happened, as `core.cycles` names it. Where a machine takes neither of two kinds, the linker may make one function of
-/// theirs, and both count as one: NACKs of DCQCN as ACKs.
+/// The kinds of events, by their names in `core.cycles`. If a machine ignores two kinds, the linker may merge their functions,
+/// and both are counted as one kind: NACKs of DCQCN as ACKs.
 pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "switch_int"];
 
-/// What happens at the queues of a switch.
+/// The kinds of events at the queues of a switch.
 const STAGE_KINDS: [&str; 6] = ["arrival", "release", "departure", "pause", "peer", "wake"];
 
-/// Which span of an event was measured.
+/// The measured spans of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Span {
-    /// The machine's `on`, from call to return, where the image calls it; not of flows that the engine visits after that
-    /// of the event.
+    /// The machine's `on`, from call to return, in images where it is not inlined; only for the flow of the event, not for
+    /// flows of the sweep after it.
     On,
-    /// From the engine's first instruction to the last pacer store, or to the return where the decision is unchanged.
+    /// From the engine's first instruction to the last pacer store, or to the return if the decision is unchanged.
     Step,
     /// From the engine's first instruction to its return.
     StepTotal,
@@ -64,12 +64,12 @@ impl Probes {
         Self { entries, ..Self::default() }
     }
 
-    /// Where the machine's `on` begins, in an image that calls it.
+    /// Address of the machine's `on`, in an image where it is not inlined.
     pub fn machine(&self) -> Option<u32> {
         self.entries.iter().find(|(_, place)| **place == Place::Machine).map(|(&entry, _)| entry)
     }
 
-    /// Watches them all.
+    /// Sets a watchpoint at each.
     pub fn arm(&self, core: &mut impl Core) {
         for &pc in self.entries.keys() {
             core.watch(pc);
@@ -81,8 +81,8 @@ impl Probes {
         &self.cycles
     }
 
-    /// The pacer was written. The first time in a call it is for the flow of the event; flows that the engine visits
-    /// afterwards follow.
+    /// Called when the pacer is written. The first write in a call is for the flow of the event; further ones are for flows of
+    /// the sweep.
     pub fn paced(&mut self, cycle: u64) {
         for open in &mut self.open {
             open.paced.get_or_insert(cycle);
@@ -112,7 +112,8 @@ impl Probes {
         }
     }
 
-    /// Whether a call begins a span: that of a machine does not within another machine, and not after the pacer was told.
+    /// Whether a call begins a span. A call of a machine does not within another machine's call, nor after the pacer was
+    /// written.
     fn counts(&self, place: Place) -> bool {
         place != Place::Machine || self.open.last().is_none_or(|open| open.place != place && open.paced.is_none())
     }
@@ -132,7 +133,7 @@ impl Probes {
     }
 }
 
-/// Which watched place a demangled symbol names, if any: the programs of NIC and switch have one function for each kind of
+/// The watched place that a demangled symbol names, if any: the programs of NIC and switch have one function for each kind of
 /// event.
 fn place(symbol: &str) -> Option<Place> {
     let last = symbol.rsplit("::").next()?;

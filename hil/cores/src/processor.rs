@@ -1,4 +1,4 @@
-//! The cores that a command may name: the models, RTL behind `rtl:`, and both side by side behind `twin:`.
+//! The cores that the command line accepts: the models, RTL behind `rtl:`, and both side by side behind `twin:`.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::rtl::{Rtl, simulator};
 /// Where PicoRV32's RTL begins: the benches fix it.
 const PICORV32_ENTRY: u32 = 0x0010_0000;
 
-/// A name that no core has. The command line offers what is near it.
+/// The error for an unknown core. The command line suggests the nearest known name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownCore {
     /// The name as it was given.
@@ -31,7 +31,7 @@ impl fmt::Display for UnknownCore {
 
 impl Error for UnknownCore {}
 
-/// A core, and what stands for it.
+/// A core, and how it is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Processor {
     /// The model of a design.
@@ -98,7 +98,7 @@ impl Processor {
         }
     }
 
-    /// The core of a name.
+    /// The core of this name.
     ///
     /// # Errors
     /// There is none.

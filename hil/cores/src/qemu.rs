@@ -1,5 +1,5 @@
-//! QEMU's boards with the cores that this tree has no model of. QEMU is instruction-accurate and nothing more: it shows that
-//! an image takes the right decisions, not how long they take.
+//! QEMU's boards, with cores that this tree has no model of. QEMU is instruction-accurate, not cycle-accurate: it checks the
+//! decisions of an image, not its timing.
 
 use crate::firmware::check_sources;
 use crate::processor::UnknownCore;
@@ -12,10 +12,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A board, and what runs on it.
+/// A board of QEMU, and the image format for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// The name that the command line knows it by.
+    /// Its name on the command line.
     pub name: &'static str,
     /// What it is, in a line.
     pub description: &'static str,
@@ -73,7 +73,7 @@ impl Machine {
         },
     ];
 
-    /// The machine of a name; `None` for a name that is not of QEMU's.
+    /// The machine of this name; `None` for a name without the prefix of QEMU's machines.
     ///
     /// # Errors
     /// There is none among QEMU's.
@@ -86,16 +86,16 @@ impl Machine {
         Ok(Some(found.ok_or_else(|| UnknownCore { typed: name.to_owned(), known: known() })?))
     }
 
-    /// Bytes that its image takes of a frame.
+    /// Bytes of a frame that its image reads.
     #[must_use]
     pub const fn frame_bytes(&self) -> usize {
         if self.small { SMALL_FRAME_BYTES } else { RX_FRAME_BYTES }
     }
 
-    /// Complains if a file is no image for its core.
+    /// Checks that a file is an image for its core.
     ///
     /// # Errors
-    /// It cannot be read, or is for another, or built from other sources than this harness.
+    /// It cannot be read, is for another core, or is built from other sources than this harness.
     pub fn takes(&self, image: &Path) -> Result<()> {
         let file = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
         let elf = object::File::parse(&*file)
@@ -105,7 +105,7 @@ impl Machine {
         check_sources(image)
     }
 
-    /// Complains if its emulator is missing.
+    /// Checks that its emulator is installed.
     ///
     /// # Errors
     /// [`Missing`](crate::rtl::simulator::Missing), which says what to install.
@@ -113,7 +113,7 @@ impl Machine {
         need(self.emulator, &["--version"], self.package)
     }
 
-    /// Its emulator with the image in a file.
+    /// The command that runs an image on its emulator.
     pub fn run(&self, image: &Path) -> Command {
         let mut command = Command::new(self.emulator);
         command.args(arguments(self.machine)).arg(image);
@@ -121,7 +121,7 @@ impl Machine {
     }
 }
 
-/// Arguments of an emulator, the path of an image to come.
+/// Arguments of an emulator, to be followed by the path of an image.
 pub fn arguments(machine: &str) -> Vec<&str> {
     let bare = ["-display", "none", "-monitor", "none", "-serial", "none", "-bios", "none"];
     let semihosting = ["-semihosting-config", "enable=on,target=native", "-kernel"];

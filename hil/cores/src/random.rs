@@ -1,4 +1,4 @@
-//! Numbers that look random and repeat with their seed.
+//! Pseudorandom numbers, reproducible from a seed.
 
 /// A generator of numbers: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
-//! The most stack that linked code can need: what each function takes, and who calls whom.
+//! The most stack that linked code can need, from the stack frame of each function and the call graph.
 //!
-//! What a function takes is what the compiler says of it, in remarks that it makes while it compiles (`-C
-//! remark=prologepilog`). Routines that come compiled with the target have none: of those, all instructions that lower the
-//! stack pointer by a constant are added up, which is at least what any path takes. Who calls whom the linker wrote down
-//! (`--emit-relocs`): every reference from code to a function is a call, made or not. Code that takes a function's address
-//! to hand it on, or a table that keeps one, is refused: who calls it would not be known.
+//! Stack frames are those that the compiler reports in its remarks (`-C remark=prologepilog`). Precompiled routines of the
+//! target have none: for those, all instructions that lower the stack pointer by a constant are added up, which is an upper
+//! bound over all paths. The call graph comes from the linker's relocations (`--emit-relocs`): every reference from code to a
+//! function counts as a call. Code that stores or passes a function's address, and tables of such addresses, are errors: their
+//! callers are unknown.
 
 use anyhow::{Context, Result, bail, ensure};
 use object::{
@@ -12,7 +12,7 @@ use object::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the compiler says that functions take, by their names in the object file.
+/// Stack bytes of functions as the compiler reports them, by their names in the object file.
 #[derive(Clone, Debug, Default)]
 pub struct Frames(BTreeMap<String, u64>);
 
@@ -30,7 +30,7 @@ impl Frames {
         Self(frames)
     }
 
-    /// Whether the compiler said nothing.
+    /// Whether the compiler reported no function.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -45,7 +45,7 @@ struct Function {
     calls: BTreeSet<u64>,
 }
 
-/// What a function takes of which the compiler said nothing, until its code is read.
+/// Placeholder for a function that the compiler did not report, until its code is read.
 const UNKNOWN: u64 = u64::MAX;
 
 /// The functions of a linked file.
@@ -61,7 +61,7 @@ impl Calls {
     /// Reads a file that was linked with `--emit-relocs`.
     ///
     /// # Errors
-    /// It cannot be read, or keeps the address of a function, so that who calls it is not known.
+    /// It cannot be read, or stores the address of a function, whose callers are then unknown.
     pub fn of(file: &[u8], frames: &Frames) -> Result<Self> {
         let file = object::File::parse(file).context("expected an ELF file")?;
         // On Arm the lowest bit of a function's address says which instructions it has.
@@ -71,7 +71,7 @@ impl Calls {
             let (start, name) = (symbol.address() & even, symbol.name()?);
             calls.names.insert(name.to_owned(), start);
             let takes = frames.0.get(name).copied();
-            // The compiler knows a function by one of its names.
+            // The compiler reports a function under one of its names.
             if takes.is_some() || !calls.functions.contains_key(&start) {
                 let (takes, end) = (takes.unwrap_or(UNKNOWN), start + symbol.size());
                 let function = Function { name: name.to_owned(), end, takes, calls: BTreeSet::new() };
@@ -90,7 +90,7 @@ impl Calls {
                 if symbol.is_undefined() {
                     continue;
                 }
-                // Where a section stands for what lies in it, only the addend says what is meant; on Arm the linked word.
+                // If the relocation names a section, the addend gives the address in it; on Arm the linked word does.
                 let of_section = symbol.kind() == SymbolKind::Section;
                 let target = match file.architecture() {
                     Architecture::Arm if of_section => {
@@ -122,7 +122,7 @@ impl Calls {
         (address < function.end).then_some(start)
     }
 
-    /// Notes a call. Branches within a function name places in it and not the function.
+    /// Records a call. Branches within a function refer to places in it, not to the function.
     fn reference(&mut self, from: u64, to: u64, names_function: bool) -> Result<()> {
         let Some(caller) = self.at(from) else { return Ok(()) };
         let callee = self.at(to).with_context(|| format!("{from:#x} calls {to:#x}, where no function is known"))?;
@@ -134,7 +134,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Looks into the code of the functions of which the compiler said nothing.
+    /// Reads the code of the functions that the compiler did not report.
     fn read_runtime(&mut self, base: u64, code: &[u8], architecture: Architecture) -> Result<()> {
         for (&start, function) in &mut self.functions {
             let place = start.checked_sub(base).zip(function.end.checked_sub(base));
@@ -146,10 +146,10 @@ impl Calls {
         Ok(())
     }
 
-    /// Bytes that a function and all that it calls take at most.
+    /// Most stack bytes of a function and all that it calls.
     ///
     /// # Errors
-    /// There is no such function, or functions call each other in a circle.
+    /// There is no such function, or functions are recursive.
     pub fn need(&self, name: &str) -> Result<u64> {
         let start = *self.names.get(name).with_context(|| format!("there is no function {name}"))?;
         self.need_of(start, &mut BTreeMap::new(), 0)
@@ -171,7 +171,7 @@ impl Calls {
     }
 }
 
-/// Whether a relocation in code is that of a call, a jump or a branch.
+/// Whether a relocation in code belongs to a call, a jump or a branch.
 fn is_call(flags: RelocationFlags, architecture: Architecture) -> bool {
     let RelocationFlags::Elf { r_type } = flags else { return false };
     match architecture {
@@ -193,7 +193,7 @@ fn is_call(flags: RelocationFlags, architecture: Architecture) -> bool {
     }
 }
 
-/// By how much all instructions together lower the stack pointer by a constant.
+/// The sum of all constants by which instructions lower the stack pointer.
 fn lowered(code: &[u8], architecture: Architecture) -> Result<u64> {
     let mut total = 0;
     let mut rest = code;

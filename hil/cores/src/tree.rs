@@ -1,8 +1,8 @@
 //! The source tree, from which firmware images and the C library are built, and in which golden files lie.
 //!
 //! It is the one that was chosen ([`choose`]), else that in the environment variable `RNIC_CC_TREE`, else the first of the
-//! working folder and those above it. What the harness holds of the library was compiled from one tree; it refuses to work on
-//! another whose firmware would come of other sources.
+//! working folder and those above it. The library in the harness was compiled from one tree; a tree whose firmware sources
+//! differ from it is an error.
 
 #[path = "../../../targets/programs/sources.rs"]
 mod sources;
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The line of the workspace's manifest by which a tree is known.
+/// The line of a workspace's manifest that identifies a source tree.
 const MARKER: &str = "[workspace.metadata.rnic-cc]";
 
 static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
@@ -27,7 +27,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree in a folder, whatever its sources.
+    /// The tree in a folder, without a check of its sources.
     ///
     /// # Errors
     /// There is none.
@@ -38,7 +38,7 @@ impl Tree {
         Ok(Self { root, target })
     }
 
-    /// The same with another folder for what is built.
+    /// The same tree with another target folder.
     #[must_use]
     pub fn with_target(self, target: PathBuf) -> Self {
         Self { target, ..self }
@@ -50,14 +50,14 @@ impl Tree {
         &self.root
     }
 
-    /// Where Cargo puts what it builds of it.
+    /// Cargo's target folder for it.
     #[must_use]
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Where firmware is built, with this profile of Cargo's. Trees that share a target folder have a folder each, since Cargo
-    /// takes what it has built of one of them for that of the other: it knows packages of a workspace by their names alone.
+    /// The folder in which firmware is built with this profile of Cargo. Trees that share a target folder each have their own,
+    /// since Cargo identifies packages of a workspace by name only and would take one tree's output for the other's.
     #[must_use]
     pub fn firmware(&self, profile: &str) -> PathBuf {
         let mut key = crc32fast::Hasher::new();
@@ -68,7 +68,7 @@ impl Tree {
         self.target.join(format!("firmware-{key:08x}"))
     }
 
-    /// The hash of all that its firmware is made of, in hexadecimal digits: see [`programs::SOURCES`].
+    /// The hash of its firmware sources, in hexadecimal digits: see [`programs::SOURCES`].
     ///
     /// # Errors
     /// A file cannot be read.
@@ -78,7 +78,7 @@ impl Tree {
     }
 }
 
-/// Works on the tree in this folder from now on.
+/// Selects the tree in this folder for all further calls of [`here`].
 ///
 /// # Errors
 /// There is none.
@@ -91,7 +91,7 @@ pub fn choose(folder: &Path) -> Result<()> {
 /// The tree to work on.
 ///
 /// # Errors
-/// There is none, or its firmware would be made of other sources than what this harness was built from.
+/// There is none, or its firmware sources differ from those that this harness was built from.
 pub fn here() -> Result<&'static Tree> {
     if let Some(tree) = HERE.get() {
         return Ok(tree);

@@ -1,5 +1,5 @@
-//! Firmware in C against the C library: built by a cross compiler, given a trace of events, and run on a core or
-//! on QEMU. What it reports is compared with the library's machines called from Rust.
+//! Firmware in C against the C library: built by a cross compiler, given a trace of events, and run on a core or on QEMU. Its
+//! decisions and counters are compared with those of the library's machines called from Rust.
 
 use anyhow::{Context, Result, bail, ensure};
 use cc_core::clock::LocalClock;
@@ -27,12 +27,12 @@ use std::process::Command;
 const FLOWS: u32 = 16;
 /// Settings that a trace can change at the start.
 const SETTINGS: usize = 8;
-/// The port of all traces.
+/// The link of all traces.
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_086), base_rtt: Nanos::new(8_000) };
 /// The words of a decision: rate, window, hold and wake.
 pub type Words = [u32; 4];
 
-/// What a flow is told, beside when.
+/// One item of a flow's trace: its opening, or an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceItem {
     /// It begins.
@@ -48,7 +48,7 @@ pub struct Record {
     pub flow: u32,
     /// The caller's clock, in nanoseconds.
     pub now: u64,
-    /// What is left of a PFC pause, and all pauses so far.
+    /// Remaining time of a PFC pause, and the sum of all pauses so far, in nanoseconds.
     pub pause: u32,
     /// See `pause`.
     pub paused: u32,
@@ -56,7 +56,7 @@ pub struct Record {
     pub what: TraceItem,
     /// The records of telemetry that came with it, wide.
     pub hops: Vec<Hop>,
-    /// Number of the path that they are of.
+    /// Number of the path on which the records were written.
     pub path: u16,
 }
 
@@ -73,20 +73,20 @@ pub struct Trace {
     pub records: Vec<Record>,
 }
 
-/// What somebody made of a trace.
+/// The decisions and counters that an implementation returned for a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// A decision for each record.
     pub decisions: Vec<Words>,
     /// The counters at the end, by number.
     pub counters: Vec<u32>,
-    /// Cycles of each record where they were asked for: those of a call with its arguments, 0 for the beginning of a flow.
+    /// Cycles of each record if [`Program::timed`] is set: of the call with its arguments; 0 for the opening of a flow.
     pub cycles: Vec<u32>,
 }
 
 impl Trace {
-    /// Whatever can happen to sixteen flows: events close together and far apart, a clock that leaps and runs back,
-    /// pauses, notifications plain and numbered, repeated and of other kinds.
+    /// A random trace of sixteen flows: events close together and far apart, a clock that jumps forward and back, pauses, and
+    /// CNPs without a body, with a body, repeated, and of unsupported kinds.
     pub fn random<A: ReactionPoint>(seed: u64, records: usize) -> Self {
         let mut chance = SplitMix::new(seed);
         let preset = chance.below(A::PRESETS.len() as u32);
@@ -107,7 +107,7 @@ impl Trace {
         Self { algorithm: A::NAME, preset, settings: Vec::new(), records: lines }
     }
 
-    /// As the C firmware reads it.
+    /// The trace in the format that the C firmware reads.
     fn to_bytes(&self) -> Vec<u8> {
         let mut words = vec![self.records.len() as u32, self.preset];
         words.extend([LINK.line_rate.to_bits(), LINK.mtu.get(), LINK.base_rtt.get(), self.settings.len() as u32]);
@@ -118,7 +118,7 @@ impl Trace {
         bytes
     }
 
-    /// What the machine decides, called as an engine calls it.
+    /// The decisions of the machine in Rust, called as an engine calls it.
     ///
     /// # Errors
     /// The trace's settings are not the algorithm's.
@@ -224,11 +224,11 @@ impl Record {
     }
 }
 
-/// A random trace being made.
+/// A random trace under construction.
 struct Making {
     chance: SplitMix,
     now: u64,
-    /// Time as the flows have it.
+    /// Time of the flows, without the jumps of the caller's clock.
     local: u64,
     /// When each flow had its last event.
     seen: [u64; FLOWS as usize],
@@ -260,7 +260,7 @@ impl Making {
             1 => self.now -= 2_000_000,
             _ => {}
         }
-        // Every flow hears something at least once a second.
+        // Every flow has an event at least once a second: a wake after 0.5 s without one.
         let idle = (0..FLOWS).find(|&flow| self.local - self.seen[flow as usize] > 500_000_000);
         if let Some(flow) = idle {
             return self.record(flow, TraceItem::Event(Event::Wake));
@@ -398,20 +398,20 @@ impl Place {
 pub struct Program<'a> {
     /// Where it is to run.
     pub place: Place,
-    /// What decides: a static library, or C sources with a header of the same interface.
+    /// The implementation that decides: a static library, or C sources with a header of the same interface.
     pub by: Decider<'a>,
-    /// The optimisation, as the compiler calls it.
+    /// The compiler's optimisation flag.
     pub optimise: &'a str,
     /// Whether it reports cycles.
     pub timed: bool,
 }
 
-/// What decides in a firmware.
+/// The implementation that decides in a firmware.
 #[derive(Clone, Copy, Debug)]
 pub enum Decider<'a> {
     /// The C library.
     Library(&'a Path),
-    /// A source beside its header of the same name, with functions that begin with that name.
+    /// A C source, with a header of the same name beside it, and functions that begin with that name.
     Source(&'a Path),
 }
 
@@ -489,7 +489,7 @@ impl Program<'_> {
     /// Runs the image in a file over a trace of so many records.
     ///
     /// # Errors
-    /// It faults, does not end, or reports something else than decisions and counters.
+    /// It faults, does not end, or its output is not decisions and counters.
     pub fn run(&self, elf: &Path, records: usize) -> Result<Outcome> {
         let words = match self.place {
             Place::Riscv(core) => on_riscv(core, elf)?,
@@ -522,14 +522,14 @@ pub struct Play<'a> {
     pub records: usize,
 }
 
-/// What came of it.
+/// The result of a [`Play`].
 #[derive(Clone, Debug)]
 pub struct RunResult {
     /// The trace.
     pub trace: Trace,
-    /// What the firmware made of it.
+    /// The firmware's decisions and counters.
     pub found: Outcome,
-    /// What the machine made of it.
+    /// Those of the machine in Rust.
     pub native: Outcome,
 }
 
@@ -548,7 +548,7 @@ impl Visitor for Play<'_> {
 }
 
 impl RunResult {
-    /// Where the two differ, if they do.
+    /// The first difference between the two, or `None`.
     pub fn difference(&self) -> Option<String> {
         let Self { trace, found, native } = self;
         let pairs = found.decisions.iter().zip(&native.decisions).zip(&trace.records);
@@ -564,7 +564,7 @@ impl RunResult {
     }
 }
 
-/// What an image reports on a core.
+/// The words that an image reports on a core.
 fn on_riscv(core: Processor, elf: &Path) -> Result<Vec<u32>> {
     let image = firmware::read_any(elf)?;
     let mut core = core.start(&RAM, DEVICES, 0, image.entry)?;
@@ -582,7 +582,7 @@ fn on_riscv(core: Processor, elf: &Path) -> Result<Vec<u32>> {
     }
 }
 
-/// What an image reports on one of QEMU's boards, which has a minute for it.
+/// The words that an image reports on one of QEMU's boards, within a minute.
 fn on_qemu(machine: &str, elf: &Path) -> Result<Vec<u32>> {
     let run = Command::new("timeout")
         .args(["60", "qemu-system-arm"])
@@ -591,7 +591,7 @@ fn on_qemu(machine: &str, elf: &Path) -> Result<Vec<u32>> {
         .output()
         .context("cannot run qemu-system-arm: install it")?;
     ensure!(run.status.success(), "QEMU's {machine} ended with {}: {}", run.status, fault(&run));
-    // Semihosting's console is standard error, but for versions that have it on standard output.
+    // Semihosting prints to standard error, in some versions of QEMU to standard output.
     let text = [run.stdout, run.stderr].concat();
     let lines = String::from_utf8_lossy(&text).into_owned();
     lines.lines().map(|line| u32::from_str_radix(line, 16).with_context(|| format!("QEMU said {line:?}"))).collect()

@@ -1,9 +1,9 @@
-//! Captures of whatever may happen between a few NICs, made by chance: for tests of firmware against library, for
-//! coverage, and for cycles.
+//! Random captures of the traffic between a few NICs: for tests of firmware against library, for coverage, and for cycles.
 //!
-//! Six hosts send to a seventh, each on its own queue pair and through its own switch port. What a real network does
-//! comes in spells, as algorithms need a run of like signals to reach their rarer states; what it should not do comes in
-//! between: disorder, repetition, strangers, damage, queue pairs used anew, and a clock that rests, leaps and runs back.
+//! Six hosts send to a seventh, each on its own queue pair and through its own switch port. The state of the network changes in
+//! phases, since algorithms reach their rarer states only after a run of equal signals. Faults come in between: reordered,
+//! repeated and damaged packets, unknown queue pairs, reused queue pair numbers, and a clock that stands still, jumps forward,
+//! or jumps back.
 
 use cc_core::wire::shim::{IntShim, MlccAck, MlccData, Rcc, Time};
 use cc_core::wire::{
@@ -19,26 +19,25 @@ use hil_cores::random::SplitMix;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// Flows of a storm, each from its own host to host 0 and back.
+/// Flows, each from its own host to host 0 and back.
 const FLOWS: usize = 6;
 /// When captures begin, in nanoseconds since 1970: 2026-01-01.
 const START: u64 = 1_767_225_600_000_000_000;
 /// The opcode of a READ response that is neither first nor last.
 const READ_RESPONSE: u8 = 0x0e;
-/// Bytes captured of a longer frame, most of the time: what is behind them is payload.
+/// Bytes captured of a longer frame, in most cases; the rest is payload.
 const SNAP: usize = 320;
 /// Packets of a flow that may still be acknowledged.
 const IN_FLIGHT: usize = 64;
 
-/// A storm.
+/// Random traffic between seven hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomTraffic {
-    /// Storms of the same seed are the same.
+    /// Seed; traffic of the same seed is the same.
     pub seed: u64,
-    /// Frames, beside those of the handshakes.
+    /// Number of frames, in addition to those of the handshakes.
     pub frames: u32,
-    /// The signals that are to be frequent, in shims where they need them. CNPs, acknowledgements and pauses all occur
-    /// whatever they are.
+    /// The signals that are frequent, in shims if needed. CNPs, acknowledgements and pauses occur in any case.
     pub signals: Signals,
 }
 
@@ -68,7 +67,7 @@ impl RandomTraffic {
     }
 }
 
-/// What the network is like for a spell.
+/// State of the network during one phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Regime {
     /// Empty queues.
@@ -79,7 +78,7 @@ enum Regime {
     Draining,
     /// Long queues.
     Congested,
-    /// Pauses from further down hold queues up.
+    /// Pauses from downstream keep queues from draining.
     HeldUp,
     /// Anything.
     Wild,
@@ -89,7 +88,7 @@ impl Regime {
     const ALL: [Self; 6] = [Self::Calm, Self::Filling, Self::Draining, Self::Congested, Self::HeldUp, Self::Wild];
 }
 
-/// One flow, as its sender knows it.
+/// One flow, with its sender's state.
 #[derive(Debug)]
 struct Flow {
     number: usize,
@@ -98,12 +97,12 @@ struct Flow {
     psn: Psn,
     /// The packets sent, oldest first.
     sent: VecDeque<Sent>,
-    /// Round-trip time that the next sample is near, nanoseconds.
+    /// Round-trip time in nanoseconds, around which the next sample lies.
     rtt: u64,
     path: Path,
-    /// The way to the interconnect switch, whose model of a port is its last hop.
+    /// The path to the interconnect switch; its last hop is that switch's model of a port.
     near: Path,
-    /// What the interconnect switch at the receiver's end has read last.
+    /// The credit number that the receiver's interconnect switch read last.
     credit: u16,
 }
 
@@ -112,7 +111,7 @@ struct Flow {
 struct Sent {
     psn: Psn,
     at: u64,
-    /// What the switches wrote into it.
+    /// The INT that switches wrote into it.
     telemetry: Option<IntStackBuilder>,
 }
 
@@ -122,7 +121,7 @@ struct Path {
     layout: IntLayout,
     number: u16,
     hops: u8,
-    /// Up to when they have counted, and what they had sent then, in units of 64 bytes.
+    /// Time up to which they have counted, and bytes sent until then, in units of 64 bytes.
     at: u64,
     sent: u64,
 }
@@ -144,7 +143,7 @@ impl Flow {
     }
 }
 
-/// A storm being made.
+/// Random traffic under construction.
 struct Making {
     signals: Signals,
     chance: SplitMix,
@@ -164,7 +163,7 @@ impl Making {
         self.signals.contains(signal)
     }
 
-    /// One time in so many.
+    /// Returns `true` with a probability of 1 in `times`.
     fn once_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }
@@ -232,7 +231,8 @@ impl Making {
         }
     }
 
-    /// What the interconnect switch sends back of a packet that passes.
+    /// A CNP with INT that the interconnect switch sends back for a passing packet. 1 in 16 names the flow by the sender's
+    /// queue pair; 1 in 32 names an unknown remote queue pair.
     fn switch_int(&mut self, flow: usize) {
         let telemetry = self.telemetry(flow, |flow| &mut flow.near);
         let mut room = [0; IntShim::LONGEST];
@@ -247,13 +247,13 @@ impl Making {
         self.emit(&Frame { bth, extensions, payload: int, ..between(flow, false, Ecn::Ect0) });
     }
 
-    /// How long a packet that arrives now was under way: for receivers that measure it.
+    /// One-way delay of a packet that arrives now, for receivers that measure it.
     fn one_way(&mut self) -> u64 {
         let longest = if self.regime == Regime::Calm { 1_000 } else { 50_000 };
         u64::from(2_000 + self.below(longest))
     }
 
-    /// An acknowledgement of one of the newest packets, after a round-trip time as the weather has it.
+    /// An acknowledgement of one of the newest packets, after a round-trip time that depends on the phase.
     fn ack(&mut self, flow: usize) {
         let (near, regime) = (self.below(4_000), self.regime);
         let wild = self.once_in(20);
@@ -276,7 +276,7 @@ impl Making {
             Regime::Wild => 20 * u64::from(near),
         } + u64::from(near);
         if !wild {
-            // Never shorter than it is by now.
+            // The round-trip time is at least the time since the packet was sent.
             self.now = self.now.max(sent_at + to.rtt);
         }
         if back == 0 {
@@ -296,7 +296,7 @@ impl Making {
         self.emit(&Frame { shims, bth, extensions, ..between(flow, false, Ecn::Ect0) });
     }
 
-    /// What a receiver adds to the stamp that it returns.
+    /// The delay fields that a receiver adds to the time stamp that it returns.
     fn times(&mut self) -> Time {
         let receiver_hold = if self.once_in(10) { self.below(2_000_000) } else { self.below(3_000) };
         let hops = self.below(8) as u8;
@@ -308,7 +308,8 @@ impl Making {
         }
     }
 
-    /// What MLCC's interconnect switch tells the receiver: now and then that a round is over.
+    /// The shim that MLCC's interconnect switch writes for the receiver. In 1 of 6 packets it reports the end of a round; in 1
+    /// of 40 its credit is 0.
     fn credit(&mut self, flow: usize) -> MlccData {
         let queue = match self.regime {
             Regime::Calm => 0,
@@ -323,7 +324,7 @@ impl Making {
         MlccData { credit: if forgotten { 0 } else { *credit }, queue }
     }
 
-    /// What a receiver of MLCC says.
+    /// The shim that a receiver of MLCC sends to the sender.
     fn advice(&mut self, flow: usize) -> MlccAck {
         let mbps = match self.regime {
             Regime::Calm => 100_000,
@@ -339,7 +340,7 @@ impl Making {
         MlccAck { credit, data_qpn, release: Rate::from_gbps(25), advised_rate }
     }
 
-    /// What a receiver of RCC grants.
+    /// The shim with the rate that a receiver of RCC grants.
     fn grant(&mut self) -> Rcc {
         let (window, flows, utilisation) = match self.regime {
             Regime::Calm => (200_000, 1, 0x4000),
@@ -357,7 +358,7 @@ impl Making {
         }
     }
 
-    /// What the switches of one of a flow's paths write into a packet that leaves now.
+    /// The INT that the switches of one of a flow's paths write into a packet that leaves now.
     fn telemetry(&mut self, flow: usize, path: fn(&mut Flow) -> &mut Path) -> IntStackBuilder {
         if self.once_in(150) {
             let (number, hops) = (self.below(8) as u16, 1 + self.below(IntShim::ROOM.into()) as u8);
@@ -396,7 +397,7 @@ impl Making {
         telemetry
     }
 
-    /// A sequence error, another negative acknowledgement, or a receiver that is not ready.
+    /// A NAK: PSN sequence error, another NAK code, or RNR.
     fn nak(&mut self, flow: usize) {
         let syndrome = [0x60, 0x60, 0x20, 0x61][self.below(4) as usize];
         let to = &self.flows[flow];
@@ -419,7 +420,7 @@ impl Making {
         self.emit(&Frame { bth, extensions, ..between(flow, false, Ecn::Ect0) });
     }
 
-    /// A marked packet with one bit wrong behind its Ethernet head.
+    /// A marked packet with one bit flipped after its Ethernet addresses.
     fn damaged(&mut self, flow: usize) {
         let bth = Bth { opcode: opcode::SEND_ONLY, ..self.flows[flow].to_receiver() };
         let frame = Frame { bth, payload: &[0; 64], ..between(flow, true, Ecn::Ce) };
@@ -429,7 +430,7 @@ impl Making {
         self.write(length, length);
     }
 
-    /// A datagram from a queue pair of its own.
+    /// A UD datagram from another queue pair.
     fn datagram(&mut self, flow: usize) {
         let bth = Bth { opcode: opcode::UD_SEND_ONLY, dest_qp: Qpn::new(0xc0), ..self.flows[flow].to_receiver() };
         let deth = Deth { queue_key: 0, source_qp: Qpn::new(0xd0 + flow as u32) };
@@ -438,7 +439,7 @@ impl Making {
         self.emit(&Frame { bth, extensions, payload: &[0; 64], ..between(flow, true, ecn) });
     }
 
-    /// A PFC frame from some host's switch port, or from one that nobody knows.
+    /// A PFC frame from some host's switch port, or from an unknown port.
     fn pause(&mut self) {
         let host = self.below(FLOWS as u32 + 1) as usize;
         let enabled = self.chance.draw() as u8;
@@ -448,7 +449,7 @@ impl Making {
         self.write(length, length);
     }
 
-    /// Both ends of a flow's connection get to know each other.
+    /// The CM handshake of a flow's connection.
     fn handshake(&mut self, flow: usize) {
         let from = &mut self.flows[flow];
         from.sent.clear();
@@ -533,7 +534,7 @@ impl Making {
     }
 }
 
-/// What a NIC's clock shows at this time: it starts with the capture.
+/// Time stamp of a NIC's clock at this time. The clock starts with the capture.
 const fn stamp(time: u64) -> Stamp {
     Stamp::from_bits(time.wrapping_sub(START) as u32)
 }
@@ -543,11 +544,11 @@ fn port(flow: usize) -> Mac {
     Mac::new([2, 0, 0, 0, 1, flow as u8])
 }
 
-/// The head of a frame of this flow, to its receiver or back.
+/// Headers of a frame of this flow, to its receiver or back.
 fn between(flow: usize, forward: bool, ecn: Ecn) -> Frame<'static> {
     let host = |host: usize| (Mac::new([2, 0, 0, 0, 0, host as u8]), Ipv4Addr::new(10, 0, 0, host as u8));
     let (sender, receiver) = (host(flow + 1), host(0));
-    // Behind a switch port of its own for each flow, which can pause the flow's sender.
+    // Each flow has its own switch port, which can pause the flow's sender.
     let receiver = (port(flow), receiver.1);
     let (from, to) = if forward { (sender, receiver) } else { (receiver, sender) };
     Frame {
@@ -566,7 +567,7 @@ fn between(flow: usize, forward: bool, ecn: Ecn) -> Frame<'static> {
     }
 }
 
-/// The queue pair that the sender of a flow has.
+/// The queue pair number of a flow's sender.
 pub const fn sender_qpn(flow: usize) -> Qpn {
     Qpn::new(0x40 + flow as u32)
 }

@@ -1,5 +1,5 @@
-//! A model and the RTL of the same design, side by side as one core: each sees what the other sees, and they must agree on
-//! every stop and on its cycle.
+//! A model and the RTL of the same design, side by side as one core: both get the same inputs, and must agree on every stop and
+//! on its cycle.
 
 use super::AnyCore;
 use crate::core::{Core, Ram, Stop};
@@ -47,9 +47,10 @@ impl Core for LockstepPair {
         let model = (stop, self.model.cycles());
         let rtl = (self.rtl.run(until), self.rtl.cycles());
         let agree = match (model.0, rtl.0) {
-            // Each names the reason in its own words.
+            // The texts of the reasons may differ.
             (Stop::Fault { pc: ours, .. }, Stop::Fault { pc: theirs, .. }) => ours == theirs,
-            // Retirement is the one thing that may lie on either side of a stop, but for this one.
+            // Model and RTL may count an instruction as retired before or after a stop; only at this stop must the counts be
+            // equal.
             (Stop::Idle, Stop::Idle) => model.1 == rtl.1 && self.model.instructions() == self.rtl.instructions(),
             _ => model == rtl,
         };
@@ -58,7 +59,7 @@ impl Core for LockstepPair {
         }
         let pc = self.model.upcoming().map_or(0, |(_, pc)| pc);
         let reason = format!("the model stops at (what, cycle) {model:x?}, the RTL at {rtl:x?}");
-        // Once: nothing runs on after this.
+        // Leaked at most once: the run ends here.
         Stop::Fault { pc, address: pc, reason: reason.leak() }
     }
 

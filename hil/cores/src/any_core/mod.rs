@@ -36,7 +36,7 @@ pub enum AnyCore {
     LockstepPair(LockstepPair),
 }
 
-/// Calls the same function of whichever core it is.
+/// Calls the same function on the core of any variant.
 macro_rules! of_each {
     ($any:expr, $core:ident => $call:expr) => {
         match $any {

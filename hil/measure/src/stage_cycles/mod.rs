@@ -1,4 +1,4 @@
-//! The stages of a switch: firmware beside library, on traffic made by chance, and what they cost on a core.
+//! The stages of a switch: firmware beside library on random traffic, and cycles per event on a core.
 
 pub mod traffic;
 
@@ -34,8 +34,8 @@ pub const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4
 /// Events with each preset.
 const EVENTS: u32 = 20_000;
 
-/// Events and wakes that a simulated core is given with each preset at most. Swing's relays, which wake every few microseconds
-/// while the link rests, would have 700 000, and take an hour.
+/// Most events and wakes with each preset on a core in RTL simulation. Swing's relays, which wake every few microseconds while
+/// the link rests, would have 700 000, and take an hour.
 const SIMULATED: u64 = 50_000;
 
 /// Traffic through one stage with one preset.
@@ -51,7 +51,7 @@ pub struct Run {
     pub queue_bytes: u32,
     /// Bytes that each further flow adds.
     pub flow_bytes: u32,
-    /// Flows that a queue can hold apart.
+    /// Flows for which a queue has state.
     pub flows: u32,
     /// Events and wakes compared.
     pub events: u64,
@@ -59,7 +59,7 @@ pub struct Run {
     pub actions: u64,
     /// Frames of its own that it sent.
     pub frames: u64,
-    /// Where library and image parted first.
+    /// The first difference between library and image, or `None`.
     pub difference: Option<String>,
     /// Cycles per event by kind.
     pub cycles: BTreeMap<&'static str, KindCycles>,
@@ -81,7 +81,7 @@ pub fn measure(stage: &str) -> Result<Vec<Run>> {
     measure_on(Design::Ibex.into(), stage)
 }
 
-/// Sends traffic through a stage, or a chain of stages, with each of its presets, on a core and beside the library.
+/// Runs random traffic through a stage, or a chain of stages, with each of its presets, on a core and beside the library.
 ///
 /// # Errors
 /// There is no such stage, no image of it, or an image that misbehaves.
@@ -129,14 +129,15 @@ impl Visitor for Presets {
     }
 }
 
-/// Traffic with many events of the kinds that stages take. Of messages from far ends, rates come in frames.
+/// Traffic with many events of the kinds that stages handle. Relay messages are frequent for stages that handle messages from
+/// the remote end and read no headers; stages that read headers get its rates in frames.
 pub fn traffic(seed: u64, stages: &StageList) -> Traffic {
     let takes = stages.takes();
     Traffic::new(seed, takes.contains(Kind::Pause), takes.contains(Kind::Peer) && !stages.reads_headers())
 }
 
-/// The events of a switch whose stages take these kinds: a packet that leaves may be two, for it leaves by the port by which it
-/// came.
+/// The events of a switch whose stages handle these kinds. A packet that leaves is a departure, a release, or both: here its
+/// ingress and egress port are the same.
 pub fn events(at: Place, what: Happening, takes: Kinds) -> (Queue, Vec<SwitchEvent>) {
     let events = match what {
         Happening::Arrival { bytes, queued } => {
@@ -186,7 +187,7 @@ struct Pair<C> {
 }
 
 impl<C: Core> Pair<C> {
-    /// A switch whose queues are empty, and a board whose image waits for the first event.
+    /// A switch with empty queues, and a board whose image waits for the first event.
     ///
     /// # Errors
     /// Settings that are wrong on the link.
@@ -196,7 +197,7 @@ impl<C: Core> Pair<C> {
         Ok(Self { name, native, recorder, board, events: 0, actions: 0, frames: 0, difference: None })
     }
 
-    /// Lets both carry the traffic of a seed, for at most so many steps of it, and so many events and wakes.
+    /// Runs the traffic of a seed through both, for at most `steps` steps and `most` events and wakes.
     fn carry(&mut self, seed: u64, steps: u32, most: u64) -> Result<()> {
         let mut traffic = traffic(seed, self.native.switch().stages());
         let takes = self.native.switch().stages().takes();
@@ -220,7 +221,7 @@ impl<C: Core> Pair<C> {
         Ok(())
     }
 
-    /// Wakes both until this time, or until they have had so many events and wakes.
+    /// Runs the timers of both until this time, or until they have handled `most` events and wakes.
     ///
     /// # Errors
     /// The image misbehaved.
@@ -234,7 +235,7 @@ impl<C: Core> Pair<C> {
         Ok(())
     }
 
-    /// Hands both an event at a time up to which they were woken: what the library did at that.
+    /// Gives both an event, after their timers have run up to its time. Returns the library's actions.
     ///
     /// # Errors
     /// The image misbehaved.
@@ -254,7 +255,7 @@ impl<C: Core> Pair<C> {
         Ok(self.compare(now, theirs))
     }
 
-    /// Wakes the library until nothing is due at `now`: the timer line stays high as long.
+    /// Wakes the library until nothing is due at `now`: on the core the timer line stays high until then.
     fn settle(&mut self, now: u64) {
         while self.native.next_wake().nanos() <= now {
             self.native.timer(Instant::from_nanos(now), &mut self.recorder);
@@ -268,7 +269,7 @@ impl<C: Core> Pair<C> {
         }
     }
 
-    /// Notes where the two part, and takes what the library did.
+    /// Compares the actions of both, notes the first difference, and returns the library's actions.
     fn compare(&mut self, now: u64, theirs: Vec<(u64, Action)>) -> Vec<Action> {
         let ours = std::mem::take(&mut self.recorder.actions);
         let theirs: Vec<Action> = theirs.into_iter().map(|(_, action)| action).collect();
@@ -287,7 +288,7 @@ impl<C: Core> Pair<C> {
         let ImageInfo { state_bytes, qp_bytes: queue_bytes, peers: flows, peer_bytes: flow_bytes, .. } =
             self.board.report()?;
         let Self { name: stage, events, actions, frames, difference, .. } = self;
-        // What a stage does not take costs nothing, and may share its code with something else.
+        // Events that a stage ignores are left out: the linker may have merged their function with another.
         let mut cycles = cycles(self.board.cycles().iter());
         let takes = self.native.switch().stages().takes();
         cycles.retain(|&kind, _| kind == "wake" || Kind::ALL.iter().any(|&of| of.name() == kind && takes.contains(of)));
@@ -307,7 +308,7 @@ impl<C: Core> Pair<C> {
     }
 }
 
-/// Bytes of a frame that the pipeline shows a stage.
+/// Bytes of a frame's beginning that a stage is given.
 pub const HEAD: usize = 256;
 
 /// The words of an action, as the board sees them.
@@ -318,7 +319,7 @@ fn words_of(queue: Queue, action: &StageAction) -> Vec<u32> {
     words
 }
 
-/// Hardware that writes down what it is told.
+/// A switch pipeline that records the actions of the stages.
 struct Recorder {
     queued: [u32; QUEUES],
     actions: Vec<Action>,
@@ -405,7 +406,7 @@ mod tests {
         let image = firmware::image(None, "red").unwrap();
         let (_, ours) = presets(&["red"]).remove(0);
         let mut theirs = ours.concat();
-        // Kmax, as the image has it.
+        // Kmax, in the image's settings.
         theirs[1] *= 2;
         for (settings, differs) in [(ours.concat(), false), (theirs, true)] {
             let boot = BootSettings { rp_settings: settings, np_settings: Vec::new(), link: LINK };

@@ -1,5 +1,5 @@
-//! Whatever may happen at a switch's queues, made by chance: spells in which queues fill and drain, pauses, messages from
-//! the other end of a long link, and between them packets that are damaged or of queues that are not there.
+//! Random events at a switch's queues: phases in which queues fill and drain, pauses, messages from the remote end of a long
+//! link, and in between damaged packets and packets of queues that do not exist.
 
 use cc_core::wire::shim::{IntShim, MlccAck, MlccData};
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, Tags, opcode};
@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const PORTS: usize = 4;
 /// Traffic classes of each port.
 const CLASSES: usize = 8;
-/// Flows of each address family: more than a queue can hold apart.
+/// Flows of each address family: more than a queue has state for.
 const FLOWS: u32 = 50;
 /// The queues that carry most of the traffic.
 const BUSY: [Place; 4] = [
@@ -21,7 +21,7 @@ const BUSY: [Place; 4] = [
     Place { port: 1, class: 3 },
     Place { port: 3, class: 0 },
 ];
-/// Events of a spell.
+/// Events of a phase.
 const PHASE: u32 = 2_048;
 
 /// A queue of the switch: port 0 to 3 and class 0 to 7. One event in 500 is about port 4, which does not exist.
@@ -39,8 +39,7 @@ impl Place {
     }
 }
 
-/// What happens at a queue, in integers of the outside world: none of the library's types, so that a change of those does
-/// not change the traffic.
+/// An event at a queue, in plain integers: without the library's types, so that a change of those does not change the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happening {
     /// A packet arrives by the port.
@@ -61,14 +60,14 @@ pub enum Happening {
         /// The two ECN bits of its IP header.
         ecn: u8,
     },
-    /// The next node pauses the queue for a time in nanoseconds, of which zero ends the pause.
+    /// The next node pauses the queue for a time in nanoseconds; zero ends the pause.
     Pause {
         /// The time.
         nanos: u32,
         /// Bytes in the queue.
         queued: u32,
     },
-    /// The relay at the other end of a long link says whether it is paused, in a message with a number.
+    /// A message with a sequence number from the relay at the remote end of a long link: whether it is paused.
     Relay {
         /// It is paused.
         paused: bool,
@@ -90,7 +89,7 @@ pub struct Occasion {
     pub frame: Vec<u8>,
 }
 
-/// What [`Traffic`] chooses between.
+/// The kinds of events that [`Traffic`] generates.
 #[derive(Clone, Copy)]
 enum Kind {
     Arrival,
@@ -110,7 +109,7 @@ pub struct Traffic {
     /// Of 100 packets, how many come in rather than leave, and how many are marked.
     filling: u32,
     marked: u32,
-    /// Rates that the other end sends are this high at most, in Mb/s.
+    /// Upper limit of the rates that the remote end sends, in Mb/s.
     rates: u32,
     queued: [u32; PORTS * CLASSES],
     seq: u16,
@@ -127,7 +126,7 @@ impl Traffic {
         Self { chance, pauses, relays, now: 1_000, count: 0, filling, marked, rates, queued, seq: 0, buffer }
     }
 
-    /// The next event. A packet that arrives is in the queue once [`Traffic::admit`] is called.
+    /// The next event. A packet that arrives is counted in the queue when the caller calls [`Traffic::admit`].
     pub fn draw(&mut self) -> Occasion {
         if self.count.is_multiple_of(PHASE) {
             self.filling = self.chance.pick(&[10, 50, 95, 95]);
@@ -156,14 +155,14 @@ impl Traffic {
         Occasion { now: self.now, at, what, frame }
     }
 
-    /// The switch has room for a packet that arrived.
+    /// Adds a packet to its queue: called if the switch has room for it.
     pub fn admit(&mut self, at: Place, bytes: u32) {
         if let Some(queued) = self.queued.get_mut(at.index()) {
             *queued = queued.saturating_add(bytes);
         }
     }
 
-    /// A kind that the stage takes, or a packet.
+    /// Draws the kind of the next event: a packet, or a pause or relay message if those are frequent.
     fn kind(&mut self) -> Kind {
         let packet = if self.chance.below(100) < self.filling { Kind::Arrival } else { Kind::Departure };
         match self.chance.below(100) {
@@ -181,7 +180,7 @@ impl Traffic {
         self.chance.below(times) == 0
     }
 
-    /// About as fast as the link, with rests.
+    /// Advances the clock: packets come at about line rate, with pauses between.
     fn pass_time(&mut self) {
         self.now += u64::from(match self.chance.below(5_000) {
             0 => 600_000_000,
@@ -245,7 +244,7 @@ impl Traffic {
         self.chance.pick(&[Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::NotEct])
     }
 
-    /// Few flows send most.
+    /// Draws a flow; few flows send most of the packets.
     fn flow(&mut self) -> (bool, u32) {
         let flows = self.chance.pick(&[4, FLOWS]);
         (self.once_in(2), self.chance.below(flows))
@@ -270,7 +269,7 @@ impl Traffic {
         self.emit(&Frame { bth, ecn, shims, payload: &payload, ..between(six, flow, true) })
     }
 
-    /// An acknowledgement that comes back, with what MLCC's receiver grants.
+    /// An acknowledgement to the sender, with the grant of MLCC's receiver.
     fn acknowledgement(&mut self) -> Vec<u8> {
         let (six, flow) = self.flow();
         self.seq = self.seq.wrapping_add(self.chance.pick(&[1, 1, 1, 0, u16::MAX]));
@@ -285,7 +284,7 @@ impl Traffic {
         self.emit(&Frame { bth, shims, ..between(six, flow, false) })
     }
 
-    /// A CNP that comes back: one that names its flow, one that does not, or one of a flow that nobody knows.
+    /// A CNP to the sender: one that names its flow, one that does not, or one of an unknown flow.
     fn cnp(&mut self) -> Vec<u8> {
         let (six, flow) = self.flow();
         let named = if self.once_in(10) { Qpn::new(self.chance.draw() as u32) } else { data_qpn(flow) };
@@ -295,7 +294,7 @@ impl Traffic {
         self.emit(&Frame { bth, extensions: Extensions { cnp, ..Extensions::default() }, ..between(six, flow, false) })
     }
 
-    /// The rate that the other end of the long link grants.
+    /// A frame with the rate that the remote end of the long link grants.
     fn rate(&mut self, at: Place) -> Vec<u8> {
         self.seq = self.seq.wrapping_add(self.chance.pick(&[1, 1, 1, 1, 1, 1, 0, 2, u16::MAX]));
         let message = RateMessage {
@@ -323,7 +322,7 @@ const fn data_qpn(flow: u32) -> Qpn {
     Qpn::new(0x100 + flow)
 }
 
-/// The head of a packet from the sender of a flow to its receiver, or back.
+/// Headers of a packet from the sender of a flow to its receiver, or back.
 fn between(six: bool, flow: u32, forward: bool) -> Frame<'static> {
     let hosts = if forward { [1, 2] } else { [2, 1] };
     let [source, destination] = hosts.map(|site| [site, flow as u8]);
