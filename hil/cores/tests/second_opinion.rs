@@ -10,11 +10,11 @@ use rrs_lib::{HartState, MemAccessSize, Memory};
 const RAM: Ram = Ram { base: 0x1000, size: 0x4000 };
 /// Loads and stores go to this address and 2,047 bytes behind it.
 const DATA: u32 = 0x3000;
-/// Holds [`DATA`]; random instructions leave it alone.
+/// Holds [`DATA`]; random instructions do not write it.
 const DATA_BASE: u32 = 31;
 const EXIT: u32 = 0x8000_0000;
 
-/// One random instruction: what it is, its registers, and a number for whatever it needs.
+/// One random instruction: what it is, its registers, and a number for its immediate or offset.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     kind: u32,
@@ -122,7 +122,7 @@ impl Memory for Bytes {
     }
 }
 
-/// Registers and memory as the second model leaves them.
+/// Registers and memory at the end of the run on the second model.
 fn opinion(program: &Program) -> ([u32; 32], Vec<u8>) {
     let mut memory = Bytes(vec![0; RAM.size as usize]);
     memory.0[..program.bytes().len()].copy_from_slice(program.bytes());
@@ -135,7 +135,7 @@ fn opinion(program: &Program) -> ([u32; 32], Vec<u8>) {
     (std::array::from_fn(|index| hart.registers[index]), memory.0)
 }
 
-/// The same by the core model, which executes up to a store to the exit behind the program.
+/// The same on the core model, which executes up to the store to the exit after the program.
 fn ours(program: &Program, design: Design, wait: u64) -> ([u32; 32], Vec<u8>) {
     let mut core = design.model(&[RAM], EXIT..EXIT + 4, wait, program.base());
     core.poke(program.base(), program.bytes());

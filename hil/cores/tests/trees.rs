@@ -1,4 +1,4 @@
-//! Images and the trees that they are built from: no image of one tree is taken for that of another.
+//! Images and their source trees: an image of one tree is not taken for that of another.
 
 use hil_cores::core::Dialect;
 use hil_cores::firmware::{self, Kind};
@@ -22,7 +22,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What an image says that it is built from.
+/// The hash of its sources in an image.
 fn sources(image: &Path) -> String {
     let file = fs::read(image).unwrap();
     let elf = object::File::parse(&*file).unwrap();
@@ -30,8 +30,8 @@ fn sources(image: &Path) -> String {
     String::from_utf8(section.data().unwrap().to_vec()).unwrap()
 }
 
-/// Both copies are older than anything that is built of them: for Cargo, which knows a workspace's packages by their names and
-/// the times of their files, the second has nothing to be built once the first has been.
+/// Both copies are older than anything that is built of them: Cargo identifies a workspace's packages by name and file times,
+/// and so would not build the second once the first is built.
 #[test]
 fn trees_that_share_a_target_folder_get_their_own_images() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! What instructions compute, load, store and compare, for every core: each adds what that costs, and what else it can do.
+//! Arithmetic, loads, stores and branches, shared by all core models. Each model adds its cycle costs and its own instructions.
 
-/// The value that an instruction computes from its sources `$a` and `$b`, and its cost, by kind of instruction: an
-/// expression for arithmetic, for shifts (which may look at the amount), multiplication, its high half, and division (which
-/// may look at `$b`). Loads, stores and branches go to the core's own `load!`, `store!` and `branch!`, for an instruction in front
-/// of `$next`. What remains are arms of the core's own.
+/// The value that an instruction computes from its sources `$a` and `$b`, and its cost, by kind of instruction: an expression
+/// for arithmetic, for shifts (which may look at the amount), multiplication, its high half, and division (which may look at
+/// `$b`). Loads, stores and branches go to the core's own `load!`, `store!` and `branch!`, for an instruction in front of
+/// `$next`. The remaining arms are the core's own.
 macro_rules! by_kind {
     (
         $op:ident, $next:ident, $a:ident, $b:ident,

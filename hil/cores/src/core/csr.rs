@@ -42,7 +42,7 @@ pub(super) struct Csr {
     mtval: u32,
     mcountinhibit: u32,
     cpuctrlsts: u32,
-    /// The program has written mtvec: traps have somewhere to go.
+    /// The program has written mtvec, so traps can be taken.
     vector_set: bool,
     /// The program runs in user mode.
     user: bool,
@@ -50,7 +50,7 @@ pub(super) struct Csr {
     instructions: Counter,
 }
 
-/// A moment, as the counters see it: an access in it reads these, and writes take effect right behind it.
+/// The counter values at one moment: an access reads these, and a write takes effect right after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// The cycle.
@@ -93,7 +93,7 @@ impl Csr {
         self.mie
     }
 
-    /// Whether the program has said where traps go.
+    /// Whether the program has set the trap vector.
     pub(super) fn vector_set(&self) -> bool {
         self.vector_set
     }
@@ -103,7 +103,7 @@ impl Csr {
         self.user && self.mstatus & TW != 0
     }
 
-    /// Reads a register; `None` if there is no such one, or none that the present mode may read.
+    /// Reads a register; `None` if it does not exist, or the present mode may not read it.
     pub(super) fn read(&self, number: u32, moment: Moment) -> Option<u32> {
         if self.user && number & 0x300 != 0 {
             return None;
@@ -125,8 +125,8 @@ impl Csr {
             0xb80 => (self.cycles.at(moment.cycle) >> 32) as u32,
             0xb82 => (self.instructions.at(moment.retired) >> 32) as u32,
             0xf12 => MARCHID,
-            // There, and zero: mcounteren, menvcfg(h), mstatush, the events and their counters, secureseed, mvendorid,
-            // mimpid, mhartid, mconfigptr.
+            // Implemented, read as zero: mcounteren, menvcfg(h), mstatush, the events and their counters, secureseed,
+            // mvendorid, mimpid, mhartid, mconfigptr.
             0x306 | 0x30a | 0x310 | 0x31a | 0x323..=0x33f | 0x7c1 | 0xb03..=0xb1f | 0xb83..=0xb9f => 0,
             0xf11 | 0xf13..=0xf15 => 0,
             _ => return None,
@@ -187,8 +187,7 @@ impl Csr {
         if self.user { 8 } else { 11 }
     }
 
-    /// Takes the first in rank of the interrupts `pending` before the instruction at `pc`; returns the address of its
-    /// vector.
+    /// Takes the interrupt of highest priority of `pending` before the instruction at `pc`; returns the address of its vector.
     pub(super) fn interrupt(&mut self, pc: u32, pending: u32) -> u32 {
         let cause = if pending & 1 << EXTERNAL != 0 { EXTERNAL } else { TIMER };
         self.enter(pc, 1 << 31 | cause, 0);
@@ -251,7 +250,7 @@ impl Counter {
         self.stopped = inhibited.then_some(value);
     }
 
-    /// It did not count the last `count`.
+    /// Subtracts `count` cycles or instructions during which it stood still.
     pub(super) fn miss(&mut self, count: u64) {
         self.offset = self.offset.wrapping_sub(count);
     }
@@ -310,7 +309,7 @@ mod tests {
         assert_eq!(csr.read(0x343, START), Some(0xffff));
     }
 
-    /// Reset leaves MPP at user mode, and there machine registers are out of reach.
+    /// Reset leaves MPP at user mode, in which machine registers cannot be accessed.
     #[test]
     fn user_mode_is_fenced_off() {
         let mut csr = Csr::RESET;

@@ -1,15 +1,15 @@
-//! From instruction words to operations that execute without looking at bits again.
+//! Decodes instruction words into operations that execute without further bit tests.
 //!
-//! Compressed parcels are first expanded to the word they stand for, so there is one decoder. Encodings: the RISC-V
-//! Instruction Set Manual, volume I. What no core here has (reserved parcels, other extensions) is [`Kind::Illegal`].
+//! Compressed parcels are first expanded to the word they stand for, so there is one decoder. Encodings: the RISC-V Instruction
+//! Set Manual, volume I. Encodings that no core here implements (reserved parcels, other extensions) are [`Kind::Illegal`].
 
-/// The register slot that swallows writes to x0.
+/// The register slot for writes to x0, which are discarded.
 pub(super) const NOWHERE: u8 = 32;
 
 /// What an operation does. Operands are in [`Op`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Not decoded yet, or watched: see to it before going on.
+    /// Not decoded yet, or watched: to be looked up before execution.
     Unknown,
     Illegal,
     /// `rd = immediate`: `lui`, and `auipc`, whose pc is known when it is decoded.
@@ -80,7 +80,7 @@ pub(super) enum Kind {
     Timer,
 }
 
-/// What a load of this kind makes of the bytes that memory gives, in the low bits of `value`.
+/// Extends the bytes that a load of this kind has read, in the low bits of `value`, to 32 bits.
 pub(super) fn extended(kind: Kind, value: u32) -> u32 {
     match kind {
         Kind::Lb => value as i8 as u32,

@@ -7,21 +7,21 @@ pub enum Design {
     Ibex,
     /// Ibex, "maxperf".
     IbexMaxperf,
-    /// PicoRV32 with all that makes it fast.
+    /// PicoRV32 in its fastest configuration.
     Picorv32,
     /// PicoRV32 with serial multiplication and shifts.
     Picorv32Min,
 }
 
-/// How programs for a core deal with interrupts.
+/// The interrupt architecture that programs for a core use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// Machine mode as RISC-V defines it.
     Machine,
     /// PicoRV32's own instructions, and no misaligned accesses.
     Picorv32,
-    /// Machine mode with one trap handler, no misaligned accesses, and a data cache that what is shared with devices stays
-    /// out of.
+    /// Machine mode with one trap handler, no misaligned accesses, and a data cache, which memory shared with devices must
+    /// bypass.
     Vexriscv,
 }
 
@@ -29,7 +29,7 @@ impl Design {
     /// All of them, the default first.
     pub const ALL: [Self; 4] = [Self::Ibex, Self::IbexMaxperf, Self::Picorv32, Self::Picorv32Min];
 
-    /// The name that the command line knows it by.
+    /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Design {
         }
     }
 
-    /// What its programs are written in.
+    /// The interrupt architecture of its programs.
     #[must_use]
     pub const fn dialect(self) -> Dialect {
         match self {
@@ -66,7 +66,7 @@ impl Design {
         }
     }
 
-    /// The design of a name.
+    /// The design of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|design| design.name() == name)

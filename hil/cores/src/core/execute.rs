@@ -1,4 +1,4 @@
-//! What instructions do: the loop that executes them, and the rare ones that concern the machine.
+//! The execution of instructions: the main loop, and the privileged and control-register instructions.
 
 use super::Stop;
 use super::arithmetic::by_kind;
@@ -9,7 +9,7 @@ use super::memory::{Code, Stored};
 use super::watch::Met;
 
 impl Ibex {
-    /// Executes instructions that enter decode before `limit`, up to one that changes more than registers and memory.
+    /// Executes instructions that enter decode before `limit`, up to the first that changes more than registers and memory.
     pub(super) fn execute(&mut self, limit: u64) -> Option<Stop> {
         let pc = self.pc;
         let Some(mut code) = self.memory.lend(pc) else {
@@ -27,7 +27,8 @@ impl Ibex {
 
     fn execute_in<const WRITEBACK: bool>(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
         let timing = self.timing;
-        // Where a writeback stage awaits the answer, only an access that crosses a word waits in decode, for its first half.
+        // With a writeback stage, which waits for the response, only an access that crosses a word waits in decode, for its
+        // first half.
         let wait = if WRITEBACK { 0 } else { timing.data_wait };
         let (load, store) = (timing.load + wait, timing.store + wait);
         let crossing = timing.crossing + timing.data_wait - wait;
@@ -201,7 +202,7 @@ impl Ibex {
         self.free = if start == resumed { emptied } else { start };
         if WRITEBACK {
             self.access = access;
-            // The next instruction enters decode while the last one awaits its answer.
+            // The next instruction enters decode while the last one waits for its response.
             if start == access.ready && start != begun {
                 (self.start, self.free) = (access.next, access.answered);
             }
@@ -232,7 +233,7 @@ impl Ibex {
         Stop::Store { address, width, value }
     }
 
-    /// Whether the device region has this place, in one piece.
+    /// Whether the access lies in the device region as a whole.
     fn reach(&self, address: u32, width: u8) -> Result<(), &'static str> {
         if !self.devices.contains(&address) {
             Err("access outside RAM and devices")
@@ -243,7 +244,7 @@ impl Ibex {
         }
     }
 
-    /// Executes an instruction that concerns the machine: traps, waiting, control registers. `a` is its source.
+    /// Executes a privileged or control-register instruction: traps, `wfi`, CSR accesses. `a` is its source.
     fn machine(&mut self, op: Op, a: u32) -> Option<Stop> {
         match op.kind {
             Kind::Ecall => self.exception(self.csr.environment_call(), 0, "ecall without a trap vector"),
@@ -300,7 +301,7 @@ impl Ibex {
         self.exception(2, bits, "illegal instruction without a trap vector")
     }
 
-    /// Takes an exception, or stops for good if the program has not said where exceptions go.
+    /// Takes an exception, or stops with a fault if the program has not set the trap vector.
     fn exception(&mut self, cause: u32, value: u32, reason: &'static str) -> Option<Stop> {
         let pc = self.pc;
         if !self.csr.vector_set() {

@@ -12,26 +12,26 @@ use super::{Core, Ram, Stop};
 
 /// An instruction-set model of Ibex with exact timing, in one of the configurations that [`Timing`] knows.
 ///
-/// An instruction executes as a whole when it enters decode; time then jumps to its end. What else may happen in the
-/// cycles until the next one enters decode, an interrupt above all, is looked at before that one executes, so that
-/// [`Core::run`] can stop in any cycle and go on.
+/// An instruction executes as a whole when it enters decode; time then jumps to its end. Interrupts and other events in the
+/// cycles until the next instruction enters decode are handled before that one executes, so that [`Core::run`] can stop in any
+/// cycle and continue.
 #[derive(Clone, Debug)]
 pub struct Ibex {
     pub(super) timing: Timing,
     pub(super) memory: Memory,
     pub(super) devices: Range<u32>,
-    /// x0 to x31; index 32 swallows writes to x0. The length spares bounds checks.
+    /// x0 to x31; index 32 takes writes to x0, which are discarded. The length spares bounds checks.
     pub(super) registers: [u32; 64],
     pub(super) csr: Csr,
     /// Address of the next instruction.
     pub(super) pc: u32,
     /// Instructions retired.
     pub(super) retired: u64,
-    /// The cycle in which the next instruction enters decode, unless something comes between.
+    /// The cycle in which the next instruction enters decode, unless an interrupt comes before it.
     pub(super) start: u64,
-    /// The cycle from which on decode is empty, waiting for it.
+    /// The cycle from which on decode is empty and waits for the next instruction.
     pub(super) free: u64,
-    /// The next instruction has left the fetch stage: nothing can come between any more.
+    /// The next instruction has left the fetch stage: no interrupt can come before it any more.
     handed_over: bool,
     /// An interrupt is to be taken in the cycle from which on decode is `free`.
     interrupted: bool,
@@ -46,7 +46,7 @@ pub struct Ibex {
     pub(super) arrived: u64,
     /// The first cycle asleep, after `wfi`.
     pub(super) asleep: Option<u64>,
-    /// The cycle that the outside sees.
+    /// The cycle that [`Core::cycles`] returns.
     pub(super) now: u64,
     /// Interrupt lines, at their places in mip.
     lines: Timed,
@@ -88,7 +88,7 @@ impl Ibex {
         }
     }
 
-    /// The rules that this core keeps.
+    /// The cycle rules of this core.
     #[must_use]
     pub fn timing(&self) -> Timing {
         self.timing
@@ -111,8 +111,8 @@ impl Ibex {
 
     /// The present moment, for accesses to CSRs.
     ///
-    /// With a writeback stage, minstret lacks the instruction in it, so a reader is given one more: always, although the
-    /// stage may be empty (ibex_wb_stage: `perf_instr_ret_wb_spec_o` does not ask).
+    /// With a writeback stage, minstret lacks the instruction in it, so a reader is given one more: always, although the stage
+    /// may be empty (ibex_wb_stage: `perf_instr_ret_wb_spec_o` does not check).
     pub(super) fn moment(&self) -> Moment {
         let behind = self.timing.writeback && self.free < self.start;
         let retired = self.retired + u64::from(behind);
@@ -138,7 +138,7 @@ impl Ibex {
         (self.target, self.arrived) = (target, self.start);
     }
 
-    /// The fetch stage is told a target, two cycles before its instruction can be in decode.
+    /// The fetch stage gets a new target, two cycles before its instruction can be in decode.
     pub(super) fn redirected(&mut self, cost: u64) {
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.redirect(self.start + cost - 2);
@@ -229,8 +229,8 @@ impl Ibex {
             prefetch.pause(from - 1..cycle + 1);
             return from.max(prefetch.last_answer(from - 1).map_or(0, |answer| answer + 2));
         }
-        // Answers in the next cycle leave nothing under way, unless every cycle since the last redirect has taken a whole
-        // word out of the queue, so that it is not yet full two cycles before `from`.
+        // With responses in the next cycle no request is under way, unless every cycle since the last redirect has taken a
+        // whole word out of the queue, so that it is not yet full two cycles before `from`.
         let upper = self.target & 2;
         let taken = self.pc.wrapping_sub(self.target).wrapping_add(upper).wrapping_sub(4);
         let wfi = from - self.timing.sleep;
@@ -244,21 +244,21 @@ impl Ibex {
 pub(super) struct Access {
     /// The cycle in which the next instruction enters decode.
     pub(super) next: u64,
-    /// The cycle in which the memory answers.
+    /// The cycle in which the memory responds.
     pub(super) answered: u64,
     /// The cycle from which on the next instruction executes: the same one, or later when it reads what was loaded.
     pub(super) ready: u64,
 }
 
 impl Access {
-    /// For an instruction that executes in the cycle `start`: how long it has been waiting for an answer. Its branch target
+    /// For an instruction that executes in the cycle `start`: how long it has been waiting for the response. Its branch target
     /// has been under way for as long (ibex_id_stage: `instr_executing_spec`).
     pub(super) fn ahead(&self, start: u64) -> u64 {
         if start == self.ready && self.ready == self.answered { start - self.next } else { 0 }
     }
 }
 
-/// What the instruction at `pc` asks of the prefetch buffer; anything, where there is none.
+/// What the instruction at `pc` needs from the prefetch buffer; an arbitrary value if there is no instruction.
 fn head(memory: &Memory, pc: u32) -> Head {
     Head { upper: pc & 2 != 0, compressed: memory.instruction(pc).is_some_and(is_compressed) }
 }

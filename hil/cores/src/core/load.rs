@@ -1,4 +1,4 @@
-//! A program into a core's RAM.
+//! Loads a program into a core's RAM.
 
 use super::{Core, Ram};
 use crate::elf::{Error, Image};

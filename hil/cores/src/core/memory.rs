@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Ram;
 use super::decode::{Kind, NOWHERE, Next, Op, decode, is_compressed};
 
-/// RAM of several regions. Bytes and decoded operations never disagree: a write forgets what it touches.
+/// RAM of several regions. Bytes and decoded operations always agree: a write discards the operations that it may change.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     regions: Vec<Region>,
@@ -49,7 +49,7 @@ impl Memory {
             .find_map(|region| region.bytes.get(address.wrapping_sub(region.base) as usize..)?.first_chunk().copied())
     }
 
-    /// Stores the bytes if they all lie in one region; says whether they did, and whether code may have changed.
+    /// Stores the bytes if they all lie in one region. Returns whether decoded code may have changed, or `None` if they do not.
     #[inline]
     pub(super) fn store<const N: usize>(&mut self, address: u32, value: [u8; N]) -> Option<Stored> {
         self.regions.iter_mut().find_map(|region| {
@@ -68,7 +68,7 @@ impl Memory {
         })
     }
 
-    /// Writes bytes from outside; says whether one region has the place for them.
+    /// Writes bytes from outside. Returns whether they all lie in one region.
     pub(super) fn put(&mut self, address: u32, bytes: &[u8]) -> bool {
         let found = self.regions.iter_mut().find_map(|region| {
             let offset = address.wrapping_sub(region.base) as usize;
@@ -107,7 +107,7 @@ impl Memory {
         pc & 2 != 0 && self.load(pc).is_some_and(|parcel| !is_compressed(u32::from(u16::from_le_bytes(parcel))))
     }
 
-    /// Whether the instruction at `pc` reads a register, which may be the one that swallows writes.
+    /// Whether the instruction at `pc` reads a register, which may be the one that discards writes.
     #[inline]
     pub(super) fn reads(&self, code: &Code, pc: u32, register: u8) -> bool {
         if register == NOWHERE {
@@ -139,14 +139,14 @@ impl Memory {
         Some(())
     }
 
-    /// Forgets the operation at `pc`.
+    /// Discards the decoded operation at `pc`.
     pub(super) fn forget_at(&mut self, pc: u32) {
         for region in &mut self.regions {
             forget(&mut region.ops, pc.wrapping_sub(region.base) as usize, 2);
         }
     }
 
-    /// Forgets the operations that a write of `length` bytes at `address` may have changed, those lent out too.
+    /// Discards the operations that a write of `length` bytes at `address` may have changed, including those lent out.
     pub(super) fn forget(&mut self, code: &mut Code, address: u32, length: usize) {
         for region in &mut self.regions {
             forget(&mut region.ops, address.wrapping_sub(region.base) as usize, length);
@@ -158,9 +158,9 @@ impl Memory {
 /// What a store did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stored {
-    /// Nothing that has been decoded lies there.
+    /// No decoded operation lies there.
     Data,
-    /// Operations near it must be forgotten.
+    /// Decoded operations near it must be discarded.
     Code,
 }
 

@@ -1,7 +1,7 @@
-//! A processor core with its memory, as the harness sees it: run until something happens, look, go on.
+//! A processor core with its memory, as the harness sees it: run until a stop, inspect, and continue.
 //!
-//! The instruction-set model and the RTL both implement [`Core`]; devices live outside, in the board, and are
-//! reached only through [`Stop::Load`] and [`Stop::Store`].
+//! The instruction-set model and the RTL both implement [`Core`]. Devices are in the board, outside the core, which reaches
+//! them only by [`Stop::Load`] and [`Stop::Store`].
 
 mod arithmetic;
 pub mod assemble;
@@ -47,7 +47,7 @@ impl Ram {
 /// Why a core stopped running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The cycle asked for has been reached.
+    /// The cycle given to [`Core::run`] has been reached.
     Cycle,
     /// The next instruction to execute is a watched one; it has not been executed yet.
     Watch {
@@ -70,13 +70,13 @@ pub enum Stop {
         /// The value, in the low bits.
         value: u32,
     },
-    /// `wfi`, or PicoRV32's `waitirq`, with no interrupt pending: time passes, instructions do not, until a line rises.
+    /// `wfi`, or PicoRV32's `waitirq`, with no interrupt pending: no instruction executes until an interrupt line rises.
     Idle,
     /// An access outside RAM and the device region, or an instruction that the core does not have.
     Fault {
         /// Address of the instruction.
         pc: u32,
-        /// The address that it wanted; its own, if the trouble is the instruction itself.
+        /// The address of the access, or of the instruction if it is illegal itself.
         address: u32,
         /// What went wrong.
         reason: &'static str,
@@ -89,13 +89,13 @@ pub trait Core {
     fn cycles(&self) -> u64;
     /// Instructions retired since reset.
     fn instructions(&self) -> u64;
-    /// Runs until `until` (a cycle) or until something happens.
+    /// Runs up to the cycle `until`, or to an earlier stop.
     fn run(&mut self, until: u64) -> Stop;
-    /// Gives the value that a [`Stop::Load`] waits for.
+    /// Gives the value that a [`Stop::Load`] waits for. Call it once after each such stop, before running on.
     fn answer(&mut self, value: u32);
     /// Sets the machine timer interrupt line, from the present cycle on: that cycle itself sees it.
     fn set_timer_line(&mut self, high: bool);
-    /// Sets the machine external interrupt line, in the same way. It goes before the timer's.
+    /// Sets the machine external interrupt line, in the same way. It has priority over the timer's.
     fn set_external_line(&mut self, high: bool);
     /// Lets time pass without instructions up to `cycle`: only while [`Stop::Idle`].
     fn sleep_until(&mut self, cycle: u64);
@@ -107,14 +107,14 @@ pub trait Core {
     fn register(&self, index: usize) -> u32;
     /// Stops before the instruction at `pc`, from now on.
     fn watch(&mut self, pc: u32);
-    /// No longer stops there.
+    /// Removes the stop before the instruction at `pc`.
     fn unwatch(&mut self, pc: u32);
-    /// The cycle in which the next instruction begins unless something comes between, [`u64::MAX`] asleep, and its address.
-    /// `None` for RTL, into which one cannot look so far.
+    /// The cycle in which the next instruction begins unless an interrupt comes before it, and its address. The cycle is
+    /// [`u64::MAX`] while the core sleeps. `None` for RTL, which does not show it.
     fn upcoming(&self) -> Option<(u64, u32)> {
         None
     }
-    /// A core in the same state that goes its own way from here; `None` for RTL in a simulator, which has no double.
+    /// A copy of the core in the same state; `None` for RTL, whose simulator cannot be copied.
     fn fork(&self) -> Option<Self>
     where
         Self: Sized,

@@ -1,4 +1,4 @@
-//! The model of PicoRV32: one instruction after the other, each beside the fetch of the next.
+//! The model of PicoRV32: instructions execute one at a time, each while the next is fetched.
 //!
 //! A cycle count here begins where an instruction is *launched* (picorv32.v: `launch_next_insn`), the only place where an
 //! interrupt can come in. The word behind it is fetched meanwhile; where that takes longer than the instruction, the next
@@ -37,7 +37,7 @@ pub struct PicoTiming {
     pub shift: u64,
     /// Shifts take a step for every four bits and one for each of the rest; a barrel shifter takes none.
     pub stepwise: bool,
-    /// A load or store; the bus is asked for it in the cycle before the last.
+    /// A load or store; the bus request is made in the cycle before the last.
     pub memory: u64,
     /// A branch that is taken: the instruction behind it has been fetched before.
     pub branch_taken: u64,
@@ -53,7 +53,8 @@ pub struct PicoTiming {
     pub wait: u64,
     /// From the launch that gives way to an interrupt to that of the vector's instruction.
     pub interrupt: u64,
-    /// An instruction that nobody knows, until the core gives up (picorv32.v: `pcpi_timeout_counter`).
+    /// An instruction that neither the core nor a coprocessor implements, until the core's timeout (picorv32.v:
+    /// `pcpi_timeout_counter`).
     pub illegal: u64,
     /// `mul`.
     pub mul: u64,
@@ -107,7 +108,7 @@ impl PicoTiming {
         match next {
             Next::Word => (self.alu + self.fetch_wait).saturating_sub(cost),
             Next::Half => 0,
-            // The second word is asked for only when the decoder wants the instruction.
+            // The second word is requested only when the decoder wants the instruction.
             Next::Split => self.split + self.fetch_wait,
         }
     }
@@ -128,7 +129,7 @@ pub struct Picorv32 {
     timing: PicoTiming,
     memory: Memory,
     devices: Range<u32>,
-    /// x0 to x31; index 32 swallows writes to x0. The length spares bounds checks.
+    /// x0 to x31; index 32 takes writes to x0, which are discarded. The length spares bounds checks.
     registers: [u32; 64],
     /// q0 to q3.
     interrupt_registers: [u32; 4],
@@ -149,12 +150,12 @@ pub struct Picorv32 {
     awaited: Option<Op>,
     /// A `waitirq`, and the first cycle in which it may see an interrupt.
     waiting: Option<(u64, Op)>,
-    /// The cycle that the outside sees.
+    /// The cycle that [`Core::cycles`] returns.
     now: u64,
     lines: Timed,
     /// Interrupts that are latched.
     latched: u32,
-    /// Interrupts that are not to be taken.
+    /// Interrupts that are masked.
     mask: u32,
     /// An interrupt is being handled.
     active: bool,
@@ -204,7 +205,7 @@ impl Picorv32 {
         }
     }
 
-    /// The rules that this core keeps.
+    /// The cycle rules of this core.
     #[must_use]
     pub fn timing(&self) -> PicoTiming {
         self.timing
@@ -274,7 +275,7 @@ impl Picorv32 {
         self.latched &= self.mask;
     }
 
-    /// Whether the last instruction that has been fetched was a short one, as bit 0 of q0 tells: the one launched last, or,
+    /// Whether the last instruction that has been fetched was a short one, as bit 0 of q0 shows: the one launched last, or,
     /// after a branch that was taken, the one behind it.
     fn fetched_compressed(&self) -> bool {
         let short = |pc| self.memory.instruction(pc).is_some_and(is_compressed);
@@ -576,7 +577,7 @@ impl Picorv32 {
         None
     }
 
-    /// Makes the timer count down from `value`, 0 for not at all; answers what it showed in that cycle.
+    /// Makes the timer count down from `value`; 0 stops it. Returns its value in that cycle.
     fn set_timer(&mut self, cycle: u64, value: u32) -> u32 {
         // In its last cycle it has counted down whatever is written.
         let pending = self.due.is_some_and(|due| due <= cycle + 1);
@@ -792,7 +793,8 @@ mod tests {
         }
     }
 
-    /// What a core with machine mode forgives stops this one for good, in the cycle and at the place where it happens.
+    /// Misaligned accesses, accesses outside memory and devices, and instructions that this core lacks or masks end the run
+    /// with a fault, in the cycle and at the address of the fault.
     #[test]
     fn what_it_does_not_have_is_a_fault() {
         let cases = [

@@ -1,9 +1,9 @@
 //! Ibex's prefetch buffer, cycle by cycle: needed only when the instruction memory has wait states.
 //!
-//! With answers in the next cycle the buffer always keeps up with straight-line code, and redirects cost what
-//! [`Timing`](super::timing::Timing) says. Later answers make the delay of an instruction depend on what has been
-//! requested before; these are the rules of ibex_prefetch_buffer and ibex_fetch_fifo: three words in the queue, two
-//! requests under way, and a redirect that discards both without freeing their places before they are answered.
+//! If memory responds in the next cycle, the buffer always keeps up with straight-line code, and redirects cost what
+//! [`Timing`](super::timing::Timing) says. With later responses the delay of an instruction depends on the requests before it.
+//! These are the rules of ibex_prefetch_buffer and ibex_fetch_fifo: three words in the queue, two requests under way, and a
+//! redirect that discards both without freeing their places before the responses come.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const REQUESTS: usize = 2;
 /// The buffer's state at the beginning of a cycle. Only counts matter: memory never refuses an address.
 #[derive(Clone, Debug)]
 pub(super) struct Prefetch {
-    /// Cycles from a request to the answer.
+    /// Cycles from a request to the response.
     latency: u64,
     /// The cycle to be evaluated next.
     cycle: u64,
@@ -57,7 +57,7 @@ impl Prefetch {
         buffer
     }
 
-    /// In `cycle` the queue is thrown away and the target requested; decode takes nothing until then.
+    /// In `cycle` the queue is discarded and the target requested; decode takes nothing until then.
     pub(super) fn redirect(&mut self, cycle: u64) {
         self.advance(cycle);
         self.redirect = true;
@@ -75,19 +75,19 @@ impl Prefetch {
         }
     }
 
-    /// The cycle of the last answer to what is under way at the beginning of `cycle`, if anything is.
+    /// The cycle of the last response to the requests under way at the beginning of `cycle`, if there are any.
     pub(super) fn last_answer(&mut self, cycle: u64) -> Option<u64> {
         self.advance(cycle);
         self.requests.iter().flatten().map(|request| request.answered).max()
     }
 
-    /// Evaluates `cycle`, in which decode wants the instruction `head`; says whether it gets it.
+    /// Evaluates `cycle`, in which decode wants the instruction `head`. Returns whether decode gets it.
     pub(super) fn hand_over(&mut self, cycle: u64, head: Head) -> bool {
         self.advance(cycle);
         self.cycle == cycle && self.step(Some(head))
     }
 
-    /// One cycle. An answer can be used in the cycle in which it comes.
+    /// One cycle. A response can be used in the cycle in which it comes.
     fn step(&mut self, wanted: Option<Head>) -> bool {
         let [oldest, newest] = self.requests;
         let full = (self.words >= 2 || newest.is_some()) && (self.words >= 3 || oldest.is_some());

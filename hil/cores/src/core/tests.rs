@@ -78,7 +78,7 @@ fn cost(timing: Timing, program: &Program) -> u64 {
 /// A named piece of code, its place (halfwords it is shifted by), and its cycles.
 type Fact = (&'static str, usize, fn(&mut Program), u64);
 
-/// Instruction costs with memory that answers in the next cycle.
+/// Instruction costs with memory that responds in the next cycle.
 const FACTS: &[Fact] = &[
     ("nothing", 0, |_| {}, 0),
     ("addi", 0, |p| put(p, addi(1, 2, 3)), 1),
@@ -151,7 +151,7 @@ fn put(program: &mut Program, instruction: impl Encoded) {
     program.put(instruction);
 }
 
-/// The same with answers one cycle later, for instructions and data.
+/// The same with responses one cycle later, for instructions and data.
 const WAIT_FACTS: &[Fact] = &[
     ("4 words", 0, |p| (0..4).for_each(|_| put(p, addi(1, 1, 1))), 5),
     ("16 words", 0, |p| (0..16).for_each(|_| put(p, addi(1, 1, 1))), 23),
@@ -169,7 +169,7 @@ const WAIT_FACTS: &[Fact] = &[
 /// vector's instruction enters decode, after the same store, and the place in the code that it would return to.
 type Sweep = (&'static str, fn(&mut Program), &'static [(u64, u64, u32)]);
 
-/// Interrupts, with memory that answers in the next cycle. The code begins in cycle 2.
+/// Interrupts, with memory that responds in the next cycle. The code begins in cycle 2.
 const SWEEPS: &[Sweep] = &[
     (
         "straight line",
@@ -298,8 +298,8 @@ fn instructions_and_interrupts_take_what_the_rtl_takes() {
     assert_eq!(contradicted(Timing::IBEX_SMALL, Timing::IBEX_SMALL.with_wait(1)), [""; 0]);
 }
 
-/// What differs in the configuration for speed: loads and stores are answered while the next instruction is in decode, and
-/// branches know their target at once.
+/// Instruction costs that differ in the configuration for speed: responses to loads and stores come while the next instruction
+/// is in decode, and branches know their target at once.
 const MAXPERF_FACTS: &[Fact] = &[
     ("lw", 0, |p| put(p, lw(1, 29, 0)), 1),
     ("sw", 0, |p| put(p, sw(1, 29, 0)), 1),
@@ -467,7 +467,7 @@ fn device_loads_are_extended() {
     }
 }
 
-/// What is neither RAM nor device stops the run for good, in the cycle and at the place where it happens.
+/// An access to neither RAM nor device ends the run with a fault, in the cycle and at the address of the access.
 #[test]
 fn accesses_to_nowhere_are_faults() {
     let cases = [

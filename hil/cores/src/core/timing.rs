@@ -1,4 +1,4 @@
-//! How long things take, as data: what a cycle-accurate model knows beyond the instruction set.
+//! The cycle rules of a core as data: what a cycle-accurate model needs beyond the instruction set.
 
 /// The cycle rules of an in-order core of two stages, or of three with a writeback stage. All are whole cycles.
 ///
@@ -6,13 +6,13 @@
 /// cost. After a redirect decode is empty for a while: an interrupt that comes then need not wait for an instruction.
 ///
 /// Every number of [`Timing::IBEX_SMALL`] and [`Timing::IBEX_MAXPERF`] was measured on the RTL (Ibex of January 2025, no
-/// instruction cache) with memory that grants at once and answers in the next cycle; the comments name the place in the
-/// RTL that explains it.
+/// instruction cache) with memory that grants at once and responds in the next cycle; the comments name the place in the RTL
+/// that explains it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
     /// Arithmetic, shifts, `lui`, `auipc`, `fence`, branches not taken, CSR accesses without flush.
     pub alu: u64,
-    /// A load within one word: request, then answer (load-store unit); with a writeback stage the request alone.
+    /// A load within one word: request, then response (load-store unit); with a writeback stage the request alone.
     pub load: u64,
     /// A store within one word; accepted by the bus in its first cycle.
     pub store: u64,
@@ -49,15 +49,15 @@ pub struct Timing {
     pub sleep: u64,
     /// From the cycle that sees a pending interrupt to the instruction behind `wfi` in decode, interrupts disabled.
     pub wake: u64,
-    /// Answers to loads and stores are awaited in a stage of its own behind decode: the next instruction enters decode
-    /// meanwhile, but does not execute before the answer.
+    /// Whether a writeback stage behind decode waits for the responses to loads and stores: the next instruction enters decode
+    /// meanwhile, but does not execute before the response.
     pub writeback: bool,
-    /// With a writeback stage: from a load's answer to the first cycle in which an instruction that reads the result and
-    /// has followed at once executes.
+    /// With a writeback stage: from a load's response to the first cycle in which the next instruction executes, if that reads
+    /// the result.
     pub load_use: u64,
-    /// Extra cycles of every instruction fetch: granted at once, answered later.
+    /// Extra cycles of every instruction fetch: granted at once, response delayed.
     pub fetch_wait: u64,
-    /// Extra cycles of every load and store: granted at once, answered later.
+    /// Extra cycles of every load and store: granted at once, response delayed.
     pub data_wait: u64,
 }
 
@@ -103,7 +103,7 @@ impl Timing {
         ..Self::IBEX_SMALL
     };
 
-    /// The same core behind a memory whose answers come `cycles` later, for instructions and data.
+    /// The same core with a memory that responds `cycles` later, for instructions and data.
     #[must_use]
     pub const fn with_wait(self, cycles: u64) -> Self {
         Self { fetch_wait: cycles, data_wait: cycles, ..self }
@@ -122,7 +122,7 @@ pub(super) struct Timed {
 }
 
 impl Timed {
-    /// Zero, and never anything else.
+    /// Zero in every cycle.
     pub(super) const ZERO: Self = Self { now: 0, before: 0, since: 0 };
 
     /// The value from `cycle` on.

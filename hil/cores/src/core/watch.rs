@@ -1,4 +1,4 @@
-//! Instructions that a run stops before.
+//! Watched instructions: a run stops before they execute.
 
 use super::Stop;
 use super::memory::{Code, Memory};
@@ -17,12 +17,12 @@ pub(super) struct Watches {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Met {
     Ordinary,
-    /// Only this one may be executed before looking up again.
+    /// It is watched: only this one may be executed before the next look-up.
     Watched,
 }
 
 impl Watches {
-    /// Decodes an instruction that is met for the first time, or stops before it if it is watched.
+    /// Decodes an instruction that is reached for the first time, or stops before it if it is watched.
     pub(super) fn meet(&mut self, memory: &mut Memory, code: &mut Code, pc: u32, start: u64) -> Result<Met, Stop> {
         let watched = self.watched.contains(&pc);
         if watched && self.met != Some(start) {
@@ -34,7 +34,7 @@ impl Watches {
         Ok(if watched { Met::Watched } else { Met::Ordinary })
     }
 
-    /// A watched instruction has been executed: it must be met again the next time.
+    /// Called when a watched instruction has been executed: discards its decoded form, so that the next run stops at it again.
     pub(super) fn forget(&mut self, memory: &mut Memory) {
         if let Some(pc) = self.passed.take() {
             memory.forget_at(pc);
@@ -49,7 +49,7 @@ impl Watches {
         }
     }
 
-    /// No longer watches it.
+    /// Removes the watch of the instruction at `pc`.
     pub(super) fn remove(&mut self, pc: u32) {
         self.watched.retain(|&watched| watched != pc);
     }

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 const RA: u8 = 1;
 
 /// The most cycles from the first instruction of the function at `entry` to that behind its return, on a core of two stages
-/// without wait states that nobody interrupts; all accesses are aligned, as those of compiled code are, and every device
-/// answers at once. What cannot happen for the values that the code has is not ruled out.
+/// without wait states and interrupts. All accesses are aligned, as those of compiled code are, and every device responds at
+/// once. Paths are not excluded because of values that cannot occur.
 ///
-/// `None` where the code loops, calls itself or calls whom a register names: then there is no bound to be read off it.
+/// `None` if the code loops, is recursive, or calls through a register: then the code alone gives no bound.
 #[must_use]
 pub fn worst(image: &Image, entry: u32, timing: &Timing) -> Option<u64> {
     let mut paths = Paths { image, timing, worst: BTreeMap::new() };
-    // A writeback stage and waits make the cost of an instruction depend on those before it.
+    // With a writeback stage or wait states, the cost of an instruction depends on those before it.
     (!timing.writeback && timing.fetch_wait == 0 && timing.data_wait == 0).then_some(())?;
     paths.from(entry)
 }
@@ -24,7 +24,7 @@ pub fn worst(image: &Image, entry: u32, timing: &Timing) -> Option<u64> {
 struct Paths<'a> {
     image: &'a Image,
     timing: &'a Timing,
-    /// From an instruction to the return; `None` while it is being looked at, and for good where there is no bound.
+    /// Most cycles from an instruction to the return; `None` while it is being computed, and finally if there is no bound.
     worst: BTreeMap<u32, Option<u64>>,
 }
 
@@ -51,7 +51,7 @@ impl Paths<'_> {
             }
             Kind::Jal if op.rd == RA => Some(timing.jump + self.entered(op.immediate)? + self.entered(next)?),
             Kind::Jal if op.rd == NOWHERE => Some(timing.jump + self.entered(op.immediate)?),
-            // A call that returns by another register, as none of compiled code does.
+            // A call with another return register, which compiled code does not contain.
             Kind::Jal => None,
             // A return; its caller counts the first instruction there.
             Kind::Jalr if op.rs1 == RA && op.rd != RA && op.immediate == 0 => Some(timing.jump),
@@ -75,10 +75,10 @@ impl Paths<'_> {
         Some(self.from(pc)? + if split { self.timing.split_target } else { 0 })
     }
 
-    /// The worst of the places that a table of the function around `pc` names.
+    /// The worst of the targets in the jump tables of the function around `pc`.
     fn table(&mut self, pc: u32) -> Option<u64> {
         let image = self.image;
-        // Names that begin so are of places in functions.
+        // Symbols with these prefixes are labels in functions.
         let is_function = |name: &str| !name.starts_with(['.', '$']);
         let starts = || image.symbols.iter().filter(|(name, _)| is_function(name)).map(|(_, &start)| start);
         let start = starts().filter(|&start| start <= pc).max()?;

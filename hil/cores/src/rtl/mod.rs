@@ -1,8 +1,8 @@
-//! The RTL of a design as a core: simulated by Verilator in a process of its own, which a pipe drives.
+//! The RTL of a design as a core: simulated by Verilator in a separate process, driven through a pipe.
 //!
-//! Ibex's two memory buses grant at once and answer in the next cycle, or later by the wait cycles asked for. Cycle 0 is
-//! the first cycle of the image's first instruction in the execute stage. PicoRV32's one bus is ready at once, or later by
-//! the wait cycles; cycle 0 is that in which the first instruction is launched.
+//! Ibex's two memory buses grant at once and respond in the next cycle, or later by the given wait cycles. Cycle 0 is the first
+//! cycle of the image's first instruction in the execute stage. PicoRV32's one bus is ready at once, or later by the wait
+//! cycles; cycle 0 is the cycle in which the first instruction is launched.
 
 use std::cell::RefCell;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -20,15 +20,15 @@ pub mod program;
 pub mod record;
 pub mod simulator;
 
-/// A core that can begin anew with another image.
+/// A core that can be reset, to run another image.
 pub trait Reset: Core {
-    /// What the core is told of time: its rules, or the wait states alone.
+    /// The core's timing parameter: the cycle rules of a model, or the wait states of RTL.
     type Timing: Copy;
 
-    /// As if it were made anew: zeroed RAM, nothing watched, about to execute at `entry`.
+    /// Puts the core in the state after construction: zeroed RAM, no watches, about to execute at `entry`.
     ///
     /// # Errors
-    /// A core outside this process has gone.
+    /// The simulator process of the core has ended.
     fn reset(&mut self, ram: &[Ram], devices: Range<u32>, timing: Self::Timing, entry: u32) -> Result<()>;
 }
 
@@ -63,7 +63,7 @@ const MISALIGNED: u32 = 8;
 
 /// The RTL in its process.
 ///
-/// Should that process die, every run from then on is a [`Stop::Fault`].
+/// If that process ends, every further run returns a [`Stop::Fault`].
 #[derive(Debug)]
 pub struct Rtl {
     process: Child,
@@ -144,7 +144,7 @@ impl Rtl {
     }
 
     fn tell(&mut self, operation: u8, a: u32, b: u32, payload: &[u8]) {
-        // A process that has ended is reported by the next run.
+        // If the process has ended, the next run reports it.
         let _ = self.pipe.get_mut().request(operation, a, b, payload);
     }
 }
@@ -199,7 +199,7 @@ impl Core for Rtl {
     }
 
     fn sleep_until(&mut self, cycle: u64) {
-        // It cannot stop before, and a process that has ended is reported by the next run.
+        // The result is ignored: it cannot stop before `cycle`, and if the process has ended, the next run reports it.
         let _ = self.go(b'S', cycle);
     }
 

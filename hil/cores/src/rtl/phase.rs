@@ -9,10 +9,10 @@ use super::program::{DEVICE, RAM};
 use crate::core::assemble::{self as asm, Encoded, csr};
 use crate::core::{Dialect, Stop};
 
-/// Code between two marker stores, during which the timer line rises.
+/// A piece of code between two marker stores, during which the timer line rises.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment {
-    /// What it is.
+    /// Its name in the record.
     pub name: &'static str,
     /// Halfwords that it is shifted by, from a place at a multiple of four.
     shift: u32,
@@ -26,15 +26,15 @@ pub struct Fragment {
 const VECTORS: u32 = RAM.base + 0x400;
 const TIMER_VECTOR: u32 = VECTORS + 4 * 7;
 const DATA: u32 = RAM.base + 0x800;
-/// Where the beginning of the piece, the interrupt handler and the end report.
+/// The device address to which the beginning of the piece, the interrupt handler and the end store.
 const BEGINNING: u32 = DEVICE.start;
 const HANDLER: u32 = DEVICE.start + 4;
 const END: u32 = DEVICE.start + 8;
-/// Where PicoRV32 begins, and where its programs go from there.
+/// Entry of PicoRV32, and the address to which its programs jump from there.
 const START: u32 = RAM.base + 0x100;
-/// Cycles after which a piece counts as lost, or asleep for good.
+/// Cycles after which a piece counts as hung, or as asleep forever.
 const TIMEOUT: u64 = 1_000;
-/// Phases that a piece without an end of its own has.
+/// Number of phases for a piece that does not reach its end.
 const PHASES: u64 = 12;
 
 const fn fragment(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> Fragment {
@@ -49,7 +49,7 @@ const fn masked(name: &'static str, shift: u32, body: fn(&mut asm::Program)) -> 
     Fragment { name, shift, dialect: Dialect::Machine, enabled: false, body }
 }
 
-/// The pieces for a dialect: none for VexRiscv's, whose cycles no model knows.
+/// The pieces for a dialect: none for VexRiscv's, which has no cycle model.
 #[must_use]
 pub const fn fragments(dialect: Dialect) -> &'static [Fragment] {
     match dialect {
@@ -177,7 +177,7 @@ fn put(program: &mut asm::Program, instructions: &[impl Encoded + Copy]) {
     }
 }
 
-/// A word that straddles two, as the parcel before it has made the place odd; and a parcel behind it.
+/// A 32-bit instruction that straddles a word, because of the 16-bit parcel before it; and a parcel after it.
 fn split(program: &mut asm::Program) {
     program.put(asm::addi(8, 8, 1));
     program.put(asm::c_nop());
@@ -230,7 +230,7 @@ impl Fragment {
         program
     }
 
-    /// What happens when the line rises never, and then in each cycle from the first marker to the last.
+    /// Runs the piece without an interrupt, and then with the line rising in each cycle from the first marker to the last.
     ///
     /// # Errors
     /// The core cannot be restarted.
@@ -245,7 +245,7 @@ impl Fragment {
     }
 }
 
-/// When the handler reported, and the end, in cycles from the beginning of the piece.
+/// Cycles from the beginning of the piece to the handler's store, and to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Outcome {
     handler: Option<u64>,
@@ -257,7 +257,7 @@ struct Outcome {
 pub struct ProgramRun(Vec<Outcome>);
 
 impl fmt::Display for ProgramRun {
-    /// Pairs of handler and end, `-` where there is none; what repeats is written once with a factor.
+    /// Pairs of handler and end, `-` where there is none; repeated pairs are written once with a factor.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |cycle: Option<u64>| cycle.map_or("-".to_owned(), |cycle| cycle.to_string());
         for (index, equal) in self.0.chunk_by(|a, b| a == b).enumerate() {
@@ -272,7 +272,7 @@ impl fmt::Display for ProgramRun {
     }
 }
 
-/// Runs `program` with the timer line rising in the cycle `rise`; says when it began, and what came of it.
+/// Runs `program` with the timer line rising in the cycle `rise`; returns when it began, and the outcome.
 fn observe<C: Reset>(core: &mut C, timing: C::Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
     core.reset(&[RAM], DEVICE, timing, program.base())?;
     core.poke(program.base(), program.bytes());

@@ -1,13 +1,13 @@
-//! Plays a generated program on a core, with interrupt lines that rise at random cycles, and writes down what happens.
+//! Runs a generated program on a core, with interrupt lines that rise at random cycles, and records all stops.
 
 use super::program::{EXIT, EXTERNAL_ACKNOWLEDGE, RAM, TIMER_ACKNOWLEDGE};
 use crate::core::{Core, Stop};
 use crate::random::SplitMix;
 
-/// Cycles after which a program counts as lost.
+/// Cycles after which a program counts as hung.
 pub const TIMEOUT: u64 = 1_000_000;
 
-/// What a core did at some cycle, as the outside sees it.
+/// A stop of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// Cycles since the first instruction.
@@ -20,7 +20,7 @@ pub struct Event {
     pub register: u32,
 }
 
-/// How a program went.
+/// The record of one run of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramRun {
     /// All stops, in order.
@@ -50,7 +50,7 @@ impl ProgramRun {
         self.events.last().map_or(0, |event| event.instructions)
     }
 
-    /// CRC-32 over every event and the memory: equal courses have equal prints.
+    /// CRC-32 over every event and the memory: equal runs have equal checksums.
     #[must_use]
     pub fn print(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
@@ -78,7 +78,7 @@ impl ProgramRun {
 /// An interrupt line and when it next rises.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    /// Where the handler acknowledges it.
+    /// Address to which the handler stores to acknowledge it.
     acknowledge: u32,
     high: bool,
     rise: u64,
@@ -95,9 +95,9 @@ impl Line {
     }
 }
 
-/// Runs the program, which `core` holds and has not begun, to its exit.
+/// Runs the program, which `core` holds and has not started, to its exit.
 ///
-/// The interrupt lines rise after numbers of cycles that `seed` decides, at first and again after each acknowledgement;
+/// The interrupt lines rise after random numbers of cycles, drawn from `seed`, at the start and after each acknowledgement;
 /// while the core sleeps, time runs on to that cycle. A load reads the cycle in which it is made.
 pub fn play(core: &mut impl Core, seed: u64) -> ProgramRun {
     let mut random = SplitMix::new(!seed);
@@ -138,10 +138,10 @@ pub fn play(core: &mut impl Core, seed: u64) -> ProgramRun {
     program_run
 }
 
-/// What a program comes to while no interrupt comes, whatever cycles it takes: the same on every core that executes it right.
+/// The result of a program without interrupts, independent of cycles: the same on every core that executes it correctly.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Loads and stores of devices in their order, to the exit, or to whatever stopped the program instead.
+    /// Loads and stores of devices in order, up to the exit or to the stop that ended the program early.
     pub accesses: Vec<Stop>,
     /// CRC-32 of the RAM at the end.
     pub memory: u32,
@@ -155,7 +155,7 @@ impl Outcome {
     }
 }
 
-/// Runs the program, which `core` holds and has not begun, to its exit. Loads read what `seed` decides.
+/// Runs the program, which `core` holds and has not started, to its exit. Loads read random values, drawn from `seed`.
 pub fn outcome(core: &mut impl Core, seed: u64) -> Outcome {
     let mut random = SplitMix::new(!seed);
     let mut accesses = Vec::new();

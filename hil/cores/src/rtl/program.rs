@@ -1,8 +1,8 @@
-//! Seeded random programs that cover the instruction set, for running on two cores and comparing.
+//! Seeded random programs that cover the instruction set, to be run on two cores and compared.
 //!
-//! A program owns [`RAM`]: vectors and handlers first, then the body, then data. It reports what it computes by stores
-//! to [`DEVICE`]: markers on its way, the return address at every interrupt, and at last [`EXIT`]. Interrupts come from
-//! whoever plays the program (see [`super::play`]); their handlers acknowledge them.
+//! A program uses all of [`RAM`]: vectors and handlers first, then the body, then data. It reports its results by stores to
+//! [`DEVICE`]: markers in the body, the return address at every interrupt, and at the end [`EXIT`]. [`super::play`] raises the
+//! interrupts; the program's handlers acknowledge them.
 
 use crate::random::SplitMix;
 use std::fmt;
@@ -24,7 +24,7 @@ pub const EXTERNAL_ACKNOWLEDGE: u32 = DEVICE.start + 0x14;
 pub const RETURN: u32 = DEVICE.start + 0x18;
 /// A store here ends the program.
 pub const EXIT: u32 = DEVICE.start + 0x20;
-/// Loads from here on read what the player makes up.
+/// Loads from here on read values that [`super::play`] supplies.
 pub const INPUT: u32 = DEVICE.start + 0x40;
 
 /// Instructions in a body, at least.
@@ -41,7 +41,7 @@ const DATA: u32 = RAM.base + 0xc000;
 const SP: u32 = 2;
 /// Points into the data for the short loads and stores.
 const SHORT_BASE: u32 = 9;
-/// Counts the rounds of a loop; a register that short branches can test.
+/// Loop counter: a register that short branches can test.
 const ROUNDS: u32 = 15;
 /// The two registers of the handlers.
 const TRAP: [u32; 2] = [26, 27];
@@ -49,7 +49,7 @@ const DATA_BASE: u32 = 30;
 const DEVICE_BASE: u32 = 31;
 const RESERVED: [u32; 7] = [SP, SHORT_BASE, ROUNDS, TRAP[0], TRAP[1], DATA_BASE, DEVICE_BASE];
 
-/// A program as it lies in RAM, and how it reads.
+/// A program in RAM, and its assembly text.
 #[derive(Clone, Debug)]
 pub struct Program {
     code: asm::Program,
@@ -182,7 +182,7 @@ const READABLE: [u32; 12] = [
 const WRITABLE: [u32; 7] =
     [csr::MSCRATCH, csr::MEPC, csr::MTVAL, csr::MCYCLE, csr::MINSTRET, csr::MINSTRETH, csr::MCOUNTINHIBIT];
 
-/// What of [`READABLE`] says the same on every core with machine mode.
+/// Those of [`READABLE`] with the same value on every core with machine mode.
 const EVERYWHERE: [u32; 6] = [csr::MSTATUS, csr::MIE, csr::MTVEC, csr::MSCRATCH, csr::MEPC, csr::MIP];
 
 /// `mstatus.MIE`.
@@ -241,7 +241,7 @@ impl Generator {
         self.interrupt_handler(EXTERNAL_ACKNOWLEDGE);
     }
 
-    /// The beginning of the program, and PicoRV32's one handler, which asks q1 what there is to be acknowledged.
+    /// The beginning of the program, and PicoRV32's one handler, which reads q1 for the interrupts to acknowledge.
     fn handler(&mut self) {
         let [a, b] = TRAP;
         let handler = VECTORS + 0x40 + 2 * self.random.below(2);
@@ -321,7 +321,7 @@ impl Generator {
             self.constant(register, TIMER | EXTERNAL);
             self.csr("csrrw", asm::csrrw, 0, csr::MIE, register);
             if self.dialect == Dialect::Vexriscv {
-                // What a reset leaves there is each core's own choice.
+                // Its value after reset depends on the core.
                 self.constant(register, MACHINE | PREVIOUS);
                 self.csr("csrrw", asm::csrrw, 0, csr::MSTATUS, register);
             }
@@ -342,7 +342,7 @@ impl Generator {
         }
     }
 
-    /// Interrupts that are not to be taken from now on.
+    /// Sets the mask of interrupts that are not taken.
     fn mask(&mut self, mask: u32) {
         let (register, rd) = (self.target(), self.target());
         self.constant(register, mask);
@@ -551,7 +551,7 @@ impl Generator {
         }
     }
 
-    /// A branch over a few instructions, taken or not as the registers have it.
+    /// A branch over a few instructions, taken or not depending on the registers.
     fn branch_over(&mut self) {
         let at = self.program.here();
         if self.random.below(2) == 0 {
@@ -663,7 +663,7 @@ impl Generator {
     fn trap(&mut self) {
         match self.random.below(4) {
             0 => self.word("ecall", String::new(), asm::ecall()),
-            // What is not there on a core without machine mode is as illegal as what is nowhere.
+            // On a core without machine mode, its instructions are illegal too.
             3 if self.dialect == Dialect::Picorv32 => self.word("wfi", String::new(), asm::wfi()),
             1 => self.word("ebreak", String::new(), asm::ebreak()),
             _ => self.short("c_ebreak", String::new(), asm::c_ebreak()),
@@ -699,7 +699,7 @@ impl Generator {
         self.word("wfi", String::new(), asm::wfi());
     }
 
-    /// Turns interrupts off or on in one of the ways there are, mostly for a few instructions only.
+    /// Disables or enables interrupts by one of the possible instructions, mostly for a few instructions only.
     fn interrupt_enable(&mut self) {
         let register = self.target();
         let rd = self.target();

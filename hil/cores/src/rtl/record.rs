@@ -1,5 +1,5 @@
-//! What the RTL does with the pieces of [`phase`] and with some random programs, as a text that tests compare the model
-//! with; `hil rtl --record` writes it anew.
+//! The recorded behaviour of the RTL on the pieces of [`phase`] and on some random programs: a text with which tests compare
+//! the model. `hil rtl --record` rewrites it.
 
 use std::ops::ControlFlow;
 
@@ -40,7 +40,7 @@ pub fn run<C: Reset>(
     Ok(play::play(core, seed))
 }
 
-/// Runs it with no interrupt, for what it comes to alone.
+/// Runs it without interrupts, and returns only its result.
 ///
 /// # Errors
 /// The core cannot be restarted.
@@ -55,8 +55,8 @@ pub fn outcome<C: Reset>(
     Ok(play::outcome(core, seed))
 }
 
-/// Makes the lines of the record, one for each piece and each program and each number of wait states, until `each` says
-/// that it is enough. `timing` is the core's for a number of wait states.
+/// Makes the lines of the record, one for each piece and each program and each number of wait states, until `each` returns
+/// `Break`. `timing` maps a number of wait states to the core's timing.
 ///
 /// # Errors
 /// The core cannot be restarted.
@@ -96,7 +96,7 @@ mod tests {
     const PICOS: [(Design, PicoTiming); 2] =
         [(Design::Picorv32, PicoTiming::FAST), (Design::Picorv32Min, PicoTiming::MIN)];
 
-    /// The first line of a design's record that a model contradicts, and what it says instead.
+    /// The first line of a design's record that a model contradicts, and the model's line.
     fn contradiction<C: Reset>(
         mut model: C,
         design: Design,
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Each rule takes part in what was recorded: a model without it, or with one cycle less, says something else.
+    /// Every rule affects the record: a model without it, or with one cycle less, differs.
     macro_rules! without_any_rule {
         ($model:ident, $design:ident, $timing:ident: $type:ident { $($other:ident)* | $($rule:ident)* }) => {{
             // A rule that is added to the model must be added to the list.
@@ -148,7 +148,7 @@ mod tests {
                         *value = removed(*value);
                         timing
                     };
-                    // Some designs have no use for some rules, and say so by a zero.
+                    // A rule of 0 cycles does not apply to the design.
                     if changed(1) != $timing.with_wait(1) {
                         let name = $design.name();
                         let found = contradiction($model(), $design, changed);

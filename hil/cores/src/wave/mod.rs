@@ -12,8 +12,8 @@
 //! Time is picoseconds. In real time it is the board's clock. In lockstep, where that stands while the image works, work begins
 //! at the time of its event, or when the work before has ended, and takes its cycles.
 //!
-//! Each core records tracks while it runs, since which variables there are is known at the end only; then they are merged
-//! into one file. Whatever the length of the run, that takes no more memory.
+//! Each core records tracks to files while it runs, and they are merged into one file at the end, when all variables are known.
+//! Memory use does not grow with the length of the run.
 
 mod recorder;
 mod track;
@@ -29,12 +29,12 @@ use std::net::IpAddr;
 use std::path::Path;
 use vcd::{IdCode, SimulationCommand, TimescaleUnit, Value, VarType};
 
-/// The folder of a file that is going to be made.
+/// The folder of a file that is to be created.
 pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// The scope of a NIC: a simple identifier, and another one for every address.
+/// The scope of a NIC: a simple identifier, different for every address.
 pub fn scope(address: IpAddr) -> String {
     format!("nic_{address}").replace(['.', ':'], "_")
 }
@@ -79,7 +79,7 @@ fn merge(sink: impl Write, recorded: Vec<(String, Recorder)>, comments: &[String
         match variable.kind {
             Kind::Bits(1) => writer.change_scalar(code, Value::X)?,
             Kind::Bits(_) => writer.change_vector(code, [Value::X])?,
-            // There is no number that means unknown.
+            // Reals and events have no value for unknown.
             Kind::Real | Kind::Event => {}
         }
     }
@@ -147,7 +147,7 @@ fn put(writer: &mut vcd::Writer<impl Write>, kind: Kind, code: IdCode, value: u6
         Kind::Event => writer.change_scalar(code, Value::V1),
         Kind::Bits(1) => writer.change_scalar(code, value != 0),
         Kind::Real => writer.change_real(code, f64::from_bits(value)),
-        // Zeros to the left may be left out (18.2.1).
+        // Leading zeros may be left out (18.2.1).
         Kind::Bits(_) => {
             let digits = (u64::BITS - value.leading_zeros()).max(1);
             writer.change_vector(code, (0..digits).rev().map(|bit| Value::from(value >> bit & 1 != 0)))

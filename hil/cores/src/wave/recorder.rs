@@ -1,4 +1,4 @@
-//! What one core does, recorded.
+//! Records the activity of one core.
 
 use super::track::{Kind, Track};
 use crate::board::{Action, PacerStore};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-/// QPs of a NIC that are recorded: those that are paced first.
+/// Most QPs of a NIC that are recorded: the first that the pacer is written for.
 pub const SLOTS: usize = 64;
 
 /// Picoseconds of a second.
@@ -21,10 +21,10 @@ const NANOSECOND: u64 = 1_000;
 /// Returns from an interrupt: `mret`, and PicoRV32's `retirq`.
 const RETURNS: [u32; 2] = [0x3020_0073, 0x0400_000b];
 
-/// Names and values of what explains the decisions about the flow in a slot, given to a function one by one.
+/// Gives names and values that explain the decisions about the flow in a slot to a function, one by one.
 pub type Explain<'a> = &'a dyn Fn(u16, &mut dyn FnMut(&'static str, f64));
 
-/// When cycles happen.
+/// The time of each cycle.
 #[derive(Clone, Copy, Debug)]
 struct Timeline {
     hz: u64,
@@ -66,7 +66,7 @@ struct Variables {
 struct Slot {
     scope: String,
     rate: usize,
-    /// Once they limit anything.
+    /// Declared once it limits the flow.
     window: Option<usize>,
     hold: Option<usize>,
     plots: BTreeMap<&'static str, usize>,
@@ -83,13 +83,13 @@ pub struct Recorder {
     events: BTreeMap<&'static str, usize>,
     slots: BTreeMap<u32, Slot>,
     left_out: BTreeSet<u32>,
-    /// Whether the core shows what it executes, as RTL does not.
+    /// Whether the core shows the instruction that it executes; RTL does not.
     sees_inside: bool,
 }
 
 impl Recorder {
-    /// Records from the present cycle of a core on, of which `hz` make a second. What it records lies in a folder until it is
-    /// asked for.
+    /// Records from the present cycle of a core on, of which `hz` make a second. The recording is kept in `folder` until it is
+    /// taken.
     ///
     /// # Errors
     /// No file can be made there.
@@ -170,7 +170,7 @@ impl Recorder {
             if start <= now && (ended || next == pc) {
                 self.executes(core, start, pc);
             } else if next != pc {
-                // What leads elsewhere and is no instruction that completes: an interrupt, or an exception.
+                // A change of flow without a completed instruction: an interrupt or an exception.
                 self.core.put(self.timeline.at(now), self.variables.interrupt, 1);
             }
             if stop != Stop::Cycle || core.cycles() >= until {
@@ -206,7 +206,8 @@ impl Recorder {
         }
     }
 
-    /// What the image did for one event or several, each act with its cycle, and what explains the decisions about a slot.
+    /// The image's actions for one or more events, each with its cycle, and the variables that explain the decisions about a
+    /// slot.
     pub fn decided(&mut self, actions: &[(u64, Action)], explain: Explain<'_>) {
         for event in actions.split_inclusive(|(_, action)| matches!(action, Action::Log(_))) {
             if let [(first, _), .., (_, Action::Log(record))] | [(first, Action::Log(record))] = event {

@@ -1,20 +1,20 @@
-//! Changes of variables in order of time, kept in a file without a name until all are there.
+//! Changes of variables in order of time, kept in an unnamed temporary file until the recording ends.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-/// The longest time that viewers take, which count it in a signed number: 106 days of picoseconds.
+/// The latest time that viewers accept, which store it as a signed 64-bit number: 106 days in picoseconds.
 const LONGEST: u64 = i64::MAX as u64;
 
-/// What a variable holds.
+/// The type of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// So many bits: 1 to 64.
+    /// An integer of this many bits: 1 to 64.
     Bits(u32),
     /// A number with a fraction; its changes are the bits of an `f64`.
     Real,
-    /// Nothing; it happens.
+    /// An event, without a value.
     Event,
 }
 
@@ -25,7 +25,7 @@ pub struct Variable {
     pub scope: Option<String>,
     /// Its name there.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub kind: Kind,
     last: Option<u64>,
 }
@@ -37,7 +37,7 @@ pub struct Change {
     pub time: u64,
     /// The variable's number in its track.
     pub variable: usize,
-    /// What it holds from then on.
+    /// Its new value.
     pub value: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Track {
     file: BufWriter<File>,
     variables: Vec<Variable>,
     time: u64,
-    /// Why it is not complete.
+    /// The first error of writing, after which the track is incomplete.
     fault: Option<io::Error>,
 }
 
@@ -61,14 +61,14 @@ impl Track {
         Ok(Self { file, variables: Vec::new(), time: 0, fault: None })
     }
 
-    /// Takes in a variable and answers its number.
+    /// Adds a variable and returns its number.
     pub fn variable(&mut self, scope: Option<&str>, name: &str, kind: Kind) -> usize {
         self.variables.push(Variable { scope: scope.map(str::to_owned), name: name.to_owned(), kind, last: None });
         self.variables.len() - 1
     }
 
-    /// From `time` on, or from that of the change before where that is later, the variable holds `value`. What is no change
-    /// is not kept.
+    /// Records that the variable holds `value` from `time` on, or from the time of the previous change if that is later. A
+    /// value equal to the present one is not recorded.
     pub fn put(&mut self, time: u64, variable: usize, value: u64) {
         let Some(Variable { kind, last, .. }) = self.variables.get_mut(variable) else { return };
         if *kind != Kind::Event && last.replace(value) == Some(value) {
@@ -105,7 +105,7 @@ impl Track {
 pub struct Changes(BufReader<File>);
 
 impl Changes {
-    /// The next one; `None` behind the last.
+    /// The next change; `None` after the last.
     ///
     /// # Errors
     /// The file cannot be read.
