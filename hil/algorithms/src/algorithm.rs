@@ -45,7 +45,7 @@ pub trait Algorithm {
 /// The algorithm of this name.
 ///
 /// # Errors
-/// There is none, or its notification point is missing.
+/// No algorithm has this name, or its notification point is missing.
 pub fn algorithm(name: &str) -> Result<Box<dyn Algorithm>> {
     registry::with(name, Boxed)
 }

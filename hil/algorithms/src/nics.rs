@@ -13,7 +13,7 @@ use programs::{HeaderCacheOf, Nic, OnHeap, Received, RxFields};
 
 /// Receives the decisions and the frames of a NIC.
 pub trait NicOutput {
-    /// The flow in this slot may send at this rate, with so many bytes in flight, and nothing before `hold` has passed.
+    /// The flow in this slot may send at `rate`, with at most `window` bytes in flight, and not before `hold` has passed.
     fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos);
 
     /// The NIC sends a CNP or an acknowledgement. Nothing is written yet: the caller emits the frame, or reads what it needs.

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 /// The error for an unknown name. The command line suggests the nearest known one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
-    /// What it should have been: an algorithm, a parameter and so on.
+    /// The kind of name that was expected: algorithm, parameter and so on.
     pub what: String,
     /// The name as it was given.
     pub typed: String,

@@ -86,7 +86,7 @@ impl SettingsTable {
 /// The preset of this name, or the first if `name` is `None`.
 ///
 /// # Errors
-/// There is none of this name.
+/// No preset has this name.
 pub fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
     let Some(name) = name else { return presets.first().context("the algorithm has no preset") };
     let named = presets.iter().find(|preset| preset.name == name);

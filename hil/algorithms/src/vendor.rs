@@ -2,7 +2,7 @@
 //!
 //! Those that mean the same in the same unit are aliases of the fields.
 
-/// What a vendor's name stands for.
+/// The meaning of a vendor's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
     /// This field, with values in this unit unless they have one.
@@ -12,7 +12,7 @@ pub(crate) enum Meaning {
         /// The unit of a number without one.
         unit: &'static str,
     },
-    /// It cannot be converted. The text says what to give instead.
+    /// It cannot be converted. The text names the setting to use instead.
     Hint(&'static str),
 }
 

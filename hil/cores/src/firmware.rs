@@ -34,7 +34,7 @@ const PROFILE: &str = "firmware";
 /// The image in this file, or, without one, that of this algorithm for cores with machine mode, which this tree builds.
 ///
 /// # Errors
-/// There is none for the algorithm, it cannot be built or read, or the file is no image.
+/// The algorithm has no image, it cannot be built or read, or the file is no image.
 pub fn image(given: Option<&Path>, algorithm: &str) -> Result<Image> {
     match given {
         Some(path) => read(path),

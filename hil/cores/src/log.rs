@@ -33,7 +33,7 @@ pub struct Line {
     pub cycle: u64,
     /// Its source.
     pub source: LogSource,
-    /// What the image's clock showed when it wrote it, in nanoseconds.
+    /// The image's clock when it wrote the line, in nanoseconds.
     pub clock: Option<String>,
     /// Its text.
     pub text: String,

@@ -55,7 +55,7 @@ impl Processor {
         Design::ALL.into_iter().map(Self::Model).chain(Verilog::all().map(Self::Rtl)).chain(pairs)
     }
 
-    /// The name that the command line knows it by.
+    /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Processor {
         }
     }
 
-    /// What it is, in a line.
+    /// One line of description.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Processor {
         }
     }
 
-    /// What its programs are written in.
+    /// The interrupt architecture of its programs.
     #[must_use]
     pub const fn dialect(self) -> Dialect {
         match self {
@@ -101,7 +101,7 @@ impl Processor {
     /// The core of this name.
     ///
     /// # Errors
-    /// There is none.
+    /// No core has this name.
     pub fn named(name: &str) -> Result<Self> {
         ensure!(!name.starts_with("qemu:"), "{name}: only hil replay runs it, it has no cycles");
         ensure!(name != Verilog::Vexriscv.name(), "{name}: there is no model of it: expected rtl:{name}, its Verilog");
@@ -109,8 +109,8 @@ impl Processor {
         Ok(Self::all().find(|core| core.name() == name).ok_or_else(unknown)?)
     }
 
-    /// A core with zeroed RAM about to execute at `entry`; loads and stores in `devices`, as far as it is not RAM, surface as
-    /// stops. Every fetch, load and store takes `wait` cycles more than it must.
+    /// A core with zeroed RAM about to execute at `entry`. Loads and stores in `devices` that do not lie in RAM return as
+    /// stops. Every fetch, load and store takes `wait` extra cycles.
     ///
     /// # Errors
     /// The simulator of the RTL cannot be built or started, or the RTL does not begin there.

@@ -17,7 +17,7 @@ use std::process::Command;
 pub struct Machine {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One line of description.
     pub description: &'static str,
     /// As `rustc` calls its core.
     pub target: &'static str,
@@ -76,7 +76,7 @@ impl Machine {
     /// The machine of this name; `None` for a name without the prefix of QEMU's machines.
     ///
     /// # Errors
-    /// There is none among QEMU's.
+    /// The name has QEMU's prefix, and none of its machines has this name.
     pub fn named(name: &str) -> Result<Option<Self>> {
         if !name.starts_with("qemu:") {
             return Ok(None);

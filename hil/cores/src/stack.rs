@@ -53,7 +53,7 @@ const UNKNOWN: u64 = u64::MAX;
 pub struct Calls {
     /// By address.
     functions: BTreeMap<u64, Function>,
-    /// Several may stand for one function.
+    /// Names of functions; one function may have several.
     names: BTreeMap<String, u64>,
 }
 
@@ -109,7 +109,7 @@ impl Calls {
                     );
                     calls.reference(offset, target, names_function)?;
                 } else if names_function && let Some(function) = calls.functions.get(&target) {
-                    bail!("{}: the address is kept at {offset:#x}: who calls it is not known", function.name);
+                    bail!("{}: its address is stored at {offset:#x}: its callers are unknown", function.name);
                 }
             }
         }
@@ -160,7 +160,7 @@ impl Calls {
             return Ok(need);
         }
         let function = self.functions.get(&start).with_context(|| format!("no function begins at {start:#x}"))?;
-        ensure!(depth < self.functions.len(), "{} calls itself, if by way of others", function.name);
+        ensure!(depth < self.functions.len(), "{} is recursive, directly or through others", function.name);
         ensure!(function.takes != UNKNOWN, "{}: its code is not in the file", function.name);
         let mut deepest = 0;
         for &callee in &function.calls {
@@ -204,7 +204,7 @@ fn lowered(code: &[u8], architecture: Architecture) -> Result<u64> {
             Architecture::Riscv32 | Architecture::Riscv64 => riscv(half, next),
             Architecture::Arm => thumb(half, next),
             Architecture::Aarch64 => (4, aarch64(half | next << 16)),
-            other => bail!("what its instructions do to the stack is known for RISC-V and Arm, not for {other:?}"),
+            other => bail!("the stack use of instructions is known for RISC-V and Arm, not for {other:?}"),
         };
         total += u64::from(bytes);
         rest = rest.get(length..).unwrap_or_default();

@@ -30,7 +30,7 @@ impl Tree {
     /// The tree in a folder, without a check of its sources.
     ///
     /// # Errors
-    /// There is none.
+    /// The folder has no source tree.
     pub fn at(folder: &Path) -> Result<Self> {
         let root = folder.canonicalize().with_context(|| folder.display().to_string())?;
         ensure!(is_tree(&root), "{}: no source tree of rnic-cc", root.display());
@@ -81,7 +81,7 @@ impl Tree {
 /// Selects the tree in this folder for all further calls of [`here`].
 ///
 /// # Errors
-/// There is none.
+/// The folder has no source tree.
 pub fn choose(folder: &Path) -> Result<()> {
     let Tree { root, .. } = Tree::at(folder)?;
     CHOSEN.get_or_init(|| root);
@@ -91,7 +91,7 @@ pub fn choose(folder: &Path) -> Result<()> {
 /// The tree to work on.
 ///
 /// # Errors
-/// There is none, or its firmware sources differ from those that this harness was built from.
+/// No source tree is found, or its firmware sources differ from those that this harness was built from.
 pub fn here() -> Result<&'static Tree> {
     if let Some(tree) = HERE.get() {
         return Ok(tree);

@@ -52,7 +52,7 @@ pub struct Record {
     pub pause: u32,
     /// See `pause`.
     pub paused: u32,
-    /// What happened.
+    /// The opening of the flow, or the event.
     pub what: TraceItem,
     /// The records of telemetry that came with it, wide.
     pub hops: Vec<Hop>,
@@ -486,7 +486,7 @@ impl Program<'_> {
         Ok(sections.sections().filter(|one| loaded.contains(&one.kind())).map(|section| section.size()).sum())
     }
 
-    /// Runs the image in a file over a trace of so many records.
+    /// Runs the image in a file over a trace of `records` records.
     ///
     /// # Errors
     /// It faults, does not end, or its output is not decisions and counters.

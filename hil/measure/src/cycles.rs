@@ -29,7 +29,7 @@ use std::path::PathBuf;
 const RANDOM_FRAMES: u32 = 3_000;
 
 /// Most cycles that `step` should take over all presets and traces, by algorithm and kind of event. DCQCN's budgets, which
-/// depend on the preset and on what is overdue, stand in `tests/tests/budgets.rs`.
+/// depend on the preset and on the number of overdue updates, are in `tests/tests/budgets.rs`.
 pub const BUDGETS: &[(&str, &str, u64)] = &[
     ("dcqcn_plus", "cnp", 300),
     ("dcqcn_tcd", "cnp", 300),

@@ -15,7 +15,7 @@ use std::process::Command;
 /// A static library for a target.
 #[derive(Clone, Debug)]
 pub struct Archive {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// Stack bytes of its functions.
     pub frames: Frames,

@@ -50,7 +50,7 @@ pub(crate) struct Messages {
     pub(crate) packets: u32,
 }
 
-/// What all hosts of a fabric share.
+/// The state that all hosts of a fabric share.
 pub(crate) struct Fabric<'a> {
     /// The NICs, one for each host.
     pub(crate) nics: &'a mut dyn NicGroup,

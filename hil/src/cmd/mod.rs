@@ -50,9 +50,9 @@ enum Verb {
 }
 
 /// The meaning of the exit codes, for `--help`.
-const EXIT_CODES: &str = "Exit codes: 0 done, findings too; 1 bad input, or a failure on the way; 2 a command line that means nothing; \
-3 a capture that is cut off, with a report of what is whole; 4 findings, with --fail-on-findings; 77 a program that is needed is not \
-installed; 128 and the signal's number: ended by a signal, a replay with a report of what it had read.";
+const EXIT_CODES: &str = "Exit codes: 0 done, findings too; 1 bad input, or a failure on the way; 2 an invalid command line; \
+3 a capture that is cut off, with a report up to the cut; 4 findings, with --fail-on-findings; 77 a program that is needed is not \
+installed; 128 and the signal's number: ended by a signal, a replay with a report up to there.";
 
 /// Default clock frequency of a core in Hz.
 const CLOCK: u64 = 250_000_000;

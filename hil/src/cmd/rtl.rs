@@ -226,7 +226,7 @@ fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
                 println!("model {equal}: {:x?}", expected.accesses.get(equal));
                 println!("memory at the end: RTL {:08x}, model {:08x}", found.memory, expected.memory);
                 print!("{program}");
-                bail!("seed {seed}, {wait} wait states: the RTL comes to something else than the model of Ibex");
+                bail!("seed {seed}, {wait} wait states: the RTL's result differs from the model of Ibex");
             }
             instructions += rtl.instructions();
             accesses += found.accesses.len();

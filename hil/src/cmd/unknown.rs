@@ -17,7 +17,7 @@ pub(crate) fn explained(error: &Error) -> String {
 /// Parses the name of a core, for clap.
 ///
 /// # Errors
-/// There is none.
+/// No core has this name.
 pub(crate) fn core(name: &str) -> Result<Processor, String> {
     Processor::named(name).map_err(|error| explained(&error))
 }

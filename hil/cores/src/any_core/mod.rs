@@ -10,8 +10,8 @@ use anyhow::Result;
 use std::ops::Range;
 
 impl Design {
-    /// A model with zeroed RAM about to execute at `entry`; loads and stores in `devices`, as far as it is not RAM, surface
-    /// as stops. Every fetch, load and store takes `wait` cycles more than it must.
+    /// A model with zeroed RAM about to execute at `entry`. Loads and stores in `devices` that do not lie in RAM return as
+    /// stops. Every fetch, load and store takes `wait` extra cycles.
     #[must_use]
     pub fn model(self, ram: &[Ram], devices: Range<u32>, wait: u64, entry: u32) -> AnyCore {
         match self {

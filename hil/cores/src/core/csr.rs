@@ -242,7 +242,7 @@ impl Counter {
         self.stopped = self.stopped.map(|_| value);
     }
 
-    /// From `count` on it stands still, or no longer does.
+    /// Stops the counter from `count` on, or lets it run again.
     fn inhibit(&mut self, inhibited: bool, count: u64) {
         let value = self.at(count);
         self.stopped = None;

@@ -91,7 +91,7 @@ pub(super) fn extended(kind: Kind, value: u32) -> u32 {
     }
 }
 
-/// Where the next instruction lies, seen from a word boundary.
+/// Position of the next instruction relative to a word boundary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// At one.

@@ -40,7 +40,7 @@ impl Design {
         }
     }
 
-    /// What it is, in a line.
+    /// One line of description.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {

@@ -58,8 +58,8 @@ pub struct Ibex {
 }
 
 impl Ibex {
-    /// A core with zeroed RAM about to execute at `entry`; loads and stores in `devices`, as far as it is not RAM, surface
-    /// as stops.
+    /// A core with zeroed RAM about to execute at `entry`. Loads and stores in `devices` that do not lie in RAM return as
+    /// stops.
     #[must_use]
     pub fn new(ram: &[Ram], devices: Range<u32>, timing: Timing, entry: u32) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Ibex {
         self.lines.at(cycle) & self.enabled.at(cycle)
     }
 
-    /// Interrupts may come from here on: every boundary between instructions has to be looked at.
+    /// Whether an interrupt may be taken from now on, so that every boundary between instructions must be checked.
     fn interrupts_possible(&self) -> bool {
         self.lines.any_from(self.start) & self.enabled.any_from(self.start) != 0
     }

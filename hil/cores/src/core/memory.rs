@@ -134,7 +134,7 @@ impl Memory {
         let offset = pc.wrapping_sub(code.base) as usize;
         *code.ops.get_mut(offset / 2)? = op;
         let decoded = &mut self.regions.get_mut(code.region)?.decoded;
-        // The parcel behind it has been looked at, too.
+        // The 16 bits after it have been read, too.
         *decoded = decoded.start.min(offset)..decoded.end.max(offset + usize::from(op.size) + 2);
         Some(())
     }
@@ -155,7 +155,7 @@ impl Memory {
     }
 }
 
-/// What a store did.
+/// Whether a store may have changed decoded code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stored {
     /// No decoded operation lies there.

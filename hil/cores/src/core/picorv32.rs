@@ -172,8 +172,8 @@ pub struct Picorv32 {
 }
 
 impl Picorv32 {
-    /// A core with zeroed RAM about to execute at `entry`; loads and stores in `devices`, as far as it is not RAM, surface
-    /// as stops.
+    /// A core with zeroed RAM about to execute at `entry`. Loads and stores in `devices` that do not lie in RAM return as
+    /// stops.
     #[must_use]
     pub fn new(ram: &[Ram], devices: Range<u32>, timing: PicoTiming, entry: u32) -> Self {
         Self {
@@ -220,7 +220,7 @@ impl Picorv32 {
         self.latched | cycle.checked_sub(1).map_or(0, |before| self.lines.at(before))
     }
 
-    /// Interrupts may come from here on: every launch has to be looked at.
+    /// Whether an interrupt may be taken from now on, so that every launch must be checked.
     fn interrupts_possible(&self) -> bool {
         let timer = if self.due.is_some() { COUNTED_DOWN } else { 0 };
         let lines = self.lines.any_from(self.start.saturating_sub(1));

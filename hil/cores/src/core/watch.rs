@@ -7,7 +7,7 @@ use super::memory::{Code, Memory};
 #[derive(Clone, Default, Debug)]
 pub(super) struct Watches {
     watched: Vec<u32>,
-    /// The cycle of the last stop at a watched instruction: it executes when the run goes on.
+    /// The cycle of the last stop at a watched instruction: it executes when the run continues.
     met: Option<u64>,
     /// The watched instruction that is decoded at present, to be executed once.
     passed: Option<u32>,

@@ -90,7 +90,7 @@ impl Paths<'_> {
         targets.into_iter().map(|target| self.entered(target)).reduce(|one, other| Some(one?.max(other?)))?
     }
 
-    /// What `auipc` or `lui` right before `pc` put into a register.
+    /// The constant that `auipc` or `lui` right before `pc` writes to a register.
     fn constant_before(&self, pc: u32, register: u8) -> Option<u32> {
         let before = self.op(pc.wrapping_sub(4))?;
         (before.kind == Kind::Constant && before.size == 4 && before.rd == register).then_some(before.immediate)
@@ -107,7 +107,7 @@ impl Paths<'_> {
     }
 }
 
-/// Cycles of an instruction that goes on to the next one.
+/// Cycles of an instruction that is not a jump, call or return.
 fn cost(timing: &Timing, kind: Kind) -> Option<u64> {
     Some(match kind {
         Kind::Lb | Kind::Lh | Kind::Lw | Kind::Lbu | Kind::Lhu => timing.load,

@@ -105,7 +105,7 @@ impl Pipe {
 
 impl Rtl {
     /// Starts the simulator, which [`simulator::build`] has made, with zeroed RAM and about to execute at `entry`, as
-    /// [`Design::model`](crate::core::Design::model) does; `wait` is what every fetch, load and store takes more than it must.
+    /// [`Design::model`](crate::core::Design::model) does; every fetch, load and store takes `wait` extra cycles.
     ///
     /// # Errors
     /// The simulator cannot be started, or ends at once.
@@ -139,7 +139,7 @@ impl Rtl {
             BAD_INSTRUCTION => Stop::Fault { pc: address, address, reason: "exception without a trap vector" },
             BAD_ACCESS => Stop::Fault { pc: address, address: value, reason: "access outside RAM and devices" },
             MISALIGNED => Stop::Fault { pc: address, address: value, reason: "misaligned access to a device" },
-            _ => Stop::Fault { pc: address, address, reason: "the RTL simulator answers in another protocol" },
+            _ => Stop::Fault { pc: address, address, reason: "the RTL simulator sent an unknown stop code" },
         })
     }
 

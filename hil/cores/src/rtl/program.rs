@@ -67,7 +67,7 @@ impl Program {
         Self { code: asm::Program::at(RAM.base), listing: Vec::new(), names: Vec::new(), watched: Vec::new(), entry }
     }
 
-    /// Where the program lies.
+    /// Address of the program.
     #[must_use]
     pub fn base(&self) -> u32 {
         self.code.base()

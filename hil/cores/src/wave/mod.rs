@@ -9,8 +9,9 @@
 //! - a scope for each QP's slot: `rate_bps`, `window_bytes` and `hold_ns` of the pacer where they limit anything, and what the
 //!   algorithm has to explain them, see [`Explain`], as it was after the last event.
 //!
-//! Time is picoseconds. In real time it is the board's clock. In lockstep, where that stands while the image works, work begins
-//! at the time of its event, or when the work before has ended, and takes its cycles.
+//! Time is picoseconds. In real time it is the board's clock. In lockstep, where the board's clock stands still while the image
+//! works, the handling of an event begins at the time of the event, or at the end of the previous handling if that is later,
+//! and lasts for its cycles.
 //!
 //! Each core records tracks to files while it runs, and they are merged into one file at the end, when all variables are known.
 //! Memory use does not grow with the length of the run.

@@ -132,7 +132,7 @@ impl Recorder {
         self.left_out.len()
     }
 
-    /// What was recorded.
+    /// The recorded tracks.
     pub(super) fn into_tracks(self) -> [Track; 2] {
         [self.core, self.decisions]
     }

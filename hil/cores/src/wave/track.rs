@@ -52,7 +52,7 @@ pub struct Track {
 }
 
 impl Track {
-    /// An empty track, whose file lies in a folder.
+    /// An empty track, whose temporary file is in this folder.
     ///
     /// # Errors
     /// No file can be made there.
@@ -68,7 +68,7 @@ impl Track {
     }
 
     /// Records that the variable holds `value` from `time` on, or from the time of the previous change if that is later. A
-    /// value equal to the present one is not recorded.
+    /// value equal to the present one is not recorded, except for events.
     pub fn put(&mut self, time: u64, variable: usize, value: u64) {
         let Some(Variable { kind, last, .. }) = self.variables.get_mut(variable) else { return };
         if *kind != Kind::Event && last.replace(value) == Some(value) {

@@ -83,7 +83,7 @@ pub struct Occasion {
     pub now: u64,
     /// The queue.
     pub at: Place,
-    /// What happens.
+    /// The event.
     pub what: Happening,
     /// The frame that arrives or leaves; empty where it is no frame.
     pub frame: Vec<u8>,
