@@ -94,7 +94,7 @@ impl InterruptSweep {
         let before = front.core().instructions();
         while front.step_instruction()? {
             let mut interrupted = front.fork()?;
-            // While the firmware sets the timer, it is not due.
+            // While the firmware is setting the timer, it may not be due.
             let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
             let outcome = outcome(&mut interrupted, wake)?;
             self.found.moments += 1;

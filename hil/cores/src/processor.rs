@@ -1,4 +1,5 @@
-//! The cores that the command line accepts: the models, RTL behind `rtl:`, and both side by side behind `twin:`.
+//! The cores that the command line accepts: the models, RTL with the prefix `rtl:`, and both side by side with the prefix
+//! `twin:`.
 
 use std::error::Error;
 use std::fmt;

@@ -115,7 +115,7 @@ const fn kind(event: &Event<'_>) -> &'static str {
     }
 }
 
-/// How many times the best fixed-point C the library takes: in cycles, by preset, and in bytes of event code.
+/// Ratio of the library to the best fixed-point C: cycles by preset, and bytes of event code.
 pub fn ratios(implementations: &[Implementation]) -> Option<(BTreeMap<&'static str, f64>, f64)> {
     let (ours, theirs) = implementations.split_first()?;
     let fixed = || theirs.iter().filter(|contestant| contestant.identical);
@@ -128,7 +128,7 @@ pub fn ratios(implementations: &[Implementation]) -> Option<(BTreeMap<&'static s
     Some((cycles, bytes))
 }
 
-/// Lines for people.
+/// The text output.
 impl fmt::Display for Implementation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, event_bytes, all_bytes, .. } = self;

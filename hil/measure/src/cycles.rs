@@ -320,7 +320,7 @@ fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     Some(Capacity { algorithm: first.algorithm, qps, on_bound: None, late_bound: None, events })
 }
 
-/// Lines for people.
+/// The text output.
 impl fmt::Display for Capacity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { algorithm, qps, on_bound, late_bound, events } = self;

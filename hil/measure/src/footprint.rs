@@ -184,7 +184,7 @@ pub fn golden(target: &str) -> Result<PathBuf> {
     Ok(tree::here()?.root().join("tests/golden").join(format!("footprint-{target}.txt")))
 }
 
-/// A table for people.
+/// The footprints as a text table.
 pub fn text(footprints: &[Footprint]) -> String {
     HEAD.to_owned() + &footprints.iter().map(Footprint::to_string).collect::<String>()
 }
@@ -193,7 +193,7 @@ const HEAD: &str = "\
 role algorithm             state    qp  tables 1k      16k       64k    text rodata data     bss stack start |  C text rodata stack start
 ";
 
-/// A line for people.
+/// One line of the text table.
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { role, algorithm, state_bytes, qp_bytes, tables_1k, tables_16k, tables_64k, linked, c, .. } = self;

@@ -102,7 +102,7 @@ struct Flow {
     path: Path,
     /// The path to the interconnect switch; its last hop is that switch's model of a port.
     near: Path,
-    /// The credit number that the receiver's interconnect switch read last.
+    /// The credit that the receiver's interconnect switch has last read in an acknowledgement.
     credit: u16,
 }
 
@@ -308,8 +308,8 @@ impl Making {
         }
     }
 
-    /// The shim that MLCC's interconnect switch writes for the receiver. In 1 of 6 packets it reports the end of a round; in 1
-    /// of 40 its credit is 0.
+    /// MLCC's data shim, as the receiver's interconnect switch writes it. In 1 of 6 packets the credit is one higher, since a
+    /// round has ended; in 1 of 40 it is 0, for unknown.
     fn credit(&mut self, flow: usize) -> MlccData {
         let queue = match self.regime {
             Regime::Calm => 0,
@@ -324,7 +324,7 @@ impl Making {
         MlccData { credit: if forgotten { 0 } else { *credit }, queue }
     }
 
-    /// The shim that a receiver of MLCC sends to the sender.
+    /// MLCC's acknowledgement shim, as the receiver writes it.
     fn advice(&mut self, flow: usize) -> MlccAck {
         let mbps = match self.regime {
             Regime::Calm => 100_000,

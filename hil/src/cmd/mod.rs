@@ -62,7 +62,7 @@ const CLOCKS: RangeInclusive<u64> = 1_000_000..=10_000_000_000;
 /// Output format of a subcommand.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
-    /// Lines for people.
+    /// Text.
     Text,
     /// One object for scripts, and nothing else.
     Json,

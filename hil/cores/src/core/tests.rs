@@ -165,8 +165,8 @@ const WAIT_FACTS: &[Fact] = &[
     ("jal, two fetches under way", 1, |p| put(p, jal(0, 4)), 4),
 ];
 
-/// A named piece of code, and for rises of the timer line so many cycles after the first store: the cycle in which the
-/// vector's instruction enters decode, after the same store, and the place in the code that it would return to.
+/// A named piece of code, and for each rise of the timer line, in cycles after the first store: the cycle in which the vector's
+/// instruction enters decode, after the same store, and the place in the code that it would return to.
 type Sweep = (&'static str, fn(&mut Program), &'static [(u64, u64, u32)]);
 
 /// Interrupts, with memory that responds in the next cycle. The code begins in cycle 2.
@@ -278,7 +278,7 @@ fn contradicted(timing: Timing, waiting: Timing) -> Vec<String> {
     contradicted
 }
 
-/// When the store behind a `wfi` is made, with interrupts disabled, after a rise so many cycles after the first store.
+/// When the store behind a `wfi` is made, with interrupts disabled, after a rise `rise` cycles after the first store.
 fn resumed(timing: Timing, rise: u64) -> u64 {
     let program = measured(0, true, |p| put_all(p, &[wfi()]));
     let mut core = core_with(&program, timing);
