@@ -133,7 +133,7 @@ impl Csr {
         })
     }
 
-    /// Writes a register that [`Self::read`] can read. Returns `false` if it is read-only.
+    /// Writes a register that [`Self::read`] can read. Returns `false` if it may not be written.
     pub(super) fn write(&mut self, number: u32, value: u32, moment: Moment) -> bool {
         let (cycle, retired) = (moment.cycle + 1, moment.counted);
         match number {
