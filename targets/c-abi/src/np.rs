@@ -83,7 +83,7 @@ impl<A: NotificationPoint> NpPort<A> {
     /// A port that `init` has made.
     ///
     /// # Safety
-    /// Unless null or misaligned, `port` points to as many bytes as a port has, which nobody else looks at for `'a`. If
+    /// Unless null or misaligned, `port` points to as many bytes as a port has, not accessed elsewhere during `'a`. If
     /// they begin with [`NpPort::READY`], they are what `init` made of them.
     #[inline(always)]
     unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
@@ -139,7 +139,7 @@ impl<A: NotificationPoint> NpPort<A> {
     /// Takes one packet of one flow.
     ///
     /// # Safety
-    /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at,
+    /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere,
     /// `arrival` to an arrival, and `reply` to room.
     unsafe fn on(port: *mut Self, flow: *mut A, arrival: *const Arrival, reply: *mut Reply) -> Result<(), Status> {
         // SAFETY: the caller vouches for all of them.
@@ -189,10 +189,10 @@ impl<A: NotificationPoint> NpPort<A> {
         unsafe { put(reply, written) }
     }
 
-    /// What [`cc_np`] is told of a flow, and counts nothing of.
+    /// Runs `what` on a flow with the context of its port; no counter changes.
     ///
     /// # Safety
-    /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at.
+    /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere.
     unsafe fn tell(
         port: *mut Self,
         flow: *mut A,
@@ -220,7 +220,7 @@ impl<A: NotificationPoint> NpPort<A> {
         Ok(())
     }
 
-    /// Gives the flow its turn.
+    /// Runs the flow's slot.
     ///
     /// # Safety
     /// That of [`NpPort::tell`]; unless null or misaligned, `slot` points to room.
@@ -260,21 +260,21 @@ macro_rules! functions {
                     preset: u32,
                     now: u64,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::init(port, size, link, preset, now) })
                 }
 
                 /// `param`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_param"))]
                 pub unsafe extern "C" fn param(id: u32, info: *mut Param) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { settings::describe(Machine::PRESETS, id, info) })
                 }
 
                 /// `get`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_get"))]
                 pub unsafe extern "C" fn get(port: *mut NpPort<Machine>, id: u32, value: *mut u32) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::ready(port).and_then(|port| settings::get(&port.settings, id, value)) })
                 }
 
@@ -286,7 +286,7 @@ macro_rules! functions {
                     count: usize,
                     fault: *mut u32,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::set(port, list, count, fault) })
                 }
 
@@ -298,7 +298,7 @@ macro_rules! functions {
                     local_qpn: u32,
                     flow: *mut Machine,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::open(port, now, local_qpn, flow) })
                 }
 
@@ -310,14 +310,14 @@ macro_rules! functions {
                     arrival: *const Arrival,
                     reply: *mut Reply,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::on(port, flow, arrival, reply) })
                 }
 
                 /// `notified`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_on_cnp_sent"))]
                 pub unsafe extern "C" fn notified(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::notified(port, flow, now) })
                 }
 
@@ -328,7 +328,7 @@ macro_rules! functions {
                     flow: *mut Machine,
                     now: u64,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe {
                         NpPort::tell(port, flow, now, |flow, cx, shared| flow.on_ack_sent(cx, shared))
                     })
@@ -342,21 +342,21 @@ macro_rules! functions {
                     now: u64,
                     slot: *mut Slot,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::slot(port, flow, now, slot) })
                 }
 
                 /// `close`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_close"))]
                 pub unsafe extern "C" fn close(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::tell(port, flow, now, |flow, cx, shared| flow.on_evicted(cx, shared)) })
                 }
 
                 /// `count`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_count"))]
                 pub unsafe extern "C" fn count(port: *mut NpPort<Machine>, id: u32, value: *mut u64) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::ready(port).and_then(|port| put(value, port.count(id)?)) })
                 }
             }

@@ -82,7 +82,7 @@ impl<A: ReactionPoint> RpPort<A> {
     /// A port that `init` has made.
     ///
     /// # Safety
-    /// Unless null or misaligned, `port` points to as many bytes as a port has, which nobody else looks at for `'a`. If
+    /// Unless null or misaligned, `port` points to as many bytes as a port has, not accessed elsewhere during `'a`. If
     /// they begin with [`RpPort::READY`], they are what `init` made of them.
     #[inline(always)]
     unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
@@ -129,7 +129,7 @@ impl<A: ReactionPoint> RpPort<A> {
             clock_without_pauses: at.clock_without_pauses(now),
         };
         let cc_rp::Decision { rate, window, hold, wake_in } = flow.on(&cx, event);
-        // Read anew, which is less than to keep it where the machine has no use for it.
+        // `at.pause` is read a second time on purpose: to keep it across `on` would take a register from the machine.
         Decision { rate: rate.to_bits(), window: window.get(), hold: hold.get().max(at.pause), wake_in: wake_in.get() }
     }
 
@@ -156,7 +156,7 @@ impl<A: ReactionPoint> RpPort<A> {
     /// Takes one event of one flow.
     ///
     /// # Safety
-    /// That of [`RpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and nobody else looks at,
+    /// That of [`RpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere,
     /// `event` to an event with pointers that are null or good, and `decision` to room.
     #[inline(always)]
     unsafe fn on(port: *mut Self, flow: *mut A, event: *const Event, decision: *mut Decision) -> Result<(), Status> {
@@ -210,7 +210,7 @@ impl Counters {
     }
 }
 
-/// The first letters of a name, mixed with who asks.
+/// FNV-1 hash of a name, from the given seed.
 pub(crate) const fn letters(seed: u32, name: &str) -> u32 {
     let (mut mixed, mut rest) = (seed, name.as_bytes());
     while let [letter, others @ ..] = rest {
@@ -220,10 +220,10 @@ pub(crate) const fn letters(seed: u32, name: &str) -> u32 {
     mixed
 }
 
-/// What an acknowledgement says, as far as the algorithm lives on it.
+/// An acknowledgement as the algorithm's event, with the fields that the algorithm uses.
 ///
 /// # Safety
-/// Its pointer is null or good for the records that it tells of.
+/// Its pointer is null or valid for the number of records given.
 #[inline(always)]
 unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>, Status> {
     let mark = match ack.mark {
@@ -278,21 +278,21 @@ macro_rules! functions {
                     preset: u32,
                     now: u64,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { RpPort::init(port, size, link, preset, now) })
                 }
 
                 /// `param`, for C.
                 #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_param"))]
                 pub unsafe extern "C" fn param(id: u32, info: *mut Param) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { settings::describe(Machine::PRESETS, id, info) })
                 }
 
                 /// `get`, for C.
                 #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_get"))]
                 pub unsafe extern "C" fn get(port: *mut RpPort<Machine>, id: u32, value: *mut u32) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { RpPort::ready(port).and_then(|port| settings::get(&port.settings, id, value)) })
                 }
 
@@ -304,7 +304,7 @@ macro_rules! functions {
                     count: usize,
                     fault: *mut u32,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { RpPort::set(port, list, count, fault) })
                 }
 
@@ -316,7 +316,7 @@ macro_rules! functions {
                     flow: *mut Machine,
                     decision: *mut Decision,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { RpPort::open(port, at, flow, decision) })
                 }
 
@@ -328,14 +328,14 @@ macro_rules! functions {
                     event: *const Event,
                     decision: *mut Decision,
                 ) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { RpPort::on(port, flow, event, decision) })
                 }
 
                 /// `count`, for C.
                 #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_count"))]
                 pub unsafe extern "C" fn count(port: *mut RpPort<Machine>, id: u32, value: *mut u64) -> Status {
-                    // SAFETY: the header asks the same of the caller.
+                    // SAFETY: the header requires the same of the caller.
                     status(unsafe { RpPort::ready(port).and_then(|port| put(value, port.count(id)?)) })
                 }
             }

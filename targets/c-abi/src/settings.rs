@@ -3,7 +3,7 @@
 use crate::types::{Setting, Status, Text, put, shared, usable};
 use cc_core::params::{Field, ParamError, Preset, Settings};
 
-/// What there is to know of a parameter.
+/// Description of a parameter.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Param {
@@ -21,7 +21,7 @@ pub struct Param {
     pub default: u32,
 }
 
-/// Writes what there is to know of a parameter.
+/// Writes the description of a parameter.
 ///
 /// # Safety
 /// Unless it is null or misaligned, `info` points to room for one.
@@ -46,7 +46,8 @@ pub(crate) unsafe fn get<S: Settings>(settings: &S, id: u32, value: *mut u32) ->
     unsafe { put(value, settings.get(id as usize)) }
 }
 
-/// Settings changed by a list of values, and what `check` makes of them; `fault` is told which parameter is wrong.
+/// Settings changed by a list of values, and the parameters that `check` makes of them. On error, writes the number of the
+/// wrong parameter to `fault`.
 ///
 /// # Safety
 /// Unless null or misaligned, `list` points to `count` settings and `fault` to room for a number.

@@ -12,7 +12,7 @@ pub enum Status {
     Ok = 0,
     /// A pointer is null.
     Null = -1,
-    /// A pointer is not aligned as its type asks.
+    /// A pointer is not aligned as its type requires.
     Misaligned = -2,
     /// A port that was not initialised by this algorithm's `init`.
     NotReady = -3,
@@ -95,7 +95,7 @@ pub mod kind {
     pub const NACK: u32 = 3;
     /// A CNP arrived.
     pub const CNP: u32 = 4;
-    /// The time that a decision asked for has come, or the caller just looks in.
+    /// Time has passed: the wake that a decision set is due, or the caller reads the decision between events.
     pub const WAKE: u32 = 5;
     /// A switch sent back by itself what the ports on the way to it say.
     pub const SWITCH_INT: u32 = 6;
@@ -147,7 +147,7 @@ impl Telemetry {
     /// The records.
     ///
     /// # Safety
-    /// The pointer is null or good for the records that it tells of, for `'a`.
+    /// The pointer is null or valid during `'a` for the number of records given.
     pub(crate) unsafe fn stack<'a>(&self) -> Result<IntStack<'a>, Status> {
         let layout = match self.layout {
             0 => IntLayout::Wide,
@@ -184,7 +184,7 @@ pub struct Ack {
     pub psn: u32,
     /// Bytes newly acknowledged, as sent on the wire.
     pub acked: u32,
-    /// Nanoseconds from when the newest packet acknowledged left to now; 0 where nobody measured it.
+    /// Nanoseconds from when the newest packet acknowledged left to now; 0 if not measured.
     pub rtt: u32,
     /// How much of that the receiver held it.
     pub receiver_hold: u32,
@@ -276,7 +276,7 @@ pub struct Arrival {
     pub telemetry: Telemetry,
 }
 
-/// What to answer to an arrival.
+/// The reply to an arrival: fields of the acknowledgement, and a CNP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Reply {
@@ -315,7 +315,7 @@ pub struct Slot {
 /// What `pointer` points to, to be read.
 ///
 /// # Safety
-/// Unless it is null or misaligned, it points to a value that nobody changes for `'a`.
+/// Unless it is null or misaligned, it points to a value that does not change during `'a`.
 pub(crate) unsafe fn shared<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
     usable(pointer)?;
     // SAFETY: neither null nor misaligned, and the caller vouches for the value.
@@ -325,7 +325,7 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
 /// What `pointer` points to, to be changed.
 ///
 /// # Safety
-/// Unless it is null or misaligned, it points to a value that nobody else looks at for `'a`.
+/// Unless it is null or misaligned, it points to a value that is not accessed elsewhere during `'a`.
 pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Status> {
     usable(pointer)?;
     // SAFETY: neither null nor misaligned, and the caller vouches for the value.
@@ -335,7 +335,7 @@ pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Stat
 /// A port that `init` has made, whose first word is then `made`.
 ///
 /// # Safety
-/// Unless null or misaligned, `port` points to as many bytes as a port has, which nobody else looks at for `'a`. If they begin
+/// Unless null or misaligned, `port` points to as many bytes as a port has, not accessed elsewhere during `'a`. If they begin
 /// with `made`, they are what `init` made of them.
 #[inline(always)]
 pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, Status> {
@@ -344,7 +344,7 @@ pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, 
     if unsafe { port.cast::<u32>().read() } != made {
         return Err(Status::NotReady);
     }
-    // SAFETY: made by `init`, and the caller vouches for nobody else having it.
+    // SAFETY: made by `init`, and the caller vouches for exclusive access.
     unsafe { exclusive(port) }
 }
 

@@ -23,7 +23,7 @@ impl<T: Zeroed> Memory<T> {
     /// The engine.
     ///
     /// # Safety
-    /// Nobody has another reference.
+    /// No other reference to it exists.
     #[expect(clippy::mut_from_ref, reason = "see Safety")]
     #[inline(always)]
     pub(crate) unsafe fn engine(&self) -> &mut T {

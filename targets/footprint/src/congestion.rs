@@ -9,8 +9,8 @@ use programs::switch_ring::{Queues, SwitchProgram};
 
 type Program<S> = SwitchProgram<<S as OnQueues>::Stage<Queues>, Queues>;
 
-/// The engine that is linked has 32 queues; a table of so many flows belongs to one queue, where the stage tells flows
-/// apart, and otherwise it is one of so many queues.
+/// Bytes of a stage on the 32 queues that are linked. For a stage with state per flow, the tables of 1,024, 16,384 and 65,536
+/// are of the flows of one queue; for any other stage, of that many queues.
 const fn sizes<G: Stage>() -> Sizes {
     let one = (G::SIZES.queue + Switch::<G, Queues>::QUEUE_BYTES) as u32;
     let (fixed, each) = if G::SIZES.flow == 0 { (0, one) } else { (one, G::SIZES.flow as u32) };

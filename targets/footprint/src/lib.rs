@@ -1,7 +1,7 @@
 //! Every role of every algorithm by itself, as a program links it: what `hil footprint` weighs.
 //!
 //! The library has a handful of functions for each, `rp_NAME_…` at the sender, `np_NAME_…` at the receiver and `cp_NAME_…`
-//! in the switch, which do with the role's engine all that firmware does: read a frame, hand it over, tell the hardware.
+//! in the switch, which do with the role's engine all that firmware does: read a frame, pass it on, set the hardware.
 //! A harness links those of one role and looks at what has come with them. The engine has 1,024 flows and lies in `.bss`;
 //! how it grows stands in `XX_NAME_sizes`, five words as [`Sizes`] has them.
 #![cfg_attr(target_os = "none", no_std)]

@@ -34,7 +34,7 @@ const fn sizes<A: ReactionPoint>() -> Sizes {
     }
 }
 
-/// What a reaction point is told beside frames.
+/// Metadata of a frame for a reaction point: time, bytes newly acknowledged, round-trip time.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Told {

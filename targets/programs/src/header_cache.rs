@@ -1,5 +1,5 @@
-//! The headers of CNPs that leave with no packet in hand (DCQCN+), learnt from a packet of the connection: what a queue pair's
-//! context knows and records do not hold.
+//! Headers for CNPs that are sent when no packet of the flow is being handled (DCQCN+). They are learnt from a packet of the
+//! connection; a hardware NIC has them in the queue pair's context. Notification-point records do not hold them.
 
 use cc_core::table::{SetAssocTableIn, Storage};
 use cc_core::wire::{CnpMarking, Endpoints, Response, Roce, Tags, Version};
@@ -8,7 +8,7 @@ use cc_core::{CnpBodyKind, Nanos, Qpn, Stamp, Zeroed};
 /// The most VLAN tags that a connection may have.
 const TAGS: usize = 4;
 
-/// What the headers of a CNP on one connection are made of: addresses, VLAN tags, partition, and the queue pair at its far end.
+/// The header fields of a CNP on one connection: addresses, VLAN tags, partition key, and the remote queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CnpHeaders {
     ends: Endpoints,
@@ -42,15 +42,15 @@ impl CnpHeaders {
         Some(Self { ends: Endpoints::of(&packet.route()), tags, tagged, partition: packet.bth.partition, remote })
     }
 
-    /// The CNP to the far end that says this; the same as [`Response::cnp`] makes for a packet in hand.
+    /// The CNP with this body to the remote queue pair; equal to what [`Response::cnp`] makes from a packet.
     pub fn cnp(&self, body_kind: CnpBodyKind, marking: CnpMarking) -> Response<'_> {
         let tags = self.tags.get(..usize::from(self.tagged)).and_then(Tags::new).unwrap_or(Tags::NONE);
         Response::cnp_back(self.ends.route().with_tags(tags), self.partition, self.remote, body_kind, marking)
     }
 }
 
-/// The headers of CNPs to the far ends of local queue pairs; where there is no room, those seen least recently give way. Without
-/// sets it keeps none and takes no code: for machines that send CNPs with a packet in hand only.
+/// The headers of CNPs to the remote queue pairs, by local queue pair, with least-recently-used eviction. With zero sets it
+/// stores nothing and compiles to no code: for algorithms that send each CNP while they handle a packet of its flow.
 pub struct HeaderCache<SETS: Storage, const WAYS: usize>(SetAssocTableIn<CnpHeaders, SETS, WAYS>);
 
 impl<SETS: Storage, const WAYS: usize> Zeroed for HeaderCache<SETS, WAYS> {
@@ -60,8 +60,8 @@ impl<SETS: Storage, const WAYS: usize> Zeroed for HeaderCache<SETS, WAYS> {
 impl<SETS: Storage, const WAYS: usize> HeaderCache<SETS, WAYS> {
     const IS_NONE: bool = matches!(SETS::LEN, Some(0));
 
-    /// Learns the far end of a local queue pair from a packet that arrived on it from the queue pair `remote`. Returns whether
-    /// CNPs can be sent back the way of such packets.
+    /// Stores the headers for a local queue pair from a packet that arrived on it from the queue pair `remote`. Returns whether
+    /// CNPs can be sent on this connection.
     pub fn learn(&mut self, now: Stamp, packet: &Roce<'_>, remote: Qpn) -> bool {
         if Self::IS_NONE {
             return CnpHeaders::is_for(packet);
@@ -73,14 +73,14 @@ impl<SETS: Storage, const WAYS: usize> HeaderCache<SETS, WAYS> {
         true
     }
 
-    /// The local queue pair is gone.
+    /// Removes the headers of a local queue pair that was destroyed.
     pub fn remove(&mut self, local: Qpn) {
         if !Self::IS_NONE {
             self.0.remove(local, drop);
         }
     }
 
-    /// The headers of CNPs to the far end of a local queue pair.
+    /// The headers of CNPs for packets received on a local queue pair.
     #[inline]
     pub fn find(&self, local: Qpn) -> Option<&CnpHeaders> {
         self.0.get(local)

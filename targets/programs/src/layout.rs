@@ -1,7 +1,8 @@
-//! The memory map of the board: what the firmware stores to, and what the device around it answers.
+//! The memory map of the board: device registers, rings, and the settings and start-up report that firmware and device
+//! exchange.
 //!
 //! Registers are 32 bits wide and lie in one device page. Settings and rings lie in RAM, in one [`Shared`] block
-//! that both sides know by its symbol, `SHARED`.
+//! that both sides find by its symbol, `SHARED`.
 
 use crate::descriptor::Descriptor;
 
@@ -44,7 +45,7 @@ pub mod register {
     pub const TIMER_PIN: u32 = 0x34;
     /// One store for each word of the start-up report, see [`ImageInfo`](super::ImageInfo); the last makes the image ready.
     pub const IMAGE_INFO: u32 = 0x30;
-    /// A switch: the number of the queue that [`QUEUE_BYTES`] tells of.
+    /// A switch: the number of the queue whose bytes [`QUEUE_BYTES`] holds.
     pub const QUEUE_SELECT: u32 = 0x50;
     /// Bytes in that queue.
     pub const QUEUE_BYTES: u32 = 0x54;
@@ -58,7 +59,7 @@ pub mod register {
     pub const LOG_NOW_LO: u32 = 0x44;
     /// Event log: high half.
     pub const LOG_NOW_HI: u32 = 0x48;
-    /// Event log: the slot it was about; this store completes the record.
+    /// Event log: the slot of the event; this store completes the record.
     pub const LOG_INDEX: u32 = 0x4c;
 }
 
@@ -121,7 +122,7 @@ pub struct Shared {
 /// Bytes of the ring for log frames, a power of two.
 pub const LOG_BYTES: usize = 4_096;
 
-/// Where an image that logs puts its frames: defmt's, whole ones only. Both sides know it by its symbol, `DEFMT_RING`.
+/// The ring for log frames: defmt's, whole ones only. Both sides find it by its symbol, `DEFMT_RING`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LogRing {
@@ -129,14 +130,14 @@ pub struct LogRing {
     pub written: u32,
     /// Bytes that the harness has read, modulo 2^32.
     pub read: u32,
-    /// Bytes of frames that found no room.
+    /// Bytes of frames that were dropped because the ring was full.
     pub lost: u32,
     /// The bytes.
     pub bytes: [u8; LOG_BYTES],
 }
 
-/// What the image says of itself at start-up, one word after the other. A switch counts its queues in place of QPs, and the
-/// flows of one queue in place of records.
+/// The start-up report of an image, one word for each field. A switch reports its queues in place of QPs, and the flows of one
+/// queue in place of notification-point records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct ImageInfo {
@@ -144,7 +145,7 @@ pub struct ImageInfo {
     pub qps: u32,
     /// Bytes of one reaction-point state.
     pub state_bytes: u32,
-    /// Bytes that grow with each further QP: state, pacer, wheel link, handle, QPN map.
+    /// Bytes that each further QP adds: state, pacer, timer wheel link, handle, QPN map.
     pub qp_bytes: u32,
     /// Records that the notification point can hold.
     pub peers: u32,

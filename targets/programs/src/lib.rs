@@ -37,8 +37,8 @@ pub const SOURCES: [u8; 16] = match env!("RNIC_CC_SOURCES").as_bytes().first_chu
 /// The section of an image with [`SOURCES`].
 pub const SOURCES_SECTION: &str = ".rnic_cc.sources";
 
-/// The notification point beside this reaction point in a NIC, by its name: the one that answers it. Where none does, it
-/// is the one that reflects what it sees and sends nothing of its own.
+/// The name of the notification point that a NIC with this reaction point has: [`ReactionPoint::RECEIVER`], or by default
+/// `echo`, which reflects marks, times and telemetry in acknowledgements and sends nothing else.
 pub const fn receiver_name<A: ReactionPoint>() -> &'static str {
     match A::RECEIVER {
         Some(name) => name,

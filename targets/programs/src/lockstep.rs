@@ -1,22 +1,23 @@
-//! What a host and an image say to each other where a stream of bytes each way is all that is between them.
+//! The protocol between a host and an image that are connected only by one byte stream in each direction.
 //!
-//! Everything is words of 32 bits, little-endian, but the bytes of frames, which follow a word that counts them.
+//! All values are little-endian words of 32 bits, except frames, whose bytes follow a word with their number.
 //!
 //! The host sends the settings of the reaction point, then those of the notification point, [`SETTINGS`] words each, and the
-//! port in three words, all as in [`Shared`](crate::layout::Shared). The image answers with the words of its
-//! [`ImageInfo`](crate::layout::ImageInfo) and with when it wants to be woken, low half first.
+//! port in three words, all as in [`Shared`](crate::layout::Shared). The image sends the words of its
+//! [`ImageInfo`](crate::layout::ImageInfo) and the time of its next wake, low half first.
 //!
 //! From then on the host sends a descriptor for each event, and as many bytes of a frame as the descriptor has
 //! [`captured`](crate::descriptor::Descriptor::captured). The clock shows the descriptor's time while the image works. The
-//! image handles it, and is then woken until nothing is due; for a descriptor of kind [`WAKE`] it is woken only. It answers
-//! with all its acts, each a word that says which it is and that act's own, and ends with [`DONE`].
+//! image handles it, and is then woken until nothing is due; for a descriptor of kind [`WAKE`] it is woken only. It sends
+//! all its acts, each as a word with its number and the words of that act, and then [`DONE`].
 //!
 //! [`SETTINGS`]: crate::layout::SETTINGS
 
-/// The kind of a descriptor that says that time has passed, and no more. No [`DescriptorKind`](crate::descriptor::DescriptorKind) has this number.
+/// The kind of a descriptor that only advances the time. No [`DescriptorKind`](crate::descriptor::DescriptorKind) has this
+/// number.
 pub const WAKE: u8 = 0;
 
-/// Nothing more, and in two words when the image wants to be woken, low half first.
+/// End of the acts; two words follow: the time of the image's next wake, low half first.
 pub const DONE: u32 = 0;
 /// The pacer is written: slot, rate, window and hold.
 pub const PACE: u32 = 1;
@@ -25,11 +26,11 @@ pub const LOG: u32 = 2;
 /// A frame is sent: how many bytes it has, and these.
 pub const FRAME: u32 = 3;
 
-/// Bytes that the image of a [`Small`](crate::Small) NIC takes of a frame: all headers, and the bodies of short ones. What
-/// is left of a packet is payload, which tells a NIC nothing.
+/// Bytes that the image of a [`Small`](crate::Small) NIC takes of a frame: all headers, and the whole of short frames. The rest
+/// of a frame is payload, which congestion control does not use.
 pub const SMALL_FRAME_BYTES: usize = 512;
 
-/// Why an image ends its run, and with what code: emulators end with 1 when they fail themselves.
+/// Exit code of an image. Code 1 is not used: emulators end with it when they fail themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Exit {

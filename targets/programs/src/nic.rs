@@ -1,5 +1,5 @@
 //! The NIC of one port by values: a reaction point for the flows that it sends, a notification point for those that it receives,
-//! and what decides which of them a packet is for. It knows no ring and writes no frame: see [`NicProgram`](crate::NicProgram).
+//! and the choice between them for each packet. Rings and frames are in [`NicProgram`](crate::NicProgram).
 
 use crate::layout::ImageInfo;
 use crate::remote_flows::RemoteFlowTable;
@@ -16,19 +16,20 @@ use cc_rp::{AckProgress, RateLimiter, ReactionPoint, RpEngineIn};
 /// Records in a set of received flows, and entries in a set of flows by their remote queue pair number.
 pub(crate) const WAYS: usize = 4;
 
-/// What is known of a received packet beside its headers. Read where it is needed only: a descriptor is not decoded as a whole.
+/// Metadata of a received packet that its headers do not hold. Each method decodes one part of the descriptor, and is called
+/// only where that part is needed.
 pub trait RxInfo {
-    /// What an acknowledgement acknowledges, by the transport's books.
+    /// The bytes that an acknowledgement newly acknowledges and their round-trip time, from the transport.
     fn progress(&self) -> AckProgress;
 
-    /// Where a data packet came from, when, and what its acknowledgement is to say.
+    /// For a data packet: its sender's queue pair, its arrival time, and the fields of its acknowledgement.
     fn rx(&self) -> RxMeta;
 
     /// CNPs that the front end has coalesced into this one, at least 1.
     fn coalesced(&self) -> u32;
 }
 
-/// What is known of a received packet beside its headers, as values.
+/// Metadata of a received packet that its headers do not hold, as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RxFields {
     /// For an acknowledgement, the bytes that it newly acknowledges.
@@ -48,7 +49,7 @@ pub struct RxFields {
 }
 
 impl RxFields {
-    /// A packet of which nothing more is known than when it arrived.
+    /// Metadata of a packet of which only the arrival time is known.
     pub const fn at(arrived: Instant) -> Self {
         Self { acked: Bytes::ZERO, rtt: None, remote: None, msn: None, arrived, rx_buffer_level: 0, coalesced: 1 }
     }
@@ -73,20 +74,20 @@ impl RxInfo for RxFields {
     }
 }
 
-/// What a NIC drives: the hardware that spaces packets, and the hardware that sends its own.
+/// The hardware that a NIC drives: the rate limiter (pacer), and the transmitter of CNPs and acknowledgements.
 ///
-/// A type that does both is one. Where the two are different types, as in firmware, the reaction point's code is there once, for
-/// the first.
+/// A type that implements both traits implements this one. Where the two are different types, as in firmware, the reaction
+/// point's code is compiled once, for the rate limiter.
 pub trait Outputs {
-    /// Spaces packets.
+    /// The rate limiter.
     type Limiter: RateLimiter;
-    /// Sends CNPs and acknowledgements.
+    /// The transmitter.
     type Transmit: Transmit;
 
-    /// What spaces packets.
+    /// The rate limiter, which spaces the packets of a flow.
     fn limiter(&mut self) -> &mut Self::Limiter;
 
-    /// What sends CNPs and acknowledgements.
+    /// The transmitter of CNPs and acknowledgements.
     fn transmit(&mut self) -> &mut Self::Transmit;
 }
 
@@ -105,10 +106,10 @@ impl<T: RateLimiter + Transmit> Outputs for T {
     }
 }
 
-/// What a received packet was, and which of our flows it changed.
+/// Class of a received packet, and the flow of this NIC whose state it changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Received {
-    /// A CNP; no flow if it was ignored, by a reason that the reaction point counts.
+    /// A CNP; no flow if it was ignored, for a reason that the reaction point counts.
     Cnp(Option<Handle>),
     /// A positive acknowledgement; no flow if the algorithm does not use it or the flow is unknown.
     Ack(Option<Handle>),
@@ -117,14 +118,14 @@ pub enum Received {
     /// A negative acknowledgement of another kind, or an acknowledgement whose header is reserved: nothing that congestion
     /// control uses.
     OtherNak,
-    /// A packet for one of our queue pairs, which the notification point was given.
+    /// A packet for one of our queue pairs, which went to the notification point.
     Data,
     /// A packet whose opcode is reserved or the manufacturer's own.
     UnknownOpcode,
 }
 
 /// One port of a NIC.
-// The reaction point begins it, whose small fields short offsets reach then.
+// The reaction point comes first, so that short load and store offsets reach its small fields.
 #[repr(C)]
 pub struct Nic<A: ReactionPoint, N: NotificationPoint, S: Sizes> {
     rp: RpEngineIn<A, S::Flows, S::QpnMap>,
@@ -149,7 +150,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     /// Received flows that there is room for; zero where that is not fixed.
     pub const PEERS: usize = <N::Flows<S::Peers, WAYS> as Flows<N>>::ROOM;
 
-    /// What an image with this NIC says of itself.
+    /// The start-up report of an image with this NIC.
     pub const INFO: ImageInfo = ImageInfo {
         qps: match <S::Flows as Storage>::LEN {
             Some(flows) => flows as u32,
@@ -161,7 +162,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         peer_bytes: Self::PEER_BYTES as u32,
     };
 
-    /// A NIC that knows no flow.
+    /// A NIC without flows.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
@@ -171,7 +172,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         Ok(nic)
     }
 
-    /// Makes a NIC of what is blank, where that is, as [`Nic::new`] does.
+    /// Sets up a zeroed NIC in place, as [`Nic::new`] does by value.
     ///
     /// # Errors
     /// As for [`Nic::new`].
@@ -183,9 +184,9 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         Ok(())
     }
 
-    /// Makes room for `flows` flows sent and `peers` flows received, where the memory is on the heap; a NIC never grows by itself,
-    /// nor shrinks. Flows stay, and so does what is known of received ones; the remote queue pair numbers of flows are to be
-    /// learnt again.
+    /// Makes room for `flows` flows sent and `peers` flows received, where the memory is on the heap. A NIC never grows by
+    /// itself, nor shrinks. Open flows and the records of received flows stay. The table of remote queue pair numbers is
+    /// emptied: call [`Nic::learn_remote`] for each flow after it.
     pub fn grow(&mut self, flows: usize, peers: usize) {
         self.rp.grow(flows);
         self.np.grow(peers.div_ceil(WAYS));
@@ -202,12 +203,12 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         &self.np
     }
 
-    /// Takes in a flow of PFC priority `priority`, 0 to 7; `None`, counted, when there is no room.
+    /// Opens a flow of PFC priority `priority`, 0 to 7. Returns `None`, and counts it, when there is no room.
     pub fn open(&mut self, now: Instant, priority: u8, hw: &mut impl RateLimiter) -> Option<Handle> {
         self.rp.open(now, priority, hw)
     }
 
-    /// Tells by which local queue pair number a flow's CNPs and acknowledgements will come.
+    /// Binds a flow to the local queue pair number that its CNPs and acknowledgements carry as destination.
     ///
     /// # Errors
     /// As for [`RpEngineIn::bind`]. Without a number the flow gets no CNPs, each of which is counted as ignored.
@@ -215,31 +216,31 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         self.rp.bind(flow, local)
     }
 
-    /// Learns how switches name a flow: by its addresses and its remote queue pair number. Returns whether the flow is open and
-    /// there was room.
+    /// Stores the name that switches use for a flow: its addresses and its remote queue pair number. Returns whether the flow
+    /// is open and there was room.
     pub fn learn_remote(&mut self, flow: Handle, key: FlowKey) -> bool {
         let rp = &self.rp;
         let is_open = |handle| rp.state(handle).is_some();
         is_open(flow) && self.remotes.learn(key, flow, is_open)
     }
 
-    /// Lets a flow go, and returns whether it was open.
+    /// Closes a flow, and returns whether it was open.
     pub fn close(&mut self, flow: Handle) -> bool {
         self.rp.close(flow)
     }
 
-    /// Forgets what is known of the flow received by a local queue pair, which is destroyed.
+    /// Removes the record of the flow received by a local queue pair; called when that queue pair is destroyed.
     pub fn forget(&mut self, local: Qpn) {
         self.np.forget(local);
     }
 
-    /// The state of a flow that this NIC sends, by name; `None` when it was closed. For harnesses: no image calls it, nor the
-    /// three below.
+    /// The state of a flow that this NIC sends, with named fields; `None` when the flow is closed. This and the three functions
+    /// below are for harnesses; no image calls them.
     pub fn snapshot(&self, flow: Handle) -> Option<A::Snapshot> {
         self.rp.snapshot(flow)
     }
 
-    /// Puts a state in the place of a flow's own, and decides as at a wake. Returns whether the flow is open.
+    /// Replaces the state of a flow, and decides as at a wake. Returns whether the flow is open.
     pub fn inject(&mut self, now: Instant, flow: Handle, snapshot: A::Snapshot, hw: &mut impl RateLimiter) -> bool {
         self.rp.inject(now, flow, snapshot, hw)
     }
@@ -249,12 +250,12 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         self.np.snapshot(local)
     }
 
-    /// Puts a record in the place of a received flow's own. Returns whether it has one, and the record names no other flow.
+    /// Replaces the record of a received flow. Returns whether there was one, and the new record names the same flow.
     pub fn inject_received(&mut self, local: Qpn, snapshot: N::Snapshot) -> bool {
         self.np.inject(local, snapshot)
     }
 
-    // The calls of the engines are functions of their own, so that a harness can tell how long each kind of event takes.
+    // Each call of an engine is a function that is not inlined, so that a harness can measure the cycles of each kind of event.
 
     /// The device sent data of a flow; `psn` is that of the last packet.
     #[inline(never)]
@@ -333,7 +334,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         step.map(|step| step.handle)
     }
 
-    /// A packet for one of our QPs, which may call for a CNP or an acknowledgement.
+    /// A packet for one of our QPs. The notification point may send a CNP or an acknowledgement for it.
     #[inline(never)]
     fn data(&mut self, now: Instant, packet: &Roce<'_>, info: &impl RxInfo, hw: &mut impl Transmit) {
         self.np.arrival(now, packet, info.rx(), hw);

@@ -418,7 +418,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         (kind, flow.map_or(NO_FLOW, |flow| u32::from(flow.index())))
     }
 
-    /// Something that the device did or the driver asks for.
+    /// A descriptor without a frame: the device has sent data, or the driver opens, binds, closes or disconnects a flow.
     fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (LogKind, u32) {
         const SENT: u8 = DescriptorKind::Sent as u8;
         const OPEN: u8 = DescriptorKind::Open as u8;

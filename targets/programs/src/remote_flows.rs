@@ -1,11 +1,11 @@
-//! Which flow of ours a switch means. It sees the data's queue pair number, which is the receiver's; two receivers may have
-//! the same, so that the addresses belong to the name.
+//! The flows that this NIC sends, by the name that a switch gives them in its CNPs. A switch sees the queue pair number in the
+//! data, which is the receiver's. Two receivers may use the same number, so the name includes the addresses.
 
 use cc_core::Zeroed;
 use cc_core::table::{Array, Handle, Storage};
 use cc_core::wire::FlowKey;
 
-/// A flow by its far end. A handle of zero is of no flow.
+/// A flow by a hash of its remote name. A handle of zero is an empty entry.
 #[derive(Clone, Copy)]
 struct Entry {
     check: u32,
@@ -16,9 +16,10 @@ impl Zeroed for Entry {
     const ZEROED: Self = Self { check: 0, handle: Handle::from_bits(0) };
 }
 
-/// The flows of at most `SETS` times `WAYS` far ends, 8 bytes each; the number of sets is a power of two.
+/// A set-associative table of `SETS` times `WAYS` flows, 8 bytes each; the number of sets is a power of two.
 ///
-/// An entry of a flow that is open is never given up. Where there is no room for another, that flow cannot be found here.
+/// The entry of an open flow is never evicted. When a set is full, a further flow of that set is refused, and CNPs from
+/// switches cannot find it.
 pub(crate) struct RemoteFlowTable<SETS: Storage, const WAYS: usize>(SETS::Array<[Entry; WAYS]>);
 
 impl<SETS: Storage, const WAYS: usize> Zeroed for RemoteFlowTable<SETS, WAYS> {
@@ -34,8 +35,8 @@ impl<SETS: Storage, const WAYS: usize> RemoteFlowTable<SETS, WAYS> {
     /// Bytes of an entry.
     pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
 
-    /// Makes the table one of at least `sets` sets, a power of two, where the memory is on the heap. It is empty then: an entry
-    /// does not say which set it would belong to.
+    /// Grows the table to at least `sets` sets, rounded up to a power of two, where the memory is on the heap. This empties it:
+    /// an entry does not hold enough of its key to find its new set.
     pub(crate) fn grow(&mut self, sets: usize) {
         let sets = sets.next_power_of_two();
         if sets > self.0.items().len()
@@ -45,8 +46,8 @@ impl<SETS: Storage, const WAYS: usize> RemoteFlowTable<SETS, WAYS> {
         }
     }
 
-    /// Learns the far end of a flow; `is_open` tells whether a handle is still somebody's. Where two flows share a far end,
-    /// the later is meant. Answers whether there was room.
+    /// Stores the remote name of a flow. `is_open` returns whether the flow of a handle is open; entries of closed flows are
+    /// reused. Where two flows have the same name, the later replaces the earlier. Returns whether there was room.
     #[cold]
     pub(crate) fn learn(&mut self, key: FlowKey, handle: Handle, is_open: impl Fn(Handle) -> bool) -> bool {
         let (set, check) = self.place(key);
@@ -59,13 +60,13 @@ impl<SETS: Storage, const WAYS: usize> RemoteFlowTable<SETS, WAYS> {
         true
     }
 
-    /// The flow with this far end, if one is known; it may have been closed since.
+    /// The flow with this remote name, if it is in the table; it may have been closed since.
     pub(crate) fn find(&self, key: FlowKey) -> Option<Handle> {
         let (set, check) = self.place(key);
         self.0.items().get(set)?.iter().find(|entry| entry.check == check).map(|entry| entry.handle)
     }
 
-    /// The set of a key, and what tells it apart there.
+    /// The set of a key, and the tag that identifies it within the set.
     #[inline(never)]
     fn place(&self, key: FlowKey) -> (usize, u32) {
         (key.set_hash().get() as usize & self.0.items().len().wrapping_sub(1), key.tag_hash())
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(ends.find(key(1, 17)), Some(handle(1)));
         assert_eq!(ends.find(key(2, 17)), Some(handle(2)));
         assert_eq!((ends.find(key(3, 17)), ends.find(key(1, 18))), (None, None));
-        assert!(ends.learn(key(1, 17), handle(3), open), "a queue pair connected anew");
+        assert!(ends.learn(key(1, 17), handle(3), open), "a queue pair connected a second time");
         assert_eq!(ends.find(key(1, 17)), Some(handle(3)));
     }
 

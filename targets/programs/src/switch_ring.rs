@@ -1,8 +1,7 @@
 //! The switch program without the hardware: what firmware and host run alike around the stages of [`cc_cp`].
 //!
-//! What happens at the queues comes in as descriptors, in the ring that the NIC program has too, and those of packets with the
-//! head of the frame. What becomes of a packet goes to the switch's registers, and frames of the stages into the transmit
-//! ring.
+//! Events of the queues come in as descriptors in the receive ring, as in the NIC program; a packet's descriptor is followed by
+//! the first bytes of its frame. Verdicts go to the switch's registers, and frames that stages send into the transmit ring.
 
 use crate::TransmitRing;
 use crate::descriptor::{self, Descriptor};
@@ -22,10 +21,10 @@ pub const QUEUES: usize = PORTS * Queue::CLASSES;
 /// Where an image keeps its queues.
 pub type Queues = Fixed<QUEUES>;
 
-/// Where the random numbers of a switch begin.
+/// Seed of the random numbers of a switch.
 const SEED: u64 = 1;
 
-/// What happened at a queue, as the device tells it: the events of [`cc_cp::Event`], where packets are byte counts.
+/// An event at a queue, as the device's descriptor reports it: those of [`cc_cp::Event`], with packets as byte counts.
 ///
 /// The words of a descriptor are named for a NIC. Of those a switch uses `wire_bytes` for the packet's bytes, `handle` for the
 /// number of the queue, `qpn` for the bytes in it, `psn` for those in all queues of the port, `coalesced` for ECN bits, `rtt`
@@ -362,7 +361,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         hw.log(event.kind() as u8, now, descriptor.handle);
     }
 
-    // Functions of their own, so that a harness can tell how long each kind of event takes. What no stage takes is nothing.
+    // Not inlined, so that a harness can measure the cycles of each kind of event. A kind that no stage takes has no code.
 
     #[inline(never)]
     fn arrival<H: SwitchHardware>(
@@ -373,7 +372,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         frame: &[u8],
         hw: &mut H,
     ) {
-        // Kept where it is parsed: a packet with all its headers is long.
+        // Kept where it is parsed, not moved: the view of a packet with all its headers is large.
         let parsed =
             if self.0.stages().reads_headers() { Some(wire::parse(frame, bytes.get() as usize)) } else { None };
         let packet = match &parsed {
@@ -441,7 +440,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         self.0.wake(now, &mut Ring(hw));
     }
 
-    /// Does what has fallen due. To be called again as long as [`SwitchProgram::next_wake`] is not after `now`.
+    /// Handles what is due. To be called repeatedly while [`SwitchProgram::next_wake`] is not after `now`.
     #[inline(never)]
     pub fn timer<H: SwitchHardware>(&mut self, now: Instant, hw: &mut H) {
         self.wake(now, hw);
@@ -455,7 +454,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
     }
 }
 
-/// Says what becomes of a packet, if it is not to pass as it is.
+/// Writes the verdict on a packet to the device, unless the packet passes unchanged.
 #[inline(always)]
 fn tell<H: SwitchHardware>(queue: Queue, verdict: &Verdict, hw: &mut H) {
     if *verdict != Verdict::PASS {

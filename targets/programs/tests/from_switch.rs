@@ -25,7 +25,7 @@ impl Sizes for Eight {
 
 type Sender = NicProgram<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Eight>;
 
-/// What the program told its hardware last.
+/// The program's last stores to its hardware.
 #[derive(Default)]
 struct Bench {
     log: Option<(LogKind, u32)>,

@@ -199,7 +199,7 @@ fn data(addresses: Addresses, psn: u32) -> Vec<u8> {
 /// What a run has seen.
 #[derive(Default)]
 struct Seen {
-    /// When the sender's rate was first told anew, and by what.
+    /// When the sender's rate was first updated, and by which event.
     first: Option<(u64, &'static str)>,
     /// Bytes in the far switch's queue, once in a local round trip, and the sender's rate in Gb/s.
     queue: Vec<f64>,

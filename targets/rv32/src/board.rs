@@ -128,7 +128,7 @@ pub struct Settings {
 /// Where the settings are.
 pub(crate) fn settings() -> Settings {
     let shared = shared();
-    // SAFETY: words of `SHARED` that nobody writes any more.
+    // SAFETY: words of `SHARED` that the device writes only before the image starts.
     unsafe { Settings { first: &(*shared).rp_settings, second: &(*shared).np_settings, link: (*shared).link } }
 }
 
@@ -210,7 +210,7 @@ impl TxRing {
         // SAFETY: as for `room`; the slot is not borrowed any more.
         unsafe { (&raw mut (*self.slot()).length).write(length as u32) };
         self.tail = self.tail.wrapping_add(1);
-        // The frame is in RAM before the device is told of it.
+        // The frame is in RAM before the store to TX_TAIL makes the device read it.
         compiler_fence(Ordering::Release);
         store(register::TX_TAIL, self.tail);
     }
@@ -228,7 +228,7 @@ pub(crate) struct CriticalCell<T> {
 unsafe impl<T: Send> Sync for CriticalCell<T> {}
 
 impl<T> CriticalCell<T> {
-    /// Nobody has it.
+    /// A cell whose value is not lent.
     pub(crate) const fn new(value: T) -> Self {
         Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }

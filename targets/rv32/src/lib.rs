@@ -348,7 +348,7 @@ impl<P: Program> Image<P> {
         });
     }
 
-    /// Sizes of the tables, for whoever watches: see `programs::layout::ImageInfo`.
+    /// Stores the start-up report, the sizes of the tables, to the device: see `programs::layout::ImageInfo`.
     fn report() {
         let ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes } = P::INFO;
         for word in [qps, state_bytes, qp_bytes, peers, peer_bytes] {

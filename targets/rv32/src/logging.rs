@@ -53,7 +53,7 @@ static FRAME: Shared<Frame> = Shared(UnsafeCell::new(Frame {
 #[repr(transparent)]
 struct Shared<T>(UnsafeCell<T>);
 
-// SAFETY: the image runs on one hart, and whoever looks has acquired the logger, which keeps interrupts out.
+// SAFETY: the image runs on one hart, and each access is between `acquire` and `release`, with interrupts off.
 unsafe impl<T> Sync for Shared<T> {}
 
 struct Frame {
@@ -96,7 +96,7 @@ impl Bytes {
         // SAFETY: as above.
         let begun = unsafe { written.read_volatile() };
         if self.lost == 0 {
-            // The bytes are in RAM before the harness is told of them.
+            // The bytes are in RAM before the new count makes the harness read them.
             compiler_fence(Ordering::Release);
             // SAFETY: as above.
             unsafe { written.write_volatile(self.end) };
@@ -114,7 +114,7 @@ struct Logger;
 // SAFETY: from `acquire` to `release` interrupts are off, and there is one hart.
 unsafe impl defmt::Logger for Logger {
     fn acquire() {
-        // SAFETY: `release` restores what this answers.
+        // SAFETY: `release` restores the state that this returns.
         let interrupts = unsafe { critical_section::acquire() };
         // SAFETY: interrupts are off, and `open` says that no call further out has it.
         let frame = unsafe { &mut *FRAME.0.get() };

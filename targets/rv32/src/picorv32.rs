@@ -6,7 +6,7 @@ use critical_section::{CriticalSection, Impl, RawRestoreState};
 /// The timer's line in the mask, whose set bits are interrupts that stay out.
 const TIMER: u32 = 1 << 7;
 
-/// Sets the mask, and answers what it was.
+/// Sets the mask, and returns its previous value.
 #[inline(always)]
 fn mask(mask: u32) -> u32 {
     let before;

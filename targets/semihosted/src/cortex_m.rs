@@ -1,5 +1,5 @@
-//! Cortex-M: reset, faults, the critical section, the timer interrupt, marker pins, delays, and the instruction that asks the
-//! host.
+//! Cortex-M: reset, faults, the critical section, the timer interrupt, marker pins, delays, and the instruction of a
+//! semihosting call.
 
 use core::arch::{asm, global_asm};
 use core::convert::Infallible;
@@ -45,7 +45,7 @@ global_asm!(
 /// The block holds what the operation expects, and what it points to is there to be read or written.
 pub(crate) unsafe fn ask<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
     let answer;
-    // SAFETY: the host reads the block, and no more than the caller answers for.
+    // SAFETY: the host reads the block, and no more than the caller vouches for.
     unsafe {
         asm!("bkpt 0xab", inlateout("r0") operation => answer, in("r1") block.as_ptr(), options(nostack));
     }
@@ -92,7 +92,7 @@ pub(crate) fn clear_timer() {}
 /// # Safety
 /// The address is that of a device register, in which this value does no harm.
 unsafe fn store(address: usize, value: u32) {
-    // SAFETY: the caller answers for it.
+    // SAFETY: the caller vouches for it.
     unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write_volatile(value) }
 }
 
@@ -163,7 +163,7 @@ impl OutputPin for Pin {
     }
 }
 
-/// Delays by counting: at least as long as asked for, and up to a third longer.
+/// Delays by counting: at least the time given, and up to a third longer.
 pub(crate) struct Delay;
 
 impl DelayNs for Delay {

@@ -61,7 +61,7 @@ macro_rules! image {
     };
 }
 
-/// The device of a NIC whose every act is told to the host.
+/// The device of a NIC that sends every act to the host.
 struct Device {
     host: Host,
     frame: [u8; TX_FRAME_BYTES],

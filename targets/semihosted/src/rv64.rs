@@ -65,15 +65,15 @@ global_asm!(
     "call unexpected",
 );
 
-/// Asks the host for `operation` (RISC-V International, "RISC-V Semihosting", section 2: operations are Arm's), and returns
-/// its result.
+/// Makes the semihosting call `operation` (RISC-V International, "RISC-V Semihosting", section 2: operations are Arm's), and
+/// returns its result.
 ///
 /// # Safety
 /// The block holds what the operation expects, and what it points to is there to be read or written.
 pub(crate) unsafe fn ask<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
     let answer;
     // The three are to be of full length, and in one page.
-    // SAFETY: the host reads the block, and no more than the caller answers for.
+    // SAFETY: the host reads the block, and no more than the caller vouches for.
     unsafe {
         asm!(
             ".option push",
