@@ -8,8 +8,8 @@ use cc_core::{Instant, Link, Nanos, Zeroed};
 
 /// Both stages: each sees every event, and their verdicts are joined. Chains of chains make longer ones.
 ///
-/// The order of the two makes no difference: the stage that admits packets is asked first and the one that rewrites them
-/// last, wherever they stand. There is at most one of each, or the chain does not compile:
+/// The order of the two makes no difference: the stage that admits packets handles each event first and the one that
+/// rewrites them last, wherever they stand. There is at most one of each, or the chain does not compile:
 ///
 /// ```
 /// use cc_core::table::Fixed;

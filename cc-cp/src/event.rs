@@ -7,8 +7,8 @@ use cc_core::{Bytes, Ecn, Nanos};
 
 /// A queue of a switch: a port, and a traffic class of it (the priority of IEEE 802.1Q).
 ///
-/// Ingress and egress are told apart by the event, not by the queue: packets arrive at, and are released from, the queue of
-/// the port by which they came in; they depart from the queue of the port by which they leave.
+/// The same value names an ingress and an egress queue; the event says which is meant. Packets arrive at, and are released
+/// from, the queue of the port by which they came in; they depart from the queue of the port by which they leave.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Queue {

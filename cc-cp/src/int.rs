@@ -3,10 +3,10 @@
 //! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 4.2 and Fig. 7: the port's speed, its
 //! clock, the bytes that it has sent before this packet, and what stays queued behind it. PowerTCP reads the same.
 //!
-//! Two forms, see [`IntLayout`](cc_core::IntLayout). The compact one's units are multiplied by `int_multi`, for speeds at which its fields
-//! would wrap too soon; a power of two, so that dividing is shifting.
+//! Two forms, see [`IntLayout`](cc_core::IntLayout). The compact one's units are multiplied by `int_multi`, for speeds at which
+//! its fields would wrap too soon; a power of two, so that dividing is shifting.
 //!
-//! If forgotten: the count of bytes begins anew, which senders take for one stale record.
+//! After the state is lost the byte counter restarts at 0. A sender discards one INT record because of it.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};

@@ -1,4 +1,4 @@
-//! Congestion points: the switch, where queues become marks.
+//! Congestion points: the switch's part of congestion control, which marks, measures, holds or drops packets by its queues.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(

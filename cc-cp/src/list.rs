@@ -1,4 +1,4 @@
-//! Any stages in any number, chosen at run time: what programs on a host make switches of.
+//! A chain of any stages, chosen at run time, for programs on a host.
 
 use crate::stage::earlier;
 use crate::{ConfigureError, Emit, Event, Kind, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
@@ -16,7 +16,7 @@ pub enum StageListError {
     Unknown(String),
     /// Two stages of one list rewrite packets, and would undo each other's work.
     TwoRewrite(&'static str, &'static str),
-    /// Two stages of one list admit packets: the second could not be told what the first has taken.
+    /// Two stages of one list admit packets: when the second drops a packet, the first has already counted it as taken.
     TwoAdmit(&'static str, &'static str),
     /// A setting of a stage is refused.
     Setting(&'static str, String),
@@ -79,7 +79,7 @@ impl<S: OnQueues> One<S> {
     }
 }
 
-/// What a list has to know of a stage.
+/// The properties of a stage that a list checks.
 struct Traits {
     number: u8,
     name: &'static str,

@@ -17,7 +17,7 @@
 //! A packet without ECT can't be marked: above Kmax the verdict says so, and a lossy class drops it. ECT(1) is marked
 //! like ECT(0). CE stays CE, and takes no random number.
 //!
-//! If forgotten: only the place in the random sequence is lost.
+//! When the state is lost: only the place in the random sequence is lost.
 
 use crate::pcg::Pcg32;
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};

@@ -1,4 +1,4 @@
-//! The traits of a congestion point.
+//! The traits of a congestion point: a stage on all queues of a switch, and a stage of one queue.
 
 use crate::{Event, Kinds, PeerMessage, Queue, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -7,7 +7,7 @@ use cc_core::wire::Roce;
 use cc_core::{Bytes, CnpBody, Hop, Instant, Link, Nanos, Zeroed};
 use core::fmt;
 
-/// What stages send by themselves, and what they ask of the switch.
+/// What a stage can call while it handles an event: to send frames of its own, and to read the switch's queues.
 pub trait Emit {
     /// Sends a CNP with this body to the sender of the packet `about`. The kinds of CNP that bring telemetry
     /// (`SwitchInt`, `DirectInt`) bring the records that this packet carries, and `hop` as one more; no CNP is sent where
@@ -43,8 +43,9 @@ pub trait Stage: Zeroed {
     /// It rewrites packets, and so sees the marks of all other stages. At most one stage of a chain does: two would undo
     /// each other.
     const REWRITES: bool = false;
-    /// It decides whether there is room for a packet that arrives, and so is asked first: other stages are not told of a
-    /// packet that it drops. At most one stage of a chain does, for a second could not be told what the first has taken.
+    /// It decides whether there is room for a packet that arrives. It handles the event first, and a packet that it drops does
+    /// not reach the other stages. At most one stage of a chain does this: when a second one drops a packet, the first has
+    /// already counted it as taken.
     const ADMITS: bool = false;
     /// It pauses the neighbours: see [`Stage::pausing`].
     const PAUSES: bool = false;
@@ -65,7 +66,7 @@ pub trait Stage: Zeroed {
         Self::READS_HEADERS
     }
 
-    /// Makes room for so many queues, where they are kept on the heap: all blank.
+    /// Makes room for this number of queues, where they are kept on the heap; all of them are zeroed.
     fn make_room(&mut self, queues: usize);
 
     /// Sets up one queue, or changes its settings and keeps its state. Nothing happens at a queue that is not configured.
@@ -118,7 +119,7 @@ const fn first<S: Copy>(presets: &[Preset<S>]) -> S {
     }
 }
 
-/// The longest time for which a stage is left alone: its stamps of 32 bits turn over after 4.3 s.
+/// The longest time between two calls of [`Stage::wake`], 0.5 s: 32-bit stamps in nanoseconds wrap after 4.3 s.
 pub const REST: Nanos = Nanos::new(500_000_000);
 
 /// What a stage occupies, in bytes.
@@ -130,7 +131,7 @@ pub struct StageSizes {
     pub queue: usize,
     /// What each further flow of a queue adds; zero where flows make no difference.
     pub flow: usize,
-    /// Flows that a queue can tell apart.
+    /// Flows of one queue that can have a record; zero where there are none.
     pub flows: usize,
 }
 
@@ -141,7 +142,7 @@ pub enum ConfigureError {
     Param(ParamError),
     /// The switch has no such queue.
     NoSuchQueue {
-        /// The queue asked for.
+        /// The queue of the call.
         at: Queue,
         /// How many ports there are.
         ports: usize,
@@ -196,7 +197,7 @@ pub trait QueueStage: Zeroed {
     const TIMED: bool = false;
     /// Bytes that each further flow adds to the state.
     const FLOW_BYTES: usize = 0;
-    /// Flows that the state can tell apart.
+    /// Flows that the state can have a record of.
     const FLOWS: usize = 0;
 
     /// Turns settings into parameters.
@@ -205,7 +206,7 @@ pub trait QueueStage: Zeroed {
     /// A setting out of range, or wrong on this link.
     fn check(settings: &Self::Settings, link: &Link) -> Result<Self::Params, ParamError>;
 
-    /// Becomes the state of a queue that has carried nothing, of what is blank. Called at the first event of the queue.
+    /// Turns the zeroed state into that of a queue that has carried nothing. Called at the first event of the queue.
     fn begin(&mut self, cx: &Cx<'_, Self::Params>, seed: u64);
 
     /// Takes one event of the queue.
@@ -231,7 +232,7 @@ pub trait QueueStage: Zeroed {
     }
 }
 
-/// A line of the registry: something that is a stage once it is known where its queues are kept.
+/// A line of the registry: a family of stages by the storage of their queues.
 pub trait OnQueues {
     /// The stage, with a table of its queues in this storage.
     type Stage<Q: Storage>: Stage;

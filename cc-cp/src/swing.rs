@@ -8,9 +8,9 @@
 //! ```text
 //! far relay (receiver's side)   paused = its own switch pauses it, or its buffer is above B_hi and was not below B_lo since
 //!                               B_hi = buffer - 2 D C, so that what is under way still fits; B_lo = D C
-//!                               says so when that changes, and each keepalive interval
+//!                               sends a message when that changes, and each keepalive interval
 //! near relay (sender's side)    pauses its own switch while the far relay says so;
-//!                               a gap in the numbers or four intervals of silence count as a pause, until it hears again
+//!                               a gap in the numbers or four intervals without a message count as a pause, until the next
 //! ```
 
 use crate::stage::earlier;
@@ -77,7 +77,7 @@ cc_core::zeroed! {
     pub struct ReceiverRelay {
         /// Bytes in its buffer.
         queued: u32,
-        /// When it speaks next at the latest.
+        /// When it sends its next keepalive message.
         keepalive_at: Stamp,
         seq: u16,
         /// Its own switch pauses it.
@@ -120,12 +120,12 @@ impl ReceiverRelay {
         self.change(p, now, |relay| relay.held = paused)
     }
 
-    /// Time passes: what to say, if it is time.
+    /// Time passes. Returns the keepalive message if it is due.
     pub fn wake(&mut self, p: &Params, now: Stamp) -> Option<RelayMessage> {
         if self.keepalive_at.is_due(now) { Some(self.message(p, now)) } else { None }
     }
 
-    /// How long after `now` it speaks next at the latest.
+    /// How long after `now` [`ReceiverRelay::wake`] is to be called next, for the keepalive message.
     pub fn next_wake(&self, now: Stamp) -> Nanos {
         wait(now, self.keepalive_at)
     }
@@ -149,11 +149,11 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct SenderRelay {
-        /// When silence has lasted too long.
+        /// When the keepalive timeout expires: four intervals after the last message.
         timeout_at: Stamp,
         /// Number of the last message.
         seq: u16,
-        /// A message was heard at all.
+        /// At least one message was received.
         heard: bool,
         paused: bool,
     }
@@ -172,8 +172,8 @@ impl SenderRelay {
         self.paused
     }
 
-    /// A message of the far relay. An old or repeated message says nothing. One behind a gap says that something was
-    /// missed, and pauses until the next.
+    /// A message of the receiver's relay. An old or repeated message is ignored. A gap in the sequence numbers means that a
+    /// message was lost, and the relay pauses until the next message.
     pub fn on_message(&mut self, p: &Params, now: Stamp, message: RelayMessage) {
         let ahead = message.seq.wrapping_sub(self.seq);
         if self.heard && (ahead == 0 || ahead >= 1 << 15) {
@@ -184,7 +184,7 @@ impl SenderRelay {
         self.paused = message.paused || gap;
     }
 
-    /// Time passes: after four keepalive intervals of silence the relay pauses.
+    /// Time passes: after four keepalive intervals without a message the relay pauses.
     pub fn wake(&mut self, p: &Params, now: Stamp) {
         if self.timeout_at.is_due(now) {
             self.timeout_at = now.after(p.silence);

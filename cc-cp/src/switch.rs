@@ -67,7 +67,7 @@ cc_core::zeroed! {
         renew_at: Stamp,
         /// The quantum of the port.
         quantum: Quantum,
-        /// What the neighbour was paused for last: zero if it is not paused.
+        /// The quanta of the last PFC frame to the neighbour: zero if it is not paused.
         asked: u16,
         configured: bool,
         /// The neighbour pauses the queue.
@@ -77,9 +77,9 @@ cc_core::zeroed! {
     }
 }
 
-/// A pause that lasts so long is a storm.
+/// A pause of 100 ms or longer, in nanoseconds, counts as a PFC storm.
 const STORM: u64 = 100_000_000;
-/// The longest pause that a queue is taken to be in if it is not renewed: far above what a frame can ask for at 1 Gb/s,
+/// The longest pause that a queue is taken to be in if it is not renewed: far above what one frame can set at 1 Gb/s,
 /// 33.6 ms.
 const LONGEST_PAUSE: Nanos = Nanos::new(400_000_000);
 
@@ -248,7 +248,7 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
     }
 }
 
-/// Makes `due` no later than so long after `now`.
+/// Makes `due` no later than `now` plus `wait`.
 #[inline]
 fn hasten(due: &mut Instant, now: Instant, wait: Nanos) {
     let other = now.after(wait);
@@ -258,7 +258,8 @@ fn hasten(due: &mut Instant, now: Instant, wait: Nanos) {
 }
 
 impl Record {
-    /// Brings what the neighbour was asked for to what the stages want, and the next wake to what they need.
+    /// Sends a pause or a resume where the stages' level differs from the last PFC frame, and brings the next wake forward to
+    /// what the stages need.
     #[inline(always)]
     fn settle<G: Stage>(&mut self, now: Instant, at: Queue, stages: &G, due: &mut Instant, out: &mut impl SendPfc) {
         if G::PAUSES {
@@ -285,7 +286,7 @@ impl Record {
         out.pfc(at, quanta);
     }
 
-    /// Ends a pause whose time ran out, and takes note of one that lasts.
+    /// Ends a pause whose time ran out, and counts one that has become a storm.
     #[inline(never)]
     fn expire<G: Stage>(&mut self, now: Instant, at: Queue, queued: Bytes, stages: &mut G, out: &mut impl SendPfc) {
         let over = self.until.is_due(now.stamp());

@@ -20,7 +20,7 @@
 //! maxTon, the longest on-period of a port that is paused on and off, is set, or follows from the thresholds of the
 //! node downstream: with tau = link delay + 2 MTU / C, `(Xoff - Xon + tau (1 - eps) C) / (eps C) + tau`.
 //!
-//! If forgotten: a queue just resumed is judged by RED, as without TCD.
+//! After the state is lost a queue just resumed is judged by RED, as without TCD.
 
 use crate::red::{self, Red, RedSettings};
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};

@@ -56,7 +56,7 @@ impl Verdict {
     pub const PASS: Self =
         Self { mark: Mark::None, not_ect: false, drop: false, hold: Nanos::ZERO, hop: None, rewrite: None };
 
-    /// Both verdicts in one: the strongest mark, the longest hold, and everything else that either asks for. The order
+    /// Both verdicts in one: the strongest mark, the longest hold, and everything else that either has. The order
     /// makes no difference, and a verdict joined with itself is itself. Of two records, which only two telemetry stages can
     /// make, the greater by value stays.
     #[inline]

@@ -48,7 +48,7 @@ enum Step {
     RelayResumes,
 }
 
-/// Lets the steps happen, and returns the levels that the neighbour was told, with how often each was told.
+/// Runs the steps, and returns the pause levels sent to the neighbour, each with the number of PFC frames in a row.
 fn levels<G: Stage, Q: Storage>(switch: &mut Switch<G, Q>, steps: &[Step]) -> Vec<(bool, usize)> {
     let mut told: Vec<(bool, usize)> = Vec::new();
     let (mut seq, mut now) = (0, 1_000);
@@ -105,7 +105,7 @@ fn pauses_of_two_stages_end_in_every_order() {
         assert_eq!(one, listed, "{steps:?}");
         let expected: Vec<bool> = [true, false].repeat(pauses);
         assert_eq!(one.iter().map(|&(level, _)| level).collect::<Vec<_>>(), expected, "{steps:?}: {one:?}");
-        // A pause is renewed in each of the 200 us that it lasts, 167.8 us after the last; a resume is told once.
+        // A pause is renewed in each of the 200 us that it lasts, 167.8 us after the last; a resume is sent once.
         for &(level, times) in &one {
             assert_eq!(times > 1, level, "{steps:?}: {one:?}");
         }

@@ -140,8 +140,8 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
                 _ => (queued + random.within(0..=carries / 4)).saturating_sub(carries / 8),
             };
             let told = period((&p, &mut machine), &mut now, &mut random, (left, queued)).unwrap();
-            // Rates are whole kb/s in the machine, those of the list too, of bytes each of which counts as a whole number of 2^-17
-            // kb/s.
+            // Rates are whole kb/s in the machine, those of the list too, of bytes each of which counts as a whole number of
+            // 2^-17 kb/s.
             bytes += f64::from(left) - recent.pop_front().unwrap_or(0.0);
             let scale = set.period as f64 / (8e6 * 2_f64.powi(17));
             let off = 1_000.0 * (oracle.ra.len() as f64 + 2.0) + scale * oracle.per_second(bytes + f64::from(queued));

@@ -1,4 +1,5 @@
-//! LSCC's rate limiting against Eq. 10 and Algorithm 2 in double precision, event by event from the machine's own queue and rate.
+//! LSCC's rate limiting against Eq. 10 and Algorithm 2 in double precision, event by event from the machine's own queue and
+//! rate.
 
 #[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -37,14 +38,14 @@ mod oracle {
         pub(super) limits: Limits,
         opened: u64,
         now: u64,
-        /// When R rises next, if nothing is heard.
+        /// When R rises next, without feedback.
         rises: Option<u64>,
-        /// q* was at the reference at the last tick; `None` where it is too near to tell.
+        /// q* was at the reference at the last tick; `None` where the two are too close to compare.
         notifying: Option<bool>,
         flows: BTreeMap<u32, Flow>,
     }
 
-    /// Bytes within which q* can't be told from the reference.
+    /// Bytes within which q* counts as equal to the reference.
     const NEAR: f64 = 16.0;
 
     impl Egress {
@@ -52,7 +53,7 @@ mod oracle {
             Self { limits, opened: now, now, rises: None, notifying: Some(false), flows: BTreeMap::new() }
         }
 
-        /// Time goes on to `now`, from these q* and R; answers them.
+        /// Advances the time to `now` from these q* and R, and returns them.
         pub(super) fn pass(&mut self, now: u64, (mut q, mut r): (f64, f64)) -> (f64, f64) {
             let tick = |length: u64| self.opened + (now - self.opened) / length * length;
             let (dcnp, reset) = (tick(self.limits.t_dcnp), tick(self.limits.t_reset));
@@ -84,7 +85,7 @@ mod oracle {
             self.rises = Some(self.now + 5 * self.limits.t);
         }
 
-        /// Nothing has been heard for so long that R rises.
+        /// No feedback has arrived for so long that R rises.
         pub(super) fn is_silent(&self, now: u64) -> bool {
             self.rises.is_none_or(|rises| rises <= now + self.limits.t)
         }
@@ -207,7 +208,7 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
                     let of = data.then(|| key(flow));
                     let (left, due) = machine.departure(&p, stamp, of, Bytes::new(bytes), ecn);
                     q += f64::from(bytes);
-                    // A data packet's CE is answered here.
+                    // This switch sends the CNP for a data packet's CE.
                     let leaves = if data && ecn == Ecn::Ce { Ecn::Ect0 } else { ecn };
                     assert_eq!(left, leaves);
                     sent = due;

@@ -126,7 +126,7 @@ mod oracle {
             }
         }
 
-        /// Who is paused anew.
+        /// The queues whose pause is renewed at `now`.
         pub(super) fn wake(&mut self, now: u64) -> Vec<(usize, usize)> {
             let half = self.half_a_pause();
             let due = self.ingress.iter_mut().filter(|(_, ingress)| ingress.renew.is_some_and(|at| at <= now));

@@ -53,7 +53,7 @@ mod oracle {
     }
 
     pub(super) struct Near {
-        /// When it last heard something new, or took silence for a pause.
+        /// When it last received a new message, or took the timeout for a pause.
         pub(super) heard: i64,
         /// The last message's number.
         last: Option<i64>,
@@ -176,7 +176,7 @@ fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
             now += later(&mut random, &link);
             let message = match random.within(0..=9) {
                 0..=2 => None,
-                // Sent before, as far back as numbers can tell, or overtaken.
+                // Sent before, within the range of the sequence numbers, or overtaken.
                 3 => Some(sent - i64::from(random.within(0..=32_768) >> random.within(0..=15))),
                 kind => {
                     sent += if kind == 9 { i64::from(random.within(1..=20_000) >> random.within(0..=14)) } else { 1 };

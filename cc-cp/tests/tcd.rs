@@ -244,7 +244,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
     assert_eq!(seen, listed.collect::<BTreeSet<_>>());
 }
 
-/// How long after a RESUME packets are undetermined, as its verdicts tell.
+/// How long after a RESUME packets are undetermined, as its verdicts show.
 fn measured(settings: &TcdSettings, link: &Link) -> u64 {
     let params = Tcd::check(settings, link).unwrap();
     let (mut low, mut high) = (0, 1_000_000_000);

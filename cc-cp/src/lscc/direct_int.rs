@@ -1,13 +1,13 @@
-//! HPCC*'s rate limiting: the sources of this datacentre are told at once what the ports on the way to the long link say,
-//! and as one more port the pseudo queue.
+//! HPCC*'s rate limiting: this switch sends the sources of its datacentre the telemetry of the ports on the way to the long
+//! link, without a round trip over that link, with the pseudo queue as one more port.
 //!
 //! M. Long et al., section III-D, at the queue towards the long link. The telemetry of a passing data packet is copied into a
 //! direct INT to its sender, the pseudo queue's record is appended - q*, R and what has left it - and the packet goes on
 //! without any, so that its acknowledgement brings that of the far datacentre alone. There is no flow table.
 //!
 //! Deviations:
-//! - a flow gets a direct INT each `spacing` at most, for which flows that share one of `SLOTS` places take turns; the paper has
-//!   one for each packet;
+//! - a flow gets a direct INT each `spacing` at most, for which flows that share one of `SLOTS` places take turns; the paper
+//!   has one for each packet;
 //! - bytes count as they leave the real queue, which R below the port's speed keeps short;
 //! - the direct INT is a CNP that names the sender's flow by the receiver's queue pair, since no data packet carries the
 //!   sender's;

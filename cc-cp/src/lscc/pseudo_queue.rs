@@ -1,8 +1,9 @@
-//! The pseudo queue at the end of a long link: what would wait there if the link were as slow as the far end asks.
+//! The pseudo queue at the sender's end of a long link: the bytes that would wait there if the link had the rate R of the
+//! feedback.
 //!
 //! M. Long et al., section III-B, Eq. 10: `q* = max(0, q* + bytes in - R dt)`. R is the last feedback; without any for 4 T it
-//! rises by dR each T to the port's speed. Feedback counts in the order of its numbers: what was overtaken on the way, or
-//! comes twice, is dropped. After those 4 T any number counts, for a switch that was restarted begins anew.
+//! rises by dR each T to the port's speed. Feedback counts in the order of its sequence numbers: a message that was
+//! overtaken on the way, or comes twice, is dropped. After those 4 T any number counts: a restarted switch counts from 0.
 
 use super::rate_calculation::Feedback;
 use cc_core::{Bytes, Nanos, Rate, Stamp};
@@ -13,7 +14,7 @@ const FINE: u32 = 8;
 const RISE_AFTER_PERIODS: u32 = 4;
 
 cc_core::zeroed! {
-    /// What the queue goes by.
+    /// Parameters of the queue.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(super) struct Params {
         /// T.
@@ -50,7 +51,7 @@ cc_core::zeroed! {
         left: u64,
         /// R.
         rate: Rate,
-        /// What q* is of.
+        /// The time of q*.
         as_of: Stamp,
         /// When R rises without feedback.
         rises_at: Stamp,
@@ -63,7 +64,7 @@ cc_core::zeroed! {
 }
 
 impl PseudoQueue {
-    /// Empty. Until the far end says otherwise, R is the port's speed.
+    /// An empty queue. R is the port's speed until the first feedback.
     pub(super) const fn open(p: &Params, now: Stamp) -> Self {
         Self {
             queue: 0,
@@ -99,7 +100,7 @@ impl PseudoQueue {
         self.counters
     }
 
-    /// The far end has sent a rate. To be called when time has passed.
+    /// A feedback message has arrived. Call [`PseudoQueue::pass_time`] first.
     pub(super) fn on_rate(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         let ahead = feedback.seq.wrapping_sub(self.seq);
         if self.heard && (ahead == 0 || ahead >= 1 << 15) {
@@ -160,7 +161,7 @@ impl PseudoQueue {
     }
 }
 
-/// One more.
+/// Increments a counter, which wraps.
 #[inline]
 pub(super) fn count(counter: &mut u32) {
     *counter = counter.wrapping_add(1);

@@ -11,16 +11,17 @@
 //! BR - R becomes the newest of the adjustments                                  lines 13 to 16
 //! ```
 //!
-//! An adjustment takes a round trip of 2 D until the queue shows it; what is already under way is not asked for again.
+//! An adjustment shows in the queue after a round trip of 2 D. The sum subtracts the adjustments still under way, so that
+//! none is made twice.
 //!
 //! Deviations: R is rounded down to a multiple of Delta_F before it is remembered and not only as it is sent, so that the
-//! sum holds what the far end was told. R may have a steeper limit downwards than upwards (`slew_down`); equal, as
+//! sum holds the rates that were sent. R may have a steeper limit downwards than upwards (`slew_down`); equal, as
 //! in the paper, by default. The first R is Rmin, not the line rate: from there a limit of dR would take long to come down.
 //!
 //! Rates are whole kb/s here, so that the running sum is exact: it is what the list adds up to after any number of periods.
 //!
-//! Periods end at fixed times, and each counts the bytes up to its end, whenever the machine is called: a late call makes up for
-//! all that it missed.
+//! Periods end at fixed times, and each counts the bytes up to its end, whenever the machine is called: a late call makes up
+//! for all that it missed.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Verdict};
 use cc_core::math::{Divider, div_bitwise};
@@ -159,7 +160,7 @@ impl Params {
     }
 }
 
-/// What the far end of the long link is told.
+/// The feedback message to the sender's end of the long link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Feedback {
@@ -235,8 +236,8 @@ impl<const N: usize> RateCalculation<N> {
         rate(self.last)
     }
 
-    /// Calculates the rates of all periods that have ended, with so many bytes waiting in the switch: what to tell the far
-    /// end. Of several periods, the last is told.
+    /// Calculates the rates of all periods that have ended, with `queued` bytes waiting in the switch. Returns the feedback of
+    /// the last of these periods, `None` if no period has ended.
     #[inline]
     pub fn pass_time(&mut self, p: &Params, now: Stamp, queued: Bytes) -> Option<Feedback> {
         let mut feedback = None;
@@ -248,7 +249,7 @@ impl<const N: usize> RateCalculation<N> {
         feedback
     }
 
-    /// A packet leaves, at a time up to which time was let pass.
+    /// A packet leaves. Call [`RateCalculation::pass_time`] with the same time first.
     #[inline]
     pub fn release(&mut self, bytes: Bytes) {
         self.left = self.left.saturating_add(bytes.get());
@@ -405,7 +406,7 @@ mod tests {
     #[test]
     fn an_ideal_source_settles_at_the_reference_as_equations_3_and_8_say() {
         let mut bench = Bench::new(&PAPER);
-        // 40 Gb/s leave at most; what the source was told at the end of a period arrives ten whole periods later.
+        // 40 Gb/s leave at most; data at the rate sent at the end of a period arrives ten whole periods later.
         let (bottleneck, mut queued) = (1_000_000_i64, 0_i64);
         let mut told: VecDeque<i64> = VecDeque::from([0; 11]);
         let mut rates = VecDeque::new();

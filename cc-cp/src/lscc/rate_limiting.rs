@@ -1,4 +1,5 @@
-//! LSCC's rate limiting: the sources of this datacentre are held to what the far end of the long link can take.
+//! LSCC's rate limiting: holds the sources of this datacentre to the rate that the receiver's end of the long link sends as
+//! feedback.
 //!
 //! M. Long et al., section III-C, Eq. 10 and Algorithm 2, at the queue towards the long link:
 //!
@@ -6,7 +7,7 @@
 //! q* = max(0, q* + bytes in - R dt)                                             (10), R by the far end's feedback
 //! each t_dcnp, while q* >= Q*ref: a direct CNP to each flow that is marked, or that has sent less than a threshold
 //! each T_reset: no flow is marked any more
-//! a packet with CE: its flow is marked, and the packet goes on with ECT(0), for its congestion is answered here
+//! a packet with CE: its flow is marked, and the packet goes on with ECT(0): this switch sends the CNP
 //! a CNP from the far datacentre: its flow is marked, and the CNP goes on
 //! ```
 //!
@@ -16,17 +17,17 @@
 //! Deviations:
 //! - a direct CNP is made of a flow's next packet, not of a list of addresses: it is as current, a flow that sends nothing
 //!   needs none, entries hold no addresses, and no event walks the table;
-//! - the direct CNP names the sender's flow by the receiver's queue pair (`remote_qpn`, `names_remote_qpn`), since no data packet
-//!   carries the sender's;
+//! - the direct CNP names the sender's flow by the receiver's queue pair (`remote_qpn`, `names_remote_qpn`), since no data
+//!   packet carries the sender's;
 //! - a CNP from afar marks the flow that its body names; the standard's names none that a switch could know, and marks all
 //!   flows between its two addresses;
 //! - bytes count as they leave the real queue, which R below the port's speed keeps short;
-//! - what becomes of R without feedback, and of feedback out of order, the paper does not say: see
+//! - the paper does not say how R changes without feedback, or what feedback out of order does: see
 //!   [`FeedbackCounters`].
 //!
 //! The settings t_dcnp, T_reset and the threshold are not in the paper: see [`PRESETS`].
 //!
-//! If forgotten: a flow counts as new, and gets direct CNPs until it has sent the threshold again.
+//! After eviction a flow counts as new, and gets direct CNPs until it has sent the threshold once more.
 
 use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, count};
 use super::rate_calculation::Feedback;
@@ -509,7 +510,7 @@ mod tests {
         // A round trip and a quarter: 62.5 MB.
         bench.sends(10, 1, 62_500_000, Ecn::Ect0);
         assert_eq!(bench.sends(100_000, 1, 1_000, Ecn::Ect0), (Ecn::Ect0, false));
-        assert_eq!(bench.sends(110_000, 1, 1_000, Ecn::Ce), (Ecn::Ect0, true), "answered here");
+        assert_eq!(bench.sends(110_000, 1, 1_000, Ecn::Ce), (Ecn::Ect0, true), "this switch sends the CNP");
         assert!(bench.sends(160_000, 1, 1_000, Ecn::Ect0).1, "marked still");
         assert!(!bench.sends(510_000, 1, 1_000, Ecn::Ect0).1, "reset at 500 us");
         bench.machine.notified(&bench.params, Stamp::from_bits(520_000), key(1));
@@ -569,7 +570,7 @@ mod tests {
         // Silence: when four periods have passed, 1 Gb/s for each that ends.
         assert_eq!(heard(last + 999_999, None), 30_000);
         assert_eq!(heard(last + 1_400_000, None), 33_000);
-        assert_eq!(heard(last + 1_400_001, said(7, 20_000, false)), 20_000, "a switch that was restarted begins anew");
+        assert_eq!(heard(last + 1_400_001, said(7, 20_000, false)), 20_000, "a restarted switch counts from 0");
         assert_eq!(heard(last + 1_400_002, said(6, 50_000, false)), 20_000);
         let counters = bench.machine.counters();
         assert_eq!(counters.feedback, FeedbackCounters { taken: 42, old: 3, lost: 1 });

@@ -4,13 +4,13 @@
 //! the sender at once, in a CNP of kind 4 (Switch-INT), and clears it in the packet, for it would be a whole round trip of the
 //! long link old on its return.
 //!
-//! Where the paper returns every packet's, a setting can space the CNPs of a flow: HPCC's law needs several a round trip, not one a
-//! packet.
+//! Where the paper returns every packet's, a setting can space the CNPs of a flow: HPCC's law needs several a round trip, not
+//! one a packet.
 //!
 //! The CNP names the sender's flow by the receiver's queue pair, since no data packet carries the sender's.
 //!
 //! Per flow: 16 bytes, of which eight are the table's. Flows that the table has no room for, counted, are spaced as if they
-//! were one. If forgotten: the next packet's telemetry is returned at once.
+//! were one. After eviction the next packet's telemetry is returned at once.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};

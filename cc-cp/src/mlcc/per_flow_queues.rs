@@ -7,8 +7,8 @@
 //! an acknowledgement passes:       C_D = C_R if that is newer, and R_credit with it
 //! ```
 //!
-//! The switch that owns the packets asks when a queue's next may leave, and tells when it did. A queue saves up no more than
-//! the gap of one packet, so that one that was served late leaves the next on time, and two together at most.
+//! The switch owns the packets. The stage returns when the next packet of a queue may leave, and is called when it has left.
+//! A queue that was served late makes up for at most the gap of one packet, so that a burst is two packets at most.
 //!
 //! Choices where the paper is silent:
 //! - a new queue's rate, the paper's "initial rate", is a setting: the speed of the receiver's server;
@@ -17,9 +17,9 @@
 //!   is no queue of their own;
 //! - newer means ahead by less than half of the credit's range; a queue that has read none yet takes any;
 //! - acknowledgements name their flow by the receiver's queue pair, which is in the shim: their own is the sender's;
-//! - a queue that nothing has joined or left for a second is given up; what it may still hold goes with the shared one.
+//! - a queue that nothing has joined or left for a second is removed; packets that it still holds join the shared queue.
 //!
-//! Per flow: 28 bytes, of which eight are the table's. For each packet one reciprocal, by table. If forgotten: the flow
+//! Per flow: 28 bytes, of which eight are the table's. For each packet one reciprocal, by table. After removal the flow
 //! has a new queue with the initial rate, and the receiver brings the credits together again.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
@@ -79,9 +79,9 @@ impl Params {
     }
 }
 
-/// Untouched for longer, a queue is given up.
+/// A queue without an event for longer than this is removed.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
-/// The longest gap behind a packet: a quarter of what stamps can tell apart.
+/// The longest gap behind a packet: a quarter of the range of a 32-bit stamp, 1.07 s.
 const LONGEST: Nanos = Nanos::new(1 << 30);
 
 cc_core::zeroed! {

@@ -10,8 +10,8 @@
 //! | IP protocol 4, 41 | an IP packet | RFC 2003, RFC 2473 |
 //!
 //! Tunnels may lie in each other, and VLAN tags anywhere. The end of a tunnel joins the two ECN fields (RFC 6040, 4.2): a mark
-//! that the fabric made outside reaches the receiver. The end of a mirror session does not: what carries the copy is not the way
-//! that the packet went.
+//! that the fabric made outside reaches the receiver. The end of a mirror session does not: what carries the copy is not the
+//! way that the packet went.
 
 use cc_core::wire::TagProtocol;
 
@@ -52,8 +52,8 @@ pub struct Inner<'a> {
 /// Space for frames that are not in the file as they were on the wire.
 pub type Buffer = Vec<u8>;
 
-/// What is inside a frame, which was so long on the wire. An inner packet without an Ethernet header gets that of the outer, and
-/// one whose ECN field the tunnel's end changes is copied.
+/// What is inside a frame, which was so long on the wire. An inner packet without an Ethernet header gets that of the outer,
+/// and one whose ECN field the tunnel's end changes is copied.
 pub fn inside<'a>(frame: &'a [u8], wire_len: usize, buffer: &'a mut Buffer) -> Inside<'a> {
     let Some(mut at) = Place::in_frame(frame, 0) else { return Inside::Nothing };
     let mut found = Found { at, network: 0, outer: None, whole: true };

@@ -147,8 +147,8 @@ struct Part {
 }
 
 impl NewFile {
-    /// Starts a file that is to appear at `path`, in place of what is there, and, where that is a symbolic link, in place of what
-    /// the link names. `inputs` are files that it must not replace, by whatever name.
+    /// Starts a file that is to appear at `path`, in place of what is there, and, where that is a symbolic link, in place of
+    /// what the link names. `inputs` are files that it must not replace, by whatever name.
     ///
     /// # Errors
     /// `path` is one of the inputs, or exists and is not a regular file, or its folder cannot be written to.

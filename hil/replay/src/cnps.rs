@@ -26,8 +26,8 @@ impl Route {
     }
 }
 
-/// How the two compare, flow by flow: each captured CNP is held against one of ours, so that the sum of the differences in time is
-/// the least. Two that are half of the flow's least gap apart, or more, are not held to be the same.
+/// How the two compare, flow by flow: each captured CNP is held against one of ours, so that the sum of the differences in time
+/// is the least. Two that are half of the flow's least gap apart, or more, are not held to be the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Comparison {
     /// CNPs in the capture, sent by NICs that were replayed.
@@ -106,8 +106,8 @@ impl Cnps {
 
 /// How far apart the twins among these times are, the sum of which is the least that is possible.
 ///
-/// Two times are twins if they are less than half of the flow's least gap apart. So a captured CNP can be the twin of those of ours
-/// only that are at one time, and of all that can be theirs the nearest are.
+/// Two times are twins if they are less than half of the flow's least gap apart. So a captured CNP can be the twin of those of
+/// ours only that are at one time, and of all that can be theirs the nearest are.
 fn twins(ours: &mut [u64], captured: &mut [u64]) -> Vec<u64> {
     ours.sort_unstable();
     captured.sort_unstable();
@@ -234,8 +234,8 @@ mod tests {
         }
     }
 
-    /// The least cost by trying everything: the differences of twins, and for each of ours without one as much as no twin may be
-    /// apart.
+    /// The least cost by trying everything: the differences of twins, and for each of ours without one as much as no twin may
+    /// be apart.
     fn brute_force(ours: &[u64], captured: &[u64], least: u64) -> u64 {
         let Some((&first, rest)) = ours.split_first() else { return 0 };
         let mut best = least + brute_force(rest, captured, least);

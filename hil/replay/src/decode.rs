@@ -20,8 +20,8 @@ pub struct Frame<'a> {
     pub record: Record<'a>,
     /// What it is.
     pub content: Content<'a>,
-    /// The network that its addresses belong to: the identifier of the outermost VLAN tag in the lower 12 bits, a tunnel's above;
-    /// 0 for neither.
+    /// The network that its addresses belong to: the identifier of the outermost VLAN tag in the lower 12 bits, a tunnel's
+    /// above; 0 for neither.
     pub network: u32,
     /// It came in a tunnel or a mirror session.
     pub is_tunnelled: bool,
@@ -42,7 +42,8 @@ pub enum Content<'a> {
     Malformed(Malformed),
 }
 
-/// Reads a frame, with shims on UDP port `shim_port`: the NICs have them on [`shim::PORT`], and see the frame as if it came there.
+/// Reads a frame, with shims on UDP port `shim_port`: the NICs have them on [`shim::PORT`], and see the frame as if it came
+/// there.
 #[inline]
 pub fn decode<'a>(record: Record<'a>, shim_port: u16, buffers: &'a mut Buffers) -> Frame<'a> {
     let parsed = wire::parse_on(record.bytes, record.original_len as usize, shim_port);
@@ -174,8 +175,8 @@ fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> F
     }
 }
 
-/// A packet that a full switch has cut to its headers, lengths and checksums as they were: the frame is shorter than its IP header
-/// says, and the UDP header agrees with that.
+/// A packet that a full switch has cut to its headers, lengths and checksums as they were: the frame is shorter than its IP
+/// header says, and the UDP header agrees with that.
 fn trimmed(record: Record<'_>, reason: Malformed) -> Option<Frame<'_>> {
     if reason != Malformed::IpLength {
         return None;

@@ -1,5 +1,5 @@
-//! What is amiss in the network, in how its ends are set up, or in the capture: each finding says what, how often, and what to do
-//! next. A healthy capture has none.
+//! What is amiss in the network, in how its ends are set up, or in the capture: each finding says what, how often, and what to
+//! do next. A healthy capture has none.
 
 use super::flows::{Address, Flow, Slot};
 use super::losses::Losses;
@@ -12,8 +12,8 @@ const SAME_RATE: u64 = 2;
 /// So many packets, all of them marked, are no accident.
 const ALL_MARKED: u64 = 3;
 
-/// The findings of a replay on ports of this speed in Gb/s, those that put others in doubt first. `is_blind` says that the capture
-/// has none of the signals that the algorithm takes.
+/// The findings of a replay on ports of this speed in Gb/s, those that put others in doubt first. `is_blind` says that the
+/// capture has none of the signals that the algorithm takes.
 pub(crate) fn of(outcome: &Outcome, is_blind: bool, line_rate: u32) -> Vec<String> {
     let findings = [
         wrong_icrc(outcome),

@@ -176,8 +176,8 @@ impl Flows {
         self.driver_commands.pop_front()
     }
 
-    /// The flow that a data packet belongs to, new if need be; `None` beyond [`MAX_FLOWS`]. `sender` is the QP that it comes from, if
-    /// that is known by other means than connection management.
+    /// The flow that a data packet belongs to, new if need be; `None` beyond [`MAX_FLOWS`]. `sender` is the QP that it comes
+    /// from, if that is known by other means than connection management.
     #[inline]
     pub fn of_data(
         &mut self,

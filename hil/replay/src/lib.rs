@@ -150,8 +150,8 @@ pub struct Images {
     pub outlined_on: Option<PathBuf>,
 }
 
-/// Replays a capture, which is read twice: once to learn what the whole of it shows, and once to play it. `progress` is called with the
-/// position in the file from time to time.
+/// Replays a capture, which is read twice: once to learn what the whole of it shows, and once to play it. `progress` is called
+/// with the position in the file from time to time.
 ///
 /// A capture that is cut off, or a signal that asks for the end, ends the replay where it is; the report says so.
 ///
@@ -482,8 +482,8 @@ const LOOK: u64 = 1 << 8;
 /// What a replay came to, and the signal that ended it, if one did.
 type Ended = (Outcome, Option<i32>);
 
-/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end. `Ok` holds the signal that
-/// ended it early, if one did.
+/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end. `Ok` holds the signal
+/// that ended it early, if one did.
 fn play<D: Device>(
     playing: Playing,
     make: impl FnMut(IpAddr) -> Result<D>,

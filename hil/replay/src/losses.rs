@@ -1,7 +1,7 @@
 //! What a capture shows of lost packets, flow by flow: refusals by kind, packets sent again, and gaps.
 //!
-//! A gap in the PSNs that a flow's packets have is a packet that did not pass the place of capture, or one that the capture itself
-//! lost. The receiver knows which: what it acknowledges has arrived (IBTA volume 1, 9.7.5).
+//! A gap in the PSNs that a flow's packets have is a packet that did not pass the place of capture, or one that the capture
+//! itself lost. The receiver knows which: what it acknowledges has arrived (IBTA volume 1, 9.7.5).
 
 use cc_core::Psn;
 use cc_core::wire::{Nak, Syndrome};

@@ -477,8 +477,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         (outcome, self.nic_instances.into_iter().map(|nic_instance| nic_instance.device).collect())
     }
 
-    /// Nanoseconds since the capture began, at this record. A stamp that is out of order says nothing: its frame happens when the
-    /// one before it does, and so does one from which on a clock has another setting.
+    /// Nanoseconds since the capture began, at this record. A stamp that is out of order says nothing: its frame happens when
+    /// the one before it does, and so does one from which on a clock has another setting.
     #[inline]
     fn clock(&mut self, record: &Record<'_>) -> u64 {
         if !record.is_timed {
@@ -840,9 +840,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         acknowledged
     }
 
-    /// A PFC frame, or the pause of a whole link, stops whoever sends to the port that it comes from. If the capture says which way
-    /// it went, that is the host at the interface; otherwise the one NIC whose frames go to its Ethernet address, as behind a
-    /// router or back to back, or the only NIC that is replayed.
+    /// A PFC frame, or the pause of a whole link, stops whoever sends to the port that it comes from. If the capture says which
+    /// way it went, that is the host at the interface; otherwise the one NIC whose frames go to its Ethernet address, as behind
+    /// a router or back to back, or the only NIC that is replayed.
     fn pfc(&mut self, record: &Record<'_>, packet: &Parsed<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
         self.frames.pfc += 1;
         let mac = |at: usize| record.bytes.get(at..at + 6).and_then(|bytes| bytes.first_chunk::<6>().copied());
@@ -919,8 +919,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// Delivers the wakes that are due at or before this time of the capture. Of a NIC at rest the wakes of a while are enough to
-    /// know that nothing changes; the time behind them does not pass for it.
+    /// Delivers the wakes that are due at or before this time of the capture. Of a NIC at rest the wakes of a while are enough
+    /// to know that nothing changes; the time behind them does not pass for it.
     fn advance_nic(&mut self, nic_instance: usize, now: u64) -> Result<()> {
         loop {
             let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {

@@ -323,7 +323,8 @@ pub struct Moment {
 pub struct Rates {
     /// The NIC that sends.
     pub nic: IpAddr,
-    /// The network of the two, where several hosts have an address: the VLAN identifier, a tunnel's times 4,096 added; otherwise 0.
+    /// The network of the two, where several hosts have an address: the VLAN identifier, a tunnel's times 4,096 added;
+    /// otherwise 0.
     pub network: u32,
     /// The NIC that receives; `null` for the datagrams of one QP.
     pub peer: Option<IpAddr>,

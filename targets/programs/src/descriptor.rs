@@ -40,8 +40,8 @@ pub struct Descriptor {
     pub now_lo: u32,
     /// High half.
     pub now_hi: u32,
-    /// Handle of the flow; for [`DescriptorKind::Open`] its PFC priority, 0 to 7; for [`DescriptorKind::Frame`] how full the device's
-    /// receive buffers are, 0 to 31.
+    /// Handle of the flow; for [`DescriptorKind::Open`] its PFC priority, 0 to 7; for [`DescriptorKind::Frame`] how full the
+    /// device's receive buffers are, 0 to 31.
     pub handle: u32,
     /// For [`DescriptorKind::Frame`] and [`DescriptorKind::Connect`] the QPN at the other end of the flow,
     /// [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver has not learnt it; for [`DescriptorKind::Bind`] and

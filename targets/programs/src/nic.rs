@@ -1,5 +1,5 @@
-//! The NIC of one port by values: a reaction point for the flows that it sends, a notification point for those that it receives,
-//! and the choice between them for each packet. Rings and frames are in [`NicProgram`](crate::NicProgram).
+//! The NIC of one port by values: a reaction point for the flows that it sends, a notification point for those that it
+//! receives, and the choice between them for each packet. Rings and frames are in [`NicProgram`](crate::NicProgram).
 
 use crate::layout::ImageInfo;
 use crate::remote_flows::RemoteFlowTable;
@@ -387,8 +387,8 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         self.rp.last_call().after(self.rp.next_wake()).min(self.np.last_call().after(self.np.next_wake()))
     }
 
-    /// For hardware that spaces no packets: a packet of a flow with this many bytes leaves now. Returns how long the flow's next
-    /// packet has to wait; `None` when the flow is not open.
+    /// For hardware that spaces no packets: a packet of a flow with this many bytes leaves now. Returns how long the flow's
+    /// next packet has to wait; `None` when the flow is not open.
     pub fn departure(&mut self, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos> {
         self.rp.departure(now, flow, bytes)
     }

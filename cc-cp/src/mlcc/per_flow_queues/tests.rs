@@ -209,7 +209,7 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
         let (flow, bytes) = (crate::Packet::roce(&roce).data_flow().unwrap(), roce.wire_len);
         assert!(bench.queues.arrive(&bench.params, bench.stamp(), flow, bytes));
 
-        // The receiver's answer to an earlier packet.
+        // The receiver's acknowledgement of an earlier packet.
         let grant = Grant::Mlcc { credit: 0x1234, release: Rate::from_gbps(7), advised_rate: Rate::from_gbps(3) };
         let fields = AckFields {
             msn: 1,

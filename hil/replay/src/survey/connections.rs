@@ -1,13 +1,14 @@
 //! Which two queue pairs are connected, from all that a capture shows.
 //!
-//! A packet names the queue pair that it goes to and not the one that it comes from, so one direction of a connection says nothing
-//! of the other's number. What joins them is evidence, in this order:
+//! A packet names the queue pair that it goes to and not the one that it comes from, so one direction of a connection says
+//! nothing of the other's number. What joins them is evidence, in this order:
 //!
 //! 1. what the user says;
 //! 2. connection management: REQ and REP hold both numbers (IBTA volume 1, 12.6);
-//! 3. responses: an acknowledgement, positive or negative, names a PSN of its request, and the first response to a READ has the PSN
-//!    of the READ (9.7.5.1.1). Each response counts for every stream of requests that it fits; two streams are joined when each has
-//!    more of the other's responses than of any other that is still free. A few odd responses so decide nothing;
+//! 3. responses: an acknowledgement, positive or negative, names a PSN of its request, and the first response to a READ has the
+//! PSN
+//!    of the READ (9.7.5.1.1). Each response counts for every stream of requests that it fits; two streams are joined when each
+//!    has more of the other's responses than of any other that is still free. A few odd responses so decide nothing;
 //! 4. CNPs: where one stream of marked data is left, and CNPs go to one queue pair that is left, these two are one connection.
 //!
 //! Streams that fit crosswise are not joined. A queue pair number whose earlier connection had ended before the later one began

@@ -1,9 +1,9 @@
 //! Packets that a capture holds twice: a mirror port that copies what comes in and what goes out, or a tap on both sides of a
 //! switch. A NIC saw them once.
 //!
-//! Two frames are copies if they are equal but for what a switch or router may change: Ethernet header, time to live, ECN, DSCP and
-//! IPv4 checksum. A packet that was sent again is equal too. They differ in the time between the two, since a sender needs a
-//! round trip to know that a packet was lost, and how many there are, since a mirror copies everything.
+//! Two frames are copies if they are equal but for what a switch or router may change: Ethernet header, time to live, ECN, DSCP
+//! and IPv4 checksum. A packet that was sent again is equal too. They differ in the time between the two, since a sender needs
+//! a round trip to know that a packet was lost, and how many there are, since a mirror copies everything.
 
 use super::bits::Bits;
 use crate::decode::ip_at;
@@ -68,8 +68,8 @@ pub(super) struct CopyFinder {
 }
 
 impl CopyFinder {
-    /// The next frame, at this time, of a network, see [`Frame::network`](crate::decode::Frame::network). A bridge may take a tag
-    /// off, but two networks may have the same packets.
+    /// The next frame, at this time, of a network, see [`Frame::network`](crate::decode::Frame::network). A bridge may take a
+    /// tag off, but two networks may have the same packets.
     #[inline]
     pub(super) fn add(&mut self, frame: u64, time: u64, network: u32, bytes: &[u8], roce: &Roce<'_>) {
         let identity = identity(bytes, roce);

@@ -1,8 +1,8 @@
 //! The first of two readings of a capture: what only the whole of it shows.
 //!
-//! Queue pairs that are connected, hosts of equal addresses in several networks, clocks that disagree, time stamps out of order,
-//! copies, wrong ICRCs. The second reading, which plays the frames to the NICs, so knows from the first frame on what the last one
-//! says. Memory grows with hosts, connections and faults, and by a bit for each frame, not with the frames' bytes.
+//! Queue pairs that are connected, hosts of equal addresses in several networks, clocks that disagree, time stamps out of
+//! order, copies, wrong ICRCs. The second reading, which plays the frames to the NICs, so knows from the first frame on what
+//! the last one says. Memory grows with hosts, connections and faults, and by a bit for each frame, not with the frames' bytes.
 
 mod bits;
 mod connections;
@@ -80,7 +80,8 @@ pub struct Survey {
     pub offsets: HashMap<(u32, Direction), i128>,
     /// Responses that fit several streams and joined none.
     pub ambiguous: u64,
-    /// Hosts at an interface: those whose frames left by it, as the capture says, or, if none did, those that frames came in for.
+    /// Hosts at an interface: those whose frames left by it, as the capture says, or, if none did, those that frames came in
+    /// for.
     pub local: BTreeMap<u32, BTreeSet<Host>>,
     /// The speed that an interface says it has, in bits per second.
     pub speeds: BTreeMap<u32, u64>,
@@ -272,8 +273,8 @@ impl Surveyor {
     pub fn finish(mut self, dropped: Dropped) -> Survey {
         self.clocks.finish(&mut self.out_of_order);
         let copies = self.copies.finish(self.reading.dedup);
-        // Two hosts have one address if it sends and receives in two networks. A mirror that keeps the tags of one direction only
-        // shows one.
+        // Two hosts have one address if it sends and receives in two networks. A mirror that keeps the tags of one direction
+        // only shows one.
         let mut shared = BTreeSet::new();
         for Known { address, networks } in &self.hosts {
             let whole = networks.iter().filter(|&&(network, sent, received)| network > 0 && sent && received);
