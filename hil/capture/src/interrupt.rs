@@ -1,4 +1,4 @@
-//! What happens when a signal ends the program.
+//! Handling of signals that end the program: temporary files are removed, and a replay ends early with a report.
 //!
 //! Files that are being written lie under temporary names, see [`NewFile`](super::NewFile); they are removed before the program
 //! ends. A replay ends early instead, and reports what it has read so far; a second signal ends it at once.
@@ -21,14 +21,14 @@ use signal_hook::low_level::emulate_default_handler;
 const ENDING: [i32; 11] =
     [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ];
 
-/// The signal that asked for the end, 0 for none.
+/// The signal that requested the end, 0 for none.
 static REQUESTED: AtomicI32 = AtomicI32::new(0);
-/// Whether the work under way asks for [`requested`] from time to time.
+/// Whether the work under way polls [`requested`].
 static GRACEFUL: AtomicBool = AtomicBool::new(false);
 /// Files with temporary names.
 static PARTS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Takes care of signals from now on. For programs, at their start.
+/// Starts the thread that handles signals. Called by a program at its start.
 ///
 /// # Errors
 /// The operating system refuses.
@@ -59,12 +59,12 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The work from here on asks for [`requested`], and ends when there is a signal.
+/// Called before work that polls [`requested`] and ends when there is a signal.
 pub fn stop_gracefully() {
     GRACEFUL.store(true, Ordering::SeqCst);
 }
 
-/// The signal that has asked for the end, if one has.
+/// The signal that requested the end, if there was one.
 pub fn requested() -> Option<i32> {
     Some(REQUESTED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }

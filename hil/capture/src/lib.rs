@@ -80,7 +80,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// All of them. The counts of the statistics and those of the packets tell of the same losses.
+    /// All of them. The statistics and the packets count the same losses, so the larger sum is taken.
     pub fn total(&self) -> u64 {
         self.interface.saturating_add(self.system).max(self.between)
     }

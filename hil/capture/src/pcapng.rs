@@ -35,7 +35,8 @@ const HEAD: u32 = 8;
 const TRAILER: usize = 4;
 /// The longest block that is held whole: the longest packet, and 64 KiB for fields and options.
 const LONGEST_HELD: u32 = MAX_CAPTURED + (64 << 10);
-/// What a 16-bit interface number, as in the obsolete packet block, can tell apart; it bounds the memory.
+/// Interfaces of a section at most: as many as the 16-bit interface number of the obsolete packet block has values. Bounds the
+/// memory.
 const MAX_INTERFACES: usize = 1 << 16;
 
 struct Interface {
@@ -150,7 +151,7 @@ impl Pcapng {
             SIMPLE_PACKET => {
                 let body = self.body(input, length)?;
                 let [original_len] = self.order.words(input.bytes(body.clone()));
-                // The block tells the captured length by this rule alone (section 4.4).
+                // The block has no field for the captured length; this rule gives it (section 4.4).
                 let captured = match self.interfaces.first() {
                     Some(&Interface { snaplen: snaplen @ 1.., .. }) => original_len.min(snaplen),
                     _ => original_len,

@@ -107,8 +107,8 @@ fn fault(name: &str, fault: Fault) -> CaptureError {
     CaptureError { file: name.to_owned(), place: Place::File, fault }
 }
 
-/// CopyFinder a pipe to a temporary file, up to its end or until the program is told to stop. A thread reads, since a read that
-/// waits for a pipe's writer returns for no signal.
+/// Copies a pipe to a temporary file, up to its end or until a signal stops the program. A thread of its own reads, since a
+/// signal does not interrupt a read that waits for the pipe's writer.
 fn keep(mut pipe: File) -> io::Result<File> {
     let mut kept = tempfile::tempfile()?;
     let (sender, receiver) = mpsc::sync_channel::<io::Result<Vec<u8>>>(4);

@@ -491,7 +491,7 @@ fn a_file_cut_anywhere_yields_its_whole_packets_then_a_clean_end_or_the_cut() {
                 Some(error) => assert!(error.contains(if end == 0 { "empty" } else { "cut off" }), "{error}"),
             }
         }
-        // Between two packets or blocks nothing tells a cut from an end.
+        // Between two packets or blocks a cut file looks like a whole one.
         assert!((whole.len()..=whole.len() * 3).contains(&clean_ends), "{clean_ends} clean ends");
     }
 }

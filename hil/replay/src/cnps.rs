@@ -9,7 +9,7 @@ const LISTED: usize = 1_024;
 /// CNPs compared at most, of either side; further ones are counted as having no twin.
 const COMPARED: usize = 1 << 22;
 
-/// From whom to which QP a CNP goes.
+/// The path of a CNP: its sender, and the NIC and QP that it goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The NIC that notifies.

@@ -165,7 +165,7 @@ fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> F
     buffer.clear();
     buffer.resize(pfc::FRAME_LEN, 0);
     let written = Pfc::new(0xff, [u16::from_be_bytes([high, low]); 8]).emit(wire::Mac::default(), buffer);
-    // Whose it is, and to whom it goes, stays as it was.
+    // The source and destination MAC addresses stay as they were.
     let (Ok(_), Some(addresses)) = (written, record.bytes.get(..12)) else { return other };
     buffer.get_mut(..12).unwrap_or_default().copy_from_slice(addresses);
     let record = Record { bytes: buffer, original_len: pfc::FRAME_LEN as u32, ..record };

@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// The time that an image has for each answer. One that has not crashed needs a millisecond.
+/// Timeout for the acts of an image after one event. An image that has not crashed takes a millisecond.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A NIC that runs twice: natively and in an emulator.

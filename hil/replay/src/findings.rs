@@ -35,7 +35,7 @@ pub(crate) fn of(outcome: &Outcome, is_blind: bool, line_rate: u32) -> Vec<Strin
     findings.into_iter().flatten().chain(pauses(outcome)).collect()
 }
 
-/// What limits what a capture can show. A simulated receiver answers in no time, so that this is no fault.
+/// Limits of what the capture can show. Not findings: a simulated receiver acknowledges in zero time, which is no fault.
 pub(crate) fn notes(outcome: &Outcome) -> Vec<String> {
     rtt_zero(outcome).into_iter().collect()
 }
@@ -157,7 +157,7 @@ fn refused(outcome: &Outcome) -> Option<String> {
         reasons.iter().filter_map(|(key, what)| dropped.get(key).map(|count| format!("{what} {count}"))).collect();
     (!found.is_empty()).then(|| {
         format!(
-            "RoCE packets that a receiver drops: {}; see who sends them, or what changes them on the way",
+            "RoCE packets that a receiver drops: {}; find the host that sends them, or the device that changes them on the way",
             found.join(", ")
         )
     })
@@ -227,8 +227,8 @@ fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
     if unknown.is_some() {
         let cnps: u64 = outcome.paths.values().map(|paths| paths.cnps_unknown).sum();
         return Some(format!(
-            "{what}, and it cannot be known whether their senders react: {cnps} CNPs go to queue pairs of which the capture does not \
-             tell the flow; tell it with --pairs (rdma resource show qp)"
+            "{what}, and it cannot be known whether their senders react: {cnps} CNPs go to queue pairs whose flow the capture \
+             does not show; give the pairs with --pairs (rdma resource show qp)"
         ));
     }
     if outcome.survey.dropped.total() > 0 || total(outcome).not_captured > 0 {

@@ -1,4 +1,4 @@
-//! The flows that a capture shows, and what it tells of their queue pairs.
+//! The flows that a capture shows, with the queue pairs at both ends as far as they are known.
 //!
 //! A data packet names the QP that it goes to and not the one that it comes from. A NIC knows its connections from
 //! the driver; here the survey of the capture knows them, see [`survey`](super::survey), and connection management opens and
@@ -23,7 +23,7 @@ const MAX_REQUESTS: usize = 4_096;
 /// An address, as a small number.
 pub type Address = u16;
 
-/// One flow: data from one address to one QP of another, or from one datagram QP to anybody.
+/// One flow: data from one address to one QP of another, or from one datagram QP to any address.
 #[derive(Debug)]
 pub struct Flow {
     /// Where the data comes from.
@@ -36,7 +36,7 @@ pub struct Flow {
     pub local: Option<u32>,
     /// Its slot in the source's engine.
     pub slot: Slot,
-    /// The QP that its receiver's driver has been told it comes from.
+    /// The QP it comes from, as its receiver's driver knows it.
     pub connected: Option<u32>,
     /// Messages that have arrived whole.
     pub messages: u32,
@@ -48,7 +48,7 @@ pub struct Flow {
     pub notified: u64,
     /// What its packets' numbers show of losses.
     pub sequence: Sequence,
-    /// Its sender was told a lower rate than the port's, or a smaller window than before.
+    /// Its machine has decided a lower rate than the port's, or a smaller window than before.
     pub slowed: bool,
     /// Its rates; `None` while it is not open, or when enough other flows have theirs.
     pub series: Option<Series>,
@@ -61,7 +61,7 @@ pub struct Flow {
 /// A flow's place in the engine of its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
-    /// Not asked for yet.
+    /// No slot has been requested yet.
     Unopened,
     /// It has one.
     Open {
@@ -91,7 +91,7 @@ pub struct Acknowledged {
     pub rtt: Option<u64>,
 }
 
-/// What has become known about a flow: the driver's next orders to the NIC.
+/// A command of the driver to the NIC, made when more becomes known about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DriverCommand {
     /// Its local QPN is now known.
@@ -103,7 +103,7 @@ pub enum DriverCommand {
         /// Its handle until now.
         handle: u32,
     },
-    /// A QP has another far end than before: it was destroyed, and its number is in use again.
+    /// A QP has another remote QP than before: it was destroyed, and its number is used by a new one.
     Disconnect {
         /// The NIC that has the QP.
         at: Address,
@@ -118,7 +118,7 @@ pub struct Flows {
     flows: Vec<Flow>,
     by_target: FastMap<usize>,
     by_local: FastMap<usize>,
-    /// The other end, for every QP whose connection management has told.
+    /// The other end of every QP that appears in connection management messages.
     connections: FastMap<Connection>,
     requests: FastMap<(u32, Psn)>,
     driver_commands: VecDeque<DriverCommand>,
@@ -145,7 +145,7 @@ fn both(source: Address, target: Address) -> u64 {
 }
 
 fn target_key(source: Address, target: Option<Address>, qpn: u32) -> u64 {
-    // Bit 56 tells datagram QPs apart.
+    // Bit 56 marks datagram QPs.
     match target {
         Some(target) => both(source, target) << 24 | u64::from(qpn),
         None => 1 << 56 | endpoint(source, qpn),
@@ -252,7 +252,7 @@ impl Flows {
         let Some(flow) = self.flows.get_mut(flow) else { return };
         let again = flow.newest.is_some_and(|newest| !psn.is_after(newest));
         if again {
-            // Sent anew from here on; the acknowledgement may be for either.
+            // Packets from here on are retransmitted; an acknowledgement may be for either copy.
             while flow.outstanding.back().is_some_and(|last| !psn.is_after(last.psn)) {
                 flow.outstanding.pop_back();
                 self.outstanding -= 1;
@@ -450,7 +450,7 @@ mod tests {
         let flow = flows.of_data(A, Some(B), 0x22, || Some(0x15)).unwrap();
         assert_eq!(flows.all()[flow].local, Some(0x15));
         assert_eq!(flows.of_local(B, A, 0x15), Some((flow, true)));
-        assert_eq!(flows.of_local(C, A, 0x15), Some((flow, false)), "a stranger");
+        assert_eq!(flows.of_local(C, A, 0x15), Some((flow, false)), "an unknown host");
         assert_eq!(flows.of_local(B, A, 0x16), None);
         connect(&mut flows, 3, 0x11, 0x22);
         assert_eq!(

@@ -89,7 +89,7 @@ pub struct Options {
     pub log: Option<Log>,
 }
 
-/// Who takes the log lines of a replay on a core, with the NIC that they are about.
+/// The receiver of log lines of a replay on a core; it is called with the NIC's address and the line.
 #[derive(Clone)]
 pub struct Log(pub Rc<dyn Fn(IpAddr, Line)>);
 
@@ -146,14 +146,14 @@ pub struct Images {
     /// The one to be replayed.
     pub image: PathBuf,
     /// One that calls the machine's `on`, which in lockstep is played to beside the other and compared as well, and which
-    /// tells how long `on` takes; `None` to go without.
+    /// measures the cycles of `on`; `None` to go without.
     pub outlined_on: Option<PathBuf>,
 }
 
 /// Replays a capture, which is read twice: once to learn what the whole of it shows, and once to play it. `progress` is called
 /// with the position in the file from time to time.
 ///
-/// A capture that is cut off, or a signal that asks for the end, ends the replay where it is; the report says so.
+/// A capture that is cut off, or a signal that ends the program, ends the replay where it is; the report says so.
 ///
 /// # Errors
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
@@ -248,8 +248,8 @@ impl registry::Visitor for Replay<'_> {
     }
 }
 
-/// Plays a capture to the NICs that `make` makes, beside the firmware if that is asked for. What its instruments left out
-/// becomes findings.
+/// Plays a capture to the NICs that `make` makes, and to the firmware beside them if [`Options::core`] is set. What a wave
+/// leaves out becomes a finding.
 #[expect(clippy::too_many_arguments, reason = "what a replay needs, each a thing of its own")]
 fn run(
     options: &Options,
@@ -454,7 +454,7 @@ fn emulate(
     Ok(((outcome, interrupted), Some(core), size))
 }
 
-/// What an image is told of the settings chosen.
+/// The chosen settings as words for an image.
 pub fn boot(chosen: &ResolvedSettings) -> BootSettings {
     let ResolvedSettings { rp, np, link, .. } = chosen;
     BootSettings { rp_settings: rp.words().to_vec(), np_settings: np.words().to_vec(), link: *link }

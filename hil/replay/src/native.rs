@@ -177,7 +177,7 @@ impl<P: Program> Device for OfMachines<P> {
     }
 }
 
-/// Hardware that writes down what it is told.
+/// Hardware that records the calls of the NIC as actions.
 struct Recorder<'a> {
     now: u64,
     actions: &'a mut Actions,

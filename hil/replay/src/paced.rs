@@ -15,7 +15,7 @@ use programs::LogKind;
 use programs::descriptor::{Descriptor, DescriptorKind};
 use std::collections::VecDeque;
 
-/// How far the clock goes on before the image is asked again whether it has caught up.
+/// Nanoseconds that the clock advances between two checks whether the image has caught up.
 const TIMEOUT_STEP: u64 = 100_000;
 /// Steps after which it counts as hung.
 const TIMEOUT: u32 = 10_000;
@@ -186,7 +186,7 @@ impl<C: CoreObserver> Device for Paced<C> {
             pushed = self.board.push(descriptor, bytes);
         }
         if order {
-            // The player is told the handle now, and sees the rest when the image gets there.
+            // The replayer gets the handle now, and the other actions when the image has handled the descriptor.
             let mut orders = Actions::new();
             self.driver.handle(descriptor.now(), descriptor, arrival, &mut orders);
             actions.extend(orders.into_iter().filter(|(_, action)| matches!(action, Action::Log(_))));

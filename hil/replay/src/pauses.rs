@@ -3,7 +3,7 @@
 use cc_core::Rate;
 use cc_core::wire::pfc::{Pfc, Quantum};
 
-/// How long a NIC may take to obey, in nanoseconds, beside the packet that it is sending. IEEE 802.1Qbb allows less than a
+/// How long a NIC may take to stop, in nanoseconds, beside the packet that it is sending. IEEE 802.1Qbb allows less than a
 /// microsecond at 100 Gb/s.
 const RESPONSE: u64 = 1_500;
 
@@ -18,7 +18,7 @@ struct Priority {
     before: u64,
     /// When the last pause began, and when it ends or ended: by itself, renewed, or resumed.
     last: (u64, u64),
-    /// Frames that asked for a pause, zero quanta not counted.
+    /// PFC frames with a pause; those of zero quanta are not counted.
     frames: u64,
     /// Packets sent while it was paused.
     ignored: u64,
@@ -60,7 +60,7 @@ impl Pauses {
         self.0.map(|Priority { before, last: (began, until), .. }| before + until.min(end).saturating_sub(began))
     }
 
-    /// Frames that asked each priority to pause.
+    /// PFC frames with a pause, for each priority.
     pub fn frames(&self) -> [u64; 8] {
         self.0.map(|priority| priority.frames)
     }

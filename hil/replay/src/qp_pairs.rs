@@ -72,7 +72,7 @@ impl QpPairs {
         self.named.iter().filter_map(|&(one, other)| Some((number(one)?, number(other)?))).collect()
     }
 
-    /// The queue pair numbers of lines without both addresses, with the host of the first if its address is told.
+    /// The queue pair numbers of lines without both addresses, with the host of the first if its address is given.
     pub(crate) fn by_number(&self, numbers: &HashMap<IpAddr, u16>) -> Vec<(Option<u16>, u32, u32)> {
         let host = |address: Option<IpAddr>| match address {
             None => Some(None),

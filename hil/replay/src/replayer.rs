@@ -1,8 +1,8 @@
-//! From the frames of a capture to the descriptors of the NICs that it shows.
+//! The replayer: turns the frames of a capture into descriptors for the NICs that it shows.
 //!
 //! Open loop: what the capture shows has happened, whatever our machines decide. A frame with data was sent by the NIC
 //! at its source address and arrived at the one at its destination; every NIC is handed its side of it, in the order
-//! and at the times of the capture. Between descriptors a NIC is woken when it asked to be; at equal times the wake
+//! and at the times of the capture. Between descriptors a NIC is woken at its `next_wake`; at equal times the wake
 //! goes first. NICs do not meet except through the capture, so each is brought forward on its own, and a NIC that has been at
 //! rest for a while is spared the rest of the time up to its next descriptor: its clock stands still meanwhile.
 
@@ -93,7 +93,7 @@ pub struct Frames {
     pub checksum_unfilled: u64,
     /// RoCE packets whose source or destination is beyond the number of addresses followed.
     pub unfollowed: u64,
-    /// PFC frames of which it is not known whom they pause.
+    /// PFC frames whose paused NIC is not known.
     pub pfc_unattributed: u64,
     /// PFC frames to a unicast address, which pause no one.
     pub pfc_unicast: u64,
@@ -129,7 +129,7 @@ pub struct Paused {
     pub priority: u8,
     /// Nanoseconds paused.
     pub time: u64,
-    /// Frames that asked for it.
+    /// PFC frames with a pause that it received.
     pub frames: u64,
     /// Packets sent in spite of it.
     pub ignored: u64,
@@ -137,12 +137,12 @@ pub struct Paused {
     pub data: u64,
 }
 
-/// What a NIC asked of its neighbour.
+/// The pauses that a NIC sent to its neighbour, for one priority.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PauseRequests {
     /// Frames that ask for a pause.
     pub frames: u64,
-    /// Nanoseconds asked for, all together.
+    /// The sum of their pause times, in nanoseconds.
     pub time: u64,
     /// The capture says that the NIC sent them; otherwise they came from its Ethernet address, which may be a router's.
     pub is_certain: bool,
@@ -159,7 +159,7 @@ pub struct Outcome {
     pub networks: Vec<u32>,
     /// Priorities of NICs that were paused.
     pub pauses: Vec<Paused>,
-    /// Pauses that NICs asked for, by NIC and priority.
+    /// Pauses that NICs sent, by NIC and priority.
     pub asked: BTreeMap<(Address, u8), PauseRequests>,
     /// What IP headers say.
     pub marking: Marking,
@@ -225,7 +225,7 @@ struct NicInstance<D> {
     /// Data packets sent by priority.
     data: [u64; 8],
     line: Line,
-    /// What the pacer of each slot was last told.
+    /// Rate, window and hold of the last store to the pacer of each slot.
     paced: Vec<(u32, u32, u32)>,
     /// When something last happened, on its clock.
     busy: u64,
@@ -598,7 +598,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             class if class.carries_data() => {
                 let flow = match (Transport::of(roce.bth.opcode), roce.deth()) {
                     (_, Some(deth)) => self.flows.of_data(source, None, deth.source_qp.get(), || None),
-                    // The snap length has cut who sent it.
+                    // The snap length has cut the DETH, which holds the sender's QP.
                     (Transport::Ud | Transport::Rd, None) => None,
                     (_, None) => {
                         let (survey, addresses, networks) = (&self.survey, &self.addresses, &self.networks);
@@ -787,7 +787,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.deliver(nic_instance, &descriptor, None)
     }
 
-    /// Tells the NICs what has been learnt about their flows.
+    /// Runs the driver commands that follow from what has been learnt about flows.
     fn run_driver_commands(&mut self, now: u64) -> Result<()> {
         while let Some(command) = self.flows.next_driver_command() {
             match command {
@@ -840,9 +840,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         acknowledged
     }
 
-    /// A PFC frame, or the pause of a whole link, stops whoever sends to the port that it comes from. If the capture says which
-    /// way it went, that is the host at the interface; otherwise the one NIC whose frames go to its Ethernet address, as behind
-    /// a router or back to back, or the only NIC that is replayed.
+    /// A PFC frame, or the pause of a whole link, stops the station that sends to the port that it comes from. If the capture
+    /// says which way it went, that is the host at the interface; otherwise the one NIC whose frames go to its Ethernet
+    /// address, as behind a router or back to back, or the only NIC that is replayed.
     fn pfc(&mut self, record: &Record<'_>, packet: &Parsed<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
         self.frames.pfc += 1;
         let mac = |at: usize| record.bytes.get(at..at + 6).and_then(|bytes| bytes.first_chunk::<6>().copied());
@@ -1109,7 +1109,7 @@ fn priority(roce: &Roce<'_>) -> u8 {
     roce.vlan().map_or(roce.dscp() >> 3, |tag| tag.priority)
 }
 
-/// What a frame tells a sender's machine.
+/// The congestion signals that a frame brings to a sender.
 fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
     let mut signals = Signals::NONE;
     let mut tell = |told: bool, signal| signals = if told { signals.with(signal) } else { signals };

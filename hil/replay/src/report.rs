@@ -63,7 +63,7 @@ pub struct Report {
     pub nics_refused: u64,
     /// How long pauses kept the priorities of the NICs from sending, where they did.
     pub pauses: Vec<Pause>,
-    /// Pauses that NICs asked for.
+    /// Pauses that NICs sent.
     pub pauses_sent: Vec<PauseSent>,
     /// What the reaction point lives on, and what of it the capture has.
     pub signals: Signals,
@@ -87,7 +87,7 @@ pub enum Ending {
     Whole,
     /// Inside of a frame, as this says.
     Cut(String),
-    /// When this signal asked for it.
+    /// By this signal.
     Interrupted(i32),
 }
 
@@ -228,7 +228,7 @@ pub struct Frames {
     pub checksum_unfilled: u64,
     /// RoCE packets of addresses beyond the number followed.
     pub unfollowed: u64,
-    /// PFC frames of which it is not known whom they pause.
+    /// PFC frames whose paused NIC is not known.
     pub pfc_unattributed: u64,
     /// PFC frames to a unicast address, which pause no one.
     pub pfc_unicast: u64,
@@ -362,13 +362,13 @@ pub struct Pause {
     pub paused_us: f64,
     /// The share of the run.
     pub percent: f64,
-    /// Frames that asked for it.
+    /// PFC frames with a pause that it received.
     pub frames: u64,
     /// Packets that it sent in spite of it.
     pub ignored: u64,
 }
 
-/// What a NIC asked of its neighbour.
+/// The pauses that a NIC sent to its neighbour, for one priority.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PauseSent {
     /// The NIC.
@@ -377,7 +377,7 @@ pub struct PauseSent {
     pub priority: u8,
     /// Frames that ask for a pause.
     pub frames: u64,
-    /// All pauses asked for together.
+    /// The sum of their pause times, in microseconds.
     pub asked_us: f64,
 }
 
@@ -504,7 +504,7 @@ pub struct Core {
     pub cnps_lost: u64,
     /// CNPs that joined one waiting in the receive ring, in real time.
     pub cnps_coalesced: u64,
-    /// What came of interrupting events at every moment, where that was asked for.
+    /// Outcome of interrupting events after every instruction, with `--interrupts`.
     pub interrupts: Option<Interrupts>,
 }
 
@@ -875,7 +875,7 @@ mod tests {
             both.no_decisions.as_deref(),
             Some("the capture has no marks in acknowledgements and no round-trip times")
         );
-        // Nothing is needed by who obeys pauses only, and without CNPs there was no congestion.
+        // An algorithm that only obeys pauses needs no signal, and without CNPs there was no congestion.
         assert!(!Signals::new(Set::NONE, Set::NONE).is_blind());
         let quiet = Signals::new(Set::CNP, Set::NONE);
         assert!(quiet.no_decisions.is_some() && !quiet.is_blind());

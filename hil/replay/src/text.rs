@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
-/// Flows, NICs and pauses that are shown unless more is asked for.
+/// Flows, NICs and pauses that are shown by default.
 const SHOWN: usize = 8;
-/// CNPs that are shown if they are asked for.
+/// CNPs that are shown at most, with the option that lists them.
 const LISTED: usize = 1_024;
 
 /// A report, and what of it is shown beside the first screen.
@@ -144,7 +144,7 @@ impl Text<'_> {
         self.frames(f, frames, *icrc)?;
         let Flows { ambiguous, refused, unfollowed, .. } = *flows;
         for (count, what) in [
-            (ambiguous, "acknowledgements that could belong to several flows: tell the pairs with --pairs"),
+            (ambiguous, "acknowledgements that could belong to several flows: give the pairs with --pairs"),
             (refused, "flows for which a NIC had no slot"),
             (unfollowed, "data packets of flows beyond the number followed"),
         ] {
@@ -160,7 +160,7 @@ impl Text<'_> {
         let acks = frames.by_opcode.contains_key("0x11") || frames.by_opcode.contains_key("0xb1");
         match (acks, flows.bound) {
             (false, _) => "no acknowledgement is in the capture",
-            (true, 0) => "the acknowledgements are of no known flow; tell the queue pairs with --pairs",
+            (true, 0) => "the acknowledgements are of no known flow; give the queue pairs with --pairs",
             (true, _) => {
                 "no acknowledgement names a data packet of the capture that was sent once and stamped by the same clock"
             }
@@ -193,7 +193,7 @@ impl Text<'_> {
             (frames.reordered, "frames out of the order of their time stamps"),
             (frames.checksum_unfilled, "RoCE packets whose IPv4 checksum was still to be filled in"),
             (frames.unfollowed, "RoCE packets of addresses beyond the number followed"),
-            (frames.pfc_unattributed, "PFC frames of which it is not known whom they pause: name the NIC with --nic"),
+            (frames.pfc_unattributed, "PFC frames whose paused NIC is not known: name the NIC with --nic"),
             (frames.gaps_cut, "times that a clock was set"),
             (self.report.nics_refused, "addresses not replayed: name those that matter with --nic"),
         ] {

@@ -5,10 +5,10 @@
 //!
 //! 1. what the user says;
 //! 2. connection management: REQ and REP hold both numbers (IBTA volume 1, 12.6);
-//! 3. responses: an acknowledgement, positive or negative, names a PSN of its request, and the first response to a READ has the
-//! PSN
-//!    of the READ (9.7.5.1.1). Each response counts for every stream of requests that it fits; two streams are joined when each
-//!    has more of the other's responses than of any other that is still free. A few odd responses so decide nothing;
+//! 3. responses: an acknowledgement, positive or negative, names a PSN of its request, and the first response to a READ has
+//!    the PSN of the READ (9.7.5.1.1). Each response counts for every stream of requests that it fits; two streams are joined
+//!    when each has more of the other's responses than of any other stream that is not joined yet. So a few wrong responses
+//!    decide nothing;
 //! 4. CNPs: where one stream of marked data is left, and CNPs go to one queue pair that is left, these two are one connection.
 //!
 //! Streams that fit crosswise are not joined. A queue pair number whose earlier connection had ended before the later one began
@@ -128,7 +128,7 @@ impl Connections {
         }
     }
 
-    /// As [`Connections::tell`], for what outdoes all else.
+    /// As [`Connections::tell`], for a pair that takes precedence over all others.
     pub(super) fn tell_first(&mut self, one: End, other: End) {
         self.told.insert(0, (one, other));
     }

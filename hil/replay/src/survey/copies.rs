@@ -53,7 +53,7 @@ struct Pair {
     apart: u32,
     /// The one that goes: the second, or the first if only the second is marked.
     goes: u64,
-    /// CNPs to one queue pair are all equal, so that they tell nothing of copies.
+    /// CNPs to one queue pair are all equal bytes, so they are no evidence that the capture has copies.
     is_cnp: bool,
 }
 

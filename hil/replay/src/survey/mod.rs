@@ -1,8 +1,9 @@
 //! The first of two readings of a capture: what only the whole of it shows.
 //!
 //! Queue pairs that are connected, hosts of equal addresses in several networks, clocks that disagree, time stamps out of
-//! order, copies, wrong ICRCs. The second reading, which plays the frames to the NICs, so knows from the first frame on what
-//! the last one says. Memory grows with hosts, connections and faults, and by a bit for each frame, not with the frames' bytes.
+//! order, copies, wrong ICRCs. So the second reading, which plays the frames to the NICs, knows from the first frame on what
+//! the last one shows. Memory grows with hosts, connections and faults, and by a bit for each frame, not with the frames'
+//! bytes.
 
 mod bits;
 mod connections;
@@ -30,9 +31,9 @@ use std::net::IpAddr;
 
 /// Hosts looked at; the packets of further ones are played as they come.
 const HOSTS: usize = 65_535;
-/// Networks told apart.
+/// Networks distinguished at most.
 const NETWORKS: usize = 255;
-/// Clocks told apart: one for each interface and direction.
+/// Clocks distinguished at most: one for each interface and direction.
 const CLOCKS: usize = 64;
 /// Requests for a connection that may await their reply.
 const REQUESTS: usize = 4_096;
@@ -41,7 +42,7 @@ const JITTER: i128 = 1_000_000;
 /// Clocks disagree when so many stamps contradict the order of the frames.
 const CONTRADICTIONS: u64 = 3;
 
-/// What the user says of how a capture is to be read.
+/// The user's options for reading a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     /// Queue pairs that are connected.

@@ -1,8 +1,8 @@
 //! Which time stamps of a capture are out of order, and which of the frames around a step is to blame.
 //!
 //! The stamps of one clock never run back. Where they do, either frames before the step were stamped too late, or frames behind
-//! it too early, or the clock was set. The fewer are held to be wrong: one stamp of a year ahead among a thousand is one wrong
-//! stamp, whatever it does to the order of the others. Wrong frames happen when the frame before them does.
+//! it too early, or the clock was set. The smaller group is taken to be wrong: one stamp that is a year ahead among a thousand
+//! is one wrong stamp, not 999. A frame with a wrong stamp is played at the time of the frame before it.
 
 use super::bits::Bits;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ pub(super) struct DriverCommand {
     step: Option<Step>,
 }
 
-/// Stamps have run back, and it is not yet known who is wrong.
+/// A step back in the stamps of a clock, while it is not yet known which side of it is wrong.
 #[derive(Debug)]
 struct Step {
     /// Later than the first behind the step, in order.
@@ -131,7 +131,7 @@ impl DriverCommand {
         }
     }
 
-    /// Decides who is wrong.
+    /// Decides which side of the step is wrong: the frames before it, those behind it, or neither (the clock was set).
     fn resolve(&mut self, out_of_order: &mut OutOfOrder) {
         let Some(Step { before, is_all, behind }) = self.step.take() else { return };
         let (first, last) = (behind.first().copied().unwrap_or_default(), before.last().copied().unwrap_or_default());
