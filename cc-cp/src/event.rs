@@ -78,11 +78,11 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// What the relay of Swing at the receiver's end of a long link sends to that at the sender's.
+/// Message of Swing's relay at the receiver's end of a long link to the one at the sender's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RelayMessage {
-    /// Pause, or go on.
+    /// The sender's end is to pause; `false` resumes it.
     pub paused: bool,
     /// Counts the messages.
     pub seq: u16,
@@ -98,7 +98,7 @@ pub enum PeerMessage {
     Relay(RelayMessage),
 }
 
-/// Something that happened at a queue.
+/// An event at a queue of a switch.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A packet comes in by the port of this queue.
@@ -215,7 +215,7 @@ impl Kinds {
 }
 
 impl<'a> Event<'a> {
-    /// The event as the stage sees it that rewrites packets: with the mark of the other stages in the packet's ECN bits.
+    /// The event for the stage that rewrites packets: with the marks of the other stages in the packet's ECN bits.
     #[inline]
     pub(crate) fn marked(&self, verdict: Verdict) -> Self {
         match *self {

@@ -63,7 +63,7 @@ impl MmuSettings {
     pub const LSCC: Self = Self { xoff: 300_000, xon: 100_000, ..Self::HPCC };
 }
 
-/// What the buffer computes with.
+/// Checked parameters of the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     /// What all queues share.
@@ -135,7 +135,7 @@ cc_core::zeroed! {
 }
 
 cc_core::zeroed! {
-    /// What a buffer has counted.
+    /// Counters of the buffer.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct MmuCounters {
@@ -189,7 +189,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         self.bytes
     }
 
-    /// Goes on with new thresholds. What is in the buffer stays in it, and fills the reserves as they are now.
+    /// Changes the thresholds. Bytes in the buffer stay, and are charged to the new reserves first.
     fn set_params(&mut self, params: Params) {
         self.params = params;
         let shared = |ingress: &Ingress| ingress.bytes.saturating_sub(params.reserve);
@@ -200,7 +200,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         self.ingress.items_mut().get_mut(at.index()).filter(|ingress| ingress.configured)
     }
 
-    /// A packet comes in: whether there is room for it.
+    /// A packet arrives. Returns whether there is room for it.
     fn admit(&mut self, at: Queue, bytes: Bytes) -> bool {
         let threshold = self.threshold();
         let Params { reserve, headroom, .. } = self.params;
@@ -210,7 +210,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         let after = ingress.bytes.saturating_add(bytes);
         let shared = after.saturating_sub(reserve);
         let gained = shared.saturating_sub(ingress.bytes.saturating_sub(reserve));
-        // Fixed thresholds may promise more than there is.
+        // The sum of fixed thresholds may exceed the shared part.
         let taken = if shared == 0 || (shared <= threshold && gained <= free) {
             ingress.bytes = after;
             self.shared_used = self.shared_used.saturating_add(gained);
@@ -246,7 +246,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         self.judge(at);
     }
 
-    /// The threshold of the shared part as things stand.
+    /// The present threshold of the shared part, in bytes.
     fn threshold(&self) -> u32 {
         match self.params.fixed {
             Some((xoff, _)) => xoff,

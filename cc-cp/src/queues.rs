@@ -1,4 +1,4 @@
-//! A stage of queues that have nothing in common: one state for each.
+//! A stage whose queues share nothing: one state for each queue.
 
 use crate::{ConfigureError, Cx, Emit, Event, Kinds, OnQueues, Queue, QueueStage, Stage, StageSizes, Verdict};
 use cc_core::params::Preset;
@@ -21,7 +21,7 @@ struct Place<S: QueueStage> {
     phase: u8,
 }
 
-/// Nothing is known of the queue.
+/// The queue is not configured.
 const ZEROED: u8 = 0;
 /// It is configured, and has seen no event.
 const CONFIGURED: u8 = 1;
@@ -33,7 +33,7 @@ impl<S: QueueStage> Zeroed for Place<S> {
 }
 
 impl<S: QueueStage> Place<S> {
-    /// What the state sees of its surroundings, and the state.
+    /// The context of a queue, and its state.
     #[inline]
     fn parts(&mut self, now: Instant, at: Queue) -> (Cx<'_, S::Params>, &mut S) {
         (Cx { now, at, params: &self.params }, &mut self.state)
@@ -53,7 +53,7 @@ impl<S: QueueStage> Place<S> {
 }
 
 impl<S: QueueStage, Q: Storage> PerQueue<S, Q> {
-    /// What one queue occupies.
+    /// Bytes of one queue.
     const PLACE: usize = size_of::<Place<S>>();
 
     #[inline]

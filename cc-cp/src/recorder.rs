@@ -1,4 +1,4 @@
-//! What a switch did, written down: for programs and tests on a host.
+//! A recorder of what the stages of a switch send, for programs and tests on a host.
 
 use crate::{Emit, PeerMessage, Queue, SendPfc};
 use cc_core::wire::{FlowKey, Roce};
@@ -6,7 +6,7 @@ use cc_core::{Bytes, CnpBody, Hop};
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-/// Writes down what stages emit.
+/// Records what stages emit.
 #[derive(Clone, Default, Debug)]
 pub struct Recorder {
     /// The CNPs: the flow of the packet that each is about, its body, and the record that it adds.

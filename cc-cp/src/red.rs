@@ -17,7 +17,7 @@
 //! A packet without ECT can't be marked: above Kmax the verdict says so, and a lossy class drops it. ECT(1) is marked
 //! like ECT(0). CE stays CE, and takes no random number.
 //!
-//! When the state is lost: only the place in the random sequence is lost.
+//! If the state is lost, the random sequence restarts; nothing else changes.
 
 use crate::pcg::Pcg32;
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
@@ -39,7 +39,7 @@ cc_core::settings! {
 }
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         kmin: Bytes,

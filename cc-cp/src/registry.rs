@@ -16,12 +16,12 @@ pub struct Entry {
     pub takes: Kinds,
 }
 
-/// Something to be done with a stage that is known only at run time.
+/// A generic function on a stage that is chosen by name at run time.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it.
+    /// Called with the stage's type.
     fn visit<S: OnQueues>(self) -> Self::Output;
 }
 

@@ -1,7 +1,7 @@
 //! Swing: priority flow control across a long link, by a pair of relays.
 //!
 //! A reconstruction. The text of Y. Chen et al., "Swing: Providing Long-Range Lossless RDMA via PFC-Relay" (TPDS 2023), was
-//! not to be had; this follows what its abstract and LSCC (sections III-B and IV-C) say: a relay at each end of the long
+//! not available; this follows what its abstract and LSCC (sections III-B and IV-C) say: a relay at each end of the long
 //! link, next to the interconnect switch, passes on PFC, so that the sender's side drains in the pattern of the receiver's a
 //! delay later, with a buffer of about one bandwidth-delay product, and nothing else in the datacentres changes.
 //!

@@ -85,8 +85,8 @@ const LONGEST_PAUSE: Nanos = Nanos::new(400_000_000);
 
 /// A switch that runs these stages on its queues.
 ///
-/// A queue does nothing until it is configured. That is how the queue of CNPs and other control traffic is kept free of
-/// marks: leave it alone. The time passed to any call may jump: see [`LocalClock`].
+/// A queue has no effect until it is configured. Do not configure the queue of CNPs and other control traffic: its packets are
+/// then not marked. The time passed to any call may jump: see [`LocalClock`].
 #[expect(missing_debug_implementations, reason = "thousands of records")]
 pub struct Switch<G, Q: Storage> {
     clock: LocalClock,
@@ -106,7 +106,7 @@ impl<G: Stage, Q: Storage> Zeroed for Switch<G, Q> {
 }
 
 impl<G: Stage, Q: Storage> Switch<G, Q> {
-    /// What each further queue adds to the switch, beside what its stages take.
+    /// Bytes that each further queue adds to the switch, without those of its stages.
     pub const QUEUE_BYTES: usize = size_of::<Record>();
 
     /// A switch on which no queue is configured.
@@ -116,13 +116,13 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         switch
     }
 
-    /// Becomes what [`Switch::new`] makes, of what is blank, where that is.
+    /// Sets up a zeroed switch in place, as [`Switch::new`] does by value.
     pub fn begin(&mut self, start: Instant) {
         self.clock.start(start);
         self.due = start.after(REST);
     }
 
-    /// Makes room for so many queues, where they are kept on the heap: all blank.
+    /// Makes room for this number of queues, where they are kept on the heap; all of them are zeroed.
     pub fn make_room(&mut self, queues: usize) {
         self.stages.make_room(queues);
         if let Some(records) = Array::of_len(queues) {
@@ -164,7 +164,7 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         Ok(())
     }
 
-    /// What a queue has counted; `None` if it is not configured.
+    /// The counters of a queue; `None` if it is not configured.
     pub fn counters(&self, at: Queue) -> Option<&QueueCounters> {
         self.queues.items().get(at.index()).filter(|record| record.configured).map(|record| &record.counters)
     }
@@ -174,8 +174,8 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         (self.clock.forward_jumps(), self.clock.backward_jumps())
     }
 
-    /// Takes an event of a queue: what becomes of the packet that it is about. A queue that is not configured, or does not
-    /// exist, does nothing to it.
+    /// Handles an event of a queue, and returns the verdict on its packet. For a queue that is not configured, or does not
+    /// exist, this is [`Verdict::PASS`].
     #[inline(always)]
     pub fn on(&mut self, now: Instant, at: Queue, event: &Event<'_>, out: &mut impl SendPfc) -> Verdict {
         let now = self.clock.advance(now);
@@ -211,7 +211,7 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         verdict
     }
 
-    /// Lets time pass on all queues. To be called again as long as [`Switch::next_wake`] is not after `now`.
+    /// Lets time pass on all queues. To be called repeatedly while [`Switch::next_wake`] is not after `now`.
     pub fn wake(&mut self, now: Instant, out: &mut impl SendPfc) {
         let now = self.clock.advance(now);
         let Self { stages, queues, due, .. } = self;

@@ -1,7 +1,7 @@
 //! Ternary congestion detection: is a queue congested, or was it only held up by pauses?
 //!
-//! Y. Zhang et al., "Congestion Detection in Lossless Networks", SIGCOMM 2021, of which the text was not to be had; the
-//! rules are those of its authors' public simulator (DCQCN-TCD, qbb-net-device.cc), read and put in order:
+//! Y. Zhang et al., "Congestion Detection in Lossless Networks", SIGCOMM 2021, whose text was not available; the
+//! rules are those of its authors' public simulator (DCQCN-TCD, qbb-net-device.cc), as a state machine:
 //!
 //! ```text
 //! on-off        for maxTon after a RESUME: the input is not to be trusted, packets are marked UE (undetermined)
@@ -49,7 +49,7 @@ cc_core::settings! {
 }
 
 cc_core::zeroed! {
-    /// What the stage computes with.
+    /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         red: red::Params,
@@ -59,10 +59,10 @@ cc_core::zeroed! {
     }
 }
 
-/// By this much a queue has to grow to have grown: a packet of the simulator's.
+/// A queue has grown if it is longer by at least this much: one packet of the simulator.
 const GROWN: u32 = 900;
 
-/// What is thought of a queue.
+/// State of a queue in the detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Phase {
@@ -100,12 +100,12 @@ impl Zeroed for Tcd {
 }
 
 impl Tcd {
-    /// What is thought of the queue, as of its last event.
+    /// The state of the queue as of its last event.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// What merely takes time. Behind it `at` is not read any more, so that it can't go stale.
+    /// The transitions by time alone. After them `at` is not read, so that an old stamp cannot wrap.
     #[inline]
     fn pass_time(&mut self, p: &Params, now: Stamp) {
         match self.phase {

@@ -12,9 +12,9 @@ pub struct Verdict {
     /// The packet had to be marked, but its sender does not take part in ECN. A lossy class drops it (RFC 3168,
     /// section 5); a lossless class lets it pass.
     pub not_ect: bool,
-    /// There is no room for the packet that arrives.
+    /// Drop the packet that arrives: there is no room for it.
     pub drop: bool,
-    /// Keep the next packet of this packet's flow for so long.
+    /// Hold the next packet of this packet's flow for this time; zero for no hold.
     pub hold: Nanos,
     /// Write this telemetry record into the packet.
     pub hop: Option<Hop>,
@@ -30,12 +30,12 @@ pub struct Rewrite {
     pub ecn: Ecn,
     /// Empty its telemetry: it goes on with no record in the room that it has for them.
     pub clear_int: bool,
-    /// Write this into the room that it has for it.
+    /// Write these MLCC values into the packet's MLCC shim.
     pub mlcc: Option<MlccData>,
 }
 
 impl Rewrite {
-    /// All that it consists of, in an order.
+    /// All its fields, for the order of [`Ord`].
     #[inline]
     fn key(&self) -> (u8, bool, Option<(u16, u32)>) {
         (self.ecn.to_bits(), self.clear_int, self.mlcc.map(|data| (data.credit, data.queue.get())))
@@ -83,7 +83,7 @@ impl Verdict {
         }
     }
 
-    /// The ECN bits with which a packet that had `ecn` leaves: what the rewriting stage says, or its marks.
+    /// The ECN bits with which a packet that had `ecn` leaves: those of the rewriting stage, or else the marked ones.
     #[inline]
     pub const fn leaves_with(self, ecn: Ecn) -> Ecn {
         match self.rewrite {

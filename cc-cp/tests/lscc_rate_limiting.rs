@@ -27,7 +27,7 @@ mod oracle {
         pub(super) t_dcnp: u64,
         pub(super) t_reset: u64,
         pub(super) threshold: f64,
-        /// T of the far end.
+        /// T of the receiver's end.
         pub(super) t: u64,
         /// Bytes per nanosecond.
         pub(super) slew: f64,

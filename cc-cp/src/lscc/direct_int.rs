@@ -95,14 +95,14 @@ impl<const SLOTS: usize> Zeroed for DirectInt<SLOTS> {
 impl<const SLOTS: usize> DirectInt<SLOTS> {
     const SIZES: () = assert!(SLOTS.is_power_of_two(), "the number of places is a power of two");
 
-    /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
+    /// A port by which nothing has gone. R is the port's speed until the first feedback.
     pub fn open(p: &Params, now: Stamp) -> Self {
         let mut machine = Self::ZEROED;
         machine.begin(p, now);
         machine
     }
 
-    /// Becomes what [`DirectInt::open`] makes, of what is blank.
+    /// Sets up a zeroed state in place, as [`DirectInt::open`] does by value.
     pub fn begin(&mut self, p: &Params, now: Stamp) {
         const { Self::SIZES };
         self.queue = PseudoQueue::open(&p.queue, now);
@@ -124,12 +124,12 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
         self.notified
     }
 
-    /// What came of the far end's feedback.
+    /// Counters of the feedback from the receiver's end.
     pub const fn feedback(&self) -> FeedbackCounters {
         self.queue.counters()
     }
 
-    /// A message of the far end has come.
+    /// A feedback message of the receiver's end has arrived.
     pub fn on_message(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
         self.queue.pass_time(&p.queue, now);
         self.queue.on_rate(&p.queue, now, &Feedback::of(message, p.unit));

@@ -27,7 +27,7 @@ cc_core::zeroed! {
 }
 
 cc_core::zeroed! {
-    /// What came of the far end's feedback.
+    /// Counters of the feedback from the receiver's end.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct FeedbackCounters {
@@ -35,7 +35,7 @@ cc_core::zeroed! {
         pub taken: u32,
         /// Rates dropped: overtaken on the way, or sent twice.
         pub old: u32,
-        /// Times that the far end fell silent for so long that R rose by itself.
+        /// Times that no feedback came for 4 T, so that R rose by itself.
         pub lost: u32,
     }
 }

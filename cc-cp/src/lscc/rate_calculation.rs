@@ -342,7 +342,7 @@ impl<const N: usize> QueueStage for RateCalculation<N> {
 }
 
 impl<const N: usize> RateCalculation<N> {
-    /// Sends the rate to the far end where a period has ended.
+    /// Sends the rate to the sender's end of the long link if a period has ended.
     #[inline]
     fn tell(&mut self, cx: &Cx<'_, Params>, queued: Bytes, out: &mut impl Emit) {
         let now = cx.now.stamp();

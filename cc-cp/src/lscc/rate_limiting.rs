@@ -226,7 +226,7 @@ pub struct RateLimiting<const SETS: usize = 16, const WAYS: usize = 4> {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RateLimitingCounters {
-    /// What came of the far end's feedback.
+    /// Counters of the feedback from the receiver's end.
     pub feedback: FeedbackCounters,
     /// Direct CNPs.
     pub notified: u32,
@@ -249,14 +249,14 @@ impl<const SETS: usize, const WAYS: usize> Zeroed for RateLimiting<SETS, WAYS> {
 }
 
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
-    /// A port by which nothing has gone. Until the far end says otherwise, R is the port's speed.
+    /// A port by which nothing has gone. R is the port's speed until the first feedback.
     pub const fn open(p: &Params, now: Stamp) -> Self {
         let mut machine = Self::ZEROED;
         machine.begin(p, now);
         machine
     }
 
-    /// Becomes what [`RateLimiting::open`] makes, of what is blank.
+    /// Sets up a zeroed state in place, as [`RateLimiting::open`] does by value.
     pub const fn begin(&mut self, p: &Params, now: Stamp) {
         self.queue = PseudoQueue::open(&p.queue, now);
         self.notify_at = now.after(Nanos::new(p.notify.length));
@@ -280,12 +280,12 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         RateLimitingCounters { feedback, notified, flows_evicted: self.flows.evicted() }
     }
 
-    /// A message of the far end has come.
+    /// A feedback message of the receiver's end has arrived.
     pub fn on_message(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
         self.on_rate(p, now, &Feedback::of(message, p.unit));
     }
 
-    /// The far end has sent a rate. One that is older than the last is dropped.
+    /// A rate of the receiver's end has arrived. One that is older than the last is dropped.
     pub fn on_rate(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         self.pass_time(p, now);
         self.queue.on_rate(&p.queue, now, feedback);
@@ -534,7 +534,7 @@ mod tests {
         assert_eq!(bench.machine.rate(), Rate::from_gbps(30));
     }
 
-    /// What the far end says, through the bytes on the wire.
+    /// A message of the receiver's end, encoded to the bytes on the wire and decoded.
     fn said(seq: u16, units: u32, keepalive: bool) -> Option<RateMessage> {
         let message = RateMessage { seq, units, keepalive, ..RateMessage::default() };
         let addresses = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::from_bits(2) };

@@ -109,7 +109,7 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
         machine
     }
 
-    /// Becomes what [`NearSource::open`] makes, of what is blank.
+    /// Sets up a zeroed state in place, as [`NearSource::open`] does by value.
     pub const fn begin(&mut self, now: Stamp) {
         self.shared = now;
     }

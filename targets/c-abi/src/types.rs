@@ -300,7 +300,7 @@ pub struct Reply {
     pub cnp_body: [u8; 16],
 }
 
-/// What a flow does in its turn.
+/// What a flow does in its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Slot {

@@ -1,6 +1,6 @@
-//! What the device hands to the firmware: one descriptor for each thing that happened.
+//! Descriptors: the entries of the receive ring, one for each event of the device or command of the driver.
 
-/// What a descriptor is about.
+/// Kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum DescriptorKind {
@@ -14,13 +14,13 @@ pub enum DescriptorKind {
     Bind = 4,
     /// The driver closes a flow.
     Close = 5,
-    /// The driver has connected a local QPN with one at the far end. As a frame it shows a packet that arrived on the
-    /// connection, or one with the headers that such a packet will have; `qpn` is the far end's.
+    /// The driver has connected a local QPN with a remote one. The frame is a packet that arrived on the connection, or one
+    /// with the headers that such a packet will have; `qpn` is the remote QPN.
     Connect = 6,
     /// The driver has destroyed the queue pair of the local QPN `qpn`.
     Disconnect = 7,
-    /// The driver knows where a flow goes. As a frame it shows a packet of the flow, or one with the headers that its packets
-    /// will have.
+    /// The driver has learnt the addresses and the remote QPN of a flow. The frame is a packet of the flow, or one with the
+    /// headers that its packets will have.
     LearnRemote = 8,
 }
 

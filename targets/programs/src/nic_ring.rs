@@ -1,7 +1,7 @@
 //! The NIC's program: descriptors in, decisions and frames out. It parses frames, checks their ICRC, counts what arrives, and
 //! writes the frames that the NIC sends.
 //!
-//! The firmware and the host run this same code; what differs is the [`Hardware`] beneath it.
+//! Firmware and host run this same code, on different implementations of [`Hardware`].
 
 use crate::descriptor::{Descriptor, DescriptorKind};
 use crate::header_cache::HeaderCache;
@@ -16,12 +16,13 @@ use cc_np::{Flows, NotSent, NotificationPoint, RxMeta, Transmit};
 use cc_rp::{AckProgress, RateLimiter, ReactionPoint};
 use core::marker::PhantomData;
 
-/// What the program did, as the event log has it.
+/// Kind of a record of the event log: what the program did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum LogKind {
-    /// Nothing: a descriptor of no known kind, or one that shows the driver's NIC a frame that it cannot learn from.
+    /// Nothing: a descriptor of an unknown kind, or a descriptor of the driver with a frame that no connection can be learnt
+    /// from.
     Nothing = 0,
     /// A packet left.
     Sent = 1,
@@ -43,7 +44,7 @@ pub enum LogKind {
     Bind = 9,
     /// A flow was closed.
     Close = 10,
-    /// A local queue pair's far end, or a flow's, was learnt, or is gone.
+    /// The remote queue pair of a local queue pair, or of a flow, was learnt or removed.
     Connect = 11,
     /// A frame was refused: its headers are cut short or contradict each other.
     Malformed = 12,
@@ -109,7 +110,7 @@ impl LogKind {
     }
 }
 
-/// The index of a log record that is about no flow.
+/// The index of a log record without a flow.
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// The transmit ring of a device.
@@ -117,7 +118,7 @@ pub trait TransmitRing {
     /// The next free buffer of the ring; empty when the ring is full.
     fn transmit_buffer(&mut self) -> &mut [u8];
 
-    /// Sends so many bytes of that buffer.
+    /// Sends the first `length` bytes of that buffer.
     fn transmit(&mut self, length: usize);
 
     /// For harnesses: see [`Transmit::on_transition`].
@@ -132,8 +133,8 @@ pub trait Hardware: RateLimiter + TransmitRing {
     /// The CRC engine for the ICRC of frames sent and received.
     type Crc: Crc32;
 
-    /// One record for each descriptor and each wake: what it came to, the time that the engines were given, and the
-    /// flow's slot, [`NO_FLOW`] where there is none.
+    /// Logs one record for each descriptor and each wake: its kind, the time that was passed to the engines, and the flow's
+    /// slot, [`NO_FLOW`] where there is none.
     fn log(&mut self, kind: LogKind, now: Instant, index: u32);
 }
 
@@ -145,7 +146,7 @@ pub struct FrameOut<'a, H, S: Storage, E> {
 }
 
 impl<'a, H, S: Storage, E> FrameOut<'a, H, S, E> {
-    /// Frames go into `ring`; those that leave with no packet in hand have the headers that `headers` knows.
+    /// Frames go into `ring`. CNPs that are sent while no packet of their flow is handled take their headers from `headers`.
     #[inline(always)]
     pub const fn new(ring: &'a mut H, headers: &'a HeaderCache<S, WAYS>) -> Self {
         Self { ring, headers, crc: PhantomData }
@@ -220,7 +221,7 @@ impl RxInfo for Descriptor {
     }
 }
 
-/// What has arrived: every frame of a descriptor of kind [`Frame`](DescriptorKind::Frame) is in exactly one of these.
+/// Counters of received frames: every frame of a descriptor of kind [`Frame`](DescriptorKind::Frame) is in exactly one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct RxCounters {
     /// CNPs, acted on or ignored: the reaction point counts which.
@@ -229,7 +230,7 @@ pub struct RxCounters {
     pub ack: u32,
     /// Negative acknowledgements of sequence errors.
     pub nack: u32,
-    /// Packets that the notification point was given.
+    /// Packets that went to the notification point.
     pub data: u32,
     /// PFC frames.
     pub pause: u32,
@@ -304,10 +305,10 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Zeroed for NicProgram<A, 
 }
 
 impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
-    /// What an image with this program says of itself.
+    /// The start-up report of an image with this program.
     pub const INFO: ImageInfo = Nic::<A, N, S>::INFO;
 
-    /// A NIC that knows no flow.
+    /// A NIC without flows.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
@@ -317,7 +318,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         Ok(program)
     }
 
-    /// Makes a NIC of what is blank, where that is, as [`NicProgram::new`] does.
+    /// Sets up a zeroed NIC in place, as [`NicProgram::new`] does by value.
     ///
     /// # Errors
     /// As for [`NicProgram::new`].
@@ -337,15 +338,15 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         &self.nic
     }
 
-    /// What has arrived so far.
+    /// Counters of the frames received so far.
     pub const fn rx_counters(&self) -> RxCounters {
         RxCounters::of_kinds(&self.kinds)
     }
 
     /// Handles one descriptor at `now`; `frame` holds the bytes that came with it, nothing for most kinds.
     ///
-    /// The descriptor's own time is when the device met with it. The engines are given the later time at which they
-    /// are called, which never runs back behind a wake that came in between.
+    /// The descriptor's own time is when the event happened at the device. The engines get the later time at which they are
+    /// called, which is never before that of a wake in between.
     #[inline(never)]
     pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
         const FRAME: u8 = DescriptorKind::Frame as u8;
@@ -454,7 +455,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         }
     }
 
-    /// Learns what the driver shows a packet for, and returns what the log has of it.
+    /// Learns a connection from a packet that the driver passes in, and returns the kind and flow for the log.
     #[cold]
     #[inline(never)]
     fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>) -> Option<u32> {
@@ -467,7 +468,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         self.headers.learn(now.stamp(), roce, remote).then_some(NO_FLOW)
     }
 
-    /// Lets one flow do what has fallen due. To be called again as long as [`NicProgram::next_wake`] is not after `now`.
+    /// Handles what is due for one flow. To be called repeatedly while [`NicProgram::next_wake`] is not after `now`.
     #[inline(never)]
     pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
         let mut out = FrameOut::<_, _, H::Crc>::new(hw, &self.headers);

@@ -1,4 +1,4 @@
-//! How much room a NIC has: its four tables, by the kind and length of their memory.
+//! Sizes of a NIC's four tables: the storage and length of each.
 
 use cc_core::table::{Fixed, Storage};
 

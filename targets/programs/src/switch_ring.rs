@@ -140,10 +140,10 @@ impl SwitchEvent {
     }
 }
 
-/// What is to be done at a queue.
+/// An action of the program at a queue, which the device carries out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StageAction {
-    /// What becomes of the packet that the event is about. A packet without a verdict passes as it is.
+    /// The verdict on the packet of the event. A packet without a verdict passes unchanged.
     Verdict(Verdict),
     /// Send a PFC frame by the port, for the class: the quanta, where zero resumes.
     Pause(u16),
@@ -201,7 +201,7 @@ pub trait SwitchHardware: TransmitRing {
     /// Bytes that a queue holds now.
     fn queued(&self, queue: Queue) -> Bytes;
 
-    /// Something is to be done at a queue.
+    /// Carries out an action at a queue.
     fn act(&mut self, queue: Queue, action: &StageAction);
 
     /// One record for each descriptor and each wake: a [`Kind`] or [`LogKind`], the time that the stages were given, and the
@@ -214,8 +214,8 @@ pub type Room = [u8; IntShim::LONGEST];
 
 /// The CNP that a stage sends to the sender of the packet `about`: see [`Emit::cnp`]. `room` is where telemetry is put.
 ///
-/// There is none that was to bring telemetry where the packet carries none, or has met more hops than it had room for, or
-/// where the record is to go into the compact layout, which has codes for the speeds of links, and no flags.
+/// Returns `None` for a CNP that brings telemetry if the packet carries none, if it has passed more hops than it has room for,
+/// or if its layout is the compact one, which has codes for the speeds of links, and no flags.
 pub fn cnp<'a>(
     about: &Roce<'a>,
     body: CnpBody,
@@ -235,7 +235,7 @@ fn telemetry<'a>(packet: &Roce<'_>, hop: Option<Hop>, room: &'a mut Room) -> Opt
     let carried = packet.int_shim()?;
     let (layout, mut hops) = (carried.layout(), carried.hops());
     let mut area = [0; IntShim::LONGEST];
-    // One that has overflowed is said to have more than it has room for.
+    // A stack that has overflowed reports more hops than it has room for.
     let records = carried.area().get(..usize::from(hops).wrapping_mul(layout.record_len()))?;
     area.iter_mut().zip(records).for_each(|(to, from)| *to = *from);
     if let Some(hop) = &hop {
@@ -248,7 +248,7 @@ fn telemetry<'a>(packet: &Roce<'_>, hop: Option<Hop>, room: &'a mut Room) -> Opt
     IntShim::new(layout, carried.path(), hops, area)?.write(room).ok()
 }
 
-/// Does to a frame what a stage says is to be done to its bytes, beside the ECN bits. Neither length nor ICRC changes.
+/// Applies a stage's rewrite to the bytes of a frame, except for its ECN bits. Neither length nor ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`](cc_core::wire::parse_on).
 pub fn rewrite(frame: &mut [u8], wire_len: usize, shim_port: u16, rewrite: &Rewrite) {
@@ -264,7 +264,7 @@ pub fn rewrite(frame: &mut [u8], wire_len: usize, shim_port: u16, rewrite: &Rewr
 struct Ring<'a, H>(&'a mut H);
 
 impl<H: SwitchHardware> Ring<'_, H> {
-    /// Sends a rate in a frame: the two ends of a long link have addresses of that link alone (RFC 3927).
+    /// Sends a rate in a frame between link-local addresses (RFC 3927): the two ends of a long link need no others.
     #[inline(never)]
     fn send_rate(&mut self, at: Queue, message: RateMessage) {
         let port = at.port as u8;
@@ -322,7 +322,7 @@ impl<G: Stage, Q: Storage> Zeroed for SwitchProgram<G, Q> {
 }
 
 impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
-    /// Becomes a switch whose queues are empty, all of them configured, of what is blank.
+    /// Sets up a zeroed switch in place: all queues are configured and empty.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.

@@ -193,7 +193,7 @@ pub trait Program: Zeroed {
     /// What it says of itself at start-up.
     const INFO: ImageInfo;
 
-    /// Becomes the program, of what is blank, with the settings that the driver left in RAM.
+    /// Sets up the zeroed program in place, with the settings that the driver left in RAM.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
