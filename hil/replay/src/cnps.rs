@@ -26,8 +26,8 @@ impl Route {
     }
 }
 
-/// How the two compare, flow by flow: each captured CNP is held against one of ours, so that the sum of the differences in time
-/// is the least. Two that are half of the flow's least gap apart, or more, are not held to be the same.
+/// How the two compare, flow by flow: each captured CNP is matched with one of ours, so that the sum of the differences in time
+/// is the least. Two that are half of the flow's least gap apart, or more, are not matched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Comparison {
     /// CNPs in the capture, sent by NICs that were replayed.
@@ -57,7 +57,7 @@ const OURS: usize = 0;
 const CAPTURED: usize = 1;
 
 impl Cnps {
-    /// We would send one.
+    /// Our notification point would send a CNP.
     pub fn ours(&mut self, now: u64, route: Route) {
         self.sent += 1;
         if self.listed.len() < LISTED {
@@ -66,7 +66,7 @@ impl Cnps {
         self.add(OURS, now, route);
     }
 
-    /// The capture shows one.
+    /// The capture has a CNP.
     pub fn captured(&mut self, now: u64, route: Route) {
         self.captured += 1;
         self.add(CAPTURED, now, route);
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(cnps.comparison().equal, 1);
     }
 
-    /// What was done to each CNP of a flow.
+    /// The change made to each CNP of a flow.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Change {
         None,

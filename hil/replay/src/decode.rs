@@ -1,4 +1,4 @@
-//! From a frame of a capture to what it means for the NICs: out of tunnels, with the checks that a receiver makes.
+//! Decodes a frame of a capture as the NICs receive it: takes it out of tunnels, and makes the checks that a receiver makes.
 
 use cc_core::wire::pfc::{self, Pfc};
 use cc_core::wire::{self, Malformed, NotRoce, NotRoceKind, Parsed, Roce, TagProtocol, Version, shim};
@@ -29,16 +29,16 @@ pub struct Frame<'a> {
     pub is_trimmed: bool,
 }
 
-/// What a frame is.
+/// Class of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// A packet, and what is wrong with it where a receiver drops it, apart from its ICRC.
+    /// A packet, and the reason if a receiver drops it before it checks the ICRC.
     Packet(Parsed<'a>, Option<&'static str>),
     /// A pause of the whole link (IEEE 802.3, annex 31B), written as PFC of all eight priorities.
     Pause(Parsed<'a>),
-    /// None of ours.
+    /// Neither RoCE nor PFC, by the name of what it is.
     Other(&'static str),
-    /// It contradicts itself, or the snap length left too little.
+    /// Malformed, or cut too short by the snap length.
     Malformed(Malformed),
 }
 
@@ -119,7 +119,7 @@ fn from_tunnel<'a>(
     Frame { content, network: tunnel << 12 | frame.network, is_tunnelled: true, ..frame }
 }
 
-/// What a receiver makes of a RoCE packet before it looks at the ICRC.
+/// A RoCE packet as content, with the reason if a receiver drops it before it checks the ICRC.
 #[inline]
 fn received<'a>(packet: Parsed<'a>, roce: &Roce<'a>) -> Content<'a> {
     Content::Packet(packet, if is_source(roce.addresses().source()) { None } else { Some("source_address") })
@@ -206,7 +206,7 @@ fn trimmed(record: Record<'_>, reason: Malformed) -> Option<Frame<'_>> {
     }
 }
 
-/// What an IPv4 header's checksum is.
+/// State of an IPv4 header's checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksum {
     /// Right, or there is none.

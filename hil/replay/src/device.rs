@@ -1,16 +1,16 @@
-//! What a replayed NIC is, whether it runs natively, on a core, or on both.
+//! The interface of a replayed NIC, which runs natively, on a core, or on both.
 
 use anyhow::Result;
 use cc_core::wire::Parsed;
 use hil_cores::board::Action;
 use programs::descriptor::Descriptor;
 
-/// What a NIC did, each act with the time in nanoseconds.
+/// The acts of a NIC, each with its time in nanoseconds.
 pub type Actions = Vec<(u64, Action)>;
 
 /// A NIC under replay.
 pub trait Device {
-    /// When it wants to be woken, in nanoseconds; `u64::MAX` for never.
+    /// The time of its next wake, in nanoseconds; `u64::MAX` for never.
     fn next_wake(&self) -> u64;
 
     /// Wakes it at [`Device::next_wake`].
@@ -19,13 +19,13 @@ pub trait Device {
     /// The firmware misbehaved.
     fn wake(&mut self, actions: &mut Actions) -> Result<()>;
 
-    /// Hands it one descriptor; for an arrival with its frame, and what the frame says.
+    /// Handles one descriptor; for an arrival, with the frame and its parsed packet.
     ///
     /// # Errors
     /// The firmware misbehaved.
     fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()>;
 
-    /// The capture is over, at this time: whatever is still under way is brought to its end.
+    /// Called at the end of the capture, with its time: finishes what is still under way.
     ///
     /// # Errors
     /// The firmware misbehaved.
@@ -39,7 +39,7 @@ pub trait Device {
         None
     }
 
-    /// What it counted, by name.
+    /// Its counters, by name.
     fn counters(&self) -> Counters;
 }
 
@@ -74,7 +74,7 @@ impl<T: Device + ?Sized> Device for Box<T> {
 pub struct Arrival<'a> {
     /// Its bytes, as far as captured.
     pub bytes: &'a [u8],
-    /// What they say.
+    /// The parsed packet.
     pub packet: &'a Parsed<'a>,
 }
 
@@ -85,11 +85,11 @@ pub struct Counters {
     pub rp: Vec<(&'static str, u64)>,
     /// The notification point's.
     pub np: Vec<(&'static str, u64)>,
-    /// How often events met the rows of their tables of states and events.
+    /// The number of events for each row of their tables of states and events.
     pub rows: Rows,
 }
 
-/// How often an event met each row of a machine's table of states and events.
+/// The number of events for each row of a machine's table of states and events.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     /// The reaction point's.
@@ -98,7 +98,7 @@ pub struct Rows {
     pub np: Vec<u64>,
 }
 
-/// Where library and image parted.
+/// The first difference between library and image.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Which event of this NIC, from 1.
@@ -107,7 +107,7 @@ pub struct Difference {
     pub now: u64,
     /// What happened.
     pub kind: &'static str,
-    /// The slot it was about, if any.
+    /// The slot of the event, if it has one.
     pub slot: Option<u16>,
     /// What the library did.
     pub native: String,

@@ -29,7 +29,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// All at the start: a NIC that has done nothing, and an image that waits for its first event.
+    /// The initial state: a NIC that has handled nothing, and an image that waits for its first event.
     ///
     /// # Errors
     /// The emulator or the image does not start.
@@ -48,12 +48,12 @@ impl Emulated {
         self.identical
     }
 
-    /// What the image says of its tables.
+    /// The image's start-up report: the sizes of its tables.
     pub fn report(&self) -> ImageInfo {
         self.image.report
     }
 
-    /// Lets the image do what the library did, and compares.
+    /// Runs the event of the library on the image, and compares their acts.
     fn compare(&mut self, descriptor: &Descriptor, frame: &[u8], ours: &[(u64, Action)]) -> Result<()> {
         self.events += 1;
         let (event, now) = (self.events, descriptor.now());
@@ -128,7 +128,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Hands it an event. PathCounts what it did, and when it wants to be woken.
+    /// Sends an event to the image. Returns its acts, and the time of its next wake.
     fn turn(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<(Vec<(u64, Action)>, u64)> {
         let frame = frame.get(..self.machine.frame_bytes()).unwrap_or(frame);
         let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
@@ -196,7 +196,7 @@ impl PathCounts {
         Self { pieces, rest: io::Cursor::default() }
     }
 
-    /// What the image does for an event, and when it then wants to be woken.
+    /// The acts of the image for an event, and the time of its next wake.
     fn turn(&mut self, now: u64) -> Result<(Vec<(u64, Action)>, u64)> {
         let mut actions = Vec::new();
         loop {

@@ -26,18 +26,18 @@ pub struct Lockstep<C> {
 }
 
 impl<C: CoreObserver> Lockstep<C> {
-    /// All at the start: a NIC that has done nothing, a board whose image waits for its first event, and perhaps another
-    /// one, whose image calls the machine's `on`, to be compared as well and to measure `on`.
+    /// The initial state: a NIC that has handled nothing, a board whose image waits for its first event, and optionally a
+    /// second board, whose image calls the machine's `on`, to be compared as well and to measure `on`.
     pub fn new(native: Box<dyn Native>, board: Board<C>, outlined_on: Option<Board<C>>) -> Self {
         Self { native, board, outlined_on, events: 0, difference: None, identical: true, interrupt_sweep: None }
     }
 
-    /// With events interrupted at every moment, see [`InterruptSweep`].
+    /// Also interrupts each event after every instruction, see [`InterruptSweep`].
     pub fn interrupted(self) -> Self {
         Self { interrupt_sweep: Some(InterruptSweep::default()), ..self }
     }
 
-    /// What came of the interrupts, if there were any.
+    /// The outcome of the interrupts, if there were any.
     pub fn interrupts(&self) -> Option<&Interrupts> {
         self.interrupt_sweep.as_ref().map(InterruptSweep::found)
     }
@@ -71,7 +71,7 @@ impl<C: CoreObserver> Lockstep<C> {
         self.identical
     }
 
-    /// Lets every board do what the library did, and compares.
+    /// Runs the event of the library on every board, and compares their acts.
     fn compare(
         &mut self,
         now: u64,
@@ -129,7 +129,7 @@ impl<C: CoreObserver> Device for Lockstep<C> {
     }
 }
 
-/// Where what the library did for one event and what the image did part; `wakes` is when each wants to be woken.
+/// The first difference between the acts of library and image for one event; `wakes` is the time of the next wake of each.
 pub(super) fn first_difference(
     event: u64,
     now: u64,

@@ -7,7 +7,7 @@ use cc_core::Psn;
 use cc_core::wire::{Nak, Syndrome};
 use serde::Serialize;
 
-/// Gaps of a flow that may be open; the oldest is forgotten then.
+/// Open gaps of a flow that are kept at most; the oldest is dropped first.
 const GAPS: usize = 64;
 /// A jump this wide is no loss: the queue pair serves another connection.
 const WIDEST: u32 = 1 << 16;

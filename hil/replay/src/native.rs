@@ -14,12 +14,12 @@ use programs::descriptor::Descriptor;
 use programs::layout::TX_FRAME_BYTES;
 use programs::{Full, Hardware, LogKind, NicProgram, Sizes, Small, TransmitRing};
 
-/// A NIC that runs natively, whatever its machines.
+/// A NIC of any algorithm that runs natively.
 pub trait Native: Device {
     /// One wake, at this time.
     fn wake_at(&mut self, now: u64, actions: &mut Actions);
 
-    /// Names and values of what explains the decisions about the flow in a slot, see [`ReactionPoint::trace_values`].
+    /// Names and values of the quantities behind the decisions for the flow in a slot, see [`ReactionPoint::trace_values`].
     fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64));
 
     /// One descriptor, handled at this time, without the wakes that it makes due.
@@ -63,7 +63,7 @@ fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Nat
     Ok(Box::new(OfMachines { nic, rows, transmit: [0; TX_FRAME_BYTES] }))
 }
 
-/// A NIC's program, of whatever machines and size.
+/// A NIC's program, of any algorithm and size.
 trait Program {
     /// Rows of the machines' tables of states and events.
     const ROWS: (usize, usize);
@@ -211,7 +211,7 @@ impl TransmitRing for Recorder<'_> {
     }
 }
 
-/// One more event met this row.
+/// Counts an event of this row.
 fn count(rows: &mut [u64], row: usize) {
     if let Some(count) = rows.get_mut(row) {
         *count += 1;

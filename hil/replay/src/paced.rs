@@ -1,5 +1,5 @@
-//! The image in real time: frames appear on their cycle and may find the ring full. What the image logs is then
-//! replayed natively, event by event.
+//! The image in real time: frames arrive on their cycle, and are lost if the ring is full. The events in the image's log are
+//! then replayed natively, one by one.
 
 use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::lockstep::first_difference;
@@ -24,7 +24,7 @@ const TIMEOUT: u32 = 10_000;
 pub struct Paced<C> {
     /// Follows the image's log.
     native: Box<dyn Native>,
-    /// Follows the driver's orders as they are given, so that handles are known before the image has worked them off.
+    /// Follows the driver's commands as they are given, so that handles are known before the image has handled them.
     driver: Box<dyn Native>,
     board: Board<C>,
     waiting: VecDeque<Waiting>,
@@ -46,7 +46,7 @@ struct Waiting {
 }
 
 impl<C: CoreObserver> Paced<C> {
-    /// Two NICs that have done nothing, and a board whose image waits for its first event; the clock starts at zero.
+    /// Two NICs that have handled nothing, and a board whose image waits for its first event; the clock starts at zero.
     pub fn new(native: Box<dyn Native>, driver: Box<dyn Native>, mut board: Board<C>) -> Self {
         board.start_clock(0);
         board.core_mut().event(0);
@@ -162,7 +162,7 @@ impl<C: CoreObserver> Device for Paced<C> {
     fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
         self.run_until(descriptor.now(), actions)?;
         let cnp_qpn = arrival.and_then(|arrival| match arrival.packet {
-            // One with a body says something of its own.
+            // A CNP with a body is not coalesced: its body differs from others.
             Parsed::Roce(roce) if roce.cnp() == Some(CnpBodyKind::Standard) => Some(roce.bth.dest_qp.get()),
             _ => None,
         });
@@ -179,7 +179,7 @@ impl<C: CoreObserver> Device for Paced<C> {
         let mut pushed = self.board.push(descriptor, bytes);
         let mut steps = 0;
         while !pushed && order {
-            // The driver waits for room; the wire does not.
+            // The driver waits for room in the ring; frames from the wire are lost.
             ensure!(steps < TIMEOUT, "the image does not work off its ring");
             steps += 1;
             self.run_until(self.board.now() + TIMEOUT_STEP, actions)?;
@@ -209,7 +209,7 @@ impl<C: CoreObserver> Device for Paced<C> {
         self.run_until(now, actions)?;
         for _ in 0..TIMEOUT {
             if self.board.backlog() == 0 {
-                // Whatever the image did, it has logged.
+                // The image logs each event that it has handled.
                 self.identical &= self.group.is_empty() && self.waiting.is_empty();
                 return Ok(());
             }

@@ -69,7 +69,7 @@ pub struct Frames {
     pub rocev1: u64,
     /// Priority flow control, and the pause of a whole link.
     pub pfc: u64,
-    /// None of ours, by what they are instead.
+    /// Neither RoCE nor PFC, by protocol.
     pub other: BTreeMap<&'static str, u64>,
     /// Malformed, or cut within their headers.
     pub unparsed: u64,
@@ -148,7 +148,7 @@ pub struct PauseRequests {
     pub is_certain: bool,
 }
 
-/// What a replay came to.
+/// Outcome of a replay.
 #[derive(Debug)]
 pub struct Outcome {
     /// The address of each number.
@@ -227,9 +227,9 @@ struct NicInstance<D> {
     line: Line,
     /// Rate, window and hold of the last store to the pacer of each slot.
     paced: Vec<(u32, u32, u32)>,
-    /// When something last happened, on its clock.
+    /// The time of its last change, on its own clock.
     busy: u64,
-    /// Nanoseconds that its clock is behind the capture's: its rests.
+    /// Nanoseconds that its clock is behind the capture's: the sum of the time at rest.
     skipped: u64,
 }
 
@@ -309,7 +309,7 @@ pub struct Replayer<D, F> {
 }
 
 impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
-    /// A player that has played nothing; `make` makes the NIC of an address. Flows begin at
+    /// A replayer before its first frame; `make` makes the NIC of an address. Flows begin at
     /// `line_rate`.
     pub fn new(nic_filter: NicFilter, line_rate: Rate, make: F) -> Self {
         Self {
@@ -357,7 +357,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Self { shim_port, ..self }
     }
 
-    /// Knows what the first reading of the capture found.
+    /// Uses the results of the first reading of the capture.
     pub fn with_survey(self, survey: Rc<Survey>) -> Self {
         Self { survey, ..self }
     }
@@ -367,7 +367,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Self { ignores_icrc, ..self }
     }
 
-    /// Takes a NIC for one at rest when nothing about it has changed for so many nanoseconds, at least half a second.
+    /// A NIC counts as at rest when nothing about it has changed for `rest` nanoseconds, at least half a second.
     pub fn with_rest(self, rest: u64) -> Self {
         Self { rest: rest.max(REST), ..self }
     }
@@ -431,7 +431,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// What came of it, and the NICs.
+    /// The outcome of the replay, and the NICs.
     pub fn into_outcome(self) -> (Outcome, Vec<D>) {
         let nics = self
             .nic_instances
@@ -477,8 +477,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         (outcome, self.nic_instances.into_iter().map(|nic_instance| nic_instance.device).collect())
     }
 
-    /// Nanoseconds since the capture began, at this record. A stamp that is out of order says nothing: its frame happens when
-    /// the one before it does, and so does one from which on a clock has another setting.
+    /// Nanoseconds since the capture began, at this record. A frame whose stamp is out of order is played at the time of
+    /// the frame before it, and so is the first frame after a clock was set.
     #[inline]
     fn clock(&mut self, record: &Record<'_>) -> u64 {
         if !record.is_timed {
@@ -637,7 +637,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 descriptor.acked = u32::try_from(bytes).unwrap_or(u32::MAX);
                 descriptor.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).unwrap_or(Descriptor::UNKNOWN_RTT);
             }
-            // A switch's is sent in the receiver's name, and not by its NIC.
+            // A CNP of a switch has the receiver's address, but the receiver's NIC did not send it.
             Class::Cnp if !is_from_switch(roce) => {
                 if let Some(nic_instance) = self.nic_instance(source) {
                     // Ours of this instant come before it.
@@ -814,7 +814,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// An acknowledgement arrives at the sender of a flow, whose transport makes this of it.
+    /// An acknowledgement arrives at the sender of a flow. Returns what its transport takes from it.
     fn acknowledged(&mut self, flow: Option<usize>, roce: &Roce<'_>, now: u64) -> Acknowledged {
         let none = Acknowledged::default();
         // The snap length may have cut the syndrome: then it is neither positive nor negative.
@@ -905,7 +905,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// Hands a NIC a descriptor of this time of the capture, which is a time on its own clock.
+    /// Passes a descriptor of this time of the capture to a NIC, converted to the NIC's own clock.
     fn deliver(&mut self, nic_instance: usize, descriptor: &Descriptor, arrival: Option<Arrival<'_>>) -> Result<()> {
         self.advance_nic(nic_instance, descriptor.now())?;
         let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
@@ -919,8 +919,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// Delivers the wakes that are due at or before this time of the capture. Of a NIC at rest the wakes of a while are enough
-    /// to know that nothing changes; the time behind them does not pass for it.
+    /// Delivers the wakes that are due at or before this time of the capture. A NIC at rest gets them for `rest` nanoseconds
+    /// only: after these nothing changes, and its clock stands still until its next descriptor.
     fn advance_nic(&mut self, nic_instance: usize, now: u64) -> Result<()> {
         loop {
             let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
@@ -940,7 +940,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         }
     }
 
-    /// Takes note of what a NIC has just done.
+    /// Records the acts of a NIC for the last descriptor or wake.
     fn record(&mut self, number: usize) {
         let mut actions = mem::take(&mut self.actions);
         let nic_instance = &mut self.nic_instances[number];

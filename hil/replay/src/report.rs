@@ -65,13 +65,13 @@ pub struct Report {
     pub pauses: Vec<Pause>,
     /// Pauses that NICs sent.
     pub pauses_sent: Vec<PauseSent>,
-    /// What the reaction point lives on, and what of it the capture has.
+    /// The signals that the reaction point uses, and those of them that the capture lacks.
     pub signals: Signals,
-    /// What is amiss in the network, or in how its ends are set up; empty where nothing is.
+    /// Faults of the network or of the configuration of its ends; empty if there are none.
     pub findings: Vec<String>,
-    /// What limits what the capture can show, and is no fault.
+    /// Limits of what the capture can show, which are no faults.
     pub notes: Vec<String>,
-    /// What of the machines the replay exercised.
+    /// The rows of the machines' tables that the replay exercised.
     pub coverage: Coverage,
     /// Memory.
     pub sizes: Sizes,
@@ -202,7 +202,7 @@ pub struct Frames {
     pub rocev1: u64,
     /// Priority flow control, and the pause of a whole link.
     pub pfc: u64,
-    /// None of ours.
+    /// Neither RoCE nor PFC.
     pub other: u64,
     /// Malformed, or cut within their headers.
     pub unparsed: u64,
@@ -381,7 +381,7 @@ pub struct PauseSent {
     pub asked_us: f64,
 }
 
-/// What a reaction point lives on, and what of it a capture has.
+/// The signals that a reaction point uses, and those of them that a capture lacks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Signals {
     /// The signals that the algorithm takes.
@@ -418,14 +418,14 @@ impl Signals {
         }
     }
 
-    /// Whether what the image did says nothing of its decisions. A capture without CNPs is one without congestion, in
-    /// which to stay at the line rate is the decision; one without any other signal is of another network.
+    /// Whether the capture cannot show any decision of the algorithm. Without CNPs there was no congestion, and staying at the
+    /// line rate is the right decision; without any other signal the capture is of a network that does not provide it.
     pub fn is_blind(&self) -> bool {
         self.no_decisions.is_some() && !self.needed.contains(&"cnp")
     }
 }
 
-/// What of the machines a replay exercised.
+/// The rows of the machines' tables that a replay exercised.
 #[derive(Clone, Debug, Serialize)]
 pub struct Coverage {
     /// The reaction point's table of states and events.
@@ -460,7 +460,7 @@ impl Rows {
 pub struct Sizes {
     /// Compiled for this host.
     pub native: Size,
-    /// As the image says of itself; `null` without one.
+    /// From the image's start-up report; `null` without an image.
     pub image: Option<Size>,
 }
 
@@ -508,7 +508,7 @@ pub struct Core {
     pub interrupts: Option<Interrupts>,
 }
 
-/// What an image took of its RAM.
+/// The RAM that an image used.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
     /// Bytes of code, data, tables and rings.
@@ -539,7 +539,7 @@ impl KindCycles {
     }
 }
 
-/// Where library and image parted.
+/// The first difference between library and image.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
     /// The NIC.
@@ -550,7 +550,7 @@ pub struct Difference {
     pub time_ns: u64,
     /// What happened.
     pub kind: &'static str,
-    /// The slot, if it was about one.
+    /// The slot of the event, if it has one.
     pub slot: Option<u16>,
     /// The QP of that slot, if known.
     pub qpn: Option<u32>,
@@ -573,7 +573,7 @@ fn sum<'a>(nics: impl Iterator<Item = &'a [(&'static str, u64)]>) -> BTreeMap<&'
 }
 
 impl Report {
-    /// Puts the outcome of a replay into words. `unused` are the counters of a NIC that has done nothing.
+    /// Makes the report of a replay from its outcome. `unused` are the counters of a NIC that has done nothing.
     #[expect(clippy::too_many_arguments, reason = "the parts of a report")]
     pub fn new(
         outcome: &Outcome,

@@ -86,7 +86,7 @@ pub(super) struct Connections {
     told: Vec<(End, End)>,
 }
 
-/// What a survey of connections came to.
+/// Results of the survey of connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Joined {
     /// For each end, the other end of its connection.
@@ -180,7 +180,7 @@ impl Connections {
         }
     }
 
-    /// A response that came by this stream: which streams of requests does it fit?
+    /// Finds the streams of requests that a response of this stream fits.
     fn response(&mut self, number: usize, psn: Psn, to_read: bool) {
         let Some(stream) = self.streams.get(number) else { return };
         let end = stream.end;

@@ -62,7 +62,7 @@ pub struct Host {
     pub network: u32,
 }
 
-/// What the first reading came to.
+/// Results of the first reading.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Frames of the capture.
