@@ -1,8 +1,8 @@
-//! Every role of every algorithm by itself, as a program links it: what `hil footprint` weighs.
+//! Every role of every algorithm as a library of its own functions, for `hil footprint`, which measures their code and memory.
 //!
 //! The library has a handful of functions for each, `rp_NAME_…` at the sender, `np_NAME_…` at the receiver and `cp_NAME_…`
 //! in the switch, which do with the role's engine all that firmware does: read a frame, pass it on, set the hardware.
-//! A harness links those of one role and looks at what has come with them. The engine has 1,024 flows and lies in `.bss`;
+//! A harness links those of one role and measures the sections of the result. The engine has 1,024 flows and lies in `.bss`;
 //! how it grows stands in `XX_NAME_sizes`, five words as [`Sizes`] has them.
 #![cfg_attr(target_os = "none", no_std)]
 
@@ -17,7 +17,7 @@ mod reaction;
 
 use cc_core::{Bytes, Nanos, Rate};
 
-/// What an engine's memory comes to.
+/// Sizes of an engine, in bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Sizes {
@@ -33,7 +33,7 @@ pub struct Sizes {
     pub tables_64k: u32,
 }
 
-/// What the driver says of the port.
+/// The port's link, as the driver sets it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Link {
@@ -52,7 +52,7 @@ impl Link {
     }
 }
 
-/// Nothing here can panic: the symbol behind the handler does not exist, so that code with a panic left in it does not
+/// Nothing here can panic: the handler calls a symbol that does not exist, so that code that contains a panic does not
 /// link.
 #[cfg(target_os = "none")]
 #[expect(unsafe_code, reason = "a function that must not be called")]

@@ -1,4 +1,4 @@
-//! Reaction points: the NIC's half that sends, as images have it.
+//! Reaction points: the sending half of a NIC, the same code as in images.
 
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};

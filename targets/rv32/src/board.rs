@@ -216,7 +216,7 @@ impl TxRing {
     }
 }
 
-/// A value that the main loop and the interrupt take turns at, inside critical sections.
+/// A value that the main loop and the interrupt share, accessed in critical sections.
 // The flag comes first, where a short offset reaches it.
 #[repr(C)]
 pub(crate) struct CriticalCell<T> {
@@ -233,7 +233,7 @@ impl<T> CriticalCell<T> {
         Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Lends the value for the length of one call. To ask for it again inside that call ends the run.
+    /// Lends the value for the length of one call. A nested call ends the run.
     #[inline(always)]
     pub(crate) fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
         if self.lent.replace(true) {
@@ -269,7 +269,7 @@ pub(crate) extern "C" fn halt(code: u32) -> ! {
 }
 
 unsafe extern "C" {
-    /// Is nowhere defined: an image with a panic left in it does not link.
+    /// Not defined anywhere: an image that contains a panic does not link.
     fn this_image_can_panic() -> !;
 }
 

@@ -1,10 +1,10 @@
 //! Bare-metal firmware for RV32IMC cores: the NIC program, or a stage of a switch, on what arrives in a ring in RAM. The core
 //! has machine mode, or, with the feature `picorv32` in place of `machine`, is a PicoRV32, or, with `vexriscv`, a VexRiscv.
 //!
-//! The main loop takes one descriptor after the other; the timer interrupt lets the program do what has fallen due. The
-//! two take turns inside critical sections. Decisions go to the device's registers, frames into the transmit ring.
+//! The main loop handles one descriptor after the other; the timer interrupt handles what is due. The two share the
+//! program in critical sections. Decisions go to the device's registers, frames into the transmit ring.
 //!
-//! This is all of it but the algorithm. Each file of `src/bin` is the image of one, which it names by its types, see
+//! This crate is everything but the algorithm. Each file of `src/bin` is the image of one algorithm, named by its types, see
 //! [`image!`] and [`stage!`].
 #![no_std]
 
@@ -188,9 +188,9 @@ fn log(kind: u32, now: Instant, index: u32) {
 #[derive(Clone, Copy, Debug)]
 pub struct Unfit;
 
-/// What an image runs.
+/// The program of an image: a NIC, or a switch.
 pub trait Program: Zeroed {
-    /// What it says of itself at start-up.
+    /// Its start-up report.
     const INFO: ImageInfo;
 
     /// Sets up the zeroed program in place, with the settings that the driver left in RAM.

@@ -5,8 +5,8 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{OutputPin, PinState};
 use programs::lockstep::Exit;
 
-/// What the image is built from, for the harness, which takes no image of other sources than its own. It is not loaded, see
-/// `sections.x`.
+/// The hash of the image's sources. The harness reads it, and refuses an image whose hash differs from its own. The section is
+/// not loaded, see `sections.x`.
 #[used]
 #[unsafe(link_section = ".rnic_cc.sources")]
 static SOURCES: [u8; 16] = programs::SOURCES;
@@ -96,14 +96,14 @@ pub(crate) fn exit(code: Exit) -> ! {
     }
 }
 
-/// Where exceptions end, and interrupts other than the timer's.
+/// Handler of exceptions, and of interrupts other than the timer's: ends the run.
 #[unsafe(no_mangle)]
 extern "C" fn unexpected() -> ! {
     exit(Exit::Unexpected)
 }
 
 unsafe extern "C" {
-    /// Is nowhere defined: an image with a panic left in it does not link.
+    /// Not defined anywhere: an image that contains a panic does not link.
     fn this_image_can_panic() -> !;
 }
 

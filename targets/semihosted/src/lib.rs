@@ -1,10 +1,10 @@
 //! Bare-metal firmware for cores that an emulator or a debug probe runs: the NIC program on events that a host sends by
 //! semihosting, in lockstep with the same program there, see [`programs::lockstep`]. For Cortex-M and for RISC-V with 64 bits.
 //!
-//! The main loop takes one descriptor after the other; what has fallen due by its time is done in the timer interrupt, which
-//! the loop raises, as the time is the host's. The two share the program in critical sections.
+//! The main loop handles one descriptor after the other; what is due by its time is handled in the timer interrupt. The loop
+//! raises that interrupt itself, since the time comes from the host. The two share the program in critical sections.
 //!
-//! This is all of it but the algorithm. Each file of `src/bin` is the image of one, which it names by its types, see
+//! This crate is everything but the algorithm. Each file of `src/bin` is the image of one algorithm, named by its types, see
 //! [`image!`].
 #![no_std]
 
@@ -156,7 +156,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
         let Ok(()) = pin.set_low();
     }
 
-    /// Works on what is shared, in a critical section.
+    /// Runs `work` on the shared state, in a critical section.
     fn with<R>(&self, work: impl FnOnce(&mut Firmware<A, N>) -> R) -> R {
         critical_section::with(|cs| match self.0.borrow(cs).try_borrow_mut() {
             Ok(mut firmware) => work(&mut firmware),
@@ -177,8 +177,8 @@ fn halves(time: Instant) -> [u32; 2] {
     [nanos as u32, (nanos >> 32) as u32]
 }
 
-/// Makes the NIC that the host has set, and reports its sizes and when it wants to be woken. Apart from the main loop, so that
-/// the stack that this takes is given back.
+/// Makes the NIC with the host's settings, and reports its sizes and the time of its next wake. A function apart from the main
+/// loop, so that its stack is free afterwards.
 #[inline(never)]
 fn begin<A: ReactionPoint, N: NotificationPoint>(firmware: &mut Firmware<A, N>, mut host: Host) {
     let rp = from_words(const { A::PRESETS[0].values }, &host.words::<SETTINGS>());
