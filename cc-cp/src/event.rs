@@ -1,4 +1,4 @@
-//! What happens at the queues of a switch.
+//! Events at the queues of a switch, and the packets and messages that they bring.
 
 use crate::verdict::Verdict;
 use cc_core::wire::opcode::Class;

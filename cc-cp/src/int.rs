@@ -23,7 +23,7 @@ cc_core::settings! {
 }
 
 cc_core::zeroed! {
-    /// What the stage computes with.
+    /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         mbps: u32,

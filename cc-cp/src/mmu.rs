@@ -179,7 +179,7 @@ impl<Q: Storage> Zeroed for SharedBuffer<Q> {
 }
 
 impl<Q: Storage> SharedBuffer<Q> {
-    /// What was counted so far.
+    /// The counters.
     pub const fn counters(&self) -> &MmuCounters {
         &self.counters
     }

@@ -51,7 +51,7 @@ pub trait Stage: Zeroed {
     const PAUSES: bool = false;
     /// It has deadlines: see [`Stage::next_wake`].
     const TIMED: bool = false;
-    /// What it occupies.
+    /// Its sizes in bytes.
     const SIZES: StageSizes;
 
     /// The kinds of events that it is given: [`Stage::TAKES`], or for a list made at run time, those of its stages.
@@ -122,7 +122,7 @@ const fn first<S: Copy>(presets: &[Preset<S>]) -> S {
 /// The longest time between two calls of [`Stage::wake`], 0.5 s: 32-bit stamps in nanoseconds wrap after 4.3 s.
 pub const REST: Nanos = Nanos::new(500_000_000);
 
-/// What a stage occupies, in bytes.
+/// Sizes of a stage, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StageSizes {
     /// State of one queue, flows not counted.
@@ -168,7 +168,7 @@ impl fmt::Display for ConfigureError {
 
 impl core::error::Error for ConfigureError {}
 
-/// What the state of a queue sees beside the event.
+/// The context of an event of one queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'a, P> {
     /// The time of the event. Never runs backwards.
@@ -184,7 +184,7 @@ pub struct Cx<'a, P> {
 /// [`PerQueue`](crate::PerQueue) makes a [`Stage`] of it; see there for what each item means.
 #[expect(missing_docs, reason = "as in Stage")]
 pub trait QueueStage: Zeroed {
-    /// What the machine computes with.
+    /// Checked parameters, made from the settings.
     type Params: Zeroed + Copy;
     type Settings: Settings;
 

@@ -33,7 +33,7 @@ cc_core::settings! {
 }
 
 cc_core::zeroed! {
-    /// What the relays compute with.
+    /// Checked parameters of the relays.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         high: u32,

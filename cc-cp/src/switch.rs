@@ -7,7 +7,7 @@ use cc_core::table::{Array, Storage};
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Stamp, Zeroed};
 
-/// What a switch can do beside what its stages emit.
+/// The frames that a switch sends itself, beside those that its stages emit: PFC.
 pub trait SendPfc: Emit {
     /// Sends a PFC frame by the port, for the class: so many quanta, where zero resumes.
     fn pfc(&mut self, at: Queue, quanta: u16);
@@ -56,7 +56,7 @@ impl QueueCounters {
 }
 
 cc_core::zeroed! {
-    /// What the switch keeps of a queue, whatever its stages.
+    /// The switch's record of a queue, independent of its stages.
     struct Record {
         counters: QueueCounters,
         /// When the neighbour's present pause began, if there is one.

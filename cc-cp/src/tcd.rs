@@ -87,7 +87,7 @@ pub struct Tcd {
     red: Red,
     /// When it was resumed, or its observation began.
     at: Stamp,
-    /// What was queued then.
+    /// Bytes in the queue at that time.
     queue: Bytes,
     phase: Phase,
     /// The neighbour pauses it.

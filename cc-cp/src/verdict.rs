@@ -1,4 +1,4 @@
-//! What the stages of a switch decide about a packet.
+//! The verdict: the decision of the stages of a switch on a packet.
 
 use cc_core::wire::shim::MlccData;
 use cc_core::{Ecn, Hop, Mark, Nanos};
@@ -22,7 +22,7 @@ pub struct Verdict {
     pub rewrite: Option<Rewrite>,
 }
 
-/// What the one stage of a switch that rewrites packets does to a packet.
+/// The changes to a packet by the one stage of a switch that rewrites packets.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rewrite {

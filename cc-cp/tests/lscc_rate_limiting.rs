@@ -116,7 +116,7 @@ mod oracle {
 const GBPS: u32 = 100;
 const LINK: Link = Link { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_000), base_rtt: Nanos::new(20_000) };
 
-/// What a far end says first.
+/// The first feedback of a receiver's end.
 fn first_feedback() -> Feedback {
     let p = rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &LINK, 16).unwrap();
     let mut far_end = RateCalculation::<16>::open(&p, Stamp::from_bits(0));

@@ -33,7 +33,7 @@ mod oracle {
         pub(super) observed: (u64, u32),
     }
 
-    /// What becomes of a packet.
+    /// The outcome for a packet.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(super) enum Verdict {
         Nothing,

@@ -49,7 +49,7 @@ pub const PRESETS: &[Preset<DirectIntSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         spacing: Nanos,
@@ -155,7 +155,7 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
         due
     }
 
-    /// What the pseudo queue says, as a port would.
+    /// The telemetry record of the pseudo queue, in the form of a port's.
     #[expect(clippy::cast_possible_truncation, reason = "a rate is below 2^32 / 2^24 x 8 000 Mb/s")]
     fn record(&self, now: Stamp) -> Hop {
         let mbps = (u64::from(self.queue.rate().to_bits()).wrapping_mul(8_000).wrapping_add(1 << 23) >> 24) as u32;

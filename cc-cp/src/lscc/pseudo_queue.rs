@@ -95,7 +95,7 @@ impl PseudoQueue {
         self.rate
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub(super) const fn counters(&self) -> FeedbackCounters {
         self.counters
     }

@@ -86,7 +86,7 @@ pub const PRESETS: &[Preset<RateCalculationSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// What the machine computes with. Rates are in kb/s.
+    /// Checked parameters. Rates are in kb/s.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         period: Nanos,
@@ -197,7 +197,7 @@ impl Feedback {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RateCalculation<const N: usize = 10> {
-    /// What the list adds up to.
+    /// The sum of the list.
     sum: i64,
     /// BR - R of the last periods in kb/s, a ring; `head` is the oldest.
     adjustments: [i32; N],

@@ -15,12 +15,12 @@
 //! carries, and is not marked, has its bottleneck elsewhere, and is left alone.
 //!
 //! Deviations:
-//! - a direct CNP is made of a flow's next packet, not of a list of addresses: it is as current, a flow that sends nothing
-//!   needs none, entries hold no addresses, and no event walks the table;
+//! - a direct CNP is made from a flow's next packet, not from a list of addresses. It is as current, a flow that sends
+//!   nothing needs none, entries hold no addresses, and no event loops over the table;
 //! - the direct CNP names the sender's flow by the receiver's queue pair (`remote_qpn`, `names_remote_qpn`), since no data
 //!   packet carries the sender's;
-//! - a CNP from afar marks the flow that its body names; the standard's names none that a switch could know, and marks all
-//!   flows between its two addresses;
+//! - a CNP from the far datacentre marks the flow that its body names; a standard CNP names only the sender's queue pair, which
+//!   no data packet carries, and marks all flows between its two addresses;
 //! - bytes count as they leave the real queue, which R below the port's speed keeps short;
 //! - the paper does not say how R changes without feedback, or what feedback out of order does: see
 //!   [`FeedbackCounters`].
@@ -103,7 +103,7 @@ impl RateLimitingSettings {
 }
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         reference: Bytes,
@@ -116,7 +116,7 @@ cc_core::zeroed! {
 }
 
 cc_core::zeroed! {
-    /// Something that happens again and again.
+    /// A periodic event.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     struct Ticks {
         length: u32,
@@ -178,9 +178,10 @@ impl Params {
     }
 }
 
-/// In place of a queue pair: all between two addresses. The multicast queue pair's number, no flow's.
+/// Key in place of a queue pair number for all flows between two addresses: the number of the multicast queue pair, which no
+/// flow has.
 const ALL: Qpn = Qpn::new(0x00ff_ffff);
-/// A flow that sends nothing for longer is forgotten.
+/// The entry of a flow that sends nothing for longer is removed.
 const IDLE_TIMEOUT: Nanos = Nanos::new(2_000_000_000);
 
 cc_core::zeroed! {
@@ -222,7 +223,7 @@ pub struct RateLimiting<const SETS: usize = 16, const WAYS: usize = 4> {
     flows: SetAssocTable<Flow, SETS, WAYS>,
 }
 
-/// What a long link's port and priority has counted.
+/// Counters of a port and priority of a long link.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RateLimitingCounters {
@@ -230,7 +231,7 @@ pub struct RateLimitingCounters {
     pub feedback: FeedbackCounters,
     /// Direct CNPs.
     pub notified: u32,
-    /// Flows whose entry went to another while it still meant something: they count as new again.
+    /// Entries evicted by another flow within 2 s of their last packet: their flows count as new again.
     pub flows_evicted: u32,
 }
 
@@ -274,7 +275,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         self.queue.rate()
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub fn counters(&self) -> RateLimitingCounters {
         let (feedback, notified) = (self.queue.counters(), self.notified);
         RateLimitingCounters { feedback, notified, flows_evicted: self.flows.evicted() }
@@ -320,7 +321,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         self.flows.sweep(now, IDLE_TIMEOUT, SETS, |_| {});
     }
 
-    /// Everything that takes time and no packet: the queue drains, R rises, periods begin.
+    /// The changes by time alone: the queue drains, R rises, periods begin.
     fn pass_time(&mut self, p: &Params, now: Stamp) {
         if let Some(tick) = p.notify.last(self.notify_at, now) {
             self.queue.pass_time(&p.queue, tick);
@@ -430,7 +431,7 @@ impl<const SETS: usize, const WAYS: usize> QueueStage for RateLimiting<SETS, WAY
     }
 }
 
-/// What a direct CNP says.
+/// The body of a direct CNP.
 fn direct(data_qpn: Qpn) -> CnpBody {
     CnpBody { kind: CnpKind::Direct, ce: true, names_remote_qpn: true, remote_qpn: data_qpn, ..CnpBody::default() }
 }

@@ -1,8 +1,8 @@
 //! MLCC at the sender's interconnect switch: the near-source loop (section 3.2.1).
 //!
 //! A data packet that leaves for the long link has collected the telemetry of its own datacentre. The switch sends that back to
-//! the sender at once, in a CNP of kind 4 (Switch-INT), and clears it in the packet, for it would be a whole round trip of the
-//! long link old on its return.
+//! the sender at once, in a CNP of kind 4 (Switch-INT), and clears it in the packet: over the receiver it would reach the
+//! sender a round trip of the long link later.
 //!
 //! Where the paper returns every packet's, a setting can space the CNPs of a flow: HPCC's law needs several a round trip, not
 //! one a packet.
@@ -41,7 +41,7 @@ pub const PRESETS: &[Preset<NearSourceSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         interval: Nanos,
@@ -59,7 +59,7 @@ impl Params {
     }
 }
 
-/// A flow whose last Switch-INT is longer ago is as one that was never seen: the longest interval is shorter.
+/// A flow whose last Switch-INT is longer ago than this needs no record: the longest spacing is shorter.
 const IDLE_TIMEOUT: Nanos = Nanos::new(20_000_000);
 
 cc_core::zeroed! {
@@ -77,7 +77,7 @@ cc_core::zeroed! {
 const _: () = assert!(SetAssocTable::<Flow, 1, 1>::ENTRY_BYTES == 16, "a flow has outgrown 16 bytes");
 
 cc_core::zeroed! {
-    /// What a queue has counted.
+    /// Counters of a queue.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct NearSourceCounters {
@@ -114,12 +114,12 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
         self.shared = now;
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub const fn counters(&self) -> NearSourceCounters {
         self.counters
     }
 
-    /// Forgets flows that have nothing to remember. To be called at least once a second.
+    /// Removes the records of flows whose spacing has passed. To be called at least once a second.
     pub fn wake(&mut self, now: Stamp) {
         self.flows.sweep(now, IDLE_TIMEOUT, SETS, |_| {});
         if self.shared.is_due(now) {
@@ -127,7 +127,7 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
         }
     }
 
-    /// A data packet leaves for the long link: whether its telemetry is to be returned to its sender now.
+    /// A data packet leaves for the long link. Returns whether its telemetry is to be returned to its sender now.
     pub fn departure(&mut self, p: &Params, now: Stamp, flow: FlowKey) -> bool {
         let due = self.is_due(p, now, flow);
         self.counters.returned = self.counters.returned.wrapping_add(u64::from(due));

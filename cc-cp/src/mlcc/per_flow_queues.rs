@@ -1,4 +1,4 @@
-//! MLCC at the receiver's interconnect switch: a queue for each flow (PFQ), let go at the rate that the receiver grants
+//! MLCC at the receiver's interconnect switch: a queue for each flow (PFQ), sent at the rate that the receiver grants
 //! (section 3.2.2).
 //!
 //! ```text
@@ -49,7 +49,7 @@ pub const PRESETS: &[Preset<PerFlowQueuesSettings>] = &[Preset {
 }];
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         initial: Rate,
@@ -89,7 +89,7 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     struct Queue {
-        /// Tells the flow from others that share its place.
+        /// A second hash of the flow's key, which distinguishes flows with the same table key.
         check: u32,
         /// Bytes in it.
         queued: u32,
@@ -125,7 +125,7 @@ impl Queue {
 }
 
 cc_core::zeroed! {
-    /// What the queues have counted.
+    /// Counters of the queues.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct PerFlowQueuesCounters {
@@ -159,7 +159,7 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         Self::ZEROED
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub const fn counters(&self) -> PerFlowQueuesCounters {
         self.counters
     }
@@ -169,8 +169,9 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         self.flows.occupied()
     }
 
-    /// A data packet has come by the long link: whether it joins its flow's own queue, and not the shared one. A packet of a
-    /// flow whose own queue came to be while the shared one held some of it may overtake those; go-back-N repeats them.
+    /// A data packet has arrived by the long link. Returns whether it joins its flow's own queue, and not the shared one. If a
+    /// flow gets its own queue while the shared one still holds packets of it, later packets may overtake those; the
+    /// transport's go-back-N sends them again.
     pub fn arrive(&mut self, p: &Params, now: Stamp, flow: FlowKey, bytes: Bytes) -> bool {
         let check = flow.tag_hash();
         let shared = &mut self.shared;
@@ -212,7 +213,7 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         self.queue(flow).map(|queue| queue.release)
     }
 
-    /// An acknowledgement passes, or any other packet of the way back.
+    /// A packet of the return path passes; only acknowledgements have an effect.
     pub fn acknowledgement(&mut self, p: &Params, roce: &Roce<'_>) {
         if let Some(ack) = roce.mlcc_ack_shim() {
             self.acknowledged(p, FlowKey::of_reply(roce, ack.data_qpn), &ack);
@@ -240,7 +241,7 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         *counter = counter.wrapping_add(1);
     }
 
-    /// Gives up queues that nothing has touched. To be called at least once a second.
+    /// Removes queues without an event for a second. To be called at least once a second.
     pub fn wake(&mut self, now: Stamp) {
         let shared = &mut self.shared;
         self.flows.sweep(now, IDLE_TIMEOUT, SETS, |gone| *shared = shared.saturating_add(gone.queued));
@@ -251,14 +252,14 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
     }
 }
 
-/// Whether a credit comes after another.
+/// Whether a credit is newer than another, modulo its range.
 const fn is_newer(old: u16, new: u16) -> bool {
     let ahead = new.wrapping_sub(old);
     ahead != 0 && ahead < 1 << 15
 }
 
 impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
-    /// A data packet leaves its queue: what it takes along.
+    /// A data packet leaves its queue. Returns the values to be written into its MLCC shim.
     pub fn departure(&mut self, now: Stamp, flow: FlowKey, bytes: Bytes) -> MlccData {
         let check = flow.tag_hash();
         match self.flows.get_mut(flow.set_hash()).filter(|queue| queue.check == check) {

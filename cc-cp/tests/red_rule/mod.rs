@@ -20,7 +20,7 @@ impl Pcg {
     }
 }
 
-/// What becomes of a packet.
+/// The outcome for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     Unmarked,

@@ -1,4 +1,4 @@
-//! What is amiss in the network, in how its ends are set up, or in the capture: each finding says what, how often, and what to
+//! Findings: faults of the network, of the configuration of its ends, or of the capture. Each says what, how often, and what to
 //! do next. A healthy capture has none.
 
 use super::flows::{Address, Flow, Slot};
@@ -201,7 +201,7 @@ fn losses(outcome: &Outcome) -> Option<String> {
     Some(format!("{text}: {advice}"))
 }
 
-/// Whether marks are heeded. A flow counts here if its sender is replayed.
+/// Whether senders react to marks. A flow counts here if its sender is replayed.
 fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
     let marked: Vec<&Flow> =
         outcome.flows.all().iter().filter(|flow| flow.marked > 0 && matches!(flow.slot, Slot::Open { .. })).collect();

@@ -193,7 +193,7 @@ struct Replay<'a> {
     progress: &'a mut dyn FnMut(u64),
 }
 
-/// What a capture is played with.
+/// Arguments for playing a capture.
 struct Playing {
     nic_filter: NicFilter,
     survey: Rc<Survey>,

@@ -199,7 +199,7 @@ pub struct Outcome {
     pub duration: u64,
 }
 
-/// What came back from one address to another.
+/// Packets that came back from one address to another.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PathCounts {
     /// Packets of any kind.

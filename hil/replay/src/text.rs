@@ -1,6 +1,6 @@
-//! The report for people: what is amiss first, then what that rests on, then flows.
+//! The report as text: the findings first, then the numbers behind them, then flows.
 //!
-//! What fits no screen is there on request, and all of it in JSON.
+//! Long lists are shown with an option; JSON has everything.
 
 use super::Summary;
 use super::cnps::Comparison;
@@ -87,7 +87,7 @@ impl Text<'_> {
         algorithm.in_bytes.iter().try_for_each(|told| writeln!(f, "  {told}"))
     }
 
-    /// What is amiss.
+    /// The findings.
     fn findings(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Report { findings, signals, .. } = self.report;
         findings.iter().try_for_each(|finding| writeln!(f, "finding      {finding}"))?;
@@ -98,7 +98,7 @@ impl Text<'_> {
         signals.no_decisions.as_ref().map_or(Ok(()), |reason| writeln!(f, "no decisions: {reason}"))
     }
 
-    /// What that rests on.
+    /// The numbers behind the findings.
     fn evidence(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Report { ecn, cnps, losses, rtt_ns, pauses, pauses_sent, frames, icrc, dscp, flows, .. } = self.report;
         let (data, marked) = (ecn.data.total(), ecn.data.ce);
@@ -346,7 +346,7 @@ impl Display for Summary {
     }
 }
 
-/// The four that everybody looks for, and of the others those that counted something.
+/// The four main counters, and those of the others that are not zero.
 fn counters(counts: &BTreeMap<&'static str, u64>) -> String {
     const ALWAYS: [&str; 4] = ["np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"];
     pairs(

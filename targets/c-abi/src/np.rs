@@ -1,7 +1,7 @@
 //! Notification points, at the receiver.
 //!
-//! Which flow a packet belongs to, how many records there are and when one is given up, is the caller's, as is the bound
-//! on CNPs of the whole port; the engine in `cc_np` has all of that for programs in Rust.
+//! The caller finds the flow of a packet, owns the records and evicts them, and limits the CNP rate of the whole port. For
+//! programs in Rust, the engine in `cc_np` does all of that.
 
 use crate::settings::{self, Param};
 use crate::types::{
@@ -12,10 +12,10 @@ use cc_core::wire::shim::MlccData;
 use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Psn, Qpn, Stamp};
 use cc_np::{Cx, NotificationPoint};
 
-/// What the flows of a port share. C keeps it as bytes.
+/// State that the flows of a port share. C keeps it as bytes.
 #[repr(C)]
 pub struct NpPort<A: NotificationPoint> {
-    /// [`NpPort::READY`], once the rest means something.
+    /// [`NpPort::READY`] once the port is initialised.
     ready: u32,
     counters: Counters,
     clock: LocalClock,
@@ -25,7 +25,7 @@ pub struct NpPort<A: NotificationPoint> {
     settings: A::Settings,
 }
 
-/// What a port counts, in the order of [`COUNTERS`]. Those of the clock are kept by the clock.
+/// Counters of a port, in the order of [`COUNTERS`]. The clock keeps its own.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     marked: u64,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn rnic_np_counter(id: u32, info: *mut CounterInfo) -> Sta
 }
 
 impl<A: NotificationPoint> NpPort<A> {
-    /// Tells a port of this algorithm from one of another, and from memory that is none: letters of the name.
+    /// First word of an initialised port: a hash of the algorithm's name, which other ports and other memory do not have.
     const READY: u32 = crate::rp::letters(0x4e50, A::NAME);
 
     /// Makes `port` a port with the settings of a preset.
@@ -116,7 +116,7 @@ impl<A: NotificationPoint> NpPort<A> {
         })
     }
 
-    /// What the machine sees at this time, and what its flows share.
+    /// The context of an event at this time, the state that the flows share, and the counters.
     #[inline(always)]
     fn at(&mut self, now: u64) -> (Cx<'_, A::Params>, &mut A::Shared, &mut Counters) {
         let now = self.clock.advance(Instant::from_nanos(now));

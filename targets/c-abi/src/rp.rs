@@ -9,10 +9,10 @@ use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Mark, Nanos, Psn, Rate};
 use cc_rp::{CnpIgnored, Cx, EventSet, ReactionPoint, Signals, gate_event};
 
-/// What the flows of a port share. C keeps it as bytes.
+/// State that the flows of a port share. C keeps it as bytes.
 #[repr(C)]
 pub struct RpPort<A: ReactionPoint> {
-    /// [`RpPort::READY`], once the rest means something.
+    /// [`RpPort::READY`] once the port is initialised.
     ready: u32,
     counters: Counters,
     clock: LocalClock,
@@ -21,7 +21,7 @@ pub struct RpPort<A: ReactionPoint> {
     settings: A::Settings,
 }
 
-/// What a port counts, in the order of [`COUNTERS`]. Those of the clock are kept by the clock.
+/// Counters of a port, in the order of [`COUNTERS`]. The clock keeps its own.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     handled: u64,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn rnic_rp_counter(id: u32, info: *mut CounterInfo) -> Sta
 }
 
 impl<A: ReactionPoint> RpPort<A> {
-    /// Tells a port of this algorithm from one of another, and from memory that is none: letters of the name.
+    /// First word of an initialised port: a hash of the algorithm's name, which other ports and other memory do not have.
     const READY: u32 = letters(0x5250, A::NAME);
 
     /// Makes `port` a port with the settings of a preset.

@@ -8,7 +8,7 @@ use core::{ptr, slice};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Status {
-    /// Well.
+    /// Success.
     Ok = 0,
     /// A pointer is null.
     Null = -1,
@@ -97,7 +97,7 @@ pub mod kind {
     pub const CNP: u32 = 4;
     /// Time has passed: the wake that a decision set is due, or the caller reads the decision between events.
     pub const WAKE: u32 = 5;
-    /// A switch sent back by itself what the ports on the way to it say.
+    /// A switch sent the telemetry of the ports on the way to it directly.
     pub const SWITCH_INT: u32 = 6;
 }
 
@@ -109,11 +109,11 @@ pub struct Event {
     pub at: Moment,
     /// One of [`kind`].
     pub kind: u32,
-    /// What else there is to say of it.
+    /// Its fields, by its kind.
     pub of: Details,
 }
 
-/// What there is to say of an event, by its kind.
+/// The fields of an event, by its kind.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union Details {
@@ -178,7 +178,7 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Ack {
-    /// What the newest packet acknowledged collected.
+    /// Telemetry of the newest packet acknowledged.
     pub telemetry: Telemetry,
     /// Everything up to this sequence number has arrived.
     pub psn: u32,
@@ -238,7 +238,7 @@ pub struct Setting {
 pub struct CounterInfo {
     /// Its name.
     pub name: Text,
-    /// What it counts.
+    /// Its meaning.
     pub text: Text,
 }
 
@@ -272,7 +272,7 @@ pub struct Arrival {
     pub first: u8,
     /// Whether it ends one.
     pub last: u8,
-    /// What the packet collected.
+    /// Telemetry of the packet.
     pub telemetry: Telemetry,
 }
 
@@ -371,7 +371,7 @@ pub(crate) fn usable<T>(pointer: *const T) -> Result<(), Status> {
     }
 }
 
-/// What a call comes to.
+/// The status of a call.
 pub(crate) fn status(outcome: Result<(), Status>) -> Status {
     match outcome {
         Ok(()) => Status::Ok,
