@@ -1,4 +1,4 @@
-//! What can be wrong with a capture file, where, and what was expected instead.
+//! Errors of capture files: the fault, its place in the file, and what was expected.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -48,7 +48,7 @@ pub enum Fault {
     Open(io::Error),
     /// The operating system failed to read.
     Read(io::Error),
-    /// There is not one byte.
+    /// The file is empty.
     Empty,
     /// The file starts with none of the known magics.
     NotACapture {
@@ -101,7 +101,7 @@ pub enum Fault {
         /// The one at its end, bytes.
         end: u32,
     },
-    /// A section header whose byte-order magic is neither way round.
+    /// A section header whose byte-order magic is valid in neither byte order.
     ByteOrder {
         /// The bytes in its place.
         found: [u8; 4],

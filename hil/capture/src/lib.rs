@@ -216,7 +216,7 @@ impl<R: Read> Reader<R> {
         self.input.name()
     }
 
-    /// What was lost on the way into the file, as far as the file has been read.
+    /// Packets that were lost before they reached the file, as far as the file has been read.
     pub fn dropped(&self) -> Dropped {
         match &self.format {
             Format::Pcap(_) => Dropped::default(),

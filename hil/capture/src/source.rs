@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{CaptureError, Fault, Place, Reader, interrupt};
 
-/// How often a wait for more of a pipe looks whether the program is to stop.
+/// Interval at which a wait for a pipe polls for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A capture that can be read more than once.

@@ -10,8 +10,8 @@
 //! | IP protocol 4, 41 | an IP packet | RFC 2003, RFC 2473 |
 //!
 //! Tunnels may lie in each other, and VLAN tags anywhere. The end of a tunnel joins the two ECN fields (RFC 6040, 4.2): a mark
-//! that the fabric made outside reaches the receiver. The end of a mirror session does not: what carries the copy is not the
-//! way that the packet went.
+//! that the fabric made outside reaches the receiver. The end of a mirror session does not join them: the outer header
+//! belongs to the path of the copy, not to that of the packet.
 
 use cc_core::wire::TagProtocol;
 
@@ -25,7 +25,7 @@ const ETHERNET: u16 = 0x6558;
 /// The UDP port of Ultra Ethernet's transport (IANA).
 const UET: u16 = 4793;
 
-/// What a frame that is no RoCE frame turns out to be.
+/// What a frame that is not RoCE carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inside<'a> {
     /// It carries another frame.
@@ -45,7 +45,7 @@ pub struct Inner<'a> {
     pub wire_len: usize,
     /// The virtual network, from VXLAN's or Geneve's identifier and GRE's key; 0 for none.
     pub network: u32,
-    /// The packet's end: a Not-ECT packet whose tunnel was marked, which the end of the tunnel drops (RFC 6040, 4.2).
+    /// The end of the tunnel drops the packet: it is Not-ECT, and the outer header was marked (RFC 6040, 4.2).
     pub dropped: bool,
 }
 

@@ -125,9 +125,9 @@ fn refused(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// A file that is written under a temporary name in its own folder and takes its true name when it is finished, so that it is
-/// never there half written. Dropped unfinished, it leaves nothing behind, and what stood at the path stays; so it is when a
-/// signal ends the program, see [`interrupt`]. The path `-` is standard output.
+/// A file that is written under a temporary name in its own folder and renamed when it is finished, so that the path never has
+/// an incomplete file. If it is dropped unfinished, or a signal ends the program (see [`interrupt`]), the temporary file is
+/// removed, and a file that was at the path before stays. The path `-` is standard output.
 pub struct NewFile {
     /// As the user gave it.
     name: PathBuf,
@@ -139,9 +139,9 @@ enum Sink {
     File(Part),
 }
 
-/// A file that has not got its name yet.
+/// A file that still has its temporary name.
 struct Part {
-    /// The name that it is to get.
+    /// Its final name.
     path: PathBuf,
     file: Option<NamedTempFile>,
 }
@@ -161,7 +161,7 @@ impl NewFile {
         Ok(Self { name: path.to_owned(), sink: BufWriter::with_capacity(256 << 10, sink) })
     }
 
-    /// Whether it is standard output, which then has room for nothing else.
+    /// Whether it is standard output; nothing else may then be printed there.
     pub fn is_standard_output(&self) -> bool {
         matches!(self.sink.get_ref(), Sink::Standard(_))
     }

@@ -67,7 +67,7 @@ const MAX_NATIVE: usize = 1_024;
 /// NICs that are replayed on cores at most.
 const MAX_CORES: usize = 16;
 
-/// What is to be replayed, and how.
+/// Options of a replay.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The algorithm, by name.
@@ -82,7 +82,7 @@ pub struct Options {
     pub reading: Reading,
     /// On what core besides the host; `None` for the host alone.
     pub core: Option<OnCore>,
-    /// What the core's wave is written to, if it is.
+    /// The file for the core's wave; `None` for no wave.
     pub wave: Option<Wave>,
     /// Where log lines go, if they go anywhere: then the image is one that logs, and its cycles are not those of the image
     /// that ships.
@@ -132,11 +132,11 @@ impl Default for Options {
 pub struct OnCore {
     /// The core, by name.
     pub name: String,
-    /// How its clock goes.
+    /// The pace of its clock: lockstep, or real time.
     pub pace: Pace,
     /// The images; built from this tree if not given.
     pub firmware: Option<Images>,
-    /// Whether, in lockstep, events are interrupted at every moment, see [`hil_cores::interrupts`].
+    /// Whether, in lockstep, events are interrupted after every instruction, see [`hil_cores::interrupts`].
     pub interrupts: bool,
 }
 
@@ -186,7 +186,7 @@ fn survey(options: &Options, capture: &mut Source) -> Result<(Survey, Ending)> {
     Ok((surveyor.finish(reader.dropped()), ending))
 }
 
-/// A replay whose machines are about to be known.
+/// A replay whose algorithm is still to be resolved from its name.
 struct Replay<'a> {
     options: &'a Options,
     capture: &'a mut Source,
@@ -280,7 +280,7 @@ fn run(
         Some(Images { image, outlined_on }) => (image.clone(), outlined_on.clone()),
         None => {
             let build = |kind| firmware::build(algorithm, kind, processor.dialect());
-            // The times of an image that logs are no times to put others beside.
+            // An image that logs takes more cycles, so its cycles are not compared with others.
             let outlined_on =
                 (lockstep && options.log.is_none()).then(|| build(firmware::Kind::OutlinedOn)).transpose()?;
             let kind = if options.log.is_some() { firmware::Kind::Logging } else { firmware::Kind::Inlining };
@@ -476,13 +476,13 @@ fn size(report: programs::layout::ImageInfo) -> Size {
 
 /// Frames between two calls of the progress function.
 const PROGRESS: u64 = 1 << 14;
-/// Frames between two looks whether the program is to stop.
+/// Frames between two polls for a signal.
 const LOOK: u64 = 1 << 8;
 
-/// What a replay came to, and the signal that ended it, if one did.
+/// The outcome of a replay, and the signal that ended it, if one did.
 type Ended = (Outcome, Option<i32>);
 
-/// Plays a capture. What came of it, and the NICs, are there also when it cannot be played to its end. `Ok` holds the signal
+/// Plays a capture. Returns the outcome and the NICs even if the capture cannot be played to its end. `Ok` holds the signal
 /// that ended it early, if one did.
 fn play<D: Device>(
     playing: Playing,
@@ -505,7 +505,7 @@ fn play<D: Device>(
     (played, outcome, nics)
 }
 
-/// Plays the first so many frames of a capture, which have been read before.
+/// Plays the given number of frames from the start of a capture that the first reading has read.
 fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
     replayer: &mut Replayer<D, F>,
     capture: &mut Source,
@@ -513,7 +513,7 @@ fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Option<i32>> {
     let name = capture.name().to_owned();
-    // A signal that ended the first reading has been heeded.
+    // A signal that ended the first reading does not end this one.
     let before = interrupt::requested();
     let mut reader = capture.reader()?;
     let mut interrupted = None;

@@ -233,7 +233,7 @@ struct NicInstance<D> {
     skipped: u64,
 }
 
-/// What a NIC sends, against the rate of its line.
+/// The bytes that a NIC sends, compared with its line rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     /// Bytes beyond what the line could have sent, times 2^24.

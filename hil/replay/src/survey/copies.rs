@@ -2,8 +2,8 @@
 //! switch. A NIC saw them once.
 //!
 //! Two frames are copies if they are equal but for what a switch or router may change: Ethernet header, time to live, ECN, DSCP
-//! and IPv4 checksum. A packet that was sent again is equal too. They differ in the time between the two, since a sender needs
-//! a round trip to know that a packet was lost, and how many there are, since a mirror copies everything.
+//! and IPv4 checksum. A packet that was sent again is equal too. Copies and retransmissions differ in the time between the
+//! two frames, since a sender needs a round trip to detect a loss, and in their number, since a mirror copies every packet.
 
 use super::bits::Bits;
 use crate::decode::ip_at;
@@ -20,7 +20,7 @@ const LONGEST: u64 = 1_000_000;
 const SURE: u64 = 2_000;
 /// So close they are copies if there are many, nanoseconds.
 const LIKELY: u64 = 4_000;
-/// Pairs that are remembered; further ones are taken as the first are.
+/// Pairs that are recorded at most. Later copies are not left out.
 const PAIRS: usize = 1 << 22;
 
 /// Whether copies are left out.
@@ -121,7 +121,7 @@ impl CopyFinder {
             (Dedup::On, false) if all > 0 => LIKELY,
             _ => SURE,
         };
-        // CNPs alone say nothing.
+        // CNPs alone are no evidence: all those to one queue pair are equal.
         let with_cnps = all > 0 || dedup == Dedup::On;
         for Pair { apart, goes, is_cnp } in self.pairs {
             if u64::from(apart) <= within && (with_cnps || !is_cnp) {
@@ -132,7 +132,7 @@ impl CopyFinder {
     }
 }
 
-/// A number that copies share, and hardly any two other frames.
+/// A hash that is equal for copies, and different for almost all other frames.
 fn identity(frame: &[u8], roce: &Roce<'_>) -> u64 {
     /// What is hashed of the front of a packet: all headers, shims but for telemetry, and the first bytes of the payload.
     const FRONT: usize = 96;

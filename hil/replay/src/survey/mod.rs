@@ -73,11 +73,11 @@ pub struct Survey {
     pub copies: Bits,
     /// Frames whose time stamps are out of order.
     pub disordered: Bits,
-    /// Frames from which on a clock has another setting.
+    /// The first frame after each time that a clock was set.
     pub set: Bits,
     /// Stamps that are out of order by much, and the first of them.
     pub disorder: (u64, Option<WrongStamp>),
-    /// What is to be added to each clock, in nanoseconds, for them to agree.
+    /// The offset to add to the stamps of each clock, in nanoseconds, so that all clocks agree.
     pub offsets: HashMap<(u32, Direction), i128>,
     /// Responses that fit several streams and joined none.
     pub ambiguous: u64,
@@ -86,7 +86,7 @@ pub struct Survey {
     pub local: BTreeMap<u32, BTreeSet<Host>>,
     /// The speed that an interface says it has, in bits per second.
     pub speeds: BTreeMap<u32, u64>,
-    /// What was lost on the way into the file.
+    /// Packets that were lost before they reached the file.
     pub dropped: Dropped,
     /// The queue pair that sends, by the hosts that send and receive and the queue pair that receives.
     connected: HashMap<(Host, Host, u32), u32>,
@@ -142,7 +142,7 @@ struct Known {
 }
 
 impl Surveyor {
-    /// A survey that has seen nothing.
+    /// A survey before the first frame.
     pub fn new(reading: Reading, shim_port: u16) -> Self {
         Self {
             reading,

@@ -48,7 +48,7 @@ struct Step {
 pub(super) struct OutOfOrder {
     /// Frames whose stamps are wrong.
     pub wrong: Bits,
-    /// Frames from which on a clock has another setting.
+    /// The first frame after each time that a clock was set.
     pub set: Bits,
     /// Stamps worth a finding.
     pub told: u64,
