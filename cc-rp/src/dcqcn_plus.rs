@@ -155,11 +155,11 @@ impl ReactionPoint for DcqcnPlus {
     const TRANSITIONS: &'static [&'static str] = &[
         "unlimited, CNP: the flow becomes limited, R_C is cut, alpha rises, both timers start",
         "unlimited, wake: nothing",
-        "fast recovery, CNP: R_C is cut, alpha rises, both timers start anew",
+        "fast recovery, CNP: R_C is cut, alpha rises, both timers restart",
         "fast recovery, wake: alpha fades and R_C goes halfway to R_T, as far as due",
-        "additive increase, CNP: R_C is cut, alpha rises, both timers start anew",
+        "additive increase, CNP: R_C is cut, alpha rises, both timers restart",
         "additive increase, wake: alpha fades and R_T gains a share of R_C, as far as due",
-        "hyper increase, CNP: R_C is cut, alpha rises, both timers start anew",
+        "hyper increase, CNP: R_C is cut, alpha rises, both timers restart",
         "hyper increase, wake: alpha fades and R_T gains up to R_C, as far as due",
     ];
 

@@ -138,9 +138,9 @@ impl ReactionPoint for DcqcnTcd {
         Dcqcn::TRANSITIONS,
         &[
             "unlimited, undetermined CNP: nothing",
-            "fast recovery, undetermined CNP: R_T comes down to R_C, recovery begins anew",
-            "additive increase, undetermined CNP: R_T comes down to R_C, recovery begins anew",
-            "hyper increase, undetermined CNP: R_T comes down to R_C, recovery begins anew",
+            "fast recovery, undetermined CNP: R_T comes down to R_C, recovery restarts",
+            "additive increase, undetermined CNP: R_T comes down to R_C, recovery restarts",
+            "hyper increase, undetermined CNP: R_T comes down to R_C, recovery restarts",
         ],
     );
 

@@ -84,7 +84,7 @@ impl ReactionPoint for TimelyTcd {
     #[rustfmt::skip]
     const TRANSITIONS: &'static [&'static str] = &[
         "any, ACK within a segment: its bytes and its mark count",
-        "any, sample marked UE or taken in a pause: the rate holds, the gradient begins anew",
+        "any, sample marked UE or taken in a pause: the rate holds, the next gradient is taken from this sample",
         "any, sample marked CE: TIMELY",
         "no mark yet, unmarked sample above T_high: TIMELY",
         "any, other unmarked sample that lets TIMELY raise the rate or leave it: TIMELY",

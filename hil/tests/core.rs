@@ -135,7 +135,7 @@ fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
     Pfc::new(0xff, [u16::MAX; 8]).emit(port, &mut pfc).unwrap();
     let paused = edited(&trace, usize::MAX, 100, &[&pfc]);
 
-    // Eight hosts send to that port: nobody knows which of them it was.
+    // Eight hosts send to that port: the frame does not say which of them sent it.
     let all = replay(&paused, &[]);
     assert_eq!((&all["frames"]["pfc"], &all["frames"]["pfc_unattributed"]), (&1.into(), &1.into()));
     assert_eq!(all["core"]["cycles"]["pause"], Value::Null);

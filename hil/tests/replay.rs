@@ -164,7 +164,7 @@ fn the_time_paused_and_its_share_of_the_run_are_told_by_priority_e10() {
     let share = 10.24e5 / length;
     let line = format!("paused       10.0.0.1, priority 3: 10.240 us, {share:.2} % of the run\n");
     assert!(String::from_utf8(text).unwrap().contains(&line), "{line}");
-    // Nobody is paused where nobody knows whom the frames are for.
+    // Without --nic the frames belong to no NIC, and no pause is listed.
     let all = json(&path, &[]);
     assert_eq!((&all["frames"]["pfc_unattributed"], &all["pauses"]), (&3.into(), &serde_json::json!([])));
 }
@@ -279,7 +279,7 @@ fn bad_arguments_are_refused_in_one_line() {
     }
 }
 
-/// ECN marking is on, the reaction points are off: whoever looks at the capture is told.
+/// ECN marking is on and the reaction points are off: the report has a finding that says so.
 #[test]
 fn marks_that_nobody_heeds_are_a_finding_a24() {
     let folder = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ fn marks_that_nobody_heeds_are_a_finding_a24() {
     assert!(finding.starts_with(&start), "{finding}");
     let text = hil(&["replay", path.to_str().unwrap(), "--algorithm", "pfc"]).stdout;
     assert!(String::from_utf8(text).unwrap().contains(&format!("\nfinding      {finding}\n")));
-    // Of the receiver alone nobody can say whether its senders react.
+    // A capture read for the receiver alone does not show whether its senders react.
     assert_eq!(json(&path, &["--algorithm", "pfc", "--nic", "10.0.0.9"])["findings"], serde_json::json!([]));
 
     // The same network without notifications: nothing that DCQCN could react to.

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Reports a word to whoever watches. */
+/* Reports a word to the harness that watches the board. */
 void board_put(uint32_t word);
 
 /* The low half of a counter of cycles; 0 where the board has none. */

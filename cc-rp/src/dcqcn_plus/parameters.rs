@@ -33,7 +33,7 @@ cc_core::settings! {
         dce_tcp_g: Per1024, 0..=1023, ["rp_dce_tcp_g"];
         /// Alpha at the first notification.
         initial_alpha_value: Per1024, 1..=1024, ["rp_initial_alpha_value"];
-        /// recomputed: both periods are set anew each time they begin, and never shorter than lambda packet times; cut_only: only at a notification, as the paper's text has it.
+        /// recomputed: both periods are calculated again each time they begin, and never shorter than lambda packet times; cut_only: only at a notification, as the paper's text has it.
         timers: Choice(&["recomputed", "cut_only"]), 0..=1, [];
         /// Whether alpha goes on fading while PFC pauses the flow's priority.
         alpha_in_pause: Choice(&["fades", "stands"]), 0..=1, [];

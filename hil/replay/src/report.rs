@@ -1,4 +1,4 @@
-//! What a replay prints: for scripts as JSON; for people see [`text`](super::text).
+//! What a replay prints: for scripts as JSON; for people see `text.rs`.
 
 use super::cnps::Comparison;
 use super::device::Counters;

@@ -21,7 +21,7 @@ pub(crate) const fn host(n: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, n)
 }
 
-/// Two hosts, and one that nobody is connected with.
+/// Two hosts, and one without a connection.
 pub(crate) const A: Ipv4Addr = host(1);
 pub(crate) const B: Ipv4Addr = host(2);
 pub(crate) const STRANGER: Ipv4Addr = host(99);

@@ -215,7 +215,7 @@ typedef struct rnic_reply {
 } rnic_reply;
 
 #define RNIC_PASS 0u   /* nothing to do */
-#define RNIC_LEAVE 1u  /* the record says nothing more: `close` it and use it anew */
+#define RNIC_LEAVE 1u  /* the record says nothing more: `close` it; it can then be opened for another flow */
 #define RNIC_NOTIFY 2u /* send a CNP */
 
 /* What a flow does in its turn. */
