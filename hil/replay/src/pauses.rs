@@ -52,7 +52,7 @@ impl Pauses {
     pub fn sent(&mut self, now: u64, priority: u8, takes: u64) {
         let Some(priority) = self.0.get_mut(usize::from(priority)) else { return };
         let (began, until) = priority.last;
-        priority.ignored += u64::from(now < until && now - began > RESPONSE + takes);
+        priority.ignored += u64::from(now < until && now > began + RESPONSE + takes);
     }
 
     /// Nanoseconds that each priority was paused, until `end`.
