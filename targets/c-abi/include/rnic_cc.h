@@ -215,7 +215,7 @@ typedef struct rnic_reply {
 } rnic_reply;
 
 #define RNIC_PASS 0u   /* nothing to do */
-#define RNIC_LEAVE 1u  /* the record says nothing more: `close` it and use it anew */
+#define RNIC_LEAVE 1u  /* the record says nothing more: `close` it; it can then be opened for another flow */
 #define RNIC_NOTIFY 2u /* send a CNP */
 
 /* What a flow does in its turn. */
@@ -258,9 +258,9 @@ typedef struct rnic_slot {
 /* ---- The algorithms: sizes and alignments in bytes, presets, parameters ---- */
 
 /* dcqcn: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn */
-#define RNIC_RP_DCQCN_PORT_BYTES 1616u
+#define RNIC_RP_DCQCN_PORT_BYTES 1592u
 #define RNIC_RP_DCQCN_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[202]; } rnic_rp_dcqcn_port;
+typedef struct { uint64_t opaque[199]; } rnic_rp_dcqcn_port;
 #define RNIC_RP_DCQCN_FLOW_BYTES 32u
 #define RNIC_RP_DCQCN_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
@@ -293,6 +293,7 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
 #define RNIC_RP_DCQCN_FAR_TARGET 21u /* 0 to 1: kept, eighth */
 #define RNIC_RP_DCQCN_LIMITER 22u /* 0 to 1: released, kept */
 #define RNIC_RP_DCQCN_FIRST_CNP 23u /* 0 to 1: raises_alpha, sets_alpha */
+#define RNIC_RP_DCQCN_ALPHA_BITS 24u /* 10 to 20 */
 RNIC_RP_FUNCTIONS(dcqcn);
 
 /* dcqcn_plus: takes CNP, WAKE; answered by rnic_np_dcqcn_plus */
@@ -461,9 +462,9 @@ typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
 RNIC_RP_FUNCTIONS(rcc_sender);
 
 /* dcqcn_tcd: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn_tcd */
-#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1624u
+#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1600u
 #define RNIC_RP_DCQCN_TCD_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[203]; } rnic_rp_dcqcn_tcd_port;
+typedef struct { uint64_t opaque[200]; } rnic_rp_dcqcn_tcd_port;
 #define RNIC_RP_DCQCN_TCD_FLOW_BYTES 32u
 #define RNIC_RP_DCQCN_TCD_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;
@@ -493,7 +494,8 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;
 #define RNIC_RP_DCQCN_TCD_FAR_TARGET 21u /* 0 to 1: kept, eighth */
 #define RNIC_RP_DCQCN_TCD_LIMITER 22u /* 0 to 1: released, kept */
 #define RNIC_RP_DCQCN_TCD_FIRST_CNP 23u /* 0 to 1: raises_alpha, sets_alpha */
-#define RNIC_RP_DCQCN_TCD_UE_RAISES_ALPHA 24u /* 0 to 1 */
+#define RNIC_RP_DCQCN_TCD_ALPHA_BITS 24u /* 10 to 20 */
+#define RNIC_RP_DCQCN_TCD_UE_RAISES_ALPHA 25u /* 0 to 1 */
 RNIC_RP_FUNCTIONS(dcqcn_tcd);
 
 /* timely_tcd: takes ACK, WAKE; answered by rnic_np_echo */
