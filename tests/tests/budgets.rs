@@ -36,7 +36,7 @@ fn the_sample_stays_within_its_budget() {
     for (preset, cnp, wake) in [("paper", 250, 320), ("vendor", 260, 320)] {
         let report = play(preset, Source::open(&sample()).unwrap());
         let (step, total) = worst(&report, "cnp");
-        assert!(step <= cnp && total <= 450, "{preset}: a CNP takes {step} cycles, {total} in all");
+        assert!(step <= cnp && total <= 458, "{preset}: a CNP takes {step} cycles, {total} in all");
         let (step, total) = worst(&report, "wake");
         assert!(step <= wake && total <= 450, "{preset}: a wake takes {step} cycles, {total} in all");
         for kind in ["sent", "cnp", "wake"] {
@@ -53,7 +53,9 @@ fn the_sample_stays_within_its_budget() {
 fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
     // Under the vendor's preset a whole rate cut may be overdue, by less than one tick of the timer wheel. A wake that cuts may
     // have to increase the rate by one step before that (61 cycles), and to let alpha decay up to five times (24 cycles each).
-    for (seed, preset, cnp, wake) in [(21, "paper", 320, 320), (22, "vendor", 400, 420)] {
+    // The slowest CNP of random traffic is a switch's that names its flow by a remote queue pair number that is not known: its step
+    // includes the look-up in the table of remote flows, 314 cycles.
+    for (seed, preset, cnp, wake) in [(21, "paper", 440, 320), (22, "vendor", 440, 420)] {
         let report = play(
             preset,
             Source::memory(RandomTraffic { seed, frames: 4_000, signals: Signals::CNP }.capture(), "random"),

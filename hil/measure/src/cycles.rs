@@ -51,6 +51,8 @@ const QUICK: &[(&str, &str)] = &[
     ("dcqcn_tcd", "rpg_byte_reset=32"),
     ("dcqcn_tcd", "rpg_threshold=1"),
     ("rcc", "np.samples=1"),
+    ("timely", "hai_threshold=1"),
+    ("dcqcn_plus", "np.unlisted_interval=10000"),
 ];
 
 /// One trace played with one preset of an algorithm.
