@@ -78,7 +78,7 @@ int main(void)
     uint32_t ids = 0;
     while (rnic_rp_dcqcn_param(ids, &param) == RNIC_OK)
         ids++;
-    EXPECT(ids == RNIC_RP_DCQCN_FIRST_CNP + 1);
+    EXPECT(ids == RNIC_RP_DCQCN_ALPHA_BITS + 1);
     EXPECT(rnic_rp_dcqcn_param(ids, &param) == RNIC_UNKNOWN_ID);
     EXPECT(rnic_rp_dcqcn_get(&port, ids, &value) == RNIC_UNKNOWN_ID);
     EXPECT(rnic_rp_dcqcn_get(&port, 0, NULL) == RNIC_NULL);

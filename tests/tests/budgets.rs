@@ -33,12 +33,12 @@ fn worst(report: &Report, kind: &str) -> (u64, u64) {
 
 #[test]
 fn the_sample_stays_within_its_budget() {
-    for (preset, cnp, wake) in [("paper", 250, 320), ("vendor", 260, 320)] {
+    for (preset, cnp, wake) in [("paper", 250, 320), ("vendor", 260, 352)] {
         let report = play(preset, Source::open(&sample()).unwrap());
         let (step, total) = worst(&report, "cnp");
         assert!(step <= cnp && total <= 458, "{preset}: a CNP takes {step} cycles, {total} in all");
         let (step, total) = worst(&report, "wake");
-        assert!(step <= wake && total <= 450, "{preset}: a wake takes {step} cycles, {total} in all");
+        assert!(step <= wake && total <= 476, "{preset}: a wake takes {step} cycles, {total} in all");
         for kind in ["sent", "cnp", "wake"] {
             let cycles = &report.core.as_ref().unwrap().cycles[kind];
             let (on, step) = (cycles.on.as_ref().unwrap(), cycles.step.as_ref().unwrap());
@@ -55,7 +55,7 @@ fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
     // have to increase the rate by one step before that (61 cycles), and to let alpha decay up to five times (24 cycles each).
     // The slowest CNP of random traffic is a switch's that names its flow by a remote queue pair number that is not known: its step
     // includes the look-up in the table of remote flows, 314 cycles.
-    for (seed, preset, cnp, wake) in [(21, "paper", 440, 320), (22, "vendor", 440, 420)] {
+    for (seed, preset, cnp, wake) in [(21, "paper", 440, 320), (22, "vendor", 462, 540)] {
         let report = play(
             preset,
             Source::memory(RandomTraffic { seed, frames: 4_000, signals: Signals::CNP }.capture(), "random"),

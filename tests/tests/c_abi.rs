@@ -120,7 +120,10 @@ fn algorithms_that_nobody_calls_are_not_linked() {
     for other in ["dcqcn", "hpcc", "powertcp", "timely", "rcc", "acc", "pfc", "cc_np"] {
         // Where two algorithms have the same number of settings, the compiler keeps one of two equal accessors.
         let shared = |name: &str| name.contains("core::params::Settings");
-        let strangers: Vec<_> = swift.iter().filter(|name| name.contains(other) && !shared(name)).collect();
+        // Constants without a name are called by a hash, whose digits may spell the name of an algorithm (acc).
+        let unnamed = |name: &str| name.starts_with(".Lanon.");
+        let strangers: Vec<_> =
+            swift.iter().filter(|name| name.contains(other) && !shared(name) && !unnamed(name)).collect();
         assert!(strangers.is_empty(), "{other}: {strangers:?}");
     }
 }
