@@ -11,7 +11,7 @@ use crate::{Bytes, Frac, Instant, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use core::array;
 use core::fmt::Debug;
 use core::ops::BitOr;
-use fixed::{FixedI32, FixedU16, FixedU32};
+use fixed::{FixedI32, FixedU8, FixedU16, FixedU32, FixedU64};
 
 /// State that can be read as a snapshot and restored from one.
 ///
@@ -113,6 +113,18 @@ impl Words for () {
     fn read(_: &mut dyn FnMut() -> u32) -> Self {}
 }
 
+impl<F> Words for FixedU8<F> {
+    const COUNT: usize = 1;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        self.to_bits().write(write);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        Self::from_bits(u8::read(read))
+    }
+}
+
 impl<F> Words for FixedU16<F> {
     const COUNT: usize = 1;
 
@@ -164,6 +176,30 @@ impl Words for u64 {
     }
 }
 
+impl Words for i64 {
+    const COUNT: usize = u64::COUNT;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        self.cast_unsigned().write(write);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        u64::read(read).cast_signed()
+    }
+}
+
+impl<F> Words for FixedU64<F> {
+    const COUNT: usize = u64::COUNT;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        self.to_bits().write(write);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        Self::from_bits(u64::read(read))
+    }
+}
+
 impl Words for Instant {
     const COUNT: usize = u64::COUNT;
 
@@ -191,6 +227,19 @@ impl<T: Words> Words for Option<T> {
     fn read(read: &mut dyn FnMut() -> u32) -> Self {
         let (is_some, value) = (bool::read(read), T::read(read));
         is_some.then_some(value)
+    }
+}
+
+impl<A: Words, B: Words> Words for (A, B) {
+    const COUNT: usize = A::COUNT + B::COUNT;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        self.0.write(write);
+        self.1.write(write);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        (A::read(read), B::read(read))
     }
 }
 
@@ -231,17 +280,17 @@ pub fn flags<T: BitOr<Output = T> + Default, const N: usize>(flags: [(bool, T); 
 macro_rules! snapshot {
     (
         $(#[$meta:meta])*
-        $vis:vis struct $name:ident $(<const $count:ident: usize>)? {
+        $vis:vis struct $name:ident $(<$(const $count:ident: usize),+>)? {
             $( $(#[$field_meta:meta])* pub $field:ident: $type:ty ),+ $(,)?
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        $vis struct $name $(<const $count: usize>)? {
+        $vis struct $name $(<$(const $count: usize),+>)? {
             $( $(#[$field_meta])* pub $field: $type, )+
         }
 
-        impl $(<const $count: usize>)? $crate::snapshot::Words for $name $(<$count>)? {
+        impl $(<$(const $count: usize),+>)? $crate::snapshot::Words for $name $(<$($count),+>)? {
             const COUNT: usize = 0 $( + <$type as $crate::snapshot::Words>::COUNT )+;
 
             fn write(&self, write: &mut dyn FnMut(u32)) {

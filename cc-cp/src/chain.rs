@@ -1,7 +1,7 @@
 //! Two stages on the queues of one switch.
 
 use crate::stage::earlier;
-use crate::{ConfigureError, Emit, Event, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
+use crate::{ConfigureError, Emit, Event, Inspect, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
 use cc_core::params::Preset;
 use cc_core::table::Storage;
 use cc_core::{Instant, Link, Nanos, Zeroed};
@@ -35,6 +35,22 @@ pub struct Chain<A, B> {
     pub first: A,
     /// The other.
     pub second: B,
+}
+
+/// The states of both stages.
+impl<A: Inspect, B: Inspect> Inspect for Chain<A, B> {
+    type Snapshot = (Option<A::Snapshot>, Option<B::Snapshot>);
+
+    fn snapshot(&self, at: Queue) -> Option<Self::Snapshot> {
+        let both = (self.first.snapshot(at), self.second.snapshot(at));
+        (both.0.is_some() || both.1.is_some()).then_some(both)
+    }
+
+    fn inject(&mut self, at: Queue, (a, b): Self::Snapshot) -> bool {
+        let first = a.is_some_and(|a| self.first.inject(at, a));
+        let second = b.is_some_and(|b| self.second.inject(at, b));
+        first || second
+    }
 }
 
 impl<A: OnQueues, B: OnQueues> OnQueues for Chain<A, B> {

@@ -10,7 +10,7 @@
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Hop, Link};
+use cc_core::{Hop, Link, State};
 
 cc_core::settings! {
     /// What the user sets.
@@ -56,6 +56,26 @@ fn record(p: &Params, clock: u32, sent: u64, queue: u32) -> Hop {
         ((sent >> 6) as u32, queue)
     };
     Hop { mbps: p.mbps, flags: 0, clock, sent, queue }
+}
+
+cc_core::snapshot! {
+    /// A queue that is measured.
+    pub struct IntPushSnapshot {
+        /// Bytes sent so far.
+        pub sent: u64,
+    }
+}
+
+impl State for IntPush {
+    type Snapshot = IntPushSnapshot;
+
+    fn snapshot(&self) -> IntPushSnapshot {
+        IntPushSnapshot { sent: self.sent }
+    }
+
+    fn from_snapshot(s: IntPushSnapshot) -> Self {
+        Self { sent: s.sent }
+    }
 }
 
 impl QueueStage for IntPush {

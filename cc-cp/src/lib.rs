@@ -95,6 +95,6 @@ pub mod verdict;
 pub use chain::Chain;
 pub use event::{Event, Kind, Kinds, Packet, PeerMessage, Queue, RelayMessage};
 pub use queues::PerQueue;
-pub use stage::{ConfigureError, Cx, Emit, OnQueues, QueueStage, Stage, StageSizes};
+pub use stage::{ConfigureError, Cx, Emit, Inspect, OnQueues, QueueStage, Stage, StageSizes};
 pub use switch::{QueueCounters, SendPfc, Switch};
 pub use verdict::{Rewrite, Verdict};

@@ -13,7 +13,7 @@
 //!
 //! Fixed thresholds may add up to more than the shared part, and a packet that it has no room for goes into the headroom.
 
-use crate::{ConfigureError, Emit, Event, Kind, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
+use crate::{ConfigureError, Emit, Event, Inspect, Kind, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{Array, Storage};
 use cc_core::{Bytes, Instant, Link, Nanos, Zeroed};
@@ -270,6 +270,40 @@ impl<Q: Storage> SharedBuffer<Q> {
         {
             ingress.pausing = false;
         }
+    }
+}
+
+cc_core::snapshot! {
+    /// One ingress queue of a shared buffer. The sums of the buffer follow from those of its queues.
+    pub struct IngressSnapshot {
+        /// Bytes in the reserve and the shared part.
+        pub bytes: Bytes,
+        /// Bytes in the headroom.
+        pub headroom: Bytes,
+        /// The neighbour is paused.
+        pub is_pausing: bool,
+    }
+}
+
+impl<Q: Storage> Inspect for SharedBuffer<Q> {
+    type Snapshot = IngressSnapshot;
+
+    fn snapshot(&self, at: Queue) -> Option<IngressSnapshot> {
+        let ingress = self.ingress.items().get(at.index()).filter(|ingress| ingress.configured)?;
+        Some(IngressSnapshot {
+            bytes: Bytes::new(ingress.bytes),
+            headroom: Bytes::new(ingress.headroom),
+            is_pausing: ingress.pausing,
+        })
+    }
+
+    fn inject(&mut self, at: Queue, s: IngressSnapshot) -> bool {
+        let Some(ingress) = self.ingress(at) else { return false };
+        (ingress.bytes, ingress.headroom, ingress.pausing) = (s.bytes.get(), s.headroom.get(), s.is_pausing);
+        let held = |ingress: &Ingress| u64::from(ingress.bytes).wrapping_add(ingress.headroom.into());
+        self.bytes = self.ingress.items().iter().map(held).fold(0, u64::wrapping_add);
+        self.set_params(self.params);
+        true
     }
 }
 

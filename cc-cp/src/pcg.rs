@@ -3,7 +3,7 @@
 //! M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
 //! Generation", HMC-CS-2014-0905, section 6.3. One stream, the one of the author's demonstration; seeds differ.
 
-use cc_core::Zeroed;
+use cc_core::{State, Zeroed};
 
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 /// Stream 54, as `pcg32-demo` has it.
@@ -18,6 +18,20 @@ pub struct Pcg32([u32; 2]);
 
 impl Zeroed for Pcg32 {
     const ZEROED: Self = Self([0; 2]);
+}
+
+/// The state of the generator, 64 bits.
+impl State for Pcg32 {
+    type Snapshot = u64;
+
+    fn snapshot(&self) -> u64 {
+        let Self([low, high]) = *self;
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    fn from_snapshot(state: u64) -> Self {
+        Self(Self::halves(state))
+    }
 }
 
 impl Pcg32 {

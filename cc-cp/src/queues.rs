@@ -1,9 +1,9 @@
 //! A stage whose queues share nothing: one state for each queue.
 
-use crate::{ConfigureError, Cx, Emit, Event, Kinds, OnQueues, Queue, QueueStage, Stage, StageSizes, Verdict};
+use crate::{ConfigureError, Cx, Emit, Event, Inspect, Kinds, OnQueues, Queue, QueueStage, Stage, StageSizes, Verdict};
 use cc_core::params::Preset;
 use cc_core::table::{Array, Storage};
-use cc_core::{Instant, Link, Nanos, Zeroed};
+use cc_core::{Instant, Link, Nanos, State, Zeroed};
 
 /// The states of all queues of a switch.
 ///
@@ -142,6 +142,19 @@ impl<S: QueueStage, Q: Storage> Stage for PerQueue<S, Q> {
     #[inline(always)]
     fn pausing(&self, at: Queue) -> u16 {
         self.place(at).map_or(0, |place| place.state.pausing(&place.params))
+    }
+}
+
+impl<S: QueueStage, Q: Storage> Inspect for PerQueue<S, Q> {
+    type Snapshot = S::Snapshot;
+
+    fn snapshot(&self, at: Queue) -> Option<S::Snapshot> {
+        self.state(at).map(State::snapshot)
+    }
+
+    fn inject(&mut self, at: Queue, snapshot: S::Snapshot) -> bool {
+        let place = self.places.items_mut().get_mut(at.index()).filter(|place| place.phase == OPEN);
+        place.map(|place| place.state = S::from_snapshot(snapshot)).is_some()
     }
 }
 

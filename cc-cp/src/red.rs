@@ -22,7 +22,7 @@
 use crate::pcg::Pcg32;
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Ecn, Link, Mark, Rate, Zeroed};
+use cc_core::{Bytes, Ecn, Link, Mark, Rate, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -59,6 +59,26 @@ pub struct Red {
 
 impl Zeroed for Red {
     const ZEROED: Self = Self { random: Pcg32::ZEROED };
+}
+
+cc_core::snapshot! {
+    /// A queue of RED.
+    pub struct RedSnapshot {
+        /// The state of its random generator.
+        pub random: u64,
+    }
+}
+
+impl State for Red {
+    type Snapshot = RedSnapshot;
+
+    fn snapshot(&self) -> RedSnapshot {
+        RedSnapshot { random: self.random.snapshot() }
+    }
+
+    fn from_snapshot(s: RedSnapshot) -> Self {
+        Self { random: Pcg32::from_snapshot(s.random) }
+    }
 }
 
 impl QueueStage for Red {

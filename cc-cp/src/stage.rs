@@ -2,9 +2,10 @@
 
 use crate::{Event, Kinds, PeerMessage, Queue, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::snapshot::Words;
 use cc_core::table::Storage;
 use cc_core::wire::Roce;
-use cc_core::{Bytes, CnpBody, Hop, Instant, Link, Nanos, Zeroed};
+use cc_core::{Bytes, CnpBody, Hop, Instant, Link, Nanos, State, Zeroed};
 use core::fmt;
 
 /// What a stage can call while it handles an event: to send frames of its own, and to read the switch's queues.
@@ -183,7 +184,7 @@ pub struct Cx<'a, P> {
 ///
 /// [`PerQueue`](crate::PerQueue) makes a [`Stage`] of it; see there for what each item means.
 #[expect(missing_docs, reason = "as in Stage")]
-pub trait QueueStage: Zeroed {
+pub trait QueueStage: State + Zeroed {
     /// Checked parameters, made from the settings.
     type Params: Zeroed + Copy;
     type Settings: Settings;
@@ -232,10 +233,22 @@ pub trait QueueStage: Zeroed {
     }
 }
 
+/// A stage whose state can be read and replaced, queue by queue. For harnesses: no image calls it.
+pub trait Inspect: Stage {
+    /// The quantities of a queue's state by name.
+    type Snapshot: Words + Copy + PartialEq + fmt::Debug;
+
+    /// The state of a queue; `None` if the queue is not configured or has seen no event.
+    fn snapshot(&self, at: Queue) -> Option<Self::Snapshot>;
+
+    /// Replaces the state of a queue. Returns false, and changes nothing, where [`Inspect::snapshot`] returns `None`.
+    fn inject(&mut self, at: Queue, snapshot: Self::Snapshot) -> bool;
+}
+
 /// A line of the registry: a family of stages by the storage of their queues.
 pub trait OnQueues {
     /// The stage, with a table of its queues in this storage.
-    type Stage<Q: Storage>: Stage;
+    type Stage<Q: Storage>: Stage + Inspect;
 }
 
 /// The shorter of two waits, where there is one.

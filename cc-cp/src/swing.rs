@@ -16,7 +16,7 @@
 use crate::stage::earlier;
 use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, RelayMessage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Link, Nanos, Stamp};
+use cc_core::{Bytes, Link, Nanos, Stamp, State};
 
 cc_core::settings! {
     /// What the user sets, the same at both ends.
@@ -82,7 +82,7 @@ cc_core::zeroed! {
         seq: u16,
         /// Its own switch pauses it.
         held: bool,
-        /// Its buffer is too full.
+        /// Its buffer is above the high threshold, and has not fallen below the low one since.
         full: bool,
     }
 }
@@ -222,6 +222,69 @@ impl Relays {
     /// The relay for what goes by it.
     pub const fn sender(&self) -> &SenderRelay {
         &self.sender
+    }
+}
+
+cc_core::snapshot! {
+    /// The relay at the receiver's end.
+    pub struct ReceiverRelaySnapshot {
+        /// Bytes in its buffer.
+        pub queued: Bytes,
+        /// When it sends its next message at the latest, the keepalive.
+        pub keepalive_at: Stamp,
+        /// Number of its last message.
+        pub seq: u16,
+        /// Its own switch pauses it.
+        pub is_held: bool,
+        /// Its buffer is above the high threshold, and has not fallen below the low one since.
+        pub is_full: bool,
+    }
+}
+
+cc_core::snapshot! {
+    /// The relay at the sender's end.
+    pub struct SenderRelaySnapshot {
+        /// When the keepalive timeout expires, after which it pauses.
+        pub timeout_at: Stamp,
+        /// Number of the last message.
+        pub seq: u16,
+        /// At least one message was received.
+        pub has_message: bool,
+        /// It pauses its switch.
+        pub is_pausing: bool,
+    }
+}
+
+cc_core::snapshot! {
+    /// A queue of Swing: both relays.
+    pub struct RelaysSnapshot {
+        /// For packets that arrive by the long link.
+        pub receiver: ReceiverRelaySnapshot,
+        /// For packets that leave by the long link.
+        pub sender: SenderRelaySnapshot,
+        /// When the pause of the receiver's relay runs out, while there is one.
+        pub until: Stamp,
+    }
+}
+
+impl State for Relays {
+    type Snapshot = RelaysSnapshot;
+
+    fn snapshot(&self) -> RelaysSnapshot {
+        let ReceiverRelay { queued, keepalive_at, seq, held, full } = self.receiver;
+        let queued = Bytes::new(queued);
+        let receiver = ReceiverRelaySnapshot { queued, keepalive_at, seq, is_held: held, is_full: full };
+        let SenderRelay { timeout_at, seq, heard, paused } = self.sender;
+        let sender = SenderRelaySnapshot { timeout_at, seq, has_message: heard, is_pausing: paused };
+        RelaysSnapshot { receiver, sender, until: self.until }
+    }
+
+    fn from_snapshot(s: RelaysSnapshot) -> Self {
+        let ReceiverRelaySnapshot { queued, keepalive_at, seq, is_held, is_full } = s.receiver;
+        let receiver = ReceiverRelay { queued: queued.get(), keepalive_at, seq, held: is_held, full: is_full };
+        let SenderRelaySnapshot { timeout_at, seq, has_message, is_pausing } = s.sender;
+        let sender = SenderRelay { timeout_at, seq, heard: has_message, paused: is_pausing };
+        Self { receiver, sender, until: s.until }
     }
 }
 

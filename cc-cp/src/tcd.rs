@@ -22,11 +22,12 @@
 //!
 //! After the state is lost a queue just resumed is judged by RED, as without TCD.
 
-use crate::red::{self, Red, RedSettings};
+use crate::red::{self, Red, RedSettings, RedSnapshot};
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::{Bytes, Ecn, Link, Mark, Nanos, Stamp, Zeroed};
+use cc_core::snapshot::Words;
+use cc_core::{Bytes, Ecn, Link, Mark, Nanos, Stamp, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -147,6 +148,60 @@ impl Tcd {
     #[inline]
     fn observe(&mut self, now: Stamp, queued: Bytes) {
         (self.phase, self.at, self.queue) = (Phase::Observing, now, queued);
+    }
+}
+
+cc_core::snapshot! {
+    /// A queue of TCD.
+    pub struct TcdSnapshot {
+        /// The state of RED.
+        pub red: RedSnapshot,
+        /// When the queue was resumed, or its observation began.
+        pub at: Stamp,
+        /// What was queued then.
+        pub queue: Bytes,
+        /// The phase.
+        pub phase: Phase,
+        /// The neighbour pauses this queue.
+        pub is_paused: bool,
+    }
+}
+
+impl State for Tcd {
+    type Snapshot = TcdSnapshot;
+
+    fn snapshot(&self) -> TcdSnapshot {
+        TcdSnapshot {
+            red: self.red.snapshot(),
+            at: self.at,
+            queue: self.queue,
+            phase: self.phase,
+            is_paused: self.paused,
+        }
+    }
+
+    fn from_snapshot(s: TcdSnapshot) -> Self {
+        Self { red: Red::from_snapshot(s.red), at: s.at, queue: s.queue, phase: s.phase, paused: s.is_paused }
+    }
+}
+
+/// Three bits, of which 6 and 7 are read as congested.
+impl Words for Phase {
+    const COUNT: usize = 1;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        write(*self as u32);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        match read() & 7 {
+            0 => Self::Free,
+            1 => Self::OnOff,
+            2 => Self::Undetermined,
+            3 => Self::Observing,
+            4 => Self::Observed,
+            _ => Self::Congested,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod slot;
 mod storage;
 
 pub use round_robin::{Keyed, RoundRobinTable, RoundRobinTableIn};
-pub use set_assoc::{Lookup, SetAssocTable, SetAssocTableIn};
+pub use set_assoc::{EntrySnapshot, Lookup, SetAssocTable, SetAssocTableIn, SetAssocTableSnapshot};
 pub use slot::{BindError, Handle, SlotTable, SlotTableIn};
 #[cfg(any(test, feature = "std"))]
 pub use storage::Heap;

@@ -3,6 +3,7 @@
 
 use super::{Array, Fixed, Storage, place};
 use crate::Zeroed;
+use crate::snapshot::{State, Words};
 use crate::units::{Nanos, Qpn, Stamp};
 
 /// Whether a [`SetAssocTableIn`] had a record of the flow when a packet of it came.
@@ -206,6 +207,87 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
             if let Some(free) = set.and_then(|set| set.iter_mut().find(|entry| entry.key == 0)) {
                 *free = *entry;
             }
+        }
+    }
+}
+
+/// An entry of a [`SetAssocTable`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntrySnapshot<T> {
+    /// The flow's queue pair number, or another number of 24 bits.
+    pub key: Qpn,
+    /// When it was last seen.
+    pub seen: Stamp,
+    /// Its record.
+    pub record: T,
+}
+
+impl<T: Words> Words for EntrySnapshot<T> {
+    const COUNT: usize = Qpn::COUNT + Stamp::COUNT + T::COUNT;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        self.key.write(write);
+        self.seen.write(write);
+        self.record.write(write);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        Self { key: Words::read(read), seen: Words::read(read), record: Words::read(read) }
+    }
+}
+
+/// A [`SetAssocTable`]. A lookup does not find an entry that is in another set than its key's; the sweep removes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SetAssocTableSnapshot<T, const SETS: usize, const WAYS: usize> {
+    /// The entries, set by set.
+    pub sets: [[Option<EntrySnapshot<T>>; WAYS]; SETS],
+    /// The set that the sweep continues with, modulo the number of sets.
+    pub cursor: u32,
+    /// Records of live flows that gave way to a new flow.
+    pub evicted: u32,
+}
+
+impl<T: Words, const SETS: usize, const WAYS: usize> Words for SetAssocTableSnapshot<T, SETS, WAYS> {
+    const COUNT: usize = <[[Option<EntrySnapshot<T>>; WAYS]; SETS]>::COUNT + 2;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        self.sets.write(write);
+        self.cursor.write(write);
+        self.evicted.write(write);
+    }
+
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        Self { sets: Words::read(read), cursor: Words::read(read), evicted: Words::read(read) }
+    }
+}
+
+impl<S: State + Copy + Zeroed, const SETS: usize, const WAYS: usize> State for SetAssocTable<S, SETS, WAYS> {
+    type Snapshot = SetAssocTableSnapshot<S::Snapshot, SETS, WAYS>;
+
+    fn snapshot(&self) -> Self::Snapshot {
+        let snapshot = |entry: Entry<S>| EntrySnapshot {
+            key: Qpn::new(entry.key),
+            seen: entry.seen,
+            record: entry.record.snapshot(),
+        };
+        SetAssocTableSnapshot {
+            sets: self.sets.map(|set| set.map(|entry| (entry.key != 0).then(|| snapshot(entry)))),
+            cursor: u32::try_from(self.cursor).unwrap_or(0),
+            evicted: self.tally.evicted,
+        }
+    }
+
+    fn from_snapshot(s: Self::Snapshot) -> Self {
+        let entry = |entry: EntrySnapshot<S::Snapshot>| Entry {
+            key: entry.key.get() | LIVE,
+            seen: entry.seen,
+            record: S::from_snapshot(entry.record),
+        };
+        let live = s.sets.iter().flatten().flatten().count();
+        Self {
+            sets: s.sets.map(|set| set.map(|place| place.map_or(Entry::ZEROED, entry))),
+            cursor: s.cursor as usize & SETS.wrapping_sub(1),
+            tally: Tally { live: u32::try_from(live).unwrap_or(u32::MAX), evicted: s.evicted },
         }
     }
 }

@@ -13,12 +13,12 @@
 //!   sender's;
 //! - telemetry in the compact layout has no room for R, and gets no direct INT.
 
-use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, count};
+use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, PseudoQueueSnapshot, count};
 use super::rate_calculation::Feedback;
 use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Rewrite, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::{FlowKey, RateMessage};
-use cc_core::{Bytes, CnpBody, CnpKind, Hop, Link, Nanos, Rate, Stamp, Zeroed};
+use cc_core::{Bytes, CnpBody, CnpKind, Hop, Link, Nanos, Rate, Stamp, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -180,6 +180,30 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
         }
         count(&mut self.notified);
         Some(self.record(now))
+    }
+}
+
+cc_core::snapshot! {
+    /// A queue of direct telemetry.
+    pub struct DirectIntSnapshot<const SLOTS: usize> {
+        /// The pseudo queue.
+        pub queue: PseudoQueueSnapshot,
+        /// Direct INTs so far.
+        pub notified: u32,
+        /// When the flows of each place may get their next direct INT.
+        pub next: [Stamp; SLOTS],
+    }
+}
+
+impl<const SLOTS: usize> State for DirectInt<SLOTS> {
+    type Snapshot = DirectIntSnapshot<SLOTS>;
+
+    fn snapshot(&self) -> DirectIntSnapshot<SLOTS> {
+        DirectIntSnapshot { queue: self.queue.snapshot(), notified: self.notified, next: self.next }
+    }
+
+    fn from_snapshot(s: DirectIntSnapshot<SLOTS>) -> Self {
+        Self { queue: PseudoQueue::from_snapshot(s.queue), notified: s.notified, next: s.next }
     }
 }
 

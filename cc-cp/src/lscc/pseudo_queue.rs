@@ -6,7 +6,8 @@
 //! overtaken on the way, or comes twice, is dropped. After those 4 T any number counts: a restarted switch counts from 0.
 
 use super::rate_calculation::Feedback;
-use cc_core::{Bytes, Nanos, Rate, Stamp};
+use cc_core::fixed::types::U56F8;
+use cc_core::{Bytes, Nanos, Rate, Stamp, State};
 
 /// Fraction bits of the pseudo queue, so that no rate is lost to rounding over short times.
 const FINE: u32 = 8;
@@ -60,6 +61,66 @@ cc_core::zeroed! {
         /// R is what feedback said, and not so old that it rises by itself.
         heard: bool,
         counters: FeedbackCounters,
+    }
+}
+
+cc_core::snapshot! {
+    /// The pseudo queue at the end of a long link.
+    pub struct PseudoQueueSnapshot {
+        /// q*, in bytes.
+        pub queue: U56F8,
+        /// All bytes that have left it so far, modulo 2^56.
+        pub left: U56F8,
+        /// R.
+        pub rate: Rate,
+        /// The time of q*.
+        pub as_of: Stamp,
+        /// When R rises without feedback.
+        pub rises_at: Stamp,
+        /// Number of the last feedback.
+        pub seq: u16,
+        /// R is what feedback said, and not so old that it rises by itself.
+        pub has_feedback: bool,
+        /// Rates taken.
+        pub taken: u32,
+        /// Rates dropped: overtaken on the way, or sent twice.
+        pub old: u32,
+        /// Times that no feedback came for 4 T, so that R rose by itself.
+        pub lost: u32,
+    }
+}
+
+impl State for PseudoQueue {
+    type Snapshot = PseudoQueueSnapshot;
+
+    fn snapshot(&self) -> PseudoQueueSnapshot {
+        let FeedbackCounters { taken, old, lost } = self.counters;
+        PseudoQueueSnapshot {
+            queue: U56F8::from_bits(self.queue),
+            left: U56F8::from_bits(self.left),
+            rate: self.rate,
+            as_of: self.as_of,
+            rises_at: self.rises_at,
+            seq: self.seq,
+            has_feedback: self.heard,
+            taken,
+            old,
+            lost,
+        }
+    }
+
+    fn from_snapshot(s: PseudoQueueSnapshot) -> Self {
+        let PseudoQueueSnapshot { taken, old, lost, .. } = s;
+        Self {
+            queue: s.queue.to_bits(),
+            left: s.left.to_bits(),
+            rate: s.rate,
+            as_of: s.as_of,
+            rises_at: s.rises_at,
+            seq: s.seq,
+            heard: s.has_feedback,
+            counters: FeedbackCounters { taken, old, lost },
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Verdict};
 use cc_core::math::{Divider, div_bitwise};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::wire::RateMessage;
-use cc_core::{Bytes, Link, Nanos, Rate, Stamp, Zeroed};
+use cc_core::{Bytes, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -298,6 +298,41 @@ impl<const N: usize> RateCalculation<N> {
         if self.head >= p.depth {
             self.head = 0;
         }
+    }
+}
+
+cc_core::snapshot! {
+    /// A queue of LSCC's rate calculation.
+    pub struct RateCalculationSnapshot<const N: usize> {
+        /// The sum of `adjustments`, in kb/s.
+        pub sum: i64,
+        /// BR - R of the last periods in kb/s, a ring.
+        pub adjustments: [i32; N],
+        /// Index of the oldest of them; `N` or more is read as 0.
+        pub head: u8,
+        /// R of the last period, in kb/s.
+        pub last: u32,
+        /// Bytes that left in this period.
+        pub left: Bytes,
+        /// When this period ends.
+        pub ends: Stamp,
+        /// Number of the last message.
+        pub seq: u16,
+    }
+}
+
+impl<const N: usize> State for RateCalculation<N> {
+    type Snapshot = RateCalculationSnapshot<N>;
+
+    fn snapshot(&self) -> RateCalculationSnapshot<N> {
+        let Self { sum, adjustments, last, left, ends, seq, head } = *self;
+        RateCalculationSnapshot { sum, adjustments, head, last, left: Bytes::new(left), ends, seq }
+    }
+
+    fn from_snapshot(s: RateCalculationSnapshot<N>) -> Self {
+        let RateCalculationSnapshot { sum, adjustments, head, last, left, ends, seq } = s;
+        let head = if usize::from(head) < N { head } else { 0 };
+        Self { sum, adjustments, last, left: left.get(), ends, seq, head }
     }
 }
 

@@ -29,14 +29,14 @@
 //!
 //! After eviction a flow counts as new, and gets direct CNPs until it has sent the threshold once more.
 
-use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, count};
+use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, PseudoQueueSnapshot, count};
 use super::rate_calculation::Feedback;
 use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Rewrite, Verdict};
 use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::SetAssocTable;
+use cc_core::table::{SetAssocTable, SetAssocTableSnapshot};
 use cc_core::wire::{FlowKey, RateMessage, Roce};
-use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Nanos, Qpn, Rate, Stamp, Zeroed};
+use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Nanos, Qpn, Rate, Stamp, State, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -191,11 +191,11 @@ cc_core::zeroed! {
     struct Flow {
         /// Tells it from others that share its place.
         check: u32,
-        /// Bytes that it has sent, at most the threshold.
+        /// Bytes that it has sent, counted up to the threshold.
         sent: u32,
-        /// The reset period in which it was marked last.
+        /// The reset period in which it was last marked.
         marked: u16,
-        /// The notification period in which it was notified last.
+        /// The notification period in which its sender last got a CNP.
         notified: u16,
     }
 }
@@ -377,6 +377,89 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
             count(&mut self.notified);
         }
         (if ecn == Ecn::Ce { Ecn::Ect0 } else { ecn }, due)
+    }
+}
+
+cc_core::snapshot! {
+    /// A flow of LSCC's rate limiting.
+    pub struct FlowSnapshot {
+        /// A hash that tells the flow from others with the same key in the table.
+        pub check: u32,
+        /// Bytes that it has sent, counted up to the threshold.
+        pub sent: Bytes,
+        /// The reset period in which it was last marked.
+        pub marked: u16,
+        /// The notification period in which its sender last got a CNP.
+        pub notified: u16,
+    }
+}
+
+impl State for Flow {
+    type Snapshot = FlowSnapshot;
+
+    fn snapshot(&self) -> FlowSnapshot {
+        let Self { check, sent, marked, notified } = *self;
+        FlowSnapshot { check, sent: Bytes::new(sent), marked, notified }
+    }
+
+    fn from_snapshot(s: FlowSnapshot) -> Self {
+        Self { check: s.check, sent: s.sent.get(), marked: s.marked, notified: s.notified }
+    }
+}
+
+cc_core::snapshot! {
+    /// A queue of LSCC's rate limiting.
+    pub struct RateLimitingSnapshot<const SETS: usize, const WAYS: usize> {
+        /// The pseudo queue.
+        pub queue: PseudoQueueSnapshot,
+        /// When the next notification period begins.
+        pub notify_at: Stamp,
+        /// When marks are reset next.
+        pub reset_at: Stamp,
+        /// Number of the current reset period, from 1; zero is read as 1.
+        pub reset: u16,
+        /// Number of the current notification period, from 1; zero is read as 1.
+        pub notify: u16,
+        /// The reset period in which all flows between two addresses were last marked.
+        pub pairs: u16,
+        /// Direct CNPs are sent in this period.
+        pub is_notifying: bool,
+        /// Direct CNPs so far.
+        pub notified: u32,
+        /// The flows.
+        pub flows: SetAssocTableSnapshot<FlowSnapshot, SETS, WAYS>,
+    }
+}
+
+impl<const SETS: usize, const WAYS: usize> State for RateLimiting<SETS, WAYS> {
+    type Snapshot = RateLimitingSnapshot<SETS, WAYS>;
+
+    fn snapshot(&self) -> RateLimitingSnapshot<SETS, WAYS> {
+        RateLimitingSnapshot {
+            queue: self.queue.snapshot(),
+            notify_at: self.notify_at,
+            reset_at: self.reset_at,
+            reset: self.reset,
+            notify: self.notify,
+            pairs: self.pairs,
+            is_notifying: self.notifying,
+            notified: self.notified,
+            flows: self.flows.snapshot(),
+        }
+    }
+
+    fn from_snapshot(s: RateLimitingSnapshot<SETS, WAYS>) -> Self {
+        Self {
+            queue: PseudoQueue::from_snapshot(s.queue),
+            notify_at: s.notify_at,
+            reset_at: s.reset_at,
+            reset: s.reset.max(1),
+            notify: s.notify.max(1),
+            pairs: s.pairs,
+            notifying: s.is_notifying,
+            notified: s.notified,
+            flows: SetAssocTable::from_snapshot(s.flows),
+        }
     }
 }
 

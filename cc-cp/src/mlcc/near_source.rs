@@ -14,9 +14,9 @@
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::SetAssocTable;
+use cc_core::table::{SetAssocTable, SetAssocTableSnapshot};
 use cc_core::wire::FlowKey;
-use cc_core::{CnpBody, CnpKind, Link, Nanos, Stamp, Zeroed};
+use cc_core::{CnpBody, CnpKind, Link, Nanos, Stamp, State, Zeroed};
 
 cc_core::settings! {
     /// What the user sets.
@@ -154,6 +154,57 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
                 due
             }
         }
+    }
+}
+
+cc_core::snapshot! {
+    /// A flow of near-source feedback.
+    pub struct FlowSnapshot {
+        /// A hash that tells the flow from others with the same key in the table.
+        pub check: u32,
+        /// When its last Switch-INT was sent.
+        pub returned: Stamp,
+    }
+}
+
+impl State for Flow {
+    type Snapshot = FlowSnapshot;
+
+    fn snapshot(&self) -> FlowSnapshot {
+        FlowSnapshot { check: self.check, returned: self.returned }
+    }
+
+    fn from_snapshot(s: FlowSnapshot) -> Self {
+        Self { check: s.check, returned: s.returned }
+    }
+}
+
+cc_core::snapshot! {
+    /// A queue of near-source feedback.
+    pub struct NearSourceSnapshot<const SETS: usize, const WAYS: usize> {
+        /// The flows.
+        pub flows: SetAssocTableSnapshot<FlowSnapshot, SETS, WAYS>,
+        /// When a flow without a record may have the next Switch-INT.
+        pub shared: Stamp,
+        /// Switch-INT sent.
+        pub returned: u64,
+        /// Data packets of flows that the table had no room for.
+        pub untracked: u64,
+    }
+}
+
+impl<const SETS: usize, const WAYS: usize> State for NearSource<SETS, WAYS> {
+    type Snapshot = NearSourceSnapshot<SETS, WAYS>;
+
+    fn snapshot(&self) -> NearSourceSnapshot<SETS, WAYS> {
+        let NearSourceCounters { returned, untracked } = self.counters;
+        NearSourceSnapshot { flows: self.flows.snapshot(), shared: self.shared, returned, untracked }
+    }
+
+    fn from_snapshot(s: NearSourceSnapshot<SETS, WAYS>) -> Self {
+        let NearSourceSnapshot { flows, shared, returned, untracked } = s;
+        let counters = NearSourceCounters { returned, untracked };
+        Self { flows: SetAssocTable::from_snapshot(flows), shared, counters }
     }
 }
 

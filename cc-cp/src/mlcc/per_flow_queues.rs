@@ -23,12 +23,13 @@
 //! has a new queue with the initial rate, and the receiver brings the credits together again.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
+use cc_core::fixed::types::U0F8;
 use cc_core::math::Reciprocal;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::table::SetAssocTable;
+use cc_core::table::{SetAssocTable, SetAssocTableSnapshot};
 use cc_core::wire::shim::{MlccAck, MlccData};
 use cc_core::wire::{FlowKey, Roce};
-use cc_core::{Bytes, Link, Nanos, Rate, Stamp, Zeroed};
+use cc_core::{Bytes, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
@@ -275,6 +276,74 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
                 MlccData::default()
             }
         }
+    }
+}
+
+cc_core::snapshot! {
+    /// The queue of one flow.
+    pub struct QueueSnapshot {
+        /// A hash that tells the flow from others with the same key in the table.
+        pub check: u32,
+        /// Bytes in it.
+        pub queued: Bytes,
+        /// R_credit, the rate at which its packets leave.
+        pub release: Rate,
+        /// When its next packet may leave.
+        pub next: Stamp,
+        /// A fraction of a nanosecond to be added to `next`.
+        pub next_fraction: U0F8,
+        /// C_D; zero for none.
+        pub credit: u16,
+    }
+}
+
+impl State for Queue {
+    type Snapshot = QueueSnapshot;
+
+    fn snapshot(&self) -> QueueSnapshot {
+        let Self { check, queued, release, next, next_fraction, credit } = *self;
+        let (queued, next_fraction) = (Bytes::new(queued), U0F8::from_bits(next_fraction));
+        QueueSnapshot { check, queued, release, next, next_fraction, credit }
+    }
+
+    fn from_snapshot(s: QueueSnapshot) -> Self {
+        let QueueSnapshot { check, queued, release, next, next_fraction, credit } = s;
+        let (queued, next_fraction) = (queued.get(), next_fraction.to_bits());
+        Self { check, queued, release, next, next_fraction, credit }
+    }
+}
+
+cc_core::snapshot! {
+    /// The queues of one port towards the receivers.
+    pub struct PerFlowQueuesSnapshot<const SETS: usize, const WAYS: usize> {
+        /// The queues of flows.
+        pub flows: SetAssocTableSnapshot<QueueSnapshot, SETS, WAYS>,
+        /// Bytes in the shared queue.
+        pub shared: Bytes,
+        /// Packets that joined the shared queue because there was no room for one of their own.
+        pub untracked: u64,
+        /// Acknowledgements that brought a newer credit.
+        pub credits_taken: u64,
+        /// Acknowledgements that brought an older one.
+        pub credits_old: u64,
+        /// Acknowledgements for flows without a queue.
+        pub credits_unknown: u64,
+    }
+}
+
+impl<const SETS: usize, const WAYS: usize> State for PerFlowQueues<SETS, WAYS> {
+    type Snapshot = PerFlowQueuesSnapshot<SETS, WAYS>;
+
+    fn snapshot(&self) -> PerFlowQueuesSnapshot<SETS, WAYS> {
+        let PerFlowQueuesCounters { untracked, credits_taken, credits_old, credits_unknown } = self.counters;
+        let (flows, shared) = (self.flows.snapshot(), Bytes::new(self.shared));
+        PerFlowQueuesSnapshot { flows, shared, untracked, credits_taken, credits_old, credits_unknown }
+    }
+
+    fn from_snapshot(s: PerFlowQueuesSnapshot<SETS, WAYS>) -> Self {
+        let PerFlowQueuesSnapshot { flows, shared, untracked, credits_taken, credits_old, credits_unknown } = s;
+        let counters = PerFlowQueuesCounters { untracked, credits_taken, credits_old, credits_unknown };
+        Self { flows: SetAssocTable::from_snapshot(flows), shared: shared.get(), counters }
     }
 }
 
