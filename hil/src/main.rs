@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             eprintln!("skipped: {}", error.root_cause());
             ExitCode::from(SKIPPED)
         }
-        // The reader of our output has closed the pipe: no error.
+        // The reader of our output has closed the pipe, as `head` does: not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", cmd::explained(&error));

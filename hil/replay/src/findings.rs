@@ -1,5 +1,5 @@
-//! Findings: faults of the network, of the configuration of its ends, or of the capture. Each says what, how often, and what to
-//! do next. A healthy capture has none.
+//! Findings: faults of the network, of the configuration of its hosts, or of the capture. Each says what was found, how often,
+//! and what to do next. A healthy capture has none.
 
 use super::flows::{Address, Flow, Slot};
 use super::losses::Losses;
@@ -7,13 +7,13 @@ use super::replayer::{Outcome, PathCounts};
 use hil_capture::Dropped;
 use std::fmt::Write as _;
 
-/// Rates of an interface and of `--line-rate` that differ by less than this are equal, per cent.
+/// Tolerance between the speed of an interface in the capture and `--line-rate`, in per cent of the latter.
 const SAME_RATE: u64 = 2;
-/// So many packets, all of them marked, are no accident.
+/// Marked data packets from which on "every packet is marked" is a finding; fewer may be chance.
 const ALL_MARKED: u64 = 3;
 
-/// The findings of a replay on ports of this speed in Gb/s, those that put others in doubt first. `is_blind` says that the
-/// capture has none of the signals that the algorithm takes.
+/// The findings of a replay on ports of `line_rate` Gb/s. Those that put others in doubt come first. `is_blind`: the capture
+/// has none of the signals that the algorithm uses.
 pub(crate) fn of(outcome: &Outcome, is_blind: bool, line_rate: u32) -> Vec<String> {
     let findings = [
         wrong_icrc(outcome),
@@ -35,7 +35,8 @@ pub(crate) fn of(outcome: &Outcome, is_blind: bool, line_rate: u32) -> Vec<Strin
     findings.into_iter().flatten().chain(pauses(outcome)).collect()
 }
 
-/// Limits of what the capture can show. Not findings: a simulated receiver acknowledges in zero time, which is no fault.
+/// Notes: limits of what the capture can show, which need not be faults. A simulated receiver, for example, acknowledges in
+/// zero time.
 pub(crate) fn notes(outcome: &Outcome) -> Vec<String> {
     rtt_zero(outcome).into_iter().collect()
 }
@@ -46,8 +47,8 @@ fn wrong_icrc(outcome: &Outcome) -> Option<String> {
     let ignored = frames.dropped.get("icrc").copied().unwrap_or(0) == 0;
     (wrong > 0 && others == 0 && !ignored).then(|| {
         format!(
-            "the ICRC is wrong in all {wrong} RoCE frames, none was played: it is not computed before the place of capture, or \
-             something changes the packets on the way; --icrc ignore plays them"
+            "the ICRC is wrong in all {wrong} RoCE frames, so none was replayed: they were captured before the NIC computed the \
+             ICRC, or a device changes the packets on the way; --icrc ignore replays them"
         )
     })
 }
@@ -57,13 +58,14 @@ fn lost_by_capture(outcome: &Outcome) -> Option<String> {
     (dropped.total() > 0).then(|| {
         format!(
             "{} frames were dropped on their way into the file (interface {interface}, operating system {system}, noted between \
-             packets {between}): what is not here says nothing; capture with a larger buffer (tcpdump -B) or a shorter snap length",
+             packets {between}): a packet missing here may have been on the wire; capture with a larger buffer (tcpdump \
+             -B) or a shorter snap length",
             dropped.total()
         )
     })
 }
 
-/// Of all flows, and of those that are not known.
+/// The losses of all flows, and negative acknowledgements that belong to no known flow.
 fn total(outcome: &Outcome) -> Losses {
     outcome.flows.all().iter().fold(outcome.losses, |sum, flow| sum.plus(flow.sequence.losses()))
 }
@@ -72,7 +74,7 @@ fn not_captured(outcome: &Outcome) -> Option<String> {
     let missing = total(outcome).not_captured;
     (missing > 0).then(|| {
         format!(
-            "{missing} packets are missing that were acknowledged: the capture lost them, the network did not; capture with a larger \
+            "{missing} packets are missing that were acknowledged: the capture lost them, not the network; capture with a larger \
              buffer (tcpdump -B) or a shorter snap length"
         )
     })
@@ -82,8 +84,8 @@ fn untimed(outcome: &Outcome) -> Option<String> {
     let untimed = outcome.frames.untimed;
     (untimed > 0).then(|| {
         format!(
-            "{untimed} packets have no time stamp (simple packet blocks of pcapng): rates over time, round-trip times and intervals of \
-             CNPs mean nothing; capture with a program that writes enhanced packet blocks"
+            "{untimed} packets have no time stamp (simple packet blocks of pcapng): rates over time, round-trip times and intervals \
+             between CNPs mean nothing; capture with a program that writes enhanced packet blocks"
         )
     })
 }
@@ -93,8 +95,8 @@ fn out_of_order(outcome: &Outcome) -> Option<String> {
     let first = first?;
     let side = if first.by < 0 { "behind" } else { "ahead of" };
     Some(format!(
-        "{count} time stamps are out of order, the first that of frame {}, {} s {side} those around it: such frames are played at the \
-         time of the frame before them; see to the clock of the capturing host",
+        "{count} time stamps are out of order, the first in frame {}, {} s {side} those around it: such frames are replayed at the \
+         time of the frame before them; check the clock of the capturing host",
         first.frame,
         seconds(first.by.unsigned_abs()),
     ))
@@ -103,8 +105,8 @@ fn out_of_order(outcome: &Outcome) -> Option<String> {
 fn clocks(outcome: &Outcome) -> Option<String> {
     let offset = outcome.survey.offsets.values().copied().max_by_key(|offset| offset.unsigned_abs())?;
     Some(format!(
-        "the clocks of the interfaces or directions disagree by {} s: their frames are played in the order of the file, and there are \
-         no round-trip times; see to it that one clock stamps both (ethtool -T, tcpdump -j)",
+        "the clocks of the interfaces or directions disagree by {} s: their frames are replayed in the order of the file, and no \
+         round-trip times are measured; let one clock stamp both (ethtool -T, tcpdump -j)",
         seconds(offset.unsigned_abs())
     ))
 }
@@ -113,8 +115,8 @@ fn copies(outcome: &Outcome) -> Option<String> {
     let copies = outcome.survey.copies.count();
     (copies > 0).then(|| {
         format!(
-            "{copies} frames are copies of others, as a mirror port makes them or a tap on both sides of a switch, and are left out; \
-             --dedup=off plays them"
+            "{copies} frames are copies of others, from a mirror port or from taps on both sides of a switch, and are left out; \
+             --dedup=off replays them"
         )
     })
 }
@@ -124,8 +126,8 @@ fn speeds(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
     let differs = |speed: u64| speed.abs_diff(line_rate) * 100 > line_rate * SAME_RATE;
     let (&interface, &speed) = outcome.survey.speeds.iter().find(|&(_, &speed)| differs(speed))?;
     Some(format!(
-        "interface {interface} of the capture has {} Gb/s, the replay {}: pauses are reckoned at the interface's speed, all else is \
-         not; give --line-rate {}",
+        "interface {interface} of the capture has {} Gb/s, the replay assumes {}: only the durations of pauses use the interface's \
+         speed; give --line-rate {}",
         gbps(speed),
         line_rate_gbps,
         gbps(speed)
@@ -135,20 +137,20 @@ fn speeds(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
 fn too_fast(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
     let &(nic, rate) = outcome.too_fast.iter().max_by_key(|&&(_, rate)| rate)?;
     Some(format!(
-        "{} sends {} Gb/s, more than its line rate of {} Gb/s: give the port's speed with --line-rate, or the time stamps are in \
-         another unit than the file says",
+        "{} sends {} Gb/s, more than its line rate of {} Gb/s: give the port's speed with --line-rate; if it is right, the time \
+         stamps are in another unit than the file says",
         name(outcome, nic),
         gbps(rate),
         line_rate_gbps
     ))
 }
 
-/// What receivers drop, and why.
+/// RoCE packets that a receiver discards, by reason.
 fn refused(outcome: &Outcome) -> Option<String> {
     let dropped = &outcome.frames.dropped;
     let reasons = [
         ("ip_checksum", "wrong IPv4 header checksum"),
-        ("source_address", "no host's source address"),
+        ("source_address", "source address that no host can have"),
         ("cnp_source", "CNPs from another address than the flow goes to"),
         ("ack_source", "acknowledgements from another address than the flow goes to"),
         ("tunnel_marked_not_ect", "Not-ECT in a marked tunnel"),
@@ -167,7 +169,7 @@ fn trimmed(outcome: &Outcome) -> Option<String> {
     let trimmed = outcome.frames.trimmed;
     (trimmed > 0).then(|| {
         format!(
-            "{trimmed} packets were trimmed to their headers: the buffers of a switch were full, and their payload is lost; see to its \
+            "{trimmed} packets were trimmed to their headers: the buffers of a switch were full, and the payload is lost; check its \
              marking thresholds"
         )
     })
@@ -190,10 +192,12 @@ fn losses(outcome: &Outcome) -> Option<String> {
     let kinds: Vec<_> =
         kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{kind} {count}")).collect();
     let advice = match (all.nak_sequence, all.rnr_nak, all.naks()) {
-        (_, _, 0) => "no negative acknowledgement: a sender's timer ran out; see whether acknowledgements get lost",
-        (0, 1.., _) => "the receiver had no buffer posted; see to its application",
-        (1.., ..) => "packets are lost: see whether PFC is on for their priority, and to drop counters of the switches",
-        _ => "see to the application at the responder",
+        (_, _, 0) => "no negative acknowledgement: a sender's timer ran out; check whether acknowledgements get lost",
+        (0, 1.., _) => "the receiver had no buffer posted; check its application",
+        (1.., ..) => {
+            "packets are lost: check whether PFC is on for their priority, and the drop counters of the switches"
+        }
+        _ => "check the application at the responder",
     };
     if !kinds.is_empty() {
         let _ = write!(text, ", negative acknowledgements: {}", kinds.join(", "));
@@ -201,7 +205,7 @@ fn losses(outcome: &Outcome) -> Option<String> {
     Some(format!("{text}: {advice}"))
 }
 
-/// Whether senders react to marks. A flow counts here if its sender is replayed.
+/// Marked flows of which none was slowed down. Only flows whose sender is replayed count.
 fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
     let marked: Vec<&Flow> =
         outcome.flows.all().iter().filter(|flow| flow.marked > 0 && matches!(flow.slot, Slot::Open { .. })).collect();
@@ -217,8 +221,8 @@ fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
     let one_way = marked.iter().filter(|flow| flow.target.is_some() && back(flow).packets == 0);
     if let Some(target) = one_way.filter_map(|flow| flow.target).next() {
         return Some(format!(
-            "{what}, and it cannot be known whether their senders react: no packet from {} is in the capture, which shows one direction \
-             only; capture both",
+            "{what}, and it cannot be known whether their senders react: no packet from {} is in the capture, which shows only one \
+             direction; capture both",
             name(outcome, target)
         ));
     }
@@ -237,9 +241,9 @@ fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
         ));
     }
     let advice = if is_blind {
-        "see whether the notification point is on at the receiver, and the reaction point at the sender"
+        "check whether the notification point is on at the receiver, and the reaction point at the sender"
     } else {
-        "see whether the reaction point is on for their priority"
+        "check whether the reaction point is on for their priority"
     };
     Some(format!("{what}, and no reaction: no flow was slowed down; {advice}"))
 }
@@ -256,8 +260,8 @@ fn not_ect(outcome: &Outcome) -> Option<String> {
     }
     (packets > 0 && cnps > 0).then(|| {
         format!(
-            "{packets} data packets are Not-ECT, which no switch marks, and yet {cnps} CNPs came for their flows: something clears ECN \
-             on the way, or the notification point paths other packets; see to the ECN setting of the senders"
+            "{packets} data packets are Not-ECT, which no switch marks, and yet {cnps} CNPs came for their flows: a device clears the \
+             ECN field on the way, or the notification point counts packets without a mark; check the ECN setting of the senders"
         )
     })
 }
@@ -268,8 +272,8 @@ fn all_marked(outcome: &Outcome) -> Option<String> {
     let (all, marked) = (of(data) + of(other), data[3] + other[3]);
     (marked == all && data[3] >= ALL_MARKED && other[3] > 0).then(|| {
         format!(
-            "CE in all {all} RoCE packets, {} of data, acknowledgements and CNPs too: something marks every packet; see to the marking \
-             thresholds of the switches, and to DSCP settings that write the whole TOS byte",
+            "CE in all {all} RoCE packets, {} of data, acknowledgements and CNPs too: a device marks every packet; check the marking \
+             thresholds of the switches, and look for DSCP settings that write the whole TOS byte",
             data[3]
         )
     })
@@ -279,8 +283,9 @@ fn rtt_zero(outcome: &Outcome) -> Option<String> {
     let (zero, all) = (outcome.rtt_zero, outcome.rtt.count());
     (zero > 0 && outcome.frames.untimed == 0).then(|| {
         format!(
-            "{zero} of {all} round-trip times are zero, acknowledgements having the same time stamp as the packets that they name: the \
-             clock is too coarse, or stamps are given in bursts; capture with hardware time stamps (tcpdump -j adapter_unsynced)"
+            "{zero} of {all} round-trip times are zero, because acknowledgements have the time stamp of the packets that they \
+             acknowledge: the clock is too coarse, or packets are stamped in bursts; capture with hardware time stamps (tcpdump \
+             -j adapter_unsynced)"
         )
     })
 }
@@ -289,8 +294,8 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
     let mut findings = Vec::new();
     if outcome.frames.pfc_unicast > 0 {
         findings.push(format!(
-            "{} PFC frames go to a unicast address and pause no one: their destination is 01-80-C2-00-00-01 (IEEE 802.1Q); see what \
-             sends them",
+            "{} PFC frames go to a unicast address and have no effect: IEEE 802.1Q requires the destination 01-80-C2-00-00-01; find \
+             the device that sends them",
             outcome.frames.pfc_unicast
         ));
     }
@@ -298,8 +303,8 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
         let nic = name(outcome, paused.nic);
         if paused.ignored > 0 {
             findings.push(format!(
-                "{nic} sent {} packets of priority {} while that was paused (PFC): it ignores pauses; see whether PFC is on for this \
-                 priority, and to its DSCP or VLAN mapping",
+                "{nic} sent {} packets of priority {} while that was paused (PFC): it ignores pauses; check whether PFC is on for \
+                 this priority, and its DSCP or VLAN mapping",
                 paused.ignored, paused.priority
             ));
         }
@@ -308,8 +313,8 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
             .all(|priority| outcome.pauses.iter().any(|other| other.nic == paused.nic && other.priority == priority));
         if paused.time > 0 && paused.data == 0 && !link && of_nic().next().is_none() && sends(outcome, paused.nic) {
             findings.push(format!(
-                "PFC pauses priority {} of {nic}, and its RoCE data is of another: that one is lossy, or the priority is not mapped \
-                 as the switch maps it; compare the DSCP and VLAN mapping of both",
+                "PFC pauses priority {} of {nic}, but its RoCE data has another priority: PFC does not protect that one, or NIC and \
+                 switch map priorities differently; compare the DSCP and VLAN mapping of both",
                 paused.priority
             ));
         }
@@ -317,7 +322,7 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
     for (&(nic, priority), asked) in outcome.asked.iter().filter(|(_, asked)| asked.is_certain) {
         findings.push(format!(
             "{} asked its switch to stop, by {} PFC frames of priority {priority} for {:.1} us: it cannot keep up with what it \
-             receives; see to its PCIe, memory and receive buffers",
+             receives; check its PCIe, memory and receive buffers",
             name(outcome, nic),
             asked.frames,
             asked.time as f64 / 1e3

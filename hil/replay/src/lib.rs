@@ -1,4 +1,4 @@
-//! A capture played to the NICs that it shows: natively, and on a core with the firmware.
+//! Replays a capture to the NICs that it shows: natively, and on a core that runs the firmware.
 #![forbid(unsafe_code)]
 
 pub mod cnps;
@@ -62,9 +62,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use survey::{Reading, Survey, Surveyor};
 
-/// NICs that are replayed natively at most.
+/// Most NICs that are replayed natively.
 const MAX_NATIVE: usize = 1_024;
-/// NICs that are replayed on cores at most.
+/// Most NICs that are replayed on cores.
 const MAX_CORES: usize = 16;
 
 /// Options of a replay.
@@ -80,11 +80,11 @@ pub struct Options {
     pub shim_port: u16,
     /// How the capture is to be read.
     pub reading: Reading,
-    /// On what core besides the host; `None` for the host alone.
+    /// The core that runs the firmware beside the library; `None` to replay on the host alone.
     pub core: Option<OnCore>,
     /// The file for the core's wave; `None` for no wave.
     pub wave: Option<Wave>,
-    /// Where log lines go, if they go anywhere: then the image is one that logs, and its cycles are not those of the image
+    /// The receiver of log lines; `None` for no log. With it the image is one that logs, which takes more cycles than the image
     /// that ships.
     pub log: Option<Log>,
 }
@@ -106,7 +106,7 @@ pub struct Wave {
     pub path: PathBuf,
     /// Files that it must not replace.
     pub inputs: Vec<PathBuf>,
-    /// Cycles that make a second in it: in real time those of the clock.
+    /// Cycles per second on the wave's time axis: in real time, the core's clock frequency.
     pub hz: u64,
 }
 
@@ -143,17 +143,17 @@ pub struct OnCore {
 /// Files of images of one algorithm.
 #[derive(Clone, Debug)]
 pub struct Images {
-    /// The one to be replayed.
+    /// The image to be replayed.
     pub image: PathBuf,
-    /// One that calls the machine's `on`, which in lockstep is played to beside the other and compared as well, and which
-    /// measures the cycles of `on`; `None` to go without.
+    /// An image that does not inline the machine's `on`, to measure the cycles of `on`. In lockstep it is replayed beside the
+    /// other, and its decisions are compared too. `None` to leave this out.
     pub outlined_on: Option<PathBuf>,
 }
 
-/// Replays a capture, which is read twice: once to learn what the whole of it shows, and once to play it. `progress` is called
-/// with the position in the file from time to time.
+/// Replays a capture. It is read twice: once to learn what only the whole capture shows, such as connected queue pairs, and
+/// once to replay it. `progress` is called every 16,384 frames with the position in the file.
 ///
-/// A capture that is cut off, or a signal that ends the program, ends the replay where it is; the report says so.
+/// If the capture is cut off, or a signal is to end the program, the replay ends there; the report says so.
 ///
 /// # Errors
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
@@ -162,7 +162,7 @@ pub fn replay(options: &Options, capture: &mut Source, mut progress: impl FnMut(
     registry::with(&options.algorithm, Replay { options, capture, progress: &mut progress })?
 }
 
-/// Reads a capture for what only the whole of it shows, and how it ends.
+/// The first reading: returns what only the whole capture shows, and how the reading ended.
 fn survey(options: &Options, capture: &mut Source) -> Result<(Survey, Ending)> {
     let mut reader = capture.reader()?;
     let mut surveyor = Surveyor::new(options.reading.clone(), options.shim_port);
@@ -226,7 +226,7 @@ impl registry::Visitor for Replay<'_> {
             ignores_icrc: options.reading.ignores_icrc,
             rest: 2 * chosen.rp.longest_time().max(chosen.np.longest_time()),
         };
-        // Every capture has the same counters, also one without a NIC.
+        // Counters of an unused NIC, so that every report has every counter, even if the capture shows no NIC.
         let unused = make(full)?.counters();
         let mut findings = Vec::new();
         let (outcome, core, image) = match machine {
@@ -248,8 +248,8 @@ impl registry::Visitor for Replay<'_> {
     }
 }
 
-/// Plays a capture to the NICs that `make` makes, and to the firmware beside them if [`Options::core`] is set. What a wave
-/// leaves out becomes a finding.
+/// Replays a capture to the NICs that `make` makes, and to the firmware beside them if [`Options::core`] is set. Adds a finding
+/// for what the wave leaves out.
 #[expect(clippy::too_many_arguments, reason = "what a replay needs, each a thing of its own")]
 fn run(
     options: &Options,
@@ -266,7 +266,7 @@ fn run(
         return Ok(((outcome, played?), None, None));
     };
 
-    // Before the long work, since it may fail.
+    // Checked first, because it may fail and the replay takes long.
     options.log.as_ref().map_or(Ok(()), |_| Texts::supported()).context("--log")?;
     let new = |wave: &Wave| {
         let inputs: Vec<&Path> = wave.inputs.iter().map(PathBuf::as_path).collect();
@@ -280,7 +280,7 @@ fn run(
         Some(Images { image, outlined_on }) => (image.clone(), outlined_on.clone()),
         None => {
             let build = |kind| firmware::build(algorithm, kind, processor.dialect());
-            // An image that logs takes more cycles, so its cycles are not compared with others.
+            // An image that logs takes more cycles, so `on` is not measured beside it.
             let outlined_on =
                 (lockstep && options.log.is_none()).then(|| build(firmware::Kind::OutlinedOn)).transpose()?;
             let kind = if options.log.is_some() { firmware::Kind::Logging } else { firmware::Kind::Inlining };
@@ -291,7 +291,7 @@ fn run(
         options.log.as_ref().map(|log| Ok::<_, anyhow::Error>((log, Rc::new(Texts::read(&image)?)))).transpose()?;
     if log.is_some() {
         findings
-            .push("the cycles are those of an image that logs, which takes longer than the one that ships".to_owned());
+            .push("the cycles are those of an image that logs, which takes more than the one that ships".to_owned());
     }
     let image = firmware::read(&image)?;
     let outlined_on = outlined_on.as_deref().map(firmware::read).transpose()?;
@@ -369,7 +369,7 @@ fn run(
     }
 }
 
-/// Writes what the boards of the replayed NICs recorded, if they did; also of an image that misbehaved.
+/// Writes the waves that the boards recorded, if they did. Called also after an image misbehaved, so that its wave shows why.
 fn write_wave<'a>(
     options: &Options,
     file: Option<NewFile>,
@@ -384,10 +384,10 @@ fn write_wave<'a>(
         let Some(recorder) = board.core_mut().take_recorder() else { continue };
         if recorder.left_out() > 0 {
             let left_out = recorder.left_out();
-            let told =
+            let finding =
                 format!("the wave leaves out {left_out} QPs of {address}, which were paced after {SLOTS} others");
-            comments.push(told.clone());
-            findings.push(told);
+            comments.push(finding.clone());
+            findings.push(finding);
         }
         comments.extend(slots(outcome, number));
         recorded.push((wave::scope(address), recorder));
@@ -454,7 +454,7 @@ fn emulate(
     Ok(((outcome, interrupted), Some(core), size))
 }
 
-/// The chosen settings as words for an image.
+/// The chosen settings as the words that an image reads when it starts.
 pub fn boot(chosen: &ResolvedSettings) -> BootSettings {
     let ResolvedSettings { rp, np, link, .. } = chosen;
     BootSettings { rp_settings: rp.words().to_vec(), np_settings: np.words().to_vec(), link: *link }
@@ -476,14 +476,14 @@ fn size(report: programs::layout::ImageInfo) -> Size {
 
 /// Frames between two calls of the progress function.
 const PROGRESS: u64 = 1 << 14;
-/// Frames between two polls for a signal.
+/// Frames between two checks whether a signal has come.
 const LOOK: u64 = 1 << 8;
 
 /// The outcome of a replay, and the signal that ended it, if one did.
 type Ended = (Outcome, Option<i32>);
 
-/// Plays a capture. Returns the outcome and the NICs even if the capture cannot be played to its end. `Ok` holds the signal
-/// that ended it early, if one did.
+/// Replays a capture. Returns the outcome and the NICs even if the replay fails before the end of the capture. `Ok` holds the
+/// signal that ended it early, if one did.
 fn play<D: Device>(
     playing: Playing,
     make: impl FnMut(IpAddr) -> Result<D>,
@@ -498,14 +498,15 @@ fn play<D: Device>(
     let (outcome, nics) = replayer.into_outcome();
     let played = played.and_then(|signal| match only.iter().find(|address| !outcome.addresses.contains(address)) {
         Some(absent) => bail!(
-            "--nic {absent}: the capture shows no RoCE frame from or to this address; without --nic the report lists those that it shows"
+            "--nic {absent}: the capture shows no RoCE frame from or to this address; without --nic the report lists all \
+             addresses"
         ),
         None => Ok(signal),
     });
     (played, outcome, nics)
 }
 
-/// Plays the given number of frames from the start of a capture that the first reading has read.
+/// Replays the first `frames` frames of a capture: those that the first reading has read.
 fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
     replayer: &mut Replayer<D, F>,
     capture: &mut Source,

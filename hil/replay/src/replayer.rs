@@ -1,10 +1,10 @@
 //! The replayer: turns the frames of a capture into descriptors for the NICs that it shows.
 //!
-//! Open loop: what the capture shows has happened, whatever our machines decide. A frame with data was sent by the NIC
-//! at its source address and arrived at the one at its destination; every NIC is handed its side of it, in the order
-//! and at the times of the capture. Between descriptors a NIC is woken at its `next_wake`; at equal times the wake
-//! goes first. NICs do not meet except through the capture, so each is brought forward on its own, and a NIC that has been at
-//! rest for a while is spared the rest of the time up to its next descriptor: its clock stands still meanwhile.
+//! Open loop: our decisions do not change the frames of the capture. A data frame was sent by the NIC at its source address and
+//! arrived at the NIC at its destination address; each of the two receives a descriptor for its side, in the order and at the
+//! times of the capture. Between descriptors a NIC is woken at its `next_wake`; at equal times the wake comes first. NICs
+//! affect each other only through the capture, so the time of each NIC advances separately. When a NIC has been at rest for a
+//! while, its clock stands still until its next descriptor, so that long idle times cost nothing.
 
 use super::cnps::{Cnps, Route};
 use super::decode::{Buffers, Checksum, Content, Frame, checksum, decode};
@@ -35,35 +35,36 @@ use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// Addresses followed at most; packets of further ones are counted and go nowhere.
+/// Most addresses that are tracked; packets of further ones are only counted.
 const MAX_ADDRESSES: usize = 65_535;
-/// How long a NIC must have been at rest, in nanoseconds, before time is no longer played to it. What fades without a change of
-/// rate has faded then: DCQCN's alpha, with the paper's g of 1/256 and 55 us, to 2^-31 in 0.3 s.
+/// How long a NIC must have been at rest, in nanoseconds, before its clock stands still: 0.5 s. By then, state that decays
+/// without a change of rate has decayed: DCQCN's alpha, with the paper's g of 1/256 and 55 us, is at 2^-31 after 0.3 s.
 const REST: u64 = 500_000_000;
-/// What a NIC may send beyond its line rate, in packets of the largest size that it has sent: stamps come in bursts.
+/// Tolerance for sending faster than the line rate, in packets of the largest size that the NIC has sent. It allows for time
+/// stamps that come in bursts.
 const BURST: u64 = 32;
 /// Flows whose rates over time are kept.
 pub const MAX_SERIES: usize = 256;
 
-/// Which addresses become NICs, and how many may.
+/// The addresses that become NICs, and how many they may be.
 #[derive(Clone, Debug)]
 pub struct NicFilter {
-    /// These; every one that the capture shows if empty.
+    /// Only these addresses; if empty, all that the capture shows.
     pub only: Vec<IpAddr>,
-    /// So many at most.
+    /// Most NICs.
     pub limit: usize,
-    /// One too many is an error, where otherwise it is counted.
+    /// Whether an address beyond the limit is an error. Otherwise it is counted and not replayed.
     pub strict: bool,
 }
 
-/// Frames by what they are.
+/// Counts of frames by kind.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
     /// All of them.
     pub total: u64,
     /// RoCEv2.
     pub rocev2: u64,
-    /// RoCEv2 with shims, on their UDP port.
+    /// RoCEv2 with shims, on the UDP port of shims.
     pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
@@ -77,9 +78,9 @@ pub struct Frames {
     pub truncated: u64,
     /// Cut to their headers by a switch.
     pub trimmed: u64,
-    /// RoCE packets out of tunnels and mirror sessions.
+    /// RoCE packets that came in tunnels or mirror sessions.
     pub tunnelled: u64,
-    /// Frames that reached no NIC because of what is wrong with them, by reason.
+    /// Frames that were not passed to a NIC, by the fault in them.
     pub dropped: BTreeMap<&'static str, u64>,
     /// RoCE packets by opcode.
     pub by_opcode: BTreeMap<u8, u64>,
@@ -87,17 +88,17 @@ pub struct Frames {
     pub icrc_valid: u64,
     /// RoCE packets with a wrong one.
     pub icrc_invalid: u64,
-    /// RoCE packets cut by the snap length; the NIC that received them is taken to have found it right.
+    /// RoCE packets cut by the snap length. Their ICRC is assumed to be right.
     pub icrc_unchecked: u64,
-    /// RoCE packets whose IPv4 checksum the sender's NIC was still to fill in.
+    /// RoCE packets captured before the sender's NIC filled in their IPv4 checksum.
     pub checksum_unfilled: u64,
-    /// RoCE packets whose source or destination is beyond the number of addresses followed.
+    /// RoCE packets whose source or destination is beyond the number of addresses that are tracked.
     pub unfollowed: u64,
-    /// PFC frames whose paused NIC is not known.
+    /// PFC frames for which the paused NIC is not known.
     pub pfc_unattributed: u64,
-    /// PFC frames to a unicast address, which pause no one.
+    /// PFC frames to a unicast address, which have no effect.
     pub pfc_unicast: u64,
-    /// Times that a clock was set, over which no time passes.
+    /// Times that a clock was set. The replay lets no time pass there.
     pub gaps: u64,
     /// Frames without a time stamp.
     pub untimed: u64,
@@ -105,7 +106,7 @@ pub struct Frames {
     pub reordered: u64,
 }
 
-/// RoCE packets by what their IP headers say.
+/// RoCE packets by the ECN field and the DSCP of their IP headers.
 #[derive(Clone, Debug)]
 pub struct Marking {
     /// Data packets by ECN field: Not-ECT, ECT(1), ECT(0), CE.
@@ -120,7 +121,7 @@ pub struct Marking {
     pub other_dscp: [u64; 64],
 }
 
-/// What pauses did to one priority of a NIC.
+/// The pauses of one priority of a NIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Paused {
     /// The NIC.
@@ -131,7 +132,7 @@ pub struct Paused {
     pub time: u64,
     /// PFC frames with a pause that it received.
     pub frames: u64,
-    /// Packets sent in spite of it.
+    /// Packets sent while paused.
     pub ignored: u64,
     /// Data packets of this priority that it sent.
     pub data: u64,
@@ -140,20 +141,21 @@ pub struct Paused {
 /// The pauses that a NIC sent to its neighbour, for one priority.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PauseRequests {
-    /// Frames that ask for a pause.
+    /// PFC frames with a pause.
     pub frames: u64,
     /// The sum of their pause times, in nanoseconds.
     pub time: u64,
-    /// The capture says that the NIC sent them; otherwise they came from its Ethernet address, which may be a router's.
+    /// Whether the capture marks them as outbound at the NIC's interface, so that the NIC certainly sent them. Otherwise only
+    /// the Ethernet address is the NIC's, which may be a router's.
     pub is_certain: bool,
 }
 
 /// Outcome of a replay.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The address of each number.
+    /// The address of each address number.
     pub addresses: Vec<IpAddr>,
-    /// The NICs replayed, with what they counted.
+    /// The NICs replayed, with their counters.
     pub nics: Vec<(Address, Counters)>,
     /// For each address, the network that it belongs to; 0 where the address alone identifies the host.
     pub networks: Vec<u32>,
@@ -161,7 +163,7 @@ pub struct Outcome {
     pub pauses: Vec<Paused>,
     /// Pauses that NICs sent, by NIC and priority.
     pub asked: BTreeMap<(Address, u8), PauseRequests>,
-    /// What IP headers say.
+    /// RoCE packets by ECN field and DSCP.
     pub marking: Marking,
     /// Data, marks and CNPs over time.
     pub timeline: Timeline,
@@ -169,11 +171,11 @@ pub struct Outcome {
     pub losses: Losses,
     /// Round-trip times of zero.
     pub rtt_zero: u64,
-    /// NICs that sent more than their line rate, and at how many bits per second.
+    /// NICs that sent faster than their line rate, each with its highest rate in bits per second.
     pub too_fast: Vec<(Address, u64)>,
-    /// Captured CNPs and acknowledgements from each address to each other.
+    /// Captured packets and CNPs from one address to another.
     pub paths: BTreeMap<(Address, Address), PathCounts>,
-    /// What the first reading found.
+    /// The results of the first reading.
     pub survey: Rc<Survey>,
     /// Addresses that were not replayed because there were too many.
     pub refused_nics: u64,
@@ -189,24 +191,24 @@ pub struct Outcome {
     pub signals: Signals,
     /// The CNPs.
     pub cnps: Cnps,
-    /// From each data packet that an acknowledgement names to that acknowledgement, in nanoseconds.
+    /// Round-trip times in nanoseconds: from a data packet to the acknowledgement that names it.
     pub rtt: Distribution,
     /// Packets sent while more was in flight than our window would have allowed.
     pub window_exceeded: u64,
-    /// The first difference between library and image, the NIC and the flow.
+    /// The first difference between library and image, with its NIC and flow.
     pub difference: Option<(Difference, Address, Option<usize>)>,
     /// From the first frame to the last, in nanoseconds.
     pub duration: u64,
 }
 
-/// Packets that came back from one address to another.
+/// Packets from one address to another.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PathCounts {
     /// Packets of any kind.
     pub packets: u64,
     /// CNPs.
     pub cnps: u64,
-    /// CNPs to queue pairs of which no flow is known.
+    /// CNPs to queue pairs without a known flow.
     pub cnps_unknown: u64,
 }
 
@@ -217,33 +219,33 @@ struct NicInstance<D> {
     device: D,
     /// The flow that each slot of its engine serves.
     slots: Vec<usize>,
-    /// The interface of the capture and the Ethernet address that its frames were last sent to.
+    /// The capture's interface and the Ethernet destination address of its last data frame.
     next_hop: Option<(u32, [u8; 6])>,
-    /// The interface and the Ethernet address that its frames last came from.
+    /// The capture's interface and the Ethernet source address of its last data frame.
     own: Option<(u32, [u8; 6])>,
     pauses: Pauses,
-    /// Data packets sent by priority.
+    /// Data packets that it sent, by priority.
     data: [u64; 8],
     line: Line,
     /// Rate, window and hold of the last store to the pacer of each slot.
     paced: Vec<(u32, u32, u32)>,
-    /// The time of its last change, on its own clock.
+    /// The time of its last descriptor, frame or change of pacing, on its own clock.
     busy: u64,
-    /// Nanoseconds that its clock is behind the capture's: the sum of the time at rest.
+    /// Nanoseconds by which its clock is behind the capture's: the sum of the times for which it stood still.
     skipped: u64,
 }
 
 /// The bytes that a NIC sends, compared with its line rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
-    /// Bytes beyond what the line could have sent, times 2^24.
+    /// Bytes sent beyond those that the line could carry, times 2^24.
     excess: u64,
     last: u64,
-    /// Since when it has been busy without a break, and what it sent since then.
+    /// When the present busy period began, and the bytes sent since then.
     since: u64,
     bytes: u64,
     largest: u64,
-    /// The rate in bits per second when it was too high, the highest.
+    /// The highest rate above the line rate, in bits per second; 0 if there was none.
     too_fast: u64,
 }
 
@@ -274,11 +276,11 @@ pub struct Replayer<D, F> {
     buffers: Buffers,
     rest: u64,
     numbers: FastMap<Address, u128>,
-    /// Of addresses that several hosts have.
+    /// The numbers of addresses that several hosts have, by host.
     shared: HashMap<Host, Address>,
     addresses: Vec<IpAddr>,
     networks: Vec<u32>,
-    /// Its station, for each address that has one.
+    /// The index into `nic_instances` of each address that is replayed.
     instance_of: Vec<Option<u16>>,
     nic_instances: Vec<NicInstance<D>>,
     line_rate: u32,
@@ -301,7 +303,7 @@ pub struct Replayer<D, F> {
     rtt_zero: u64,
     paths: FastMap<PathCounts>,
     asked: BTreeMap<(Address, u8), PauseRequests>,
-    /// The stamp at which the NICs' clocks show zero, for each clock of the capture.
+    /// For each clock of the capture, the time stamp that is time 0 of the replay.
     bases: Vec<((u32, Direction), u64)>,
     now: u64,
     opened: Option<u32>,
@@ -309,8 +311,7 @@ pub struct Replayer<D, F> {
 }
 
 impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
-    /// A replayer before its first frame; `make` makes the NIC of an address. Flows begin at
-    /// `line_rate`.
+    /// A replayer before its first frame. `make` makes the NIC of an address; flows begin at `line_rate`.
     pub fn new(nic_filter: NicFilter, line_rate: Rate, make: F) -> Self {
         Self {
             make,
@@ -352,7 +353,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         }
     }
 
-    /// Expects shims on this UDP port. The NICs have them on [`shim::PORT`], and see the frames as if they came there.
+    /// Sets the UDP port of shims in the capture. The NICs receive such frames with the port replaced by [`shim::PORT`].
     pub fn with_shim_port(self, shim_port: u16) -> Self {
         Self { shim_port, ..self }
     }
@@ -367,7 +368,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Self { ignores_icrc, ..self }
     }
 
-    /// A NIC counts as at rest when nothing about it has changed for `rest` nanoseconds, at least half a second.
+    /// Sets the time in nanoseconds after which the clock of an unchanged NIC stands still; half a second if `rest` is shorter.
     pub fn with_rest(self, rest: u64) -> Self {
         Self { rest: rest.max(REST), ..self }
     }
@@ -414,7 +415,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         *self.frames.dropped.entry(reason).or_default() += 1;
     }
 
-    /// The capture is over: every NIC is brought to the time of the last frame.
+    /// Ends the replay after the last frame: advances every NIC to its time.
     ///
     /// # Errors
     /// Firmware that misbehaves.
@@ -477,8 +478,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         (outcome, self.nic_instances.into_iter().map(|nic_instance| nic_instance.device).collect())
     }
 
-    /// Nanoseconds since the capture began, at this record. A frame whose stamp is out of order is played at the time of
-    /// the frame before it, and so is the first frame after a clock was set.
+    /// The time of this record in nanoseconds since the capture began. A frame whose stamp is out of order is replayed at the
+    /// time of the frame before it, and so is the first frame after a clock was set.
     #[inline]
     fn clock(&mut self, record: &Record<'_>) -> u64 {
         if !record.is_timed {
@@ -492,7 +493,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         let key = (record.interface, record.direction);
         let offset = self.survey.offsets.get(&key).copied().unwrap_or(0);
         let stamp = record.timestamp_ns.wrapping_add(offset as u64);
-        // A clock that has not been read yet agrees with the first.
+        // The base of a clock that occurs for the first time is that of the first clock.
         let first = self.bases.first().map(|&(_, base)| base);
         let place = match self.bases.iter().position(|(other, _)| *other == key) {
             Some(place) => place,
@@ -505,7 +506,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         if self.survey.set.has(number) {
             *base = stamp.wrapping_sub(self.now);
         }
-        // Negative where the stamp is before the beginning.
+        // Negative if the stamp is before the first frame's.
         let now = stamp.wrapping_sub(*base) as i64;
         let is_late = now < 0 || (now as u64) < self.now;
         self.frames.reordered += u64::from(is_late);
@@ -536,7 +537,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             self.drop("copy");
             return Ok(());
         }
-        // The survey has checked it, if there was one.
+        // The first reading has checked the ICRC, if there was one.
         let wrong = if self.survey.frames > 0 {
             self.survey.wrong_icrc.has(record.number)
         } else {
@@ -598,7 +599,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             class if class.carries_data() => {
                 let flow = match (Transport::of(roce.bth.opcode), roce.deth()) {
                     (_, Some(deth)) => self.flows.of_data(source, None, deth.source_qp.get(), || None),
-                    // The snap length has cut the DETH, which holds the sender's QP.
+                    // The snap length cut off the DETH, which holds the sender's QP.
                     (Transport::Ud | Transport::Rd, None) => None,
                     (_, None) => {
                         let (survey, addresses, networks) = (&self.survey, &self.addresses, &self.networks);
@@ -615,7 +616,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     let arrival = Arrival { bytes: record.bytes, packet };
                     self.sent(source, flow, roce, record, arrival, now)?;
                     if frame.is_trimmed {
-                        // The receiver learns that a packet was lost, and gets none.
+                        // A trimmed packet is lost: the receiver gets its headers only, so nothing arrives.
                         return Ok(());
                     }
                     self.arrives(target, flow, roce, &mut descriptor, arrival)?;
@@ -637,10 +638,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 descriptor.acked = u32::try_from(bytes).unwrap_or(u32::MAX);
                 descriptor.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).unwrap_or(Descriptor::UNKNOWN_RTT);
             }
-            // A CNP of a switch has the receiver's address, but the receiver's NIC did not send it.
+            // Only CNPs of receivers are compared. A switch's CNP has the receiver's address, but its NIC did not send it.
             Class::Cnp if !is_from_switch(roce) => {
                 if let Some(nic_instance) = self.nic_instance(source) {
-                    // Ours of this instant come before it.
+                    // Our own CNPs of the same time are recorded before it.
                     self.advance_nic(nic_instance, now)?;
                     self.cnps.captured(now, Route { from: source, to: target, qpn });
                 }
@@ -667,7 +668,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.deliver(nic_instance, &descriptor, Some(Arrival { bytes: record.bytes, packet }))
     }
 
-    /// The NIC at `source` put this data packet on the wire.
+    /// Handles a data packet at its sender: the NIC at `source` transmitted it.
     fn sent(
         &mut self,
         source: Address,
@@ -720,7 +721,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// This data packet is about to arrive at `target`, whose driver and transport know these things of its flow.
+    /// Prepares the descriptor of a data packet that arrives at `target`: fills in what the receiver's driver and transport
+    /// know of the flow, and connects the queue pairs on the NIC before the first packet.
     fn arrives(
         &mut self,
         target: Address,
@@ -787,7 +789,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.deliver(nic_instance, &descriptor, None)
     }
 
-    /// Runs the driver commands that follow from what has been learnt about flows.
+    /// Runs the driver commands that are due after a flow was bound, closed or disconnected.
     fn run_driver_commands(&mut self, now: u64) -> Result<()> {
         while let Some(command) = self.flows.next_driver_command() {
             match command {
@@ -814,10 +816,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// An acknowledgement arrives at the sender of a flow. Returns what its transport takes from it.
+    /// Handles an acknowledgement at the sender of a flow. Returns the bytes newly acknowledged, and the round-trip time if it
+    /// can be measured.
     fn acknowledged(&mut self, flow: Option<usize>, roce: &Roce<'_>, now: u64) -> Acknowledged {
         let none = Acknowledged::default();
-        // The snap length may have cut the syndrome: then it is neither positive nor negative.
+        // Without the syndrome, which the snap length may have cut off, it counts as neither positive nor negative.
         let Some(syndrome) = roce.aeth().map(|aeth| aeth.syndrome) else { return none };
         let Some((number, flow)) = flow.and_then(|number| Some((number, self.flows.get_mut(number)?))) else {
             self.losses.refused(syndrome);
@@ -830,7 +833,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         flow.sequence.acknowledged(roce.bth.psn);
         let mut acknowledged = self.flows.acked(number, roce.bth.psn, now);
         if self.survey.clocks_disagree() {
-            // The two stamps are of different clocks.
+            // The two time stamps are from different clocks.
             acknowledged.rtt = None;
         }
         if let Some(rtt) = acknowledged.rtt {
@@ -840,9 +843,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         acknowledged
     }
 
-    /// A PFC frame, or the pause of a whole link, stops the station that sends to the port that it comes from. If the capture
-    /// says which way it went, that is the host at the interface; otherwise the one NIC whose frames go to its Ethernet
-    /// address, as behind a router or back to back, or the only NIC that is replayed.
+    /// Handles a PFC frame, or the pause of a whole link: it pauses the NIC that sends to the port that the frame comes from.
+    /// If the capture gives the frame's direction, inbound, this is the host at the interface. Otherwise it is the one NIC
+    /// whose frames go to the Ethernet address that the pause comes from (a router, or a NIC connected back to back), or the
+    /// only NIC that is replayed.
     fn pfc(&mut self, record: &Record<'_>, packet: &Parsed<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
         self.frames.pfc += 1;
         let mac = |at: usize| record.bytes.get(at..at + 6).and_then(|bytes| bytes.first_chunk::<6>().copied());
@@ -905,7 +909,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// Passes a descriptor of this time of the capture to a NIC, converted to the NIC's own clock.
+    /// Passes a descriptor to a NIC; its time is converted from the capture's clock to the NIC's own.
     fn deliver(&mut self, nic_instance: usize, descriptor: &Descriptor, arrival: Option<Arrival<'_>>) -> Result<()> {
         self.advance_nic(nic_instance, descriptor.now())?;
         let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
@@ -919,8 +923,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Ok(())
     }
 
-    /// Delivers the wakes that are due at or before this time of the capture. A NIC at rest gets them for `rest` nanoseconds
-    /// only: after these nothing changes, and its clock stands still until its next descriptor.
+    /// Delivers the wakes that are due at or before time `now` of the capture. A NIC at rest gets them for `rest` nanoseconds
+    /// only: after that nothing changes any more, so its clock stands still until its next descriptor.
     fn advance_nic(&mut self, nic_instance: usize, now: u64) -> Result<()> {
         loop {
             let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
@@ -940,7 +944,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         }
     }
 
-    /// Records the acts of a NIC for the last descriptor or wake.
+    /// Records the actions of a NIC for its last descriptor or wake.
     fn record(&mut self, number: usize) {
         let mut actions = mem::take(&mut self.actions);
         let nic_instance = &mut self.nic_instances[number];
@@ -984,7 +988,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                         self.cnps.ours(now, Route { from: nic_instance.address, to, qpn: roce.bth.dest_qp.get() });
                     }
                 }
-                // A NIC has no queues.
+                // Only switch programs have stages.
                 Action::Stage(_) => {}
             }
         }
@@ -1002,7 +1006,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.instance_of.get(usize::from(address)).copied().flatten().map(usize::from)
     }
 
-    /// The number of an address in a network; `None` where there are too many. A new one becomes a NIC if it may.
+    /// The number of an address in a network; `None` if there are too many. A new address becomes a NIC if the filter lets it.
     #[inline]
     fn number(&mut self, address: IpAddr, network: u32) -> Result<Option<Address>> {
         match known(&self.survey, &self.numbers, &self.shared, address, network) {
@@ -1018,9 +1022,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         }
         let host = self.survey.host(address, network);
         let number = self.addresses.len() as Address;
-        let wanted =
+        let selected =
             !address.is_multicast() && (self.nic_filter.only.is_empty() || self.nic_filter.only.contains(&address));
-        let nic_instance = match (wanted, self.nic_instances.len() < self.nic_filter.limit) {
+        let nic_instance = match (selected, self.nic_instances.len() < self.nic_filter.limit) {
             (true, true) => {
                 let device = (self.make)(address)?;
                 self.nic_instances.push(NicInstance {
@@ -1034,7 +1038,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     line: Line::default(),
                     paced: Vec::new(),
                     busy: 0,
-                    // Its clock starts with it.
+                    // The NIC's clock starts at the time of the replay.
                     skipped: 0,
                 });
                 Some(self.nic_instances.len() as u16 - 1)
@@ -1063,7 +1067,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     }
 }
 
-/// The number of an address in a network.
+/// The number of an address in a network, if it has one yet.
 #[inline]
 fn known(
     survey: &Survey,
@@ -1079,7 +1083,7 @@ fn known(
     if host.network == 0 { numbers.get(&key(address)).copied() } else { shared.get(&host).copied() }
 }
 
-/// A rate in 2^-24 bytes per nanosecond of one in bits per second.
+/// Converts bits per second to 2^-24 bytes per nanosecond.
 fn rate_of(bits_per_second: u64) -> u32 {
     u32::try_from((u128::from(bits_per_second) << 24) / 8_000_000_000).unwrap_or(u32::MAX).max(1)
 }
@@ -1109,22 +1113,22 @@ fn priority(roce: &Roce<'_>) -> u8 {
     roce.vlan().map_or(roce.dscp() >> 3, |tag| tag.priority)
 }
 
-/// The congestion signals that a frame brings to a sender.
+/// The congestion signals in a frame that arrives at a sender.
 fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
     let mut signals = Signals::NONE;
-    let mut tell = |told: bool, signal| signals = if told { signals.with(signal) } else { signals };
+    let mut add = |present: bool, signal| signals = if present { signals.with(signal) } else { signals };
     match roce.info.class() {
-        Class::Cnp if roce.switch_int().is_some() => tell(true, Signals::SWITCH_INT),
-        Class::Cnp => tell(true, Signals::CNP),
+        Class::Cnp if roce.switch_int().is_some() => add(true, Signals::SWITCH_INT),
+        Class::Cnp => add(true, Signals::CNP),
         Class::Ack => {
             let Shims { time, int, rcc, mlcc_ack, echo, .. } = roce.shims();
             let marked = |mark| roce.echo() == mark || echo == Some(mark);
-            tell(marked(Mark::Congested) || marked(Mark::Undetermined), Signals::MARK);
-            tell(marked(Mark::Undetermined), Signals::UNDETERMINED);
-            tell(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
-            tell(int.is_some_and(|int| int.hops() > 0), Signals::INT);
-            tell(rcc.is_some(), Signals::GRANT);
-            tell(mlcc_ack.is_some(), Signals::ADVISED_RATE);
+            add(marked(Mark::Congested) || marked(Mark::Undetermined), Signals::MARK);
+            add(marked(Mark::Undetermined), Signals::UNDETERMINED);
+            add(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
+            add(int.is_some_and(|int| int.hops() > 0), Signals::INT);
+            add(rcc.is_some(), Signals::GRANT);
+            add(mlcc_ack.is_some(), Signals::ADVISED_RATE);
         }
         _ => {}
     }
@@ -1136,13 +1140,13 @@ fn is_from_switch(roce: &Roce<'_>) -> bool {
     matches!(roce.cnp(), Some(CnpBodyKind::Extended(body)) if body.is_from_switch())
 }
 
-/// Whether the transport acknowledges a data packet.
+/// Whether the transport acknowledges this data packet: requests of RC and XRC, not READ responses.
 fn is_acknowledged(roce: &Roce<'_>) -> bool {
     let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
     reliable && roce.info.class() != Class::ReadResponse
 }
 
-/// An IPv4 address and the IPv6 address that maps it are the same NIC.
+/// The key of an address. An IPv4 address and the IPv6 address that maps it have the same key: they are one NIC.
 fn key(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),

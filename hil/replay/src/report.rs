@@ -1,4 +1,4 @@
-//! What a replay prints: for scripts as JSON; for people see `text.rs`.
+//! The report of a replay: its data, and its JSON form for scripts. `text.rs` prints it as text.
 
 use super::cnps::Comparison;
 use super::device::Counters;
@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 /// The version of the JSON's keys.
 pub const SCHEMA: u32 = 2;
-/// Everything that a replay says. Two replays of one capture say the same.
+/// Everything that a replay reports. Two replays of one capture with the same options are equal.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
@@ -41,7 +41,7 @@ pub struct Report {
     pub rp: BTreeMap<&'static str, u64>,
     /// CNPs that our notification points would send.
     pub cnps: Cnps,
-    /// Flows and what was learnt of them.
+    /// Counts of flows, and of packets that belong to no known flow.
     pub flows: Flows,
     /// RoCE packets by ECN field.
     pub ecn: Ecn,
@@ -49,33 +49,33 @@ pub struct Report {
     pub dscp: Dscp,
     /// Losses that the capture shows.
     pub losses: LossReport,
-    /// From a data packet to the acknowledgement that names it.
+    /// Round-trip times: from a data packet to the acknowledgement that names it. `null` if there are no samples.
     pub rtt_ns: Option<Rtt>,
-    /// What the capture shows over time.
+    /// The capture in spans of time: packets, marks, and the rates that the algorithm allows.
     pub timeline: Vec<Moment>,
-    /// Rates over time.
+    /// The rate of each flow over time.
     pub rates: Vec<Rates>,
-    /// Flows whose rates are not shown.
+    /// Flows whose rates were not kept, because there were too many.
     pub rates_omitted: u64,
-    /// The same counters for each NIC.
+    /// The counters of each NIC.
     pub nics: Vec<Nic>,
-    /// Addresses that were not replayed, there being too many.
+    /// Addresses that were not replayed, because there were too many.
     pub nics_refused: u64,
-    /// How long pauses kept the priorities of the NICs from sending, where they did.
+    /// How long pauses kept priorities of NICs from sending; priorities without a pause are left out.
     pub pauses: Vec<Pause>,
     /// Pauses that NICs sent.
     pub pauses_sent: Vec<PauseSent>,
     /// The signals that the reaction point uses, and those of them that the capture lacks.
     pub signals: Signals,
-    /// Faults of the network or of the configuration of its ends; empty if there are none.
+    /// Faults of the network, of the configuration of its hosts, or of the capture; empty if there are none.
     pub findings: Vec<String>,
     /// Limits of what the capture can show, which are no faults.
     pub notes: Vec<String>,
-    /// The rows of the machines' tables that the replay exercised.
+    /// The rows of the machines' transition tables that the replay's events reached.
     pub coverage: Coverage,
-    /// Memory.
+    /// Memory of the library and of the image.
     pub sizes: Sizes,
-    /// The core; `null` without one.
+    /// The core and how its decisions compare with the library's; `null` without `--core`.
     pub core: Option<Core>,
 }
 
@@ -83,11 +83,11 @@ pub struct Report {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// With its last frame.
+    /// The whole capture was read.
     Whole,
-    /// Inside of a frame, as this says.
+    /// The file ends inside a frame; the text describes where.
     Cut(String),
-    /// By this signal.
+    /// The signal of this number ended the reading.
     Interrupted(i32),
 }
 
@@ -138,10 +138,10 @@ pub struct Dscp {
 /// Losses that a capture shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct LossReport {
-    /// Of all flows, and negative acknowledgements of unknown ones.
+    /// Losses of all flows, and negative acknowledgements that belong to no known flow.
     #[serde(flatten)]
     pub total: Losses,
-    /// By flow, of those that have any.
+    /// Losses of each flow that has any.
     pub flows: Vec<FlowLosses>,
 }
 
@@ -174,11 +174,11 @@ pub struct Algorithm {
     pub rp: BTreeMap<&'static str, SettingValue>,
     /// Settings of the notification point, in their units.
     pub np: BTreeMap<&'static str, SettingValue>,
-    /// What settings that are counted in blocks come to in bytes.
+    /// Settings that are counted in blocks, converted to bytes.
     pub in_bytes: Vec<String>,
 }
 
-/// The port.
+/// The port that every NIC is assumed to have.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Port {
     /// Line rate.
@@ -189,14 +189,14 @@ pub struct Port {
     pub base_rtt_us: u32,
 }
 
-/// Frames. `rocev2`, `rocev2_shim`, `rocev1`, `pfc`, `other` and `unparsed` sum up to `total`.
+/// Counts of frames. `rocev2`, `rocev2_shim`, `rocev1`, `pfc`, `other` and `unparsed` add up to `total`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Frames {
     /// All.
     pub total: u64,
     /// RoCEv2.
     pub rocev2: u64,
-    /// RoCEv2 with shims, on their UDP port.
+    /// RoCEv2 with shims, on the UDP port of shims.
     pub rocev2_shim: u64,
     /// RoCEv1.
     pub rocev1: u64,
@@ -206,35 +206,35 @@ pub struct Frames {
     pub other: u64,
     /// Malformed, or cut within their headers.
     pub unparsed: u64,
-    /// What `other` is.
+    /// Frames counted in `other`, by protocol.
     pub by_other: BTreeMap<&'static str, u64>,
     /// RoCE packets by opcode.
     pub by_opcode: BTreeMap<String, u64>,
-    /// What these opcodes are.
+    /// The names of these opcodes.
     pub opcode_names: BTreeMap<String, String>,
-    /// Frames that reached no NIC, by what is wrong with them.
+    /// Frames that were not passed to a NIC, by the fault in them.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Cut by the snap length.
     pub truncated: u64,
     /// Cut to their headers by a switch whose buffers were full.
     pub trimmed: u64,
-    /// RoCE packets out of tunnels and mirror sessions.
+    /// RoCE packets that came in tunnels or mirror sessions.
     pub tunnelled: u64,
     /// Without a time stamp.
     pub untimed: u64,
     /// Whose time stamps are out of order.
     pub reordered: u64,
-    /// RoCE packets whose IPv4 checksum the sender's NIC was still to fill in.
+    /// RoCE packets captured before the sender's NIC filled in their IPv4 checksum.
     pub checksum_unfilled: u64,
-    /// RoCE packets of addresses beyond the number followed.
+    /// RoCE packets of addresses beyond the number that is tracked.
     pub unfollowed: u64,
-    /// PFC frames whose paused NIC is not known.
+    /// PFC frames for which the paused NIC is not known.
     pub pfc_unattributed: u64,
-    /// PFC frames to a unicast address, which pause no one.
+    /// PFC frames to a unicast address, which have no effect.
     pub pfc_unicast: u64,
-    /// Times that a clock was set, or no frame came for a day: no time is taken to pass.
+    /// Times that a clock was set, or that no frame came for a day. The replay lets no time pass there.
     pub gaps_cut: u64,
-    /// Frames that the file says were lost on the way into it.
+    /// Frames that were dropped on the way into the file, as the file itself reports.
     pub capture_dropped: u64,
 }
 
@@ -249,7 +249,7 @@ pub struct Icrc {
     pub unchecked: u64,
 }
 
-/// CNPs of ours, and how those captured compare with them.
+/// CNPs that our notification points would send, and how the captured CNPs compare with them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cnps {
     /// CNPs that we would send.
@@ -257,11 +257,11 @@ pub struct Cnps {
     /// The comparison.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// The first of ours.
+    /// The first of the CNPs that we would send.
     pub list: Vec<Cnp>,
 }
 
-/// One CNP of ours.
+/// One CNP that we would send.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cnp {
     /// When, since the first frame.
@@ -274,7 +274,7 @@ pub struct Cnp {
     pub qpn: u32,
 }
 
-/// Flows and what was learnt of them.
+/// Counts of flows, and of packets that belong to no known flow.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Flows {
     /// Flows with data.
@@ -285,7 +285,7 @@ pub struct Flows {
     pub ambiguous: u64,
     /// Flows for which a NIC had no slot.
     pub refused: u64,
-    /// Data packets of flows beyond the number followed.
+    /// Data packets of flows beyond the number that is tracked.
     pub unfollowed: u64,
 }
 
@@ -299,12 +299,12 @@ pub struct Rtt {
     pub summary: Summary,
 }
 
-/// A span of time.
+/// A span of time of the capture.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Moment {
-    /// When it begins, and when it ends, in nanoseconds since the first frame.
+    /// When it begins, in nanoseconds since the first frame.
     pub from_ns: u64,
-    /// When it ends.
+    /// When it ends, in nanoseconds since the first frame.
     pub to_ns: u64,
     /// Data packets.
     pub data: u64,
@@ -314,7 +314,7 @@ pub struct Moment {
     pub cnps: u64,
     /// All data on the wire together, bits per second.
     pub data_bps: u64,
-    /// What the flows together are allowed at its end, bits per second, of those whose rates are kept.
+    /// Sum of the rates that the flows are allowed at its end, in bits per second. Flows whose rates are not kept are left out.
     pub allowed_bps: u64,
 }
 
@@ -323,8 +323,8 @@ pub struct Moment {
 pub struct Rates {
     /// The NIC that sends.
     pub nic: IpAddr,
-    /// The network of the two, where several hosts have an address: the VLAN identifier, a tunnel's times 4,096 added;
-    /// otherwise 0.
+    /// The network of the two NICs: the VLAN identifier, plus 4,096 times the identifier of the tunnel's network. 0 unless
+    /// several hosts have the same address.
     pub network: u32,
     /// The NIC that receives; `null` for the datagrams of one QP.
     pub peer: Option<IpAddr>,
@@ -332,9 +332,9 @@ pub struct Rates {
     pub qpn: Option<u32>,
     /// The receiving QP; `null` for datagrams.
     pub peer_qpn: Option<u32>,
-    /// Changes for each point.
+    /// Changes of the rate for each point: 1, or a power of two when older points were thinned out.
     pub every: u32,
-    /// Pairs of nanoseconds since the first frame and bits per second from then on.
+    /// The rate over time: pairs of nanoseconds since the first frame, and bits per second from then on.
     pub points: Vec<(u64, u64)>,
 }
 
@@ -358,13 +358,13 @@ pub struct Pause {
     pub nic: IpAddr,
     /// Priority.
     pub priority: u8,
-    /// All its pauses together.
+    /// Sum of its pauses, in microseconds.
     pub paused_us: f64,
-    /// The share of the run.
+    /// Their share of the run, in per cent.
     pub percent: f64,
     /// PFC frames with a pause that it received.
     pub frames: u64,
-    /// Packets that it sent in spite of it.
+    /// Packets that it sent while paused.
     pub ignored: u64,
 }
 
@@ -375,7 +375,7 @@ pub struct PauseSent {
     pub nic: IpAddr,
     /// Priority.
     pub priority: u8,
-    /// Frames that ask for a pause.
+    /// PFC frames with a pause.
     pub frames: u64,
     /// The sum of their pause times, in microseconds.
     pub asked_us: f64,
@@ -384,15 +384,15 @@ pub struct PauseSent {
 /// The signals that a reaction point uses, and those of them that a capture lacks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Signals {
-    /// The signals that the algorithm takes.
+    /// The signals that the algorithm uses.
     pub needed: Vec<&'static str>,
     /// Of these, those that the capture lacks.
     pub missing: Vec<&'static str>,
-    /// Why no decision was taken, where the capture lacks them all.
+    /// Why there was no decision, if the capture lacks all of them.
     pub no_decisions: Option<String>,
 }
 
-/// Signals, their names in reports, and what a capture without one lacks.
+/// Congestion signals, their keys in JSON, and their names in sentences.
 const SIGNALS: [(cc_rp::Signals, &str, &str); 8] = [
     (cc_rp::Signals::CNP, "cnp", "CNPs"),
     (cc_rp::Signals::MARK, "mark", "marks in acknowledgements"),
@@ -405,50 +405,51 @@ const SIGNALS: [(cc_rp::Signals, &str, &str); 8] = [
 ];
 
 impl Signals {
-    /// What `needed` and `found` have in common, in words.
+    /// Compares the signals that the algorithm needs with those found in the capture.
     pub fn new(needed: cc_rp::Signals, found: cc_rp::Signals) -> Self {
-        let wanted = || SIGNALS.iter().filter(move |(signal, ..)| needed.contains(*signal));
-        let lacking = || wanted().filter(move |(signal, ..)| !found.contains(*signal));
-        let lacks_all = wanted().count() > 0 && wanted().count() == lacking().count();
+        let used = || SIGNALS.iter().filter(move |(signal, ..)| needed.contains(*signal));
+        let lacking = || used().filter(move |(signal, ..)| !found.contains(*signal));
+        let lacks_all = used().count() > 0 && used().count() == lacking().count();
         let reasons: Vec<_> = lacking().map(|(_, _, what)| format!("no {what}")).collect();
         Self {
-            needed: wanted().map(|&(_, name, _)| name).collect(),
+            needed: used().map(|&(_, name, _)| name).collect(),
             missing: lacking().map(|&(_, name, _)| name).collect(),
             no_decisions: lacks_all.then(|| format!("the capture has {}", reasons.join(" and "))),
         }
     }
 
-    /// Whether the capture cannot show any decision of the algorithm. Without CNPs there was no congestion, and staying at the
-    /// line rate is the right decision; without any other signal the capture is of a network that does not provide it.
+    /// Whether the capture cannot show any decision of the algorithm: it lacks all signals, and the algorithm does not use
+    /// CNPs. An algorithm that uses CNPs is not blind without them: then there was no congestion, and staying at the line rate
+    /// is the right decision. Any other signal is missing because the captured network does not provide it.
     pub fn is_blind(&self) -> bool {
         self.no_decisions.is_some() && !self.needed.contains(&"cnp")
     }
 }
 
-/// The rows of the machines' tables that a replay exercised.
+/// The rows of the machines' transition tables that a replay's events reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Coverage {
-    /// The reaction point's table of states and events.
+    /// Rows of the reaction point's table.
     pub rp: Rows,
-    /// The notification point's.
+    /// Rows of the notification point's table.
     pub np: Rows,
 }
 
-/// Rows of a table of states and events.
+/// Rows of a transition table, each for a state and an event.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rows {
-    /// All of them.
+    /// Number of rows.
     pub rows: usize,
-    /// Those that an event met.
+    /// Number of rows that an event reached.
     pub visited: usize,
-    /// The others.
+    /// The rows that no event reached.
     pub missing: Vec<&'static str>,
 }
 
 impl Rows {
-    /// Of a table whose rows were met so often at each NIC.
-    pub fn new<'a>(table: &[&'static str], met: impl Iterator<Item = &'a [u64]> + Clone) -> Self {
-        let is_missing = |row: usize| met.clone().all(|met| met.get(row).is_none_or(|&times| times == 0));
+    /// Makes it from the rows of a table and, for each NIC, how often events reached each row.
+    pub fn new<'a>(table: &[&'static str], counts: impl Iterator<Item = &'a [u64]> + Clone) -> Self {
+        let is_missing = |row: usize| counts.clone().all(|counts| counts.get(row).is_none_or(|&times| times == 0));
         let missing: Vec<_> =
             table.iter().enumerate().filter(|&(row, _)| is_missing(row)).map(|(_, &row)| row).collect();
         Self { rows: table.len(), visited: table.len() - missing.len(), missing }
@@ -464,45 +465,45 @@ pub struct Sizes {
     pub image: Option<Size>,
 }
 
-/// Memory.
+/// Memory of a NIC program.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Size {
-    /// State of one flow at the reaction point.
+    /// Bytes of state of one flow at the reaction point.
     pub state_bytes: u32,
-    /// All that grows with each further QP.
+    /// Bytes of memory that each further QP adds, in all tables.
     pub qp_bytes: u32,
-    /// QPs that fit.
+    /// QPs for which the tables have room.
     pub qps: u32,
-    /// One record of the notification point, key included.
+    /// Bytes of one record of the notification point, key included.
     pub peer_bytes: u32,
-    /// Records that fit.
+    /// Records for which the table has room.
     pub peers: u32,
 }
 
-/// The core and how it compares.
+/// The core, and how its decisions compare with the library's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Core {
     /// Its name.
     pub name: &'static str,
-    /// How its clock went.
+    /// How its clock ran: lockstep or real time.
     pub pace: &'static str,
-    /// Cycles per second, in real time.
+    /// Cycles per second; `null` in lockstep.
     pub clock_hz: Option<u64>,
-    /// Every event compared equal, and there was one.
+    /// Whether every event compared equal, and there was at least one.
     pub identical: bool,
     /// Events compared.
     pub events: u64,
     /// The first event that differed.
     pub difference: Option<Difference>,
-    /// The image in its RAM; `null` where that is not known.
+    /// RAM that the image used; `null` on QEMU, where it is not measured.
     pub memory: Option<Memory>,
     /// Cycles per event by kind; a kind that did not occur is absent.
     pub cycles: BTreeMap<&'static str, KindCycles>,
-    /// Descriptors that found the receive ring full, in real time.
+    /// In real time: descriptors that were lost because the receive ring was full.
     pub ring_overflows: u64,
     /// Of these, those of CNPs.
     pub cnps_lost: u64,
-    /// CNPs that joined one waiting in the receive ring, in real time.
+    /// In real time: CNPs that were counted into the descriptor of an earlier CNP, still waiting in the receive ring.
     pub cnps_coalesced: u64,
     /// Outcome of interrupting events after every instruction, with `--interrupts`.
     pub interrupts: Option<Interrupts>,
@@ -513,20 +514,21 @@ pub struct Core {
 pub struct Memory {
     /// Bytes of code, data, tables and rings.
     pub static_ram_bytes: u32,
-    /// Bytes of stack that it has used at most, its start included.
+    /// Most bytes of stack that it has used, start-up included.
     pub stack_bytes: u32,
 }
 
-/// Cycles of one kind of event: those of `step`, and of the other spans.
+/// Cycles of one kind of event, by span.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct KindCycles {
-    /// From the engine's first instruction to the last pacer store, or to the return where nothing changed.
+    /// From the engine's first instruction to the last pacer store, or to the engine's return if the decision did not change.
     #[serde(flatten)]
     pub step: Option<Summary>,
-    /// The machine alone, from the call of `on` to its return, in an image that calls it for this purpose. The other spans
-    /// are those of an image that inlines it, and so may be shorter. `null` without such an image, and in real time.
+    /// The state machine alone, from the call of `on` to its return. Measured in a separate image that does not inline `on`;
+    /// the other spans are measured in the image that inlines it, so they may be shorter. `null` without the separate image,
+    /// and in real time.
     pub on: Option<Summary>,
-    /// The engine, from first instruction to return.
+    /// The engine, from its first instruction to its return.
     pub step_total: Option<Summary>,
     /// From reading the descriptor to the pacer store.
     pub frame: Option<Summary>,
@@ -544,11 +546,11 @@ impl KindCycles {
 pub struct Difference {
     /// The NIC.
     pub nic: IpAddr,
-    /// Its event, from 1.
+    /// The number of the NIC's event, from 1.
     pub event: u64,
-    /// When, since the first frame.
+    /// Its time in nanoseconds since the first frame.
     pub time_ns: u64,
-    /// What happened.
+    /// The kind of event.
     pub kind: &'static str,
     /// The slot of the event, if it has one.
     pub slot: Option<u16>,
@@ -573,7 +575,8 @@ fn sum<'a>(nics: impl Iterator<Item = &'a [(&'static str, u64)]>) -> BTreeMap<&'
 }
 
 impl Report {
-    /// Makes the report of a replay from its outcome. `unused` are the counters of a NIC that has done nothing.
+    /// Makes the report of a replay from its outcome. `unused` are the counters of a NIC that has handled no event: with them
+    /// every report has every counter, even if the capture shows no NIC.
     #[expect(clippy::too_many_arguments, reason = "the parts of a report")]
     pub fn new(
         outcome: &Outcome,
@@ -864,7 +867,7 @@ mod tests {
     use cc_rp::Signals as Set;
 
     #[test]
-    fn a_capture_that_lacks_every_signal_of_an_algorithm_is_said_to() {
+    fn a_capture_without_any_signal_of_the_algorithm_is_reported() {
         let none = Signals::new(Set::INT, Set::CNP.with(Set::DELAY));
         assert_eq!(none.no_decisions.as_deref(), Some("the capture has no INT"));
         assert!(none.is_blind());

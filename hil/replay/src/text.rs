@@ -1,6 +1,6 @@
-//! The report as text: the findings first, then the numbers behind them, then flows.
+//! The report as text: first the findings, then the numbers behind them, then the flows.
 //!
-//! Long lists are shown with an option; JSON has everything.
+//! Long lists are cut unless an option asks for them; the JSON report has everything.
 
 use super::Summary;
 use super::cnps::Comparison;
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
-/// Flows, NICs and pauses that are shown by default.
+/// Flows and pauses that are shown by default.
 const SHOWN: usize = 8;
-/// CNPs that are shown at most, with the option that lists them.
+/// CNPs that `--cnps` shows at most: as many as the report lists.
 const LISTED: usize = 1_024;
 
-/// A report, and what of it is shown beside the first screen.
+/// A report, and the long lists of it that are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
     /// The report.
     pub report: &'a Report,
-    /// All flows, and all NICs with their counters.
+    /// Whether all flows are shown, and all NICs with their counters.
     pub flows: bool,
-    /// The CNPs of ours.
+    /// Whether the CNPs that our receivers would send are shown.
     pub cnps: bool,
 }
 
@@ -50,7 +50,7 @@ impl Display for Text<'_> {
         self.sizes(f)?;
         let report = self.report;
         report.core.as_ref().map_or(Ok(()), |core| core.write(f, report.signals.is_blind()))?;
-        writeln!(f, "more         --flows, --cnps, --format json; state rows not met: hil cycles --coverage")
+        writeln!(f, "more         --flows, --cnps, --format json")
     }
 }
 
@@ -69,9 +69,9 @@ impl Text<'_> {
         )?;
         match ending {
             Ending::Whole => {}
-            Ending::Cut(fault) => writeln!(f, "incomplete   {fault}; the report is about the frames before")?,
+            Ending::Cut(fault) => writeln!(f, "incomplete   {fault}; the report covers the frames before")?,
             Ending::Interrupted(signal) => {
-                writeln!(f, "incomplete   ended by signal {signal}; the report is about the frames read before")?;
+                writeln!(f, "incomplete   ended by signal {signal}; the report covers the frames read before")?;
             }
         }
         let Algorithm { name, preset, np_preset, .. } = algorithm;
@@ -84,7 +84,7 @@ impl Text<'_> {
             f,
             "; port {line_rate_gbps} Gb/s, MTU {mtu_bytes} B, base RTT {base_rtt_us} us; captured CNPs drive the rates"
         )?;
-        algorithm.in_bytes.iter().try_for_each(|told| writeln!(f, "  {told}"))
+        algorithm.in_bytes.iter().try_for_each(|setting| writeln!(f, "  {setting}"))
     }
 
     /// The findings.
@@ -146,7 +146,7 @@ impl Text<'_> {
         for (count, what) in [
             (ambiguous, "acknowledgements that could belong to several flows: give the pairs with --pairs"),
             (refused, "flows for which a NIC had no slot"),
-            (unfollowed, "data packets of flows beyond the number followed"),
+            (unfollowed, "data packets of flows beyond the number that is tracked"),
         ] {
             counted(f, count, what)?;
         }
@@ -189,12 +189,12 @@ impl Text<'_> {
         writeln!(f, "  ICRC       {valid} right, {invalid} wrong, {unchecked} not checked (cut by the snap length)")?;
         for (count, what) in [
             (frames.truncated, "frames cut by the snap length"),
-            (frames.tunnelled, "RoCE packets out of tunnels and mirror sessions"),
+            (frames.tunnelled, "RoCE packets that came in tunnels or mirror sessions"),
             (frames.reordered, "frames out of the order of their time stamps"),
-            (frames.checksum_unfilled, "RoCE packets whose IPv4 checksum was still to be filled in"),
-            (frames.unfollowed, "RoCE packets of addresses beyond the number followed"),
+            (frames.checksum_unfilled, "RoCE packets captured before the NIC filled in their IPv4 checksum"),
+            (frames.unfollowed, "RoCE packets of addresses beyond the number that is tracked"),
             (frames.pfc_unattributed, "PFC frames whose paused NIC is not known: name the NIC with --nic"),
-            (frames.gaps_cut, "times that a clock was set"),
+            (frames.gaps_cut, "times that a clock was set, or that no frame came for a day"),
             (self.report.nics_refused, "addresses not replayed: name those that matter with --nic"),
         ] {
             counted(f, count, what)?;
@@ -202,7 +202,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// What the capture shows over time, next to what the flows are allowed.
+    /// The capture over time, beside the sum of the rates that the algorithm allows the flows.
     fn timeline(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.report.timeline.len() < 2 {
             return Ok(());
@@ -221,7 +221,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// The slowest flows first.
+    /// The rates of the flows, slowest first.
     fn rates(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Report { rates, rates_omitted, .. } = self.report;
         let all = rates.len() + *rates_omitted as usize;
@@ -284,7 +284,8 @@ impl Text<'_> {
 }
 
 impl Core {
-    /// Its part of the report; `blind` says that the capture has nothing to decide on.
+    /// Writes the core's part of the report. `blind`: the capture has none of the signals that the algorithm uses, so there are
+    /// no decisions.
     fn write(&self, f: &mut Formatter<'_>, blind: bool) -> fmt::Result {
         let verdict = match self.identical {
             true => "identical",
@@ -317,8 +318,8 @@ impl Core {
         if let Some(Interrupts { events, moments, inconsistent, first_inconsistent, longest_wait }) = &self.interrupts {
             writeln!(
                 f,
-                "  {events} events interrupted after each of their instructions, {moments} times: {inconsistent} outcomes of no order of \
-                 event and wake; cycles to the handler at most: {}",
+                "  {events} events interrupted after each of their instructions, {moments} times: {inconsistent} outcomes are neither \
+                 those of event then wake nor of wake then event; most cycles to the handler: {}",
                 pairs(longest_wait)
             )?;
             first_inconsistent.iter().try_for_each(|inconsistent| writeln!(f, "    first      {inconsistent}"))?;
@@ -326,7 +327,7 @@ impl Core {
         if !self.cycles.is_empty() {
             writeln!(f, "  cycles     span        min  median     p99     max")?;
             if self.cycles.values().all(|spans| spans.on.is_none()) {
-                writeln!(f, "  (the machine's `on` is part of step: the image has it inlined)")?;
+                writeln!(f, "  (the image inlines the machine's `on`, which is part of step)")?;
             }
         }
         for (kind, spans) in &self.cycles {
@@ -363,13 +364,13 @@ fn pairs<K: Display>(counts: &BTreeMap<K, u64>) -> String {
     words.join(", ")
 }
 
-/// As [`pairs`], of what may be empty.
+/// As [`pairs`]; `none` if there are no counts.
 fn words<K: Display>(counts: &BTreeMap<K, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { pairs(counts) }
 }
 
 fn end(nic: Option<IpAddr>, qpn: Option<u32>) -> String {
-    let nic = nic.map_or("anybody".to_owned(), |nic| nic.to_string());
+    let nic = nic.map_or("any host".to_owned(), |nic| nic.to_string());
     let qpn = qpn.map_or("?".to_owned(), |qpn| format!("{qpn:#x}"));
     format!("{nic} QP {qpn}")
 }

@@ -58,7 +58,7 @@ impl Step {
             Self::Fmt => format(),
             Self::Lint => {
                 hil_cores::firmware::add_target(Path::new("."), TARGETS[0])?;
-                // The tests take `hil` with its feature `log`, which it has not by default.
+                // With the tests, cargo enables the feature `log` of `hil`. The second run checks it without, as by default.
                 cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[])?;
                 cargo(&["clippy", "--package", "hil", "--", "-D", "warnings"], &[])?;
                 let libraries =
@@ -133,7 +133,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 fn header() -> Result<()> {
     let (path, text) = (hil_measure::header::path()?, hil_measure::header::text());
     if std::fs::read_to_string(&path).is_ok_and(|kept| kept == text) {
-        println!("{}: as the algorithms are", path.display());
+        println!("{}: up to date", path.display());
         return Ok(());
     }
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -167,10 +167,11 @@ fn symbols() -> Result<()> {
     Ok(())
 }
 
-/// Targets whose cores have no divider: there the one 32-bit division that an event may take is a runtime routine.
+/// Targets whose cores have no divide instruction: there the one 32-bit division that an event may take is a runtime routine.
 const WITHOUT_DIVIDER: [&str; 2] = ["riscv32i-unknown-none-elf", "thumbv6m-none-eabi"];
 
-/// Fails on the first symbols that should not be there.
+/// Fails if there are symbols of panics, formatting, floats or divisions. `divides` says that the target has a divide
+/// instruction, so that even a 32-bit division by a routine is a fault.
 fn ensure_pure(what: &str, names: &BTreeSet<String>, divides: bool) -> Result<()> {
     let parts = ["core::panicking", "core::fmt", "div", "mod"];
     let divides_32_bits = |name: &str| ["__udivsi3", "__aeabi_uidiv"].contains(&name) || name.contains("u32_div_rem");

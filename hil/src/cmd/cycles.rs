@@ -13,16 +13,16 @@ use std::io::{Write, stdout};
 /// Arguments of `hil cycles`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// This algorithm, or this stage of a switch, only; may be given several times. All of them by default.
+    /// Only this algorithm or switch stage; may be given several times. All of them by default.
     #[arg(long, value_name = "NAME", conflicts_with = "write")]
     algorithm: Vec<String>,
     /// The core, see `hil list`.
     #[arg(long, value_name = "NAME", default_value = "ibex", value_parser = super::unknown::core)]
     core: Processor,
-    /// Rewrites the golden file of cycles on Ibex small, with which a test compares.
+    /// Rewrites the golden file of cycles on Ibex small, which a test compares with.
     #[arg(long, conflicts_with = "core")]
     write: bool,
-    /// Compares the library with the same DCQCN written in C instead: needs riscv64-unknown-elf-gcc.
+    /// Compares the library's DCQCN with the same algorithm written in C: needs riscv64-unknown-elf-gcc.
     #[arg(long, conflicts_with_all = ["algorithm", "core", "write"])]
     c_baseline: bool,
     /// What to print on standard output.
@@ -37,7 +37,7 @@ enum Format {
     Text,
     /// A table of the algorithms, one of the stages, events per second, and number of QPs.
     Markdown,
-    /// One array for scripts, of runs and then of `qps` and `events`, and nothing else.
+    /// One JSON array, and nothing else: first the runs, then objects with `qps` and `events`.
     Json,
 }
 
@@ -114,7 +114,7 @@ fn c_baseline(format: Format) -> Result<()> {
         return writeln!(output, "{}", serde_json::to_string_pretty(&implementations)?)
             .context("cannot write to standard output");
     }
-    implementations.iter().try_for_each(|contestant| write!(output, "{contestant}")).context("cannot write")?;
+    implementations.iter().try_for_each(|one| write!(output, "{one}")).context("cannot write to standard output")?;
     let (cycles, bytes) = c_comparison::ratios(&implementations).context("there is nothing to compare with")?;
     write!(output, "library over the better fixed-point C: {bytes:.2} in bytes for events; in cycles")
         .and_then(|()| cycles.iter().try_for_each(|(preset, ratio)| write!(output, " {ratio:.2} ({preset})")))

@@ -11,13 +11,13 @@ use std::io::{Write, stdout};
 /// Arguments of `hil footprint`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// This algorithm, or this stage of a switch, only; may be given several times. All of them by default.
+    /// Only this algorithm or switch stage; may be given several times. All of them by default.
     #[arg(long, value_name = "NAME", conflicts_with = "write")]
     algorithm: Vec<String>,
-    /// This target only, as rustc calls it; may be given several times. All of them by default.
+    /// Only this target, as rustc names it; may be given several times. All of them by default.
     #[arg(long, value_name = "TRIPLE", value_parser = target)]
     target: Vec<&'static str>,
-    /// Rewrites the golden files of footprints, with which a test compares.
+    /// Rewrites the golden files of footprints, which a test compares with.
     #[arg(long)]
     write: bool,
     /// What to print on standard output.
@@ -30,9 +30,9 @@ pub(crate) struct Args {
 enum Format {
     /// A table for each target.
     Text,
-    /// One table.
+    /// One table for all targets.
     Markdown,
-    /// One array for scripts, and nothing else.
+    /// One JSON array, and nothing else.
     Json,
 }
 

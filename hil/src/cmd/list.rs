@@ -23,7 +23,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Prints everything that can be chosen.
+/// Prints the algorithms and the cores.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let list = List::new();
     let mut output = stdout().lock();
@@ -41,7 +41,7 @@ struct List {
     cores: Vec<Core>,
 }
 
-/// One machine of one role.
+/// The state machine or switch stage of one algorithm in one role.
 #[derive(Serialize)]
 struct Algorithm {
     name: &'static str,

@@ -24,7 +24,7 @@ pub(crate) use unknown::explained;
 pub(crate) struct Cli {
     #[command(subcommand)]
     verb: Verb,
-    /// The source tree, for what is built from it; else RNIC_CC_TREE, else the working folder or the first tree above it.
+    /// The source tree that firmware is built from. Default: RNIC_CC_TREE, else the working folder or the first tree above it.
     #[arg(long, value_name = "DIR", global = true)]
     tree: Option<PathBuf>,
 }
@@ -33,26 +33,26 @@ pub(crate) struct Cli {
 enum Verb {
     /// Runs everything that CI checks.
     Check(check::Args),
-    /// Measures what the events of every algorithm cost on a core.
+    /// Measures the cycles that the events of every algorithm take on a core.
     Cycles(cycles::Args),
     /// Measures the memory of every role of every algorithm: state, tables, code and stack, by target.
     Footprint(footprint::Args),
-    /// Shows algorithms, their parameters and presets, and cores.
+    /// Lists the algorithms with their parameters and presets, and the cores.
     List(list::Args),
-    /// Replays a capture on the library, and on a core with the firmware.
+    /// Replays a capture natively, and with --core on a core that runs the firmware too.
     Replay(replay::Args),
     /// Compares the model of a core with its RTL, cycle by cycle: needs verilator, g++ and pip.
     Rtl(rtl::Args),
-    /// Runs a bare-metal RISC-V image on a cycle-accurate core.
+    /// Runs any bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
-    /// Writes a capture of a congested port, made by the simulated fabric.
+    /// Simulates hosts that congest one port, and writes a capture of it.
     Synth(synth::Args),
 }
 
 /// The meaning of the exit codes, for `--help`.
-const EXIT_CODES: &str = "Exit codes: 0 done, findings too; 1 bad input, or a failure on the way; 2 an invalid command line; \
-3 a capture that is cut off, with a report up to the cut; 4 findings, with --fail-on-findings; 77 a program that is needed is not \
-installed; 128 and the signal's number: ended by a signal, a replay with a report up to there.";
+const EXIT_CODES: &str = "Exit codes: 0 done, also with findings; 1 bad input, or a failure on the way; 2 an invalid command \
+line; 3 the capture is cut off, the report covers the frames before the cut; 4 findings, with --fail-on-findings; 77 a program \
+that the command needs is not installed; 128 plus the signal's number: ended by a signal, a replay reports what it had read.";
 
 /// Default clock frequency of a core in Hz.
 const CLOCK: u64 = 250_000_000;
@@ -64,7 +64,7 @@ const CLOCKS: RangeInclusive<u64> = 1_000_000..=10_000_000_000;
 enum Format {
     /// Text.
     Text,
-    /// One object for scripts, and nothing else.
+    /// One JSON object, and nothing else.
     Json,
 }
 

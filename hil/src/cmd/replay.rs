@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-/// Files shorter than this show no progress.
+/// The smallest capture, in bytes, for which a progress bar is shown.
 const LONG: u64 = 64 << 20;
 
 /// Arguments of `hil replay`.
@@ -30,16 +30,16 @@ pub(crate) struct Args {
     /// The algorithm, see `hil list`.
     #[arg(long, value_name = "NAME", default_value = "dcqcn")]
     algorithm: String,
-    /// The set of values to begin with, see `hil list`; the algorithm's first if not given.
+    /// The set of parameter values to begin with, see `hil list`; the algorithm's first if not given.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// A TOML file of `name = value` lines, applied over the preset.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// One parameter in its unit, as `rpg_ai_rate=5`; may be given several times; for the same name the last one holds.
+    /// One parameter in its unit, such as `rpg_ai_rate=5`; may be given several times, the last value of a name counts.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Replays this address only; may be given several times.
+    /// Replays only the NIC with this address; may be given several times.
     #[arg(long, value_name = "ADDR")]
     nic: Vec<IpAddr>,
     /// UDP destination port of packets with shims.
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Runs the firmware on this core too and compares every decision; see `hil list`.
     #[arg(long, value_name = "NAME")]
     core: Option<String>,
-    /// The core's clock: stopped while the firmware works, or running with its cycles.
+    /// The core's clock: stopped while the firmware works, or running in real time.
     #[arg(long, value_enum, default_value_t = Pace::Lockstep, requires = "core")]
     pace: Pace,
     /// Cycles per second, with `--pace real` or `--vcd`; 250000000 if not given.
@@ -68,34 +68,34 @@ pub(crate) struct Args {
     /// The firmware image; built from the source tree if not given.
     #[arg(long, value_name = "ELF", requires = "core")]
     firmware: Option<PathBuf>,
-    /// Interrupts the 1st, 4th, 16th and so on event of each kind after each of its instructions, and reports whether the
-    /// result always equals that of the event and the wake handled one after the other.
+    /// Of each kind of event, repeats the 1st, 4th, 16th and so on with a timer interrupt after each of its instructions, and
+    /// reports whether the result always equals that of event and wake handled one after the other.
     #[arg(long, requires = "core")]
     interrupts: bool,
-    /// Writes a wave of the core to this file, for GTKWave: instructions, interrupts, pins, rates, and the variables that
-    /// explain the rates. About 30 bytes for each instruction.
+    /// Writes a wave (VCD) of the core to this file, for GTKWave: instructions, interrupts, pins, rates, and the variables that
+    /// explain the rates. About 30 bytes per instruction.
     #[arg(long, value_name = "FILE", requires = "core")]
     vcd: Option<PathBuf>,
-    /// Runs an image that logs, and prints its lines and the core's timeline on standard error. Its decisions are the same; it
-    /// takes more cycles.
+    /// Runs an image that logs, and prints its log lines among the core's events on standard error. Its decisions are the same;
+    /// it takes more cycles.
     #[arg(long, requires = "core")]
     log: bool,
     /// A file of connected queue pairs: lines `address QP address QP`, or the output of `rdma resource show qp` on a host,
-    /// after a line `address ADDR` that names the host if needed. Connections that the file lacks are learnt from the capture.
+    /// after a line `address ADDR` with the host's address where it is needed. Connections that the file lacks are learnt from
+    /// the capture.
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
-    /// Frames that are copies of others, as a mirror port makes them: left out where the capture clearly has them, left out
-    /// wherever there may be any, or played.
-    #[arg(long, value_enum, default_value_t = Dedup::Auto, num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    /// What to do with frames that are copies of others, such as those of a mirror port.
+    #[arg(long, value_enum, default_value_t = Dedup::Auto, num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "on")]
     dedup: Dedup,
-    /// Frames whose ICRC is wrong: dropped, as a NIC does, or played, for captures taken at the sender before its NIC computes
-    /// the ICRC.
+    /// What to do with frames whose ICRC is wrong.
     #[arg(long, value_enum, default_value_t = IcrcRule::Check)]
     icrc: IcrcRule,
     /// Lists all flows and every NIC's counters in the text report.
     #[arg(long)]
     flows: bool,
-    /// Lists the CNPs that we would send in the text report.
+    /// Lists the CNPs that our receivers would send in the text report.
     #[arg(long)]
     cnps: bool,
     /// Ends with exit code 4 if there are findings.
@@ -120,9 +120,9 @@ enum Dedup {
 /// Treatment of frames with a wrong ICRC.
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum IcrcRule {
-    /// They are dropped.
+    /// Dropped, as a NIC does.
     Check,
-    /// They are played.
+    /// Played: for captures taken at the sender, before its NIC has computed the ICRC.
     Ignore,
 }
 
@@ -144,15 +144,15 @@ enum Pace {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ensure!(
         args.clock.is_none() || matches!(args.pace, Pace::Real) || args.vcd.is_some(),
-        "--clock: expected --pace real or --vcd beside it, a lockstep clock stands while the firmware works"
+        "--clock: expected --pace real or --vcd beside it: in lockstep the clock stands still while the firmware works"
     );
     ensure!(
         !(args.interrupts && args.log),
-        "--interrupts: expected no --log beside it, for log lines carry the clock and no two orders write the same"
+        "--interrupts: expected no --log beside it: log lines carry the time, so two orders of events never log the same"
     );
     ensure!(
         !args.interrupts || matches!(args.pace, Pace::Lockstep),
-        "--interrupts: expected --pace lockstep beside it, in real time interrupts come when they are due"
+        "--interrupts: expected --pace lockstep beside it: in real time interrupts come when they are due"
     );
     let clock = args.clock.unwrap_or(CLOCK);
     let options = Options {

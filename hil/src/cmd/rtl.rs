@@ -1,5 +1,5 @@
-//! `hil rtl`: the same programs on the model of a core and on its RTL, which must agree to the cycle. RTL that there is no
-//! model of must agree with the model of another core, cycles aside.
+//! `hil rtl`: runs the same programs on the model of a core and on its RTL, which must agree to the cycle. VexRiscv's RTL has
+//! no model: its results, not its cycles, must agree with the model of Ibex.
 
 use super::CLOCK;
 use super::unknown::expected;
@@ -41,7 +41,8 @@ pub(crate) struct Args {
     /// The capture that the firmware image handles on model and RTL; the sample in the source tree if not given.
     #[arg(long, value_name = "TRACE")]
     capture: Option<PathBuf>,
-    /// Rewrites the records of the RTL's behaviour, which the tests use that need no simulator, and runs no programs.
+    /// Rewrites the records of the RTL's behaviour, and runs no programs. Tests that need no simulator compare the models with
+    /// these records.
     #[arg(long)]
     record: bool,
 }
@@ -49,13 +50,13 @@ pub(crate) struct Args {
 /// The presets of DCQCN that the firmware image runs with.
 const PRESETS: [&str; 2] = ["paper", "vendor"];
 
-/// Events that firmware in C handles, for each algorithm.
+/// Events for firmware in C, for each algorithm.
 const C_RECORDS: usize = 1_000;
 
-/// The sample that the source tree carries.
+/// The sample capture in the source tree.
 const SAMPLE: &str = "tests/data/incast.pcapng";
 
-/// Where the records lie in the source tree.
+/// The folder of the records in the source tree.
 const RECORDS: &str = "hil/cores/src/rtl/recorded";
 
 /// Compares the cores, or records the RTL.
@@ -80,8 +81,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// The firmware image of DCQCN with the capture, every image of the project with traffic of its own, and firmware in C: they
-/// must decide as the library does, and on the cycles on which a model of the core does, if there is one.
+/// Runs the firmware image of DCQCN with the capture, every image of the project with its own sample traffic, and firmware in
+/// C. All must decide as the library does; if the core has a model, also in the same cycles as on the model.
 fn play(args: &Args, capture: &Path, core: Processor) -> anyhow::Result<()> {
     let agreed = match core {
         Processor::LockstepPair(_) => "RTL, model and library agree",
@@ -105,7 +106,7 @@ fn play(args: &Args, capture: &Path, core: Processor) -> anyhow::Result<()> {
             let report = hil_replay::replay(&options, &mut Source::open(capture)?, |_| {})?;
             let played = report.core.filter(|core| core.identical).with_context(|| {
                 let capture = capture.display();
-                format!("{capture}, preset {preset}: the firmware image{how} decides otherwise than the library")
+                format!("{capture}, preset {preset}: the firmware image{how} decides differently from the library")
             })?;
             ensure!(played.events > 0, "{}: nothing to compare", capture.display());
             println!("firmware image{how}, preset {preset}: {} events: {agreed}", played.events);
@@ -126,7 +127,8 @@ fn play(args: &Args, capture: &Path, core: Processor) -> anyhow::Result<()> {
     play_c(args.seed, core, agreed)
 }
 
-/// Firmware in C with every algorithm of the C library, on cores with machine mode, whose cycle counter the firmware reads.
+/// Runs firmware in C with every algorithm of the C library. Only on cores with machine mode, because the firmware reads the
+/// standard cycle counter (`mcycle`).
 fn play_c(seed: u64, core: Processor, agreed: &str) -> anyhow::Result<()> {
     if core.dialect() != Dialect::Machine {
         return Ok(());
@@ -233,7 +235,10 @@ fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
         }
     }
     let last = args.seed.wrapping_add(args.programs.saturating_sub(1));
-    println!("seeds {} to {last}, wait states {:?}: RTL and the model of Ibex come to the same", args.seed, args.wait);
+    println!(
+        "seeds {} to {last}, wait states {:?}: RTL and the model of Ibex have equal results",
+        args.seed, args.wait
+    );
     println!(
         "{} programs of {} different instructions, {instructions} instructions, {accesses} stores and loads compared",
         args.programs,

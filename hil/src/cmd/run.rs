@@ -24,22 +24,22 @@ pub(crate) struct Args {
     /// The core, see `hil list`.
     #[arg(long, value_name = "NAME", value_parser = super::unknown::core)]
     core: Processor,
-    /// RAM, zeroed before the image is loaded; decimal or 0x numbers, sizes with K or M. May be given several times.
+    /// RAM, which is zero before the image is loaded; decimal or 0x numbers, sizes with K or M. May be given several times.
     #[arg(long, value_name = "BASE:SIZE", required = true, value_parser = ram)]
     ram: Vec<Ram>,
-    /// Word stores to this address, outside RAM, are printed.
+    /// An address outside RAM: each word stored to it is printed with the cycle and the instructions so far.
     #[arg(long, value_name = "ADDR", value_parser = number)]
     marker: u32,
-    /// A word store to this address, outside RAM, ends the run.
+    /// An address outside RAM: a word stored to it ends the run and is its exit value.
     #[arg(long, value_name = "ADDR", value_parser = number)]
     exit: u32,
     /// Extra cycles of every instruction fetch, load and store.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_WAIT))]
     wait: u64,
-    /// Fails after this many cycles.
+    /// Most cycles that the run may take; it fails when they are over.
     #[arg(long, value_name = "N", default_value_t = 2_000_000_000)]
     max_cycles: u64,
-    /// Writes a wave of the core to this file, for GTKWave: instructions and stores. About 30 bytes for each instruction.
+    /// Writes a wave (VCD) of the core's instructions and stores to this file, for GTKWave. About 30 bytes per instruction.
     #[arg(long, value_name = "FILE")]
     vcd: Option<PathBuf>,
     /// Cycles per second in the wave.
@@ -54,15 +54,15 @@ pub(crate) struct Args {
 /// Most wait states that `--wait` accepts: more than any real memory has.
 const MAX_WAIT: u64 = 1000;
 
-/// Most RAM that `--ram` accepts, in bytes: more than any core of this size has. The model's store of decoded instructions
-/// takes several times as much.
+/// Most RAM that `--ram` accepts, in bytes: more than any core of this size has. The bound is there because the model's store
+/// of decoded instructions takes several times as much memory of the host.
 const MAX_RAM: u64 = 64 << 20;
 
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
-    /// A line for each marker, as it is stored.
+    /// A line for each marker, printed when it is stored.
     Text,
-    /// One object at the end.
+    /// One JSON object at the end.
     Json,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for (name, address) in [("marker", args.marker), ("exit", args.exit)] {
         ensure!(address.is_multiple_of(4), "the {name} address {address:#010x} is not a multiple of 4");
         let in_ram = args.ram.iter().any(|region| region.contains(address, 4));
-        ensure!(!in_ram, "the {name} address {address:#010x} lies in RAM: stores there would be ordinary ones");
+        ensure!(!in_ram, "the {name} address {address:#010x} lies in RAM, where a store does not stop the core");
     }
 
     let ram = args.ram.iter().fold(0, |sum: u64, region| sum + u64::from(region.size));
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs up to the store to the exit address and returns its value.
+/// Runs until the store to the exit address, and returns the stored value.
 fn execute(
     core: &mut dyn Core,
     args: &Args,
@@ -156,9 +156,9 @@ fn execute(
                 on_marker(Marker { value, cycles: core.cycles(), instructions: core.instructions() })?;
             }
             Stop::Store { address, width, .. } => {
-                bail!("a store of {width} bytes to {address:#010x}, where nothing is")
+                bail!("a store of {width} bytes to {address:#010x}, where there is neither RAM nor a device")
             }
-            Stop::Load { address, .. } => bail!("a load from {address:#010x}, where nothing is to read"),
+            Stop::Load { address, .. } => bail!("a load from {address:#010x}, where there is nothing to read"),
             Stop::Fault { pc, address, reason } => bail!("{reason}: address {address:#010x}, pc {pc:#010x}"),
             Stop::Idle => bail!("the program waits for an interrupt, and none will come, at cycle {}", core.cycles()),
             Stop::Watch { pc } => bail!("stopped at {pc:#010x}, where no watchpoint is set"),
@@ -167,7 +167,7 @@ fn execute(
     }
 }
 
-/// A number in decimal, or in hexadecimal behind 0x.
+/// Parses a number in decimal, or in hexadecimal with the prefix 0x.
 fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u32::from_str_radix(digits, 16),
@@ -176,7 +176,7 @@ fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| "expected a number below 2^32, decimal or 0x".to_owned())
 }
 
-/// `BASE:SIZE`; the size may end in K or M.
+/// Parses `BASE:SIZE`; the size may end in K (1,024 bytes) or M (1,024 K).
 fn ram(text: &str) -> Result<Ram, String> {
     let (base, size) = text.split_once(':').ok_or("expected BASE:SIZE")?;
     let (digits, unit) = match size.strip_suffix(['K', 'k']) {

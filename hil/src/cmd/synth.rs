@@ -27,13 +27,13 @@ pub(crate) struct Args {
     /// Payload bytes of a data packet.
     #[arg(long, default_value_t = 1_024)]
     payload: u32,
-    /// Packets of a message.
+    /// Packets in a message.
     #[arg(long, default_value_t = 16)]
     message: u32,
-    /// How long the run is, in microseconds.
+    /// Simulated time, in microseconds.
     #[arg(long, default_value_t = 400)]
     duration: u32,
-    /// Chooses start times, sequence numbers and marks.
+    /// Seed of the random generator, which draws start times, sequence numbers and marks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The algorithm of the senders and the receiver, see `hil list`.
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut tap = |time, frame: &[u8]| file.write(0, START + time, frame, frame.len() as u32).with_context(name);
     let summary = named::run(&scenario, &args.algorithm, args.preset.as_deref(), red.values, &mut tap)?;
     file.finish().with_context(name)?;
-    let told = format!(
+    let line = format!(
         "{}: {} frames, {} of data, {} marked, {} CNPs; the longest queue held {} bytes",
         name(),
         summary.frames,
@@ -78,9 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         summary.longest_queue
     );
     if is_standard_output {
-        eprintln!("{told}");
+        eprintln!("{line}");
     } else {
-        println!("{told}");
+        println!("{line}");
     }
     Ok(())
 }

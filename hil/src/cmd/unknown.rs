@@ -22,7 +22,8 @@ pub(crate) fn core(name: &str) -> Result<Processor, String> {
     Processor::named(name).map_err(|error| explained(&error))
 }
 
-/// "did you mean x?" where a name is near, otherwise "expected one of x, y, z".
+/// "did you mean x?" if a known name is near the typed one; otherwise "expected one of x, y, z", or a reference to `hil list`
+/// if there are more than 12 names. Near is an edit distance of at most 1 plus a quarter of the typed letters.
 pub(crate) fn expected<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let distance = |name: &str| strsim::levenshtein(&typed.to_lowercase(), &name.to_lowercase());
