@@ -1,5 +1,6 @@
 //! Cross-crate tests of rnic-cc: each file of `tests/tests` is one of them.
 
+pub mod api;
 pub mod decisions;
 
 use std::path::PathBuf;
