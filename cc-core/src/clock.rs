@@ -28,7 +28,8 @@ impl LocalClock {
         Self { last: start.nanos(), offset: 0, forward_jumps: 0, backward_jumps: 0 }
     }
 
-    /// Starts a zeroed clock in place, as [`new`](Self::new) does. For a zeroed clock only: the other fields keep their values.
+    /// Initialises a zeroed clock in place, as [`new`](Self::new) does. Only for a zeroed clock: the offset and the counters
+    /// are not reset.
     pub const fn start(&mut self, start: Instant) {
         self.last = start.nanos();
     }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_passes_in_a_leap() {
+    fn local_time_stands_still_when_the_clock_jumps_forward() {
         let mut clock = LocalClock::new(at(500));
         assert_eq!(clock.advance(at(1_000_000_501)), at(500));
         assert_eq!(clock.advance(at(1_000_000_601)), at(600));
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_passes_backwards() {
+    fn local_time_stands_still_when_the_clock_jumps_back() {
         let mut clock = LocalClock::new(at(1_000));
         assert_eq!(clock.advance(at(2_000)), at(2_000));
         assert_eq!(clock.advance(at(1_999)), at(2_000));
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn local_time_never_turns_and_never_leaps() {
+    fn local_time_never_goes_back_and_advances_by_at_most_a_second() {
         let mut random = Random(17);
         let mut clock = LocalClock::new(at(0));
         let mut last = clock.now();

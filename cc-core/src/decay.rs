@@ -1,20 +1,19 @@
-//! Powers of a share without a loop: what exponential decay leaves after any number of periods.
+//! Exponential decay after any number of periods, `r^n`, from tables instead of a loop over the periods.
 
 use crate::Zeroed;
 use crate::math::mul_high;
 use crate::units::Frac;
 
-/// Powers held one by one.
+/// Entries of the fine table: r^0 to r^127.
 const FINE: usize = 128;
-/// Powers held in steps of [`FINE`].
+/// Entries of the coarse table: r^0, r^128, r^256 and so on, one for every [`FINE`] periods.
 const COARSE: usize = 192;
 
-/// What is left of a quantity after any number of periods that each keep the same share of it: `r^n`.
+/// Table of the powers `r^n`: the fraction of a quantity that remains after n periods, each of which keeps the fraction r.
 ///
-/// Two tables of U1.31, 1 280 bytes, shared by all flows of a port. Every entry is the true power rounded
-/// down. The product of two entries is below the true power by less than 3 raw steps of 2^-31, and by less
-/// than one for fewer than 128 periods. The recurrence that truncates in every period drifts further down
-/// than that, so the two are not to be mixed within one flow.
+/// Two tables of U1.31, 1 280 bytes, shared by all flows of a port. Every entry is the true power rounded down. The product of
+/// two entries is below the true power by less than 3 raw steps of 2^-31, and by less than one for fewer than 128 periods. A
+/// recurrence that truncates in every period falls further below the true power, so one flow must not use both.
 #[derive(Clone, Debug)]
 pub struct Decay {
     fine: [Frac; FINE],
@@ -27,10 +26,11 @@ impl Zeroed for Decay {
 }
 
 impl Decay {
-    /// Computes the powers of `retained` and returns the horizon, or `None` when 24 575 periods do not bring it to zero. They
-    /// do so up to 1 - 1/1144.
+    /// Computes the powers of `retained` and returns the [horizon](Decay::horizon), or `None` if the power is not zero after 24
+    /// 575 periods, as it is not above 1 - 1/1144.
     ///
-    /// Multiplies once for each period up to the horizon: for configuration, or for the compiler.
+    /// Takes one multiplication for each period up to the horizon, at most 24 575: for configuration or compile time, not for
+    /// the path of an event.
     #[expect(
         clippy::indexing_slicing,
         clippy::integer_division,
@@ -68,8 +68,7 @@ impl Decay {
         None
     }
 
-    /// What is left of one after this many periods. Exactly one after none, exactly the retained share after
-    /// one, zero from the [horizon](Decay::horizon) on.
+    /// `r^periods`: exactly 1 for 0 periods, exactly the retained fraction for 1, and 0 from the [horizon](Decay::horizon) on.
     #[inline(always)]
     pub fn after(&self, periods: u32) -> Frac {
         if periods >= self.horizon {
@@ -85,7 +84,7 @@ impl Decay {
         Frac::from_bits(mul_high(coarse.to_bits().wrapping_shl(1), fine.to_bits()))
     }
 
-    /// The number of periods after which nothing is left of any share: the first power below 2^-31.
+    /// The first number of periods whose power is below 2^-31, the step of [`Frac`], and therefore 0.
     #[inline]
     pub const fn horizon(&self) -> u32 {
         self.horizon
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_alpha_is_gone_after_5_491_periods() {
+    fn the_papers_alpha_is_zero_after_5_491_periods() {
         // 31 ln 2 / ln (256 / 255) = 5 490.1.
         let paper = const { decay(Frac::from_ratio(255, 256)) };
         assert_eq!(paper.unwrap().horizon(), 5_491);
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_never_be_gone_is_refused() {
+    fn a_fraction_that_is_not_zero_after_24_575_periods_is_refused() {
         assert!(decay(Frac::ONE).is_none());
         assert!(decay(Frac::from_ratio(1, 1145).complement()).is_none());
     }

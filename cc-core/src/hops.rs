@@ -1,62 +1,65 @@
 //! The load of a path between two acknowledgements, measured from in-band telemetry: the input of HPCC and PowerTCP.
 //!
-//! Two records of the same port show how busy its link was in between. A flow stores the last record of each hop, 12 bytes,
-//! and `Hops::compare` measures the next against it.
+//! Two records of the same port show how busy its link was between them. A flow stores the last record of each hop, 12 bytes,
+//! and `Hops::compare` compares the next record with it.
 //!
 //! What is not measured:
-//! - the first telemetry of a flow, of another path, of another number of hops, or after a silence of four base round
-//!   trips, of six packets at the flow's least rate if that is longer, in the compact layout of 4.2 ms at most: it is only
-//!   stored;
-//! - a hop that shows less than 16 ns since its last record keeps the older one, so that the next acknowledgement spans both:
-//!   at 800 Gb/s packets come every 10 ns;
-//! - a hop whose clock shows more than half of that silence, or runs backwards, or whose link would have carried a
-//!   tenth more than it can, or could have carried more than the record can count, is only stored. A record counts whole
-//!   units, so that the difference of two is up to one unit more than the link carried: that unit is allowed;
-//! - a hop whose record has speed 0, because its port is down, and telemetry that ran out of room.
+//! - the first telemetry of a flow, the first with another path identifier or number of hops, and the first after a gap of more
+//!   than 4 base round-trip times between acknowledgements (6 packet times at the flow's lowest rate if that is longer; at most
+//!   4.2 ms in the compact layout). It is only stored;
+//! - a hop whose clock advanced by less than 16 ns since the stored record. The stored record stays, so that the next
+//!   acknowledgement covers both intervals. At 800 Gb/s packets of 1 000 bytes arrive every 10 ns;
+//! - a hop whose clock advanced by more than half of that gap or ran backwards, whose byte counter grew by more than 1.1 times
+//!   what the link can carry in that time, or whose link could have carried more than the counter can represent. Its record is
+//!   only stored. Counters count whole units, so their difference can exceed the bytes carried by up to one unit, which is
+//!   allowed for;
+//! - a hop whose record has speed 0, because its port is down, and telemetry of a packet that had no room for all hops.
 //!
-//! The compact layout's clock wraps after 16.8 ms, and its counter of bytes, times the multiplier, when a link of 400 Gb/s has
-//! been busy for 2.7 ms, one of 100 Gb/s for 10.7 ms. The sender's own clock shows that a record's clock has not wrapped: two
-//! records are as far apart in time as their acknowledgements, except for differences of delay, for which three quarters of the
-//! clock's range are left. The record's clock shows that its counter has not wrapped. So a flow whose acknowledgements are more
-//! than 4.2 ms apart is not controlled by compact telemetry, however long its round trip.
+//! In the compact layout the clock wraps after 16.8 ms. The byte counter wraps, times the multiplier of its units, after 2.7 ms
+//! of full load at 400 Gb/s and after 10.7 ms at 100 Gb/s. The sender's own clock rules out that a record's clock has wrapped:
+//! the time between two records differs from the time between their acknowledgements only by the difference of two delays, for
+//! which three quarters of the clock's range are left. The record's clock then rules out that its counter has wrapped. In
+//! consequence, compact telemetry does not control a flow whose acknowledgements are more than 4.2 ms apart, whatever its
+//! round-trip time.
 //!
-//! Numbers: a link's speed as nanoseconds per byte in 2^-32, from a table for the usual speeds. A link of 8 Gb/s or less, whose
-//! byte takes a nanosecond or more, is measured as one 2^k times as fast that carries and queues 2^k times as much, which makes
-//! the same shares of its time. One `divu` for each hop.
+//! Number format: a link's speed is nanoseconds per byte with 32 fraction bits, from a table for the usual speeds. At 8 Gb/s or
+//! less a byte takes 1 ns or more, which does not fit: speed, bytes carried and bytes queued are then multiplied by the same
+//! 2^k, which leaves every ratio as it was. Cost: one `divu` for each hop.
 
 use crate::math::{Reciprocal, div_bitwise};
 use crate::{Hop, IntLayout, IntStack, Nanos, Stamp, State};
 use core::num::NonZeroU32;
 
-/// Fraction bits of a share of a link or a path: one is 2^24, as in [`Rate`](crate::Rate).
+/// Fraction bits of the load of a link or a path: 2^24 is 1, as in [`Rate`](crate::Rate).
 pub const FINE: u32 = 24;
-/// Shares are cut here (16): larger values carry no further information.
+/// Upper bound of a load, 16. Larger values are clipped: they carry no further information.
 const MOST: u32 = 16 << FINE;
-/// The shortest time between two records of a hop that is worth measuring, in nanoseconds.
+/// The shortest time between two records of a hop that is measured, in nanoseconds.
 const SHORTEST: u32 = 16;
 
 crate::zeroed! {
-    /// The base round-trip time, and what is computed from it once.
+    /// The base round-trip time T, and constants computed from it once.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct BaseRtt {
         /// T in nanoseconds, at least 1 000 and at most 16 ms.
         pub time: u32,
-        /// 2^(32 + `exponent`) / T, rounded up: 32 bits, the highest of them set, or one for T a power of two.
+        /// 2^(32 + `exponent`) / T, rounded up to a 32-bit value whose highest bit is set; 2^32 - 1 if T is a power of two.
         per_time: u32,
         /// The binary logarithm of T, rounded down: 9 to 23.
         exponent: u8,
         /// Multiplier of the compact layout's units.
         multi: u32,
-        /// The longest time between two records that is worth measuring, in nanoseconds.
+        /// The longest time between two records that is measured, in nanoseconds.
         longest: u32,
     }
 }
 
 impl BaseRtt {
-    /// The longest round-trip time that can be served: twice that still fits [`fraction_of_time`].
+    /// The longest base round-trip time in nanoseconds, 16 ms: twice that still fits [`fraction_of_time`].
     pub const LONGEST: u32 = 16_000_000;
 
-    /// T, which lies from 1 us to [`BaseRtt::LONGEST`]; `None` otherwise.
+    /// The constants for `time` from 1 us to [`BaseRtt::LONGEST`], `None` for any other. `multi` is the multiplier of the
+    /// compact layout's units.
     pub fn new(time: Nanos, multi: u32) -> Option<Self> {
         let time = time.get();
         if !(1_000..=Self::LONGEST).contains(&time) {
@@ -68,19 +71,19 @@ impl BaseRtt {
         Some(Self { time, per_time, exponent, multi, longest: time << 1 })
     }
 
-    /// For flows whose packets are this far apart at their least rate: a difference over two or three packets is still
-    /// measured. Otherwise such a flow could never find that the path is free.
+    /// The same for flows whose packets are `gap` apart at their lowest rate: intervals of up to 3 gaps are measured, at most
+    /// 32 ms. Otherwise such a flow could never measure that the path is free again.
     #[must_use]
     pub fn with_gap(self, gap: Nanos) -> Self {
         Self { longest: gap.get().saturating_mul(3).min(Self::LONGEST << 1).max(self.longest), ..self }
     }
 
-    /// `value / T` with `fine` fraction bits, which together with the logarithm of T are below 32.
+    /// `value / T` with `fine` fraction bits, 0 to 32. The caller makes sure that the result fits 32 bits.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "as the callers have it")]
+    #[expect(clippy::cast_possible_truncation, reason = "callers pass values whose quotient fits 32 bits")]
     fn per_rtt(&self, value: u32, fine: u32) -> u32 {
         let product = u64::from(value).wrapping_mul(u64::from(self.per_time));
-        // At most the low 32 bits are left out.
+        // The number of low bits of the product to drop, done on its 32-bit halves.
         let shift = 32u32.wrapping_add(u32::from(self.exponent)).wrapping_sub(fine);
         if shift >= 32 {
             ((product >> 32) as u32).wrapping_shr(shift)
@@ -89,30 +92,30 @@ impl BaseRtt {
         }
     }
 
-    /// `bytes / T` in bytes per nanosecond with 24 fraction bits, for what stays below 2^8.
+    /// `bytes / T` in bytes per nanosecond with 24 fraction bits; the quotient must be below 2^8.
     #[inline(always)]
     pub fn rate_of(&self, bytes: u32) -> u32 {
         self.per_rtt(bytes, 24)
     }
 
-    /// `time / T` in 2^-32, for a time below T.
+    /// `time / T` with 32 fraction bits, for a time below T.
     #[inline(always)]
     pub fn part(&self, time: u32) -> u32 {
         self.per_rtt(time, 32)
     }
 
-    /// The share of T that `bytes` take on a link, cut at 16.
+    /// The time that `bytes` take on a link as a fraction of T, with [`FINE`] fraction bits, clipped at 16.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "cut to 32 bits before")]
     pub fn fraction_of_rtt(&self, bytes: u32, per_byte: u32) -> u32 {
-        // Nanoseconds in 2^-8: up to 16.7 ms.
+        // Nanoseconds with 8 fraction bits: up to 16.7 ms.
         let time = u64::from(bytes).wrapping_mul(u64::from(per_byte)) >> 24;
         let time = if time > u64::from(u32::MAX) { u32::MAX } else { time as u32 };
         if time >> 12 >= self.time { MOST } else { self.per_rtt(time, 16) }
     }
 }
 
-/// Nanoseconds per byte in 2^-32 of links of 10, 25, 40, 50, 100, 200, 400, 800 and 1 600 Gb/s.
+/// Usual link speeds in Mb/s, in the order in which they are searched, and their nanoseconds per byte with 32 fraction bits.
 const USUAL: [(u32, u32); 9] = [
     (100_000, 343_597_384),
     (400_000, 85_899_346),
@@ -125,7 +128,7 @@ const USUAL: [(u32, u32); 9] = [
     (1_600_000, 21_474_836),
 ];
 
-/// Nanoseconds per byte in 2^-32 of a link of so many Mb/s, above 8 000.
+/// Nanoseconds per byte, with 32 fraction bits, of a link of `mbps` Mb/s, which is above 8 000.
 #[inline(always)]
 pub fn per_byte(mbps: u32) -> u32 {
     match USUAL.iter().find(|&&(usual, _)| usual == mbps) {
@@ -148,15 +151,16 @@ fn unusual(mbps: u32) -> u32 {
     }
 }
 
-/// The share of `elapsed` nanoseconds, 16 to 2^25, that `bytes` take on a link, cut at 16.
+/// The time that `bytes` take on a link as a fraction of `elapsed` nanoseconds (16 to 2^25), with [`FINE`] fraction bits,
+/// clipped at 16.
 ///
-/// Right to 2.5e-4 of a link up to 1.1 of it, and to 5e-4 of the share above. One `divu`.
+/// Error: at most 2.5e-4 for results up to 1.1, at most 5e-4 of the result above. Cost: one `divu`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "bounded by the tests before")]
 pub fn fraction_of_time(bytes: u32, per_byte: u32, elapsed: u32) -> u32 {
     let time = u64::from(bytes).wrapping_mul(u64::from(per_byte));
     let whole = (time >> 32) as u32;
-    // In units that leave the quotient 15 bits and the divisor at least eleven.
+    // Low bits to drop from the divisor: the quotient has 15 bits, and a shortened divisor at least 11.
     let coarse = if elapsed < 1 << 16 {
         0
     } else if elapsed < 1 << 21 {
@@ -174,7 +178,8 @@ pub fn fraction_of_time(bytes: u32, per_byte: u32, elapsed: u32) -> u32 {
     }
 }
 
-/// The longest that what a link carried in `elapsed` can take it: 1 + 1/16 + 1/32 + 1/128 of that.
+/// Upper bound, in nanoseconds, of the link time of the bytes counted in `elapsed`: 1 + 1/16 + 1/32 + 1/128 = 1.1016 times
+/// `elapsed`.
 #[inline(always)]
 const fn most(elapsed: u32) -> u32 {
     elapsed.wrapping_add(elapsed >> 4).wrapping_add(elapsed >> 5).wrapping_add(elapsed >> 7)
@@ -194,7 +199,7 @@ struct Record {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Hops<const N: usize> {
     records: [Record; N],
-    /// When they came.
+    /// When the records arrived, by the sender's clock.
     heard: Stamp,
     /// The path in the low 12 bits, and a flag for the compact layout.
     path: u16,
@@ -206,23 +211,23 @@ pub struct Hops<const N: usize> {
 const PATH: u16 = 0xfff;
 /// In [`Hops::path`]: the layout is the compact one.
 const COMPACT: u16 = 1 << 15;
-/// After this many nanoseconds the clock of a compact record may have wrapped: a quarter of its range; the rest is left
-/// for delays that differ.
+/// Nanoseconds, 4.2 ms: after a longer gap between acknowledgements the clock of a compact record may have wrapped. A quarter
+/// of the clock's range; the rest is left for the difference of two delays.
 const LONGEST_SILENCE: u32 = 1 << 22;
 /// Half of the range of a compact record's clock: one that seems to have advanced further has run backwards.
 const LONGEST_COMPACT: u32 = 1 << 23;
 
-/// One hop between two records.
+/// What one hop did between two of its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopDelta {
-    /// Nanoseconds, at least 16 and at most 2 T, or what [`BaseRtt::with_gap`] makes of it.
+    /// Nanoseconds between the records: at least 16, at most 2 T or the limit that [`BaseRtt::with_gap`] sets.
     pub elapsed: u32,
-    /// Nanoseconds per byte of the link in 2^-32. For a link of 8 Gb/s or less it is divided by 2^k, and all bytes here are
-    /// multiplied by 2^k.
+    /// Nanoseconds per byte of the link, with 32 fraction bits. For a link of 8 Gb/s or less it is divided by 2^k, and all
+    /// bytes here are multiplied by 2^k.
     pub per_byte: u32,
-    /// Bytes that the link carried, or those that came to its queue if so flagged.
+    /// Bytes that the link carried, or that arrived at its queue if `received`.
     pub bytes: u32,
-    /// The bytes came to the queue.
+    /// `bytes` counts arrivals at the queue: the record has [`Hop::RECEIVED`].
     pub received: bool,
     /// Bytes queued before.
     pub before: u32,
@@ -231,7 +236,7 @@ pub struct HopDelta {
 }
 
 impl HopDelta {
-    /// The share of the link's time that so many bytes take.
+    /// The time that `bytes` take on the link as a fraction of `elapsed`, with [`FINE`] fraction bits, clipped at 16.
     #[inline(always)]
     pub fn share(&self, bytes: u32) -> u32 {
         fraction_of_time(bytes, self.per_byte, self.elapsed)
@@ -244,7 +249,8 @@ impl<const N: usize> Hops<N> {
         Self { records: [Record { clock: 0, sent: 0, queue: 0 }; N], heard: now, path: 0, count: 0 }
     }
 
-    /// Whether telemetry can be compared with the stored records.
+    /// Whether telemetry can be compared with the stored records: of the same path, layout and number of hops, and not too
+    /// late.
     pub fn matches(&self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>) -> bool {
         self.count > 0 && self.count == int.len() && self.path == key(int) && !self.is_stale(base, now)
     }
@@ -256,7 +262,8 @@ impl<const N: usize> Hops<N> {
         silence > base.longest << 1 || (silence > LONGEST_SILENCE && self.path & COMPACT != 0)
     }
 
-    /// Discards records that are too old to compare with. The next telemetry counts as a flow's first, as it would anyway.
+    /// Discards records that are too old to compare with, so that their 32-bit stamp stays unambiguous. To be called at least
+    /// once a second. It changes no result: the next telemetry would only be stored anyway.
     pub fn age(&mut self, base: &BaseRtt, now: Stamp) {
         if self.is_stale(base, now) {
             *self = Self::none(self.heard);
@@ -277,8 +284,8 @@ impl<const N: usize> Hops<N> {
         }
     }
 
-    /// Passes each hop that can be measured to `measure`, and stores the new records. To be called when
-    /// [`Hops::matches`].
+    /// Passes each hop that can be measured to `measure`, and stores the new records. To be called only if [`Hops::matches`]
+    /// returns `true`.
     #[inline(always)]
     pub fn compare(&mut self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&HopDelta)) {
         self.heard = now;
@@ -303,13 +310,13 @@ impl<const N: usize> Hops<N> {
     }
 }
 
-/// What happened in between; `None` where the link would have carried more than it can, or could have carried more than the
-/// record counts.
+/// The difference of two records of a hop. `None` if the counter grew by more than the link can carry in that time, or if the
+/// link could have carried more than the counter can represent.
 #[inline(always)]
 fn interval(base: &BaseRtt, layout: IntLayout, elapsed: u32, last: &Record, hop: &Hop) -> Option<HopDelta> {
     let bytes = layout.bytes_sent(last.sent, hop.sent, base.multi);
     let received = hop.flags & Hop::RECEIVED != 0;
-    // Both records round down, so that the link may have carried nearly a unit less than they differ by.
+    // Both counters are rounded down to whole units, so the link may have carried up to one unit less than their difference.
     let at_least = bytes.saturating_sub(layout.sent_unit(base.multi));
     let before = layout.bytes_queued(last.queue, base.multi);
     let after = layout.bytes_queued(hop.queue, base.multi);
@@ -321,9 +328,9 @@ fn interval(base: &BaseRtt, layout: IntLayout, elapsed: u32, last: &Record, hop:
     let per_byte = per_byte(mbps);
     let time = (u64::from(at_least).wrapping_mul(u64::from(per_byte)) >> 32) as u32;
     let countable = match layout {
-        // 2^32 bytes, where the difference saturates.
+        // Nanoseconds for 2^32 bytes, where the difference saturates.
         IntLayout::Wide => per_byte,
-        // 2^27 bytes for each unit of the multiplier, and 2^32 again.
+        // Nanoseconds for 2^27 bytes (2^20 units of 128) times the multiplier, at most those for 2^32 bytes.
         IntLayout::Compact => (per_byte >> 5).saturating_mul(base.multi).min(per_byte),
     };
     if (time > most(elapsed) && !received) || most(elapsed) > countable {
@@ -335,7 +342,7 @@ fn interval(base: &BaseRtt, layout: IntLayout, elapsed: u32, last: &Record, hop:
 /// The fastest link, in Mb/s, whose byte takes a nanosecond or more.
 const SLOW: u32 = 8_000;
 
-/// A link, and what it did between two records, in bytes.
+/// A link's speed, and the bytes that it carried and queued between two records.
 #[derive(Clone, Copy)]
 struct Carried {
     mbps: u32,
@@ -346,12 +353,13 @@ struct Carried {
 }
 
 impl Carried {
-    /// A link 2^k times as fast that did 2^k times as much; with the least k that makes it faster than [`SLOW`].
+    /// The same link with its speed and its byte counts multiplied by 2^k, with the smallest k that makes it faster than
+    /// [`SLOW`].
     #[cold]
     #[inline(never)]
     fn sped_up(self) -> Self {
         let mut link = self;
-        // A speed of zero never gets here.
+        // [`Hops::compare`] skips records of speed 0; the condition bounds the loop.
         while link.mbps <= SLOW && link.mbps > 0 {
             link.mbps <<= 1;
             for bytes in [&mut link.bytes, &mut link.at_least, &mut link.before, &mut link.after] {
@@ -379,9 +387,9 @@ crate::snapshot! {
     pub struct HopsSnapshot<const N: usize> {
         /// The last record of each hop.
         pub records: [RecordSnapshot; N],
-        /// When they came.
+        /// When the records arrived, by the sender's clock.
         pub heard: Stamp,
-        /// The path's identifier: 12 bits, the others are ignored.
+        /// The path's identifier, in the low 12 bits; the others are ignored.
         pub path: u16,
         /// The records are of the compact layout.
         pub is_compact: bool,
@@ -413,6 +421,7 @@ impl<const N: usize> State for Hops<N> {
     }
 }
 
+/// Path identifier and layout of telemetry, as [`Hops::path`] stores them.
 #[inline(always)]
 fn key(int: &IntStack<'_>) -> u16 {
     let layout = if int.layout() == IntLayout::Compact { COMPACT } else { 0 };
@@ -427,7 +436,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_of_time_are_right_to_a_four_thousandth(
+        fn fractions_of_time_are_right_to_a_four_thousandth(
             mbps in 8_001..2_000_000_u32,
             elapsed in 16..1_u32 << 25,
             share in 0..20_000_u32,
@@ -439,7 +448,7 @@ mod tests {
         }
 
         #[test]
-        fn shares_of_a_trip_are_right_to_a_thousandth(mbps in 8_001..2_000_000_u32, time in 1_000..16_000_000_u32, bytes: u32) {
+        fn rtt_fractions_are_right_to_a_thousandth(mbps in 8_001..2_000_000_u32, time in 1_000..16_000_000_u32, bytes: u32) {
             let base = BaseRtt::new(Nanos::new(time), 1).unwrap();
             let exact = (f64::from(bytes) * 8e3 / f64::from(mbps)).min(f64::from(1 << 24)) / f64::from(time);
             let found = f64::from(base.fraction_of_rtt(bytes, per_byte(mbps))) / f64::from(1 << FINE);
@@ -448,7 +457,7 @@ mod tests {
 
         /// Links of any speed, also those whose byte takes longer than a nanosecond.
         #[test]
-        fn shares_are_those_of_the_link_whatever_its_speed(
+        fn loads_are_right_for_links_of_any_speed(
             mbps in 100..1_600_000_u32,
             elapsed in 10_000..24_000_u32,
             share in 0..1_000_u32,
@@ -475,14 +484,13 @@ mod tests {
     }
 
     /// B1: the compact layout's clock wraps after 16.8 ms, so that 20 ms look like 3.2, and 16.78 like 3 us; its counter wraps
-    /// after 2.7 ms at 400 Gb/s, so that a busy link seems idle. Whatever is measured is what happened.
+    /// after 2.7 ms at 400 Gb/s, so that a busy link seems idle. Every interval that is measured must be the true one.
     #[test]
     fn records_far_apart_are_not_taken_for_near_ones_b1() {
         fn stack(bytes: &[u8; 8]) -> IntStack<'_> {
             IntStack::new(IntLayout::Compact, 1, 1, bytes).unwrap()
         }
-        // Nanoseconds for which a counter of 2^20 units of 128 bytes lasts at 25, 100 and 400 Gb/s, a tenth more than the
-        // link carries included.
+        // Nanoseconds until a counter of 2^20 units of 128 bytes wraps at 1.1 times 25, 100 and 400 Gb/s.
         for (gbps, lasts) in [(25, 38_900_000_u32), (100, 9_730_000), (400, 2_430_000)] {
             for (multi, time) in [(1, 12_000), (1, 1_000_000), (1, 16_000_000), (4, 16_000_000)] {
                 let base = BaseRtt::new(Nanos::new(time), multi).unwrap();
@@ -500,7 +508,7 @@ mod tests {
                             (record(1_000, begun).unwrap(), record(1_000 + gap, begun + bytes).unwrap());
                         let mut hops = Hops::<5>::none(Stamp::from_bits(0));
                         hops.store(Stamp::from_bits(1_000), &stack(&first));
-                        // The second acknowledgement may come through a queue that the first did not meet.
+                        // The second acknowledgement may be delayed by a queue that the first did not pass.
                         for wait in [0, 500_000] {
                             let now = Stamp::from_bits(1_000 + gap as u32 + wait);
                             let mut hops = hops;
@@ -515,7 +523,8 @@ mod tests {
                         }
                     }
                 }
-                // Up to 2 T, 4.2 ms of silence, and the counter's range: three loads, and the two waits of nearly all.
+                // Intervals are measured up to the least of 2 T, 4.2 ms and the time until the counter wraps: each with three
+                // loads, and nearly all with both waits.
                 let longest = (2 * time).min(4_194_304).min(lasts.saturating_mul(multi)) / 10_001;
                 let (least, most) = (6 * longest.saturating_sub(52), 6 * longest + 6);
                 assert!((least..=most).contains(&measured), "{gbps} Gb/s, T {time}, {measured} of {longest}");
@@ -524,9 +533,9 @@ mod tests {
         }
     }
 
-    /// After a long silence, a flow that is never woken measures the same as one that is.
+    /// After a long gap, a flow that is never woken returns the same results as one that is.
     #[test]
-    fn silences_are_judged_by_the_senders_own_clock_b1() {
+    fn stored_records_expire_by_the_senders_own_clock_b1() {
         let base = BaseRtt::new(Nanos::new(16_000_000), 1).unwrap();
         let record = Hop { mbps: 100_000, flags: 0, clock: 7, sent: 9, queue: 1 }.to_compact().unwrap();
         let int = IntStack::new(IntLayout::Compact, 1, 1, &record).unwrap();
@@ -541,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_too_near_old_late_or_impossible_are_not_measured() {
+    fn records_that_are_too_close_reversed_too_old_or_impossible_are_not_measured() {
         let base = BaseRtt::new(Nanos::new(12_000), 1).unwrap();
         let hop = |clock: u32, sent: u32, mbps: u32| Hop { mbps, flags: 0, clock, sent: sent / 64, queue: 0 }.to_wide();
         fn stack(bytes: &[u8; 16]) -> IntStack<'_> {
@@ -558,7 +567,7 @@ mod tests {
         assert_eq!(measured(hop(100_015, 64, 100_000)), (std::vec![], 100_000), "15 ns");
         assert_eq!(measured(hop(99_000, 0, 100_000)), (std::vec![], 99_000), "backwards");
         assert_eq!(measured(hop(124_001, 64_000, 100_000)), (std::vec![], 124_001), "more than 2 T");
-        // 8 us at 100 Gb/s are 100 000 bytes: 109 960 with what `most` allows and a unit of 64.
+        // 8 us at 100 Gb/s are 100 000 bytes; `most` allows 110 150, and one unit of 64 more.
         assert_eq!(measured(hop(108_000, 109_952, 100_000)), (std::vec![8_000], 108_000));
         assert_eq!(measured(hop(108_000, 115_200, 100_000)), (std::vec![], 108_000), "more than the link carries");
         assert_eq!(measured(hop(108_000, 64_000, 0)), (std::vec![], 108_000), "down");

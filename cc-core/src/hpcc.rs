@@ -12,30 +12,30 @@ use crate::params::ParamError;
 use crate::{Bytes, IntStack, Nanos, Rate, Stamp, State};
 use fixed::types::U8F24;
 
-/// U is never below this: 2^-8.
+/// Lower bound of U: 2^-8.
 const LEAST: u32 = 1 << (FINE - 8);
 
-/// What the user may set of the law.
+/// Settings of the law.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LawSettings {
     /// eta, in millionths: from 500 000 to 1 000 000.
     pub eta: u32,
     /// maxStage.
     pub max_stage: u8,
-    /// W_AI as a rate: what a round trip adds, over T.
+    /// W_AI / T: the additive increase as a rate. Each round trip adds W_AI to the window.
     pub rate_ai: Rate,
-    /// The least rate.
+    /// Lower bound of the rate.
     pub least: Rate,
-    /// The speed of the link that the flow begins with.
+    /// Speed of the flow's first link: the upper bound of the rate.
     pub line: Rate,
 }
 
 crate::zeroed! {
-    /// What the law computes with. Made once for a port; all flows read the same.
+    /// Parameters of the law, computed once for a port and shared by all of its flows.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct LawParams {
         base: BaseRtt,
-        /// With 24 fraction bits, the lowest eight of them zero.
+        /// eta with 24 fraction bits, the lowest eight of them zero.
         eta: u32,
         max_stage: u8,
         /// W_init.
@@ -52,7 +52,8 @@ impl LawParams {
     /// The law on a path with this round-trip time; `multi` multiplies the units of compact telemetry.
     ///
     /// # Errors
-    /// A conflict of the field `field`, when the time is not from 1 us to 16 ms, or the link carries more than 1 GiB in it.
+    /// [`ParamError::Conflict`] of the field `field` if `time` is not from 1 us to 16 ms, or if the link carries more than 1
+    /// GiB in it.
     pub fn new(field: &'static str, time: Nanos, multi: u32, settings: &LawSettings) -> Result<Self, ParamError> {
         let conflict = ParamError::Conflict {
             field,
@@ -91,7 +92,7 @@ impl LawParams {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum IntOutcome {
-    /// Nothing: there was none, or no hop could be measured.
+    /// Nothing: there was no telemetry, or no hop could be measured.
     NotMeasured,
     /// It was stored: there was no earlier telemetry to compare it with.
     Stored,
@@ -120,7 +121,7 @@ pub struct Law<const HOPS: usize> {
 }
 
 impl<const HOPS: usize> Law<HOPS> {
-    /// A flow without telemetry so far. W begins with what the link carries in T.
+    /// A flow that has received no telemetry. W begins at W_init, what the link carries in T.
     pub const fn open(p: &LawParams, now: Stamp) -> Self {
         let window = p.first_window;
         Self { last: Hops::none(now), window, reference: window, utilisation: p.eta, stage: 0 }
@@ -154,7 +155,7 @@ impl<const HOPS: usize> Law<HOPS> {
         self.stage
     }
 
-    /// Takes telemetry of the path: NewAck. `is_over` says whether a round trip is, so that W becomes the new Wc.
+    /// Handles telemetry of the path: the paper's NewAck. If `is_over`, a round trip has ended, and W becomes the new Wc.
     #[inline]
     pub fn on_int(&mut self, p: &LawParams, now: Stamp, int: &IntStack<'_>, is_over: bool) -> IntOutcome {
         if int.is_empty() {
@@ -171,8 +172,8 @@ impl<const HOPS: usize> Law<HOPS> {
         self.compute_wind(p, is_over)
     }
 
-    /// W = Wc + W_AI, which is the new Wc: for a round trip over which nothing could be measured, because packets are too far
-    /// apart. Otherwise a flow that was cut to such a rate could never be measured again.
+    /// Additive increase: W = Wc + W_AI, which is the new Wc. Called for a round trip in which nothing could be measured
+    /// because the packets are too far apart: without it, a flow that was cut to such a rate would stay there.
     #[inline]
     pub fn rise(&mut self, p: &LawParams) {
         self.window = self.reference.saturating_add(p.step).max(p.least_window).min(p.first_window);
@@ -241,8 +242,8 @@ impl<const HOPS: usize> State for Law<HOPS> {
     }
 }
 
-/// MeasureInflight: U, one being 2^24, by what each hop of `last` has done since; `None` when nothing could be measured. To be
-/// called when `last` [matches](Hops::matches).
+/// MeasureInflight: the new U (2^24 is 1), from what each hop did since its record in `last`; `None` if no hop could be
+/// measured. To be called only if `last` [matches](Hops::matches).
 #[inline(always)]
 pub fn inflight<const HOPS: usize>(
     last: &mut Hops<HOPS>,
@@ -262,7 +263,7 @@ pub fn inflight<const HOPS: usize>(
     (tau > 0).then(|| smooth(base, utilisation, most.min(16 << FINE), tau).max(LEAST))
 }
 
-/// `old (1 - tau / T) + new tau / T`, tau being cut to T.
+/// Moving average of U: `old (1 - tau / T) + new tau / T`, with tau at most T.
 #[inline(always)]
 pub fn smooth(base: &BaseRtt, old: u32, new: u32, tau: u32) -> u32 {
     if tau >= base.time {
@@ -273,12 +274,13 @@ pub fn smooth(base: &BaseRtt, old: u32, new: u32, tau: u32) -> u32 {
     ((u64::from(old).wrapping_mul(kept)).wrapping_add(u64::from(new).wrapping_mul(weight)) >> 32) as u32
 }
 
-/// `window part / whole` for shares with 24 fraction bits: `part` at most 2^24 and a multiple of 2^8, `whole` from 2^16 to
-/// 2^28. Right to 7e-4, and exact for equal shares. One `divu`.
+/// `window part / whole`, where `part` and `whole` have 24 fraction bits: `part` at most 2^24 and a multiple of 2^8, `whole`
+/// from 2^16 to 2^28. Error: at most 7e-4 of the result, none if `part` equals `whole`. Cost: one `divu`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a window of 30 bits by a factor of 2^8 at most, cut to 32 bits")]
 pub fn divided(window: u32, part: u32, whole: u32) -> u32 {
-    // 16 fraction bits in either case. Rounded up by way of the value below, for one in full would not fit.
+    // 16 fraction bits in both cases. In the first, `part << 8` may be 2^32, which does not fit: the quotient is computed from
+    // `part << 8` less 1, and rounded up by adding 1.
     let factor = if whole >= 1 << 20 {
         part.wrapping_shl(8).wrapping_sub(1).checked_div(whole >> 8).map(|below| below.wrapping_add(1))
     } else {
@@ -295,7 +297,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn division_is_right_to_seven_ten_thousandths(window in 1..1_u32 << 30, part in 0x8000..0x1_0001_u32, whole in 1_u32 << 16..1 << 28) {
+        fn division_is_right_to_seven_ten_thousandths(
+            window in 1..1_u32 << 30,
+            part in 0x8000..0x1_0001_u32,
+            whole in 1_u32 << 16..1 << 28,
+        ) {
             let part = part << 8;
             let exact = f64::from(window) * f64::from(part) / f64::from(whole);
             let found = f64::from(divided(window, part, whole));

@@ -1,4 +1,4 @@
-//! The port a machine runs on.
+//! The port that a machine runs on: line rate, MTU and base round-trip time.
 
 use crate::units::{Bytes, Nanos, Rate};
 

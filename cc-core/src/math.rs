@@ -7,7 +7,7 @@
 //! | [`InverseRoot`] | 1/sqrt(x) | below by less than 1e-4 of it | normalise, one load, three multiplies |
 //! | [`one_minus_tanh`] | 1 - tanh x | less than 5e-4 of it | two loads, one multiply |
 //!
-//! None of them divides, not even when it is made: no target needs a division helper for them.
+//! None of them uses a division instruction or helper routine, neither to be set up nor to compute a value.
 
 mod root;
 mod tanh;
@@ -18,7 +18,7 @@ pub use tanh::one_minus_tanh;
 use core::num::NonZeroU32;
 use fixed::types::{U0F32, U32F0, U32F32};
 
-/// First guesses for [`Reciprocal`]: 2^15 over the middle of each of 256 equal parts of 1/2 to 1, to nearest.
+/// First guesses for [`Reciprocal`]: 2^15 / x, rounded to nearest, with x the middle of each of 256 equal parts of 1/2 to 1.
 const GUESSES: [u16; 256] = guesses();
 
 #[expect(
@@ -47,7 +47,8 @@ pub const fn div_bitwise(mut n: u64, d: u32) -> u64 {
     if d == 0 {
         return 0;
     }
-    // The dividend's bits leave at the top, and those of the quotient follow at the bottom.
+    // `n` is shifted left: the dividend's bits move out at the top into the remainder, and the quotient's bits move in at the
+    // bottom.
     let mut remainder = 0u32;
     let mut bits = u64::BITS;
     while bits > 0 {
@@ -63,7 +64,7 @@ pub const fn div_bitwise(mut n: u64, d: u32) -> u64 {
     n
 }
 
-/// The reciprocal of a number, normalised: `1/x = mantissa / 2^(32 + exponent)`.
+/// The reciprocal of a number, as mantissa and exponent: `1/x = mantissa / 2^(32 + exponent)`.
 ///
 /// Never above the true value, and below it by at most 3.9e-6 of it. A 256-entry table (512 bytes, one for
 /// the whole image) and one Newton step: on a small core that is cheaper than the 37 cycles of a hardware
@@ -88,7 +89,7 @@ impl Reciprocal {
         Self { mantissa: mul_high(guess, !product) << 1, exponent: 31u32.wrapping_sub(zeros) as u8 }
     }
 
-    /// The digits, from 2^31 to 2^32 - 1.
+    /// The mantissa, from 2^31 to 2^32 - 1.
     #[inline]
     pub const fn mantissa(self) -> u32 {
         self.mantissa
@@ -101,9 +102,10 @@ impl Reciprocal {
     }
 }
 
-/// A number other than zero shifted up to its first one, and by how much.
+/// Shifts a number other than zero left until its highest bit is set. Returns it and the number of places.
 ///
-/// By halves: on cores that do not count zeros in hardware this takes two thirds of `leading_zeros`.
+/// Shifts by 16, 8, 4, 2 and 1: on cores without an instruction that counts leading zeros this takes two thirds of the time of
+/// `leading_zeros`.
 #[inline]
 const fn normalise(mut x: u32) -> (u32, u32) {
     let mut zeros = 0u32;
@@ -141,8 +143,9 @@ crate::zeroed! {
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct Divider {
         multiplier: u32,
-        /// One, or zero when the divisor is one.
+        /// The first shift: 1, or 0 if the divisor is 1.
         first: u8,
+        /// The second shift.
         second: u8,
     }
 }

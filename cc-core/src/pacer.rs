@@ -10,11 +10,11 @@ const SLOWEST: (u16, u32) = (u16::MAX, u32::MAX);
 /// Marks that the time of one byte is not computed yet: no rate gives zero.
 const UNKNOWN: (u16, u32) = (0, 0);
 
-/// The departures of one flow, 20 bytes.
+/// The pacer of one flow, 20 bytes: its rate, its window, and when its next packet may leave.
 ///
-/// Never faster than the rate over any run of packets after the first two, and slower by less than 0.01 % down to
-/// frames of 64 bytes at 800 Gb/s: the gap is kept to 2^-16 ns, rounded up, and what a departure doesn't use is
-/// carried to the next.
+/// After the first two packets, no run of packets exceeds the rate, and it is slower than the rate by less than 0.01 %, down to
+/// frames of 64 bytes at 800 Gb/s: gaps are computed to 2^-16 ns and rounded up, and the fraction of a nanosecond is carried
+/// over to the next departure.
 ///
 /// Rates below 244 kb/s are paced as 122 kb/s, and no gap is longer than [`Pacer::LONGEST`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +42,9 @@ impl Pacer {
         Self { rate, window, next: now, next_fraction: 0, byte, byte_fraction }
     }
 
-    /// Stores a decision. It sets the gaps after the packets that depart from now on. The reciprocal of a new rate is
-    /// computed at the first of these departures, so never where the hardware spaces packets.
+    /// Stores a decision. It sets the gaps after the packets that depart from now on. The reciprocal of a new rate is computed
+    /// at the first of these departures. Where the hardware paces packets by rate and window, `next_departure` is not called,
+    /// and no reciprocal is computed.
     #[inline]
     pub fn set(&mut self, rate: Rate, window: Bytes) {
         self.window = window;
@@ -109,7 +110,7 @@ impl Pacer {
     }
 }
 
-/// The time of one byte at a rate, rounded up: whole nanoseconds, and 2^-32 ns.
+/// The time of one byte at a rate, rounded up: whole nanoseconds, and a fraction in units of 2^-32 ns.
 ///
 /// A rate is in 2^-24 B/ns, so a byte takes 2^56 / raw of 2^-32 ns.
 #[inline]
@@ -117,7 +118,7 @@ impl Pacer {
 fn byte_time(rate: Rate) -> (u16, u32) {
     let Some(raw) = NonZeroU32::new(rate.to_bits()) else { return SLOWEST };
     let inverse = Reciprocal::of(raw);
-    // In 2^-31 and rounded up: the reciprocal is low by less than 2^-17 of itself.
+    // With 31 fraction bits, rounded up: the reciprocal is low by less than 2^-17 of itself.
     let mantissa = (inverse.mantissa() >> 1).wrapping_add(inverse.mantissa() >> 18).wrapping_add(1);
     match u32::from(inverse.exponent()) {
         exponent @ 25.. => (0, mantissa.wrapping_shr(exponent.wrapping_sub(25)).wrapping_add(1)),
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Nanoseconds that the gaps of `packets` back to back take, beside the exact time times 2^24.
+    /// How long `packets` packets sent back to back take: in nanoseconds by the pacer, and exactly, in units of 2^-24 ns.
     fn spend(rate: Rate, bytes: u32, packets: u32) -> (u64, u128) {
         let mut now = Stamp::from_bits(u32::MAX - 1_000);
         let mut pacer = Pacer::new(now, rate, Bytes::MAX);
@@ -170,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_leaves_late_leaves_the_next_on_time() {
+    fn a_late_packet_does_not_delay_the_next() {
         let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(8), Bytes::MAX);
         assert_eq!(pacer.next_departure(Stamp::from_bits(0), Bytes::new(1_000)).to_bits(), 1_000);
         assert_eq!(pacer.next_departure(Stamp::from_bits(1_300), Bytes::new(1_000)).to_bits(), 2_000);
     }
 
     #[test]
-    fn the_window_and_an_equal_rate_leave_the_gap_alone() {
+    fn a_new_window_or_an_equal_rate_does_not_change_the_gap() {
         let mut pacer = Pacer::new(Stamp::from_bits(0), Rate::from_gbps(100), Bytes::MAX);
         let before = pacer;
         pacer.set(Rate::from_gbps(100), Bytes::new(5));
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rate_and_no_size_lead_further_than_the_longest_gap() {
+    fn no_rate_or_size_makes_a_gap_above_the_longest() {
         let mut random = Random(19);
         let mut now = Stamp::from_bits(0);
         let mut pacer = Pacer::new(now, Rate::ZERO, Bytes::MAX);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_rates_take_longer_gaps_down_to_none_at_all() {
+    fn lower_rates_have_longer_gaps_down_to_a_rate_of_zero() {
         let mut last = Nanos::ZERO;
         for raw in [u32::MAX, 1 << 24, (1 << 24) - 1, 1 << 20, 1_000, 512, 300, 256, 255, 1, 0] {
             let now = Stamp::from_bits(0);

@@ -1,8 +1,8 @@
-//! Parameters by the names, units and ranges that operators type.
+//! Settings of machines, with the names, units and ranges that operators type.
 //!
-//! A machine's *settings* are unsigned integers in the user's units, described by [`Field`]s. A machine's
-//! *parameters* are what it computes with; the only way to them is the machine's `check`, so that `on`
-//! never validates and never meets a zero that it would divide by.
+//! A machine's *settings* are unsigned integers in the user's units, described by [`Field`]s. A machine's *parameters* are what
+//! it computes with. Only the machine's `check` makes them, from settings, so that `on` need not validate and never divides by
+//! zero.
 
 use core::fmt;
 
@@ -73,7 +73,7 @@ pub struct Field {
 pub struct Preset<S> {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Whose values these are.
+    /// The source of the values: a paper, a vendor's manual or a product.
     pub source: &'static str,
     /// The values.
     pub values: S,
@@ -84,14 +84,14 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
     /// The description of every setting, in the order of the indices below.
     const FIELDS: &'static [Field];
 
-    /// The smallest and the largest value of every setting: [`ranges`] of the fields. Apart from them, so that an image which
-    /// checks settings need not hold their names.
+    /// The smallest and the largest value of every setting: [`ranges`] of the fields. Stored apart from the fields, so that a
+    /// firmware image that checks settings does not contain their names.
     const RANGES: &'static [[u32; 2]];
 
-    /// The value of setting `index`, zero beyond the last.
+    /// The value of setting `index`; 0 if `index` is beyond the last.
     fn get(&self, index: usize) -> u32;
 
-    /// Stores a value already known to be in range; beyond the last, nothing happens.
+    /// Stores a value that is known to be in range. Does nothing if `index` is beyond the last.
     fn put(&mut self, index: usize, value: u32);
 
     /// Writes one setting by index, or changes nothing and returns why.
@@ -104,7 +104,7 @@ pub trait Settings: Copy + PartialEq + fmt::Debug + 'static {
         Ok(())
     }
 
-    /// Whether every setting is in its range; for values that did not come through [`Settings::set`].
+    /// Checks that every setting is in its range: for values that [`Settings::set`] has not checked.
     #[inline(always)]
     fn in_range(&self) -> Result<(), ParamError> {
         for (index, (&[min, max], field)) in Self::RANGES.iter().zip(Self::FIELDS).enumerate() {
@@ -136,7 +136,8 @@ impl Settings for () {
     fn put(&mut self, _index: usize, _value: u32) {}
 }
 
-/// The settings of two machines in a row. Names may occur twice: indices are unique.
+/// The settings of two machines, those of the first before those of the second. A name may occur in both; an index identifies
+/// one setting.
 impl<A: Settings, B: Settings> Settings for (A, B) {
     const FIELDS: &'static [Field] = both(const { &joined(A::FIELDS, B::FIELDS, NO_FIELD) }, A::FIELDS, B::FIELDS);
     const RANGES: &'static [[u32; 2]] = both(const { &joined(A::RANGES, B::RANGES, [0; 2]) }, A::RANGES, B::RANGES);
@@ -156,12 +157,12 @@ impl<A: Settings, B: Settings> Settings for (A, B) {
     }
 }
 
-/// The most settings of a row of machines.
+/// The most settings that machines combined in this way have.
 const MOST: usize = 64;
 
 const NO_FIELD: Field = Field { name: "", unit: Unit::Count, min: 0, max: 0, aliases: &[], doc: "" };
 
-/// Two lists in a row, filled up with what is none.
+/// The two lists, one behind the other, padded with `none`.
 #[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "evaluated by the compiler only")]
 const fn joined<T: Copy>(first: &[T], second: &[T], none: T) -> [T; MOST] {
     let mut all = [none; MOST];
@@ -173,7 +174,7 @@ const fn joined<T: Copy>(first: &[T], second: &[T], none: T) -> [T; MOST] {
     all
 }
 
-/// As many of these as there are in both lists.
+/// The joined list without its padding.
 #[expect(clippy::arithmetic_side_effects, reason = "evaluated by the compiler only")]
 const fn both<T>(all: &'static [T; MOST], first: &[T], second: &[T]) -> &'static [T] {
     all.split_at(first.len() + second.len()).0
@@ -241,7 +242,10 @@ macro_rules! settings {
     (
         $(#[$meta:meta])*
         pub struct $name:ident {
-            $( #[doc = $doc:literal] $field:ident : $unit:ident $(($words:expr))?, $min:literal ..= $max:literal, [$($alias:literal),*]; )+
+            $(
+                #[doc = $doc:literal]
+                $field:ident : $unit:ident $(($words:expr))?, $min:literal ..= $max:literal, [$($alias:literal),*];
+            )+
         }
     ) => {
         $(#[$meta])*

@@ -16,18 +16,19 @@
 //! W  = W (1 - tanh U), at most C RTT / N                               (5)
 //! ```
 //!
-//! The gains are per second: of the paper's two sets, 1e4 and 1e5 then change U by 0.01 and 0.1 for a microsecond.
+//! The gains are per second of error. With one of the paper's two sets, 1e4 and 1e5, an error of 1 us changes U by 0.01, and a
+//! change of the error by 1 us changes it by 0.1.
 //!
 //! Choices where the paper is silent or contradicts itself:
 //! - (4) is evaluated once a round-trip time, as Table I's timer and the fluid model have it, and the fair share for every
 //!   packet;
-//! - only the queueing delay counts: a packet's delay less the least of the last two seconds (of windows of 1.07 s). A constant
-//!   difference of clocks cancels. A delay more than a millisecond below that, or 100 ms above, is a clock that jumped: the
-//!   least is then learnt again from the next packet on, without the old value;
-//! - (1) is not evaluated for a flow before B_R of a whole round in which it has sent is known: at the start of an incast B_R
-//!   of the last round is still low, and must not read as congestion inside the network;
-//! - U is kept within 4 and -4, beyond which tanh is nearly constant, and, unless switched off, not below zero while the
-//!   fair share holds W down; the first error has no change.
+//! - E uses the queueing delay: a packet's delay less the minimum of the last two seconds (of two windows of 1.07 s). A
+//!   constant difference of the two clocks cancels. A delay more than 1 ms below the minimum, or more than 100 ms above it,
+//!   means that a clock jumped: the minimum is discarded, and the next packet sets a new one;
+//! - (1) is not evaluated until B_R of a whole round in which the flow has sent is known. At the start of an incast B_R of the
+//!   last round is still low, which would read as congestion inside the network;
+//! - U is clipped to -4 to 4, beyond which tanh is nearly constant. While the fair share limits W, U is not below 0
+//!   (anti-windup, which can be switched off). For the first error the derivative term is 0.
 
 use crate::math::{div_bitwise, one_minus_tanh};
 use crate::snapshot::{State, flags};
@@ -60,7 +61,7 @@ const fn per_nano(gain: u32) -> u32 {
 }
 
 crate::zeroed! {
-    /// The controller of one flow.
+    /// The PID controller of one flow.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     struct Pid {
@@ -71,9 +72,9 @@ crate::zeroed! {
     }
 }
 
-/// No error yet. Errors are kept above.
+/// [`Pid::previous`] before the first error. Every error is greater.
 const NONE: i32 = i32::MIN;
-/// Where U ends.
+/// Upper bound of |U|: 4, with 28 fraction bits.
 const MOST: i64 = 4 << 28;
 
 impl Pid {
@@ -91,7 +92,7 @@ impl Pid {
         let change = if self.previous == NONE { 0 } else { i64::from(error).wrapping_sub(i64::from(self.previous)) };
         self.previous = error;
         let proportional = i64::from(error).wrapping_mul(i64::from(gains.proportional));
-        // Beyond this no gain leaves U anything to say.
+        // Clipped to 2.1 s, so that the product fits 64 bits with any gain. Delays of packets change by at most 100 ms.
         let derivative = change.clamp(-(1 << 31), 1 << 31).wrapping_mul(i64::from(gains.derivative) >> 1);
         let moved = (proportional >> 12).saturating_add(derivative >> 11);
         self.control = i64::from(self.control).saturating_add(moved).clamp(-MOST, MOST) as i32; // (4)
@@ -109,7 +110,7 @@ impl Pid {
 }
 
 crate::zeroed! {
-    /// What the law computes with.
+    /// Parameters of the law.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct LawParams {
@@ -117,24 +118,25 @@ crate::zeroed! {
         pub gains: Gains,
         /// RTT_base.
         pub round: Nanos,
-        /// delta RTT_base: what a packet may wait by (1).
+        /// delta RTT_base: the queueing delay that (1) tolerates.
         pub tolerated: Nanos,
-        /// Time after the start of its message during which a flow is not judged.
+        /// Time after the start of a flow's message in which (1) is not evaluated.
         pub youth: Nanos,
         /// n: samples in a row, at least one.
         pub samples: u8,
-        /// eta, of what the link carries in a round, in 2^-16.
+        /// eta in 2^-16: the share of what the link carries in a round from which the last hop counts as the bottleneck.
         pub busy: u16,
-        /// The least window.
+        /// Lower bound of the window.
         pub least: Bytes,
-        /// U does not fall below zero while the fair share limits W.
+        /// Anti-windup: U does not fall below 0 while the fair share limits W.
         pub unwinds: bool,
     }
 }
 
 impl LawParams {
-    /// RTT_base of `round` nanoseconds; K_p and K_d in 1/s; delta and eta in millionths, eta at most 1 000 000. The youth is
-    /// that of a flow whose rounds are counted where it is judged: two, as its first packet may come anywhere in a round.
+    /// `delta` and `eta` are in millionths, `eta` at most 1 000 000. [`youth`](Self::youth) is set to two rounds, for a law
+    /// that runs beside the counter of rounds: a flow's first packet may arrive anywhere in a round, and B_R of the next whole
+    /// round is needed.
     #[expect(clippy::cast_possible_truncation, reason = "a share of 16 bits")]
     pub const fn new(
         round: Nanos,
@@ -173,13 +175,14 @@ crate::zeroed! {
         pid: Pid,
         /// W.
         window: Bytes,
-        /// When (4) is evaluated next; before there is a verdict, when there may be one.
+        /// Under PID control, when (4) is evaluated next; before, when (1) is evaluated for the first time.
         due: Stamp,
-        /// The least delay of the window of time before this, modulo 2^32 ns.
+        /// Minimum of the delays before the present window of time, modulo 2^32 ns.
         least: u32,
-        /// By how much the least delay of this window of time exceeds that; [`UNSEEN`] until one came, [`FAR`] from there on.
+        /// By how many nanoseconds the minimum of the present window exceeds that: [`UNSEEN`] before the window's first delay,
+        /// [`FAR`] for 65 534 or more.
         exceeds: u16,
-        /// Which window of time this is.
+        /// Number of the present window of 2^30 ns, modulo 256.
         age: u8,
         /// Samples in a row above (1), in the low bits, and flags.
         state: u8,
@@ -189,26 +192,26 @@ crate::zeroed! {
 crate::snapshot! {
     /// [`Law`].
     pub struct LawSnapshot {
-        /// U, within 4 and -4: more is cut.
+        /// U, clipped to -4 to 4.
         pub control: I4F28,
         /// E of the last evaluation of (4) in nanoseconds, at least -2^31 + 1.
         pub previous_error: Option<i32>,
         /// W.
         pub window: Bytes,
-        /// When (4) is evaluated next; before there is a verdict, when there may be one.
+        /// Under PID control, when (4) is evaluated next; before, when (1) is evaluated for the first time.
         pub due: Stamp,
-        /// A delay was seen, so that the least is known.
+        /// A delay was measured, so that the minimum is known.
         pub is_measured: bool,
-        /// The least delay before the present window of time, 1.07 s, modulo 2^32 ns.
+        /// Minimum of the delays before the present window of 1.07 s, modulo 2^32 ns.
         pub least: Nanos,
-        /// By how many nanoseconds the least delay of this window of time exceeds that: 65,534 for that or more, 65,535
-        /// until there was one.
+        /// By how many nanoseconds the minimum of the present window exceeds that: 65 534 for that or more, 65 535 before the
+        /// window's first delay.
         pub exceeds: u16,
-        /// Which window of time this is, modulo 256.
+        /// Number of the present window, modulo 256.
         pub age: u8,
         /// Samples in a row above (1), at most 15.
         pub samples: u8,
-        /// A message is under way.
+        /// A message is being sent.
         pub is_active: bool,
         /// The flow is under PID control.
         pub is_controlled: bool,
@@ -258,26 +261,27 @@ impl State for Law {
     }
 }
 
-/// No delay was seen in this window of time.
+/// In [`Law::exceeds`]: no delay was measured in the present window.
 const UNSEEN: u16 = u16::MAX;
-/// Every delay of this window of time exceeds the least by this many nanoseconds or more.
+/// In [`Law::exceeds`]: every delay of the present window exceeds the minimum by this many nanoseconds or more.
 const FAR: u16 = u16::MAX - 1;
-/// Samples in the low bits of [`Law::state`].
+/// In [`Law::state`]: samples in a row above (1).
 const COUNT: u8 = 0x0f;
-/// A message is under way.
+/// A message is being sent.
 const ACTIVE: u8 = 1 << 7;
-/// PID control.
+/// In [`Law::state`]: the flow is under PID control.
 const CONTROLLED: u8 = 1 << 6;
-/// A delay was seen.
+/// In [`Law::state`]: a delay was measured, so that the minimum is known.
 const MEASURED: u8 = 1 << 5;
 /// B_R may still be that of a round in which the flow did not send.
 const YOUNG: u8 = 1 << 4;
-/// A delay so far below the least is that of another clock, and so is one so far above.
+/// Nanoseconds, 1 ms: a delay further below the minimum means that a clock jumped.
 const BELOW: i32 = -1_000_000;
+/// Nanoseconds, 100 ms: a delay further above the minimum means that a clock jumped.
 const ABOVE: i32 = 100_000_000;
 
 impl Law {
-    /// A flow with this window and no message under way.
+    /// A flow with this window that is sending no message.
     pub const fn new(window: Bytes) -> Self {
         let due = Stamp::from_bits(0);
         Self { pid: Pid::NEW, window, due, least: 0, exceeds: UNSEEN, age: 0, state: 0 }
@@ -307,13 +311,13 @@ impl Law {
         self.has(CONTROLLED)
     }
 
-    /// Whether a message is under way.
+    /// Whether a message is being sent.
     #[inline]
     pub const fn is_active(&self) -> bool {
         self.has(ACTIVE)
     }
 
-    /// Whether the message was too young to be judged at the last call.
+    /// Whether the message was too young at the last call for (1) to be evaluated.
     #[inline]
     pub const fn is_young(&self) -> bool {
         self.has(YOUNG)
@@ -331,13 +335,13 @@ impl Law {
         self.due
     }
 
-    /// Whether (4) was evaluated between `before` and this, both at `now`.
+    /// Whether the call at `now` that changed `before` to this evaluated (4).
     #[inline]
     pub fn has_moved(&self, before: &Self, now: Instant) -> bool {
         before.due.is_due(now.stamp()) && !self.due.is_due(now.stamp())
     }
 
-    /// The least delay, modulo 2^32 ns, if there was any.
+    /// The minimum of the delays, modulo 2^32 ns, if one was measured.
     #[inline]
     pub fn least_delay(&self) -> Option<u32> {
         self.has(MEASURED).then_some(self.least)
@@ -348,7 +352,7 @@ impl Law {
         self.state & flag != 0
     }
 
-    /// Begins a message if none is under way, and returns whether it did.
+    /// Begins a message unless one is being sent, and returns whether it did.
     #[inline]
     pub const fn begin(&mut self, p: &LawParams, now: Instant) -> bool {
         if self.has(ACTIVE) {
@@ -359,14 +363,14 @@ impl Law {
         true
     }
 
-    /// The message ends, and PID control with it.
+    /// Ends the message, and PID control with it.
     #[inline]
     pub const fn end(&mut self) {
         self.state &= MEASURED;
         self.pid = Pid::NEW;
     }
 
-    /// Keeps stamps from going stale: what is due stays due.
+    /// Keeps the 32-bit stamp unambiguous: a time that has passed is set to `now`, so that it stays due.
     #[inline]
     pub fn age(&mut self, now: Instant) {
         if self.due.is_due(now.stamp()) {
@@ -375,8 +379,8 @@ impl Law {
         }
     }
 
-    /// Algorithm 1, for a packet that was `delay` under way, modulo 2^32 ns and but for the difference of two clocks, on a
-    /// port that was in use by so much in the last round, in 2^-16; `fair` is C RTT / N. Returns W.
+    /// Algorithm 1 for one packet. Returns W. `delay` is the packet's delay modulo 2^32 ns, up to the constant difference of
+    /// two clocks; `in_use` is B_R, the port's utilisation in the last round, in 2^-16; `fair` is C RTT / N.
     #[inline]
     pub fn assign(&mut self, p: &LawParams, now: Instant, delay: Option<Nanos>, in_use: u16, fair: Bytes) -> Bytes {
         let waited = delay.and_then(|delay| self.waited(now, delay.get()));
@@ -417,7 +421,7 @@ impl Law {
         self.due = now.stamp().after(p.round.saturating_add(waited));
     }
 
-    /// What a packet waited: its delay less the least, at most 100 ms; `None` for a delay by another clock.
+    /// Queueing delay of a packet: its delay less the minimum, at most 100 ms; `None` if a clock jumped.
     #[inline]
     fn waited(&mut self, now: Instant, delay: u32) -> Option<Nanos> {
         #[expect(clippy::cast_possible_truncation, reason = "which window of 1.07 s, modulo 256")]
@@ -433,7 +437,7 @@ impl Law {
             return Some(Nanos::ZERO);
         }
         if age != self.age {
-            // The least delay of the last window of time is the least from now on.
+            // The minimum of the window that ended is the minimum from now on.
             if self.exceeds != UNSEEN {
                 self.least = self.least.wrapping_add(u32::from(self.exceeds));
             }
@@ -468,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_leaves_the_window_and_none_grows_it_more_than_twice() {
+    fn a_zero_error_keeps_the_window_and_no_error_more_than_doubles_it() {
         let gains = Gains::per_second(16, 7_000);
         let mut new = Pid::NEW;
         assert_eq!(new.update(&gains, 0, Bytes::new(150_000)), Bytes::new(150_000));
@@ -503,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn three_late_packets_on_an_idle_port_bring_control_and_the_end_of_the_message_ends_it() {
+    fn three_late_packets_on_an_idle_port_begin_pid_control_and_the_end_of_the_message_ends_it() {
         let mut law = Law::new(Bytes::new(150_000));
         assert!(law.begin(&PARAMS, at(0)) && !law.begin(&PARAMS, at(1)));
         let assign =
@@ -520,11 +524,11 @@ mod tests {
             assign(&mut law, now, 7_401, 0);
             assert_eq!(law.is_controlled(), controlled);
         }
-        // Once a round trip and what the packet waited.
+        // Evaluated again after RTT_base and the queueing delay.
         let window = law.window();
         assert_eq!(assign(&mut law, 38_900, 90_000, 0), window);
         assert!(assign(&mut law, 38_901, 90_000, 0) < window);
-        // Under control to the end, however busy the port.
+        // Under PID control to the end of the message, however busy the port.
         assert!(assign(&mut law, 39_000, 5_000, u16::MAX) < FAIR);
         law.end();
         assert!(!law.is_controlled() && !law.is_active());
@@ -543,7 +547,8 @@ mod tests {
         }
     }
 
-    /// C12: a longer path does not stay congestion for ever, a shorter one is found at once, and a jump of a clock is neither.
+    /// C12: a longer path is not taken for congestion for ever, a shorter one is noticed at once, and a clock that jumps is
+    /// taken for neither.
     #[test]
     fn the_least_delay_follows_the_path_up_and_down_and_a_clock_that_jumps_c12() {
         let mut law = Law::new(FAIR);
@@ -557,7 +562,7 @@ mod tests {
         assert_eq!(least_after(&mut law, 0, 20_000), 20_000);
         assert_eq!(least_after(&mut law, 30, 50_000), 50_000);
         assert_eq!(least_after(&mut law, 60, 20_000), 20_000);
-        // Further than a window of time can say.
+        // Beyond the range of [`Law::exceeds`].
         assert_eq!(least_after(&mut law, 90, 520_000), 520_000);
         assert_eq!(least_after(&mut law, 120, 20_000), 20_000);
         assert_eq!(least_after(&mut law, 150, 20_000_u32.wrapping_sub(2_000_000)), 20_000_u32.wrapping_sub(2_000_000));
@@ -565,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stamp_of_another_clock_is_not_what_delays_are_measured_by() {
+    fn one_delay_by_a_clock_that_jumped_does_not_become_the_minimum() {
         let mut law = Law::new(FAIR);
         law.begin(&PARAMS, at(0));
         for packet in 0..1_000_u32 {
@@ -590,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_held_down_by_the_fair_share_winds_nothing_up() {
+    fn u_does_not_wind_up_while_the_fair_share_limits_the_window() {
         for unwinds in [true, false] {
             let p = LawParams { unwinds, ..PARAMS };
             let mut law = Law::new(FAIR);
@@ -620,7 +625,8 @@ mod tests {
             for error in errors {
                 let before = f64::from(pid.control) / f64::from(1 << 28);
                 let change = error - previous.unwrap_or(error);
-                let u = (before + 1e-9 * (f64::from(kp) * f64::from(error) + f64::from(kd) * f64::from(change))).clamp(-4.0, 4.0);
+                let moved = 1e-9 * (f64::from(kp) * f64::from(error) + f64::from(kd) * f64::from(change));
+                let u = (before + moved).clamp(-4.0, 4.0);
                 let left = pid.update(&gains, error, Bytes::new(1_000_000));
                 previous = Some(error);
                 let control = f64::from(pid.control) / f64::from(1 << 28);

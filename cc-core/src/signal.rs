@@ -7,7 +7,7 @@ use crate::units::{Bytes, Nanos, Qpn, Rate, Stamp};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Ecn {
-    /// `00`: the sender does not take part.
+    /// `00`: the sender is not ECN-capable.
     #[default]
     NotEct,
     /// `01`: ECT(1).
@@ -121,7 +121,7 @@ impl CnpBody {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CnpBodyKind {
-    /// Sixteen zero bytes, or bytes in an unknown format: congestion, and nothing more.
+    /// Sixteen zero bytes, or bytes in an unknown format: it reports congestion, without further fields.
     #[default]
     Standard,
     /// A body in this project's format.
@@ -144,13 +144,13 @@ pub enum Grant {
         /// Utilisation of the port in the last round: bytes received over what its link carries, in 2^-16; saturates.
         utilisation: u16,
     },
-    /// MLCC's: what the receiver makes of the way from its datacentre's interconnect switch to itself.
+    /// MLCC's: what the receiver computed for the path from its datacentre's interconnect switch to itself.
     Mlcc {
         /// C_R: the credit that the switch is to write into data from now on.
         credit: u16,
         /// R_credit: how fast the switch is to release the flow's queue.
         release: Rate,
-        /// R_DQM: how fast the sender may send for the queue's sake.
+        /// R_DQM: the rate to which the sender limits itself to control the length of that queue.
         advised_rate: Rate,
     },
 }

@@ -5,7 +5,7 @@
 //! each flag. Every snapshot is a legal state: a value beyond the range of a field is cut as its documentation says, and
 //! no state makes a machine panic. A snapshot that no run reaches can lead to decisions beyond the machine's limits.
 //!
-//! As words of 32 bits a snapshot fits any log or memory; any words are a snapshot.
+//! A snapshot can be written as 32-bit words, to a log or to memory. Every sequence of words is a valid snapshot.
 
 use crate::{Bytes, Frac, Instant, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use core::array;
@@ -13,10 +13,10 @@ use core::fmt::Debug;
 use core::ops::BitOr;
 use fixed::{FixedI32, FixedU8, FixedU16, FixedU32, FixedU64};
 
-/// State that can be read as a snapshot and restored from one.
+/// A state that can be read as a snapshot and restored from one.
 ///
-/// A snapshot restores the same state: `from_snapshot(state.snapshot()) == state`, for every state that a run or
-/// `from_snapshot` makes.
+/// A snapshot restores exactly the state that it was read from: `from_snapshot(state.snapshot()) == state`, for every state
+/// that a run or `from_snapshot` makes.
 pub trait State: Sized {
     /// Its quantities by name.
     type Snapshot: Words + Copy + PartialEq + Debug;
@@ -27,7 +27,7 @@ pub trait State: Sized {
     /// Makes the state from a snapshot.
     fn from_snapshot(snapshot: Self::Snapshot) -> Self;
 
-    /// Writes the snapshot to `words`, as far as there is room, and returns how many it has.
+    /// Writes the words of the snapshot to `words`, as many as fit, and returns how many there are.
     fn to_words(&self, words: &mut [u32]) -> usize {
         let mut room = words.iter_mut();
         self.snapshot().write(&mut |word| {
@@ -38,7 +38,7 @@ pub trait State: Sized {
         Self::Snapshot::COUNT
     }
 
-    /// The state with the snapshot that these words are; missing ones are zero.
+    /// Makes the state from the words of a snapshot; missing words are zero.
     fn from_words(words: &[u32]) -> Self {
         let mut words = words.iter().copied();
         Self::from_snapshot(Words::read(&mut || words.next().unwrap_or(0)))
@@ -54,15 +54,15 @@ impl State for () {
     fn from_snapshot((): ()) {}
 }
 
-/// A value as words of 32 bits. Any words are a value: bits that it has no use for are ignored.
+/// A value that can be written as 32-bit words. Every sequence of words is a value: unused bits are ignored.
 pub trait Words: Sized {
     /// How many words it takes.
     const COUNT: usize;
 
-    /// Hands over the words in order.
+    /// Passes the words to `write`, in order.
     fn write(&self, write: &mut dyn FnMut(u32));
 
-    /// Takes the words in order.
+    /// Makes the value from the words that `read` returns, in order.
     fn read(read: &mut dyn FnMut() -> u32) -> Self;
 }
 
@@ -212,7 +212,7 @@ impl Words for Instant {
     }
 }
 
-/// Whether there is a value, and the value, or zeros.
+/// A word that is 1 if there is a value, then the value, or zeros.
 impl<T: Words> Words for Option<T> {
     const COUNT: usize = 1 + T::COUNT;
 
@@ -255,7 +255,7 @@ impl<T: Words, const N: usize> Words for [T; N] {
     }
 }
 
-/// The bits of the flags that are set.
+/// Joins flags: the bits of those that are set.
 pub fn flags<T: BitOr<Output = T> + Default, const N: usize>(flags: [(bool, T); N]) -> T {
     flags.into_iter().fold(T::default(), |bits, (is_set, bit)| if is_set { bits | bit } else { bits })
 }

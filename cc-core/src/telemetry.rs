@@ -30,9 +30,9 @@ impl IntLayout {
         }
     }
 
-    /// Appends a switch's record to an area in which `hops` have written theirs, and returns how many have then:
-    /// [`IntStack::OVERFLOW`] when there is no room for it, when the area had overflowed before, or when the compact layout
-    /// has no code for the link's speed. The area is left as it is then.
+    /// Appends a switch's record to an area that holds `hops` records, and returns the new number of records. Returns
+    /// [`IntStack::OVERFLOW`] and leaves the area as it is if there is no room, if the area had overflowed before, or if the
+    /// compact layout has no code for the link's speed.
     pub fn push(self, hops: u8, area: &mut [u8], hop: &Hop) -> u8 {
         let at = usize::from(hops).wrapping_mul(self.record_len());
         let room = area.get_mut(at..).unwrap_or(&mut []);
@@ -108,12 +108,12 @@ pub struct Hop {
     pub clock: u32,
     /// Bytes that the port had sent before this packet, see [`IntLayout::bytes_sent`].
     pub sent: u32,
-    /// What was queued when this packet had left, see [`IntLayout::bytes_queued`].
+    /// The queue when this packet had left, see [`IntLayout::bytes_queued`].
     pub queue: u32,
 }
 
 impl Hop {
-    /// Flag: no port but a switch's model of one (a pseudo queue).
+    /// Flag: the record is of a pseudo queue, a switch's model of a port, not of a real port.
     pub const VIRTUAL: u8 = 1;
     /// Flag: a datacentre-interconnect switch.
     pub const INTERCONNECT: u8 = 2;
@@ -193,7 +193,7 @@ impl<'a> IntStack<'a> {
     /// The most records that a stack has.
     pub const MOST: u8 = 14;
 
-    /// The value of the hop count that means that there were more hops than room.
+    /// The value of the hop count for more hops than there was room for.
     pub const OVERFLOW: u8 = 15;
 
     /// The first `hops` records of `area`, which a packet on path `path` (12 bits) collected; `None` when the area is
@@ -212,13 +212,13 @@ impl<'a> IntStack<'a> {
         self.layout
     }
 
-    /// Which path the packet took: a number that changes with it, 12 bits.
+    /// Identifier of the packet's path, 12 bits: another path has another number.
     #[inline]
     pub const fn path(&self) -> u16 {
         self.path
     }
 
-    /// Whether the packet met more hops than it had room for: then nothing is known of any.
+    /// Whether the packet passed more hops than it had room for: then the stack has no records.
     #[inline]
     pub const fn overflowed(&self) -> bool {
         self.overflowed
@@ -274,13 +274,13 @@ impl IntStackBuilder {
         Self { layout, path: path & 0x0fff, room: IntStack::MOST, hops: 0, area: [0; _] }
     }
 
-    /// Room for so many records, at most [`IntStack::MOST`]: for a stack in which nothing is written yet.
+    /// The same stack with room for `room` records, at most [`IntStack::MOST`]. Only for a stack without records.
     #[must_use]
     pub const fn with_room(self, room: u8) -> Self {
         Self { room: if room < IntStack::MOST { room } else { IntStack::MOST }, ..self }
     }
 
-    /// With the records of these hops appended, as by [`IntStackBuilder::push`].
+    /// The same stack with the records of these hops appended, as by [`IntStackBuilder::push`].
     #[must_use]
     pub fn with(mut self, hops: impl IntoIterator<Item = Hop>) -> Self {
         hops.into_iter().for_each(|hop| self.push(&hop));
@@ -328,7 +328,7 @@ impl IntStackBuilder {
     /// The records written.
     #[inline]
     pub fn stack(&self) -> IntStack<'_> {
-        // There is one: the hops fit the area.
+        // Never `None`: the records fit the area.
         IntStack::new(self.layout, self.path, self.hops, self.area()).unwrap_or(IntStack::NONE)
     }
 }
@@ -353,11 +353,11 @@ impl Iterator for Hops<'_> {
     }
 }
 
-/// The delays that an acknowledgement brings.
+/// The delays measured with one acknowledgement.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Delay {
-    /// From when the packet that is acknowledged left this NIC to when its acknowledgement arrived.
+    /// Round-trip time: from the departure of the acknowledged packet from this NIC to the arrival of its acknowledgement.
     pub rtt: Nanos,
     /// How much of that the receiver held the packet before it acknowledged it.
     pub receiver_hold: Nanos,

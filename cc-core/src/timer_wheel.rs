@@ -21,19 +21,20 @@ const PLACES: usize = RINGS << RING;
 const TICK: u32 = 10;
 /// The time that the last ring takes, less one nanosecond.
 const ROUND: u32 = (1 << (shift(LAST) + RING)) - 1;
-/// No wait of a bucket is so long.
+/// No bucket is filled: longer than the wait for any bucket.
 const NEVER: u32 = u32::MAX;
 /// No flow: the end of a list.
 const NONE: u16 = u16::MAX;
 /// Most flows that one call moves to a finer ring.
 const MOVES: u32 = 8;
 
-/// A flow's place. Eight bytes a flow.
+/// A flow's entry in the wheel, 8 bytes: its neighbours in the list of its bucket, and its deadline.
 #[derive(Clone, Copy)]
 struct Record {
     next: u16,
     previous: u16,
-    /// The deadline in whole ticks; the bits below say whether and in which bucket of which ring the flow waits.
+    /// The deadline in nanoseconds, a whole number of ticks. The bits below a tick: whether the flow is armed, and the ring and
+    /// bucket in which it is.
     at: u32,
 }
 
@@ -42,7 +43,7 @@ impl Zeroed for Record {
 }
 
 impl Record {
-    /// Of a flow that waits nowhere, whose neighbours mean nothing.
+    /// A flow without a pending wake; its neighbours are not read.
     const IDLE: Self = Self { next: 0, previous: 0, at: 0 };
     const ARMED: u32 = 1 << 7;
     const PLACE: u32 = (1 << 7) - 1;
@@ -74,10 +75,10 @@ pub type TimerWheel<const N: usize> = TimerWheelIn<Fixed<N>>;
 
 /// The timers of a bounded number of flows, at most 65 535: one for each flow, with the earliest deadline requested.
 ///
-/// Wakes are advisory, which is what makes them cheap. Arming a later deadline than the pending one changes
-/// nothing: the flow is woken early and arms its timer again. Deadlines are rounded up to whole ticks, so a flow is never
-/// woken before its deadline, and by less than 1 024 ns after it when the caller is punctual. A deadline more than
-/// a second ahead is taken for one of about a second.
+/// Wakes are advisory, which is what makes them cheap. Arming a later deadline than the pending one changes nothing: the flow
+/// is woken early and arms its timer again. Deadlines are rounded up to whole ticks, so a flow is never woken before its
+/// deadline, and by less than 1 024 ns after it when the caller is punctual. A deadline more than about a second ahead is
+/// replaced by one about a second ahead: the flow is woken early.
 ///
 /// Arming and disarming are O(1). The caller pops at least once a second.
 // The small fields come first, where short offsets reach them.
@@ -87,7 +88,7 @@ pub struct TimerWheelIn<N: Storage> {
     cursor: u32,
     /// For each ring, a bit for each bucket that is not empty.
     filled: [u32; RINGS],
-    /// The list of each bucket, by its first flow; ring by ring. Of an empty bucket it means nothing.
+    /// The first flow of each bucket's list, ring by ring; not read for an empty bucket.
     heads: [u16; PLACES],
     records: N::Array<Record>,
 }
@@ -102,7 +103,7 @@ impl<N: Storage> Zeroed for TimerWheelIn<N> {
 }
 
 impl<N: Storage> TimerWheelIn<N> {
-    /// Bytes that each further flow costs.
+    /// Bytes of memory for each further flow.
     pub const FLOW_BYTES: usize = size_of::<Record>();
 
     /// A wheel with no pending wake, at time `start`.
@@ -154,8 +155,8 @@ impl<N: Storage> TimerWheelIn<N> {
 
     /// Returns a flow whose deadline has passed, and disarms it.
     ///
-    /// Moves at most eight flows to finer rings. `None` therefore means that nothing is due, or that flows
-    /// are still to be moved, and then [`TimerWheel::next_deadline`] is not after `now`.
+    /// One call moves at most eight flows to finer rings. `None` therefore means that nothing is due, or that flows are still
+    /// to be moved: in the second case [`TimerWheel::next_deadline`] is not after `now`, and the caller calls again.
     pub fn pop_due(&mut self, now: Stamp) -> Option<u16> {
         if !Stamp::from_bits(self.cursor).is_due(now) {
             return None;
@@ -219,7 +220,7 @@ impl<N: Storage> TimerWheelIn<N> {
     fn link(&mut self, slot: u16, at: u32) {
         // A deadline that has passed is due now.
         let mut at = if at.wrapping_sub(self.cursor) < 1 << 31 { at } else { self.cursor };
-        // Both in ticks since the last ring came round, and then in the buckets of one ring after the other.
+        // Both in ticks since the present round of the last ring began, then in buckets of one ring after the other.
         let round = self.cursor & !ROUND;
         let mut from = self.cursor.wrapping_sub(round) >> TICK;
         let mut to = at.wrapping_sub(round) >> TICK;
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_furthest_deadlines_are_taken_for_a_second() {
+    fn deadlines_beyond_a_second_wake_after_about_a_second() {
         let mut wheel = TimerWheel::<1>::new(at(0));
         wheel.arm(0, at(2_000_000_000));
         assert_eq!(drain(&mut wheel, at(1_000_000_000)), [0u16; 0]);
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_runs_backwards_wakes_nobody() {
+    fn time_that_runs_backwards_wakes_no_flow() {
         let mut wheel = TimerWheel::<1>::new(at(1_000_000));
         wheel.arm(0, at(2_000_000));
         assert_eq!(wheel.pop_due(at(999_000)), None);

@@ -6,7 +6,7 @@
 //! | [`Frac`] | `U1F31` | a share of one, 0 to 1 inclusive |
 //! | [`Bytes`] | `u32` | bytes |
 //! | [`Nanos`] | `u32` | a duration in nanoseconds, at most 4.29 s |
-//! | [`Instant`] | `u64` | nanoseconds of a clock that never wraps; lives in contexts, not in state |
+//! | [`Instant`] | `u64` | nanoseconds of a clock that never wraps; in contexts, not stored in state |
 //! | [`Stamp`] | `u32` | the low half of an [`Instant`]; what state stores |
 //! | [`Psn`], [`Qpn`] | 24 bits | packet sequence number, queue pair number |
 //!
@@ -30,7 +30,7 @@ impl Zeroed for Rate {
 }
 
 impl Rate {
-    /// No rate at all.
+    /// A rate of zero.
     pub const ZERO: Self = Self(U8F24::ZERO);
     /// The largest rate the format holds, just under 2 048 Gb/s.
     pub const MAX: Self = Self(U8F24::MAX);
@@ -54,8 +54,8 @@ impl Rate {
 
     /// A rate given in Mb/s, rounded to the nearest raw step and saturating at [`Rate::MAX`].
     ///
-    /// Whole gigabits and the rest apart, so that 32 bits suffice and no image needs a 64-bit division.
-    // Called: it is for configuration.
+    /// Whole gigabits and the rest are converted separately, so that 32 bits suffice and no image needs a 64-bit division.
+    // Not inlined: for configuration, not on the path from an event to the pacer.
     #[inline(never)]
     #[expect(
         clippy::integer_division,
@@ -96,8 +96,8 @@ impl Rate {
         Bytes(saturate(bytes.to_bits() >> U40F24::FRAC_NBITS))
     }
 
-    /// How long `bytes` take at this rate: low by at most four millionths, rounded down, and [`Nanos::MAX`] where it is
-    /// longer than that, as it is at no rate.
+    /// The time that `bytes` take at this rate, rounded down and low by at most 4e-6 of it. [`Nanos::MAX`] if it is longer than
+    /// that, or if the rate is zero.
     #[inline]
     pub const fn time_for(self, bytes: Bytes) -> Nanos {
         Nanos(scaled_quotient(bytes.0, self.to_bits()))
@@ -145,8 +145,7 @@ const fn saturate(value: u64) -> u32 {
     if value > u32::MAX as u64 { u32::MAX } else { value as u32 }
 }
 
-/// `2^24 n / d` by way of a reciprocal: low by at most four millionths, rounded down, saturating; the largest value
-/// where `d` is zero.
+/// `2^24 n / d` by a reciprocal, rounded down and low by at most 4e-6 of it; saturates, also if `d` is zero.
 #[inline]
 const fn scaled_quotient(n: u32, d: u32) -> u32 {
     let Some(d) = NonZeroU32::new(d) else { return u32::MAX };
@@ -165,9 +164,9 @@ impl Zeroed for Frac {
 }
 
 impl Frac {
-    /// None of it.
+    /// Zero.
     pub const ZERO: Self = Self(U1F31::ZERO);
-    /// All of it.
+    /// One.
     pub const ONE: Self = Self(U1F31::ONE);
 
     /// The share with these raw bits (2^31 raw = 1); more than one is cut to one.
@@ -236,7 +235,7 @@ macro_rules! quantity {
         }
 
         impl $name {
-            /// None.
+            /// Zero.
             pub const ZERO: Self = Self(0);
             /// The largest value, which also stands for "without bound".
             pub const MAX: Self = Self(u32::MAX);
@@ -280,8 +279,8 @@ quantity!(
 );
 
 impl Bytes {
-    /// The rate at which so much goes in `time`: low by at most four millionths, rounded down, and [`Rate::MAX`] where it
-    /// is more than that, as it is in no time.
+    /// The rate that sends this many bytes in `time`, rounded down and low by at most 4e-6 of it. [`Rate::MAX`] if it is higher
+    /// than that, or if `time` is zero.
     #[inline]
     pub const fn per(self, time: Nanos) -> Rate {
         Rate::from_bits(scaled_quotient(self.0, time.0))
@@ -320,7 +319,7 @@ impl Instant {
         self.0
     }
 
-    /// What state stores of this instant.
+    /// The low 32 bits, which state stores.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a stamp is the low half")]
     pub const fn stamp(self) -> Stamp {
@@ -406,7 +405,7 @@ number24!(
     Qpn
 );
 number24!(
-    /// A packet sequence number. Has no order, only a serial one: see [`Psn::is_after`].
+    /// A packet sequence number. Compared serially, modulo 2^24: see [`Psn::is_after`].
     Psn
 );
 

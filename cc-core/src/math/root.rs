@@ -3,7 +3,7 @@
 use super::{mul_high, normalise};
 use core::num::NonZeroU32;
 
-/// First guesses for [`InverseRoot`], 2^16 being one: of 32 equal parts of 1 to 2, then of 32 of 2 to 4.
+/// First guesses for [`InverseRoot`], with 16 fraction bits: for 32 equal parts of 1 to 2, then for 32 equal parts of 2 to 4.
 const GUESSES: [u16; 64] = guesses();
 
 #[expect(
@@ -32,7 +32,7 @@ const fn guesses() -> [u16; 64] {
     table
 }
 
-/// One over the square root of a number, normalised: `1/sqrt(x) = mantissa / 2^(32 + exponent)`.
+/// One over the square root of a number, as mantissa and exponent: `1/sqrt(x) = mantissa / 2^(32 + exponent)`.
 ///
 /// Never above the true value, and below it by less than 1e-4 of it. A 64-entry table (128 bytes, one for the whole
 /// image), indexed by five bits behind the leading one and the parity of the binary logarithm, and one Newton step:
@@ -54,14 +54,14 @@ impl InverseRoot {
         let log = 31u32.wrapping_sub(zeros);
         let odd = log & 1;
         let guess = guess((odd << 5 | (normal >> 26) & 31) as usize) as u32;
-        // With y the guess for m, or for 2 m where the logarithm is odd, the Newton step is y (3 - m y^2) / 2, here
-        // rounded down throughout: what `high` and the shift drop is less than the one.
+        // With y the guess for m, or for 2 m where the logarithm is odd, the Newton step is y (3 - m y^2) / 2, here rounded
+        // down throughout: the 1 that is subtracted exceeds what `mul_high` and the shift drop.
         let unity = mul_high(normal, guess.wrapping_mul(guess)) << odd;
         let factor = (3u32 << 30).wrapping_sub(unity >> 1).wrapping_sub(1);
         Self { mantissa: mul_high(guess << 16, factor) << 1, exponent: (log >> 1) as u8 }
     }
 
-    /// The digits, from 2^31 - 2^18 to 2^32 - 1.
+    /// The mantissa, from 2^31 - 2^18 to 2^32 - 1.
     #[inline]
     pub const fn mantissa(self) -> u32 {
         self.mantissa

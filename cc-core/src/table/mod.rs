@@ -15,8 +15,8 @@ pub use storage::{Array, Fixed, List, Storage};
 
 use crate::units::Qpn;
 
-/// A position among 2^`bits` for a queue pair: the high bits of a multiplication by 2^32 over the golden ratio,
-/// which spreads both consecutive numbers and equal strides.
+/// The place of a queue pair number in a table of 2^`bits` places: the high bits of its product with 2^32 over the golden ratio
+/// (Fibonacci hashing), which spreads consecutive numbers and numbers at equal strides.
 #[inline]
 const fn place(qpn: Qpn, bits: u32) -> usize {
     // Shifted in two steps so that zero bits give place zero.

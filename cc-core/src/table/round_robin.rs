@@ -15,20 +15,20 @@ pub type RoundRobinTable<S, const SETS: usize, const WAYS: usize> = RoundRobinTa
 
 /// Records of at most `SETS * WAYS` flows, with one bit each beside the record, and the round-robin position.
 ///
-/// A number may be in any of four adjacent sets: every operation but [`advance`](Self::advance) is
-/// O(`WAYS`), without tombstones, and no record is evicted. `advance` takes the next record in the order of their places, and
-/// skips a set without records at the cost of one load. The number of sets is a power of two, `WAYS` at most 8; of no
-/// sets, where a table on the heap has not grown yet, every flow is refused.
+/// The record of a number may be in any of four adjacent sets. Every operation but [`advance`](Self::advance) is O(`WAYS`),
+/// there are no tombstones, and no record is evicted: a flow whose four sets are full is refused. `advance` returns the records
+/// in the order of their places; a set without records costs it one load. The number of sets is a power of two, or zero in a
+/// table on the heap that has not grown yet, which refuses every flow. `WAYS` is at most 8.
 pub struct RoundRobinTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     sets: SETS::Array<[S; WAYS]>,
     /// For each set, a bit for each of its ways that holds a record.
     live_ways: SETS::Array<u8>,
-    /// The place of the record whose round-robin slot it is, or was when that record was removed.
+    /// Set and way of the current record in round-robin order; they stay when that record is removed.
     position: (usize, usize),
     live: u32,
 }
 
-/// Most sets of a table: more would be empty, of numbers of 24 bits.
+/// Most sets of a table: 24-bit numbers cannot fill more.
 const MOST_SETS: usize = 1 << 24;
 /// Sets that a number may be in.
 const NEAR: usize = 4;
@@ -55,7 +55,7 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
         self.live_ways.items().len()
     }
 
-    /// The record of a flow, made by `open` when it has none; `None` when there is no room near its place.
+    /// The record of a flow, made by `open` if it has none; `None` if its four sets are full.
     #[inline]
     pub fn lookup_or_insert(&mut self, qpn: Qpn, open: impl FnOnce() -> S) -> Option<&mut S> {
         let (set, way) = match self.find(qpn) {
@@ -123,7 +123,7 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
         self.sets.items().get(set)?.get(way).copied()
     }
 
-    /// The next set that has a record, from the one behind this on and around to this.
+    /// The next set that has a record: searched from the set behind `set` to the last, then from the first up to `set`.
     #[inline]
     fn next_set(&self, set: usize) -> Option<usize> {
         let (front, back) = self.live_ways.items().split_at_checked(set.wrapping_add(1))?;
@@ -133,7 +133,7 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
         }
     }
 
-    /// The sets that a number may be in, the likeliest first.
+    /// The sets that the record of a number may be in, the likeliest first.
     #[inline]
     fn near(&self, qpn: Qpn) -> impl Iterator<Item = usize> + use<S, SETS, WAYS> {
         let sets = self.sets();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_on_the_heap_refuses_until_it_grows_and_then_has_its_records_or_gives_them_back() {
+    fn a_table_on_the_heap_refuses_until_it_grows_and_keeps_its_records_or_returns_them() {
         let mut table = RoundRobinTableIn::<Record, Heap, 4>::new();
         assert_eq!(table.lookup_or_insert(Qpn::new(1), || Record(1, 1)), None);
         assert_eq!(table.advance(), None);
@@ -234,13 +234,14 @@ mod tests {
                 }
             }
             let live = table.occupied();
-            let turns: BTreeMap<u32, u32> = (0..live).map(|_| *table.advance().unwrap()).map(|r| (r.0, r.1)).collect();
-            assert_eq!((turns, known.len()), (known.clone(), live as usize));
+            let visited: BTreeMap<u32, u32> =
+                (0..live).map(|_| *table.advance().unwrap()).map(|r| (r.0, r.1)).collect();
+            assert_eq!((visited, known.len()), (known.clone(), live as usize));
         }
     }
 
     #[test]
-    fn each_has_one_turn_in_a_round() {
+    fn each_record_has_one_slot_in_a_round() {
         let mut table = RoundRobinTable::<Record, 64, 4>::new();
         assert_eq!(table.advance(), None);
         for qpn in 0..100 {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_whose_turn_it_is_can_leave_once() {
+    fn the_current_record_can_be_removed_once() {
         let mut table = RoundRobinTable::<Record, 8, 2>::new();
         assert_eq!(table.remove_current(), None);
         for qpn in 1..=3 {
@@ -275,14 +276,14 @@ mod tests {
             assert_eq!(enter(&mut table, qpn, qpn), Some(qpn));
         }
         assert_eq!(enter(&mut table, 8, 8), None);
-        assert_eq!(enter(&mut table, 3, 99), Some(3), "who is in stays in");
+        assert_eq!(enter(&mut table, 3, 99), Some(3), "a flow that has a record keeps it");
         assert_eq!((table.remove(Qpn::new(8)), table.occupied()), (None, 8));
         assert_eq!(table.remove(Qpn::new(0)), Some(Record(0, 0)));
         assert_eq!((enter(&mut table, 8, 8), table.occupied()), (Some(8), 8));
     }
 
     #[test]
-    fn three_quarters_full_of_random_numbers_refuses_next_to_nobody() {
+    fn at_three_quarters_load_hardly_any_random_number_is_refused() {
         let mut random = Random(11);
         let mut table = RoundRobinTable::<Record, 128, 4>::new();
         let refused = (0..384).filter(|_| enter(&mut table, random.below(1 << 24), 0).is_none()).count();
@@ -291,11 +292,11 @@ mod tests {
 
     /// Ten million operations at full load against a map; every slot goes to the flow whose last slot is longest ago.
     #[test]
-    fn it_behaves_as_a_bounded_map_whose_entries_take_turns_f12() {
+    fn it_behaves_as_a_bounded_map_visited_round_robin_f12() {
         let mut table = RoundRobinTable::<Record, 8, 4>::new();
         let mut known: BTreeMap<u32, u32> = BTreeMap::new();
         let mut random = Random(5);
-        let mut turns_since_change: Vec<u32> = Vec::new();
+        let mut visits_since_change: Vec<u32> = Vec::new();
         for step in 0..10_000_000 {
             let qpn = random.below(48) * 0x1003;
             match random.below(8) {
@@ -306,7 +307,7 @@ mod tests {
                         None if found.is_some() => {
                             assert_eq!(found, Some(step));
                             known.insert(qpn, step);
-                            turns_since_change.clear();
+                            visits_since_change.clear();
                         }
                         None => assert!(known.len() >= 4),
                     }
@@ -314,12 +315,12 @@ mod tests {
                 3 => {
                     let gone = table.remove(Qpn::new(qpn)).map(|record| record.1);
                     assert_eq!(gone, known.remove(&qpn));
-                    turns_since_change.clear();
+                    visits_since_change.clear();
                 }
                 4 if random.below(3) == 0 => {
                     if let Some(gone) = table.remove_current() {
                         assert_eq!(known.remove(&gone.0), Some(gone.1));
-                        turns_since_change.clear();
+                        visits_since_change.clear();
                     }
                 }
                 _ => {
@@ -329,9 +330,9 @@ mod tests {
                     };
                     assert_eq!(known.get(&qpn), Some(&value));
                     let round = known.len() - 1;
-                    let lately = turns_since_change.iter().rev().take(round);
-                    assert!(lately.clone().all(|&other| other != qpn), "{qpn:#x} again after {lately:?}");
-                    turns_since_change.push(qpn);
+                    let latest = visits_since_change.iter().rev().take(round);
+                    assert!(latest.clone().all(|&other| other != qpn), "{qpn:#x} again after {latest:?}");
+                    visits_since_change.push(qpn);
                 }
             }
             assert_eq!(table.occupied() as usize, known.len());

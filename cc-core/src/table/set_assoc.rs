@@ -6,7 +6,7 @@ use crate::Zeroed;
 use crate::snapshot::{State, Words};
 use crate::units::{Nanos, Qpn, Stamp};
 
-/// Whether a [`SetAssocTableIn`] had a record of the flow when a packet of it came.
+/// Result of a look-up in a [`SetAssocTableIn`]: whether it had a record of the packet's flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Lookup {
@@ -18,6 +18,7 @@ pub enum Lookup {
     Evicted,
 }
 
+/// The record of a flow, its key, and when the flow was last seen.
 #[derive(Clone, Copy)]
 struct Entry<S> {
     /// The queue pair number, with `LIVE` set; zero when dead.
@@ -33,7 +34,7 @@ impl<S: Zeroed> Zeroed for Entry<S> {
 }
 
 const LIVE: u32 = 1 << 31;
-/// Most sets of a table: more would be empty, of numbers of 24 bits.
+/// Most sets of a table: 24-bit numbers cannot fill more.
 const MOST_SETS: usize = 1 << 24;
 
 /// A [`SetAssocTableIn`] of `SETS` sets, inside the table.
@@ -41,13 +42,13 @@ pub type SetAssocTable<S, const SETS: usize, const WAYS: usize> = SetAssocTableI
 
 /// Records of at most `SETS * WAYS` flows, 8 bytes each beside the record.
 ///
-/// A number belongs to one set, and is looked for in its `WAYS` entries only: every operation but the sweep is
-/// O(`WAYS`), without probing or tombstones. A new flow takes the place of a dead entry, or else evicts the least
-/// recently used one. An evicted entry older than the horizon had expired; a younger one is counted.
+/// A number belongs to one set, and is looked for in its `WAYS` entries only: every operation but the sweep is O(`WAYS`),
+/// without probing or tombstones. A new flow takes the place of a dead entry, or else evicts the least recently used one.
+/// Evictions of entries younger than the horizon are counted; an older one had expired.
 ///
-/// Entries keep 32-bit stamps, so [`SetAssocTableIn::sweep`] must visit each of them every second, and the horizon
-/// must be at most two seconds. The number of sets is a power of two, or zero: then
-/// every flow is refused, as in a table on the heap that has not grown yet.
+/// Entries keep 32-bit stamps, so [`SetAssocTableIn::sweep`] must visit each of them every second, and the horizon must be at
+/// most two seconds. The number of sets is a power of two, or zero in a table on the heap that has not grown yet, which refuses
+/// every flow.
 pub struct SetAssocTableIn<S: Zeroed, SETS: Storage, const WAYS: usize> {
     sets: SETS::Array<[Entry<S>; WAYS]>,
     cursor: usize,
@@ -119,7 +120,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         Some((&mut entry.record, seen))
     }
 
-    /// As [`SetAssocTableIn::lookup_or_insert`], but no live record is evicted: `None` if the set has no other entry.
+    /// As [`SetAssocTableIn::lookup_or_insert`], but no live record is evicted: `None` if all entries of the set are live.
     pub fn admit(&mut self, qpn: Qpn, now: Stamp, horizon: Nanos, open: impl FnOnce(Option<S>) -> S) -> Option<&mut S> {
         let key = qpn.get() | LIVE;
         let at = self.place(qpn);
@@ -159,13 +160,13 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
     pub fn remove(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
         let at = self.place(qpn);
         if let Some(set) = self.sets.items_mut().get_mut(at) {
-            let forgotten = bury(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
-            self.tally.live = self.tally.live.wrapping_sub(forgotten);
+            let removed = bury(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
+            self.tally.live = self.tally.live.wrapping_sub(removed);
         }
     }
 
-    /// Visits the next `sets` sets in turn and marks the entries dead that were last seen longer than `horizon`
-    /// ago, and calls `gone` with each.
+    /// Visits the next `sets` sets, marks the entries dead that were last seen longer than `horizon` ago, and calls `gone` with
+    /// each of their records.
     #[inline]
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
@@ -190,7 +191,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
 }
 
 impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
-    /// Makes the table one of at least `sets` sets, a power of two. Records stay; a table never shrinks, and one of [`Fixed`]
+    /// Grows the table to at least `sets` sets, a power of two. Records stay; a table never shrinks, and one of [`Fixed`]
     /// memory stays as it is.
     pub fn grow(&mut self, sets: usize) {
         let sets = sets.min(MOST_SETS).next_power_of_two();
@@ -350,19 +351,19 @@ fn claim<'a, S>(
     (entry, was)
 }
 
-/// Marks as dead the entries of this key and those last seen longer than `horizon` ago, calls `gone` with each, and
-/// counts them.
+/// Marks the entries dead that have this key or were last seen longer than `horizon` ago, calls `gone` with each of their
+/// records, and returns how many there were.
 #[inline(never)]
 fn bury<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
-    let mut buried = 0_u32;
+    let mut cleared = 0_u32;
     for entry in set {
         if entry.key != 0 && (entry.key == key || now.since(entry.seen) > horizon) {
             entry.key = 0;
-            buried = buried.wrapping_add(1);
+            cleared = cleared.wrapping_add(1);
             gone(entry.record);
         }
     }
-    buried
+    cleared
 }
 
 impl<S> Entry<S> {
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_admitted_displaces_none_but_the_expired() {
+    fn admission_replaces_only_expired_entries() {
         let mut table = SetAssocTable::<u32, 1, 2>::new();
         let mut gone = Vec::new();
         let mut admit = |qpn, now, value| {
@@ -423,7 +424,7 @@ mod tests {
         };
         assert_eq!(admit(1, 0, 10), Some(10));
         assert_eq!(admit(2, 10, 20), Some(20));
-        assert_eq!(admit(3, 50_000, 30), None, "full of the living");
+        assert_eq!(admit(3, 50_000, 30), None, "all entries are live");
         assert_eq!(admit(1, 50_000, 11), Some(10), "known");
         assert_eq!(admit(3, 50_011, 30), Some(30), "in place of the second");
         assert_eq!(gone, [20]);
@@ -433,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_go_first_then_the_expired_then_the_least_recently_seen() {
+    fn dead_entries_are_replaced_first_then_expired_then_least_recently_used_ones() {
         let mut table = SetAssocTable::<u32, 1, 3>::new();
         let mut touch = |qpn, now, value| {
             let (record, seen) = table.lookup_or_insert(Qpn::new(qpn), at(now), HORIZON, |_| value).unwrap();
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_flow_starts_afresh() {
+    fn a_removed_flow_gets_a_new_record() {
         let mut table = SetAssocTable::<u32, 2, 2>::new();
         for qpn in [0, 0xff_ffff] {
             assert_eq!(*table.lookup_or_insert(Qpn::new(qpn), at(0), HORIZON, |_| 1).unwrap().0, 1);
@@ -464,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swept_entry_does_not_come_to_life_when_the_stamps_wrap() {
+    fn a_swept_entry_stays_dead_when_the_stamps_wrap() {
         let mut table = SetAssocTable::<u32, 4, 1>::new();
         table.lookup_or_insert(Qpn::new(9), at(0), HORIZON, |_| 1);
         for quarter_seconds in 1..=17u32 {
@@ -489,7 +490,7 @@ mod tests {
     /// A million touches of four times more flows than fit, over ten wraps of the stamps, against a map that
     /// remembers everything with full-width times.
     #[test]
-    fn it_behaves_as_a_map_with_a_bounded_memory_f12() {
+    fn it_behaves_as_a_map_of_bounded_size_f12() {
         const SETS: usize = 8;
         const WAYS: usize = 4;
         let mut table = SetAssocTable::<u32, SETS, WAYS>::new();

@@ -49,7 +49,7 @@ pub enum BindError {
     QpnInUse,
     /// 0xffffff is the multicast queue pair (IBTA 1.4, 9.2), no flow's number.
     Multicast,
-    /// Too many numbers fall near the same place of the map.
+    /// The map has no free place within 128 of the number's own.
     ProbeLimit,
 }
 
@@ -60,15 +60,16 @@ impl fmt::Display for BindError {
             Self::AlreadyBound => "the flow has another queue pair number",
             Self::QpnInUse => "another flow has this queue pair number",
             Self::Multicast => "0xffffff is the multicast queue pair",
-            Self::ProbeLimit => "the queue pair map is crowded here",
+            Self::ProbeLimit => "the queue pair map has no free place within 128 of this number's",
         })
     }
 }
 
 impl core::error::Error for BindError {}
 
-/// 24 bits above the eight of the generation, which is odd while the slot is open: the queue pair number of an open
-/// slot, the next free slot of a closed one. In this order no comparison needs a long constant.
+/// State of a slot. Low 8 bits: the generation, odd while the slot is open. High 24 bits: the queue pair number of an open
+/// slot, or the next free slot of a closed one. In this order no comparison needs a constant that is too long for an
+/// instruction.
 #[derive(Clone, Copy)]
 struct Tag(u32);
 
@@ -119,7 +120,8 @@ struct Slot<T> {
 
 const _: () = assert!(size_of::<Handle>() == 4 && size_of::<Slot<[u32; 13]>>() == 56);
 
-/// A slot's index in the free list and the map. Zeros are no slot: the end of the list, an empty place of the map.
+/// Reference to a slot, in the free list and in the map: the slot's index plus one. Zero refers to no slot: the end of the
+/// list, or an empty place of the map.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct SlotRef(u16);
 
@@ -145,20 +147,21 @@ impl SlotRef {
     }
 }
 
-/// What an open slot without a number holds; never a flow's number.
+/// Placeholder in an open slot that is not bound to a number; never a flow's number.
 const UNBOUND: Qpn = Qpn::new(0x00ff_ffff);
-/// Furthest that a number lies from its place in the map.
+/// Most places of the map that a look-up reads: a number is stored less than this far from its own place.
 const PROBES: u32 = 128;
 
 /// A [`SlotTableIn`] of at most `N` flows with a map of `MAP` places, all inside the table.
 pub type SlotTable<T, const N: usize, const MAP: usize> = SlotTableIn<T, Fixed<N>, Fixed<MAP>>;
 
-/// A bounded number of flows, each with 4 bytes of its own and 2 bytes for each place of the map from queue pair numbers.
+/// A table of a bounded number of flows, looked up by handle or by queue pair number. Beside the flow's value it takes 4 bytes
+/// for each flow, and 2 bytes for each place of the map from numbers to slots.
 ///
-/// With [`Fixed`] memory, `MAP` is a power of two and at least `2 N`, so that the map is at most half full; `N` is at most
-/// 65 535, the reach of a 16-bit link. On the heap, [`SlotTableIn::grow`] keeps to the same. Every operation by handle is
-/// O(1). Look-up by number is one multiplication and 1.5 comparisons on average when full, never more than 128; binding and
-/// closing cost as much, and the run of neighbours that closing moves up.
+/// With [`Fixed`] memory, `MAP` is a power of two and at least `2 N`, so that the map is at most half full; `N` is at most 65
+/// 535, the range of a 16-bit reference. On the heap, [`SlotTableIn::grow`] keeps to the same limits. Operations by handle are
+/// O(1). A look-up by number takes one multiplication and, in a full table, 1.5 comparisons on average and at most 128. Binding
+/// and closing take the same; closing also moves up the entries behind the one that it takes out of the map.
 ///
 /// The table never evicts: a flow without state would send without congestion control. When the table is full,
 /// opening a flow is refused, and admission is the driver's decision.
@@ -181,7 +184,7 @@ impl<T, N: Storage, MAP: Storage> Zeroed for SlotTableIn<T, N, MAP> {
 }
 
 impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
-    /// Bytes that each further flow costs: its slot, and its share of the map.
+    /// Bytes of memory for each further flow: its slot, and its part of the map.
     pub const FLOW_BYTES: usize = {
         let map = match (N::LEN, MAP::LEN) {
             (Some(n), Some(map)) => (map * size_of::<SlotRef>()).div_ceil(n),
@@ -214,7 +217,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         self.map.items().len().trailing_zeros()
     }
 
-    /// All bits of a place of the map.
+    /// The number of places of the map, a power of two, less one.
     #[inline(always)]
     fn mask(&self) -> usize {
         self.map.items().len().wrapping_sub(1)
@@ -270,7 +273,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         self.slot_mut(handle).map(|slot| &mut slot.value)
     }
 
-    /// The open flow at an index, as a sweep or a timer names it.
+    /// The open flow at an index: for sweeps and timers, which store indices.
     #[inline]
     pub fn at(&self, index: u16) -> Option<Handle> {
         let slot = self.slots.items().get(usize::from(index))?;
@@ -341,7 +344,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         let mut place = place(qpn, self.bits());
         for _ in 0..PROBES {
             let reference = *self.map.items().get(place).ok_or(usize::MAX)?;
-            // An empty place names no slot and ends the run.
+            // An empty place refers to no slot, and ends the search.
             let slot = self.slots.items().get(reference.place()).ok_or(place)?;
             if slot.tag.qpn() == qpn {
                 return Ok(place);
@@ -357,7 +360,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         self.probe(qpn)
     }
 
-    /// Takes a number out of the map and closes the gap, so that no run is broken and no tombstone stays.
+    /// Takes a number out of the map, and moves later entries up into the gap, so that searches need no tombstone there.
     fn unmap(&mut self, qpn: Qpn) {
         let Ok(mut gap) = self.search(qpn) else { return };
         let mut place = gap;
@@ -365,7 +368,7 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
             place = place.wrapping_add(1) & self.mask();
             let Some(&next) = self.map.items().get(place) else { return };
             let Some(slot) = self.slots.items().get(next.place()) else { break };
-            // An entry may move up to the gap only when that is not before its own place.
+            // An entry may move into the gap only if the gap is not before the entry's own place.
             let home = super::place(slot.tag.qpn(), self.bits());
             if place.wrapping_sub(home) & self.mask() >= place.wrapping_sub(gap) & self.mask() {
                 self.put(gap, next);
@@ -392,13 +395,13 @@ impl<T: Copy, N: Storage, MAP: Storage> SlotTableIn<T, N, MAP> {
         }
         self.slots.grow(flows);
         let mut places = flows.saturating_mul(2).next_power_of_two();
-        // Rarely, 128 numbers lie beside each other in the larger map and did not in the smaller.
+        // Rarely, more than 128 numbers collide in the larger map that did not in the smaller one: then it is doubled.
         while !self.rebuild_map(places) {
             places = places.saturating_mul(2);
         }
     }
 
-    /// Puts all bound numbers into an empty map of so many places, and returns whether each found one.
+    /// Puts all bound numbers into an empty map of `places` places, and returns whether there was room for each.
     fn rebuild_map(&mut self, places: usize) -> bool {
         let Some(map) = Array::of_len(places) else { return true };
         self.map = map;
@@ -432,7 +435,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn one_flow_too_many_is_handed_back_and_changes_nothing() {
+    fn one_flow_too_many_is_returned_and_changes_nothing() {
         let mut table = SlotTable::<u32, 127, 256>::new();
         let handles: Vec<_> = (0..127).map(|value| table.open(value).unwrap()).collect();
         assert_eq!(table.open(127), Err(127));
@@ -457,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_links_reach_sixty_five_thousand_flows() {
+    fn the_table_holds_up_to_65_535_flows() {
         let mut table = std::boxed::Box::new(SlotTable::<u8, 65_535, 131_072>::new());
         for number in 0..65_535u32 {
             let handle = table.open(0).unwrap();
@@ -510,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_is_a_handle_but_those_given_out() {
+    fn only_the_handle_of_an_open_flow_finds_it() {
         let mut table = SlotTable::<u32, 4, 8>::new();
         let open = table.open(1).unwrap();
         let closed = table.open(2).unwrap();
@@ -560,7 +563,7 @@ mod tests {
         assert_eq!(table.find(qpn), Some(late));
     }
 
-    /// A million steps at full load against maps, with numbers that crowd the end of the map and run over it.
+    /// A million steps at full load against maps, with numbers that collide at the end of the map and continue at its start.
     #[test]
     fn it_behaves_as_two_maps_do_f12() {
         const N: usize = 64;
@@ -595,11 +598,11 @@ mod tests {
                 *qpn = Some(number);
                 bound.insert(number.get(), *handle);
             }
-            let wanted = numbers[random.below(100) as usize];
-            assert_eq!(table.find(wanted), bound.get(&wanted.get()).copied());
+            let sought = numbers[random.below(100) as usize];
+            assert_eq!(table.find(sought), bound.get(&sought.get()).copied());
             if step % 1_024 == 0 {
-                for wanted in &numbers {
-                    assert_eq!(table.find(*wanted), bound.get(&wanted.get()).copied());
+                for sought in &numbers {
+                    assert_eq!(table.find(*sought), bound.get(&sought.get()).copied());
                 }
                 for &(handle, value, qpn) in &flows {
                     assert_eq!((table.get(handle), table.qpn(handle)), (Some(&value), qpn));

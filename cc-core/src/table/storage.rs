@@ -1,5 +1,5 @@
 //! Where a table keeps its elements: inside itself, with a capacity fixed by its type, or on the heap, with a capacity set by
-//! its owner. Both use the same source of the tables: firmware takes the first, simulators the second.
+//! its owner. The code of the tables is the same for both. Firmware uses the first, simulators the second.
 
 use crate::Zeroed;
 
@@ -33,7 +33,7 @@ pub trait List<T> {
     /// The element itself, when there is no room.
     fn push(&mut self, item: T) -> Result<(), T>;
 
-    /// Makes room for `room` elements, where it is not fixed.
+    /// Makes room for `room` elements; does nothing where the room is fixed.
     fn grow(&mut self, room: usize) {
         let _ = room;
     }

@@ -34,7 +34,7 @@ pub enum Syndrome {
     },
     /// Refused.
     Nak(Nak),
-    /// A reserved syndrome, as it is.
+    /// A reserved syndrome: the whole byte.
     Reserved(u8),
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_syndrome_survives() {
+    fn every_syndrome_byte_is_read_back() {
         for bits in 0..=u8::MAX {
             assert_eq!(Syndrome::from_bits(bits).to_bits(), bits);
         }

@@ -29,9 +29,9 @@ bitfield! {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Bth {
-    /// What the packet is: see [`opcode::info`](super::opcode::info).
+    /// Operation code: see [`opcode::info`](super::opcode::info).
     pub opcode: u8,
-    /// Solicited event: the receiver is to be woken.
+    /// Solicited event: the receiver's software is to be notified.
     pub solicited: bool,
     /// MigReq: the connection is in its migrated state.
     pub migrated: bool,
@@ -50,7 +50,7 @@ pub struct Bth {
 }
 
 impl Bth {
-    /// The pad count, in a header of the transport version that this is written for.
+    /// The pad count. An error unless the transport version is 0.
     #[inline]
     pub(super) fn pad(bytes: &[u8; 12]) -> Result<u8, Malformed> {
         let &[_, flags, ..] = bytes;

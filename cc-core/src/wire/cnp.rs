@@ -1,7 +1,7 @@
 //! Congestion notification packets (IBTA volume 1, annex A17.9): the sixteen reserved bytes behind the BTH.
 //!
-//! All zeros make the standard's CNP. Otherwise they carry a body of this project's algorithms; a node that does not
-//! implement it still sees a CNP. Byte by byte, all big endian:
+//! All zeros make the standard's CNP. Otherwise they carry a body of this project's algorithms; a node that does not implement
+//! it reads a standard CNP. Byte by byte, all big endian:
 //!
 //! | bytes | field |
 //! | --- | --- |

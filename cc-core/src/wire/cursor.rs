@@ -13,7 +13,7 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// A whole frame. A wire length below the captured one is taken for a mistake of the capture's writer.
+    /// A whole frame. A wire length below the captured one is a mistake of the capture's writer, and is ignored.
     #[inline]
     pub(super) fn new(frame: &'a [u8], wire_len: usize) -> Self {
         Self { bytes: frame, cut: wire_len.max(frame.len()).wrapping_sub(frame.len()) }
@@ -69,7 +69,7 @@ impl<'a> Input<'a> {
         Ok(head)
     }
 
-    /// The error for when the next `len` bytes are not there.
+    /// The error for a read of `len` bytes that were not captured: `short` if they were not on the wire either.
     #[inline]
     fn lacks(&self, len: usize, short: Malformed) -> Malformed {
         if len > self.left() { short } else { Malformed::Truncated }
@@ -87,14 +87,14 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A big-endian number of two bytes. Where there is no instruction that reverses bytes, as on a small core,
-/// [`u16::from_be_bytes`] takes seven instructions and this three.
+/// A big-endian number of two bytes. On cores without an instruction that reverses bytes, [`u16::from_be_bytes`] takes seven
+/// instructions and this three.
 #[inline(always)]
 pub(super) const fn two([high, low]: [u8; 2]) -> u16 {
     (high as u16) << 8 | low as u16
 }
 
-/// The part of a buffer that is still to be written. The caller checks beforehand that there is room: what does not fit is
+/// The part of a buffer that is still to be written. The caller checks beforehand that there is room; bytes that do not fit are
 /// not written.
 pub(super) struct Output<'a>(&'a mut [u8]);
 
@@ -128,7 +128,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Appends one.
+    /// Appends one word.
     #[inline]
     pub(super) fn word(&mut self, word: u32) {
         self.words(&[word]);

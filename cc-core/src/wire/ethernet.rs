@@ -116,13 +116,14 @@ impl Tag {
     }
 }
 
-/// A stack of VLAN tags, outermost first, borrowed from wherever its bytes are.
+/// A stack of VLAN tags, outermost first, borrowed from a frame or another buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tags<'a> {
     words: &'a [[u8; 4]],
-    /// What each tag keeps of the byte that its priority is in, and what comes in place of the rest.
+    /// Mask of the bits that are kept in the byte of each tag that holds its priority.
     kept: u8,
+    /// The bits in place of the others.
     priority: u8,
 }
 
@@ -203,7 +204,7 @@ pub(super) struct Ethernet<'a> {
 }
 
 impl<'a> Ethernet<'a> {
-    /// Of a frame that has not been read.
+    /// Value before a frame is read.
     pub(super) const NONE: Self = Self { macs: &[0; 12], tags: Tags::NONE };
 
     /// Reads addresses and tags, and the EtherType behind them, which it returns.

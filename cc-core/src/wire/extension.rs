@@ -50,8 +50,8 @@ impl Reth {
     }
 }
 
-/// Values for every extension header; the opcode says which of them a packet carries. AtomicETH, AtomicAckETH,
-/// RDETH and XRCETH have no field that congestion control reads: they are sent as zeros.
+/// Values for every extension header; the opcode determines which of them a packet carries. AtomicETH, AtomicAckETH, RDETH and
+/// XRCETH have no field that congestion control reads: they are sent as zeros.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Extensions {

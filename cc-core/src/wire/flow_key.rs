@@ -18,7 +18,7 @@ pub struct FlowKey {
 impl FlowKey {
     /// The flow of a data packet.
     pub fn of_data(roce: &Roce<'_>) -> Self {
-        // Whole words, so that both are folded as one is.
+        // Addresses are whole words: folding source and destination at once is the same as folding one after the other.
         Self { peers: fold(1, roce.route().addresses), data_qpn: roce.bth.dest_qp }
     }
 
@@ -28,7 +28,7 @@ impl FlowKey {
         Self { peers: fold(fold(1, destination), source), data_qpn }
     }
 
-    /// The key as a table takes it: all of it, mixed into 24 bits.
+    /// A 24-bit hash of the whole key, which a table takes in place of a queue pair number.
     pub const fn set_hash(self) -> Qpn {
         Qpn::new(mix(self.peers, self.data_qpn.get()) >> 8)
     }
@@ -62,18 +62,18 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn flows_that_differ_in_one_thing_have_other_keys() {
+    fn flows_that_differ_in_one_field_have_different_keys() {
         let peers = |source: &[u8], destination: &[u8]| fold(fold(1, source), destination);
         let v4 = |source: u32, destination: u32| peers(&source.to_be_bytes(), &destination.to_be_bytes());
         let v6 = |source: u128, destination: u128| peers(&source.to_be_bytes(), &destination.to_be_bytes());
-        let far = 0x2001_0db8_u128 << 96;
+        let prefix = 0x2001_0db8_u128 << 96;
         let mut folded: Vec<u32> = (0..64).flat_map(|n| [v4(n, 7), v4(7, 1 << 16 | n)]).collect();
-        folded.extend((0..64).flat_map(|n| [v6(far | n << 48, 7), v6(7, far | n)]));
+        folded.extend((0..64).flat_map(|n| [v6(prefix | n << 48, 7), v6(7, prefix | n)]));
         folded.push(v4(7, 0));
         let peers: BTreeSet<u32> = folded.iter().copied().collect();
         assert_eq!(peers.len(), folded.len());
         let keys = peers.iter().flat_map(|&peers| (0..64).map(move |qpn| FlowKey { peers, data_qpn: Qpn::new(qpn) }));
-        let marks: BTreeSet<_> = keys.map(|key| (key.set_hash().get(), key.tag_hash())).collect();
-        assert_eq!(marks.len(), peers.len() * 64);
+        let hashes: BTreeSet<_> = keys.map(|key| (key.set_hash().get(), key.tag_hash())).collect();
+        assert_eq!(hashes.len(), peers.len() * 64);
     }
 }

@@ -49,8 +49,7 @@ pub struct AckFields {
     pub marking: CnpMarking,
 }
 
-/// A RoCE frame to be sent. Whatever can be written here can be emitted; pad, lengths, checksums and ICRC are
-/// computed.
+/// A RoCE frame to be sent. Pad, lengths, checksums and ICRC are computed when it is emitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Frame<'a> {
@@ -70,7 +69,7 @@ pub struct Frame<'a> {
     pub hop_limit: u8,
     /// UDP source port; RoCEv1 has none.
     pub udp_source: u16,
-    /// What goes before the BTH, to the shims' port; RoCEv1 has no place for it.
+    /// Shims in front of the BTH, which send the frame to the shims' port; ignored for RoCEv1, which has no UDP.
     pub shims: Shims<'a>,
     /// Base transport header.
     pub bth: Bth,
@@ -120,9 +119,8 @@ pub struct Response<'a> {
 impl<'a> Response<'a> {
     /// The CNP for `cause`, a data packet that arrived with CE, addressed to its sender's queue pair `to`.
     ///
-    /// Addresses are exchanged; VLAN tags (with every priority replaced) and partition key are kept; IP options
-    /// and extension headers are not. As a ConnectX-4 Lx does it, the UDP source port and checksum are zero and
-    /// the time to live is 64.
+    /// Addresses are exchanged; VLAN tags (with every priority replaced) and partition key are kept; IP options and extension
+    /// headers are not. As in CNPs of a ConnectX-4 Lx, the UDP source port and checksum are zero and the time to live is 64.
     #[inline]
     pub fn cnp(cause: &Roce<'a>, to: Qpn, body_kind: CnpBodyKind, marking: CnpMarking) -> Self {
         Self::cnp_back(cause.route(), cause.bth.partition, to, body_kind, marking)
@@ -206,14 +204,14 @@ impl<'a> Response<'a> {
     #[inline]
     pub fn emit<E: Crc32>(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let len = opcode::info(self.bth.opcode).header_len();
-        // A copy, so that nothing else of this is in memory.
+        // A copy, so that the compiler need not keep the other fields of `self` in memory.
         let words = self.extension;
         let extension = (len, |output: &mut Output<'_>| output.words(words.get(..len >> 2).unwrap_or(&words)));
         self.head.emit::<E>(buffer, (self.shims.as_ref(), shim::PORT), &self.bth, extension, self.payload)
     }
 }
 
-/// What a frame begins with.
+/// The fields of a frame's Ethernet, network and UDP headers.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 struct Head<'a> {
@@ -233,7 +231,8 @@ impl<'a> Head<'a> {
         Self { route, class: TrafficClass::new(dscp, ecn), hop_limit: 64, udp_source }
     }
 
-    /// Writes a frame with this head. The extension headers are so long, and written so.
+    /// Writes a frame with this head. `extensions_len` and `extensions` are the length of the extension headers, and the
+    /// function that writes them.
     #[inline]
     fn emit<E: Crc32>(
         &self,
@@ -252,11 +251,12 @@ impl<'a> Head<'a> {
         }
         let [low, ..] = payload.len().to_le_bytes();
         let pad = low.wrapping_neg() & 3;
-        // What is behind UDP's header or the GRH, of which the ICRC is the last. No slice is so long that a sum overflows.
+        // Bytes behind UDP's header or the GRH, beginning the sum with the 4 of the ICRC. Lengths of slices are too small for
+        // the sum to overflow.
         let lens = [12, chain_len, extensions_len, payload.len(), usize::from(pad)];
         let transport_len = lens.into_iter().fold(4, usize::wrapping_add);
         let network_len = usize::from(network.len()).wrapping_add(network.udp_len());
-        // What the outermost length field counts differs; the largest of all must fit.
+        // The outermost length field counts IPv4's header and not IPv6's; the sum with the header must fit in any case.
         let datagram_len = u16::try_from(transport_len.wrapping_add(network_len)).map_err(|_| EmitError::TooLong)?;
         let ethernet_len = route.ethernet.len();
         let total = ethernet_len.wrapping_add(network_len).wrapping_add(transport_len);
@@ -296,8 +296,8 @@ impl<'a> Head<'a> {
 /// of 64, 128 and 255: programs that address queue pairs by hand often set 1.
 pub const MAX_HOPS: u8 = 31;
 
-/// The switches that a packet of this time to live has passed, if it began with the next of 64, 128 and 255, as hosts do; 0,
-/// which is no hop, where that would be more than [`MAX_HOPS`].
+/// The number of switches that a packet of this time to live has passed, if its first time to live was the least of 64, 128 and
+/// 255, the usual values of hosts, that is not smaller. 0 if that would be more than [`MAX_HOPS`].
 #[inline]
 const fn hops(hop_limit: u8) -> u8 {
     let first: u8 = match hop_limit {

@@ -1,10 +1,9 @@
 //! The invariant CRC (IBTA volume 1, section 7.8.1 and annex A17.3.3).
 //!
-//! A CRC-32 with Ethernet's polynomial over what routers leave alone: eight bytes of ones (the local route
-//! header that Ethernet has not), then the packet from its IP header or GRH to its pad, with ones in place of
-//! what may change on the way: IPv4 type of service, time to live and header checksum; IPv6 and GRH traffic
-//! class, flow label and hop limit; UDP checksum; the BTH byte that holds FECN and BECN. It is stored little
-//! endian behind the pad.
+//! A CRC-32 with Ethernet's polynomial over what routers do not change: eight bytes of ones (in place of InfiniBand's local
+//! route header, which Ethernet does not have), then the packet from its IP header or GRH to its pad, with ones in place of the
+//! fields that routers may change: IPv4 type of service, time to live and header checksum; IPv6 and GRH traffic class, flow
+//! label and hop limit; UDP checksum; the BTH byte that holds FECN and BECN. It is stored little endian behind the pad.
 //!
 //! IPv4 options and IPv6 extension headers are covered as they stand: the annex masks no field in them. Where
 //! a router rewrites one (a recorded route, a routing header's segments left), the ICRC fails at the receiver.
@@ -23,7 +22,7 @@ pub trait Crc32 {
     /// received packet is [`Icrc::Unchecked`].
     const COMPUTES: bool = true;
 
-    /// An engine that has taken bytes whose CRC-32 is `crc`; zero for none.
+    /// An engine that has taken bytes whose CRC-32 is `crc`; 0 for one that has taken no bytes.
     fn resume(crc: u32) -> Self;
 
     /// Takes more bytes.
@@ -41,7 +40,7 @@ impl TableCrc {
     #[inline]
     fn step(state: u32, byte: &u8) -> u32 {
         let [low, ..] = state.to_le_bytes();
-        // A byte cannot miss a table of 256; the compiler sees that too.
+        // A byte is always inside a table of 256, so the compiler removes the test.
         (state >> 8) ^ TABLE.get(usize::from(low ^ byte)).copied().unwrap_or(0)
     }
 }
@@ -52,10 +51,10 @@ impl Crc32 for TableCrc {
         Self(!crc)
     }
 
-    // Called, for each part of a packet.
+    // Not inlined: called for each part of a packet.
     #[inline(never)]
     fn update(&mut self, bytes: &[u8]) {
-        // Four steps for each turn of the loop, whose branch would cost a small core a quarter of each.
+        // Four steps in each iteration of the loop: its branch takes a small core a quarter of the time of a step.
         let (words, rest) = bytes.as_chunks::<4>();
         let state = words.iter().fold(self.0, |state, word| word.iter().fold(state, Self::step));
         self.0 = rest.iter().fold(state, Self::step);
@@ -67,8 +66,9 @@ impl Crc32 for TableCrc {
     }
 }
 
-/// An engine that computes nothing, for frames that stay inside one simulation: nothing damages them, and each would be summed
-/// up once by its sender and once by its receiver. Frames keep the four bytes of the ICRC, so that their lengths are right.
+/// An engine that computes nothing, for frames that stay inside one simulation: nothing damages them, so that computing the
+/// ICRC at the sender and again at the receiver would only take time. Frames keep the four bytes of the ICRC, so that their
+/// lengths are right.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCrc;
 
@@ -107,7 +107,7 @@ static TABLE: [u32; 256] = {
     table
 };
 
-/// The CRC-32 of whatever ends with its own CRC-32, and of nothing else.
+/// The residue: the CRC-32 of bytes that end with their own CRC-32, and of no others.
 pub(super) const WITH_ITSELF: u32 = 0x2144_df1c;
 
 /// The CRC-32 of the eight bytes of ones; in other conventions "state 0xDEBB20E3", before the complement.
@@ -125,9 +125,9 @@ pub enum Icrc {
     Unchecked,
 }
 
-/// The ICRC of a packet, but for the `chain_len` bytes of shims that its headers count: `head` is what is between Ethernet and
-/// these, `datagram` what is from these on to the ICRC. `None` if they are too short. With the ICRC behind the rest of the
-/// datagram it is [`WITH_ITSELF`].
+/// The ICRC of a packet as it would be without its `chain_len` bytes of shims. `head` is the headers between Ethernet and the
+/// shims, `datagram` what follows, from the shims up to the ICRC. `None` if they are too short. If `datagram` includes the ICRC
+/// and it is right, the result is [`WITH_ITSELF`].
 pub(super) fn compute<E: Crc32>(network: Network, head: &[u8], datagram: &[u8], chain_len: usize) -> Option<u32> {
     // All of the network's fields that may change are in its first twelve bytes, UDP's in its last six, the BTH's is its fifth.
     let udp_len = if network == Network::Grh { 0 } else { 6 };
@@ -161,7 +161,7 @@ pub(super) fn compute<E: Crc32>(network: Network, head: &[u8], datagram: &[u8], 
     Some(crc.finish())
 }
 
-/// A length without the shims; what a packet holds is no longer than itself.
+/// A length field less the shims, which it counts.
 #[inline]
 fn shortened(len: [u8; 2], chain_len: usize) -> [u8; 2] {
     let [low, high, ..] = usize::from(two(len)).wrapping_sub(chain_len).to_le_bytes();
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_catalogue_s_check_value() {
+    fn the_crc_of_123456789_is_the_catalogues_check_value() {
         let mut crc = TableCrc::resume(0);
         crc.update(b"1234");
         crc.update(b"56789");

@@ -1,8 +1,8 @@
 //! Frames: from bytes to values and back.
 //!
-//! [`parse`] reads a frame once, front to back, and copies nothing: it returns a [`Parsed`] that borrows
-//! the frame, or the reason why the frame is malformed. A [`Frame`] or a [`Pfc`] is emitted whole; whatever can be
-//! written down as one can be emitted. One file per protocol:
+//! [`parse`] reads a frame once, front to back, and copies nothing: it returns a [`Parsed`] that borrows the frame, or the
+//! reason why the frame is malformed. A [`Frame`] or a [`Pfc`] is emitted whole: every value of them that fits the length
+//! fields makes a well-formed frame. One file per protocol:
 //!
 //! ```text
 //! ethernet (any stack of VLAN tags)
@@ -15,9 +15,9 @@
 //! Switches have one more kind of frame, which hosts never see: a [`RateMessage`]. They change frames in place without parsing
 //! them: [`set_ecn`], [`decrement_hop_limit`], and records of telemetry where [`Roce::int_at`] says.
 //!
-//! A frame of which the capture kept only a part is read as far as its headers allow. If they are all there it
-//! is a packet like another, with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other
-//! [`Malformed`] means that the frame contradicts itself, however much of it was captured.
+//! A frame that the capture cut (snap length) is read as far as it was captured. If its headers up to the BTH are there, it is
+//! a [`Roce`] packet with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other [`Malformed`] means that the
+//! frame contradicts itself, however much of it was captured.
 
 pub mod aeth;
 mod bth;
@@ -84,7 +84,7 @@ struct Ip<'a> {
 }
 
 impl Ip<'_> {
-    /// Of a header that has not been read.
+    /// Value before a header is read.
     const NONE: Self = Self { len: 0, traffic_class: TrafficClass(0), protocol: 0, addresses: &[] };
 }
 
@@ -130,12 +130,12 @@ pub enum Parsed<'a> {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NotRoce {
     ethertype: u16,
-    /// Of IP's header, zero where there is none.
+    /// Protocol number in the IP header; 0 without one.
     protocol: u8,
 }
 
 impl NotRoce {
-    /// Its kind, by its outermost header that shows it.
+    /// Its kind, by the outermost header that shows it.
     pub const fn kind(self) -> NotRoceKind {
         match (self.ethertype, self.protocol) {
             (IPV4 | IPV6, TCP) => NotRoceKind::Tcp,
@@ -153,7 +153,7 @@ impl NotRoce {
     }
 }
 
-/// The kind of a frame that is neither RoCE nor PFC, by its outermost header that shows it.
+/// The kind of a frame that is neither RoCE nor PFC, by the outermost header that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum NotRoceKind {
@@ -180,7 +180,7 @@ pub enum NotRoceKind {
 }
 
 impl NotRoceKind {
-    /// Every one, in the order of declaration.
+    /// Every kind, in the order of declaration.
     pub const ALL: [Self; 10] = [
         Self::Llc,
         Self::Arp,
@@ -211,7 +211,7 @@ impl NotRoceKind {
     }
 }
 
-/// Why a frame is not a packet.
+/// Why a frame is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Malformed {
@@ -327,17 +327,17 @@ impl Malformed {
 pub enum EmitError {
     /// The buffer is shorter than the frame.
     BufferTooSmall,
-    /// The packet is longer than its length fields can say, or its chain of shims than [`shim::LONGEST`].
+    /// The packet is longer than its length fields can represent, or its chain of shims longer than [`shim::LONGEST`].
     TooLong,
 }
 
-/// Which RoCE.
+/// Version of RoCE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Version {
-    /// Over Ethernet, with a GRH.
+    /// RoCEv1: over Ethernet, with a GRH.
     V1,
-    /// Over UDP.
+    /// RoCEv2: over UDP.
     V2,
 }
 
@@ -400,9 +400,9 @@ impl Addresses {
 
 /// Reads a frame that starts with its Ethernet destination address.
 ///
-/// `frame` holds the bytes captured and `wire_len` says how many there were on the wire; where nothing was cut,
-/// as in a NIC, it is `frame.len()`. Ethernet padding, a trailer or a frame check sequence behind the packet do
-/// no harm. Shims are expected on [`shim::PORT`].
+/// `frame` holds the bytes captured; `wire_len` is the number of bytes on the wire. Where nothing was cut, as in a NIC, it is
+/// `frame.len()`. Ethernet padding, a trailer and a frame check sequence behind the packet are ignored. Shims are expected on
+/// [`shim::PORT`].
 pub fn parse(frame: &[u8], wire_len: usize) -> Result<Parsed<'_>, Malformed> {
     parse_on(frame, wire_len, shim::PORT)
 }

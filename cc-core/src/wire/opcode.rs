@@ -1,4 +1,4 @@
-//! What a BTH opcode means: one table for all 256 (IBTA volume 1, sections 9.3 and 9.4, annexes A14 and A17).
+//! The meaning of BTH opcodes: one table for all 256 (IBTA volume 1, sections 9.3 and 9.4, annexes A14 and A17).
 
 /// The opcode of a congestion notification packet.
 pub const CNP: u8 = 0x81;
@@ -74,7 +74,7 @@ impl Header {
     }
 }
 
-/// What a packet does.
+/// The operation that a packet is part of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -176,7 +176,7 @@ impl Transport {
     }
 }
 
-/// What is known of an opcode.
+/// The meaning of an opcode: the operation, the position in its message, and the extension headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Info {
@@ -237,7 +237,7 @@ impl Info {
         use Header::{
             Ack, Atomic, AtomicAck, Cnp, Datagram, ExtendedConnection, Immediate, Invalidate, Rdma, ReliableDatagram,
         };
-        // What can be in front of it: of each packet's few headers only these.
+        // The headers that can precede it in a packet.
         let in_front: &[Header] = match header {
             ReliableDatagram | ExtendedConnection | Cnp => &[],
             Datagram | Ack => &[ReliableDatagram],
@@ -253,7 +253,7 @@ impl Info {
 /// What this opcode means.
 #[inline]
 pub fn info(opcode: u8) -> Info {
-    // A byte cannot miss a table of 256, and no place is beyond the last.
+    // A byte is always inside a table of 256, and every index in it is that of a meaning.
     let place = PLACES.get(usize::from(opcode)).copied().unwrap_or(0);
     INFOS.get(usize::from(place)).copied().unwrap_or(Info::UNKNOWN)
 }
@@ -272,7 +272,7 @@ static PLACES: [u8; 256] = KNOWN.2;
 /// The distinct meanings of opcodes, how many there are, and the index of each opcode's meaning.
 #[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "evaluated at compile time only")]
 const KNOWN: ([Info; 256], usize, [u8; 256]) = {
-    // The first is unknown, and so 0xff, the manufacturer's own.
+    // Meaning 0 is that of an unknown opcode. 0xff, which the loop does not reach, is the manufacturer's own and so unknown.
     let (mut infos, mut known, mut places) = ([Info::UNKNOWN; 256], 1, [0; 256]);
     let mut opcode = 0u8;
     while opcode < u8::MAX {
@@ -349,10 +349,10 @@ const fn operation(low: u8) -> Option<(Class, u16, &'static [Header])> {
 }
 
 #[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "evaluated at compile time only")]
-const fn has(headers: &[Header], wanted: Header) -> bool {
+const fn has(headers: &[Header], header: Header) -> bool {
     let mut i = 0;
     while i < headers.len() {
-        if headers[i] as u8 == wanted as u8 {
+        if headers[i] as u8 == header as u8 {
             return true;
         }
         i += 1;

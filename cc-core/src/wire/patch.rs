@@ -50,7 +50,7 @@ pub fn decrement_hop_limit(frame: &mut [u8]) -> Option<u8> {
 }
 
 /// Writes a base transport header over the one at byte `at`, see [`Roce::bth_at`](super::Roce::bth_at), and keeps its pad
-/// count. Returns whether the frame is so long. The ICRC changes with it: see [`write_icrc`].
+/// count. Returns `false` if the frame is too short. The ICRC must then be written again: see [`write_icrc`].
 #[inline]
 pub fn set_bth(frame: &mut [u8], at: usize, bth: &Bth) -> bool {
     let Some(bytes) = frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut) else { return false };
@@ -59,8 +59,8 @@ pub fn set_bth(frame: &mut [u8], at: usize, bth: &Bth) -> bool {
     true
 }
 
-/// Writes the ICRC of a whole RoCE frame, whose shims are on [`shim::PORT`](super::shim::PORT): for frames put together from a
-/// template. Returns whether it is one.
+/// Writes the ICRC of a whole RoCE frame, whose shims are on [`shim::PORT`](super::shim::PORT): for frames made from a
+/// template. Returns `false` if it is not a whole RoCE frame.
 pub fn write_icrc<E: Crc32>(frame: &mut [u8]) -> bool {
     let Ok(Parsed::Roce(roce)) = parse(frame, frame.len()) else { return false };
     let (at, icrc) = roce.expected_icrc::<E>();

@@ -38,7 +38,7 @@ impl Pfc {
         if enabled { self.quanta.get(usize::from(priority)).map(|&bytes| two(bytes)) } else { None }
     }
 
-    /// Reads what follows the EtherType of MAC control, PFC or not.
+    /// Reads what follows the EtherType of MAC control frames, of which PFC is one kind.
     #[cold]
     #[inline(never)]
     pub(super) fn parse(mut input: Input<'_>) -> Result<Parsed<'_>, Malformed> {
@@ -90,8 +90,7 @@ impl Quantum {
         Self { nanos, rate: bits }
     }
 
-    /// How long a pause of this many quanta lasts, rounded up to a nanosecond; at most 0.04 ns of the exact
-    /// time are added or lost before that.
+    /// How long a pause of this many quanta lasts, rounded up to a nanosecond. Before rounding, the error is at most 0.04 ns.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a 48-bit product shifted by 20")]
     pub fn pause(self, quanta: u16) -> Nanos {
@@ -99,7 +98,7 @@ impl Quantum {
         Nanos::new(scaled.wrapping_add((1 << 20) - 1).wrapping_shr(20) as u32)
     }
 
-    /// The quanta of a pause at least this long, rounded up; at most 65 535, which may be shorter.
+    /// The quanta of a pause at least this long, rounded up; at most 65 535, which may be shorter than `time`.
     #[inline]
     pub fn quanta(self, time: Nanos) -> u16 {
         // time * rate / 64 B.
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn quanta_cover_the_time_asked_for() {
+    fn quanta_cover_the_requested_time() {
         let quantum = Quantum::at(Rate::from_gbps(100));
         assert_eq!(quantum.quanta(Nanos::ZERO), 0);
         assert_eq!(quantum.quanta(Nanos::new(1)), 1);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_enabled_priorities_are_spoken_of() {
+    fn only_enabled_priorities_have_a_time() {
         let pfc = Pfc::new(0b1000_0001, [7, 1, 1, 1, 1, 1, 1, 0]);
         assert_eq!(pfc.time(0), Some(7));
         assert_eq!(pfc.time(7), Some(0));

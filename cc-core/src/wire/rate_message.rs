@@ -42,7 +42,7 @@ const TYPE_V6: u8 = 200;
 const MAGIC: u16 = 0x4c53;
 /// Bytes of type, code, checksum and body.
 const LEN: usize = 20;
-/// The same, and the protocol, as ICMPv6's checksum has them.
+/// [`LEN`] and the protocol number, added up: their part of ICMPv6's pseudo-header checksum.
 const PSEUDO: u16 = 20 + ICMPV6 as u16;
 const HOP_LIMIT: u8 = 255;
 
@@ -52,9 +52,9 @@ const HOP_LIMIT: u8 = 255;
 pub struct RateMessage {
     /// Counts the messages; serial.
     pub seq: u16,
-    /// The rate in units that both ends are configured with (Delta_F); more than 24 bits are sent as the most that they hold.
+    /// The rate in units of Delta_F, which both ends are configured with; values above 24 bits are sent as 2^24 - 1.
     pub units: u32,
-    /// The rate is that of the message before.
+    /// The rate is that of the previous message.
     pub keepalive: bool,
     /// The rate is as low as it may be.
     pub at_minimum: bool,
@@ -72,7 +72,7 @@ pub struct RateMessage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RateMessageError {
-    /// It is something else.
+    /// It is a frame of another kind.
     NotRateMessage,
     /// Its headers contradict themselves.
     Malformed(Malformed),
@@ -107,9 +107,10 @@ pub struct RateFrame<'a> {
     pub source: Mac,
     /// VLAN tags.
     pub tags: Tags<'a>,
-    /// Network addresses; global identifiers are taken for the IPv6 addresses that they are.
+    /// Network addresses; global identifiers are used as IPv6 addresses.
     pub addresses: Addresses,
-    /// Differentiated services code point, 0 to 63, of a class that waits for no data; higher bits are not sent.
+    /// Differentiated services code point, 0 to 63; higher bits are not sent. It should be that of a class that is not queued
+    /// behind data.
     pub dscp: u8,
     /// The message.
     pub message: RateMessage,
@@ -119,15 +120,15 @@ impl RateFrame<'_> {
     /// Bytes of the longest frame without VLAN tags.
     pub const LONGEST: usize = 14 + 40 + LEN;
 
-    /// Writes the whole frame, without padding and frame check sequence, and returns its length. When there is an error, what
-    /// the buffer holds has no meaning.
+    /// Writes the whole frame, without padding and frame check sequence, and returns its length. After an error the contents of
+    /// the buffer are unspecified.
     ///
     /// # Errors
     /// [`EmitError::BufferTooSmall`].
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let ends = Endpoints::back_to(self.destination, self.source, self.addresses);
         let mut route = ends.route().with_tags(self.tags);
-        // A message to a global identifier goes to it as the IPv6 address that it is.
+        // Global identifiers are used as IPv6 addresses.
         let (kind, protocol) = match route.network {
             Network::V4 => (TYPE, ICMP),
             Network::V6 | Network::Grh => {
@@ -169,7 +170,7 @@ impl RateMessage {
         let Ip { protocol, addresses, .. } = ip;
         let is_icmp = protocol == if network == Network::V4 { ICMP } else { ICMPV6 };
         let bytes = message(&mut input, is_icmp, kind, network.hop_limit(start))?;
-        // With its checksum in place, a message adds up to ones.
+        // A message with a right checksum adds up to all ones.
         if sum(network, addresses, bytes) == u16::MAX { Ok(Self::read(bytes)) } else { Err(RateMessageError::Checksum) }
     }
 
@@ -188,7 +189,7 @@ impl RateMessage {
         }
     }
 
-    /// Type, code, no checksum yet, body.
+    /// Type, code, checksum (zero as yet) and body.
     fn bytes(&self, kind: u8) -> [u8; LEN] {
         let mut flags = Flags(0);
         flags.set_keepalive(self.keepalive);
@@ -206,7 +207,7 @@ impl RateMessage {
     }
 }
 
-/// The bytes of the message, if the frame is one with a hop limit of 255.
+/// The bytes of the message, if the frame is a rate message with a hop limit of 255.
 fn message<'a>(
     input: &mut Input<'a>,
     is_icmp: bool,
@@ -230,7 +231,7 @@ fn message<'a>(
     input.take(Malformed::Truncated).map_err(RateMessageError::Malformed)
 }
 
-/// What the checksum goes over, added up: ICMPv6's over addresses, length and protocol too (RFC 4443, section 2.3).
+/// The sum of what the checksum covers: the message, and in ICMPv6 also addresses, length and protocol (RFC 4443, section 2.3).
 fn sum(network: Network, addresses: &[u8], message: &[u8; LEN]) -> u16 {
     let sum = |before: u16, bytes| ipv4::sum(before.into(), bytes);
     match network {

@@ -10,7 +10,7 @@ use super::shim::{self, IntShim, MlccAck, MlccData, Rcc, ShimOffsets, Shims, Tim
 use super::{Addresses, Aeth, Bth, Malformed, Parsed, TrafficClass, Version, cnp};
 use crate::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Mark};
 
-/// A RoCE packet, borrowed from its frame. Its headers are there up to the BTH; the snap length of a capture may have cut the
+/// A RoCE packet, borrowed from its frame. It has all headers up to the BTH; the snap length of a capture may have cut the
 /// extension headers, which then read as absent.
 ///
 /// The values that every receiver reads are fields; methods read the rest from the frame.
@@ -64,7 +64,7 @@ impl<'a> Roce<'a> {
         let pad = Bth::pad(bth_bytes)?;
         let &[opcode, ..] = bth_bytes;
         let info = opcode::info(opcode);
-        // A snap length that leaves the BTH leaves ECN, opcode, queue pair and sequence number.
+        // If the snap length kept the BTH, ECN, opcode, queue pair and sequence number are known.
         let truncated = input.cut() != 0;
         let extensions = input.take_captured(info.header_len(), Malformed::ExtensionShort)?;
         let payload_len = input
@@ -92,7 +92,7 @@ impl<'a> Roce<'a> {
 
     /// The packet in `frame`, which is as long on the wire as this one's ([`Roce::wire_len`]), if its headers are laid out as
     /// this one's are: what [`parse_on`](super::parse_on) returns for it, without the search for where each header begins, at a
-    /// third of the cost. `None` otherwise: then the frame is to be parsed.
+    /// third of the cost. `None` otherwise: the caller then parses the frame.
     ///
     /// Called for the packets of a flow, of which most differ from the one before in few fields. Ethernet addresses, VLAN
     /// identifiers and priorities, network addresses, traffic class, hop limit, UDP source port, the contents of shims, BTH,
@@ -102,7 +102,8 @@ impl<'a> Roce<'a> {
         let (route, behind) = self.route.like(frame)?;
         let (head, behind) = behind.split_at_checked(self.head.len())?;
         let (traffic_class, addresses) = route.network.like(self.head, head)?;
-        // What the lengths leave of the frame: what is behind is a trailer, unless the capture cut the packet.
+        // The part of the frame that its length fields count. What is behind it is a trailer, unless the capture cut the
+        // packet.
         let datagram = behind.get(..self.datagram.len())?;
         let wire_len = usize::try_from(self.wire_len.get()).unwrap_or(usize::MAX);
         let is_whole = if self.truncated { behind.len() == datagram.len() } else { frame.len() <= wire_len };
@@ -201,7 +202,7 @@ impl<'a> Roce<'a> {
         self.route.network.hop_limit(self.head)
     }
 
-    /// The UDP source port, which RoCEv1 has not.
+    /// The UDP source port; `None` for RoCEv1.
     #[inline]
     pub fn udp_source(&self) -> Option<u16> {
         let at = self.head.len().checked_sub(self.route.network.udp_len())?;
@@ -246,7 +247,7 @@ impl<'a> Roce<'a> {
         self.shim_offsets.rcc(self.datagram)
     }
 
-    /// The fields that MLCC's switch writes for the receiver.
+    /// The fields that MLCC's interconnect switch writes for the receiver.
     #[inline]
     pub fn mlcc_data_shim(&self) -> Option<MlccData> {
         self.shim_offsets.mlcc_data(self.datagram)
@@ -258,7 +259,7 @@ impl<'a> Roce<'a> {
         self.shim_offsets.mlcc_ack(self.datagram)
     }
 
-    /// The mark that is returned in a shim.
+    /// The mark that an acknowledgement returns in a shim.
     #[inline]
     pub fn echo_shim(&self) -> Option<Mark> {
         self.shim_offsets.echo(self.datagram)
@@ -353,8 +354,8 @@ impl<'a> Roce<'a> {
         }
     }
 
-    /// The mark that an acknowledgement echoes, of those that its BTH has room for: BECN means that a packet it
-    /// acknowledges arrived with CE, FECN alone that one was marked as undetermined.
+    /// The mark that an acknowledgement echoes in its BTH: BECN means that a packet it acknowledges arrived with CE, FECN alone
+    /// that one was marked as undetermined.
     #[inline]
     pub const fn echo(&self) -> Mark {
         match (self.bth.becn, self.bth.fecn) {

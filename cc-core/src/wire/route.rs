@@ -63,8 +63,8 @@ impl Network {
         head.get(at).copied().unwrap_or(0)
     }
 
-    /// Traffic class and addresses of a header, with UDP's behind it if there is one, that is laid out as `template`, which
-    /// has been parsed, and is as long; `None` if it is not.
+    /// Traffic class and addresses in `head`, a network header with UDP's behind it if there is one. `template` is a header
+    /// that has been parsed; `None` if `head` is not as long as it, or not laid out in the same way.
     #[inline]
     pub(super) fn like<'a>(self, template: &[u8], head: &'a [u8]) -> Option<(TrafficClass, &'a [u8])> {
         let (&fixed, &new) = (template.first_chunk::<10>()?, head.first_chunk()?);
@@ -111,14 +111,14 @@ pub struct Route<'a> {
 }
 
 impl<'a> Route<'a> {
-    /// The same with other tags.
+    /// The same route with other tags.
     #[inline]
     pub const fn with_tags(self, tags: Tags<'a>) -> Self {
         Self { ethernet: Ethernet { tags, ..self.ethernet }, ..self }
     }
 
-    /// The way of a frame whose Ethernet header is laid out as this one, without its addresses, and what is behind that
-    /// header; `None` if it is not.
+    /// The route of a frame whose Ethernet header is laid out as this one's, without network addresses, and the bytes behind
+    /// that header; `None` if the layout differs.
     #[inline]
     pub(super) fn like<'b>(&self, frame: &'b [u8]) -> Option<(Route<'b>, &'b [u8])> {
         let (macs, behind) = frame.split_first_chunk()?;
@@ -134,8 +134,8 @@ impl<'a> Route<'a> {
 
     /// Writes the headers, up to the network's, of a frame in the reverse direction; `len` counts what is behind them.
     ///
-    /// The network's has no options. IPv4 is never fragmented, so that its identification, which RFC 6864 gives no meaning
-    /// then, is zero, as IPv6's flow label is.
+    /// The network header has no options. IPv4 is sent with "don't fragment"; its identification, which then has no meaning
+    /// (RFC 6864), is zero, and so is IPv6's flow label.
     pub(super) fn emit_back(
         &self,
         output: &mut Output<'_>,
@@ -175,12 +175,12 @@ impl<'a> Route<'a> {
 pub struct Endpoints {
     macs: [u8; 12],
     network: Network,
-    /// As many as the network has.
+    /// Source and destination, as many bytes as the network's addresses have.
     addresses: [u8; 32],
 }
 
 impl Endpoints {
-    /// Of no frame.
+    /// Placeholder: zeros.
     pub const NONE: Self = Self { macs: [0; 12], network: Network::V4, addresses: [0; 32] };
 
     /// The addresses of this route.
@@ -244,7 +244,7 @@ impl Addresses {
     }
 }
 
-/// Source and destination of both.
+/// Splits source and destination, which are equally long.
 #[inline]
 pub(super) fn halves(both: &[u8]) -> (&[u8], &[u8]) {
     both.split_at_checked(both.len() >> 1).unwrap_or_default()

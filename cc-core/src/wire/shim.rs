@@ -1,5 +1,5 @@
-//! In-band shims: headers for congestion control between UDP and BTH, on a UDP port of their own, so that devices without
-//! them do not take these packets for plain RoCEv2.
+//! In-band shims: headers for congestion control between UDP and BTH, on a UDP port of their own, so that devices that do not
+//! implement them do not take these packets for plain RoCEv2.
 //!
 //! RoCEv2 leaves no room for telemetry. A chain of shims, each a whole number of 32-bit words, begins with a head:
 //!
@@ -14,10 +14,10 @@
 //! | type | version | length | bytes 2-3 | behind the head |
 //! | --- | --- | --- | --- | --- |
 //! | 1 time | 1 | 4 | hops; level of the receiver's buffers (5 bits) | sent, echo, held: nanoseconds, 32 bits each |
-//! | 2 INT | 1 wide, 2 compact | 1 + area | hops written (4 bits), path (12 bits) | area: room for whole records, see [`IntLayout`] |
+//! | 2 INT | 1 wide, 2 compact | 1 + area | hops written (4 bits), path (12) | area: whole records, see [`IntLayout`] |
 //! | 3 RCC | 1 | 4 | zero | window in bytes (32), flows (16), utilisation in 2^-16 (16), echo in nanoseconds (32) |
 //! | 4 MLCC, data | 1 | 2 | credit (16) | bytes queued (32) |
-//! | 5 MLCC, acknowledgement | 1 | 4 | credit (16) | queue pair of the data (24 of 32), rate of release, rate advised: in 2^-24 bytes per nanosecond (32) |
+//! | 5 MLCC, acknowledgement | 1 | 4 | credit (16) | queue pair of the data (24 of 32), R_credit, R_DQM (2^-24 B/ns, 32) |
 //! | 6 echo | 1 | 1 | zero; mark (2 bits): 0 none, 1 undetermined, 2 congested | nothing |
 //!
 //! Types and versions that are not in the table are skipped by their length. Where a type occurs twice, the first counts.
@@ -30,7 +30,7 @@ use super::{EmitError, Malformed, Parsed, parse_on};
 use crate::{Bytes, Grant, Hop, IntLayout, IntStack, IntStackBuilder, Mark, Nanos, Qpn, Rate, Stamp};
 use bitfield::bitfield;
 
-/// The UDP destination port of shimmed packets, unless another is agreed on.
+/// The UDP destination port of packets with shims, unless another is configured.
 pub const PORT: u16 = 4792;
 
 /// Bytes of the longest chain, its end included: 64 words.
@@ -50,7 +50,7 @@ const RCC_LEN: usize = 16;
 const MLCC_DATA_LEN: usize = 8;
 const MLCC_ACK_LEN: usize = 16;
 
-/// The most records that an area has: the count that would come next means overflow.
+/// The most records that an area has: the next count, 15, means overflow.
 const MOST_RECORDS: usize = IntStack::MOST as usize;
 
 const _: () = {
@@ -97,7 +97,7 @@ pub struct Rcc {
     pub window: Bytes,
     /// Flows that send to the receiver's port.
     pub flows: u16,
-    /// What the port received in a round, of what its link carries in one, in 2^-16.
+    /// Utilisation of the port in the last round: bytes received over what its link carries, in 2^-16.
     pub utilisation: u16,
     /// [`Time::sent`] of the packet acknowledged; zero for none.
     pub echo: Stamp,
@@ -115,8 +115,8 @@ impl Rcc {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MlccData {
-    /// C_D: the credit that the switch has last read in an acknowledgement of the flow; zero where it knows none, or the
-    /// flow has no queue of its own.
+    /// C_D: the credit that the switch has last read in an acknowledgement of the flow; 0 if it has read none, or if the flow
+    /// has no queue of its own.
     pub credit: u16,
     /// Bytes in the flow's own queue behind this packet.
     pub queue: Bytes,
@@ -128,11 +128,12 @@ pub struct MlccData {
 pub struct MlccAck {
     /// C_R: the credit that the switch is to write from now on; never zero.
     pub credit: u16,
-    /// The receiver's queue pair, by which the switch knows the flow: an acknowledgement's own is the sender's.
+    /// The receiver's queue pair, by which the switch identifies the flow: the destination queue pair of an acknowledgement is
+    /// the sender's.
     pub data_qpn: Qpn,
     /// R_credit: how fast the switch is to release the flow's queue.
     pub release: Rate,
-    /// R_DQM: how fast the sender may send for the queue's sake.
+    /// R_DQM: the rate to which the sender limits itself to control the length of that queue.
     pub advised_rate: Rate,
 }
 
@@ -161,9 +162,9 @@ impl<'a> IntShim<'a> {
     /// Bytes of the longest INT shim, its head included.
     pub const LONGEST: usize = HEAD_LEN + MOST_RECORDS * IntLayout::Wide.record_len();
 
-    /// An area in which so many hops have written records, [`IntStack::OVERFLOW`] for more than there was room for, on
-    /// path `path`, of which 12 bits count. `None` when the area is not whole records, holds more than fourteen, or
-    /// fewer than were written.
+    /// An area in which `hops` switches have written records ([`IntStack::OVERFLOW`] if there were more than fit), on path
+    /// `path`, whose low 12 bits are used. `None` if the area is not whole records, has room for more than 14, or for fewer
+    /// than `hops`.
     #[inline]
     pub const fn new(layout: IntLayout, path: u16, hops: u8, area: &'a [u8]) -> Option<Self> {
         // A shift, because the lengths are powers of two.
@@ -179,7 +180,7 @@ impl<'a> IntShim<'a> {
         }
     }
 
-    /// The telemetry in `stack`, with all of its room.
+    /// The records in `stack`, with its unused room.
     #[inline]
     pub fn of(stack: &'a IntStackBuilder) -> Self {
         Self { layout: stack.layout(), path: stack.path(), hops: stack.hops(), area: stack.area() }
@@ -193,7 +194,7 @@ impl<'a> IntShim<'a> {
         Self::new(layout, own.path(), own.hops(), area)
     }
 
-    /// Room for so many records, at most fourteen, and none written yet.
+    /// A shim with room for `room` records, at most 14, and none written yet.
     pub fn empty(layout: IntLayout, path: u16, room: u8) -> Self {
         static ZEROS: [u8; MOST_RECORDS * IntLayout::Wide.record_len()] = [0; _];
         let room = usize::from(room).min(MOST_RECORDS);
@@ -207,7 +208,7 @@ impl<'a> IntShim<'a> {
         self.layout
     }
 
-    /// Which path the packet took: a number that changes with it, 12 bits.
+    /// Identifier of the packet's path, 12 bits: another path has another number.
     #[inline]
     pub const fn path(&self) -> u16 {
         self.path
@@ -219,7 +220,7 @@ impl<'a> IntShim<'a> {
         self.hops
     }
 
-    /// The whole area, the part that is not written yet included.
+    /// The whole area, including the part that is not written yet.
     #[inline]
     pub const fn area(&self) -> &'a [u8] {
         self.area
@@ -228,7 +229,7 @@ impl<'a> IntShim<'a> {
     /// The records written.
     #[inline]
     pub fn stack(&self) -> IntStack<'a> {
-        // There is one: `hops` fits the area.
+        // Never `None`: `hops` fits the area.
         IntStack::new(self.layout, self.path, self.hops, self.area).unwrap_or(IntStack::NONE)
     }
 
@@ -437,7 +438,7 @@ impl ShimOffsets {
         }
     }
 
-    /// The head and what is behind it of the shim of this type, if the chain in front of this datagram has one.
+    /// The head of the shim of this type and the bytes behind it, if the chain at the start of this datagram has one.
     #[inline(always)]
     fn shim<'a>(&self, kind: u8, datagram: &'a [u8]) -> Option<(&'a [u8; HEAD_LEN], &'a [u8])> {
         datagram.get(self.at(kind)?..)?.split_first_chunk()
@@ -456,7 +457,7 @@ impl ShimOffsets {
         self.len
     }
 
-    /// The time stamps in this datagram, in which the places were found.
+    /// The time stamps in this datagram, for which the offsets were found.
     #[inline]
     pub(super) fn time(&self, datagram: &[u8]) -> Option<Time> {
         let (&[_, _, hops, rx_buffer_level], body) = self.shim(TIME, datagram)?;
@@ -510,7 +511,7 @@ impl ShimOffsets {
         Some(MlccData { credit: two([c0, c1]), queue: Bytes::new(u32::from_be_bytes(queue)) })
     }
 
-    /// Bytes of the chain in front of that.
+    /// Bytes of the chain in front of MLCC's shim of data packets.
     #[inline]
     pub(super) fn mlcc_data_at(&self) -> Option<usize> {
         self.at(MLCC_DATA)
@@ -536,13 +537,13 @@ impl ShimOffsets {
         Some(match mark & 3 {
             0 => Mark::None,
             1 => Mark::Undetermined,
-            // 3 is not sent, and read as the stronger mark.
+            // 3 is never sent; it reads as the stronger mark.
             _ => Mark::Congested,
         })
     }
 }
 
-/// Whether a chain of shims has the types and lengths of `template`, which has been parsed, and is as long.
+/// Whether a chain of shims has the types and lengths of `template`, which has been parsed and is as long as it.
 pub(super) fn alike(mut template: &[u8], mut chain: &[u8]) -> bool {
     while let Some((&[first, words, ..], _)) = template.split_first_chunk::<HEAD_LEN>() {
         let len = usize::from(words) << 2;
@@ -563,8 +564,8 @@ pub(super) fn alike(mut template: &[u8], mut chain: &[u8]) -> bool {
     chain.is_empty()
 }
 
-/// Removes the records from the INT shim of a frame, and leaves their room to the switches that follow. Returns whether there
-/// is such a shim. Neither the frame's length nor its ICRC changes.
+/// Removes the records from the INT shim of a frame, and leaves their room to the switches that follow. Returns whether the
+/// frame has an INT shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
@@ -574,7 +575,7 @@ pub fn clear_int(frame: &mut [u8], wire_len: usize, shim_port: u16) -> bool {
 }
 
 /// As [`clear_int`] does, in a frame whose INT shim begins at byte `at`, see [`Roce::int_at`](super::Roce::int_at). Returns
-/// whether the frame is so long.
+/// `false` if the frame is too short.
 #[inline]
 pub fn clear_int_at(frame: &mut [u8], at: usize) -> bool {
     let Some([_, _, own, ..]) = frame.get_mut(at..) else { return false };
@@ -582,8 +583,8 @@ pub fn clear_int_at(frame: &mut [u8], at: usize) -> bool {
     true
 }
 
-/// Writes MLCC's fields for the receiver into the room that the sender has left for them. Returns whether the frame has such
-/// room. Neither the frame's length nor its ICRC changes.
+/// Writes MLCC's fields for the receiver into the shim that the sender has reserved for them. Returns whether the frame has
+/// such a shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &MlccData) -> bool {
@@ -593,7 +594,7 @@ pub fn write_mlcc(frame: &mut [u8], wire_len: usize, shim_port: u16, data: &Mlcc
 }
 
 /// As [`write_mlcc`] does, in a frame whose MLCC shim begins at byte `at`, see
-/// [`Roce::mlcc_data_at`](super::Roce::mlcc_data_at). Returns whether the frame is so long.
+/// [`Roce::mlcc_data_at`](super::Roce::mlcc_data_at). Returns `false` if the frame is too short.
 #[inline]
 pub fn write_mlcc_at(frame: &mut [u8], at: usize, data: &MlccData) -> bool {
     let Some([_, _, c0, c1, q0, q1, q2, q3, ..]) = frame.get_mut(at..) else { return false };
@@ -603,7 +604,7 @@ pub fn write_mlcc_at(frame: &mut [u8], at: usize, data: &MlccData) -> bool {
 }
 
 /// Writes [`Time::sent`] in a frame whose time shim begins at byte `at`, see [`Roce::time_at`](super::Roce::time_at). Returns
-/// whether the frame is so long. Neither the frame's length nor its ICRC changes.
+/// `false` if the frame is too short. Neither the frame's length nor its ICRC changes.
 #[inline]
 pub fn set_sent_at(frame: &mut [u8], at: usize, sent: Stamp) -> bool {
     let Some([_, _, _, _, s0, s1, s2, s3, ..]) = frame.get_mut(at..) else { return false };
@@ -611,8 +612,8 @@ pub fn set_sent_at(frame: &mut [u8], at: usize, sent: Stamp) -> bool {
     true
 }
 
-/// Appends a switch's record to the INT shim of a frame as [`IntLayout::push`] does, and returns what that does; `None` when
-/// the frame carries no INT shim. Neither the frame's length nor its ICRC changes.
+/// Appends a switch's record to the INT shim of a frame as [`IntLayout::push`] does, and returns the result of that; `None`
+/// when the frame carries no INT shim. Neither the frame's length nor its ICRC changes.
 ///
 /// `wire_len` and `shim_port` are those of [`parse_on`].
 pub fn push_into(frame: &mut [u8], wire_len: usize, shim_port: u16, hop: &Hop) -> Option<u8> {

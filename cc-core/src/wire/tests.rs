@@ -1,4 +1,4 @@
-//! Published frames, the standard's tables, and everything that can be built.
+//! Published frames, the standard's tables, and frames of every kind that can be emitted.
 
 extern crate std;
 
@@ -66,7 +66,7 @@ fn outcome(frame: &[u8]) -> Result<&'static str, Malformed> {
     parse(frame, frame.len()).map(|packet| match packet {
         Parsed::Roce(_) => "roce",
         Parsed::Pfc(_) => "pfc",
-        Parsed::NotRoce(foreign) => foreign.kind().name(),
+        Parsed::NotRoce(other) => other.kind().name(),
     })
 }
 
@@ -211,7 +211,7 @@ fn a_cnp_is_what_a_connectx_sends_but_for_its_identification() {
 }
 
 #[test]
-fn a_cnp_goes_back_by_the_way_the_data_came() {
+fn a_cnp_takes_the_route_of_the_data_in_reverse() {
     let tags = [[0x88, 0xa8, 0x70, 0x01], [0x81, 0x00, 0x40, 0x02]];
     for addresses in [V4, V6, GID] {
         let data = Frame { tags: Tags::new(&tags).unwrap(), ..frame(0x04, addresses, b"data") };
@@ -258,7 +258,7 @@ fn what_routers_change_leaves_the_icrc_valid_and_nothing_else_does() {
 }
 
 #[test]
-fn over_ipv6_the_icrc_is_that_of_an_independent_reckoning() {
+fn over_ipv6_the_icrc_is_that_of_an_independent_computation() {
     let frame = emit(&frame(0x0b, V6, b"payload"));
     let mut masked = frame[14..frame.len() - 4].to_vec();
     masked[0] |= 0x0f;
@@ -461,7 +461,7 @@ fn any_stack_of_vlan_tags_gives_the_same_result() {
 }
 
 #[test]
-fn padding_trailer_and_check_sequence_do_no_harm() {
+fn padding_trailer_and_check_sequence_are_ignored() {
     for frame in built() {
         for extra in [1, 4, 46] {
             let longer = [&frame[..], &vec![0xa5; extra]].concat();
@@ -493,7 +493,7 @@ fn every_prefix_is_truncated_or_malformed() {
                 }
                 Ok(other) => panic!("{len}: {other:?}"),
             }
-            // That short on the wire.
+            // As short on the wire.
             match parse(prefix, len) {
                 Err(why) => assert_ne!(why, Malformed::Truncated),
                 Ok(other) => panic!("{len}: {other:?}"),
@@ -503,7 +503,7 @@ fn every_prefix_is_truncated_or_malformed() {
 }
 
 #[test]
-fn contradictions_are_named() {
+fn contradictory_headers_are_reported_with_their_reason() {
     let with = |at: usize, byte: u8| {
         let mut frame = emit(&frame(0x0a, V4, b"1234"));
         frame[at] = byte;
@@ -553,7 +553,7 @@ fn contradictions_are_named() {
 }
 
 #[test]
-fn what_is_not_ours_is_told_apart() {
+fn other_protocols_are_classified() {
     let ethertype = |ethertype: &str| {
         let frame = hex(&["ffffffffffff020000000001", ethertype, "0001000000000000"].concat());
         outcome(&frame)
@@ -610,7 +610,7 @@ fn a_frame_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn connection_management_survives_and_nothing_else_is_taken_for_it() {
+fn connection_management_is_read_back_and_nothing_else_is_taken_for_it() {
     let messages = [
         cm::Message::Request { local_id: 0x11223344, local_qpn: Qpn::new(0xabcdef), starting_psn: Psn::new(0x123456) },
         cm::Message::Reply {
@@ -646,7 +646,7 @@ fn connection_management_survives_and_nothing_else_is_taken_for_it() {
 }
 
 #[test]
-fn a_body_that_does_not_check_is_a_plain_cnp() {
+fn a_body_with_a_wrong_check_byte_reads_as_a_standard_cnp() {
     let body = CnpBody { kind: CnpKind::Period, period: Nanos::new(50_000), ..CnpBody::default() };
     let good = CnpBodyKind::Extended(body).to_bytes();
     assert_eq!(cnp::parse(&good), CnpBodyKind::Extended(body));
@@ -655,7 +655,7 @@ fn a_body_that_does_not_check_is_a_plain_cnp() {
         bad[at] ^= 0x40;
         assert_eq!(cnp::parse(&bad), CnpBodyKind::Standard, "byte {at}");
     }
-    // A kind and a version yet to come, correctly checked.
+    // An unknown kind and an unknown version, with right check bytes.
     for (at, change) in [(0, 0x80), (1, 0x30)] {
         let mut bad = good;
         bad[at] ^= change;
@@ -815,12 +815,12 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200), extra in 0usize..100) {
+    fn parsing_random_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), extra in 0usize..100) {
         let _ = parse(&bytes, bytes.len() + extra);
     }
 
     #[test]
-    fn damaged_frames_are_survived(
+    fn parsing_damaged_frames_does_not_panic(
         which in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),

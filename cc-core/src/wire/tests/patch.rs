@@ -1,5 +1,5 @@
-//! Frames changed in place against frames emitted with other values, and packets found by the layout of another against
-//! packets that were parsed.
+//! Frames changed in place are compared with frames emitted with the changed values, and packets read by the layout of another
+//! packet with packets that were parsed.
 
 use super::shim::OwnedShims;
 use super::*;
@@ -75,15 +75,15 @@ proptest! {
     fn ecn_and_hop_limit_changed_in_place_are_those_of_the_frame_emitted_with_them(sent in any_frame(), ecn in 0u8..4) {
         let mut patched = emit(&sent.frame());
         let hop_limit = sent.hop_limit.saturating_sub(1);
-        let wanted = emit(&Frame { ecn: Ecn::from_bits(ecn), hop_limit, ..sent.frame() });
+        let expected = emit(&Frame { ecn: Ecn::from_bits(ecn), hop_limit, ..sent.frame() });
         prop_assert!(set_ecn(&mut patched, Ecn::from_bits(ecn)));
         prop_assert_eq!(decrement_hop_limit(&mut patched), Some(hop_limit));
-        prop_assert_eq!(&patched, &wanted);
+        prop_assert_eq!(&patched, &expected);
         prop_assert_eq!(roce(&patched).icrc::<TableCrc>(), Icrc::Valid);
     }
 
     #[test]
-    fn a_packet_found_by_the_layout_of_another_is_the_packet_parsed(
+    fn a_packet_read_by_the_layout_of_another_is_the_packet_parsed(
         first in any_frame(),
         second in any_frame(),
         [same_tags, same_network, same_shims, same_opcode] in any::<[bool; 4]>(),
@@ -126,8 +126,12 @@ proptest! {
     }
 
     #[test]
-    fn packets_of_one_layout_are_found_by_each_other(first in any_frame(), second in any_frame(), captured in any::<prop::sample::Index>()) {
-        // All that may differ does; what may not is the first one's.
+    fn packets_of_one_layout_are_read_by_the_layout_of_each_other(
+        first in any_frame(),
+        second in any_frame(),
+        captured in any::<prop::sample::Index>(),
+    ) {
+        // Every field that may differ is the second frame's; those that may not are the first one's.
         let Owned { tags, shims, payload, .. } = first.clone();
         let bth = Bth { opcode: first.bth.opcode, ..second.bth };
         let same_network = |addresses: Addresses| core::mem::discriminant(&addresses);
@@ -159,13 +163,13 @@ proptest! {
     ) {
         let before = emit(&sent.frame());
         let (int_at, mlcc_at) = (roce(&before).int_at(), roce(&before).mlcc_data_at());
-        let (mut pushed, mut cleared, mut told) = (before.clone(), before.clone(), before.clone());
+        let (mut pushed, mut cleared, mut written_mlcc) = (before.clone(), before.clone(), before.clone());
         let wire_len = before.len();
         let data = chain::MlccData { credit: 0xabcd, queue: Bytes::new(hop.queue) };
         let by_parser = chain::push_into(&mut pushed, wire_len, chain::PORT, &hop);
         prop_assert_eq!(by_parser.is_some(), int_at.is_some());
         prop_assert_eq!(chain::clear_int(&mut cleared, wire_len, chain::PORT), int_at.is_some());
-        prop_assert_eq!(chain::write_mlcc(&mut told, wire_len, chain::PORT, &data), mlcc_at.is_some());
+        prop_assert_eq!(chain::write_mlcc(&mut written_mlcc, wire_len, chain::PORT, &data), mlcc_at.is_some());
         if let Some(at) = int_at {
             let mut placed = before.clone();
             prop_assert_eq!(chain::push_at(&mut placed, at, &hop), by_parser);
@@ -181,14 +185,15 @@ proptest! {
         if let Some(at) = mlcc_at {
             let mut placed = before.clone();
             prop_assert!(chain::write_mlcc_at(&mut placed, at, &data));
-            prop_assert_eq!(&placed, &told);
+            prop_assert_eq!(&placed, &written_mlcc);
             prop_assert_eq!(roce(&placed).mlcc_data_shim(), Some(data));
         }
     }
 
     #[test]
     fn a_template_filled_in_place_is_the_frame_emitted(first in any_frame(), second in any_frame()) {
-        // The second one's values in the first one's frame, whose opcode has the same extension headers.
+        // The second frame's BTH and time stamp are written into the first frame; the opcode stays, and with it the extension
+        // headers.
         let mut shims = first.shims.borrowed();
         let bth = Bth { opcode: first.bth.opcode, ..second.bth };
         let sent = Stamp::from_bits(second.bth.psn.get());
@@ -196,7 +201,7 @@ proptest! {
         if matches!(first.addresses, Addresses::Gid { .. }) {
             shims = Shims::NONE;
         }
-        let wanted = emit(&Frame { bth, shims, ..first.frame() });
+        let expected = emit(&Frame { bth, shims, ..first.frame() });
         let mut frame = written(|buffer| first.frame().emit::<NoCrc>(buffer));
         let (bth_at, time_at) = (roce(&frame).bth_at(), roce(&frame).time_at());
         prop_assert_eq!(time_at.is_some(), shims.time.is_some());
@@ -205,11 +210,11 @@ proptest! {
             prop_assert!(chain::set_sent_at(&mut frame, at, sent));
         }
         prop_assert!(write_icrc::<TableCrc>(&mut frame));
-        prop_assert_eq!(frame, wanted);
+        prop_assert_eq!(frame, expected);
     }
 
     #[test]
-    fn any_bytes_are_survived_in_place(bytes in prop::collection::vec(any::<u8>(), 0..80), at in 0usize..100) {
+    fn changing_random_bytes_in_place_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), at in 0usize..100) {
         let mut frame = bytes;
         set_ecn(&mut frame, Ecn::Ce);
         decrement_hop_limit(&mut frame);

@@ -14,7 +14,7 @@ const MESSAGE: RateMessage = RateMessage {
     priority: 3,
 };
 
-fn told(addresses: Addresses) -> RateFrame<'static> {
+fn rate_frame(addresses: Addresses) -> RateFrame<'static> {
     RateFrame {
         destination: Mac::new([2, 0, 0, 0, 0, 2]),
         source: Mac::new([2, 0, 0, 0, 0, 1]),
@@ -50,14 +50,14 @@ fn residue(bytes: &[u8]) -> u16 {
 
 #[test]
 fn a_message_is_icmp_of_an_experimental_type_with_a_right_checksum() {
-    let frame = bytes(&told(V4));
+    let frame = bytes(&rate_frame(V4));
     let body = hex("4c53 0102 030d40 05 11223344 0506 03 00");
     assert_eq!(frame[..14], hex("020000000002 020000000001 0800"));
     assert_eq!(frame[14..34][8..10], [255, 1]);
     assert_eq!((&frame[34..36], &frame[38..]), (&[253, 0][..], &body[..]));
     assert_eq!((residue(&frame[14..34]), residue(&frame[34..])), (0, 0));
 
-    let frame = bytes(&told(V6));
+    let frame = bytes(&rate_frame(V6));
     assert_eq!(frame[12..22], hex("86dd 6c000000 0014 3a ff"));
     assert_eq!((&frame[54..56], &frame[58..]), (&[200, 0][..], &body[..]));
     let with_pseudo_header = [&frame[22..54], &[0, 0, 0, 20, 0, 0, 0, 58], &frame[54..]].concat();
@@ -65,9 +65,9 @@ fn a_message_is_icmp_of_an_experimental_type_with_a_right_checksum() {
 }
 
 #[test]
-fn a_frame_that_is_no_message_says_why() {
+fn a_frame_that_is_no_rate_message_is_rejected_with_the_reason() {
     for addresses in [V4, V6] {
-        let good = bytes(&told(addresses));
+        let good = bytes(&rate_frame(addresses));
         assert_eq!(read(&good), Ok(MESSAGE));
         assert_eq!(read(&[&good[..], &[0; 20]].concat()), Ok(MESSAGE), "padded by a port");
         let network = if addresses == V4 { 20 } else { 40 };
@@ -123,7 +123,7 @@ fn a_frame_that_is_no_message_says_why() {
 #[test]
 fn a_buffer_one_byte_too_short_is_refused() {
     for (addresses, length) in [(V4, 54), (V6, RateFrame::LONGEST)] {
-        let frame = told(addresses);
+        let frame = rate_frame(addresses);
         assert_eq!(frame.emit(&mut [0; RateFrame::LONGEST]), Ok(length));
         assert_eq!(frame.emit(&mut vec![0; length - 1]), Err(EmitError::BufferTooSmall));
     }
@@ -140,13 +140,13 @@ proptest! {
         let [keepalive, at_minimum, at_maximum] = flags;
         let stamp = Stamp::from_bits(stamp);
         let message = RateMessage { seq, units, keepalive, at_minimum, at_maximum, stamp, port, priority };
-        let frame = RateFrame { tags: Tags::new(&tags).unwrap(), dscp, message, ..told(addresses) };
+        let frame = RateFrame { tags: Tags::new(&tags).unwrap(), dscp, message, ..rate_frame(addresses) };
         let expected = RateMessage { units: units.min(0x00ff_ffff), ..message };
         prop_assert_eq!(read(&bytes(&frame)), Ok(expected));
     }
 
     #[test]
-    fn no_bytes_do_harm(frame in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn random_bytes_are_rejected(frame in prop::collection::vec(any::<u8>(), 0..100)) {
         prop_assert!(read(&frame).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Shims: their bytes, what is wrong with them, what switches do to them, and acknowledgements that return them.
+//! Shims: their bytes, malformed chains, changes made by switches, and acknowledgements that return them.
 
 use super::*;
 use crate::wire::shim::{self, IntShim, MlccAck, MlccData, Rcc, Time};
@@ -142,7 +142,8 @@ fn the_icrc_covers_all_of_a_shimmed_packet_but_what_routers_and_switches_change(
                 };
                 let six = frame[14] >> 4 == 6 && at == 14 && bit < 4;
                 if (start..bth).contains(&at) {
-                    // Damage to lengths hides the packet; any other is no concern of the ICRC.
+                    // The chain: a changed length makes the frame malformed or moves the BTH. The ICRC does not cover its other
+                    // fields.
                     let own = (start + 20..start + 52).contains(&at);
                     assert!(if own { verdict == Some(Icrc::Valid) } else { verdict != Some(Icrc::Invalid) }, "{at}");
                 } else {
@@ -210,12 +211,12 @@ fn frames_without_telemetry_are_left_alone() {
 }
 
 #[test]
-fn chains_that_contradict_themselves_are_named() {
+fn contradictory_chains_are_reported_with_their_reason() {
     let read = |chain: &str| outcome(&with_chain(&hex(chain)));
     assert_eq!(read("00010000"), Ok("roce"));
     assert_eq!(read("00000000"), Err(Malformed::ShimLength));
     assert_eq!(read("11000000 00000000 00000000 00000000 00010000"), Err(Malformed::ShimLength));
-    // Types and versions yet to come, skipped.
+    // Unknown types and versions are skipped.
     assert_eq!(read("f1020000 ffffffff 70010000 00010000"), Ok("roce"));
     assert_eq!(read("12020000 00000000 2f020000 ffffffff 00010000"), Ok("roce"));
     // Beyond 64 words, with its end or without.
@@ -226,7 +227,7 @@ fn chains_that_contradict_themselves_are_named() {
     // Beyond the datagram.
     assert_eq!(read("f03f0000"), Err(Malformed::ShimShort));
     assert_eq!(read("f0070000"), Err(Malformed::ShimShort));
-    // Of another length than the type has.
+    // Of a length that is not the type's.
     for chain in [
         "11030000 00000000 00000000",
         "11050000 00000000 00000000 00000000 00000000",
@@ -266,7 +267,7 @@ fn a_datagram_that_ends_in_its_shims_is_short_wherever_it_ends() {
 }
 
 #[test]
-fn the_first_of_a_type_counts_and_an_empty_chain_says_nothing() {
+fn the_first_shim_of_a_type_counts_and_an_empty_chain_has_none() {
     let frame = with_chain(&hex("61010001 61010002 00010000"));
     assert_eq!(roce(&frame).shims(), Shims { echo: Some(Mark::Undetermined), ..Shims::NONE });
     let frame = with_chain(&hex("61010003 00010000"));
@@ -277,7 +278,7 @@ fn the_first_of_a_type_counts_and_an_empty_chain_says_nothing() {
 }
 
 #[test]
-fn the_port_can_be_agreed_on() {
+fn shims_can_be_on_another_port() {
     let sent = shimmed(V4, all(&[0; 16]));
     let mut frame = vec![0; 300];
     let len = sent.emit_on::<TableCrc>(&mut frame, 5_000).unwrap();
@@ -289,7 +290,7 @@ fn the_port_can_be_agreed_on() {
     }
     assert_eq!(shim::push_into(&mut frame, len, shim::PORT, &HOP), None);
     assert_eq!(shim::push_into(&mut frame, len, 5_000, &HOP), Some(IntStack::OVERFLOW));
-    // Those of RoCE's own port have none, whatever is agreed on.
+    // Packets on RoCE's own port have no shims, whatever port is configured.
     let plain = emit(&self::frame(0x04, V4, b"data"));
     assert!(matches!(parse_on(&plain, plain.len(), ROCE_PORT), Ok(Parsed::Roce(roce)) if !roce.is_shimmed()));
 }
@@ -335,7 +336,7 @@ fn interconnect_switches_clear_telemetry_and_fill_the_room_for_credit_in_place()
             assert_eq!((frame.len(), roce(&frame).icrc::<TableCrc>()), (sent.len(), Icrc::Valid));
         }
     }
-    // Where there is nothing of the kind, nothing changes.
+    // Frames without these shims do not change.
     let time = Shims { time: Some(time()), ..Shims::NONE };
     for mut frame in [emit(&frame(0x04, V4, b"data")), emit(&shimmed(V4, time)), roce_v1_write(), vec![0; 20]] {
         let before = frame.clone();
@@ -396,7 +397,7 @@ fn an_acknowledgement_returns_what_the_packet_brought() {
 }
 
 #[test]
-fn an_acknowledgement_of_a_packet_without_shims_is_any_nic_s() {
+fn an_acknowledgement_of_a_packet_without_shims_is_a_standard_one() {
     let data = emit(&frame(0x04, V4, b"data"));
     for (mark, becn, fecn) in
         [(Mark::None, false, false), (Mark::Undetermined, false, true), (Mark::Congested, true, false)]
@@ -422,7 +423,7 @@ fn an_acknowledgement_of_a_packet_without_shims_is_any_nic_s() {
 }
 
 #[test]
-fn hops_are_what_the_time_to_live_lacks_of_the_next_usual_start() {
+fn hops_are_the_usual_first_time_to_live_less_the_received_one() {
     for (hop_limit, hops) in [
         (64, 0),
         (61, 3),
@@ -456,7 +457,7 @@ fn the_longest_acknowledgement_under_four_tags_takes_354_bytes() {
     assert_eq!(14 + 4 * 4 + 40 + 8 + shim::LONGEST + 12 + 4 + 4, 354);
     let tags = [[0x81, 0x00, 0x40, 0x02]; 4];
     let grant = Grant::Rcc { window: Bytes::MAX, flows: 1, utilisation: 0 };
-    // Those whose response carries shims of whole records are two words short of it.
+    // INT areas are whole records: the longest chain that a response can carry is two words shorter than the limit.
     let longest = (0..=14).filter_map(|room| {
         let shims = Shims { time: Some(time()), int: Some(IntShim::empty(IntLayout::Wide, PATH, room)), ..Shims::NONE };
         let data = emit(&Frame { tags: Tags::new(&tags).unwrap(), ..shimmed(V6, shims) });
@@ -524,7 +525,11 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn shims_come_back_and_change_nothing_else(shims in any_shims(), v6: bool, payload in prop::collection::vec(any::<u8>(), 0..99)) {
+    fn shims_are_read_back_and_change_nothing_else(
+        shims in any_shims(),
+        v6: bool,
+        payload in prop::collection::vec(any::<u8>(), 0..99),
+    ) {
         let addresses = if v6 { V6 } else { V4 };
         let plain = frame(0x06, addresses, &payload);
         let sent = Frame { shims: shims.borrowed(), ..plain };
@@ -539,8 +544,8 @@ proptest! {
     }
 
     #[test]
-    fn any_chain_is_read_or_named(chain in prop::collection::vec(any::<u8>(), 0..300), nibbles: bool) {
-        // Now and then something short enough to be of a known length.
+    fn any_chain_is_read_or_rejected_with_a_reason(chain in prop::collection::vec(any::<u8>(), 0..300), nibbles: bool) {
+        // With `nibbles`, lengths are short enough to be those of known types.
         let chain: Vec<_> = chain.iter().map(|&byte| if nibbles { byte & 0x17 } else { byte }).collect();
         let bytes = with_chain(&chain);
         match parse(&bytes, bytes.len()) {
@@ -557,7 +562,7 @@ proptest! {
 }
 
 #[test]
-fn a_switch_takes_the_records_off_and_leaves_their_room() {
+fn a_switch_removes_the_records_and_leaves_their_room() {
     let area = [HOP.to_wide(), HOP.to_wide(), [0; 16]].concat();
     let mut frame = emit(&shimmed(V6, Shims { int: IntShim::new(IntLayout::Wide, PATH, 2, &area), ..all(&area) }));
     let len = frame.len();
@@ -574,25 +579,25 @@ fn a_switch_takes_the_records_off_and_leaves_their_room() {
 }
 
 /// A shim of one record, on path 1.
-const NEAR: &str = "21051001 0186a001 01020304 11223344 0000abcd";
+const INT_SHIM: &str = "21051001 0186a001 01020304 11223344 0000abcd";
 
-fn near(kind: CnpKind, payload: &[u8]) -> Vec<u8> {
+fn cnp_from_switch(kind: CnpKind, payload: &[u8]) -> Vec<u8> {
     let cause = emit(&frame(0x04, V4, b"data"));
     let body = CnpBody { kind, seq: 7, ..CnpBody::default() };
     respond(&Response::from_switch(&roce(&cause), body, payload, CnpMarking::default()))
 }
 
 #[test]
-fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
+fn a_cnp_of_a_switch_names_the_flow_by_the_receivers_queue_pair_and_carries_telemetry() {
     let hop = Hop { mbps: 100_000, flags: Hop::VIRTUAL, clock: 0x0102_0304, sent: 0x1122_3344, queue: 0xabcd };
     let area = hop.to_wide();
     let int = IntShim::new(IntLayout::Wide, 1, 1, &area).unwrap();
-    let int_bytes = hex(NEAR);
+    let int_bytes = hex(INT_SHIM);
     assert_eq!(int.write(&mut [0; IntShim::LONGEST]).unwrap(), int_bytes);
     assert_eq!(int.write(&mut [0; 19]), Err(EmitError::BufferTooSmall));
     for addresses in [V4, V6] {
         let cause = emit(&frame(0x04, addresses, b"data"));
-        for (kind, payload, told) in [
+        for (kind, payload, expected) in [
             (CnpKind::SwitchInt, &int_bytes[..], Some(int)),
             (CnpKind::DirectInt, &int_bytes[..], Some(int)),
             (CnpKind::Direct, &[], None),
@@ -601,7 +606,7 @@ fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
             let cnp = respond(&Response::from_switch(&roce(&cause), body, payload, CnpMarking::default()));
             let cnp = roce(&cnp);
             let body = CnpBody { names_remote_qpn: true, remote_qpn: Qpn::new(0x118), ..body };
-            assert_eq!((cnp.cnp(), cnp.switch_int()), (Some(CnpBodyKind::Extended(body)), told));
+            assert_eq!((cnp.cnp(), cnp.switch_int()), (Some(CnpBodyKind::Extended(body)), expected));
             assert!(body.is_from_switch());
             assert_eq!((cnp.info.class(), cnp.bth.dest_qp, cnp.bth.becn), (Class::Cnp, Qpn::new(0), true));
             assert_eq!((cnp.addresses(), cnp.icrc::<TableCrc>()), (addresses.reversed(), Icrc::Valid));
@@ -612,9 +617,9 @@ fn a_cnp_of_a_switch_names_the_flow_by_the_far_end_and_brings_its_telemetry() {
 
 #[test]
 fn telemetry_of_a_wrong_length_is_none() {
-    let good = hex(NEAR);
-    assert!(roce(&near(CnpKind::SwitchInt, &good)).switch_int().is_some());
-    let head = |first: &str| hex(&NEAR.replace("21051001", first));
+    let good = hex(INT_SHIM);
+    assert!(roce(&cnp_from_switch(CnpKind::SwitchInt, &good)).switch_int().is_some());
+    let head = |first: &str| hex(&INT_SHIM.replace("21051001", first));
     for (bytes, why) in [
         (Vec::new(), "nothing"),
         (good[..4].to_vec(), "a head alone"),
@@ -625,17 +630,17 @@ fn telemetry_of_a_wrong_length_is_none() {
         (head("21052001"), "more hops than room"),
         (head("21001001"), "a length of zero"),
         (head("11051001"), "a shim of another type"),
-        (head("23051001"), "a version to come"),
+        (head("23051001"), "an unknown version"),
     ] {
-        let frame = near(CnpKind::DirectInt, &bytes);
+        let frame = cnp_from_switch(CnpKind::DirectInt, &bytes);
         assert_eq!(roce(&frame).switch_int(), None, "{why}");
         assert_eq!(roce(&frame).icrc::<TableCrc>(), Icrc::Valid, "{why}");
     }
     // Cut by a snap length.
-    let whole = near(CnpKind::DirectInt, &good);
+    let whole = cnp_from_switch(CnpKind::DirectInt, &good);
     let Ok(Parsed::Roce(cut)) = parse(&whole[..whole.len() - 5], whole.len()) else { panic!("not RoCE") };
     assert_eq!(cut.switch_int(), None);
     let plain = emit(&Frame { payload: &good, ..frame(opcode::CNP, V4, &[]) });
     assert_eq!(roce(&plain).switch_int(), None, "a plain CNP");
-    assert_eq!(roce(&near(CnpKind::Direct, &good)).switch_int(), None, "another kind");
+    assert_eq!(roce(&cnp_from_switch(CnpKind::Direct, &good)).switch_int(), None, "another kind");
 }
