@@ -1,5 +1,5 @@
-//! Instructions of a native replay per frame, ICRC checked: 100,000 frames of RoCEv2, WRITEs of 16 packets with 1,024 bytes of
-//! payload on 16 connections between two NICs at 100 Gb/s, and one CNP in 500 frames.
+//! Measures the host's instructions per frame of a native replay, ICRC check included. The capture has 100,000 RoCEv2 frames:
+//! WRITEs of 16 packets with 1,024 bytes of payload on 16 connections between two NICs at 100 Gb/s, and one CNP in 500 frames.
 //!
 //! ```text
 //! cargo build --release -p hil-replay --example native_cost
@@ -7,8 +7,8 @@
 //! valgrind --tool=callgrind target/release/examples/native_cost replay writes.pcapng
 //! ```
 //!
-//! The instructions that callgrind counts ("Collected"), less those of the same command with a capture of no frames (`make`
-//! with a count of 0), are divided by the number of frames that it prints.
+//! The result is the number of instructions that callgrind counts ("Collected"), less that of the same command for a capture
+//! without frames (`make` with a count of 0), divided by the number of frames that it prints.
 
 use anyhow::{Context, Result, bail};
 use cc_core::wire::cm::{self, Message};

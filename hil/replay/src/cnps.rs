@@ -4,9 +4,9 @@ use super::fast::FastMap;
 use super::flows::Address;
 use serde::Serialize;
 
-/// CNPs listed at most.
+/// Most CNPs in the list.
 const LISTED: usize = 1_024;
-/// CNPs compared at most, of either side; further ones are counted as having no twin.
+/// Most CNPs of either side that are compared; further ones count as having no counterpart.
 const COMPARED: usize = 1 << 22;
 
 /// The path of a CNP: its sender, and the NIC and QP that it goes to.
@@ -26,19 +26,20 @@ impl Route {
     }
 }
 
-/// How the two compare, flow by flow: each captured CNP is matched with one of ours, so that the sum of the differences in time
-/// is the least. Two that are half of the flow's least gap apart, or more, are not matched.
+/// Captured CNPs compared with ours. In each flow, captured CNPs are matched with ours one to one, so that the sum of the
+/// differences in time is the smallest possible. Two CNPs are not matched if they are half of the flow's smallest gap apart, or
+/// more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Comparison {
     /// CNPs in the capture, sent by NICs that were replayed.
     pub captured: u64,
-    /// Of these, as many as we would send too, to the same QP in the same nanosecond.
+    /// Captured CNPs matched with one of ours, to the same QP in the same nanosecond.
     pub equal: u64,
-    /// To the same QP at another time.
+    /// Captured CNPs matched with one of ours, to the same QP at another time.
     pub shifted: u64,
-    /// Ours that have no twin in the capture.
+    /// Our CNPs that are matched with no captured one.
     pub only_ours: u64,
-    /// Captured ones that we would not send.
+    /// Captured CNPs that are matched with none of ours.
     pub only_captured: u64,
 }
 
@@ -48,7 +49,7 @@ pub struct Cnps {
     listed: Vec<(u64, Route)>,
     sent: u64,
     captured: u64,
-    /// Of each route, the times of ours and of those captured.
+    /// For each route, the times of our CNPs and of the captured ones.
     routes: FastMap<[Vec<u64>; 2]>,
     compared: [usize; 2],
 }
@@ -57,7 +58,7 @@ const OURS: usize = 0;
 const CAPTURED: usize = 1;
 
 impl Cnps {
-    /// Our notification point would send a CNP.
+    /// Records a CNP that our notification point would send.
     pub fn ours(&mut self, now: u64, route: Route) {
         self.sent += 1;
         if self.listed.len() < LISTED {
@@ -66,7 +67,7 @@ impl Cnps {
         self.add(OURS, now, route);
     }
 
-    /// The capture has a CNP.
+    /// Records a CNP of the capture.
     pub fn captured(&mut self, now: u64, route: Route) {
         self.captured += 1;
         self.add(CAPTURED, now, route);
@@ -79,17 +80,17 @@ impl Cnps {
         }
     }
 
-    /// The first of ours, with their times.
+    /// The first 1,024 of our CNPs, with their times.
     pub fn listed(&self) -> &[(u64, Route)] {
         &self.listed
     }
 
-    /// All of ours.
+    /// Number of CNPs that we would send.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// How they compare.
+    /// Compares the CNPs of both sides.
     pub fn comparison(&self) -> Comparison {
         let mut all = Comparison { captured: self.captured, ..Comparison::default() };
         for [ours, captured] in self.routes.values() {
@@ -104,10 +105,10 @@ impl Cnps {
     }
 }
 
-/// How far apart the twins among these times are, the sum of which is the least that is possible.
+/// Matches two lists of times with the smallest possible sum of differences, and returns the difference of each pair of twins.
 ///
-/// Two times are twins if they are less than half of the flow's least gap apart. So a captured CNP can be the twin of those of
-/// ours only that are at one time, and of all that can be theirs the nearest are.
+/// Two times can be twins if they are less than half of the flow's smallest gap apart. So a captured time can be the twin of
+/// only one of our times (which may occur several times), and for each of our times the nearest candidates are chosen.
 fn twins(ours: &mut [u64], captured: &mut [u64]) -> Vec<u64> {
     ours.sort_unstable();
     captured.sort_unstable();
@@ -128,7 +129,7 @@ fn twins(ours: &mut [u64], captured: &mut [u64]) -> Vec<u64> {
     twins
 }
 
-/// The least time between two that are not equal.
+/// The smallest difference between two neighbours that are not equal.
 fn least_gap(times: &[u64]) -> Option<u64> {
     times.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > 0).min()
 }
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cnp_meets_its_twin_or_is_counted_alone() {
+    fn each_cnp_is_matched_with_its_twin_or_counted_as_unmatched() {
         let route = |qpn| Route { from: 1, to: 2, qpn };
         let mut cnps = Cnps::default();
         for (now, qpn) in [(10, 7), (20, 7), (30, 8)] {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cnp_that_is_missing_moves_no_other() {
+    fn one_missing_cnp_changes_the_match_of_no_other() {
         let ours: Vec<u64> = (0..616).map(|nth| nth * 50_000 + nth % 7).collect();
         let captured: Vec<u64> = ours.iter().copied().filter(|&time| time != ours[300]).collect();
         let expected = Comparison { captured: 615, equal: 615, only_ours: 1, ..Comparison::default() };
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_in_which_the_two_of_an_instant_come_does_not_matter() {
+    fn two_cnps_at_one_time_match_in_either_order() {
         let route = Route { from: 1, to: 2, qpn: 7 };
         let mut cnps = Cnps::default();
         cnps.captured(50, route);
@@ -185,11 +186,11 @@ mod tests {
         None,
         Removed,
         Shifted,
-        /// One of its own stands behind it, farther than half of the least gap from any.
+        /// A captured CNP without a twin follows it, farther than half of the smallest gap from any other.
         Followed,
     }
 
-    /// Gaps of DCQCN, a timer and the traffic, and of DCQCN+, whose slots are a microsecond.
+    /// Gaps between CNPs: of DCQCN, 50 us or more, and of DCQCN+, whose round-robin slots are 1 us.
     fn gaps() -> impl Strategy<Value = (Vec<u64>, Vec<(Change, u64)>)> {
         let change = prop_oneof![
             12 => Just(Change::None), 1 => Just(Change::Removed), 1 => Just(Change::Shifted), 1 => Just(Change::Followed)
@@ -204,7 +205,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(10_000))]
 
         #[test]
-        fn what_was_removed_added_and_shifted_is_given_back((gaps, changes) in gaps()) {
+        fn cnps_removed_added_and_shifted_are_counted_as_such((gaps, changes) in gaps()) {
             let ours: Vec<u64> = gaps.iter().scan(1_000_000, |now, gap| { *now += gap; Some(*now) }).collect();
             let least = least_gap(&ours).unwrap_or(u64::MAX);
             let mut captured = Vec::new();
@@ -234,8 +235,8 @@ mod tests {
         }
     }
 
-    /// The least cost by trying everything: the differences of twins, and for each of ours without one as much as no twin may
-    /// be apart.
+    /// The smallest cost, found by trying every match: twice the differences of twins, and `least` for each of our times
+    /// without a twin.
     fn brute_force(ours: &[u64], captured: &[u64], least: u64) -> u64 {
         let Some((&first, rest)) = ours.split_first() else { return 0 };
         let mut best = least + brute_force(rest, captured, least);

@@ -1,4 +1,4 @@
-//! Decodes a frame of a capture as the NICs receive it: takes it out of tunnels, and makes the checks that a receiver makes.
+//! Decodes a frame of a capture as a NIC receives it: removes tunnel headers, and makes the checks that a receiver makes.
 
 use cc_core::wire::pfc::{self, Pfc};
 use cc_core::wire::{self, Malformed, NotRoce, NotRoceKind, Parsed, Roce, TagProtocol, Version, shim};
@@ -6,7 +6,7 @@ use hil_capture::Record;
 use hil_capture::tunnel::{self, Inside};
 use std::net::IpAddr;
 
-/// Space for frames that are not in the file as a NIC sees them.
+/// Buffers for frames whose bytes differ from those in the file: out of tunnels, with another shim port, or as PFC.
 #[derive(Debug, Default)]
 pub struct Buffers {
     inner: Vec<u8>,
@@ -18,32 +18,32 @@ pub struct Buffers {
 pub struct Frame<'a> {
     /// The record, with the bytes of the frame that a tunnel or a mirror session carried if there was one.
     pub record: Record<'a>,
-    /// What it is.
+    /// Its class, with the parsed packet.
     pub content: Content<'a>,
     /// The network that its addresses belong to: the identifier of the outermost VLAN tag in the lower 12 bits, a tunnel's
     /// above; 0 for neither.
     pub network: u32,
-    /// It came in a tunnel or a mirror session.
+    /// Whether it came in a tunnel or a mirror session.
     pub is_tunnelled: bool,
-    /// A switch whose buffers were full cut it to its headers.
+    /// Whether a switch with full buffers cut it to its headers.
     pub is_trimmed: bool,
 }
 
 /// Class of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// A packet, and the reason if a receiver drops it before it checks the ICRC.
+    /// A packet, and the reason if a receiver drops it before it checks the ICRC, such as an impossible source address.
     Packet(Parsed<'a>, Option<&'static str>),
     /// A pause of the whole link (IEEE 802.3, annex 31B), written as PFC of all eight priorities.
     Pause(Parsed<'a>),
-    /// Neither RoCE nor PFC, by the name of what it is.
+    /// Neither RoCE nor PFC; the name of its protocol.
     Other(&'static str),
     /// Malformed, or cut too short by the snap length.
     Malformed(Malformed),
 }
 
-/// Reads a frame, with shims on UDP port `shim_port`: the NICs have them on [`shim::PORT`], and see the frame as if it came
-/// there.
+/// Decodes a frame. Shims are on UDP port `shim_port` in the capture; the NICs expect them on [`shim::PORT`], so the port of
+/// such a frame is replaced.
 #[inline]
 pub fn decode<'a>(record: Record<'a>, shim_port: u16, buffers: &'a mut Buffers) -> Frame<'a> {
     let parsed = wire::parse_on(record.bytes, record.original_len as usize, shim_port);
@@ -92,7 +92,8 @@ fn decode_rare<'a>(
     }
 }
 
-/// A frame out of a tunnel. What is inside counts only if it is RoCE; otherwise the frame is what it is outside.
+/// A frame that came in a tunnel. The inner frame counts only if it is RoCE; otherwise the frame has the class of its outer
+/// headers.
 fn from_tunnel<'a>(
     record: Record<'a>,
     outside: NotRoce,
@@ -137,7 +138,7 @@ fn vlan(roce: &Roce<'_>) -> u32 {
     roce.vlan().map_or(0, |tag| tag.vid.into())
 }
 
-/// A frame with shims on another port than the NICs have.
+/// A frame whose shims are on another UDP port, with the port replaced by [`shim::PORT`].
 fn readdressed<'a>(record: Record<'a>, roce: &Roce<'_>, buffer: &'a mut Vec<u8>) -> Option<Frame<'a>> {
     buffer.clear();
     buffer.extend(record.bytes);
@@ -157,7 +158,8 @@ fn readdressed<'a>(record: Record<'a>, roce: &Roce<'_>, buffer: &'a mut Vec<u8>)
     }
 }
 
-/// MAC control that is not PFC: the PAUSE of IEEE 802.3x stops the whole link, so it is PFC of all eight priorities.
+/// A MAC control frame that is not PFC. A PAUSE of IEEE 802.3x stops the whole link, so it is written as PFC of all eight
+/// priorities.
 fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> Frame<'a> {
     let plain = |record, content| Frame { record, content, network: 0, is_tunnelled: false, is_trimmed: false };
     let other = plain(record, Content::Other(foreign.kind().name()));
@@ -165,7 +167,7 @@ fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> F
     buffer.clear();
     buffer.resize(pfc::FRAME_LEN, 0);
     let written = Pfc::new(0xff, [u16::from_be_bytes([high, low]); 8]).emit(wire::Mac::default(), buffer);
-    // The source and destination MAC addresses stay as they were.
+    // The source and destination MAC addresses are those of the PAUSE.
     let (Ok(_), Some(addresses)) = (written, record.bytes.get(..12)) else { return other };
     buffer.get_mut(..12).unwrap_or_default().copy_from_slice(addresses);
     let record = Record { bytes: buffer, original_len: pfc::FRAME_LEN as u32, ..record };
@@ -175,8 +177,8 @@ fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> F
     }
 }
 
-/// A packet that a full switch has cut to its headers, lengths and checksums as they were: the frame is shorter than its IP
-/// header says, and the UDP header agrees with that.
+/// A packet that a switch with full buffers has cut to its headers, without a change to lengths and checksums. It is recognised
+/// by a frame shorter than the length in its IP header, which agrees with the length in its UDP header.
 fn trimmed(record: Record<'_>, reason: Malformed) -> Option<Frame<'_>> {
     if reason != Malformed::IpLength {
         return None;
@@ -209,9 +211,9 @@ fn trimmed(record: Record<'_>, reason: Malformed) -> Option<Frame<'_>> {
 /// State of an IPv4 header's checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksum {
-    /// Right, or there is none.
+    /// Right, or the packet has none.
     Right,
-    /// Zero: the NIC fills it in after the capture.
+    /// Zero: the frame was captured before the NIC filled it in.
     Zero,
     /// Wrong.
     Wrong,
@@ -235,7 +237,7 @@ pub fn checksum(frame: &[u8]) -> Checksum {
     }
 }
 
-/// The byte behind the Ethernet header, where that announces IP.
+/// The offset of the IP header, if the EtherType is that of IPv4 or IPv6.
 #[inline]
 pub fn ip_at(frame: &[u8]) -> Option<usize> {
     let mut at = 12;

@@ -5,7 +5,7 @@ use cc_core::wire::Parsed;
 use hil_cores::board::Action;
 use programs::descriptor::Descriptor;
 
-/// The acts of a NIC, each with its time in nanoseconds.
+/// Actions of a NIC, each with its time in nanoseconds.
 pub type Actions = Vec<(u64, Action)>;
 
 /// A NIC under replay.
@@ -25,7 +25,7 @@ pub trait Device {
     /// The firmware misbehaved.
     fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()>;
 
-    /// Called at the end of the capture, with its time: finishes what is still under way.
+    /// Called at the end of the capture, with its time: handles the events that are still under way.
     ///
     /// # Errors
     /// The firmware misbehaved.
@@ -85,11 +85,11 @@ pub struct Counters {
     pub rp: Vec<(&'static str, u64)>,
     /// The notification point's.
     pub np: Vec<(&'static str, u64)>,
-    /// The number of events for each row of their tables of states and events.
+    /// The number of events for each row of their transition tables.
     pub rows: Rows,
 }
 
-/// The number of events for each row of a machine's table of states and events.
+/// The number of events for each row of a machine's transition table.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     /// The reaction point's.
@@ -101,11 +101,11 @@ pub struct Rows {
 /// The first difference between library and image.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Which event of this NIC, from 1.
+    /// The number of the NIC's event, from 1.
     pub event: u64,
     /// Its time in nanoseconds.
     pub now: u64,
-    /// What happened.
+    /// The kind of event.
     pub kind: &'static str,
     /// The slot of the event, if it has one.
     pub slot: Option<u16>,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Buckets of one power of two: the relative error of a quantile is below one in this many.
+/// Buckets for each power of two. The relative error of a quantile is below 1 / STEPS, 1.6 %.
 const STEPS: u32 = 64;
 
 /// The four numbers that reports print.
@@ -19,7 +19,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The exact summary of these samples, which it sorts; `None` of none.
+    /// The exact summary of these samples, which it sorts. `None` if there are no samples.
     pub fn of(samples: &mut [u32]) -> Option<Self> {
         samples.sort_unstable();
         let at = |share: usize| samples.get(rank(samples.len(), share)).map(|&sample| u64::from(sample));
@@ -59,14 +59,14 @@ impl Distribution {
         self.count
     }
 
-    /// The summary; `None` of no samples.
+    /// The summary. `None` if there are no samples.
     pub fn summary(&self) -> Option<Summary> {
         let quantile = |share: u64| {
-            let wanted = (u128::from(self.count) * u128::from(share)).div_ceil(100) as u64;
+            let rank = (u128::from(self.count) * u128::from(share)).div_ceil(100) as u64;
             let mut seen = 0;
             let bucket = self.buckets.iter().position(|&count| {
                 seen += count;
-                seen >= wanted
+                seen >= rank
             });
             bucket.map_or(self.max, lower_bound).clamp(self.min, self.max)
         };

@@ -1,4 +1,4 @@
-//! Library and image side by side, the image in an emulator that is fed event by event.
+//! Runs library and image side by side in lockstep, the image in an emulator (QEMU), which receives one event at a time.
 
 use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::lockstep::first_difference;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// Timeout for the acts of an image after one event. An image that has not crashed takes a millisecond.
+/// Timeout for the actions of an image after one event: 60 s. An image that works takes about a millisecond.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A NIC that runs twice: natively and in an emulator.
@@ -53,11 +53,11 @@ impl Emulated {
         self.image.report
     }
 
-    /// Runs the event of the library on the image, and compares their acts.
+    /// Passes the event that the library has handled to the image, and compares the actions of both.
     fn compare(&mut self, descriptor: &Descriptor, frame: &[u8], ours: &[(u64, Action)]) -> Result<()> {
         self.events += 1;
         let (event, now) = (self.events, descriptor.now());
-        let (theirs, wake) = self.image.turn(descriptor, frame).with_context(|| format!("event {event}"))?;
+        let (theirs, wake) = self.image.event(descriptor, frame).with_context(|| format!("event {event}"))?;
         if self.identical {
             let wakes = Some((self.native.next_wake(), wake));
             self.difference = first_difference(event, now, ours, &theirs, wakes);
@@ -99,7 +99,7 @@ impl Device for Emulated {
 struct Emulator {
     machine: Machine,
     child: Child,
-    answers: PathCounts,
+    output: ImageOutput,
     report: ImageInfo,
 }
 
@@ -109,8 +109,8 @@ impl Emulator {
         let mut command = machine.run(image);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{}: cannot be started", machine.name))?;
-        let answers = PathCounts::of(child.stdout.take());
-        let mut emulator = Self { machine: *machine, child, answers, report: ImageInfo::default() };
+        let output = ImageOutput::of(child.stdout.take());
+        let mut emulator = Self { machine: *machine, child, output, report: ImageInfo::default() };
         emulator.boot(boot).map_err(|error| emulator.explained(error))?;
         Ok(emulator)
     }
@@ -123,25 +123,25 @@ impl Emulator {
         }
         port.copy_from_slice(&[boot.link.line_rate.to_bits(), boot.link.mtu.get(), boot.link.base_rtt.get()]);
         self.send(&bytes(&settings))?;
-        let [qps, state_bytes, qp_bytes, peers, peer_bytes, _, _] = self.answers.words()?;
+        let [qps, state_bytes, qp_bytes, peers, peer_bytes, _, _] = self.output.words()?;
         self.report = ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes };
         Ok(())
     }
 
-    /// Sends an event to the image. Returns its acts, and the time of its next wake.
-    fn turn(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<(Vec<(u64, Action)>, u64)> {
+    /// Sends an event to the image. Returns its actions, and the time of its next wake.
+    fn event(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<(Vec<(u64, Action)>, u64)> {
         let frame = frame.get(..self.machine.frame_bytes()).unwrap_or(frame);
         let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
         let sent = self.send(&[&bytes(&descriptor.to_words()), frame].concat());
-        sent.and_then(|()| self.answers.turn(descriptor.now())).map_err(|error| self.explained(error))
+        sent.and_then(|()| self.output.actions(descriptor.now())).map_err(|error| self.explained(error))
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        let input = self.child.stdin.as_mut().context("it has no input")?;
+        let input = self.child.stdin.as_mut().context("the emulator has no standard input")?;
         Ok(input.write_all(bytes)?)
     }
 
-    /// An error with what the emulator said of it. The emulator is at its end.
+    /// Adds to an error how the emulator ended, and the first line of its error output. Ends the emulator.
     fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
         let mut complaint = String::new();
         let ended = match error.downcast_ref::<io::Error>().map(io::Error::kind) {
@@ -168,20 +168,20 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // It may have ended already.
+        // Errors are ignored: it may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the image says, for which it has limited time.
-struct PathCounts {
+/// The output of the image. Reading fails if nothing comes for [`LIMIT`].
+struct ImageOutput {
     pieces: Receiver<Vec<u8>>,
     rest: io::Cursor<Vec<u8>>,
 }
 
-impl PathCounts {
-    /// Of this stream, which another thread waits for.
+impl ImageOutput {
+    /// Starts a thread that reads this stream.
     fn of(stream: Option<impl Read + Send + 'static>) -> Self {
         let (sender, pieces) = mpsc::channel();
         thread::spawn(move || {
@@ -196,8 +196,8 @@ impl PathCounts {
         Self { pieces, rest: io::Cursor::default() }
     }
 
-    /// The acts of the image for an event, and the time of its next wake.
-    fn turn(&mut self, now: u64) -> Result<(Vec<(u64, Action)>, u64)> {
+    /// Reads the actions of the image for an event, and the time of its next wake.
+    fn actions(&mut self, now: u64) -> Result<(Vec<(u64, Action)>, u64)> {
         let mut actions = Vec::new();
         loop {
             let [what] = self.words()?;
@@ -224,7 +224,7 @@ impl PathCounts {
                     let [low, high] = self.words()?;
                     return Ok((actions, whole(low, high)));
                 }
-                what => bail!("the image says {what:#x}, which is no act"),
+                what => bail!("the image sends {what:#x}, which is not the number of an action"),
             };
             actions.push((now, action));
         }
@@ -241,7 +241,7 @@ impl PathCounts {
     }
 }
 
-impl Read for PathCounts {
+impl Read for ImageOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.rest.read(buffer)?;
         if length > 0 {
@@ -254,7 +254,7 @@ impl Read for PathCounts {
                 let limit = LIMIT.as_secs();
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    format!("the image is silent for {limit} seconds"),
+                    format!("the image has sent nothing for {limit} seconds"),
                 ));
             }
         }

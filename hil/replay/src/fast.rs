@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map from integers, of 64 bits unless said otherwise.
+/// A map with integer keys, of 64 bits by default.
 pub(super) type FastMap<V, K = u64> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
-/// One multiplication per key, the product folded so that all of its bits count.
+/// The hash function: one multiplication per key, whose 128-bit product is folded to 64 bits so that all of its bits count.
 ///
-/// Not proof against keys chosen to collide; the maps here are bounded, so that such a capture is slow and no worse.
+/// Keys can be chosen so that they collide. The maps here are bounded, so such a capture only makes the replay slow.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Mix(u64);
 

@@ -47,8 +47,8 @@ fn wrong_icrc(outcome: &Outcome) -> Option<String> {
     let ignored = frames.dropped.get("icrc").copied().unwrap_or(0) == 0;
     (wrong > 0 && others == 0 && !ignored).then(|| {
         format!(
-            "the ICRC is wrong in all {wrong} RoCE frames, so none was replayed: they were captured before the NIC computed the \
-             ICRC, or a device changes the packets on the way; --icrc ignore replays them"
+            "the ICRC is wrong in all {wrong} RoCE frames, so none was replayed: they were captured before the NIC \
+             computed the ICRC, or a device changes the packets on the way; --icrc ignore replays them"
         )
     })
 }
@@ -57,9 +57,9 @@ fn lost_by_capture(outcome: &Outcome) -> Option<String> {
     let dropped @ Dropped { interface, system, between } = outcome.survey.dropped;
     (dropped.total() > 0).then(|| {
         format!(
-            "{} frames were dropped on their way into the file (interface {interface}, operating system {system}, noted between \
-             packets {between}): a packet missing here may have been on the wire; capture with a larger buffer (tcpdump \
-             -B) or a shorter snap length",
+            "{} frames were dropped on their way into the file (interface {interface}, operating system {system}, \
+             noted between packets {between}): a packet missing here may have been on the wire; capture with a larger \
+             buffer (tcpdump -B) or a shorter snap length",
             dropped.total()
         )
     })
@@ -74,8 +74,8 @@ fn not_captured(outcome: &Outcome) -> Option<String> {
     let missing = total(outcome).not_captured;
     (missing > 0).then(|| {
         format!(
-            "{missing} packets are missing that were acknowledged: the capture lost them, not the network; capture with a larger \
-             buffer (tcpdump -B) or a shorter snap length"
+            "{missing} packets are missing that were acknowledged: the capture lost them, not the network; capture \
+             with a larger buffer (tcpdump -B) or a shorter snap length"
         )
     })
 }
@@ -84,8 +84,8 @@ fn untimed(outcome: &Outcome) -> Option<String> {
     let untimed = outcome.frames.untimed;
     (untimed > 0).then(|| {
         format!(
-            "{untimed} packets have no time stamp (simple packet blocks of pcapng): rates over time, round-trip times and intervals \
-             between CNPs mean nothing; capture with a program that writes enhanced packet blocks"
+            "{untimed} packets have no time stamp (simple packet blocks of pcapng): rates over time, round-trip times \
+             and intervals between CNPs mean nothing; capture with a program that writes enhanced packet blocks"
         )
     })
 }
@@ -95,8 +95,8 @@ fn out_of_order(outcome: &Outcome) -> Option<String> {
     let first = first?;
     let side = if first.by < 0 { "behind" } else { "ahead of" };
     Some(format!(
-        "{count} time stamps are out of order, the first in frame {}, {} s {side} those around it: such frames are replayed at the \
-         time of the frame before them; check the clock of the capturing host",
+        "{count} time stamps are out of order, the first in frame {}, {} s {side} those around it: such frames are \
+         replayed at the time of the frame before them; check the clock of the capturing host",
         first.frame,
         seconds(first.by.unsigned_abs()),
     ))
@@ -105,8 +105,8 @@ fn out_of_order(outcome: &Outcome) -> Option<String> {
 fn clocks(outcome: &Outcome) -> Option<String> {
     let offset = outcome.survey.offsets.values().copied().max_by_key(|offset| offset.unsigned_abs())?;
     Some(format!(
-        "the clocks of the interfaces or directions disagree by {} s: their frames are replayed in the order of the file, and no \
-         round-trip times are measured; let one clock stamp both (ethtool -T, tcpdump -j)",
+        "the clocks of the interfaces or directions disagree by {} s: their frames are replayed in the order of the \
+         file, and no round-trip times are measured; let one clock stamp both (ethtool -T, tcpdump -j)",
         seconds(offset.unsigned_abs())
     ))
 }
@@ -115,8 +115,8 @@ fn copies(outcome: &Outcome) -> Option<String> {
     let copies = outcome.survey.copies.count();
     (copies > 0).then(|| {
         format!(
-            "{copies} frames are copies of others, from a mirror port or from taps on both sides of a switch, and are left out; \
-             --dedup=off replays them"
+            "{copies} frames are copies of others, from a mirror port or from taps on both sides of a switch, and are \
+             left out; --dedup=off replays them"
         )
     })
 }
@@ -126,8 +126,8 @@ fn speeds(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
     let differs = |speed: u64| speed.abs_diff(line_rate) * 100 > line_rate * SAME_RATE;
     let (&interface, &speed) = outcome.survey.speeds.iter().find(|&(_, &speed)| differs(speed))?;
     Some(format!(
-        "interface {interface} of the capture has {} Gb/s, the replay assumes {}: only the durations of pauses use the interface's \
-         speed; give --line-rate {}",
+        "interface {interface} of the capture has {} Gb/s, the replay assumes {}: only the durations of pauses use the \
+         interface's speed; give --line-rate {}",
         gbps(speed),
         line_rate_gbps,
         gbps(speed)
@@ -137,8 +137,8 @@ fn speeds(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
 fn too_fast(outcome: &Outcome, line_rate_gbps: u32) -> Option<String> {
     let &(nic, rate) = outcome.too_fast.iter().max_by_key(|&&(_, rate)| rate)?;
     Some(format!(
-        "{} sends {} Gb/s, more than its line rate of {} Gb/s: give the port's speed with --line-rate; if it is right, the time \
-         stamps are in another unit than the file says",
+        "{} sends {} Gb/s, more than its line rate of {} Gb/s: give the port's speed with --line-rate; if it is right, \
+         the time stamps are in another unit than the file says",
         name(outcome, nic),
         gbps(rate),
         line_rate_gbps
@@ -159,7 +159,8 @@ fn refused(outcome: &Outcome) -> Option<String> {
         reasons.iter().filter_map(|(key, what)| dropped.get(key).map(|count| format!("{what} {count}"))).collect();
     (!found.is_empty()).then(|| {
         format!(
-            "RoCE packets that a receiver drops: {}; find the host that sends them, or the device that changes them on the way",
+            "RoCE packets that a receiver drops: {}; find the host that sends them, or the device that changes them on \
+             the way",
             found.join(", ")
         )
     })
@@ -169,8 +170,8 @@ fn trimmed(outcome: &Outcome) -> Option<String> {
     let trimmed = outcome.frames.trimmed;
     (trimmed > 0).then(|| {
         format!(
-            "{trimmed} packets were trimmed to their headers: the buffers of a switch were full, and the payload is lost; check its \
-             marking thresholds"
+            "{trimmed} packets were trimmed to their headers: the buffers of a switch were full, and the payload is \
+             lost; check its marking thresholds"
         )
     })
 }
@@ -221,8 +222,8 @@ fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
     let one_way = marked.iter().filter(|flow| flow.target.is_some() && back(flow).packets == 0);
     if let Some(target) = one_way.filter_map(|flow| flow.target).next() {
         return Some(format!(
-            "{what}, and it cannot be known whether their senders react: no packet from {} is in the capture, which shows only one \
-             direction; capture both",
+            "{what}, and it cannot be known whether their senders react: no packet from {} is in the capture, which \
+             shows only one direction; capture both",
             name(outcome, target)
         ));
     }
@@ -231,8 +232,8 @@ fn reaction(outcome: &Outcome, is_blind: bool) -> Option<String> {
     if unknown.is_some() {
         let cnps: u64 = outcome.paths.values().map(|paths| paths.cnps_unknown).sum();
         return Some(format!(
-            "{what}, and it cannot be known whether their senders react: {cnps} CNPs go to queue pairs whose flow the capture \
-             does not show; give the pairs with --pairs (rdma resource show qp)"
+            "{what}, and it cannot be known whether their senders react: {cnps} CNPs go to queue pairs whose flow the \
+             capture does not show; give the pairs with --pairs (rdma resource show qp)"
         ));
     }
     if outcome.survey.dropped.total() > 0 || total(outcome).not_captured > 0 {
@@ -260,8 +261,9 @@ fn not_ect(outcome: &Outcome) -> Option<String> {
     }
     (packets > 0 && cnps > 0).then(|| {
         format!(
-            "{packets} data packets are Not-ECT, which no switch marks, and yet {cnps} CNPs came for their flows: a device clears the \
-             ECN field on the way, or the notification point counts packets without a mark; check the ECN setting of the senders"
+            "{packets} data packets are Not-ECT, which no switch marks, and yet {cnps} CNPs came for their flows: a \
+             device clears the ECN field on the way, or the notification point counts packets without a mark; check \
+             the ECN setting of the senders"
         )
     })
 }
@@ -272,8 +274,8 @@ fn all_marked(outcome: &Outcome) -> Option<String> {
     let (all, marked) = (of(data) + of(other), data[3] + other[3]);
     (marked == all && data[3] >= ALL_MARKED && other[3] > 0).then(|| {
         format!(
-            "CE in all {all} RoCE packets, {} of data, acknowledgements and CNPs too: a device marks every packet; check the marking \
-             thresholds of the switches, and look for DSCP settings that write the whole TOS byte",
+            "CE in all {all} RoCE packets, {} of data, acknowledgements and CNPs too: a device marks every packet; \
+             check the marking thresholds of the switches, and look for DSCP settings that write the whole TOS byte",
             data[3]
         )
     })
@@ -283,9 +285,9 @@ fn rtt_zero(outcome: &Outcome) -> Option<String> {
     let (zero, all) = (outcome.rtt_zero, outcome.rtt.count());
     (zero > 0 && outcome.frames.untimed == 0).then(|| {
         format!(
-            "{zero} of {all} round-trip times are zero, because acknowledgements have the time stamp of the packets that they \
-             acknowledge: the clock is too coarse, or packets are stamped in bursts; capture with hardware time stamps (tcpdump \
-             -j adapter_unsynced)"
+            "{zero} of {all} round-trip times are zero, because acknowledgements have the time stamp of the packets \
+             that they acknowledge: the clock is too coarse, or packets are stamped in bursts; capture with hardware \
+             time stamps (tcpdump -j adapter_unsynced)"
         )
     })
 }
@@ -294,8 +296,8 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
     let mut findings = Vec::new();
     if outcome.frames.pfc_unicast > 0 {
         findings.push(format!(
-            "{} PFC frames go to a unicast address and have no effect: IEEE 802.1Q requires the destination 01-80-C2-00-00-01; find \
-             the device that sends them",
+            "{} PFC frames go to a unicast address and have no effect: IEEE 802.1Q requires the destination \
+             01-80-C2-00-00-01; find the device that sends them",
             outcome.frames.pfc_unicast
         ));
     }
@@ -303,8 +305,8 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
         let nic = name(outcome, paused.nic);
         if paused.ignored > 0 {
             findings.push(format!(
-                "{nic} sent {} packets of priority {} while that was paused (PFC): it ignores pauses; check whether PFC is on for \
-                 this priority, and its DSCP or VLAN mapping",
+                "{nic} sent {} packets of priority {} while that was paused (PFC): it ignores pauses; check whether \
+                 PFC is on for this priority, and its DSCP or VLAN mapping",
                 paused.ignored, paused.priority
             ));
         }
@@ -313,16 +315,16 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
             .all(|priority| outcome.pauses.iter().any(|other| other.nic == paused.nic && other.priority == priority));
         if paused.time > 0 && paused.data == 0 && !link && of_nic().next().is_none() && sends(outcome, paused.nic) {
             findings.push(format!(
-                "PFC pauses priority {} of {nic}, but its RoCE data has another priority: PFC does not protect that one, or NIC and \
-                 switch map priorities differently; compare the DSCP and VLAN mapping of both",
+                "PFC pauses priority {} of {nic}, but its RoCE data has another priority: PFC does not protect that \
+                 one, or NIC and switch map priorities differently; compare the DSCP and VLAN mapping of both",
                 paused.priority
             ));
         }
     }
     for (&(nic, priority), asked) in outcome.asked.iter().filter(|(_, asked)| asked.is_certain) {
         findings.push(format!(
-            "{} asked its switch to stop, by {} PFC frames of priority {priority} for {:.1} us: it cannot keep up with what it \
-             receives; check its PCIe, memory and receive buffers",
+            "{} asked its switch to stop, by {} PFC frames of priority {priority} for {:.1} us: it cannot keep up with \
+             what it receives; check its PCIe, memory and receive buffers",
             name(outcome, nic),
             asked.frames,
             asked.time as f64 / 1e3

@@ -1,8 +1,8 @@
 //! The flows that a capture shows, with the queue pairs at both ends as far as they are known.
 //!
-//! A data packet names the QP that it goes to and not the one that it comes from. A NIC knows its connections from
-//! the driver; here the survey of the capture knows them, see [`survey`](super::survey), and connection management opens and
-//! closes them as it comes.
+//! A data packet names its destination QP and not its source QP. A real NIC gets its connections from the driver. In a replay
+//! they come from the first reading of the capture, see [`survey`](super::survey), and from connection management messages,
+//! which open and close connections in the course of the capture.
 
 use super::fast::FastMap;
 use super::losses::Sequence;
@@ -12,12 +12,13 @@ use cc_core::{Bytes, Psn};
 use std::collections::VecDeque;
 use std::mem;
 
-/// Flows followed at most; data of further ones is counted.
+/// Most flows that are tracked; data packets of further ones are only counted.
 pub const MAX_FLOWS: usize = 65_536;
-/// Packets awaiting their acknowledgement, of one flow and of all: beyond that, the oldest is given up.
+/// Most packets of one flow that wait for their acknowledgement; for a further one the oldest is forgotten.
 const MAX_OUTSTANDING: usize = 1_024;
+/// Most packets of all flows that wait for their acknowledgement.
 const MAX_OUTSTANDING_OF_ALL: usize = 1 << 20;
-/// Requests for a connection that may await their reply; further ones are not learnt from.
+/// Most requests for a connection that wait for their reply; further ones are ignored.
 const MAX_REQUESTS: usize = 4_096;
 
 /// An address, as a small number.
@@ -26,19 +27,19 @@ pub type Address = u16;
 /// One flow: data from one address to one QP of another, or from one datagram QP to any address.
 #[derive(Debug)]
 pub struct Flow {
-    /// Where the data comes from.
+    /// The sender.
     pub source: Address,
-    /// Where it goes; `None` for the datagrams of one QP.
+    /// The receiver; `None` for the datagrams of one QP.
     pub target: Option<Address>,
-    /// The QP it goes to; for datagrams the QP it comes from.
+    /// The receiving QP; for datagrams the sending QP.
     pub qpn: u32,
-    /// The QP it comes from, once learnt.
+    /// The sending QP, once known.
     pub local: Option<u32>,
-    /// Its slot in the source's engine.
+    /// Its slot in the sender's engine.
     pub slot: Slot,
-    /// The QP it comes from, as its receiver's driver knows it.
+    /// The sending QP that the receiver's NIC was given in a Connect descriptor.
     pub connected: Option<u32>,
-    /// Messages that have arrived whole.
+    /// Messages that have arrived completely.
     pub messages: u32,
     /// Packets that arrived with CE.
     pub marked: u64,
@@ -46,11 +47,11 @@ pub struct Flow {
     pub ecn: [u64; 4],
     /// CNPs that the capture shows for it.
     pub notified: u64,
-    /// What its packets' numbers show of losses.
+    /// The losses that its packet sequence numbers show.
     pub sequence: Sequence,
-    /// Its machine has decided a lower rate than the port's, or a smaller window than before.
+    /// Whether its machine has decided a rate below the line rate, or a smaller window than before.
     pub slowed: bool,
-    /// Its rates; `None` while it is not open, or when enough other flows have theirs.
+    /// Its rates over time; `None` until it is opened, or if the rates of enough other flows are kept.
     pub series: Option<Series>,
     outstanding: VecDeque<Outstanding>,
     newest: Option<Psn>,
@@ -58,19 +59,19 @@ pub struct Flow {
     acked: u64,
 }
 
-/// A flow's place in the engine of its source.
+/// The state of a flow in the sender's engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
     /// No slot has been requested yet.
     Unopened,
-    /// It has one.
+    /// It has a slot.
     Open {
         /// The engine's handle.
         handle: u32,
         /// Window of the last decision in bytes.
         window: u32,
     },
-    /// The engine is full.
+    /// The engine had no free slot.
     Refused,
 }
 
@@ -82,28 +83,28 @@ struct Outstanding {
     sent: u64,
 }
 
-/// What an acknowledgement newly covers.
+/// The packets that an acknowledgement newly covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Acknowledged {
-    /// Bytes on the wire.
+    /// Their bytes on the wire.
     pub bytes: u64,
-    /// How long ago, in nanoseconds, the newest packet among them was sent, if it was sent once.
+    /// Round-trip time: nanoseconds since the newest of them was sent. `None` if it was sent more than once.
     pub rtt: Option<u64>,
 }
 
-/// A command of the driver to the NIC, made when more becomes known about a flow.
+/// A command of the driver to the NIC. It is issued when the queue pairs of a flow become known or change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DriverCommand {
-    /// Its local QPN is now known.
+    /// Binds this flow to its sending QP, which is now known.
     Bind(usize),
-    /// Its QP now serves another connection: this handle is to be closed.
+    /// Closes a handle, because the QP now serves another connection.
     Close {
         /// The flow.
         flow: usize,
         /// Its handle until now.
         handle: u32,
     },
-    /// A QP has another remote QP than before: it was destroyed, and its number is used by a new one.
+    /// Disconnects a QP: it was destroyed, or a new QP with its number is connected to another remote QP.
     Disconnect {
         /// The NIC that has the QP.
         at: Address,
@@ -118,7 +119,7 @@ pub struct Flows {
     flows: Vec<Flow>,
     by_target: FastMap<usize>,
     by_local: FastMap<usize>,
-    /// The other end of every QP that appears in connection management messages.
+    /// For every QP that appears in connection management messages, its connection.
     connections: FastMap<Connection>,
     requests: FastMap<(u32, Psn)>,
     driver_commands: VecDeque<DriverCommand>,
@@ -127,12 +128,12 @@ pub struct Flows {
     pub unfollowed: u64,
 }
 
-/// What connection management says of a QP.
+/// The connection of a QP, from connection management messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Connection {
     /// Address and QP of the other end.
     far: (Address, u32),
-    /// Both ends' names for the connection and first PSNs: equal in a repeated message.
+    /// Connection identifiers and first PSNs of both ends. A repeated message has the same ones, a new connection has others.
     names: [u32; 4],
 }
 
@@ -170,14 +171,14 @@ impl Flows {
         self.flows.get(flow)
     }
 
-    /// The next order to a NIC that what was learnt calls for, oldest first.
+    /// Removes and returns the oldest driver command.
     #[inline]
     pub fn next_driver_command(&mut self) -> Option<DriverCommand> {
         self.driver_commands.pop_front()
     }
 
-    /// The flow that a data packet belongs to, new if need be; `None` beyond [`MAX_FLOWS`]. `sender` is the QP that it comes
-    /// from, if that is known by other means than connection management.
+    /// The flow that a data packet belongs to. It is added if it is new; `None` beyond [`MAX_FLOWS`]. `sender` returns the
+    /// sending QP, if it is known otherwise than from connection management.
     #[inline]
     pub fn of_data(
         &mut self,
@@ -246,13 +247,13 @@ impl Flows {
         Some(flow)
     }
 
-    /// A packet that will be acknowledged left.
+    /// Records that a packet was sent which will be acknowledged.
     #[inline]
     pub fn sent(&mut self, flow: usize, psn: Psn, bytes: Bytes, now: u64) {
         let Some(flow) = self.flows.get_mut(flow) else { return };
         let again = flow.newest.is_some_and(|newest| !psn.is_after(newest));
         if again {
-            // Packets from here on are retransmitted; an acknowledgement may be for either copy.
+            // Packets from this PSN on are sent again. An acknowledgement may be for either transmission.
             while flow.outstanding.back().is_some_and(|last| !psn.is_after(last.psn)) {
                 flow.outstanding.pop_back();
                 self.outstanding -= 1;
@@ -278,7 +279,8 @@ impl Flows {
         self.flows.get(flow).map_or(0, |flow| flow.sent.saturating_sub(flow.acked))
     }
 
-    /// The flow that a QP sends, and whether it goes to `source`, from where something for it comes.
+    /// The flow that QP `qpn` of `target` sends, for an acknowledgement or CNP from `source`; and whether `source` is the
+    /// receiver of this flow.
     #[inline]
     pub fn of_local(&self, source: Address, target: Address, qpn: u32) -> Option<(usize, bool)> {
         let &number = self.by_local.get(&endpoint(target, qpn))?;
@@ -286,7 +288,7 @@ impl Flows {
         Some((number, flow.target.is_none_or(|target| target == source)))
     }
 
-    /// Everything of a flow up to `psn` has arrived.
+    /// Records that all packets of a flow up to `psn` have arrived.
     pub fn acked(&mut self, flow: usize, psn: Psn, now: u64) -> Acknowledged {
         let mut acknowledged = Acknowledged::default();
         let Some(flow) = self.flows.get_mut(flow) else { return acknowledged };
@@ -304,7 +306,7 @@ impl Flows {
         acknowledged
     }
 
-    /// A management datagram from `source` to `target`.
+    /// Handles a connection management datagram from `source` to `target`.
     pub fn learn(&mut self, source: Address, target: Address, message: Message) {
         match message {
             Message::Request { local_id, local_qpn, starting_psn } => {
@@ -325,7 +327,7 @@ impl Flows {
         }
     }
 
-    /// The two ends of a new connection. A repeated message says nothing new.
+    /// Records the two ends of a new connection. A repeated message changes nothing.
     fn connect(&mut self, one: (Address, u32), other: (Address, u32), names: [u32; 4]) {
         if self.connections.len() >= 2 * MAX_FLOWS {
             return;
@@ -341,7 +343,7 @@ impl Flows {
             }
             if let Some(flow) = self.to(here.0, there.0, there.1) {
                 if former.is_some() {
-                    // The same numbers in another connection: nothing of the old one's state is left.
+                    // Another connection with the same QP numbers: the state of the old one is discarded.
                     self.driver_commands.push_back(DriverCommand::Disconnect { at: here.0, qpn: here.1 });
                     self.close(flow);
                 }
@@ -350,17 +352,18 @@ impl Flows {
         }
     }
 
-    /// `source` ends the connection that this end has with it: both queue pairs are gone.
+    /// Handles the end of a connection: `source` has sent a disconnect request for its connection with the end `far`, and both
+    /// queue pairs are destroyed.
     fn disconnect(&mut self, source: Address, far: (Address, u32)) {
-        let told = self.connections.get(&endpoint(far.0, far.1)).map(|connection| connection.far);
+        let connected = self.connections.get(&endpoint(far.0, far.1)).map(|connection| connection.far);
         let known = || self.to(source, far.0, far.1).and_then(|flow| self.flows.get(flow)?.local);
-        let near = told.filter(|near| near.0 == source).map(|near| near.1).or_else(known);
+        let near = connected.filter(|near| near.0 == source).map(|near| near.1).or_else(known);
         let mut ends = vec![(far, near.map(|qpn| (source, qpn)))];
         ends.extend(near.map(|qpn| ((source, qpn), Some(far))));
         for (here, there) in ends {
             self.connections.remove(&endpoint(here.0, here.1));
             let from = there.map_or(source, |there| there.0);
-            // Data that came to this end.
+            // The flow of data to this end.
             if let Some(flow) = self.to(from, here.0, here.1) {
                 self.close(flow);
                 let local = self.flows.get_mut(flow).and_then(|flow| flow.local.take());
@@ -383,7 +386,7 @@ impl Flows {
         self.driver_commands.push_back(DriverCommand::Bind(number));
     }
 
-    /// From now on the local QP serves this flow.
+    /// Assigns the local QP to this flow, and closes the flow that it served before.
     fn take_over(&mut self, flow: usize, source: Address, qpn: u32) {
         let Some(former) = self.by_local.insert(endpoint(source, qpn), flow).filter(|&former| former != flow) else {
             return;
@@ -422,10 +425,10 @@ mod tests {
         std::iter::from_fn(|| flows.next_driver_command()).collect()
     }
 
-    fn connect(flows: &mut Flows, id: u32, asker: u32, answerer: u32) {
+    fn connect(flows: &mut Flows, id: u32, active: u32, passive: u32) {
         let starting_psn = Psn::new(0);
-        flows.learn(A, B, Message::Request { local_id: id, local_qpn: Qpn::new(asker), starting_psn });
-        flows.learn(B, A, Message::Reply { local_id: 9, remote_id: id, local_qpn: Qpn::new(answerer), starting_psn });
+        flows.learn(A, B, Message::Request { local_id: id, local_qpn: Qpn::new(active), starting_psn });
+        flows.learn(B, A, Message::Reply { local_id: 9, remote_id: id, local_qpn: Qpn::new(passive), starting_psn });
     }
 
     fn send(flows: &mut Flows, qpn: u32, psn: u32, now: u64) -> usize {
@@ -445,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_flow_binds_it_and_connection_management_knows_better() {
+    fn connection_management_overrides_the_queue_pair_that_a_flow_was_bound_to() {
         let mut flows = Flows::default();
         let flow = flows.of_data(A, Some(B), 0x22, || Some(0x15)).unwrap();
         assert_eq!(flows.all()[flow].local, Some(0x15));
@@ -461,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_connection_closes_both_directions_and_the_next_begins_anew() {
+    fn the_end_of_a_connection_closes_both_directions_and_the_next_one_is_bound_again() {
         let mut flows = Flows::default();
         connect(&mut flows, 1, 0x11, 0x22);
         let there = send(&mut flows, 0x22, 0, 0);
@@ -473,14 +476,14 @@ mod tests {
         assert_eq!(driver_commands(&mut flows), [], "the same messages once more");
         let ends = Message::Disconnect { local_id: 1, remote_id: 9, remote_qpn: Qpn::new(0x22) };
         flows.learn(A, B, ends);
-        let told = driver_commands(&mut flows);
-        for order in [
+        let commands = driver_commands(&mut flows);
+        for expected in [
             DriverCommand::Close { flow: there, handle: 7 },
             DriverCommand::Close { flow: back, handle: 8 },
             DriverCommand::Disconnect { at: B, qpn: 0x22 },
             DriverCommand::Disconnect { at: A, qpn: 0x11 },
         ] {
-            assert!(told.contains(&order), "{told:?}");
+            assert!(commands.contains(&expected), "{commands:?}");
         }
         assert_eq!(flows.of_local(B, A, 0x11), None);
         connect(&mut flows, 2, 0x11, 0x22);
@@ -488,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_the_same_numbers_with_other_names_is_another() {
+    fn a_connection_of_the_same_queue_pairs_with_other_identifiers_is_a_new_one() {
         let mut flows = Flows::default();
         connect(&mut flows, 1, 0x11, 0x22);
         let flow = send(&mut flows, 0x22, 0, 0);
@@ -502,9 +505,9 @@ mod tests {
     fn connection_management_names_both_ends_before_the_first_packet() {
         let mut flows = Flows::default();
         connect(&mut flows, 3, 0x11, 0x22);
-        let unasked =
+        let without_request =
             Message::Reply { local_id: 9, remote_id: 4, local_qpn: Qpn::new(0x21), starting_psn: Psn::new(0) };
-        flows.learn(B, A, unasked);
+        flows.learn(B, A, without_request);
         let flow = send(&mut flows, 0x22, 0, 0);
         assert_eq!(flows.all()[flow].local, Some(0x11));
         let other = send(&mut flows, 0x21, 0, 0);
@@ -512,15 +515,15 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_qp_leaves_its_former_flow() {
+    fn a_reused_qp_is_removed_from_its_former_flow() {
         let mut flows = Flows::default();
         connect(&mut flows, 1, 0x11, 0x22);
         let old = send(&mut flows, 0x22, 0, 0);
         flows.get_mut(old).unwrap().slot = Slot::Open { handle: 77, window: 0 };
         connect(&mut flows, 2, 0x11, 0x23);
         let new = send(&mut flows, 0x23, 0, 0);
-        let told = [DriverCommand::Disconnect { at: A, qpn: 0x11 }, DriverCommand::Close { flow: old, handle: 77 }];
-        assert_eq!(driver_commands(&mut flows), told);
+        let expected = [DriverCommand::Disconnect { at: A, qpn: 0x11 }, DriverCommand::Close { flow: old, handle: 77 }];
+        assert_eq!(driver_commands(&mut flows), expected);
         assert_eq!((flows.all()[old].local, flows.all()[new].local), (None, Some(0x11)));
     }
 

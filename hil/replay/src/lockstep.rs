@@ -1,4 +1,4 @@
-//! Library and image side by side, the clock standing while the image works.
+//! Runs library and image side by side in lockstep: the clock stands still while the image works.
 
 use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::native::Native;
@@ -17,7 +17,7 @@ use std::iter;
 pub struct Lockstep<C> {
     native: Box<dyn Native>,
     board: Board<C>,
-    /// With an image in which the machine's `on` is called.
+    /// A board whose image does not inline the machine's `on`.
     outlined_on: Option<Board<C>>,
     events: u64,
     difference: Option<Difference>,
@@ -27,7 +27,8 @@ pub struct Lockstep<C> {
 
 impl<C: CoreObserver> Lockstep<C> {
     /// The initial state: a NIC that has handled nothing, a board whose image waits for its first event, and optionally a
-    /// second board, whose image calls the machine's `on`, to be compared as well and to measure `on`.
+    /// second board, whose image does not inline the machine's `on`. The second is compared too, and measures the cycles of
+    /// `on`.
     pub fn new(native: Box<dyn Native>, board: Board<C>, outlined_on: Option<Board<C>>) -> Self {
         Self { native, board, outlined_on, events: 0, difference: None, identical: true, interrupt_sweep: None }
     }
@@ -47,7 +48,7 @@ impl<C: CoreObserver> Lockstep<C> {
         &self.board
     }
 
-    /// The board, to disturb it.
+    /// The board, for changes: tests corrupt its memory, and its wave is taken.
     pub fn board_mut(&mut self) -> &mut Board<C> {
         &mut self.board
     }
@@ -71,7 +72,7 @@ impl<C: CoreObserver> Lockstep<C> {
         self.identical
     }
 
-    /// Runs the event of the library on every board, and compares their acts.
+    /// Runs the event that the library has handled on every board, and compares the actions.
     fn compare(
         &mut self,
         now: u64,
@@ -129,7 +130,7 @@ impl<C: CoreObserver> Device for Lockstep<C> {
     }
 }
 
-/// The first difference between the acts of library and image for one event; `wakes` is the time of the next wake of each.
+/// The first difference between the actions of library and image for one event; `wakes` are the times of their next wakes.
 pub(super) fn first_difference(
     event: u64,
     now: u64,
@@ -141,7 +142,7 @@ pub(super) fn first_difference(
     let (native, core) = match (at, wakes) {
         (Some(at), _) => (describe(ours.get(at)), describe(theirs.get(at))),
         (None, Some((ours, theirs))) if ours != theirs => {
-            (format!("wants to be woken at {ours} ns"), format!("wants to be woken at {theirs} ns"))
+            (format!("sets its next wake to {ours} ns"), format!("sets its next wake to {theirs} ns"))
         }
         _ => return None,
     };
@@ -154,7 +155,7 @@ pub(super) fn first_difference(
     Some(Difference { event, now, kind: kind.name(), slot, native, core })
 }
 
-/// The kind of event that was logged.
+/// The kind of event in the first log record of these actions.
 fn logged(actions: &[(u64, Action)]) -> Option<LogKind> {
     let kind =
         actions.iter().find_map(|(_, action)| if let Action::Log(record) = action { Some(record.kind) } else { None });
@@ -165,7 +166,7 @@ fn action((_, action): &(u64, Action)) -> &Action {
     action
 }
 
-/// An act in words.
+/// An action in words.
 fn describe(action: Option<&(u64, Action)>) -> String {
     match action {
         None => "does nothing more".to_owned(),

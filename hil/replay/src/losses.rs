@@ -1,17 +1,17 @@
-//! What a capture shows of lost packets, flow by flow: refusals by kind, packets sent again, and gaps.
+//! The losses that a capture shows, flow by flow: negative acknowledgements by kind, packets sent again, and gaps.
 //!
-//! A gap in the PSNs that a flow's packets have is a packet that did not pass the place of capture, or one that the capture
-//! itself lost. The receiver knows which: what it acknowledges has arrived (IBTA volume 1, 9.7.5).
+//! A gap in the PSNs of a flow is a packet that the network lost before the place of capture, or one that the capture itself
+//! lost. The receiver's acknowledgements tell the two apart: a packet that is acknowledged has arrived (IBTA volume 1, 9.7.5).
 
 use cc_core::Psn;
 use cc_core::wire::{Nak, Syndrome};
 use serde::Serialize;
 
-/// Open gaps of a flow that are kept at most; the oldest is dropped first.
+/// Most open gaps of a flow that are kept; for a further one the oldest is dropped.
 const GAPS: usize = 64;
-/// A jump this wide is no loss: the queue pair serves another connection.
+/// Smallest jump of the PSN that does not count as a loss: the queue pair serves another connection.
 const WIDEST: u32 = 1 << 16;
-/// The smallest path MTU, bytes: no READ has more responses than its length takes of these.
+/// The smallest path MTU in bytes. A READ has at most as many responses as its length holds of these.
 const LEAST_MTU: u32 = 256;
 
 /// Losses counted by kind.
@@ -19,26 +19,26 @@ const LEAST_MTU: u32 = 256;
 pub struct Losses {
     /// Negative acknowledgements of a PSN out of sequence: a packet was lost on the way.
     pub nak_sequence: u64,
-    /// Of an invalid request.
+    /// Negative acknowledgements of an invalid request.
     pub nak_invalid: u64,
-    /// Of an access that is not allowed.
+    /// Negative acknowledgements of an access that is not allowed.
     pub nak_access: u64,
-    /// Of a failure at the responder.
+    /// Negative acknowledgements because of a failure at the responder.
     pub nak_operational: u64,
-    /// Of other kinds.
+    /// Negative acknowledgements of other kinds.
     pub nak_other: u64,
-    /// Receiver not ready.
+    /// Negative acknowledgements because the receiver was not ready (RNR).
     pub rnr_nak: u64,
     /// Packets whose PSN, or a later one, had been sent before.
     pub retransmitted: u64,
-    /// Of these, those whose PSN had not been seen: the first was lost before the place of capture.
+    /// Of these, packets whose PSN is not in the capture before: their first transmission was lost before the place of capture.
     pub lost_before: u64,
-    /// PSNs that the receiver acknowledged and the capture lacks.
+    /// Packets that the receiver acknowledged and that the capture lacks.
     pub not_captured: u64,
 }
 
 impl Losses {
-    /// A negative acknowledgement.
+    /// Counts a negative acknowledgement.
     pub fn refused(&mut self, syndrome: Syndrome) {
         match syndrome {
             Syndrome::RnrNak { .. } => self.rnr_nak += 1,
@@ -51,7 +51,7 @@ impl Losses {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Self) -> Self {
         Self {
             nak_sequence: self.nak_sequence + other.nak_sequence,
@@ -76,32 +76,33 @@ impl Losses {
 /// The sequence of one flow's packets.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
-    /// The next PSN: at least, and at most, where a READ's number of responses is not known.
+    /// The lowest and the highest PSN that the next request can have. They differ after a READ, whose number of responses is
+    /// not known.
     next: Option<(Psn, Psn)>,
-    /// The newest response to a READ.
+    /// The PSN of the newest response to a READ.
     response: Option<Psn>,
-    /// First PSN and length.
+    /// Gaps: first PSN, and number of PSNs.
     gaps: Vec<(Psn, u32)>,
     losses: Losses,
 }
 
 impl Sequence {
-    /// What was lost.
+    /// The losses so far.
     pub fn losses(&self) -> Losses {
         self.losses
     }
 
-    /// The queue pair serves another connection now, which begins with a PSN of its own.
+    /// Called when the queue pair begins to serve another connection, which has another first PSN.
     pub fn restart(&mut self) {
         *self = Self { losses: self.losses, ..Self::default() };
     }
 
-    /// A negative acknowledgement.
+    /// Counts a negative acknowledgement.
     pub fn refused(&mut self, syndrome: Syndrome) {
         self.losses.refused(syndrome);
     }
 
-    /// A request left; a READ of this many bytes takes the PSNs of its responses.
+    /// Records that a request was sent. `read` are the bytes of a READ, which takes one PSN for each of its responses.
     #[inline]
     pub fn request(&mut self, psn: Psn, read: Option<u32>) {
         let most = psn.plus(read.map_or(1, |bytes| bytes.div_ceil(LEAST_MTU).max(1)));
@@ -137,7 +138,7 @@ impl Sequence {
         }
     }
 
-    /// A response to a READ left.
+    /// Records that a response to a READ was sent.
     #[inline]
     pub fn response(&mut self, psn: Psn) {
         match self.response {
@@ -146,7 +147,7 @@ impl Sequence {
         }
     }
 
-    /// All up to `psn` has arrived.
+    /// Records that all packets up to `psn` have arrived: gaps up to there are packets that the capture lost.
     #[inline]
     pub fn acknowledged(&mut self, psn: Psn) {
         if self.gaps.is_empty() {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_and_not_there_the_capture_lost() {
+    fn a_packet_acknowledged_and_not_captured_was_lost_by_the_capture() {
         let mut sequence = sent(&[10, 13, 14, 20]);
         sequence.acknowledged(Psn::new(12));
         assert_eq!(sequence.losses().not_captured, 2);

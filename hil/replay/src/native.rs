@@ -1,4 +1,4 @@
-//! The library on the host, run as the firmware runs it.
+//! A NIC that runs the library natively on the host, with the same NIC program as the firmware.
 
 use super::device::{Actions, Arrival, Counters, Device, Rows};
 use anyhow::{Result, anyhow};
@@ -16,17 +16,17 @@ use programs::{Full, Hardware, LogKind, NicProgram, Sizes, Small, TransmitRing};
 
 /// A NIC of any algorithm that runs natively.
 pub trait Native: Device {
-    /// One wake, at this time.
+    /// Handles one wake at this time.
     fn wake_at(&mut self, now: u64, actions: &mut Actions);
 
-    /// Names and values of the quantities behind the decisions for the flow in a slot, see [`ReactionPoint::trace_values`].
+    /// Passes names and values of the state variables of the flow in a slot to `show`, see [`ReactionPoint::trace_values`].
     fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64));
 
-    /// One descriptor, handled at this time, without the wakes that it makes due.
+    /// Handles one descriptor at this time, without the wakes that become due by it.
     fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions);
 }
 
-/// A NIC of these machines, whose clock shows zero.
+/// A NIC of these machines that has handled nothing, at time zero.
 ///
 /// # Errors
 /// Settings that do not go together on this port.
@@ -39,7 +39,7 @@ pub fn native<A: ReactionPoint, N: NotificationPoint>(
     boxed(NicProgram::<A, N, Full>::new(Instant::from_nanos(0), link, &rp, &np))
 }
 
-/// As [`native`], of the size that an image has on the smallest boards.
+/// As [`native`], with the table sizes of images for the smallest boards.
 ///
 /// # Errors
 /// As for [`native`].
@@ -63,9 +63,9 @@ fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Nat
     Ok(Box::new(OfMachines { nic, rows, transmit: [0; TX_FRAME_BYTES] }))
 }
 
-/// A NIC's program, of any algorithm and size.
+/// A NIC program of any algorithm and size.
 trait Program {
-    /// Rows of the machines' tables of states and events.
+    /// Numbers of rows in the transition tables of reaction point and notification point.
     const ROWS: (usize, usize);
 
     fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>);
@@ -148,7 +148,7 @@ impl<P: Program> Native for OfMachines<P> {
 }
 
 impl<P: Program> OfMachines<P> {
-    /// Wakes it until nothing is due at `now`: the firmware's timer line stays high as long.
+    /// Wakes the program until nothing is due at `now`, as on the board, where the timer interrupt stays pending until then.
     fn settle(&mut self, now: u64, actions: &mut Actions) {
         while self.next_wake() <= now {
             self.wake_at(now, actions);
@@ -211,7 +211,7 @@ impl TransmitRing for Recorder<'_> {
     }
 }
 
-/// Counts an event of this row.
+/// Counts an event in this row of a transition table.
 fn count(rows: &mut [u64], row: usize) {
     if let Some(count) = rows.get_mut(row) {
         *count += 1;

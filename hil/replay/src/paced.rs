@@ -1,5 +1,5 @@
-//! The image in real time: frames arrive on their cycle, and are lost if the ring is full. The events in the image's log are
-//! then replayed natively, one by one.
+//! Runs the image in real time: each frame arrives at its own cycle, and is lost if the receive ring is full. The library then
+//! handles the events of the image's log one by one, and its actions are compared with the image's.
 
 use super::device::{Actions, Arrival, Counters, Device, Difference};
 use super::lockstep::first_difference;
@@ -17,18 +17,18 @@ use std::collections::VecDeque;
 
 /// Nanoseconds that the clock advances between two checks whether the image has caught up.
 const TIMEOUT_STEP: u64 = 100_000;
-/// Steps after which it counts as hung.
+/// Steps after which the image counts as hung: 1 s in all.
 const TIMEOUT: u32 = 10_000;
 
 /// A NIC that runs on a core in real time.
 pub struct Paced<C> {
-    /// Follows the image's log.
+    /// Handles the events in the order of the image's log.
     native: Box<dyn Native>,
-    /// Follows the driver's commands as they are given, so that handles are known before the image has handled them.
+    /// Handles the driver's commands at once, so that handles are known before the image has handled the commands.
     driver: Box<dyn Native>,
     board: Board<C>,
     waiting: VecDeque<Waiting>,
-    /// What the image did since its last log record.
+    /// The image's actions since its last log record.
     group: Vec<(u64, Action)>,
     events: u64,
     overflows: u64,
@@ -46,7 +46,7 @@ struct Waiting {
 }
 
 impl<C: CoreObserver> Paced<C> {
-    /// Two NICs that have handled nothing, and a board whose image waits for its first event; the clock starts at zero.
+    /// Takes two NICs that have handled nothing, and a board whose image waits for its first event. Starts the clock at zero.
     pub fn new(native: Box<dyn Native>, driver: Box<dyn Native>, mut board: Board<C>) -> Self {
         board.start_clock(0);
         board.core_mut().event(0);
@@ -70,7 +70,7 @@ impl<C: CoreObserver> Paced<C> {
         &self.board
     }
 
-    /// The board, to take off what was recorded.
+    /// The board, from which a recorded wave can be taken.
     pub fn board_mut(&mut self) -> &mut Board<C> {
         &mut self.board
     }
@@ -85,7 +85,7 @@ impl<C: CoreObserver> Paced<C> {
         self.identical
     }
 
-    /// Descriptors that found the ring full.
+    /// Descriptors that were lost because the ring was full.
     pub fn overflows(&self) -> u64 {
         self.overflows
     }
@@ -95,12 +95,12 @@ impl<C: CoreObserver> Paced<C> {
         self.lost_cnps
     }
 
-    /// CNPs that joined one waiting in the ring.
+    /// CNPs that were counted into the descriptor of an earlier CNP, still waiting in the ring.
     pub fn coalesced(&self) -> u64 {
         self.coalesced
     }
 
-    /// Lets the image work until the clock shows `now`, and follows what it did.
+    /// Runs the image until the clock shows `now`, and handles each event that it logs.
     fn run_until(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
         for (cycle, action) in self.board.run_until(now)? {
             let log = if let Action::Log(record) = action { Some(record) } else { None };
@@ -112,13 +112,13 @@ impl<C: CoreObserver> Paced<C> {
         Ok(())
     }
 
-    /// Does natively what the image has logged.
+    /// Handles the event of a log record natively, and compares the actions with the image's.
     fn follow(&mut self, record: LogRecord, actions: &mut Actions) -> Result<()> {
         let before = actions.len();
         if record.kind == LogKind::Wake as u32 {
             self.native.wake_at(record.now, actions);
         } else {
-            let waiting = self.waiting.pop_front().context("the image logged a descriptor that it was not given")?;
+            let waiting = self.waiting.pop_front().context("the image logged more descriptors than it was given")?;
             let Waiting { descriptor, frame, .. } = &waiting;
             let packet = frame.as_ref().map(|frame| wire::parse(frame, descriptor.wire_bytes as usize));
             let arrival = match (&packet, frame) {
@@ -140,8 +140,8 @@ impl<C: CoreObserver> Paced<C> {
         Ok(())
     }
 
-    /// The place in the ring, from the oldest, of a CNP for this QP that the image has not yet begun with, and its place
-    /// among those that wait.
+    /// The last waiting CNP for this QP that the image has not yet begun to handle: its place in the ring, counted from the
+    /// oldest descriptor, and its index in `waiting`. A further CNP for the QP is counted into this one.
     fn joinable(&self, qpn: u32) -> Option<(u32, usize)> {
         let begun = (self.board.backlog() as usize).saturating_sub(self.waiting.len());
         let waiting = self.waiting.iter().rposition(|waiting| waiting.cnp_qpn == Some(qpn))?;
@@ -150,7 +150,7 @@ impl<C: CoreObserver> Paced<C> {
 }
 
 impl<C: CoreObserver> Device for Paced<C> {
-    /// The board wakes the image by itself.
+    /// Never: the board's own timer wakes the image.
     fn next_wake(&self) -> u64 {
         u64::MAX
     }
@@ -162,7 +162,7 @@ impl<C: CoreObserver> Device for Paced<C> {
     fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
         self.run_until(descriptor.now(), actions)?;
         let cnp_qpn = arrival.and_then(|arrival| match arrival.packet {
-            // A CNP with a body is not coalesced: its body differs from others.
+            // A CNP with an extended body is not coalesced, because bodies differ.
             Parsed::Roce(roce) if roce.cnp() == Some(CnpBodyKind::Standard) => Some(roce.bth.dest_qp.get()),
             _ => None,
         });
@@ -179,14 +179,15 @@ impl<C: CoreObserver> Device for Paced<C> {
         let mut pushed = self.board.push(descriptor, bytes);
         let mut steps = 0;
         while !pushed && order {
-            // The driver waits for room in the ring; frames from the wire are lost.
-            ensure!(steps < TIMEOUT, "the image does not work off its ring");
+            // The driver waits until the ring has room; frames from the wire are lost.
+            ensure!(steps < TIMEOUT, "the image has not emptied its receive ring within 1 s");
             steps += 1;
             self.run_until(self.board.now() + TIMEOUT_STEP, actions)?;
             pushed = self.board.push(descriptor, bytes);
         }
         if order {
-            // The replayer gets the handle now, and the other actions when the image has handled the descriptor.
+            // The replayer gets the log record with the handle now, and the other actions when the image has handled the
+            // descriptor.
             let mut orders = Actions::new();
             self.driver.handle(descriptor.now(), descriptor, arrival, &mut orders);
             actions.extend(orders.into_iter().filter(|(_, action)| matches!(action, Action::Log(_))));
@@ -209,13 +210,13 @@ impl<C: CoreObserver> Device for Paced<C> {
         self.run_until(now, actions)?;
         for _ in 0..TIMEOUT {
             if self.board.backlog() == 0 {
-                // The image logs each event that it has handled.
+                // The image logs each event that it has handled, so nothing may be left over.
                 self.identical &= self.group.is_empty() && self.waiting.is_empty();
                 return Ok(());
             }
             self.run_until(self.board.now() + TIMEOUT_STEP, actions)?;
         }
-        ensure!(self.board.backlog() == 0, "the image does not work off its ring");
+        ensure!(self.board.backlog() == 0, "the image has not emptied its receive ring within 1 s");
         Ok(())
     }
 

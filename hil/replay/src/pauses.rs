@@ -1,10 +1,10 @@
-//! How long pauses kept a NIC from sending, by priority, and what it sent in spite of them.
+//! The pauses of a NIC by priority: how long they kept it from sending, and the packets that it sent in spite of them.
 
 use cc_core::Rate;
 use cc_core::wire::pfc::{Pfc, Quantum};
 
-/// How long a NIC may take to stop, in nanoseconds, beside the packet that it is sending. IEEE 802.1Qbb allows less than a
-/// microsecond at 100 Gb/s.
+/// Time in nanoseconds that a NIC may take to stop, beyond the end of the packet that it is sending. IEEE 802.1Qbb allows less
+/// than 1,000 ns at 100 Gb/s.
 const RESPONSE: u64 = 1_500;
 
 /// The pauses of one NIC's eight priorities.
@@ -14,11 +14,11 @@ pub struct Pauses([Priority; 8]);
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Default, Debug)]
 struct Priority {
-    /// Paused in pauses that are over.
+    /// Sum of the pauses before the last.
     before: u64,
-    /// When the last pause began, and when it ends or ended: by itself, renewed, or resumed.
+    /// The beginning and the end of the last pause. A renewal moves the end later, a resume frame (zero quanta) earlier.
     last: (u64, u64),
-    /// PFC frames with a pause; those of zero quanta are not counted.
+    /// PFC frames with a pause. Resume frames, of zero quanta, are not counted.
     frames: u64,
     /// Packets sent while it was paused.
     ignored: u64,
@@ -37,7 +37,7 @@ impl Priority {
 }
 
 impl Pauses {
-    /// A frame reaches the NIC, whose link is of this speed.
+    /// Handles a PFC frame that the NIC receives. Quanta are 512 bit times at `line_rate`.
     pub fn obey(&mut self, now: u64, pfc: &Pfc, line_rate: Rate) {
         for (number, priority) in (0..).zip(&mut self.0) {
             if let Some(quanta) = pfc.time(number) {
@@ -47,7 +47,7 @@ impl Pauses {
         }
     }
 
-    /// A packet of this priority left, which takes so long to send.
+    /// Records that a packet of this priority was sent, whose transmission takes `takes` nanoseconds.
     #[inline]
     pub fn sent(&mut self, now: u64, priority: u8, takes: u64) {
         let Some(priority) = self.0.get_mut(usize::from(priority)) else { return };
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_long_after_the_pause_began_and_before_it_ends_ignores_it() {
+    fn a_packet_sent_well_after_a_pause_began_and_before_it_ends_ignores_the_pause() {
         let mut pauses = Pauses::default();
         let mut times = [0; 8];
         times[3] = 10_000;
@@ -84,7 +84,7 @@ mod tests {
         for now in [9_000, 10_300, 11_700, 61_200, 70_000] {
             pauses.sent(now, 3, 340);
         }
-        assert_eq!(pauses.ignored()[3], 0, "on its way, or after the end");
+        assert_eq!(pauses.ignored()[3], 0, "within the time to stop, or after the end");
         pauses.sent(12_000, 3, 340);
         pauses.sent(12_000, 4, 340);
         assert_eq!((pauses.ignored()[3], pauses.ignored()[4], pauses.frames()[3]), (1, 0, 1));

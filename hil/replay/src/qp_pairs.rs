@@ -10,30 +10,30 @@ type Named = (IpAddr, u32);
 /// The pairs of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QpPairs {
-    /// With both addresses.
+    /// Pairs with both addresses.
     named: Vec<(Named, Named)>,
-    /// As a host prints them, which knows its own addresses: its queue pair, the other end's, and its address if the file has
-    /// that.
+    /// Pairs as a host prints them, without addresses: the host's address if the file gives it, the host's queue pair, and the
+    /// remote queue pair.
     local: Vec<(Option<IpAddr>, u32, u32)>,
 }
 
 impl QpPairs {
     /// Reads the lines of a file:
     ///
-    /// - `address QP address QP`, the two ends of a connection, numbers in decimal or behind 0x;
-    /// - what `rdma resource show qp` prints: of each line `lqpn` and `rqpn` are taken;
-    /// - `address ADDR`: the lines of `rdma` from here on come from the host of this address;
-    /// - nothing, or a comment behind #.
+    /// - `address QP address QP`: the two ends of a connection, QP numbers in decimal or in hexadecimal with the prefix 0x;
+    /// - the output of `rdma resource show qp`: `lqpn` and `rqpn` of each line are read;
+    /// - `address ADDR`: the following lines of `rdma` come from the host of this address;
+    /// - an empty line, or a comment that begins with #.
     ///
     /// # Errors
     /// A line that is none of these.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let (mut told, mut host) = (Self::default(), None);
+        let (mut found, mut host) = (Self::default(), None);
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
-            told.line(line, &mut host).with_context(|| format!("{name}, line {number}"))?;
+            found.line(line, &mut host).with_context(|| format!("{name}, line {number}"))?;
         }
-        Ok(told)
+        Ok(found)
     }
 
     fn line(&mut self, line: &str, host: &mut Option<IpAddr>) -> Result<()> {
@@ -49,7 +49,7 @@ impl QpPairs {
                     let place = words.iter().position(|word| *word == name)?;
                     words.get(place + 1).copied()
                 };
-                // Datagram queue pairs, and those that are not connected yet, have no other end.
+                // Datagram queue pairs, and those that are not connected yet, have no remote queue pair.
                 if let (Some(local), Some(remote)) = (value("lqpn"), value("rqpn")) {
                     let (local, remote) = (qp(local)?, qp(remote)?);
                     if remote != 0 {
@@ -58,21 +58,21 @@ impl QpPairs {
                 }
             }
             _ => bail!(
-                "expected `address QP address QP`, a line of `rdma resource show qp`, or `address ADDR` before such lines, found \
-                 {}",
+                "expected `address QP address QP`, a line of `rdma resource show qp`, or `address ADDR` before such \
+                 lines, found {}",
                 line.trim()
             ),
         }
         Ok(())
     }
 
-    /// Pairs of host and queue pair, of those whose hosts the capture shows.
+    /// The pairs with both addresses, as host numbers and queue pairs. Hosts that the capture does not show are left out.
     pub(crate) fn resolved(&self, numbers: &HashMap<IpAddr, u16>) -> Vec<((u16, u32), (u16, u32))> {
         let number = |(address, qpn): Named| Some((*numbers.get(&address)?, qpn));
         self.named.iter().filter_map(|&(one, other)| Some((number(one)?, number(other)?))).collect()
     }
 
-    /// The queue pair numbers of lines without both addresses, with the host of the first if its address is given.
+    /// The pairs without both addresses: the number of the first host if its address is given, and both queue pairs.
     pub(crate) fn by_number(&self, numbers: &HashMap<IpAddr, u16>) -> Vec<(Option<u16>, u32, u32)> {
         let host = |address: Option<IpAddr>| match address {
             None => Some(None),
@@ -107,10 +107,10 @@ mod tests {
                     link mlx5_0/1 lqpn 17 rqpn 35 type RC state RTS rq-psn 0 sq-psn 100 path-mig-state MIGRATED pid 12 comm x\n\
                     address 2001:db8::1 # the other host\n\
                     link mlx5_0/1 lqpn 1 type GSI state RTS\nlink mlx5_0/- lqpn 18 rqpn 36 type RC\n";
-        let told = QpPairs::parse(text, "pairs").unwrap();
+        let found = QpPairs::parse(text, "pairs").unwrap();
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert_eq!(told.named, [((ip("192.0.2.1"), 17), (ip("192.0.2.2"), 34))]);
-        assert_eq!(told.local, [(None, 17, 35), (Some(ip("2001:db8::1")), 18, 36)]);
+        assert_eq!(found.named, [((ip("192.0.2.1"), 17), (ip("192.0.2.2"), 34))]);
+        assert_eq!(found.local, [(None, 17, 35), (Some(ip("2001:db8::1")), 18, 36)]);
         for (text, place) in
             [("\n192.0.2.1 0x11 192.0.2.2", "line 2"), ("192.0.2.1 x 192.0.2.2 1", "line 1"), ("1 2 3 4", "line 1")]
         {

@@ -1,12 +1,12 @@
 //! The rates of one flow over time, in bounded memory.
 
-/// Points that a series keeps at most.
+/// Most points that a series keeps.
 pub const POINTS: usize = 512;
 
 /// A step function of time: from each point's time on, the rate is the point's.
 ///
-/// When it is full, every second point goes and from then on only every second change is taken, and so on. The last
-/// point is always kept.
+/// When it is full, every second point is removed, and from then on only every second change makes a point; when it is full
+/// again, every fourth, and so on. The last change is always kept.
 #[derive(Clone, Debug)]
 pub struct Series {
     points: Vec<(u64, u32)>,
@@ -21,7 +21,7 @@ impl Series {
         Self { points: vec![(now, rate)], last: (now, rate), every: 1, skipped: 0 }
     }
 
-    /// From `now` on the rate is `rate`; no change, no point.
+    /// Records that the rate is `rate` from `now` on. An equal rate makes no point.
     pub fn push(&mut self, now: u64, rate: u32) {
         if self.last.1 == rate {
             return;
@@ -39,13 +39,13 @@ impl Series {
                 keep = !keep;
                 keep
             });
-            // The point that has just gone was so many changes after the last that stayed.
+            // The last point has just been removed. It was this many changes after the last point that is left.
             self.skipped = self.every;
             self.every *= 2;
         }
     }
 
-    /// Changes for each point kept: 1 while nothing has been left out.
+    /// Changes for each point that is kept: 1 until points are removed.
     pub fn every(&self) -> u32 {
         self.every
     }

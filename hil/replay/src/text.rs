@@ -112,7 +112,8 @@ impl Text<'_> {
             (0, _) | (_, 0) => writeln!(f)?,
             _ => writeln!(
                 f,
-                ": {equal} equal in QP and time, {shifted} at another time, {only_ours} only ours, {only_captured} only captured"
+                ": {equal} equal in QP and time, {shifted} at another time, {only_ours} only ours, {only_captured} \
+                 only captured"
             )?,
         }
         let total = losses.total;
@@ -275,8 +276,8 @@ impl Text<'_> {
             let Some(Size { state_bytes, qp_bytes, qps, peer_bytes, peers }) = size else { continue };
             writeln!(
                 f,
-                "memory       {what}: state {state_bytes} B, all for one QP {qp_bytes} B, {qps} QPs; record of a received flow \
-                 {peer_bytes} B, {peers} records"
+                "memory       {what}: state {state_bytes} B, all for one QP {qp_bytes} B, {qps} QPs; record of a \
+                 received flow {peer_bytes} B, {peers} records"
             )?;
         }
         Ok(())
@@ -318,8 +319,9 @@ impl Core {
         if let Some(Interrupts { events, moments, inconsistent, first_inconsistent, longest_wait }) = &self.interrupts {
             writeln!(
                 f,
-                "  {events} events interrupted after each of their instructions, {moments} times: {inconsistent} outcomes are neither \
-                 those of event then wake nor of wake then event; most cycles to the handler: {}",
+                "  {events} events interrupted after each of their instructions, {moments} times: {inconsistent} \
+                 outcomes are neither those of event then wake nor of wake then event; most cycles to the handler: \
+                 {}",
                 pairs(longest_wait)
             )?;
             first_inconsistent.iter().try_for_each(|inconsistent| writeln!(f, "    first      {inconsistent}"))?;

@@ -1,11 +1,11 @@
-//! What a capture shows over time, in a few equal spans whatever its length.
+//! Counts of packets over time, in at most 16 equal spans whatever the length of the capture.
 
-/// Spans that there are at most; there are more than half as many.
+/// Most spans. Except for captures shorter than 8 us there are more than half as many.
 const SPANS: usize = 16;
-/// The first width of a span in nanoseconds.
+/// The initial width of a span in nanoseconds; it is doubled whenever the spans do not suffice.
 const NARROWEST: u64 = 1_000;
 
-/// What one span of time shows.
+/// Counts of one span of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
     /// Data packets.
@@ -32,7 +32,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// The span of this time, which may make all of them wider.
+    /// The span of this time. Doubles the width of all spans until there are enough of them.
     #[inline]
     pub fn at(&mut self, now: u64) -> &mut Span {
         while now / self.width >= SPANS as u64 {

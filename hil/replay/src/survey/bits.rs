@@ -1,4 +1,4 @@
-//! A set of frame numbers: a bit for each frame up to the last of the set.
+//! A set of frame numbers, as one bit for each frame up to the highest in the set.
 
 /// A set of frame numbers, which count from 1.
 #[derive(Clone, Debug, Default)]

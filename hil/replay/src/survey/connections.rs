@@ -1,18 +1,19 @@
-//! Which two queue pairs are connected, from all that a capture shows.
+//! Finds out which queue pairs are connected with each other, from the whole capture.
 //!
-//! A packet names the queue pair that it goes to and not the one that it comes from, so one direction of a connection says
-//! nothing of the other's number. What joins them is evidence, in this order:
+//! A packet names its destination queue pair and not its source queue pair, so the packets of one direction do not show the
+//! queue pair number of the other. The two directions (streams) of a connection are joined by evidence, in this order:
 //!
-//! 1. what the user says;
-//! 2. connection management: REQ and REP hold both numbers (IBTA volume 1, 12.6);
+//! 1. the pairs that the user gives;
+//! 2. connection management: REQ and REP carry both numbers (IBTA volume 1, 12.6);
 //! 3. responses: an acknowledgement, positive or negative, names a PSN of its request, and the first response to a READ has
 //!    the PSN of the READ (9.7.5.1.1). Each response counts for every stream of requests that it fits; two streams are joined
 //!    when each has more of the other's responses than of any other stream that is not joined yet. So a few wrong responses
-//!    decide nothing;
-//! 4. CNPs: where one stream of marked data is left, and CNPs go to one queue pair that is left, these two are one connection.
+//!    cannot mislead;
+//! 4. CNPs: if between two hosts one stream of marked data and one queue pair that receives CNPs are left, they are one
+//!    connection.
 //!
-//! Streams that fit crosswise are not joined. A queue pair number whose earlier connection had ended before the later one began
-//! serves both.
+//! If two streams fit two others equally well, none of them is joined. A queue pair number may serve two connections if the
+//! first had ended before the second began.
 
 use crate::fast::FastMap;
 use cc_core::wire::opcode::{Class, Transport};
@@ -21,17 +22,17 @@ use cc_core::{Ecn, Psn};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// Streams followed at most.
+/// Most streams that are tracked.
 const STREAMS: usize = 131_072;
-/// A response is for one of so many packets before the newest.
+/// A response fits a stream only if its PSN is less than this far behind the stream's newest.
 const BEHIND: u32 = 1 << 16;
-/// READ requests of a stream that may await their response.
+/// Most READ requests of a stream that wait for their response.
 const READS: usize = 64;
-/// Streams of requests that one stream of responses may fit.
+/// Most streams of requests that are counted for one stream of responses.
 const CANDIDATES: usize = 64;
-/// Responses that show a number to have served another connection before or behind.
+/// Responses that are needed to conclude that a queue pair number served another connection earlier or later.
 const REUSED: u64 = 4;
-/// So many responses that fit one stream only, and further ones are not held against others.
+/// After this many responses that fit only one stream, further responses are compared with that stream only.
 const SURE: u32 = 16;
 
 /// One direction of a connection: packets from one host to a queue pair of another.
@@ -43,7 +44,7 @@ pub struct End {
     pub to: u16,
     /// Its queue pair.
     pub qpn: u32,
-    /// The network that the packets are tagged with, as a small number.
+    /// The index of the network that the packets are tagged with.
     pub network: u8,
 }
 
@@ -56,22 +57,23 @@ impl End {
 #[derive(Debug)]
 struct Stream {
     end: End,
-    /// Its first and its last frame.
+    /// The numbers of its first and last frames.
     life: (u64, u64),
     /// First and newest PSN of its requests.
     requests: Option<(Psn, Psn)>,
-    /// PSNs of READs that may await their response.
+    /// PSNs of the last READs, which may wait for their response.
     reads: Vec<u32>,
-    /// It carries data.
+    /// Whether it carries data.
     has_data: bool,
+    /// Whether any of its data is marked.
     is_marked: bool,
-    /// CNPs that came this way.
+    /// CNPs in this stream.
     cnps: u64,
-    /// Responses that came this way.
+    /// Responses in this stream.
     responses: u64,
     /// Of these, those that fit more than one stream of requests.
     ambiguous: u64,
-    /// Streams of requests in the other direction, and the responses that fit each.
+    /// Streams of requests in the other direction, each with the number of responses that fit it.
     fits: Vec<(u32, u32)>,
 }
 
@@ -82,8 +84,8 @@ pub(super) struct Connections {
     by_end: FastMap<u32>,
     /// Streams from one host to another.
     by_hosts: FastMap<Vec<u32>>,
-    /// Ends that connection management or the user names.
-    told: Vec<(End, End)>,
+    /// Connections that connection management or the user names.
+    named: Vec<(End, End)>,
 }
 
 /// Results of the survey of connections.
@@ -91,7 +93,7 @@ pub(super) struct Connections {
 pub(super) struct Joined {
     /// For each end, the other end of its connection.
     pub other: HashMap<End, End>,
-    /// Responses of streams that are not joined and fit several.
+    /// Responses that fit several streams of requests, of streams that are not joined.
     pub ambiguous: u64,
 }
 
@@ -121,19 +123,19 @@ impl Connections {
         Some(number)
     }
 
-    /// Two ends that are known to be those of one connection.
-    pub(super) fn tell(&mut self, one: End, other: End) {
-        if self.told.len() < STREAMS {
-            self.told.push((one, other));
+    /// Records two ends that are known to be those of one connection.
+    pub(super) fn connect(&mut self, one: End, other: End) {
+        if self.named.len() < STREAMS {
+            self.named.push((one, other));
         }
     }
 
-    /// As [`Connections::tell`], for a pair that takes precedence over all others.
-    pub(super) fn tell_first(&mut self, one: End, other: End) {
-        self.told.insert(0, (one, other));
+    /// As [`Connections::connect`], for a pair that takes precedence over all others.
+    pub(super) fn connect_first(&mut self, one: End, other: End) {
+        self.named.insert(0, (one, other));
     }
 
-    /// The next packet of a connected transport.
+    /// Counts the next packet of a connected transport.
     #[inline]
     pub(super) fn add(&mut self, frame: u64, end: End, roce: &Roce<'_>) {
         let class = roce.info.class();
@@ -180,7 +182,7 @@ impl Connections {
         }
     }
 
-    /// Finds the streams of requests that a response of this stream fits.
+    /// Counts a response of this stream for every stream of requests that it fits.
     fn response(&mut self, number: usize, psn: Psn, to_read: bool) {
         let Some(stream) = self.streams.get(number) else { return };
         let end = stream.end;
@@ -195,7 +197,7 @@ impl Connections {
                 (false, None) => false,
             })
         };
-        // What is beyond doubt is looked at alone.
+        // A stream that has fitted only one other for long is compared with that one only.
         if let &[(request, count)] = stream.fits.as_slice()
             && count >= SURE
             && fits(request)
@@ -208,7 +210,7 @@ impl Connections {
         }
         let Some(requests) = self.by_hosts.get(&hosts(end.to, end.from)) else { return };
         let all: Vec<u32> = requests.iter().copied().filter(|&request| fits(request)).take(CANDIDATES).collect();
-        // Of equally tagged streams if there are any; a mirror may keep the tags of one direction only.
+        // Streams with the same tag are preferred; a mirror port may keep the tags of one direction only.
         let tagged = |request: &&u32| {
             self.streams.get(**request as usize).is_some_and(|stream| stream.end.network == end.network)
         };
@@ -225,28 +227,28 @@ impl Connections {
         }
     }
 
-    /// Joins what belongs together. `numbers` are queue pairs that the user says are connected, of hosts that he does not name:
-    /// they are those of the only two streams that have these numbers.
+    /// Joins the streams that belong together, after the last packet. `numbers` are connected queue pairs from the user without
+    /// both hosts: such a pair is used if only one stream has these numbers.
     pub(super) fn finish(mut self, numbers: &[(Option<u16>, u32, u32)]) -> Joined {
         for &(host, local, remote) in numbers {
             let is_forth =
                 |stream: &&Stream| stream.end.qpn == remote && host.is_none_or(|host| stream.end.from == host);
             let back = |forth: &Stream| End { from: forth.end.to, to: forth.end.from, qpn: local, ..forth.end };
             let forth: Vec<_> = self.streams.iter().filter(is_forth).collect();
-            let answered: Vec<_> =
+            let two_way: Vec<_> =
                 forth.iter().copied().filter(|stream| self.by_end.contains_key(&back(stream).key())).collect();
-            if let [one] = if answered.is_empty() { forth } else { answered }[..] {
+            if let [one] = if two_way.is_empty() { forth } else { two_way }[..] {
                 let pair = (one.end, back(one));
-                self.told.insert(0, pair);
+                self.named.insert(0, pair);
             }
         }
         let mut joined = Joined::default();
-        for &(one, other) in &self.told {
+        for &(one, other) in &self.named {
             for (here, there) in [(one, other), (other, one)] {
                 joined.other.entry(here).or_insert(there);
             }
         }
-        // The weight of two streams: the responses of either that fit the other. Hosts are apart from each other.
+        // The weight of two streams: the responses of either that fit the other. Each pair of hosts is treated separately.
         let mut weights: BTreeMap<(u16, u16), BTreeMap<(u32, u32), u64>> = BTreeMap::new();
         for (number, stream) in (0..).zip(&self.streams) {
             for &(request, count) in &stream.fits {
@@ -290,7 +292,8 @@ impl Connections {
                 }
             }
         }
-        // What is left belongs to a number whose other connection had ended before, or began behind.
+        // A stream that is left may belong to a queue pair that is joined already, if its two connections do not overlap in
+        // time.
         for ((one, other), weight) in weights {
             for (here, there) in [(one, other), (other, one)] {
                 let taken =
@@ -311,7 +314,8 @@ impl Connections {
         life(one).zip(life(other)).is_some_and(|(one, other)| one.1 < other.0 || other.1 < one.0)
     }
 
-    /// Joins the one stream of data that is left between two hosts with the one queue pair that CNPs go to.
+    /// Joins by CNPs: if between two hosts one stream of data and one queue pair that receives CNPs are left, they are one
+    /// connection.
     fn join_by_cnps(&self, joined: &mut Joined) {
         let mut found = Vec::new();
         for (&key, streams) in &self.by_hosts {
@@ -356,8 +360,8 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// Whether this pair outweighs every other of one of its ends, and all that its other end could be in as well either weigh
-    /// less or do as well elsewhere.
+    /// Whether this pair of streams is to be joined. It must outweigh every other pair of one of its streams; and each other
+    /// pair of its other stream must weigh less, or that pair's partner must have another pair of at least the same weight.
     fn is_decided(&self, (one, other, weight): (u32, u32, u64)) -> bool {
         let none: &[&(u32, u32, u64)] = &[];
         let of_first = |end| self.first.get(&end).map_or(none, Vec::as_slice);

@@ -1,9 +1,9 @@
-//! Packets that a capture holds twice: a mirror port that copies what comes in and what goes out, or a tap on both sides of a
-//! switch. A NIC saw them once.
+//! Finds packets that a capture contains twice, while the NIC received them once. Reasons are a mirror port that copies both
+//! inbound and outbound frames, and taps on both sides of a switch.
 //!
-//! Two frames are copies if they are equal but for what a switch or router may change: Ethernet header, time to live, ECN, DSCP
-//! and IPv4 checksum. A packet that was sent again is equal too. Copies and retransmissions differ in the time between the
-//! two frames, since a sender needs a round trip to detect a loss, and in their number, since a mirror copies every packet.
+//! Two frames may be copies if they are equal except for what a switch or router may change: Ethernet header, time to live,
+//! ECN, DSCP and IPv4 checksum. A retransmission is equal too. Copies differ from retransmissions in the time between the two
+//! frames (a sender needs a round trip to detect a loss) and in their number (a mirror copies every packet).
 
 use super::bits::Bits;
 use crate::decode::ip_at;
@@ -13,32 +13,33 @@ use cc_core::wire::Roce;
 use cc_core::wire::opcode::Class;
 use std::collections::VecDeque;
 
-/// Frames among which a copy is looked for, and the longest time between the two in nanoseconds.
+/// Number of preceding frames among which a copy is searched.
 const WINDOW: usize = 4_096;
+/// Longest time between two copies, in nanoseconds.
 const LONGEST: u64 = 1_000_000;
-/// Two equal packets so close to each other are copies: no round trip is so short, nanoseconds.
+/// Two equal packets at most this many nanoseconds apart are copies: no round trip is so short.
 const SURE: u64 = 2_000;
-/// So close they are copies if there are many, nanoseconds.
+/// Two equal packets at most this many nanoseconds apart are copies if the capture has many such pairs.
 const LIKELY: u64 = 4_000;
-/// Pairs that are recorded at most. Later copies are not left out.
+/// Most pairs that are recorded. Later copies are not left out.
 const PAIRS: usize = 1 << 22;
 
 /// Whether copies are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dedup {
-    /// If it is clear that the capture has them.
+    /// Left out if the capture clearly has copies.
     #[default]
     Auto,
-    /// All that may be copies.
+    /// Everything that may be a copy is left out.
     On,
-    /// None.
+    /// No frame is left out.
     Off,
 }
 
-/// In place of a network, for the last frame that had one.
+/// The network number under which the last tagged frame of any network is stored.
 const TAGGED: u32 = u32::MAX;
 
-/// A frame that may have a copy.
+/// A recent frame, of which a later one may be a copy.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     frame: u64,
@@ -51,25 +52,26 @@ struct Seen {
 struct Pair {
     /// Nanoseconds between them.
     apart: u32,
-    /// The one that goes: the second, or the first if only the second is marked.
+    /// The frame that is left out: the second, or the first if only the second is marked.
     goes: u64,
-    /// CNPs to one queue pair are all equal bytes, so they are no evidence that the capture has copies.
+    /// Whether they are CNPs. All CNPs to one queue pair are equal, so they are no evidence that the capture has copies.
     is_cnp: bool,
 }
 
-/// Looks for copies.
+/// Finds copies.
 #[derive(Debug, Default)]
 pub(super) struct CopyFinder {
     seen: FastMap<Seen>,
     recent: VecDeque<(u64, u64)>,
     pairs: Vec<Pair>,
-    /// Packets but for CNPs and copies.
+    /// Packets without CNPs and copies.
     distinct: u64,
 }
 
 impl CopyFinder {
-    /// The next frame, at this time, of a network, see [`Frame::network`](crate::decode::Frame::network). A bridge may take a
-    /// tag off, but two networks may have the same packets.
+    /// Compares the next frame with the recent ones. `network`: see [`Frame::network`](crate::decode::Frame::network). A tagged
+    /// frame may be a copy of an untagged one, because a bridge may remove a tag; frames of two different networks are no
+    /// copies.
     #[inline]
     pub(super) fn add(&mut self, frame: u64, time: u64, network: u32, bytes: &[u8], roce: &Roce<'_>) {
         let identity = identity(bytes, roce);
@@ -114,14 +116,14 @@ impl CopyFinder {
         apart.sort_unstable();
         let (all, close) = (apart.len() as u64, apart.partition_point(|&apart| u64::from(apart) <= LIKELY) as u64);
         let median = apart.get(apart.len() / 2).map_or(0, |&apart| u64::from(apart));
-        // Nearly all packets are there twice, or all that are there twice are too close for a retransmission.
+        // Three quarters of all packets have a copy, or 90 % of all pairs are too close for a retransmission.
         let is_mirrored = all >= 3 && (4 * all >= 3 * self.distinct || 10 * close >= 9 * all);
         let within = match (dedup, is_mirrored) {
             (_, true) => LIKELY.max(4 * median),
             (Dedup::On, false) if all > 0 => LIKELY,
             _ => SURE,
         };
-        // CNPs alone are no evidence: all those to one queue pair are equal.
+        // Pairs of CNPs alone are no evidence, because all CNPs to one queue pair are equal.
         let with_cnps = all > 0 || dedup == Dedup::On;
         for Pair { apart, goes, is_cnp } in self.pairs {
             if u64::from(apart) <= within && (with_cnps || !is_cnp) {
@@ -134,7 +136,8 @@ impl CopyFinder {
 
 /// A hash that is equal for copies, and different for almost all other frames.
 fn identity(frame: &[u8], roce: &Roce<'_>) -> u64 {
-    /// What is hashed of the front of a packet: all headers, shims but for telemetry, and the first bytes of the payload.
+    /// Bytes at the front of a packet that are hashed: all headers, shims except long telemetry, and the first bytes of
+    /// payload.
     const FRONT: usize = 96;
     let packet = ip_at(frame).and_then(|at| frame.get(at..)).unwrap_or(frame);
     let mut front = [0; FRONT];

@@ -1,9 +1,8 @@
-//! The first of two readings of a capture: what only the whole of it shows.
+//! The survey: the first of two readings of a capture. It finds what only the whole capture shows.
 //!
-//! Queue pairs that are connected, hosts of equal addresses in several networks, clocks that disagree, time stamps out of
-//! order, copies, wrong ICRCs. So the second reading, which plays the frames to the NICs, knows from the first frame on what
-//! the last one shows. Memory grows with hosts, connections and faults, and by a bit for each frame, not with the frames'
-//! bytes.
+//! That is: connected queue pairs, hosts of equal addresses in several networks, clocks that disagree, time stamps out of
+//! order, copies, and wrong ICRCs. The second reading, which replays the frames to the NICs, has these results from its first
+//! frame on. The survey's memory grows with hosts, connections and faults, and by a few bits for each frame.
 
 mod bits;
 mod connections;
@@ -25,31 +24,32 @@ use connections::Connections;
 use copies::CopyFinder;
 use hil_capture::crc::HostCrc;
 use hil_capture::{Direction, Dropped, Record};
-use order::{DriverCommand, OutOfOrder};
+use order::{OutOfOrder, StampOrder};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-/// Hosts looked at; the packets of further ones are played as they come.
+/// Most hosts that are surveyed; packets of further ones are replayed without results of the survey.
 const HOSTS: usize = 65_535;
-/// Networks distinguished at most.
+/// Most networks that are distinguished.
 const NETWORKS: usize = 255;
-/// Clocks distinguished at most: one for each interface and direction.
+/// Most clocks that are distinguished: one for each interface and direction.
 const CLOCKS: usize = 64;
-/// Requests for a connection that may await their reply.
+/// Most requests for a connection that wait for their reply.
 const REQUESTS: usize = 4_096;
-/// Offsets between clocks within this are the clocks' jitter, nanoseconds.
+/// Jitter of the clocks in nanoseconds: bounds of an offset that contradict each other by no more than this still give an
+/// offset.
 const JITTER: i128 = 1_000_000;
-/// Clocks disagree when so many stamps contradict the order of the frames.
+/// Number of time stamps that must contradict the order of the frames before two clocks count as different.
 const CONTRADICTIONS: u64 = 3;
 
 /// The user's options for reading a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// Queue pairs that are connected.
+    /// Queue pairs that the user says are connected.
     pub pairs: QpPairs,
     /// Whether copies are left out.
     pub dedup: Dedup,
-    /// Whether frames with a wrong ICRC are played.
+    /// Whether frames with a wrong ICRC are replayed.
     pub ignores_icrc: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Reading {
 pub struct Host {
     /// The address.
     pub address: IpAddr,
-    /// Its network, see [`Frame::network`]; 0 where the address alone identifies the host.
+    /// Its network, see [`Frame::network`]; 0 if only one host has the address.
     pub network: u32,
 }
 
@@ -75,45 +75,44 @@ pub struct Survey {
     pub disordered: Bits,
     /// The first frame after each time that a clock was set.
     pub set: Bits,
-    /// Stamps that are out of order by much, and the first of them.
+    /// The number of time stamps that are out of order by more than 1 ms, and the first of them.
     pub disorder: (u64, Option<WrongStamp>),
     /// The offset to add to the stamps of each clock, in nanoseconds, so that all clocks agree.
     pub offsets: HashMap<(u32, Direction), i128>,
-    /// Responses that fit several streams and joined none.
+    /// Responses that fit several streams of requests, of streams that were joined with none.
     pub ambiguous: u64,
-    /// Hosts at an interface: those whose frames left by it, as the capture says, or, if none did, those that frames came in
-    /// for.
+    /// The hosts at each interface: the senders of its outbound frames; if it has none, the receivers of its inbound frames.
     pub local: BTreeMap<u32, BTreeSet<Host>>,
-    /// The speed that an interface says it has, in bits per second.
+    /// The speed of each interface as the file gives it, in bits per second.
     pub speeds: BTreeMap<u32, u64>,
     /// Packets that were lost before they reached the file.
     pub dropped: Dropped,
-    /// The queue pair that sends, by the hosts that send and receive and the queue pair that receives.
+    /// The sending queue pair, by sender, receiver and receiving queue pair.
     connected: HashMap<(Host, Host, u32), u32>,
     /// Addresses that several hosts have.
     shared: BTreeSet<IpAddr>,
 }
 
 impl Survey {
-    /// The host of an address, for a packet of this network.
+    /// The host that has this address in this network.
     #[inline]
     pub fn host(&self, address: IpAddr, network: u32) -> Host {
         let is_shared = !self.shared.is_empty() && self.shared.contains(&address);
         Host { address, network: if is_shared { network } else { 0 } }
     }
 
-    /// The queue pair that sends to this one.
+    /// The queue pair of `from` that sends to queue pair `qpn` of `to`, if it is known.
     pub fn sender(&self, from: Host, to: Host, qpn: u32) -> Option<u32> {
         self.connected.get(&(from, to, qpn)).copied()
     }
 
-    /// Whether the directions or interfaces are stamped by clocks that disagree.
+    /// Whether the clocks of the interfaces or directions disagree.
     pub fn clocks_disagree(&self) -> bool {
         self.offsets.values().any(|&offset| offset != 0)
     }
 }
 
-/// A survey under way.
+/// The survey while it reads the capture.
 #[derive(Debug)]
 pub struct Surveyor {
     reading: Reading,
@@ -128,16 +127,16 @@ pub struct Surveyor {
     hosts: Vec<Known>,
     networks: Vec<u32>,
     requests: HashMap<(u16, u16, u32), u32>,
-    /// For each interface the hosts whose frames left by it, and those that frames came in for.
+    /// For each interface, the senders of its outbound frames and the receivers of its inbound frames.
     local: BTreeMap<u32, [BTreeSet<(u16, u32)>; 2]>,
     speeds: BTreeMap<u32, u64>,
 }
 
-/// An address.
+/// An address of the capture.
 #[derive(Debug)]
 struct Known {
     address: IpAddr,
-    /// The networks of its packets, and whether it sent and received in each.
+    /// The networks of its packets, each with whether it has sent and whether it has received there.
     networks: Vec<(u8, bool, bool)>,
 }
 
@@ -162,7 +161,7 @@ impl Surveyor {
         }
     }
 
-    /// The next frame.
+    /// Surveys the next frame.
     pub fn add(&mut self, record: Record<'_>, buffers: &mut Buffers) {
         let (number, time) = (record.number, record.timestamp_ns);
         self.frames = number;
@@ -230,9 +229,9 @@ impl Surveyor {
                 self.requests.insert((from, to, local_id), local_qpn.get());
             }
             Some(Message::Reply { remote_id, local_qpn, .. }) => {
-                if let Some(asker) = self.requests.remove(&(to, from, remote_id)) {
+                if let Some(requester) = self.requests.remove(&(to, from, remote_id)) {
                     let forth = End { from: to, to: from, qpn: local_qpn.get(), network };
-                    self.connections.tell(forth, End { from, to, qpn: asker, network });
+                    self.connections.connect(forth, End { from, to, qpn: requester, network });
                 }
             }
             _ => {}
@@ -270,12 +269,12 @@ impl Surveyor {
         Some(place as u8)
     }
 
-    /// There are no more frames.
+    /// Returns the results, after the last frame.
     pub fn finish(mut self, dropped: Dropped) -> Survey {
         self.clocks.finish(&mut self.out_of_order);
         let copies = self.copies.finish(self.reading.dedup);
-        // Two hosts have one address if it sends and receives in two networks. A mirror that keeps the tags of one direction
-        // only shows one.
+        // Two hosts share an address if the address both sends and receives in two networks. One that only sends in one of them
+        // is a single host: a mirror port may keep the VLAN tags of one direction only.
         let mut shared = BTreeSet::new();
         for Known { address, networks } in &self.hosts {
             let whole = networks.iter().filter(|&&(network, sent, received)| network > 0 && sent && received);
@@ -289,7 +288,7 @@ impl Surveyor {
         for (one, other) in self.reading.pairs.resolved(&numbers) {
             for network in networks.clone() {
                 let forth = End { from: one.0, to: other.0, qpn: other.1, network };
-                self.connections.tell_first(forth, End { from: other.0, to: one.0, qpn: one.1, network });
+                self.connections.connect_first(forth, End { from: other.0, to: one.0, qpn: one.1, network });
             }
         }
         let joined = self.connections.finish(&self.reading.pairs.by_number(&numbers));
@@ -305,7 +304,7 @@ impl Surveyor {
             }
         }
         let local = self.local.into_iter().map(|(interface, [sends, receives])| {
-            // In promiscuous mode frames for others come in, too.
+            // Senders are preferred: in promiscuous mode, inbound frames include those for other hosts.
             let hosts = if sends.is_empty() { receives } else { sends };
             let hosts = hosts.into_iter().filter_map(|(number, network)| {
                 let address = self.hosts.get(usize::from(number))?.address;
@@ -320,7 +319,7 @@ impl Surveyor {
             copies,
             disordered: self.out_of_order.wrong,
             set: self.out_of_order.set,
-            disorder: (self.out_of_order.told, self.out_of_order.first),
+            disorder: (self.out_of_order.reported, self.out_of_order.first),
             offsets: self.clocks.offsets(),
             ambiguous: joined.ambiguous,
             local,
@@ -335,12 +334,13 @@ impl Surveyor {
 /// The clocks of a capture, one for each interface and direction.
 #[derive(Debug, Default)]
 struct Clocks {
-    clocks: Vec<((u32, Direction), DriverCommand, Bounds)>,
-    /// The last stamps of all clocks.
+    clocks: Vec<((u32, Direction), StampOrder, Bounds)>,
+    /// The last time stamp of each clock.
     last: Vec<u64>,
 }
 
-/// What must be added to a clock for its stamps to be in order with those of the first.
+/// Bounds of the offset of a clock, in nanoseconds: with it added, the clock's stamps are in order with those of the first
+/// clock.
 #[derive(Debug)]
 struct Bounds {
     least: i128,
@@ -357,7 +357,7 @@ impl Clocks {
             None if self.clocks.len() < CLOCKS => {
                 self.clocks.push((
                     key,
-                    DriverCommand::default(),
+                    StampOrder::default(),
                     Bounds { least: i128::MIN, most: i128::MAX, contradictions: 0 },
                 ));
                 self.last.push(record.timestamp_ns);
@@ -376,11 +376,12 @@ impl Clocks {
         }
     }
 
-    /// The frames of a file are in the order in which they were captured, whatever their stamps say.
+    /// Narrows the bounds of the offsets by the stamp of the next frame. Frames of a file are in the order in which they were
+    /// captured, so a stamp that contradicts this order shows that two clocks disagree.
     fn compare(&mut self, place: usize, stamp: u64) {
         let Some(&first) = self.last.first() else { return };
         if place > 0 {
-            // Behind the last of the first clock.
+            // This frame came after the last frame of the first clock.
             let (least, is_against) = (i128::from(first) - i128::from(stamp), first > stamp);
             if let Some((_, _, bounds)) = self.clocks.get_mut(place) {
                 bounds.least = bounds.least.max(least);

@@ -1,20 +1,21 @@
-//! Which time stamps of a capture are out of order, and which of the frames around a step is to blame.
+//! Finds time stamps that are out of order, and decides which frames around a step back have the wrong ones.
 //!
-//! The stamps of one clock never run back. Where they do, either frames before the step were stamped too late, or frames behind
-//! it too early, or the clock was set. The smaller group is taken to be wrong: one stamp that is a year ahead among a thousand
-//! is one wrong stamp, not 999. A frame with a wrong stamp is played at the time of the frame before it.
+//! The stamps of one clock should never go back. Where they do, either the frames before the step were stamped too late, or the
+//! frames after it too early, or the clock was set. The smaller group is assumed to be wrong: if one stamp among a thousand is
+//! a year ahead, one stamp is wrong and not 999. A frame with a wrong stamp is replayed at the time of the frame before it.
 
 use super::bits::Bits;
 use std::collections::VecDeque;
 
-/// Stamps that are compared around a step. With more than this on both sides, the clock was set.
+/// Stamps that are compared on each side of a step. If more than this many agree on both sides, the clock was set.
 const WINDOW: usize = 64;
-/// A stamp so far out of order is worth a finding. Receive queues that are read in turn reorder by less.
-const TOLD: u64 = 1_000_000;
-/// No capture is idle for so long between two frames: the clock was set forward. A day.
+/// A stamp that is out of order by more than this many nanoseconds (1 ms) is reported as a finding. A NIC whose receive queues
+/// are read one after the other reorders by less.
+const REPORTED: u64 = 1_000_000;
+/// A gap of this many nanoseconds (one day) or more between two frames counts as a clock that was set forward.
 const LONGEST_IDLE: u64 = 86_400_000_000_000;
 
-/// A stamp out of order that is worth a finding.
+/// A stamp out of order that is reported as a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongStamp {
     /// Its frame.
@@ -25,10 +26,10 @@ pub struct WrongStamp {
 
 /// The stamps of one clock.
 #[derive(Debug, Default)]
-pub(super) struct DriverCommand {
-    /// The last stamps in order.
+pub(super) struct StampOrder {
+    /// The last stamps that are in order, as pairs of frame and stamp.
     recent: VecDeque<(u64, u64)>,
-    /// More came before them.
+    /// Whether `recent` has dropped older stamps.
     is_longer: bool,
     step: Option<Step>,
 }
@@ -36,22 +37,23 @@ pub(super) struct DriverCommand {
 /// A step back in the stamps of a clock, while it is not yet known which side of it is wrong.
 #[derive(Debug)]
 struct Step {
-    /// Later than the first behind the step, in order.
+    /// Frames before the step whose stamps are later than the first one after it.
     before: Vec<(u64, u64)>,
-    /// All that there was before is later.
+    /// Whether all stamps in the window before the step are later, and there were more before the window.
     is_all: bool,
+    /// Frames after the step.
     behind: Vec<(u64, u64)>,
 }
 
-/// What is out of order.
+/// The stamps of all clocks that are out of order.
 #[derive(Debug, Default)]
 pub(super) struct OutOfOrder {
     /// Frames whose stamps are wrong.
     pub wrong: Bits,
     /// The first frame after each time that a clock was set.
     pub set: Bits,
-    /// Stamps worth a finding.
-    pub told: u64,
+    /// Number of stamps that are reported as a finding.
+    pub reported: u64,
     /// The first of these.
     pub first: Option<WrongStamp>,
 }
@@ -60,22 +62,22 @@ impl OutOfOrder {
     fn wrong(&mut self, (frame, stamp): (u64, u64), around: u64) {
         self.wrong.insert(frame);
         if self.set.has(frame) {
-            // QpPairs when it came: a day and more ahead.
+            // Reported when it came, as a stamp that is a day or more ahead.
             return;
         }
-        self.tell(frame, i128::from(stamp) - i128::from(around));
+        self.report(frame, i128::from(stamp) - i128::from(around));
     }
 
-    fn tell(&mut self, frame: u64, by: i128) {
-        if by.unsigned_abs() > u128::from(TOLD) {
-            self.told += 1;
+    fn report(&mut self, frame: u64, by: i128) {
+        if by.unsigned_abs() > u128::from(REPORTED) {
+            self.reported += 1;
             self.first.get_or_insert(WrongStamp { frame, by });
         }
     }
 }
 
-impl DriverCommand {
-    /// The next frame of this clock.
+impl StampOrder {
+    /// Checks the stamp of the next frame of this clock.
     #[inline]
     pub(super) fn add(&mut self, frame: u64, stamp: u64, out_of_order: &mut OutOfOrder) {
         if self.step.is_none()
@@ -101,9 +103,9 @@ impl DriverCommand {
         let Some(step) = &mut self.step else {
             let last = self.recent.back().map_or(0, |&(_, last)| last);
             if last <= one.1 {
-                // A day without a frame. If one stamp is wrong, the next runs back, and if not, the clock was set.
+                // A day without a frame. If this one stamp is wrong, the next stamp goes back; otherwise the clock was set.
                 out_of_order.set.insert(one.0);
-                out_of_order.tell(one.0, i128::from(one.1) - i128::from(last));
+                out_of_order.report(one.0, i128::from(one.1) - i128::from(last));
                 self.keep(one);
                 return;
             }
@@ -116,7 +118,7 @@ impl DriverCommand {
         let high = step.before.last().map_or(0, |&(_, stamp)| stamp);
         let low = step.behind.last().map_or(0, |&(_, stamp)| stamp);
         if one.1 < low {
-            // WrongStamp within disorder.
+            // A step back among the frames after a step.
             out_of_order.wrong(one, low);
             return;
         }
@@ -137,7 +139,7 @@ impl DriverCommand {
         let (first, last) = (behind.first().copied().unwrap_or_default(), before.last().copied().unwrap_or_default());
         if is_all && behind.len() > before.len() {
             out_of_order.set.insert(first.0);
-            out_of_order.tell(first.0, i128::from(first.1) - i128::from(last.1));
+            out_of_order.report(first.0, i128::from(first.1) - i128::from(last.1));
             behind.into_iter().for_each(|one| self.keep(one));
         } else if behind.len() > before.len() {
             before.into_iter().for_each(|one| out_of_order.wrong(one, first.1));
@@ -148,13 +150,13 @@ impl DriverCommand {
         }
     }
 
-    /// There are no more.
+    /// Decides about a step that is still open after the last frame.
     pub(super) fn finish(&mut self, out_of_order: &mut OutOfOrder) {
         if let Some(Step { before, behind, .. }) = &mut self.step
             && before.len() == behind.len()
-            && before.last().zip(behind.first()).is_some_and(|(late, early)| late.1 - early.1 > TOLD)
+            && before.last().zip(behind.first()).is_some_and(|(late, early)| late.1 - early.1 > REPORTED)
         {
-            // As many on either side: those that are far from all before them are wrong.
+            // Equally many frames on both sides, more than 1 ms apart: those before the step are wrong.
             before.drain(..).for_each(|one| out_of_order.wrong(one, behind.first().map_or(0, |early| early.1)));
         }
         self.resolve(out_of_order);
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
 
     fn out_of_order(stamps: &[u64]) -> (Vec<usize>, Vec<usize>, Option<WrongStamp>) {
-        let (mut order, mut out_of_order) = (DriverCommand::default(), OutOfOrder::default());
+        let (mut order, mut out_of_order) = (StampOrder::default(), OutOfOrder::default());
         for (frame, &stamp) in (1..).zip(stamps) {
             order.add(frame, stamp, &mut out_of_order);
         }
@@ -188,11 +190,11 @@ mod tests {
                 stamps[place] = stamp;
                 let (wrong, set, first) = out_of_order(&stamps);
                 if place == 0 && stamp < 50 * YEAR {
-                    // Nothing runs back: a clock that was set before the second frame.
+                    // No stamp goes back: it reads as a clock that was set before the second frame.
                     assert_eq!((wrong, set), (vec![], vec![2]), "{stamp}");
                     continue;
                 }
-                // A day and more ahead reads as a set clock until the next stamp runs back.
+                // A stamp a day or more ahead reads as a set clock until the next stamp goes back.
                 assert_eq!(wrong, [place + 1], "{place}, {stamp}");
                 assert_eq!(first.unwrap().frame, place as u64 + 1);
             }
