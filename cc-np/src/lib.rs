@@ -68,7 +68,7 @@ for_each_np!(declare);
 pub mod cnp_policy;
 pub mod engine;
 pub mod event;
-pub mod flows;
+mod flows;
 #[cfg(test)]
 mod frames;
 pub mod machine;
@@ -79,7 +79,6 @@ pub mod transmit;
 pub use cnp_policy::CnpPolicy;
 pub use engine::{AckOutcome, ArrivalOutcome, CnpOutcome, NpCounters, NpEngine, NpEngineIn, mark_of};
 pub use event::{Arrival, Event, RxMeta};
-pub use flows::Flows;
-pub use machine::{Cx, NotificationPoint};
+pub use machine::{Cx, Flows, NotificationPoint};
 pub use reply::{Reply, Slot};
 pub use transmit::{NotSent, Transmit};

@@ -1,6 +1,6 @@
-//! The trait that every notification point implements.
+//! The trait that every notification point implements, and that of the table with the records of its flows.
 
-use crate::{Arrival, CnpPolicy, Event, Flows, Reply, Slot};
+use crate::{Arrival, CnpPolicy, Event, Reply, Slot};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::Storage;
 use cc_core::{Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
@@ -112,4 +112,49 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
         let _ = (cx, shared);
         Slot::Skip
     }
+}
+
+/// A bounded table of flow records. It calls [`NotificationPoint::on_evicted`] for every record that is removed.
+pub trait Flows<A: NotificationPoint>: Zeroed {
+    /// Sets of the header cache, from which the engine's caller builds CNPs that leave in slots, without a received packet:
+    /// none, or as many as there are sets of records.
+    type HeaderSets: Storage;
+
+    /// Bytes of a record, key included.
+    const RECORD_BYTES: usize;
+    /// Capacity in flows; zero where it is not fixed at compile time.
+    const ROOM: usize;
+
+    /// Grows the table to `sets` sets of records, a power of two, where the memory is on the heap.
+    fn grow(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, sets: usize);
+
+    /// Number of sets.
+    fn sets(&self) -> usize;
+
+    /// The record of a flow, opened if it has none; `None` where there is no room for it. Called when a packet of it arrives.
+    fn lookup_or_insert(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn) -> Option<&mut A>;
+
+    /// The record of a flow, if it has one.
+    fn get(&self, local: Qpn) -> Option<&A>;
+
+    /// Replaces the record of a flow. Returns `false`, and changes nothing, if it has none or `record` is of another flow.
+    fn put(&mut self, local: Qpn, record: A) -> bool;
+
+    /// Removes the record of a flow whose queue pair is destroyed.
+    fn remove(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared, local: Qpn);
+
+    /// Removes the records of the next set whose idle timeout has passed.
+    fn sweep(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
+
+    /// The next record in round-robin order; `None` in tables without slots.
+    fn advance(&mut self) -> Option<&mut A>;
+
+    /// Removes the record that [`Flows::advance`] returned last.
+    fn remove_current(&mut self, cx: &Cx<'_, A::Params>, shared: &mut A::Shared);
+
+    /// Number of flows that have a record.
+    fn occupied(&self) -> u32;
+
+    /// Records evicted for another flow's before their idle timeout.
+    fn evicted(&self) -> u32;
 }
