@@ -4,8 +4,8 @@
 //! 2024. Only the slides of the talk were available, not the paper, so this may differ from the authors' algorithm, and
 //! none of its numbers are theirs. From the slides:
 //!
-//! - a lossless network conserves packets: the rate of acknowledgements is what the path gives a flow, and what is
-//!   in flight beyond what the path holds stands in queues;
+//! - a lossless network conserves packets: the rate of acknowledgements is the rate that the path gives a flow, and bytes in
+//!   flight beyond what the path itself holds are in queues;
 //! - switches mark congested flows (CE) and victims of pauses (UE), as in TCD (SIGCOMM 2021); the receiver echoes the
 //!   marks with each acknowledgement;
 //! - a congested flow first halts, for `t_halt = (Sent(i-1) - Ack(i)) / R(i)`, until its excess has drained, and then
@@ -15,21 +15,21 @@
 //!
 //! Added by this project:
 //! - time is divided into periods of T_p, 1.5 base round-trip times by default, which run while packets are in flight; at the
-//!   end of each, the flow is judged by its strongest mark. A period without any acknowledgement is extended, up to
-//!   sixteen times; then the rate is halved;
-//! - R(i) is the lesser of the rate and the rate of acknowledgements, so that a mark never raises a rate; where nothing
-//!   was newly acknowledged there is no such rate, and the flow keeps its own;
+//!   end of each, the strongest mark received decides the mode of the flow. A period without any acknowledgement is extended,
+//!   up to sixteen times; then the rate is halved;
+//! - R(i) is the lesser of the rate and the rate of acknowledgements, so that a mark never raises a rate; if no byte was newly
+//!   acknowledged, that rate is unknown and the flow keeps its own;
 //! - the excess is the greater of the slides' formula and of the bytes in flight beyond R(i) times the base round-trip
 //!   time. The formula counts one period only, and leaves a standing queue after an incast of 32 flows. The setting
 //!   `acc_literal` = 1 uses the formula alone;
-//! - *drain*: during a halt, and while acknowledgements are of packets sent before it, neither marks nor their absence show
-//!   the present state of the path: the rate holds. The acknowledgement that ends this begins a new period, so that the rate of
-//!   acknowledgements is not taken over a time in which none could come;
+//! - *drain*: during a halt, and while acknowledgements are of packets sent before it, neither marks nor their absence show the
+//!   present state of the path: the rate does not change. The acknowledgement that ends this begins a new period, so that the
+//!   rate of acknowledgements is not measured over a time in which none could arrive;
 //! - a halt ends early when nothing is in flight any more, and is never longer than 64 periods or a second;
 //! - packets retransmitted after a negative acknowledgement count as in flight, but not as sent: each is acknowledged once.
 //!
-//! If late: nothing changes. A late wake judges each period as of the time when it ended, also a period without events. That
-//! takes at most 64 steps for a halt and 16 for each halving of the rate, down to the floor; one `divu` skips the rest.
+//! Late wakes change no decision: a late wake evaluates each period as of the time when it ended, also a period without events.
+//! That takes at most 64 steps for a halt and 16 for each halving of the rate, down to the floor; one `divu` skips the rest.
 
 mod parameters;
 #[cfg(test)]
@@ -43,7 +43,7 @@ use cc_core::snapshot::{Words, flags};
 use cc_core::{Bytes, Link, Mark, Nanos, Psn, Rate, Stamp, State};
 use parameters::LONGEST_HALT;
 
-/// How the last period was judged.
+/// What the last period showed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Mode {
@@ -61,7 +61,7 @@ pub enum Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Acc {
-    /// What the flow sends at when it does not halt.
+    /// R(i): the rate of the flow when it does not halt.
     rate: Rate,
     /// When the period ends, if [`RUNNING`] is set.
     period_end: Stamp,
@@ -86,7 +86,7 @@ pub struct Acc {
     flags: u8,
 }
 
-/// Something was sent once.
+/// A packet was sent.
 const STARTED: u8 = 1;
 /// A period is running. Otherwise the fields of a period have no meaning.
 const RUNNING: u8 = 1 << 1;
@@ -94,20 +94,24 @@ const RUNNING: u8 = 1 << 1;
 const HALTED: u8 = 1 << 2;
 /// No packet from `guard` on has been acknowledged.
 const GUARDED: u8 = 1 << 3;
-/// In this period: an acknowledgement came, one that counts was marked CE, or UE.
+/// An acknowledgement arrived in this period.
 const FEEDBACK: u8 = 1 << 4;
+/// An acknowledgement that counts echoed CE in this period.
 const CE: u8 = 1 << 5;
+/// An acknowledgement that counts echoed UE in this period.
 const UE: u8 = 1 << 6;
 
+/// [`Acc::run`] saturates here.
 const LONGEST_RUN: u8 = 16;
+/// How often a period is extended before the rate is halved.
 const EXTENSIONS: u8 = 15;
-/// The farthest that a guard lies ahead of acknowledgements. One that seems farther ahead was passed long ago.
+/// The most packets by which a guard is ahead of an acknowledgement. One that seems farther ahead was passed long ago.
 const FARTHEST: u32 = 1 << 22;
 
 cc_core::snapshot! {
     /// A flow of ACC.
     pub struct AccSnapshot {
-        /// What the flow sends at when it does not halt.
+        /// R(i): the rate of the flow when it does not halt.
         pub rate: Rate,
         /// When the period ends, while `is_running`.
         pub period_end: Stamp,
@@ -139,11 +143,11 @@ cc_core::snapshot! {
         pub is_halted: bool,
         /// No packet from `guard` on has been acknowledged.
         pub is_guarded: bool,
-        /// An acknowledgement came in this period.
+        /// An acknowledgement arrived in this period.
         pub has_heard: bool,
-        /// One that counts was marked CE.
+        /// One that counts echoed CE.
         pub has_ce: bool,
-        /// One that counts was marked UE.
+        /// One that counts echoed UE.
         pub has_ue: bool,
     }
 }
@@ -311,12 +315,12 @@ impl ReactionPoint for Acc {
 }
 
 impl Acc {
-    /// What the flow sends at when it does not halt.
+    /// R(i): the rate of the flow when it does not halt.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// How the last period was judged.
+    /// What the last period showed.
     pub const fn mode(&self) -> Mode {
         self.mode
     }
@@ -341,7 +345,7 @@ impl Acc {
         self.flags & flag != 0
     }
 
-    // What is counted.
+    // Bytes sent and acknowledged.
 
     #[inline]
     fn sent(&mut self, p: &Params, now: Stamp, psn: Psn, bytes: Bytes) {
@@ -361,7 +365,7 @@ impl Acc {
     #[inline]
     fn acknowledged(&mut self, p: &Params, now: Stamp, ack: &Ack<'_>) {
         if !self.has(STARTED) || !self.next.is_after(ack.psn) {
-            return; // of something that this flow never sent
+            return; // acknowledges a packet that this flow never sent
         }
         self.in_flight = self.in_flight.saturating_sub(ack.acked);
         self.acked = self.acked.saturating_add(ack.acked);
@@ -379,7 +383,7 @@ impl Acc {
         }
     }
 
-    /// Everything before `psn` has arrived, and what was sent from there on is lost.
+    /// A negative acknowledgement: everything before `psn` has arrived, and the packets from there on are lost.
     #[inline]
     fn refused(&mut self, p: &Params, now: Stamp, psn: Psn) {
         let last = psn.plus(u32::MAX);
@@ -389,7 +393,7 @@ impl Acc {
         }
     }
 
-    /// Everything up to `psn` has arrived, which may be beyond the guard.
+    /// Everything up to `psn` has arrived. If that passes the guard, the drain ends and a period begins.
     #[inline]
     fn arrived(&mut self, p: &Params, now: Stamp, psn: Psn) {
         let missing = self.guard.since(psn);
@@ -401,7 +405,7 @@ impl Acc {
 
     // Periods.
 
-    /// A period begins, and with it the counts.
+    /// Begins a period and resets its counts.
     #[inline]
     fn begin(&mut self, p: &Params, now: Stamp) {
         self.sent_before = self.sent;
@@ -412,7 +416,7 @@ impl Acc {
         self.period_end = now.after(p.period(self.rate));
     }
 
-    /// Judges the periods that are over at `now`, each as it was at its end.
+    /// Evaluates the periods that are over at `now`, each as of its end.
     #[inline]
     fn catch_up(&mut self, p: &Params, now: Stamp) {
         while self.has(RUNNING) && self.period_end.is_due(now) {
@@ -423,6 +427,7 @@ impl Acc {
         }
     }
 
+    /// Evaluates the period that ended at `period_end`, and begins the next.
     #[inline]
     fn end(&mut self, p: &Params, now: Stamp) {
         let end = self.period_end;
@@ -441,7 +446,7 @@ impl Acc {
         self.begin(p, end);
     }
 
-    /// The first halting, then throttling.
+    /// A congested flow: throttles the rate, and halts for as long as the excess takes to drain.
     fn congested(&mut self, p: &Params, end: Stamp) {
         self.throttle(p);
         let mut excess = self.sent_before.saturating_sub(self.acked);
@@ -458,6 +463,7 @@ impl Acc {
         (self.mode, self.run) = (Mode::Congested, 0);
     }
 
+    /// A victim of pauses: throttles the rate once enough periods in a row had UE marks.
     fn victim(&mut self, p: &Params) {
         self.judge(Mode::Victim);
         if self.run >= p.ue_periods {
@@ -465,6 +471,7 @@ impl Acc {
         }
     }
 
+    /// An uncongested flow: raises the rate, gradually at first and then aggressively.
     #[inline]
     fn uncongested(&mut self, p: &Params) {
         self.judge(Mode::Uncongested);
@@ -472,6 +479,7 @@ impl Acc {
         self.rate = self.rate.saturating_add(step).min(p.line);
     }
 
+    /// Sets the mode, and counts the periods in a row in it.
     #[inline]
     fn judge(&mut self, mode: Mode) {
         self.run = if self.mode == mode { self.run.wrapping_add(1).min(LONGEST_RUN) } else { 1 };

@@ -5,32 +5,32 @@
 //! Congestion in RDMA over Ethernet Networks", ICNP 2018; parameter names, and the sampled variant, are
 //! those of the ConnectX firmware ("DCQCN CC Parameters", NVIDIA DOCA 3.4; `mlxconfig`).
 //!
-//! A flow starts at line rate, unlimited. Each congestion notification cuts its rate by `alpha / 2` and
-//! raises `alpha`; without notifications `alpha` fades, and a timer and a byte counter raise the rate again:
-//! first half the way back to the rate before the cut (fast recovery), then past it in additive and hyper
-//! steps. At the ceiling the flow is released: unlimited again, as at its start.
+//! A flow starts at line rate, unlimited. Each congestion notification cuts its rate by `alpha / 2` and raises `alpha`; without
+//! notifications `alpha` decays, and a timer and a byte counter raise the rate again: first in halving steps back to the rate
+//! before the cut (fast recovery), then past it in additive and hyper steps. At the ceiling the flow is released: unlimited
+//! again, as at its start.
 //!
 //! `alpha` has two behaviours, chosen by `alpha_update`:
-//! - `restarted`, the paper's: a notification cuts at once, and restarts the period after which `alpha`
-//!   fades. `alpha` is a [`Frac`], kept with the time it was last raised; (10) is applied to it
-//!   when it is read, never earlier, because truncated products do not compose.
+//! - `restarted`, the paper's: a notification cuts at once, and restarts the period after which `alpha` decays. `alpha` is a
+//!   [`Frac`], stored with the time when it was last raised; (10) is applied to it when it is read, never earlier, because a
+//!   product that is truncated several times differs from one that is truncated once.
 //! - `sampled`, the firmware's: `alpha` changes on ticks of `dce_tcp_rtt`, cuts happen on ticks of
-//!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is an integer of
-//!   `alpha_bits`. The firmware has ten, as follows from the unit of its parameters, 1/1024: then alpha is exact, brought
-//!   forward in bands of equal loss, and each period without a notification takes at least 1/1024 of one from it, so that
-//!   nothing is left when the next notification comes more than five periods later. Simulators have a float, which does not
-//!   fade out, and cut more; twenty bits stand for it. Both ticks count from the first
-//!   notification, cuts one nanosecond later, so that `alpha` goes first where both fall together.
+//!   `rate_reduce_monitor_period`, and notifications only mark the next tick of each. `alpha` is an integer of `alpha_bits`.
+//!   The firmware has ten, as follows from the unit of its parameters, 1/1024: then alpha is exact, advanced in bands of equal
+//!   loss, and each period without a notification subtracts at least 1/1024. What a notification adds to a small alpha, 5/1024,
+//!   is therefore gone if the next one comes more than five periods later. In simulators alpha is a float, which does not reach
+//!   0, so that they cut more; 20 bits stand for it. Both ticks count from the first notification, cuts one nanosecond later,
+//!   so that `alpha` goes first where both fall together.
 //!
 //! Choices where the sources are silent:
-//! - a cut rounds its amount down, an increase its result; when less than two raw steps (1 kb/s) part R_C
-//!   from R_T, R_C snaps to R_T, which halving alone would never reach;
+//! - a cut rounds its amount down, an increase its result; when R_C is less than two raw steps (1 kb/s) below R_T, it is set to
+//!   R_T, which halving alone would never reach;
 //! - R_T never exceeds the ceiling;
 //! - a notification at an unlimited flow starts from R_C = R_T = ceiling and `initial_alpha_value`;
-//! - something due at the very instant of an event happens before it.
+//! - what is due at the very instant of an event is applied before the event.
 //!
-//! If late: nothing changes. Whatever fell due since the last event is applied at the time it was due, any
-//! number of steps in bounded time: with one `divu`, in `rounds`, and 3,000 cycles on Ibex small.
+//! Late wakes change no decision: what became due since the last event is applied as of the time when it was due. Any number of
+//! steps takes bounded time: one `divu`, in `rounds`, and 3,000 cycles on Ibex small.
 
 mod alpha_decay;
 mod parameters;
@@ -57,9 +57,9 @@ use parameters::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dcqcn {
-    /// R_C, what the flow may send at.
+    /// R_C, the rate of the flow while it is limited.
     current: Rate,
-    /// R_T, where recovery leads.
+    /// R_T, the rate that recovery leads to.
     target: Rate,
     /// Restarted: 2^31 is one. Sampled: as many bits as the setting says, 10 to 20; above them the tick, counted from
     /// `alpha_at`, before which a notification came, or zero.
@@ -91,11 +91,11 @@ const CUT: u32 = 1 << 30;
 const NUMBERED: u32 = 1 << 29;
 /// The bytes in `left`.
 const BYTES: u32 = (1 << 24) - 1;
-/// Stages count to here; none of the phases changes beyond.
+/// Stages saturate here, and with them the hyper step of (8).
 const LAST_STAGE: u8 = 63;
 /// Half of a stamp's range: a deadline less than this ago is past, otherwise ahead.
 const HALF: u32 = 1 << 31;
-/// Sampled ticks older than this, in nanoseconds, are brought forward at a wake, so that stamps stay comparable.
+/// Nanoseconds: sampled ticks older than this are advanced at a wake, so that stamps stay unambiguous.
 const STALE: u32 = 1 << 29;
 /// A CNP number at most this far behind the last is stale; farther behind, the receiver has restarted its count.
 const REORDER: u16 = 64;
@@ -195,13 +195,13 @@ impl ReactionPoint for Dcqcn {
         "unlimited, wake: nothing",
         "fast recovery, sent: the byte counter may expire, R_C goes halfway to R_T",
         "fast recovery, CNP: alpha rises, R_C is cut, now or at the end of the period",
-        "fast recovery, wake: what fell due happens, in its order",
+        "fast recovery, wake: what became due is applied, in its order",
         "additive increase, sent: the byte counter may expire, R_T gains R_AI",
         "additive increase, CNP: alpha rises, R_C is cut, now or at the end of the period",
-        "additive increase, wake: what fell due happens, in its order",
+        "additive increase, wake: what became due is applied, in its order",
         "hyper increase, sent: the byte counter may expire, R_T gains i R_HAI",
         "hyper increase, CNP: alpha rises, R_C is cut, now or at the end of the period",
-        "hyper increase, wake: what fell due happens, in its order",
+        "hyper increase, wake: what became due is applied, in its order",
     ];
 
     fn check(settings: &DcqcnSettings, link: &Link) -> Result<Params, ParamError> {
@@ -258,13 +258,13 @@ impl ReactionPoint for Dcqcn {
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let (p, now) = (cx.params, cx.now.stamp());
-        // Before anything is called, so that little of the event outlives the calls.
+        // Read before any call, so that the compiler keeps less of the event in registers across the calls.
         let bytes = if let Event::Sent { bytes, .. } = event { *bytes } else { Bytes::ZERO };
-        let heeded = matches!(event, Event::Cnp { body_kind } if self.accept_cnp(body_kind));
+        let accepted = matches!(event, Event::Cnp { body_kind } if self.accept_cnp(body_kind));
         self.catch_up(p, now);
         match event {
             Event::Sent { .. } => self.sent(p, bytes),
-            Event::Cnp { .. } if heeded => self.on_cnp(p, now),
+            Event::Cnp { .. } if accepted => self.on_cnp(p, now),
             Event::Wake => self.refresh(p, now),
             _ => {}
         }
@@ -357,7 +357,7 @@ impl Dcqcn {
         Decision { rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in }
     }
 
-    /// Applies what fell due up to and including `now`, each at its time.
+    /// Applies what became due up to and including `now`, each as of its time.
     #[inline(always)]
     fn catch_up(&mut self, p: &Params, now: Stamp) {
         if !self.has(LIMITED) {
@@ -369,7 +369,7 @@ impl Dcqcn {
         self.recover(p, now);
     }
 
-    /// Applies what fell due with `cut_due`.
+    /// Applies what became due up to `cut_due`.
     #[inline(never)]
     fn reach_cut(&mut self, p: &Params) {
         match &p.alpha {
@@ -383,7 +383,7 @@ impl Dcqcn {
 
     // The notification.
 
-    /// Whether the notification counts. Stores its number.
+    /// Whether the notification counts. If so, stores its number.
     #[inline(always)]
     fn accept_cnp(&mut self, body_kind: &CnpBodyKind) -> bool {
         if let CnpBodyKind::Extended(body) = body_kind {
@@ -443,7 +443,7 @@ impl Dcqcn {
         }
     }
 
-    /// Sampled alpha: the notification waits for the next tick of alpha, and for the next of the cut period.
+    /// Sampled alpha: the notification takes effect at the next tick of alpha, and at the next tick of the cut period.
     #[inline(always)]
     fn mark(&mut self, p: &Params, alpha_decay: &AlphaDecay, now: Stamp, first: bool) {
         if first {
@@ -458,7 +458,7 @@ impl Dcqcn {
         self.left |= CUT;
     }
 
-    /// The first notification: from here on the flow is limited.
+    /// The first notification: the flow becomes limited.
     #[inline(always)]
     fn limit(&mut self, p: &Params, now: Stamp) {
         self.current = p.first_rate;
@@ -469,7 +469,7 @@ impl Dcqcn {
         self.restart(p, now);
     }
 
-    /// (1) to (3). `share` is how much of the rate goes, 2^32 being all of it.
+    /// (1) to (3). `share` is the fraction of the rate to take off, in units of 2^-32.
     #[inline(always)]
     fn cut(&mut self, p: &Params, share: u32) {
         let before = self.current;
@@ -501,7 +501,7 @@ impl Dcqcn {
 
     // Recovery.
 
-    /// The rate timer, up to and including `until`.
+    /// Applies the expiries of the rate timer up to and including `until`.
     #[inline(always)]
     fn recover(&mut self, p: &Params, until: Stamp) {
         let late = until.since(self.rate_due).get();
@@ -510,7 +510,7 @@ impl Dcqcn {
         }
     }
 
-    /// The byte counter.
+    /// Counts bytes sent, and applies the expiries of the byte counter.
     #[inline(always)]
     fn sent(&mut self, p: &Params, bytes: Bytes) {
         if !self.has(LIMITED) || !p.has(COUNTS_BYTES) {
@@ -545,7 +545,7 @@ impl Dcqcn {
         self.increase(p, clock, expiries);
     }
 
-    /// That many expiries of one clock, at least one.
+    /// Applies `expiries` expiries of one clock, at least one.
     #[inline(always)]
     fn increase(&mut self, p: &Params, clock: Clock, expiries: u32) {
         self.round(p, clock);
@@ -568,7 +568,7 @@ impl Dcqcn {
         }
     }
 
-    /// One expiry: the stage, then R_T by (6) or (8), then R_C.
+    /// Applies one expiry: first the stage, then R_T by (6) or (8), then R_C.
     #[inline(always)]
     fn round(&mut self, p: &Params, clock: Clock) {
         let stage = match clock {
@@ -587,7 +587,7 @@ impl Dcqcn {
         (self.current, self.target) = (rates.current, rates.target);
     }
 
-    /// R_T so far above R_C, in the first stage of a clock, that `far_target` applies.
+    /// Whether `far_target` applies: in the first stage of a clock, R_T is more than ten times R_C.
     #[inline(always)]
     fn is_far_below(&self, p: &Params) -> bool {
         if !p.has(FAR_TARGET_DROPS) {
@@ -598,16 +598,15 @@ impl Dcqcn {
             && self.target.to_bits() > self.current.to_bits().saturating_mul(10)
     }
 
-    /// Any number of further expiries of one clock, exactly as that many calls of [`Dcqcn::round`].
+    /// Applies any number of further expiries of one clock, with the same result as that many calls of [`Dcqcn::round`].
     ///
-    /// Bounded: the step changes in at most 63 rounds. With a step A that no longer changes, the gap
-    /// d = R_T - R_C goes to ceil((d + A) / 2), so it stands still after at most 33 rounds; then R_T and
-    /// R_C climb together, and the rounds left to the ceiling are one division. There d halves to nothing
-    /// in at most 33 more.
+    /// Bounded: the step changes in at most 63 rounds. With a step A that no longer changes, the gap d = R_T - R_C goes to
+    /// ceil((d + A) / 2), so it is constant after at most 33 rounds; then R_T and R_C rise by A in each round, and the number
+    /// of rounds to the ceiling is one division. At the ceiling, d halves to 0 in at most 33 more.
     #[cold]
     #[inline(never)]
     fn rounds(&mut self, p: &Params, clock: Clock, mut rounds: u32) {
-        // After the first, R_T is never far above R_C.
+        // `far_target` can apply only to the first expiry, which `round` has handled.
         let (stage, other) = match clock {
             Clock::Time => (&mut self.time_stage, self.byte_stage),
             Clock::Bytes => (&mut self.byte_stage, self.time_stage),
@@ -615,7 +614,8 @@ impl Dcqcn {
         let (own, other) = (u32::from(*stage), u32::from(other));
         *stage = u8::try_from(own.saturating_add(rounds)).map_or(LAST_STAGE, |stage| stage.min(LAST_STAGE));
         let last = last_step(p, other);
-        // From the last on all stages are alike; so the first round finds the step, whatever the stage.
+        // From stage `last` on the step is the same. Starting below it lets the first round compute the step, whatever the
+        // stage.
         let mut own = own.min(last.wrapping_sub(1));
         let mut rates = Rates { current: self.current, target: self.target };
         let (mut gain, mut gap) = (Rate::ZERO, rates.gap());
@@ -644,7 +644,7 @@ impl Dcqcn {
 
     // Sampled alpha.
 
-    /// A notification counts at the next tick of alpha. One that waits for an earlier tick is dealt with first.
+    /// Notes that a notification counts at the next tick of alpha. One noted for an earlier tick is applied first.
     #[inline(always)]
     fn mark_tick(&mut self, p: &Params, alpha_decay: &AlphaDecay, now: Stamp) {
         let mut next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
@@ -659,7 +659,7 @@ impl Dcqcn {
         self.alpha |= next.wrapping_shl(alpha_decay.bits);
     }
 
-    /// Brings alpha to its last tick at or before `until`, where it then cuts if `cuts`.
+    /// Advances alpha to its last tick at or before `until`. If `cuts`, then cuts the rate.
     // One function that calls none, so that the cut costs one call.
     #[inline(never)]
     fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
@@ -683,7 +683,7 @@ impl Dcqcn {
         }
     }
 
-    /// Moves the cut tick, if it is past, to the first after `now`. One to cut at is ahead.
+    /// Moves the cut tick, if it is past, to the first after `now`. A tick at which a cut is due is always ahead.
     #[inline(always)]
     fn advance_cut(&mut self, p: &Params, now: Stamp) {
         let late = now.since(self.cut_due).get();
@@ -693,7 +693,7 @@ impl Dcqcn {
         }
     }
 
-    /// Keeps stamps from going stale, in ways that change nothing.
+    /// Keeps the 32-bit stamps unambiguous. Changes no decision.
     #[inline(always)]
     fn refresh(&mut self, p: &Params, now: Stamp) {
         if self.has(LIMITED) && now.since(self.alpha_at).get() >= p.refresh_after {
@@ -710,7 +710,7 @@ impl Dcqcn {
                 self.settle(p, alpha_decay, now, false);
                 self.advance_cut(p, now);
             }
-            // Faded to nothing, which does not depend on when.
+            // Alpha has decayed to 0, whenever it was last raised.
             Alpha::Restarted { .. } => self.alpha = 0,
         }
     }
@@ -724,14 +724,14 @@ struct Rates {
 }
 
 impl Rates {
-    /// R_T by a step, then R_C half the way to it: (5), (7) and (9) are the same.
+    /// Raises R_T by a step, then R_C half the way to it: (5), (7) and (9) are the same.
     #[inline(always)]
     fn climb(&mut self, step: Rate, ceiling: Rate) {
         self.target = self.target.saturating_add(step).min(ceiling);
         self.follow();
     }
 
-    /// The same, for an R_T that is not above the ceiling, as it is after any climb.
+    /// The same, for an R_T that is not above the ceiling, as after any call of `climb`.
     #[inline(always)]
     fn climb_on(&mut self, step: Rate, ceiling: Rate) {
         let headroom = ceiling.to_bits().wrapping_sub(self.target.to_bits());
@@ -758,7 +758,7 @@ impl Rates {
     }
 }
 
-/// What R_T gains at these stages of the two clocks.
+/// The increase of R_T at these stages of the two clocks.
 #[inline(always)]
 fn step(p: &Params, one: u32, other: u32) -> Rate {
     let (low, high) = if one < other { (one, other) } else { (other, one) };

@@ -14,19 +14,18 @@
 //!   time of the rate that it was cut to. `timers` = `cut_only` follows the text;
 //! - M is 1000 bytes, as V-D uses it, and R_min a share of the line rate;
 //! - S = F and S = 4F are additive increase, and an increase is never less than a raw step (477 b/s);
-//! - g, the first alpha, and the periods for a short tau are DCQCN's. A flow whose R_C has come to the line rate is
-//!   released and its state discarded: its next notification finds R_C at the line rate and the first alpha;
+//! - g, the first alpha, and the periods for a short tau are DCQCN's. A flow whose R_C has come to the line rate is released
+//!   and its state discarded: at its next notification R_C is the line rate and alpha the first one;
 //! - a CNP without tau leaves it unchanged;
 //! - where both timers expire together, alpha goes first; whatever is due at the very instant of a CNP goes before it;
-//! - VI-E checks for a pause when the rate timer expires, because its timers cannot be paused. Here the timer stands
-//!   still during a pause, which VI-E calls the reasonable choice, and which does not depend on a punctual
-//!   wake. Alpha fades on the same clock; what it fades in pauses (`alpha_in_pause` = `fades`) is counted when
-//!   the next notification reads it, by K_alpha of that moment and for two seconds at the most, so that (19) does not
-//!   see it.
+//! - VI-E checks for a pause when the rate timer expires, because its timers cannot be paused. Here the timer stands still
+//!   during a pause, which VI-E calls the reasonable choice, and which does not depend on a punctual wake. Alpha decays on the
+//!   same clock. Its decay during pauses (`alpha_in_pause` = `fades`) is applied when the next notification reads it, with
+//!   K_alpha of that moment and for at most 1.5 s; (19) therefore uses alpha without it.
 //!
-//! If late: nothing changes. Steps are taken one by one, since each has its own length; from the lowest rate to the
-//! line rate, where the flow is released, it takes at most 100 of them for F = 5; alpha's, up to two with each, are left
-//! out once nothing hangs on them. No `divu`, but one at a notification after a pause.
+//! Late wakes change no decision. Steps are applied one by one, since each has its own length: from the lowest rate to the line
+//! rate, where the flow is released, at most 100 for F = 5. The steps of alpha, up to two for each, are skipped once no
+//! increase depends on them. No `divu`, except one at a notification after a pause.
 
 mod parameters;
 #[cfg(test)]
@@ -46,12 +45,12 @@ use parameters::{LONGEST, Timer};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DcqcnPlus {
-    /// R_C, what the flow may send at.
+    /// R_C, the rate of the flow while it is limited.
     current: Rate,
-    /// R_T, where recovery leads.
+    /// R_T, the rate that recovery leads to.
     target: Rate,
     alpha: Frac,
-    /// When alpha fades next, on the clock that pauses stop. Without meaning once alpha is zero.
+    /// When alpha decays next, on the clock that pauses stop. Has no meaning once alpha is zero.
     alpha_due: Stamp,
     /// When the rate timer expires next, on the same clock.
     rate_due: Stamp,
@@ -75,7 +74,7 @@ const REORDER: u16 = 64;
 /// 1.5 s: longer pauses count as this long. The next visit, at most 0.5 s later, then comes before the total has grown by
 /// 2^31 ns, which would read as a step back.
 const LONGEST_PAUSE: u32 = 1_500_000_000;
-/// The shares of (19), and the alpha that parts them.
+/// Constants of (19): 1/5 and 1/10 of R_C. 1/10 is also the alpha above which the larger one applies.
 const FIFTH: Frac = Frac::from_ratio(1, 5);
 const TENTH: Frac = Frac::from_ratio(1, 10);
 
@@ -88,7 +87,7 @@ cc_core::snapshot! {
         pub target: Rate,
         /// alpha.
         pub alpha: Frac,
-        /// When alpha decays next, on the clock that pauses stop. Means nothing once alpha is zero.
+        /// When alpha decays next, on the clock that pauses stop. Has no meaning once alpha is zero.
         pub alpha_due: Stamp,
         /// When the rate timer expires next, on the same clock.
         pub rate_due: Stamp,
@@ -156,11 +155,11 @@ impl ReactionPoint for DcqcnPlus {
         "unlimited, CNP: the flow becomes limited, R_C is cut, alpha rises, both timers start",
         "unlimited, wake: nothing",
         "fast recovery, CNP: R_C is cut, alpha rises, both timers restart",
-        "fast recovery, wake: alpha fades and R_C goes halfway to R_T, as far as due",
+        "fast recovery, wake: alpha decays and R_C goes halfway to R_T, as often as due",
         "additive increase, CNP: R_C is cut, alpha rises, both timers restart",
-        "additive increase, wake: alpha fades and R_T gains a share of R_C, as far as due",
+        "additive increase, wake: alpha decays and R_T gains a share of R_C, as often as due",
         "hyper increase, CNP: R_C is cut, alpha rises, both timers restart",
-        "hyper increase, wake: alpha fades and R_T gains up to R_C, as far as due",
+        "hyper increase, wake: alpha decays and R_T gains up to R_C, as often as due",
     ];
 
     fn check(settings: &DcqcnPlusSettings, link: &Link) -> Result<Params, ParamError> {
@@ -269,14 +268,14 @@ impl DcqcnPlus {
     #[inline(always)]
     fn on_cnp(&mut self, cx: &Cx<'_, Params>, body_kind: &CnpBodyKind) {
         let p = cx.params;
-        let mut told = Nanos::ZERO;
+        let mut tau = Nanos::ZERO;
         if let CnpBodyKind::Extended(body) = body_kind {
             if self.cnp_filter(body_kind).is_some() {
                 return;
             }
             self.seq = body.seq;
             self.flags |= NUMBERED;
-            told = body.period.min(LONGEST);
+            tau = body.period.min(LONGEST);
         }
         let pauses = pauses(cx);
         if !self.has(LIMITED) {
@@ -289,8 +288,8 @@ impl DcqcnPlus {
             self.fade_for(p, grown(self.pauses, pauses).min(LONGEST_PAUSE));
         }
         self.pauses = pauses;
-        if told != Nanos::ZERO {
-            self.period = told;
+        if tau != Nanos::ZERO {
+            self.period = tau;
         }
         self.target = self.current; // (12)
         let cut = self.current.scale(self.alpha.times(p.largest_cut));
@@ -306,7 +305,7 @@ impl DcqcnPlus {
         self.alpha_due = cx.clock_without_pauses.after(self.length(p, &p.alpha_decay, packet_time)); // (16)
     }
 
-    /// M / R_C, up to [`LONGEST`]; zero where something longer decides.
+    /// M / R_C, at most [`LONGEST`]; zero where it has no effect because another period is longer.
     #[inline]
     fn packet_time(&self, p: &Params) -> Nanos {
         let is_covered = if self.period > p.adapts_above {
@@ -343,7 +342,7 @@ impl DcqcnPlus {
         }
     }
 
-    /// Keeps the count of pauses from wrapping round.
+    /// Limits the difference to the stored total of pauses, so that it cannot wrap.
     #[inline]
     fn bound_pauses(&mut self, cx: &Cx<'_, Params>) {
         let pauses = pauses(cx);
@@ -354,7 +353,7 @@ impl DcqcnPlus {
 
     // Recovery.
 
-    /// Applies what fell due up to and including `now`, each at its time.
+    /// Applies what became due up to and including `now`, each as of its time.
     #[inline(always)]
     fn catch_up(&mut self, p: &Params, now: Stamp) {
         if self.has(LIMITED) && (self.rate_due.is_due(now) || self.alpha_due.is_due(now)) {
@@ -367,7 +366,7 @@ impl DcqcnPlus {
         let mut packet_time = self.packet_time(p);
         while self.has(LIMITED) && self.rate_due.is_due(now) {
             if self.stage >= p.last_additive && packet_time == Nanos::ZERO {
-                // Timers no longer depend on the rate, nor steps on alpha: alpha can wait.
+                // Timers no longer depend on the rate, nor steps on alpha: alpha is decayed after the loop.
                 let length = self.length(p, &p.increase, packet_time);
                 while self.has(LIMITED) && self.rate_due.is_due(now) {
                     self.increase(p);
@@ -388,7 +387,7 @@ impl DcqcnPlus {
         }
     }
 
-    /// The timer of alpha, up to and including `until`; `packet_time` is that of the present rate.
+    /// Applies the expiries of alpha's timer up to and including `until`; `packet_time` is that of the present rate.
     #[inline]
     fn fade_until(&mut self, p: &Params, until: Stamp, packet_time: Nanos) {
         if !self.alpha_due.is_due(until) {
@@ -411,7 +410,7 @@ impl DcqcnPlus {
         }
         self.current = self.target.mean(self.current); // (18), (20), (22)
         if self.target.saturating_sub(self.current) < Rate::from_bits(2) {
-            // Halving alone would never get there.
+            // Halving alone would never reach R_T.
             self.current = self.target;
             if self.current == p.line {
                 self.flags &= !LIMITED;
@@ -419,7 +418,7 @@ impl DcqcnPlus {
         }
     }
 
-    /// What R_T gains behind fast recovery.
+    /// The increase of R_T after fast recovery.
     #[inline]
     fn step(&self, p: &Params) -> Rate {
         if self.stage > p.last_additive {

@@ -6,17 +6,17 @@
 //! [`Undetermined`](CnpKind::Undetermined) means that the receiver saw only marks of the latter kind.
 //!
 //! - A CNP for congestion, and everything else that is not listed here, is handled exactly as by [`dcqcn`].
-//! - An undetermined one does not cut, but restarts rate increase: R_T comes down to R_C, the stages go back to zero, and
-//!   rate timer, byte counter and alpha's period restart.
+//! - An undetermined one does not cut, but restarts rate increase: R_T is set to R_C, the stages to 0, and rate timer, byte
+//!   counter and alpha's period restart.
 //!
 //! Choices where the sources are silent:
-//! - alpha stays as it is, since a victim is not to be punished later for what it did not cause; `ue_raises_alpha` has it
-//!   rise as if it had been congestion;
-//! - R_T comes down whatever the `clamp_tgt_rate` settings are, which apply to cuts;
+//! - alpha stays as it is, since a later cut of a victim should not be larger because of congestion that it did not cause;
+//!   `ue_raises_alpha` raises it as for congestion;
+//! - R_T is set to R_C whatever the `clamp_tgt_rate` settings are, which apply to cuts;
 //! - an unlimited flow is at line rate and cannot increase: it stays unlimited;
-//! - with sampled alpha, a cut that waits for its tick still happens.
+//! - with sampled alpha, a cut that is due at the next tick still happens.
 //!
-//! If late: nothing changes, as in `dcqcn`.
+//! Late wakes change no decision, as in `dcqcn`.
 
 use crate::CnpIgnored;
 use crate::dcqcn::{self, Dcqcn, DcqcnSettings, DcqcnSnapshot};
@@ -27,7 +27,7 @@ use cc_core::{CnpBody, CnpBodyKind, CnpKind, Link, State, Zeroed};
 /// The settings of [`DcqcnSettings`], and one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DcqcnTcdSettings {
-    /// DCQCN's.
+    /// The settings of DCQCN.
     pub dcqcn: DcqcnSettings,
     /// 1: an undetermined notification raises alpha.
     pub ue_raises_alpha: u32,
@@ -84,7 +84,7 @@ pub const TCD_SIM: DcqcnTcdSettings = DcqcnTcdSettings {
 };
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Debug)]
     pub struct Params {
         dcqcn: dcqcn::Params,
@@ -97,7 +97,7 @@ cc_core::zeroed! {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DcqcnTcd(Dcqcn);
 
-/// Rows of the table for undetermined notifications, behind DCQCN's.
+/// The first transition for an undetermined notification, behind those of DCQCN.
 const UNDETERMINED: usize = Dcqcn::TRANSITIONS.len();
 
 impl State for DcqcnTcd {
@@ -159,7 +159,8 @@ impl ReactionPoint for DcqcnTcd {
     fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let row = self.0.transition(&inner(cx), event);
         match undetermined(event) {
-            // DCQCN's rows go by phase, three events each: a third of their number, for numbers below 16.
+            // DCQCN has three transitions for each phase: the phase is a third of the number, here by multiplication, exact
+            // below 16.
             Some(_) => UNDETERMINED.wrapping_add(row.wrapping_mul(11) >> 5),
             None => row,
         }

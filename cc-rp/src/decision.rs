@@ -1,4 +1,4 @@
-//! What a reaction point decides.
+//! The decision of a reaction point.
 
 use cc_core::{Bytes, Nanos, Rate};
 

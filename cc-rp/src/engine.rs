@@ -15,7 +15,7 @@ use cc_core::{
 };
 use core::hint::cold_path;
 
-/// The part of the hardware that spaces packets.
+/// The part of the hardware that paces packets.
 pub trait RateLimiter {
     /// From now on the flow in slot `index` sends at most at `rate`, with at most `window` bytes in flight
     /// ([`Bytes::MAX`] for any number), and not at all for the next `hold`, which replaces an earlier hold.
@@ -37,7 +37,7 @@ pub trait RateLimiter {
 pub struct FlowDecision {
     /// The flow.
     pub handle: Handle,
-    /// How it is paced from now on; the rate limiter has it already.
+    /// How it is paced from now on; the rate limiter was set to it before.
     pub decision: Decision,
 }
 
@@ -56,7 +56,7 @@ pub struct RpCounters {
     pub rp_cnp_unknown_qp: u64,
     /// Of these: the CNP names its flow by the remote queue pair number, and the caller found no open flow by it.
     pub rp_cnp_by_remote_qp: u64,
-    /// Of these: repeated, or overtaken by a later one, going by their number.
+    /// Of these: repeated, or overtaken by a later one, as their numbers show.
     pub rp_cnp_stale: u64,
     /// Of these: of a kind that this algorithm does not use.
     pub rp_cnp_unsupported: u64,
@@ -66,7 +66,7 @@ pub struct RpCounters {
     pub rp_delays_rejected: u64,
     /// Flows refused because the table was full.
     pub rp_flows_refused: u64,
-    /// Events for a flow that was closed before.
+    /// Events for a flow that has been closed.
     pub rp_handles_stale: u64,
     /// Steps of the caller's clock forward by more than a second.
     pub rp_clock_jumps_forward: u64,
@@ -114,7 +114,7 @@ fn count(counter: &mut u64) {
     *counter = counter.wrapping_add(1);
 }
 
-/// [`count`] for what is rare.
+/// [`count`], not inlined: for rare events.
 #[cold]
 #[inline(never)]
 fn count_rare(counter: &mut u64) {
@@ -141,15 +141,16 @@ struct Pauses {
 /// The pauses of one priority.
 #[derive(Clone, Copy)]
 struct Pause {
-    /// When the present one began, or was last renewed, and when it runs out by itself.
+    /// When the present pause began, or was last renewed.
     since: Stamp,
+    /// When it runs out by itself.
     until: Stamp,
-    /// How long all those before it were, in nanoseconds modulo 2^32.
+    /// Total length of all pauses before it, in nanoseconds modulo 2^32.
     before: u32,
 }
 
 impl Pause {
-    /// Time paused so far, when the priority is paused or was until lately.
+    /// Total time paused up to `now`, of a priority that is paused or whose pause has just run out.
     #[inline]
     fn so_far(&self, now: Stamp) -> u32 {
         let end = if self.until.is_due(now) { self.until } else { now };
@@ -158,7 +159,7 @@ impl Pause {
 }
 
 impl Pauses {
-    /// No priority is paused, and none was.
+    /// No priority is paused or has been.
     const NONE: Self = {
         let never = Stamp::from_bits(0);
         Self { mask: 0, of: [Pause { since: never, until: never, before: 0 }; 8] }
@@ -186,8 +187,9 @@ impl Pauses {
         Stamp::from_bits(now.to_bits().wrapping_sub(paused))
     }
 
+    /// Begins, renews or, with a `time` of zero, ends the pause of a priority.
     fn set(&mut self, now: Stamp, priority: u8, time: Nanos) {
-        // All priorities, not only this one: a caller may pass nothing but pauses for a while, and a pause triggers no sweep.
+        // For all priorities, not only this one: a caller may pass only pauses for a while, and a pause starts no sweep.
         self.expire(now);
         let Some(pause) = self.of.get_mut(usize::from(priority)) else { return };
         if self.mask & bit(priority) != 0 {
@@ -201,7 +203,7 @@ impl Pauses {
         }
     }
 
-    /// Ends the pauses that ran out, before their stamps go stale.
+    /// Ends the pauses that ran out, before their 32-bit stamps become ambiguous.
     #[inline(never)]
     fn expire(&mut self, now: Stamp) {
         let (mut paused, mut priority) = (u32::from(self.mask), 0);
@@ -228,13 +230,13 @@ pub type RpEngine<A, const N: usize, const MAP: usize> = RpEngineIn<A, Fixed<N>,
 
 /// The reaction point of one port: a table of `N` flows, with a map of `MAP` places from queue pair numbers to flows.
 ///
-/// Time: the caller calls at least once a second, see [`RpEngineIn::next_wake`], and passes its own clock; what
-/// happens when that jumps is written at [`LocalClock`]. Each call of [`RpEngineIn::wake`] visits a few slots if time has
-/// passed since the last, so that each is visited at least once a second. That keeps the 32-bit stamps in state
-/// unambiguous. Where the caller passes events but does not call [`RpEngineIn::wake`], the first event that reaches a machine
-/// 300 ms or more after the last visit visits all slots; an event that is ignored visits none.
+/// Time: the caller calls at least once a second, see [`RpEngineIn::next_wake`], and passes its own clock; see [`LocalClock`]
+/// for what happens if that jumps. Each call of [`RpEngineIn::wake`] visits a few slots if time has passed since the last, so
+/// that each is visited at least once a second. That keeps the 32-bit stamps in state unambiguous. Where the caller passes
+/// events but does not call [`RpEngineIn::wake`], the first event that reaches a machine 300 ms or more after the last visit
+/// visits all slots; an event that is ignored visits none.
 ///
-/// Order: a decision goes to the rate limiter first; pacer, timer and visits follow.
+/// Order: a decision is passed to the rate limiter first; pacer, timer and sweep follow.
 // The small fields come first, where short offsets reach them.
 #[repr(C)]
 pub struct RpEngineIn<A: ReactionPoint, N: Storage, MAP: Storage> {
@@ -273,7 +275,7 @@ struct Shared<A: ReactionPoint> {
 }
 
 impl<A: ReactionPoint> Shared<A> {
-    /// Passes the event to the machine, and its decision to the rate limiter and then to the pacer.
+    /// Passes the event to the machine, and the machine's decision to the rate limiter and then to the pacer.
     #[inline(always)]
     fn decide(
         &self,
@@ -311,7 +313,7 @@ impl RpCounters {
 }
 
 impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
-    /// Bytes of memory that a further flow costs: its slot, its wake, and its share of the map.
+    /// Bytes of memory for each further flow: its slot, its timer, and its part of the map.
     pub const QP_BYTES: usize = SlotTableIn::<Flow<A>, N, MAP>::FLOW_BYTES + TimerWheelIn::<N>::FLOW_BYTES;
 
     /// Sweep interval of one slot: [`Self::SWEEP_PERIOD`] divided by the number of slots. A constant where the type fixes that
@@ -424,8 +426,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.state(handle).map(State::snapshot)
     }
 
-    /// Puts a state in the place of a flow's own, and decides as at a wake, so that the rate limiter and the next wake follow
-    /// it. Returns whether the flow is open. For harnesses: no image calls it.
+    /// Replaces the state of a flow, and decides as at a wake, so that the rate limiter and the timer are set by the new state.
+    /// Returns whether the flow is open. For harnesses: no image calls it.
     pub fn inject(
         &mut self,
         now: Instant,
@@ -625,8 +627,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
     }
 
     /// Takes a PFC pause of `priority` for `time`, at most 400 ms; zero resumes. The MAC stops sending by itself; decisions
-    /// made meanwhile carry the remaining pause as a hold. A resume makes all slots due for a visit: the next calls of
-    /// [`RpEngineIn::wake`] lift the holds at the rate limiter.
+    /// made meanwhile carry the remaining pause as a hold. A resume makes all slots due for a visit, so that the next calls of
+    /// [`RpEngineIn::wake`] end the holds at the rate limiter.
     #[inline(never)]
     pub fn pause(&mut self, now: Instant, priority: u8, time: Nanos) {
         let now = self.shared.clock.advance_outlined(now);
@@ -675,8 +677,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.shared.clock.last_call()
     }
 
-    /// How long after the last call to call [`RpEngineIn::wake`], at most 0.4 s. Earlier does no harm, and later
-    /// changes no decision, but takes effect later.
+    /// How long after the last call to call [`RpEngineIn::wake`], at most 0.4 s. An earlier call is harmless. A later one
+    /// changes no decision, but decisions take effect later.
     pub fn next_wake(&self) -> Nanos {
         let now = self.shared.clock.now().stamp();
         let sweeps = if self.is_empty() {
@@ -691,8 +693,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         }
     }
 
-    /// For boards whose hardware spaces no packets: a packet of this many bytes leaves now. Returns how long the next
-    /// packet of the flow has to wait; `None` when the flow was closed.
+    /// Departure of a packet of `bytes` bytes, for boards whose hardware does not pace packets. Returns how long the next
+    /// packet of the flow must wait; `None` when the flow was closed.
     pub fn departure(&mut self, now: Instant, handle: Handle, bytes: Bytes) -> Option<Nanos> {
         let now = self.shared.clock.advance(now).stamp();
         let next = self.flows.get_mut(handle)?.pacer.next_departure(now, bytes);
@@ -779,21 +781,21 @@ fn acknowledgement<'a, A: ReactionPoint>(
     progress: AckProgress,
     counters: &mut RpCounters,
 ) -> Ack<'a> {
-    let wants = |signal| A::SIGNALS.contains(signal);
-    let rcc = if wants(Signals::GRANT) { roce.rcc_shim() } else { None };
+    let uses = |signal| A::SIGNALS.contains(signal);
+    let rcc = if uses(Signals::GRANT) { roce.rcc_shim() } else { None };
     Ack {
         psn: roce.bth.psn,
         acked: progress.acked,
-        mark: if wants(Signals::MARK) { roce.echo().max(roce.echo_shim().unwrap_or_default()) } else { Mark::None },
-        delay: if wants(Signals::DELAY) { delay(now, roce, rcc, progress, counters) } else { None },
-        int: if wants(Signals::INT) {
+        mark: if uses(Signals::MARK) { roce.echo().max(roce.echo_shim().unwrap_or_default()) } else { Mark::None },
+        delay: if uses(Signals::DELAY) { delay(now, roce, rcc, progress, counters) } else { None },
+        int: if uses(Signals::INT) {
             roce.int_shim().map_or(IntStack::NONE, |int| int.stack())
         } else {
             IntStack::NONE
         },
         grant: match rcc {
             Some(rcc) => rcc.grant(),
-            None if wants(Signals::ADVISED_RATE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
+            None if uses(Signals::ADVISED_RATE) => roce.mlcc_ack_shim().map_or(Grant::None, |mlcc| mlcc.grant()),
             None => Grant::None,
         },
     }

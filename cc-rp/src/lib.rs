@@ -30,7 +30,7 @@ extern crate std;
 
 /// Passes the list of algorithms to a macro, one line each: number, bytes of state of one flow, module and type.
 ///
-/// To add an algorithm, add its file and one line here. Numbers are never reused; the size is asserted.
+/// To add an algorithm, add its file and one line here. Numbers are never reused. The size is checked at compile time.
 #[macro_export]
 macro_rules! for_each_rp {
     ($consumer:ident) => {

@@ -30,7 +30,7 @@ cc_core::settings! {
 pub const PAPER: RccSettings = RccSettings { base_rtt: 0, min_rate: 10 };
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         pub(crate) base: BaseRtt,

@@ -65,7 +65,7 @@ pub const RCC_IV: RccSenderSettings = RccSenderSettings {
 pub const RCC_VA: RccSenderSettings = RccSenderSettings { k_p: 10_000, k_d: 100_000, ..RCC_IV };
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         window: rcc::Params,

@@ -1,4 +1,4 @@
-//! What the user sets, and what ACC computes with.
+//! ACC's settings, and the parameters computed from them.
 
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
@@ -8,11 +8,11 @@ cc_core::settings! {
     /// ACC at the sender. The slides name no parameter but the threshold on periods with UE marks; names, ranges and
     /// values are this project's.
     pub struct AccSettings {
-        /// Length of a period, as a share of the base round-trip time.
+        /// Length of a period, in per cent of the base round-trip time.
         period: Percent, 100..=400, [];
-        /// A period is long enough for so many of the largest packets at the flow's rate.
+        /// Packets of the largest size for which a period is long enough at the flow's rate.
         period_packets: Count, 0..=64, [];
-        /// But no longer than so many base round-trip times.
+        /// Longest period, in base round-trip times.
         longest_period: Count, 4..=16, [];
         /// Periods in a row with UE marks before a victim is throttled.
         ue_periods: Count, 1..=15, [];
@@ -26,7 +26,7 @@ cc_core::settings! {
         longest_halt: Count, 1..=255, [];
         /// Floor, as a share of the line rate, but not below 1 Mb/s.
         min_rate: Ppm, 1..=1_000_000, [];
-        /// 1: packets in excess are those sent in the last period and not acknowledged in this one, as the slides print it; 0: or those in flight beyond what the path holds, if these are more.
+        /// Excess. 1: sent in the last period, not acknowledged in this (slides); 0: also what the path does not hold.
         acc_literal: Count, 0..=1, [];
     }
 }
@@ -60,11 +60,11 @@ pub(super) const PRESETS: &[Preset<AccSettings>] = &[
 
 /// The longest base round-trip time, in nanoseconds: with it, sixteen of the longest periods fit into a stamp.
 const LONGEST_RTT: u32 = 8_000_000;
-/// No halt is longer.
+/// The longest halt.
 pub(super) const LONGEST_HALT: Nanos = Nanos::new(1_000_000_000);
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Debug)]
     pub struct Params {
         pub(super) line: Rate,
@@ -74,8 +74,9 @@ cc_core::zeroed! {
         pub(super) base_rtt: Nanos,
         period: Nanos,
         longest_period: Nanos,
-        /// What a period is long enough for, and from which rate on `period` is.
+        /// Bytes for which a period is long enough at the flow's rate.
         period_bytes: Bytes,
+        /// The rate from which on `period` is long enough for them.
         fast: Rate,
         longest_halt: u32,
         pub(super) ue_periods: u8,
@@ -84,7 +85,7 @@ cc_core::zeroed! {
     }
 }
 
-/// This many 1024ths of a rate, at most all of it; at least a raw step.
+/// `per1024` 1024ths of a rate, at least one raw step; `per1024` is at most 1024.
 #[expect(clippy::cast_possible_truncation, reason = "at most the rate")]
 const fn share(rate: Rate, per1024: u32) -> Rate {
     let bits = (rate.to_bits() as u64).wrapping_mul(per1024 as u64) >> 10;
@@ -96,7 +97,7 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// Names the setting that cannot be had on this port or beside another setting.
+    /// Names the setting that conflicts with the port or with another setting.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by the ranges of the settings and of the port")]
     pub(super) fn new(settings: &AccSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;

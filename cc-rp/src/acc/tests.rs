@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
-/// T_p on that port: at line rate 225 packets.
+/// T_p on that port in nanoseconds: 225 packets at line rate.
 const PERIOD: u64 = 18_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -13,7 +13,7 @@ fn params(settings: AccSettings) -> Params {
     Acc::check(&settings, &LINK).unwrap()
 }
 
-/// Every preset, and settings that reach what no preset does.
+/// Every preset, and settings that reach code that no preset reaches.
 fn variants() -> Vec<(&'static str, Params)> {
     let odd = AccSettings {
         period: 200,
@@ -51,7 +51,7 @@ fn mbps(rate: Rate) -> f64 {
     f64::from(rate.to_bits()) / f64::from(1 << 21) * 1_000.0
 }
 
-/// A flow on a clock of its own, in nanoseconds, that sends and is acknowledged a packet of 1,000 bytes after the other.
+/// A flow with its own clock, in nanoseconds, whose packets of 1,000 bytes are sent and acknowledged in order.
 struct Flow {
     state: Acc,
     params: Params,
@@ -80,23 +80,23 @@ impl Flow {
         self.on(ack(self.acked - 1, packets * 1_000, mark))
     }
 
-    /// A period passes.
+    /// Advances to the end of the period.
     fn pass(&mut self) -> Decision {
         let end = self.state.period_end().unwrap();
         self.now += u64::from(end.since(Instant::from_nanos(self.now).stamp()).get());
         self.on(Event::Wake)
     }
 
-    /// A period in which so many packets are sent, and then as many acknowledged with this mark.
+    /// A period in which `packets` packets are sent and as many are then acknowledged with this mark.
     fn period(&mut self, packets: u32, mark: Mark) -> Decision {
         self.send(packets);
         self.receive(packets, mark);
-        // Something is always under way.
+        // Some packets are always in flight.
         self.pass()
     }
 
-    /// A flow that has just been found congested: 225 packets sent in one period, and 225 more of which 100 are still
-    /// under way in the next, in which 90 came back.
+    /// A flow that has just been found congested: 225 packets were sent in each of two periods, and 90 were acknowledged in the
+    /// second.
     fn congested(settings: AccSettings) -> (Self, Decision) {
         let mut flow = Self::new(settings);
         flow.send(225);
@@ -172,7 +172,8 @@ fn an_uncongested_flow_speeds_up_gradually_and_then_aggressively() {
         })
         .collect();
     // Five times the 256th part of the line; then the rate doubles, by an eighth of the line at the most.
-    let near = |got: &[f64], want: &[f64]| got.iter().zip(want).all(|(got, want)| (got - want).abs() < 0.01);
+    let near =
+        |got: &[f64], expected: &[f64]| got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 0.01);
     assert!(near(&steps[..5], &[390.625; 5]), "{steps:?}");
     assert!(near(&steps[5..], &[3_953.125, 7_906.25, 12_500.0, 12_500.0, 12_500.0, 12_500.0]), "{steps:?}");
     for _ in 0..6 {
@@ -184,7 +185,7 @@ fn an_uncongested_flow_speeds_up_gradually_and_then_aggressively() {
 // Rules of this project.
 
 #[test]
-fn marks_of_packets_from_before_the_halt_say_nothing_new() {
+fn marks_of_packets_sent_before_the_halt_change_nothing() {
     let (mut flow, decision) = Flow::congested(RECONSTRUCTION);
     let halt = flow.state.halt_until().unwrap();
     for mark in [Mark::Congested, Mark::Undetermined, Mark::None] {
@@ -204,7 +205,7 @@ fn the_acknowledgement_that_passes_the_guard_begins_a_period() {
     flow.now += 5_000;
     let period = flow.params.period(flow.state.rate());
     assert_eq!(flow.receive(1, Mark::Congested).wake_in, period);
-    // Its own bytes do not count: they were under way before.
+    // The bytes that it acknowledges do not count: they were in flight before the period began.
     flow.receive(10, Mark::None);
     let rate = mbps(flow.pass().rate);
     let expected = 10.0 * 8_000.0 / (f64::from(period.get()) / 1_000.0);
@@ -212,7 +213,7 @@ fn the_acknowledgement_that_passes_the_guard_begins_a_period() {
 }
 
 #[test]
-fn a_guard_is_passed_by_whatever_is_beyond_it() {
+fn a_guard_is_passed_by_an_acknowledgement_at_or_beyond_it() {
     for first in [0, 0xff_ff00, 0x7f_ffff] {
         let (mut flow, _) = Flow::congested(RECONSTRUCTION);
         flow.state.guard = Psn::new(first + 450);
@@ -278,7 +279,7 @@ fn a_period_has_room_for_sixteen_packets_but_not_more_than_eight_round_trips() {
 }
 
 #[test]
-fn a_mark_without_newly_acknowledged_bytes_tells_no_rate() {
+fn a_mark_without_newly_acknowledged_bytes_gives_no_rate() {
     let mut flow = Flow::new(RECONSTRUCTION);
     flow.send(100);
     flow.on(ack(0, 0, Mark::Congested));
@@ -292,12 +293,12 @@ fn a_negative_acknowledgement_empties_the_flight_and_cuts_nothing() {
     flow.send(100);
     assert_eq!(flow.on(nack(40)).rate, LINK.line_rate);
     assert_eq!(flow.state.in_flight(), Bytes::ZERO);
-    // What is sent again is in flight, but was counted as sent before.
+    // A packet sent again is in flight, but was counted as sent before.
     flow.on(sent(99, 60_000));
     assert_eq!((flow.state.in_flight(), flow.state.sent), (Bytes::new(60_000), Bytes::new(100_000)));
     flow.on(sent(109, 10_000));
     assert_eq!(flow.state.sent, Bytes::new(110_000));
-    // More comes back than was known to be under way.
+    // More bytes are acknowledged than were in flight.
     flow.on(ack(109, 110_000, Mark::None));
     assert_eq!(flow.state.in_flight(), Bytes::ZERO);
 }
@@ -314,7 +315,7 @@ fn a_negative_acknowledgement_may_pass_the_guard() {
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_sent_are_not_taken() {
+fn acknowledgements_of_packets_never_sent_are_ignored() {
     let mut flow = Flow::new(RECONSTRUCTION);
     let before = flow.state;
     flow.on(ack(7, 1_000, Mark::Congested));
@@ -328,7 +329,7 @@ fn acknowledgements_of_what_was_never_sent_are_not_taken() {
 }
 
 #[test]
-fn packet_numbers_wrap_without_a_trace_f1_f2() {
+fn packet_numbers_that_wrap_change_no_decision_f1_f2() {
     // The same flow from three first numbers: 0, and two that wrap on the way.
     let run = |first: u32| {
         let params = params(RECONSTRUCTION);
@@ -362,7 +363,7 @@ fn a_slot_used_before_starts_as_new_d4_f5() {
 }
 
 #[test]
-fn settings_that_do_not_go_with_the_port_are_named() {
+fn settings_that_conflict_with_the_port_are_named() {
     let refused = |settings: AccSettings, link: &Link| match Acc::check(&settings, link) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
@@ -381,7 +382,7 @@ fn settings_that_do_not_go_with_the_port_are_named() {
     }
 }
 
-// Lateness.
+// Late wakes.
 
 /// A reproducible stream of numbers (Steele, Lea and Flood's SplitMix64, OOPSLA 2014).
 struct Random(u64);
@@ -406,7 +407,7 @@ impl Random {
     }
 }
 
-/// A stretch of events that a transport might make: packets in order, some sent again, most acknowledged.
+/// A random sequence of events of a transport: packets in order, some sent again, most acknowledged.
 struct Transport {
     random: Random,
     next: u32,
@@ -466,15 +467,15 @@ impl Transport {
     }
 }
 
-/// Plays the same events to a flow that is woken at its deadlines, and to one that is woken at random and visited
-/// twice a second. Returns the number of the first event at which their decisions differ.
+/// Passes the same events to a flow that is woken at its deadlines, and to one that is woken at random and at least twice a
+/// second. Returns the number of the first event at which their decisions differ.
 fn first_difference(params: &Params, seed: u64, count: usize, wake: fn(&mut Acc, &Cx<'_, Params>)) -> Option<usize> {
     let mut transport = Transport::new(seed);
     let mut random = Random(!seed);
     let mut now = 5 * SECOND;
     let mut exact = Acc::open(&at(now, params));
     let mut late = exact;
-    let mut asked = u64::MAX;
+    let mut wake_at = u64::MAX;
     for nth in 0..count {
         let (gap, event) = transport.event();
         let next = now + gap;
@@ -487,14 +488,15 @@ fn first_difference(params: &Params, seed: u64, count: usize, wake: fn(&mut Acc,
             swept += random.below(next - swept);
             wake(&mut late, &at(swept, params));
         }
-        while asked <= next {
-            let decision = exact.on(&at(asked, params), &Event::Wake);
+        while wake_at <= next {
+            let decision = exact.on(&at(wake_at, params), &Event::Wake);
             assert!(decision.wake_in > Nanos::ZERO);
-            asked = if decision.wake_in == Nanos::MAX { u64::MAX } else { asked + u64::from(decision.wake_in.get()) };
+            wake_at =
+                if decision.wake_in == Nanos::MAX { u64::MAX } else { wake_at + u64::from(decision.wake_in.get()) };
         }
         now = next;
         let expected = exact.on(&at(now, params), &event);
-        asked = if expected.wake_in == Nanos::MAX { u64::MAX } else { now + u64::from(expected.wake_in.get()) };
+        wake_at = if expected.wake_in == Nanos::MAX { u64::MAX } else { now + u64::from(expected.wake_in.get()) };
         if late.on(&at(now, params), &event) != expected {
             return Some(nth);
         }
@@ -514,7 +516,7 @@ fn wakes_change_no_decision() {
     }
 }
 
-/// The natural mistake: to begin a period when the last one's end is noticed.
+/// A typical mistake: the next period begins when the wake comes, not when the last one ended.
 fn moves_periods(late: &mut Acc, cx: &Cx<'_, Params>) {
     if late.has(RUNNING) && late.period_end.is_due(cx.now.stamp()) {
         late.period_end = cx.now.stamp();
@@ -523,14 +525,14 @@ fn moves_periods(late: &mut Acc, cx: &Cx<'_, Params>) {
 }
 
 #[test]
-fn the_wake_test_sees_mistakes() {
+fn the_wake_test_detects_mistakes() {
     for (name, params) in variants() {
         assert!(first_difference(&params, 1, 20_000, moves_periods).is_some(), "{name}");
     }
 }
 
 #[test]
-fn every_row_is_met_and_every_mode() {
+fn every_transition_and_every_mode_is_reached() {
     let params = params(RECONSTRUCTION);
     let (mut rows, mut modes) = ([false; Acc::TRANSITIONS.len()], Vec::new());
     let mut transport = Transport::new(3);
@@ -550,7 +552,7 @@ fn every_row_is_met_and_every_mode() {
     assert_eq!((rows, modes.len()), ([true; Acc::TRANSITIONS.len()], 4));
 }
 
-// Totality.
+// Any state with any event.
 
 fn any_state() -> impl Strategy<Value = Acc> {
     (any::<[u32; 9]>(), any::<[u8; 4]>()).prop_map(|(words, [mode, run, extended, flags])| Acc {
@@ -587,7 +589,11 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
 
 proptest! {
     #[test]
-    fn any_state_takes_any_event(state in any_state(), now in any::<u64>(), events in prop::collection::vec((any_event(), 0..SECOND), 1..6)) {
+    fn any_state_takes_any_event(
+        state in any_state(),
+        now in any::<u64>(),
+        events in prop::collection::vec((any_event(), 0..SECOND), 1..6),
+    ) {
         for (_, params) in variants() {
             let (mut state, mut now) = (state, now);
             for (event, wait) in &events {
@@ -614,7 +620,7 @@ proptest! {
                 let decision = state.on(&at(now, &params), &event);
                 prop_assert!(decision.rate >= limits.rate && decision.rate <= LINK.line_rate);
                 prop_assert!(decision.window >= limits.window && decision.hold <= limits.hold);
-                // Something under way never leaves a flow without a wake.
+                // A flow with packets in flight always has a wake.
                 prop_assert!(state.in_flight() == Bytes::ZERO || decision.wake_in < Nanos::MAX);
             }
         }

@@ -5,7 +5,7 @@ use cc_core::math::mul_high;
 /// The largest alpha of ten bits, 1024 being one.
 const ONES: u32 = 1_023;
 
-/// What a tick does to a sampled alpha, and what many ticks do.
+/// Computes what any number of ticks does to a sampled alpha.
 ///
 /// An alpha of ten bits is the firmware's integer: each tick rounds down. An alpha of more bits stands for a simulator's float:
 /// it is multiplied by a power of 1 - g and rounded down once, when it is next raised or used in a cut.
@@ -17,11 +17,11 @@ pub(super) struct AlphaDecay {
     raise: u32,
     /// Number of ticks after which any alpha is zero.
     pub(super) horizon: u32,
-    /// The smallest alpha of ten bits from which a tick takes one, two, and so on, less that loss.
+    /// For each loss per tick from 1 to 7: the smallest alpha of ten bits with that loss, less the loss.
     bands: [u32; 7],
 }
 
-/// 2^16 over the losses of the bands, rounded up.
+/// 2^16 divided by the losses of the bands, 1 to 7, rounded up.
 const RECIPROCALS: [u32; 7] = [65_536, 32_768, 21_846, 16_384, 13_108, 10_923, 9_363];
 
 impl AlphaDecay {
@@ -86,8 +86,8 @@ impl AlphaDecay {
 
     /// An alpha of ten bits after `ticks` ticks without a notification.
     ///
-    /// While the loss per tick stays the same, ticks are passed at once. Losses above seven, which last only a few ticks
-    /// each, are taken one by one. At most 60 rounds.
+    /// Ticks with the same loss are applied at once. Losses above 7, which last only a few ticks each, are applied tick by
+    /// tick. At most 60 iterations.
     #[inline(always)]
     fn faded(&self, mut alpha: u32, mut ticks: u32) -> u32 {
         if ticks >= self.horizon {
@@ -102,7 +102,7 @@ impl AlphaDecay {
             ticks = ticks.wrapping_sub(1);
             loss = lost(alpha, self.raise);
         }
-        // With gains above an eighth a tick may miss a band, which then lets no tick pass.
+        // With gains above 1/8 a tick may skip a band; no tick is then applied in it.
         let bands = self.bands.get(..loss as usize).unwrap_or(&[]).iter();
         for (&below, &reciprocal) in bands.zip(&RECIPROCALS).rev() {
             let (all, depth) = (loss.wrapping_mul(ticks), alpha.wrapping_sub(below));
@@ -118,7 +118,7 @@ impl AlphaDecay {
     }
 }
 
-/// The smallest alpha from which a tick takes this loss, which is from one to seven, less that.
+/// The smallest alpha with this loss per tick, 1 to 7, less the loss.
 #[expect(clippy::integer_division, clippy::arithmetic_side_effects, reason = "configuration; the divisor is not zero")]
 const fn band(loss: u32, gain: u32) -> u32 {
     let gain = if gain == 0 { 1 } else { gain };
@@ -128,7 +128,7 @@ const fn band(loss: u32, gain: u32) -> u32 {
 /// Bits of the firmware's alpha.
 const TEN: u32 = 10;
 
-/// What one tick without a notification takes from an alpha of ten bits: the floor of alpha (1 - g) is alpha less this.
+/// The loss of an alpha of ten bits in one tick without a notification: alpha less this is alpha (1 - g), rounded down.
 #[inline]
 const fn lost(alpha: u32, gain: u32) -> u32 {
     alpha.wrapping_mul(gain).wrapping_add(ONES) >> 10
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn powers_fade_as_a_float_does() {
+    fn powers_decay_as_a_float_does() {
         for retained in [0, 512, 1_000, 1_020, 1_023] {
             for bits in [11, 16, 20] {
                 let alpha_decay = AlphaDecay::new(1_024 - retained, bits);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_fade_exactly_as_single_ticks() {
+    fn bands_decay_exactly_as_single_ticks() {
         for retained in 0..1024 {
             let alpha_decay = AlphaDecay::new(1024 - retained, TEN);
             let step = if retained % 17 == 0 || retained > 1015 { 1 } else { 31 };

@@ -1,4 +1,4 @@
-//! What the user sets, and what DCQCN computes with.
+//! DCQCN's settings, and the parameters computed from them.
 
 use super::alpha_decay::AlphaDecay;
 use cc_core::decay::Decay;
@@ -20,7 +20,7 @@ cc_core::settings! {
             ["rp_clamp_tgt_rate_ati", "CLAMP_TARGET_RATE_AFTER_TIMER", "DcQcnClampTgtRateAfterTimeInc"];
         /// Time between two increases by the timer (K).
         rpg_time_reset: Micros, 1..=131_071, ["rp_time_reset", "RP_TIMER", "DcQcnTimeReset"];
-        /// Data between two increases by the byte counter (B), in blocks of 64 bytes as in the firmware; 0 switches the counter off.
+        /// Data between two increases by the byte counter (B); 0 switches the counter off.
         rpg_byte_reset: Blocks64, 0..=262_143, ["rp_byte_reset", "DcQcnByteReset"];
         /// Increases of one clock that are fast recovery (F).
         rpg_threshold: Count, 1..=31, ["rp_threshold", "FAST_RECOVERY_TIMES", "DcQcnThreshold"];
@@ -38,7 +38,7 @@ cc_core::settings! {
         rpg_min_dec_fac: Percent, 0..=100, ["rp_min_dec_fac", "DcQcnMinDecFac"];
         /// Both rates at the first notification; 0 keeps them.
         rate_to_set_on_first_cnp: Mbps, 0..=2_000_000, ["rp_rate_to_set_on_first_cnp", "DcQcnRateToSetOnFirstCnp"];
-        /// The share of the old alpha that is RETAINED: the paper's g = 1/256 is 1020 here, not 4. (Vendor pages before 2016 have it the other way round.)
+        /// Share of the old alpha that is RETAINED: g = 1/256 is 1020, not 4 as on vendor pages before 2016.
         dce_tcp_g: Per1024, 0..=1023, ["rp_dce_tcp_g", "DcQcnDceAlphaG"];
         /// Period of alpha.
         dce_tcp_rtt: Micros, 1..=131_071, ["rp_dce_tcp_rtt", "ALPHA_RESUME_INTERVAL", "DcQcnDceAlphaUpdatePeriod"];
@@ -49,7 +49,7 @@ cc_core::settings! {
             ["rp_rate_reduce_monitor_period", "RATE_DECREASE_INTERVAL", "DcQcnRateReduceMonitorPeriod"];
         /// restarted: a notification cuts at once and restarts alpha's period; sampled: alpha and cuts act on their own ticks.
         alpha_update: Choice(&["restarted", "sampled"]), 0..=1, [];
-        /// With restarted alpha, whether a cut uses alpha as it was (equation 2 before 4) or as just raised.
+        /// With restarted alpha, whether a cut uses alpha as it was (equation 2 before 4) or as raised by the notification.
         cut_order: Choice(&["cut_first", "alpha_first"]), 0..=1, [];
         /// Whether fast recovery includes the increase whose stage equals rpg_threshold (F rounds) or not (F - 1).
         fast_recovery: Choice(&["through_threshold", "below_threshold"]), 0..=1, [];
@@ -63,7 +63,7 @@ cc_core::settings! {
         limiter: Choice(&["released", "kept"]), 0..=1, [];
         /// With sampled alpha, whether the first notification also raises alpha at the next tick.
         first_cnp: Choice(&["raises_alpha", "sets_alpha"]), 0..=1, [];
-        /// Bits of a sampled alpha. 10: an integer that each period rounds down, as in the firmware; 20: as near as it comes to a float.
+        /// Bits of a sampled alpha. 10: rounded down in each period, as in the firmware; 20: close to a simulator's float.
         alpha_bits: Count, 10..=20, [];
     }
 }
@@ -187,7 +187,7 @@ pub(super) const PRESETS: &[Preset<DcqcnSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Debug)]
     pub struct Params {
         pub(super) line: Rate,
@@ -207,7 +207,7 @@ cc_core::zeroed! {
         pub(super) switches: u32,
         pub(super) threshold: u32,
         pub(super) alpha: Alpha,
-        /// What a restarted alpha fades by.
+        /// The decay of a restarted alpha.
         pub(super) decay: Decay,
     }
 }
@@ -222,7 +222,7 @@ pub(super) const BOUNDS_CUTS: u32 = 1 << 2;
 pub(super) const CUTS_BY_ALPHA: u32 = 1 << 3;
 /// A restarted alpha is raised before the cut that it decides.
 pub(super) const ALPHA_FIRST: u32 = 1 << 4;
-/// Restarted: `cut_period` parts two cuts.
+/// Restarted: two cuts are at least `cut_period` apart.
 pub(super) const SPACES_CUTS: u32 = 1 << 5;
 /// There is a byte counter.
 pub(super) const COUNTS_BYTES: u32 = 1 << 6;
@@ -241,12 +241,12 @@ const fn switch(flag: u32, on: bool) -> u32 {
     if on { flag } else { 0 }
 }
 
-/// The two kinds of alpha, with what each computes by.
+/// The two kinds of alpha, with their constants.
 #[derive(Clone, Debug)]
 pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
     Restarted { kept: u32, gain: u32 },
-    /// Of as many bits as the setting says.
+    /// An alpha of 10 to 20 bits, as the setting `alpha_bits` says.
     Sampled(AlphaDecay),
 }
 
@@ -255,7 +255,7 @@ impl Zeroed for Alpha {
 }
 
 cc_core::zeroed! {
-    /// A length, and how often it fits into another.
+    /// A period, with a divider that counts periods.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Period {
         /// In nanoseconds or bytes.
@@ -265,36 +265,36 @@ cc_core::zeroed! {
 }
 
 impl Period {
-    /// A length of zero never passes: callers do not use it.
+    /// Sets the length. A period of length 0 is never used: the setting that makes it 0 switches its clock off.
     #[inline(never)]
     fn set(&mut self, length: u32) {
         *self = Self { length, divider: Divider::new(NonZeroU32::new(length).unwrap_or(NonZeroU32::MAX)) };
     }
 
-    /// How many of these fit into `extent`.
+    /// How many whole periods fit into `extent`.
     #[inline]
     pub(super) const fn count_in(&self, extent: u32) -> u32 {
         self.divider.quotient(extent)
     }
 }
 
-/// The longest that a restarted alpha may take to fade, in nanoseconds. From there to the wrap of a stamp, at
-/// 4.29 s, every slot is visited at least once.
+/// The longest time in which a restarted alpha may decay to 0, in nanoseconds. Between this and the wrap of a stamp, at 4.29 s,
+/// every slot is visited at least once.
 const LONGEST_FADE: u32 = 2_000_000_000;
-const FADES: &str = "alpha must fade to nothing within 2 s, or, sampled and of more than ten bits, within 0.26 s and 2^(32 - bits) \
-                     periods: shorten dce_tcp_rtt, lower dce_tcp_g or alpha_bits";
+const FADES: &str = "alpha must decay to 0 within 2 s, or, sampled and of more than ten bits, within 0.26 s and \
+                     2^(32 - bits) periods: shorten dce_tcp_rtt, lower dce_tcp_g or alpha_bits";
 
 const fn conflict(field: &'static str, expected: &'static str) -> Result<(), ParamError> {
     Err(ParamError::Conflict { field, expected })
 }
 
 impl Params {
-    /// Takes over settings, each within the range of its field, once they are checked against a port and each other. Where
-    /// they are to be: the powers of alpha's decay are more than a small stack has room for.
+    /// Checks settings, each of which is in its field's range, against the port and each other, and computes the parameters
+    /// from them. In place, because the tables of alpha's decay, 1 280 bytes, are too large for a small stack.
     ///
     /// # Errors
     ///
-    /// Names the setting that cannot be had on this port or beside another setting.
+    /// Names the setting that conflicts with the port or with another setting.
     pub(crate) fn set(&mut self, settings: &DcqcnSettings, link: &Link) -> Result<(), ParamError> {
         let line = link.line_rate;
         let floor = Rate::from_mbps(settings.rpg_min_rate);
@@ -319,7 +319,8 @@ impl Params {
                 return conflict("initial_alpha_value", "must be at most 1023 when alpha is sampled");
             }
             let alpha_decay = AlphaDecay::new(gain, settings.alpha_bits);
-            // A notification waits above alpha, for no longer than alpha takes to fade: both are over when alpha is refreshed.
+            // The tick of a notification, stored above alpha's bits, is no further ahead than alpha takes to decay: both are
+            // over when alpha is refreshed.
             let faded = u64::from(alpha_decay.horizon).wrapping_mul(alpha_nanos.into());
             if settings.alpha_bits > 10
                 && (faded > u64::from(super::STALE >> 1) || alpha_decay.horizon > u32::MAX >> settings.alpha_bits)
@@ -340,7 +341,7 @@ impl Params {
             self.alpha = Alpha::Restarted { kept: settings.dce_tcp_g << 22, gain: gain << 21 };
             self.initial_alpha = settings.initial_alpha_value << 21;
         }
-        // A cut by half of alpha leaves half: a lower bound binds only above, or when cuts are by alpha itself.
+        // A cut by half of alpha leaves at least half: the bound has an effect only above 50 %, or if cuts are by alpha itself.
         let cuts_by_alpha = settings.rpg_gd == 10;
         let least = if settings.rpg_min_dec_fac > 50 || cuts_by_alpha { settings.rpg_min_dec_fac } else { 0 };
         (self.line, self.ceiling, self.floor, self.first_rate) = (line, ceiling, floor, first_rate);
@@ -351,7 +352,7 @@ impl Params {
         self.byte_period.set(settings.rpg_byte_reset << 6);
         self.alpha_period.set(alpha_nanos);
         self.cut_period.set(nanos(settings.rate_reduce_monitor_period));
-        // Sampled alpha, as a share with 2^32 being one, is shifted by this.
+        // The shift that makes a sampled alpha the fraction of a cut, in units of 2^-32.
         self.alpha_shift = 42u32.wrapping_sub(settings.rpg_gd).wrapping_sub(settings.alpha_bits);
         self.threshold = settings.rpg_threshold.wrapping_sub(settings.fast_recovery);
         self.switches = CLAMPS.wrapping_mul(settings.clamp_tgt_rate)
@@ -380,7 +381,7 @@ impl Params {
     }
 }
 
-/// The rate of a setting that leaves it to another when it is zero.
+/// The rate of a setting in Mb/s, or `other` if the setting is 0.
 fn or_else(mbps: u32, other: Rate) -> Rate {
     if mbps == 0 { other } else { Rate::from_mbps(mbps) }
 }

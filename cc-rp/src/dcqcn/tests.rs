@@ -11,7 +11,7 @@ const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
 const PLAIN: Event = Event::Cnp { body_kind: CnpBodyKind::Standard };
 
-/// Every preset, and settings that reach what no preset does.
+/// Every preset, and settings that reach code that no preset reaches.
 fn variants() -> Vec<(&'static str, Params)> {
     let odd = [
         ("hpcc_sim in ten bits", DcqcnSettings { alpha_bits: 10, ..HPCC_SIM }),
@@ -55,7 +55,7 @@ fn gbps(rate: Rate) -> f64 {
     f64::from(rate.to_bits()) / f64::from(1 << 21)
 }
 
-/// A flow on a clock of its own, in nanoseconds.
+/// A flow with its own clock, in nanoseconds.
 struct Flow<'a> {
     state: Dcqcn,
     params: &'a Params,
@@ -116,13 +116,13 @@ fn alpha_approaches_one_by_g_per_notification() {
 }
 
 #[test]
-fn alpha_fades_by_g_per_quiet_period_and_cuts_with_what_is_left() {
+fn alpha_decays_by_g_per_quiet_period_and_cuts_use_the_decayed_alpha() {
     let params = params(PAPER);
     for quiet in [1u32, 2, 7, 100, 1_000, 4_000] {
         let mut flow = Flow::new(&params);
         flow.on(0, PLAIN);
         let before = flow.on(u64::from(quiet) * 55 * US, Event::Wake).rate;
-        // Released flows start over.
+        // A released flow starts again at line rate.
         if before == LINK.line_rate {
             continue;
         }
@@ -161,10 +161,10 @@ fn gains(settings: DcqcnSettings, clocks: &[Clock]) -> Vec<u32> {
 #[test]
 fn phases_follow_the_paper() {
     use Clock::{Bytes, Time};
-    // Five rounds by one clock, then additive for as long as the other has not passed.
+    // Five rounds by one clock, then additive increase until the other has passed as well.
     assert_eq!(gains(PAPER, &[Time; 9]), [0, 0, 0, 0, 0, 40, 40, 40, 40]);
     assert_eq!(gains(PAPER, &[Bytes; 7]), [0, 0, 0, 0, 0, 40, 40]);
-    // Hyper with i = min - F once both have.
+    // Hyper increase with i = min - F once both have passed.
     let both: Vec<_> = [Time, Bytes].into_iter().cycle().take(16).collect();
     assert_eq!(gains(PAPER, &both), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 100, 100, 200, 200, 300]);
 }
@@ -180,7 +180,7 @@ fn phases_of_the_other_presets() {
     assert_eq!(gains(NS3_RDMA, &[Time; 6]), [0, 0, 0, 0, 40, 40]);
     let both: Vec<_> = [Time, Bytes].into_iter().cycle().take(12).collect();
     assert_eq!(gains(NS3_RDMA, &both), [0, 0, 0, 0, 0, 0, 0, 0, 40, 200, 200, 400]);
-    // One round, one additive step, then a constant one.
+    // One round, one additive step, then a constant hyper step.
     assert_eq!(gains(HPCC_SIM, &[Time; 6]), [0, 20, 200, 200, 200, 200]);
 }
 
@@ -191,13 +191,13 @@ fn the_byte_counter_counts_down_ten_megabytes() {
     flow.on(0, PLAIN);
     assert_eq!(flow.after(US, sent(9_999_999)).rate, Rate::from_gbps(50));
     assert_eq!(flow.after(US, sent(1)).rate, Rate::from_gbps(75));
-    // Two crossings in one report, and what is left over counts.
+    // Two expiries in one report; the remaining bytes count towards the next.
     assert_eq!(flow.after(US, sent(25_000_000)).rate.to_bits(), Rate::from_gbps(100).to_bits() * 15 / 16);
     assert_eq!(flow.after(US, sent(5_000_000)).rate.to_bits(), Rate::from_gbps(100).to_bits() / 32 * 31);
 }
 
 #[test]
-fn a_recovered_flow_is_released_and_starts_over() {
+fn a_recovered_flow_is_released_and_starts_again() {
     let params = params(PAPER);
     let mut flow = Flow::new(&params);
     flow.on(0, PLAIN);
@@ -207,13 +207,13 @@ fn a_recovered_flow_is_released_and_starts_over() {
 }
 
 #[test]
-fn a_limiter_that_stays_remembers_alpha() {
+fn a_flow_that_stays_limited_keeps_its_alpha() {
     let params = params(DcqcnSettings { limiter: 1, ..PAPER });
     let mut flow = Flow::new(&params);
     flow.on(0, PLAIN);
     let decision = flow.on(SECOND / 2, Event::Wake);
     assert_eq!((decision.rate, decision.wake_in), (LINK.line_rate, Nanos::MAX));
-    assert_eq!(flow.after(0, PLAIN).rate, LINK.line_rate, "alpha had faded to nothing");
+    assert_eq!(flow.after(0, PLAIN).rate, LINK.line_rate, "alpha had decayed to 0");
 }
 
 // Rules of the firmware.
@@ -240,7 +240,7 @@ fn g_is_the_retained_share() {
     let mut flow = Flow::new(&params);
     for us in 0..100 {
         flow.on(us * US, PLAIN);
-        assert_eq!(flow.state.alpha & 0x3ff, 1023, "notified in every period, alpha stands");
+        assert_eq!(flow.state.alpha & 0x3ff, 1023, "with a notification in every period alpha stays");
     }
 }
 
@@ -281,7 +281,7 @@ fn a_hundred_percent_bound_never_cuts() {
 // Notifications with a body.
 
 #[test]
-fn numbers_sort_out_duplicates_and_stragglers() {
+fn cnps_with_old_numbers_are_ignored() {
     let params = params(PAPER);
     let mut flow = Flow::new(&params);
     let first = flow.after(US, numbered(CnpKind::Standard, 7)).rate;
@@ -310,7 +310,7 @@ fn undetermined_congestion_cuts_nothing() {
 // Settings.
 
 #[test]
-fn settings_that_do_not_go_together_are_named() {
+fn settings_that_conflict_are_named() {
     let refused = |settings: DcqcnSettings| match Dcqcn::check(&settings, &LINK) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
@@ -336,7 +336,7 @@ fn every_preset_holds_on_its_port_and_within_its_ranges() {
 }
 
 #[test]
-fn settings_answer_to_the_names_that_people_type() {
+fn settings_are_found_by_the_names_that_people_type() {
     for name in ["rpg_ai_rate", "RPG_AI_RATE", "rp_ai_rate", "RATE_AI", "DcQcnAIRate"] {
         let index = DcqcnSettings::index_of(name).unwrap();
         assert_eq!(DcqcnSettings::FIELDS.get(index).unwrap().name, "rpg_ai_rate");
@@ -352,7 +352,7 @@ fn settings_answer_to_the_names_that_people_type() {
     assert_eq!(names.len(), all, "no name means two things");
 }
 
-// Lateness.
+// Late wakes.
 
 /// A reproducible stream of numbers (Steele, Lea and Flood's SplitMix64, OOPSLA 2014).
 struct Random(u64);
@@ -384,7 +384,7 @@ fn arrivals(seed: u64, count: usize) -> impl Iterator<Item = (u64, usize, Event<
     let mut random = Random(seed);
     let mut now = 5 * SECOND;
     (0..count).map(move |nth| {
-        // Now and then everything but flow 1 falls silent for more than a minute.
+        // From time to time only flow 1 has events for more than a minute.
         let silent = nth % 50_000 >= 49_920;
         now += if silent {
             SECOND * 8 / 10 + random.below(SECOND / 10)
@@ -408,23 +408,23 @@ fn arrivals(seed: u64, count: usize) -> impl Iterator<Item = (u64, usize, Event<
     })
 }
 
-/// Plays the same events to flows that are woken at their deadlines, and to flows that are woken only by the
-/// sweep, at random besides, or both. Returns the number of the first event at which their decisions differ.
-/// `wake` is what the latter do at a wake.
+/// Passes the same events to flows that are woken at their deadlines, and to flows that are woken by a sweep once a second and
+/// at random. Returns the number of the first event at which their decisions differ. `wake` is called for the latter at each
+/// wake.
 fn first_difference(params: &Params, seed: u64, count: usize, wake: fn(&mut Dcqcn, &Cx<'_, Params>)) -> Option<usize> {
     let open = |_| Dcqcn::open(&at(0, params));
     let mut exact: [Dcqcn; FLOWS] = core::array::from_fn(open);
     let mut late: [Dcqcn; FLOWS] = core::array::from_fn(open);
-    let mut asked = [u64::MAX; FLOWS];
+    let mut wake_at = [u64::MAX; FLOWS];
     let mut swept = [0; FLOWS];
     let mut random = Random(!seed);
     for (nth, (now, index, event)) in arrivals(seed, count).enumerate() {
         for flow in 0..FLOWS {
-            while asked[flow] <= now {
-                let woken = asked[flow];
+            while wake_at[flow] <= now {
+                let woken = wake_at[flow];
                 let decision = exact[flow].on(&at(woken, params), &Event::Wake);
-                asked[flow] = deadline(woken, &decision);
-                assert!(asked[flow] > woken);
+                wake_at[flow] = deadline(woken, &decision);
+                assert!(wake_at[flow] > woken);
             }
             if now - swept[flow] > SECOND - SECOND / 10 {
                 swept[flow] = now;
@@ -439,7 +439,7 @@ fn first_difference(params: &Params, seed: u64, count: usize, wake: fn(&mut Dcqc
             }
         }
         let expected = exact[index].on(&at(now, params), &event);
-        asked[index] = deadline(now, &expected);
+        wake_at[index] = deadline(now, &expected);
         if late[index].on(&at(now, params), &event) != expected {
             return Some(nth);
         }
@@ -451,18 +451,18 @@ fn deadline(now: u64, decision: &Decision) -> u64 {
     if decision.wake_in == Nanos::MAX { u64::MAX } else { now + u64::from(decision.wake_in.get()) }
 }
 
-fn honest(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
+fn wakes_only(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
 }
 
 #[test]
 fn wakes_change_no_decision() {
     for (name, params) in variants() {
-        assert_eq!(first_difference(&params, 1, 300_000, honest), None, "{name}");
+        assert_eq!(first_difference(&params, 1, 300_000, wakes_only), None, "{name}");
     }
 }
 
-/// The natural mistake: to bring alpha forward at a wake, where truncated products do not compose.
+/// A typical mistake: alpha is advanced at a wake, and so truncated once more.
 fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
     if let Alpha::Restarted { .. } = &cx.params.alpha {
@@ -473,7 +473,7 @@ fn settles_alpha(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     }
 }
 
-/// Another: to count ticks from the wake.
+/// A typical mistake: ticks are counted from the wake.
 fn moves_ticks(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     state.on(cx, &Event::Wake);
     if let Alpha::Sampled(alpha_decay) = &cx.params.alpha {
@@ -482,7 +482,7 @@ fn moves_ticks(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     }
 }
 
-/// And another: to take a late rate timer for one expiry.
+/// A typical mistake: a late rate timer is taken for one expiry.
 fn forgets_expiries(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
     if state.has(LIMITED) && state.rate_due.is_due(cx.now.stamp()) {
         state.rate_due = cx.now.stamp();
@@ -491,7 +491,7 @@ fn forgets_expiries(state: &mut Dcqcn, cx: &Cx<'_, Params>) {
 }
 
 #[test]
-fn the_wake_test_sees_mistakes() {
+fn the_wake_test_detects_mistakes() {
     assert!(first_difference(&params(PAPER), 1, 100_000, settles_alpha).is_some());
     assert!(first_difference(&params(VENDOR), 1, 100_000, moves_ticks).is_some());
     for (name, params) in variants() {
@@ -499,8 +499,8 @@ fn the_wake_test_sees_mistakes() {
     }
 }
 
-/// Written from the rules in the head of `dcqcn.rs` alone: every tick and every expiry one by one, on a clock that does
-/// not wrap.
+/// A reference model, written from the rules in the head of `dcqcn.rs` alone: it applies every tick and every expiry one by
+/// one, on a clock that does not wrap.
 struct Reference<'a> {
     params: &'a Params,
     limited: bool,
@@ -673,7 +673,7 @@ impl<'a> Reference<'a> {
 
 #[test]
 fn decisions_equal_those_of_single_steps() {
-    // An alpha of more than ten bits is not rounded tick by tick: the equations hold it to a float.
+    // An alpha of more than ten bits is not rounded tick by tick: `tests/dcqcn.rs` compares it with a float.
     let ten_bits = |params: &Params| !matches!(&params.alpha, Alpha::Sampled(alpha_decay) if alpha_decay.bits > 10);
     for (name, params) in variants().into_iter().filter(|(_, params)| ten_bits(params)) {
         let mut reference: [Reference<'_>; FLOWS] = core::array::from_fn(|_| Reference::new(&params));
@@ -702,9 +702,9 @@ fn digest(params: &Params) -> u64 {
 }
 
 #[test]
-fn every_build_decides_alike() {
+fn every_build_makes_the_same_decisions() {
     let digests: Vec<_> = Dcqcn::PRESETS.iter().map(|preset| digest(&params(preset.values))).collect();
-    // Taken once, in a debug build; equal on every target, profile and compiler since.
+    // Computed once, in a debug build; the same on every target, profile and compiler since.
     assert_eq!(
         digests,
         [
@@ -717,7 +717,7 @@ fn every_build_decides_alike() {
     );
 }
 
-// Totality.
+// Any state with any event.
 
 fn any_state() -> impl Strategy<Value = Dcqcn> {
     (any::<[u32; 7]>(), any::<[u8; 2]>(), any::<u16>()).prop_map(|(words, stages, seq)| Dcqcn {
@@ -745,7 +745,11 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
 
 proptest! {
     #[test]
-    fn corrupted_state_heals(state in any_state(), now in any::<u64>(), events in prop::collection::vec((any_event(), 0..SECOND), 1..20)) {
+    fn corrupted_state_recovers(
+        state in any_state(),
+        now in any::<u64>(),
+        events in prop::collection::vec((any_event(), 0..SECOND), 1..20),
+    ) {
         for (_, params) in variants() {
             let (mut state, mut now) = (state, now);
             for (event, wait) in &events {
@@ -753,7 +757,7 @@ proptest! {
                 let decision = state.on(&at(now, &params), event);
                 prop_assert!(decision.wake_in > Nanos::ZERO);
             }
-            // Two expiries of the timer, or a release, and nothing of the corruption is left.
+            // After two expiries of the timer, or a release, no corrupted value is left.
             for _ in 0..4 {
                 now = now.wrapping_add(SECOND * 9 / 10);
                 state.on(&at(now, &params), &PLAIN);
@@ -793,7 +797,7 @@ proptest! {
     }
 
     #[test]
-    fn events_outside_the_mask_change_no_decision(seed in any::<u64>()) {
+    fn events_that_the_machine_does_not_take_change_no_decision(seed in any::<u64>()) {
         let params = params(VENDOR);
         let (mut plain, mut disturbed) = (Dcqcn::open(&at(0, &params)), Dcqcn::open(&at(0, &params)));
         for (now, _, event) in arrivals(seed, 50) {

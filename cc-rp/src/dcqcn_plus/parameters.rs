@@ -1,13 +1,13 @@
-//! What the user sets, and what DCQCN+ computes with.
+//! DCQCN+'s settings, and the parameters computed from them.
 
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Frac, Link, Nanos, Rate};
 
 cc_core::settings! {
-    /// DCQCN+ at the sender. What DCQCN has as well goes by its name there.
+    /// DCQCN+ at the sender. Settings that DCQCN has as well have the same names.
     ///
-    /// The constants of equation 19 are no settings. The switches `timers` and `alpha_in_pause` are this project's.
+    /// The constants of equation 19 cannot be set. The switches `timers` and `alpha_in_pause` are this project's.
     pub struct DcqcnPlusSettings {
         /// Time between two increases (K) while the CNP period is not above adapts_above.
         rpg_time_reset: Micros, 1..=131_071, ["rp_time_reset"];
@@ -33,9 +33,9 @@ cc_core::settings! {
         dce_tcp_g: Per1024, 0..=1023, ["rp_dce_tcp_g"];
         /// Alpha at the first notification.
         initial_alpha_value: Per1024, 1..=1024, ["rp_initial_alpha_value"];
-        /// recomputed: both periods are calculated again each time they begin, and never shorter than lambda packet times; cut_only: only at a notification, as the paper's text has it.
+        /// When both periods are computed. recomputed: whenever they begin; cut_only: at notifications (paper's text).
         timers: Choice(&["recomputed", "cut_only"]), 0..=1, [];
-        /// Whether alpha goes on fading while PFC pauses the flow's priority.
+        /// Whether alpha decays while PFC pauses the flow's priority.
         alpha_in_pause: Choice(&["fades", "stands"]), 0..=1, [];
     }
 }
@@ -74,11 +74,11 @@ pub(super) const PRESETS: &[Preset<DcqcnPlusSettings>] = &[
     },
 ];
 
-/// No timer runs longer, in nanoseconds.
+/// The longest period of a timer.
 pub(super) const LONGEST: Nanos = Nanos::new(1_000_000_000);
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Debug)]
     pub struct Params {
         pub(super) line: Rate,
@@ -93,7 +93,7 @@ cc_core::zeroed! {
         pub(super) initial_alpha: Frac,
         pub(super) increase: Timer,
         pub(super) alpha_decay: Timer,
-        /// From here on both fixed lengths have room for their packets.
+        /// The rate from which on both fixed periods are at least lambda packet times.
         pub(super) fast: Rate,
         pub(super) adapts_above: Nanos,
         /// M.
@@ -107,18 +107,18 @@ cc_core::zeroed! {
 }
 
 cc_core::zeroed! {
-    /// How long a timer runs.
+    /// The period of a timer.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Timer {
-        /// As long as the CNP period is short.
+        /// The period while the CNP period is at most `adapts_above`.
         pub(super) fixed: Nanos,
-        /// In CNP periods, 1024 being one.
+        /// lambda in 1/1024: the period in CNP periods or packet times.
         lambda: u32,
     }
 }
 
 impl Timer {
-    /// From which rate on the fixed length has room for lambda packets. `lambda` is at most 16 384, and so is `packet`.
+    /// The rate from which on the fixed period is at least lambda packet times. `lambda` is at most 16 384, and so is `packet`.
     const fn fast(&self, packet: u32) -> Rate {
         Bytes::new(self.lambda.wrapping_mul(packet) >> 10).per(self.fixed)
     }
@@ -131,7 +131,7 @@ impl Timer {
     }
 }
 
-/// This many millionths of a rate, at most all of it.
+/// `ppm` millionths of a rate; `ppm` is at most 1 000 000.
 #[expect(clippy::cast_possible_truncation, reason = "at most the rate")]
 const fn millionths(rate: Rate, ppm: u32) -> Rate {
     Rate::from_bits(div_bitwise((rate.to_bits() as u64).wrapping_mul(ppm as u64), 1_000_000) as u32)
@@ -150,7 +150,7 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// Names the setting that cannot be had on this port or beside another setting.
+    /// Names the setting that conflicts with the port or with another setting.
     #[expect(clippy::cast_possible_truncation, reason = "a threshold is at most 10")]
     pub(super) fn new(settings: &DcqcnPlusSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;

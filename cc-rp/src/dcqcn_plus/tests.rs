@@ -17,7 +17,7 @@ fn params(settings: DcqcnPlusSettings, gbps: u32) -> Params {
     DcqcnPlus::check(&settings, &link(gbps)).unwrap()
 }
 
-/// Every preset, and settings that reach what no preset does.
+/// Every preset, and settings that reach code that no preset reaches.
 fn variants() -> Vec<(&'static str, Params)> {
     let odd = [
         ("alpha stands", DcqcnPlusSettings { alpha_in_pause: 1, ..PAPER }),
@@ -55,7 +55,7 @@ fn numbered(kind: CnpKind, seq: u16) -> Event<'static> {
     Event::Cnp { body_kind: CnpBodyKind::Extended(CnpBody { kind, seq, ..CnpBody::default() }) }
 }
 
-/// A flow on a clock of its own, in nanoseconds, of which so many were paused.
+/// A flow with its own clock, and for how long it was paused so far, both in nanoseconds.
 struct Flow {
     state: DcqcnPlus,
     params: Params,
@@ -94,7 +94,7 @@ impl Flow {
         self.state.length(&self.params, timer, self.state.packet_time(&self.params))
     }
 
-    /// The rate timer expires.
+    /// Advances to the next expiry of the rate timer.
     fn expire(&mut self) {
         let paused = Stamp::from_bits((self.now as u32).wrapping_sub(self.paused));
         let wait = self.state.rate_due.since(paused).get();
@@ -142,7 +142,7 @@ fn the_first_cut_is_by_half_and_no_cut_goes_below_a_10000th_of_the_line() {
 }
 
 #[test]
-fn alpha_rises_and_fades_by_g() {
+fn alpha_rises_and_decays_by_g() {
     let mut flow = Flow::new(DcqcnPlusSettings { initial_alpha_value: 512, ..PAPER }, 10);
     let alpha = |flow: &Flow| f64::from(flow.state.alpha.to_bits()) / f64::from(1u32 << 31);
     let g: f64 = 1.0 / 256.0;
@@ -167,8 +167,8 @@ fn fast_recovery_halves_the_way_back_four_times() {
     }
 }
 
-/// What R_T gains in each of some increases, in shares of the line rate; the flow keeps its rate, so that steps are
-/// comparable.
+/// The increase of R_T in each of `count` increases, as a fraction of the line rate. The rate is reset before each, so that
+/// steps are comparable.
 fn gains(alpha: Frac, rate: Rate, count: usize) -> Vec<f64> {
     let mut flow = Flow::cut_to(PAPER, 40, rate, Nanos::ZERO);
     (0..count)
@@ -182,8 +182,9 @@ fn gains(alpha: Frac, rate: Rate, count: usize) -> Vec<f64> {
 
 #[test]
 fn phases_and_steps_follow_the_paper() {
-    let near = |got: &[f64], want: &[f64]| got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-6);
-    // A fast flow: the bounds by the line rate decide. S = F and S = 4F are additive.
+    let near =
+        |got: &[f64], expected: &[f64]| got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 1e-6);
+    // A fast flow: the steps are the bounds by the line rate. S = F and S = 4F are additive.
     let fast = gains(Frac::ONE, Rate::from_gbps(20), 24);
     assert!(near(&fast[..4], &[0.0; 4]) && near(&fast[4..20], &[0.02; 16]), "{fast:?}");
     assert!(near(&fast[20..], &[0.01, 0.02, 0.03, 0.04]), "{fast:?}");
@@ -253,19 +254,19 @@ fn recomputed_periods_recover_from_the_floor_three_times_as_fast() {
 }
 
 #[test]
-fn a_recovered_flow_is_released_and_starts_over() {
+fn a_recovered_flow_is_released_and_starts_again() {
     let mut flow = Flow::new(PAPER, 10);
     flow.on(0, period(1, 900_000));
     let decision = flow.on(SECOND / 2, Event::Wake);
     assert_eq!((decision.rate, decision.wake_in), (Rate::from_gbps(10), Nanos::MAX));
     let again = flow.after(0, PLAIN);
-    assert_eq!((again.rate, again.wake_in), (Rate::from_gbps(5), Nanos::new(55_000)), "tau is forgotten too");
+    assert_eq!((again.rate, again.wake_in), (Rate::from_gbps(5), Nanos::new(55_000)), "tau is reset too");
 }
 
 // Pauses.
 
 #[test]
-fn a_pause_stops_recovery_and_what_was_left_of_the_timer_runs_on() {
+fn a_pause_stops_recovery_and_the_timer_then_runs_on() {
     let mut flow = Flow::new(PAPER, 10);
     flow.on(0, PLAIN);
     // Paused from 30 us on, for 300 us.
@@ -285,7 +286,7 @@ fn the_wake_comes_when_the_pause_is_over() {
 }
 
 #[test]
-fn alpha_fades_in_pauses_or_stands() {
+fn alpha_decays_in_pauses_or_stays() {
     let cut_after = |alpha_in_pause| {
         let mut flow =
             Flow::cut_to(DcqcnPlusSettings { alpha_in_pause, ..PAPER }, 10, Rate::from_gbps(1), Nanos::new(100_000));
@@ -301,8 +302,8 @@ fn alpha_fades_in_pauses_or_stands() {
     assert!((cut_after(1) - 0.5).abs() < 1e-5);
 }
 
-/// A total of pauses that a corrected clock takes back by a nanosecond is no pause of four seconds less a nanosecond, whether a
-/// notification or a wake sees it first.
+/// If a corrected clock lowers the total of pauses by 1 ns, that is not taken for a pause of 2^32 - 1 ns, whether a
+/// notification or a wake reads the total first.
 #[test]
 fn a_total_of_pauses_that_steps_back_leaves_alpha_as_it_is() {
     for wakes in [false, true] {
@@ -317,7 +318,7 @@ fn a_total_of_pauses_that_steps_back_leaves_alpha_as_it_is() {
         }
         flow.after(0, PLAIN);
         assert!(flow.state.alpha() >= alpha, "{:?} after {alpha:?}", flow.state.alpha());
-        // The nanosecond comes back, and more of the pause is counted as ever.
+        // When the total grows again, further pauses are counted as usual.
         flow.paused += 200_001;
         flow.after(200 * US, Event::Wake);
         let before = flow.state.alpha();
@@ -339,7 +340,7 @@ fn a_plain_notification_leaves_the_period_as_it_was() {
 }
 
 #[test]
-fn numbers_sort_out_duplicates_and_stragglers() {
+fn cnps_with_old_numbers_are_ignored() {
     let mut flow = Flow::new(PAPER, 10);
     let first = flow.after(US, period(7, 100_000)).rate;
     for seq in [7, 6, 0] {
@@ -363,7 +364,7 @@ fn undetermined_congestion_cuts_nothing() {
 }
 
 #[test]
-fn an_absurd_period_is_a_second_at_most() {
+fn a_period_above_a_second_is_taken_for_a_second() {
     let mut flow = Flow::new(PAPER, 10);
     assert_eq!(flow.on(0, period(1, u32::MAX)).wake_in, LONGEST);
 }
@@ -371,7 +372,7 @@ fn an_absurd_period_is_a_second_at_most() {
 // Settings.
 
 #[test]
-fn settings_that_do_not_go_together_are_named() {
+fn settings_that_conflict_are_named() {
     let refused = |settings: DcqcnPlusSettings| match DcqcnPlus::check(&settings, &link(10)) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,
@@ -409,7 +410,7 @@ fn a_slot_used_before_starts_as_new_d4() {
     assert_eq!(used.on(&at(SECOND, &params, &link), &Event::Wake).rate, link.line_rate);
 }
 
-// Lateness.
+// Late wakes.
 
 /// A reproducible stream of numbers (Steele, Lea and Flood's SplitMix64, OOPSLA 2014).
 struct Random(u64);
@@ -463,8 +464,8 @@ impl Pauses {
     }
 }
 
-/// Plays the same events to a flow that is woken at its deadlines, and to one that is woken at random and visited
-/// twice a second. Returns the number of the first event at which their decisions differ.
+/// Passes the same events to a flow that is woken at its deadlines, and to one that is woken at random and at least twice a
+/// second. Returns the number of the first event at which their decisions differ.
 fn first_difference(
     params: &Params,
     seed: u64,
@@ -478,7 +479,7 @@ fn first_difference(
     let mut now = start;
     let mut exact = DcqcnPlus::open(&pauses.cx(now, params, &link));
     let mut late = exact;
-    let mut asked = u64::MAX;
+    let mut wake_at = u64::MAX;
     for nth in 0..count {
         let gap = match random.below(400) {
             0 => SECOND + random.below(8 * SECOND),
@@ -491,10 +492,11 @@ fn first_difference(
             swept += SECOND / 2 - random.below(SECOND / 8);
             wake(&mut late, &pauses.cx(swept, params, &link));
         }
-        while asked <= next {
-            let decision = exact.on(&pauses.cx(asked, params, &link), &Event::Wake);
+        while wake_at <= next {
+            let decision = exact.on(&pauses.cx(wake_at, params, &link), &Event::Wake);
             assert!(decision.wake_in > Nanos::ZERO);
-            asked = if decision.wake_in == Nanos::MAX { u64::MAX } else { asked + u64::from(decision.wake_in.get()) };
+            wake_at =
+                if decision.wake_in == Nanos::MAX { u64::MAX } else { wake_at + u64::from(decision.wake_in.get()) };
         }
         if random.below(2) == 0 {
             swept += random.below(next - swept);
@@ -508,7 +510,7 @@ fn first_difference(
         };
         let cx = pauses.cx(now, params, &link);
         let expected = exact.on(&cx, &event);
-        asked = now + u64::from(expected.wake_in.get());
+        wake_at = now + u64::from(expected.wake_in.get());
         if late.on(&cx, &event) != expected {
             return Some(nth);
         }
@@ -517,7 +519,7 @@ fn first_difference(
 }
 
 #[test]
-fn wakes_change_no_decision_pauses_or_not() {
+fn wakes_change_no_decision_with_or_without_pauses() {
     for (name, params) in variants() {
         for seed in 0..16 {
             let difference = first_difference(&params, seed, 5_000, |late, cx| {
@@ -528,7 +530,7 @@ fn wakes_change_no_decision_pauses_or_not() {
     }
 }
 
-/// The natural mistake: to take a late rate timer for one expiry.
+/// A typical mistake: a late rate timer is taken for one expiry.
 fn forgets_expiries(late: &mut DcqcnPlus, cx: &Cx<'_, Params>) {
     if late.rate_due.is_due(cx.clock_without_pauses) {
         late.rate_due = cx.clock_without_pauses;
@@ -536,7 +538,7 @@ fn forgets_expiries(late: &mut DcqcnPlus, cx: &Cx<'_, Params>) {
     late.on(cx, &Event::Wake);
 }
 
-/// Another: to settle at a wake what pauses took from alpha.
+/// A typical mistake: alpha's decay during pauses is applied at a wake.
 fn settles_pauses(late: &mut DcqcnPlus, cx: &Cx<'_, Params>) {
     late.on(cx, &Event::Wake);
     late.fade_for(cx.params, pauses(cx).wrapping_sub(late.pauses));
@@ -544,13 +546,13 @@ fn settles_pauses(late: &mut DcqcnPlus, cx: &Cx<'_, Params>) {
 }
 
 #[test]
-fn the_wake_test_sees_mistakes() {
+fn the_wake_test_detects_mistakes() {
     let params = params(PAPER, 10);
     assert!(first_difference(&params, 1, 20_000, forgets_expiries).is_some());
     assert!(first_difference(&params, 1, 20_000, settles_pauses).is_some());
 }
 
-// Totality.
+// Any state with any event.
 
 fn any_state() -> impl Strategy<Value = DcqcnPlus> {
     (any::<[u32; 7]>(), any::<[u8; 2]>(), any::<u16>()).prop_map(|(words, [stage, flags], seq)| DcqcnPlus {
@@ -579,15 +581,21 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
 
 proptest! {
     #[test]
-    fn corrupted_state_heals(state in any_state(), now in any::<u64>(), clock_without_pauses: u32, events in prop::collection::vec((any_event(), 0..SECOND), 1..12)) {
+    fn corrupted_state_recovers(
+        state in any_state(),
+        now in any::<u64>(),
+        clock_without_pauses: u32,
+        events in prop::collection::vec((any_event(), 0..SECOND), 1..12),
+    ) {
         for (_, params) in variants() {
             let (link, mut state, mut now) = (link(10), state, now);
             for (event, wait) in &events {
                 now = now.wrapping_add(*wait);
-                let cx = Cx { clock_without_pauses: Stamp::from_bits(clock_without_pauses.wrapping_add(now as u32)), ..at(now, &params, &link) };
+                let clock_without_pauses = Stamp::from_bits(clock_without_pauses.wrapping_add(now as u32));
+                let cx = Cx { clock_without_pauses, ..at(now, &params, &link) };
                 prop_assert!(state.on(&cx, event).wake_in > Nanos::ZERO);
             }
-            // Fast recovery over, the line rate bounds R_T again.
+            // After fast recovery, R_T is bounded by the line rate again.
             for _ in 0..10 {
                 now = now.wrapping_add(SECOND);
                 let decision = state.on(&at(now, &params, &link), &Event::Wake);

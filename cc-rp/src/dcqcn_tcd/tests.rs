@@ -39,7 +39,7 @@ fn sent(bytes: u32) -> Event<'static> {
     Event::Sent { psn: Psn::new(0), bytes: Bytes::new(bytes) }
 }
 
-/// A flow on a clock of its own, in nanoseconds.
+/// A flow with its own clock, in nanoseconds.
 struct Flow {
     state: DcqcnTcd,
     params: Params,
@@ -63,7 +63,7 @@ impl Flow {
 }
 
 #[test]
-fn an_undetermined_notification_ends_the_climb_without_a_cut() {
+fn an_undetermined_notification_restarts_rate_increase_without_a_cut() {
     let mut flow = Flow::new(PAPER);
     flow.after(0, CE);
     let rate = flow.after(60 * US, sent(9_000_000)).rate;
@@ -76,7 +76,7 @@ fn an_undetermined_notification_ends_the_climb_without_a_cut() {
         assert_eq!(flow.after(55 * US, Event::Wake).rate, rate);
     }
     assert_eq!(flow.after(55 * US, Event::Wake).rate.to_bits(), rate.to_bits() + Rate::from_mbps(20).to_bits());
-    // So does the byte counter: nine megabytes were on it.
+    // The byte counter restarts as well: it had counted 9 MB.
     let mut flow = Flow::new(PAPER);
     flow.after(0, CE);
     flow.after(US, sent(9_000_000));
@@ -86,7 +86,7 @@ fn an_undetermined_notification_ends_the_climb_without_a_cut() {
 }
 
 #[test]
-fn a_victim_is_not_punished_later() {
+fn a_victims_alpha_does_not_rise_unless_set_to() {
     for (ue_raises_alpha, rises) in [(0, false), (1, true)] {
         let mut settings = DcqcnTcdSettings { ue_raises_alpha, ..PAPER };
         settings.dcqcn.initial_alpha_value = 512;
@@ -102,7 +102,7 @@ fn a_victim_is_not_punished_later() {
 }
 
 #[test]
-fn alpha_fades_between_undetermined_notifications() {
+fn alpha_decays_between_undetermined_notifications() {
     let mut flow = Flow::new(PAPER);
     flow.after(0, CE);
     flow.after(150 * US, ue(1));
@@ -121,7 +121,7 @@ fn an_unlimited_flow_stays_unlimited() {
 }
 
 #[test]
-fn a_cut_that_waits_for_its_tick_is_not_called_off() {
+fn a_cut_that_is_due_at_the_next_tick_is_not_cancelled() {
     let mut flow = Flow::new(DcqcnTcdSettings { dcqcn: VENDOR, ue_raises_alpha: 0 });
     flow.after(0, CE);
     assert_eq!(flow.after(2 * US, ue(1)).rate, LINK.line_rate);
@@ -153,7 +153,7 @@ fn both_kinds_share_their_numbers() {
         assert_eq!(flow.state, before);
     }
     flow.after(US, ue(8));
-    assert_eq!(flow.after(US, numbered(CnpKind::Standard, 8)).rate, first, "8 is taken");
+    assert_eq!(flow.after(US, numbered(CnpKind::Standard, 8)).rate, first, "8 was received before");
     for kind in [CnpKind::SwitchInt, CnpKind::DirectInt] {
         let Event::Cnp { body_kind } = numbered(kind, 9) else { panic!("a notification") };
         assert_eq!(flow.state.cnp_filter(&body_kind), Some(CnpIgnored::Unsupported));
@@ -179,7 +179,7 @@ fn settings_are_those_of_dcqcn_and_one_more() {
 }
 
 #[test]
-fn rows_tell_the_phase_of_an_undetermined_notification() {
+fn transitions_of_an_undetermined_notification_show_the_phase() {
     let mut flow = Flow::new(PAPER);
     let mut rows = std::collections::BTreeSet::new();
     rows.insert(flow.state.transition(&at(flow.now, &flow.params), &ue(0)));
@@ -215,7 +215,7 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
     ]
 }
 
-/// An event, and so long after the one before.
+/// Events, each with the nanoseconds since the one before.
 fn any_events() -> impl Strategy<Value = Vec<(Event<'static>, u64)>> {
     let wait = (0..400_000_000u64, 0..28u32).prop_map(|(wait, shift)| wait >> shift);
     prop::collection::vec((any_event(), wait), 1..60)
@@ -238,15 +238,15 @@ proptest! {
     fn wakes_change_no_decision(events in any_events()) {
         for (name, params) in variants() {
             let (mut exact, mut late, mut now) = (DcqcnTcd::open(&at(0, &params)), DcqcnTcd::open(&at(0, &params)), 0);
-            let mut asked = u64::MAX;
+            let mut wake_at = u64::MAX;
             for (event, wait) in events.iter().filter(|(event, _)| *event != Event::Wake) {
                 now += wait;
-                while asked <= now {
-                    let decision = exact.on(&at(asked, &params), &Event::Wake);
-                    asked = deadline(asked, &decision);
+                while wake_at <= now {
+                    let decision = exact.on(&at(wake_at, &params), &Event::Wake);
+                    wake_at = deadline(wake_at, &decision);
                 }
                 let decision = exact.on(&at(now, &params), event);
-                asked = deadline(now, &decision);
+                wake_at = deadline(now, &decision);
                 prop_assert_eq!(late.on(&at(now, &params), event), decision, "{}", name);
             }
         }

@@ -20,9 +20,9 @@ type Engine = RpEngine<Dcqcn, 8, 16>;
 
 /// A rate limiter that records its calls.
 #[derive(Default)]
-struct Told(Vec<(u16, Rate, Nanos)>);
+struct Calls(Vec<(u16, Rate, Nanos)>);
 
-impl RateLimiter for Told {
+impl RateLimiter for Calls {
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
         assert_eq!(window, Bytes::MAX);
         self.0.push((index, rate, hold));
@@ -46,11 +46,11 @@ fn body(kind: CnpKind, seq: u16) -> CnpBodyKind {
 }
 
 /// An engine with one flow, bound to 17.
-fn with_flow(settings: DcqcnSettings) -> (Engine, Handle, Told) {
-    let (mut engine, mut told) = (engine(settings), Told::default());
-    let handle = engine.open(at(0), 3, &mut told).unwrap();
+fn with_flow(settings: DcqcnSettings) -> (Engine, Handle, Calls) {
+    let (mut engine, mut limiter) = (engine(settings), Calls::default());
+    let handle = engine.open(at(0), 3, &mut limiter).unwrap();
     engine.bind(handle, Qpn::new(17)).unwrap();
-    (engine, handle, told)
+    (engine, handle, limiter)
 }
 
 #[test]
@@ -61,27 +61,27 @@ fn a_flow_costs_at_most_72_bytes() {
 }
 
 #[test]
-fn the_rate_limiter_is_told_after_every_event() {
-    let (mut engine, handle, mut told) = with_flow(PAPER);
+fn the_rate_limiter_is_set_after_every_event() {
+    let (mut engine, handle, mut limiter) = with_flow(PAPER);
     let line = (handle.index(), LINK.line_rate, Nanos::ZERO);
-    assert_eq!(told.0, [line]);
-    engine.step(at(US), handle, &sent(1_024), &mut told).unwrap();
-    let step = notify(&mut engine, at(2 * US), 17, CnpBodyKind::Standard, &mut told).unwrap();
+    assert_eq!(limiter.0, [line]);
+    engine.step(at(US), handle, &sent(1_024), &mut limiter).unwrap();
+    let step = notify(&mut engine, at(2 * US), 17, CnpBodyKind::Standard, &mut limiter).unwrap();
     assert_eq!(step.handle, handle);
-    assert_eq!(told.0, [line, line, (handle.index(), Rate::from_gbps(50), Nanos::ZERO)]);
+    assert_eq!(limiter.0, [line, line, (handle.index(), Rate::from_gbps(50), Nanos::ZERO)]);
     assert_eq!(step.decision.rate, Rate::from_gbps(50));
 }
 
 #[test]
-fn wakes_come_when_asked_for() {
-    let (mut engine, handle, mut told) = with_flow(PAPER);
-    notify(&mut engine, at(US), 17, CnpBodyKind::Standard, &mut told).unwrap();
+fn wakes_come_at_the_deadlines_that_the_machine_sets() {
+    let (mut engine, handle, mut limiter) = with_flow(PAPER);
+    notify(&mut engine, at(US), 17, CnpBodyKind::Standard, &mut limiter).unwrap();
     let mut now = US;
     for rate in [75_000, 87_500, 93_750] {
         loop {
             let wait = engine.next_wake();
             now += u64::from(wait.get());
-            match engine.wake(at(now), &mut told) {
+            match engine.wake(at(now), &mut limiter) {
                 Some(step) if step.decision.rate == Rate::from_mbps(rate) => {
                     break assert_eq!((step.handle, step.decision.rate), (handle, Rate::from_mbps(rate)));
                 }
@@ -96,37 +96,37 @@ fn wakes_come_when_asked_for() {
 }
 
 #[test]
-fn a_full_table_refuses_and_counts_and_goes_on() {
-    let (mut engine, mut told) = (engine(PAPER), Told::default());
-    let handles: Vec<_> = (0..8).map(|_| engine.open(at(0), 3, &mut told).unwrap()).collect();
-    assert_eq!(engine.open(at(0), 3, &mut told), None);
+fn a_full_table_refuses_a_flow_and_counts_it() {
+    let (mut engine, mut limiter) = (engine(PAPER), Calls::default());
+    let handles: Vec<_> = (0..8).map(|_| engine.open(at(0), 3, &mut limiter).unwrap()).collect();
+    assert_eq!(engine.open(at(0), 3, &mut limiter), None);
     assert_eq!((engine.counters().rp_flows_refused, engine.len()), (1, 8));
     assert!(engine.close(handles[5]));
     assert!(!engine.close(handles[5]));
-    assert!(engine.open(at(0), 3, &mut told).is_some());
-    assert!(engine.step(at(US), handles[5], &sent(1), &mut told).is_none());
+    assert!(engine.open(at(0), 3, &mut limiter).is_some());
+    assert!(engine.step(at(US), handles[5], &sent(1), &mut limiter).is_none());
     assert_eq!(engine.counters().rp_handles_stale, 2);
 }
 
 #[test]
 fn a_reused_slot_is_as_new() {
     for settings in [PAPER, VENDOR] {
-        let (mut engine, handle, mut told) = with_flow(settings);
+        let (mut engine, handle, mut limiter) = with_flow(settings);
         let fresh = *engine.state(handle).unwrap();
         for now in 1..20 {
-            notify(&mut engine, at(now * US), 17, body(CnpKind::Standard, now as u16), &mut told).unwrap();
-            engine.step(at(now * US), handle, &sent(12_345_678), &mut told).unwrap();
+            notify(&mut engine, at(now * US), 17, body(CnpKind::Standard, now as u16), &mut limiter).unwrap();
+            engine.step(at(now * US), handle, &sent(12_345_678), &mut limiter).unwrap();
         }
         assert!(engine.close(handle));
         // Feedback for the closed flow finds no flow.
-        assert!(notify(&mut engine, at(20 * US), 17, CnpBodyKind::Standard, &mut told).is_none());
+        assert!(notify(&mut engine, at(20 * US), 17, CnpBodyKind::Standard, &mut limiter).is_none());
         let mut other = self::engine(settings);
-        let other_handle = other.open(at(30 * US), 3, &mut told).unwrap();
-        let reused = engine.open(at(30 * US), 3, &mut told).unwrap();
+        let other_handle = other.open(at(30 * US), 3, &mut limiter).unwrap();
+        let reused = engine.open(at(30 * US), 3, &mut limiter).unwrap();
         assert_eq!(reused.index(), handle.index());
         assert_eq!(engine.state(reused), other.state(other_handle));
         engine.bind(reused, Qpn::new(17)).unwrap();
-        let step = engine.step(at(40 * US), reused, &sent(1), &mut told).unwrap();
+        let step = engine.step(at(40 * US), reused, &sent(1), &mut limiter).unwrap();
         assert_eq!((step.decision.rate, step.decision.wake_in), (LINK.line_rate, Nanos::MAX));
         assert_ne!(
             fresh,
@@ -143,8 +143,8 @@ fn a_reused_slot_is_as_new() {
 
 #[test]
 fn every_cnp_is_handled_or_ignored_for_a_reason() {
-    let (mut engine, _, mut told) = with_flow(PAPER);
-    let mut cnp = |qpn, body_kind| notify(&mut engine, at(US), qpn, body_kind, &mut told).is_some();
+    let (mut engine, _, mut limiter) = with_flow(PAPER);
+    let mut cnp = |qpn, body_kind| notify(&mut engine, at(US), qpn, body_kind, &mut limiter).is_some();
     assert!(cnp(17, CnpBodyKind::Standard));
     assert!(cnp(17, body(CnpKind::Standard, 9)));
     assert!(!cnp(17, body(CnpKind::Standard, 9)));
@@ -172,48 +172,48 @@ fn every_cnp_is_handled_or_ignored_for_a_reason() {
 
 #[test]
 fn a_pause_holds_the_flows_of_its_priority_alone() {
-    let (mut engine, paused, mut told) = with_flow(PAPER);
-    let other = engine.open(at(0), 4, &mut told).unwrap();
+    let (mut engine, paused, mut limiter) = with_flow(PAPER);
+    let other = engine.open(at(0), 4, &mut limiter).unwrap();
     engine.pause(at(US), 3, Nanos::new(336_000));
-    told.0.clear();
-    let step = engine.step(at(2 * US), paused, &sent(1), &mut told).unwrap();
+    limiter.0.clear();
+    let step = engine.step(at(2 * US), paused, &sent(1), &mut limiter).unwrap();
     assert_eq!(step.decision.hold, Nanos::new(335_000));
-    let step = engine.step(at(2 * US), other, &sent(1), &mut told).unwrap();
+    let step = engine.step(at(2 * US), other, &sent(1), &mut limiter).unwrap();
     assert_eq!(step.decision.hold, Nanos::ZERO);
-    // Resumed, the next decision lifts the hold.
+    // After a resume, the next decision has no hold.
     engine.pause(at(3 * US), 3, Nanos::ZERO);
-    let step = engine.step(at(4 * US), paused, &sent(1), &mut told).unwrap();
+    let step = engine.step(at(4 * US), paused, &sent(1), &mut limiter).unwrap();
     assert_eq!(step.decision.hold, Nanos::ZERO);
-    assert_eq!(told.0.last(), Some(&(paused.index(), LINK.line_rate, Nanos::ZERO)));
+    assert_eq!(limiter.0.last(), Some(&(paused.index(), LINK.line_rate, Nanos::ZERO)));
     // A pause without a resume runs out, and stays over when stamps wrap.
     engine.pause(at(6 * US), 3, Nanos::new(336_000));
     for half in 1..20 {
-        let step = engine.step(at(half * SECOND / 2), paused, &sent(1), &mut told).unwrap();
+        let step = engine.step(at(half * SECOND / 2), paused, &sent(1), &mut limiter).unwrap();
         assert_eq!(step.decision.hold, Nanos::ZERO);
     }
 }
 
 #[test]
-fn a_pause_that_ran_out_stays_over_where_pauses_are_all_that_is_told() {
-    let (mut engine, mut told) = (engine(PAPER), Told::default());
+fn a_pause_that_ran_out_stays_over_while_only_pauses_are_passed() {
+    let (mut engine, mut limiter) = (engine(PAPER), Calls::default());
     engine.pause(at(0), 3, Nanos::new(1_000_000));
     for half in 1..=7 {
         engine.pause(at(half * SECOND / 2), 4, Nanos::new(1_000_000));
     }
-    engine.open(at(7 * SECOND / 2), 3, &mut told).unwrap();
-    assert!(told.0.iter().all(|&(_, _, hold)| hold == Nanos::ZERO), "{:?}", told.0);
+    engine.open(at(7 * SECOND / 2), 3, &mut limiter).unwrap();
+    assert!(limiter.0.iter().all(|&(_, _, hold)| hold == Nanos::ZERO), "{:?}", limiter.0);
 }
 
-/// Every set of priorities that a PFC frame may pause, with no flow, one, and two: only those of a paused one are held.
+/// Every set of priorities that a PFC frame may pause, with no flow, one and two: only flows of paused priorities are held.
 #[test]
-fn a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are_e1() {
+fn a_pause_of_any_priorities_holds_their_flows_and_no_others_e1() {
     for enabled in 0..=255_u8 {
         for (first, second) in [(None, None), (Some(3), None), (Some(3), Some(6)), (Some(0), Some(7))] {
-            let (mut engine, mut told) = (engine(PAPER), Told::default());
+            let (mut engine, mut limiter) = (engine(PAPER), Calls::default());
             let flows: Vec<_> = [first, second]
                 .into_iter()
                 .flatten()
-                .map(|priority| (priority, engine.open(at(0), priority, &mut told).unwrap()))
+                .map(|priority| (priority, engine.open(at(0), priority, &mut limiter).unwrap()))
                 .collect();
             for priority in (0..8).filter(|&priority| enabled >> priority & 1 == 1) {
                 engine.pause(at(US), priority, Nanos::new(336_000));
@@ -222,7 +222,7 @@ fn a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are_e1()
             engine.pause(at(US), 8, Nanos::new(336_000));
             engine.pause(at(US), 255, Nanos::new(336_000));
             for &(priority, handle) in &flows {
-                let step = engine.step(at(2 * US), handle, &sent(1_024), &mut told).unwrap();
+                let step = engine.step(at(2 * US), handle, &sent(1_024), &mut limiter).unwrap();
                 let hold = if enabled >> priority & 1 == 1 { 335_000 } else { 0 };
                 assert_eq!(step.decision.hold, Nanos::new(hold), "{enabled:#010b}, priority {priority}");
             }
@@ -232,18 +232,18 @@ fn a_pause_of_any_priorities_holds_the_flows_of_these_however_few_there_are_e1()
 }
 
 #[test]
-fn a_stepped_clock_is_no_lateness() {
+fn a_clock_that_jumps_makes_no_timer_expire() {
     for jump in [10 * SECOND, 5_000_000 * SECOND, (u64::MAX - SECOND) / 2] {
-        let (mut engine, handle, mut told) = with_flow(PAPER);
+        let (mut engine, handle, mut limiter) = with_flow(PAPER);
         let start = SECOND * 100;
-        engine.wake(at(0), &mut told);
-        engine.step(at(start), handle, &sent(1), &mut told).unwrap();
-        notify(&mut engine, at(start), 17, CnpBodyKind::Standard, &mut told).unwrap();
-        let step = engine.step(at(start + jump), handle, &sent(1), &mut told).unwrap();
+        engine.wake(at(0), &mut limiter);
+        engine.step(at(start), handle, &sent(1), &mut limiter).unwrap();
+        notify(&mut engine, at(start), 17, CnpBodyKind::Standard, &mut limiter).unwrap();
+        let step = engine.step(at(start + jump), handle, &sent(1), &mut limiter).unwrap();
         assert_eq!(step.decision.rate, Rate::from_gbps(50));
-        let step = engine.step(at(start + jump + 55 * US), handle, &sent(1), &mut told).unwrap();
+        let step = engine.step(at(start + jump + 55 * US), handle, &sent(1), &mut limiter).unwrap();
         assert_eq!(step.decision.rate, Rate::from_gbps(75));
-        let step = engine.step(at(start), handle, &sent(1), &mut told).unwrap();
+        let step = engine.step(at(start), handle, &sent(1), &mut limiter).unwrap();
         assert_eq!(step.decision.rate, Rate::from_gbps(75));
         let counters = engine.counters();
         assert_eq!((counters.rp_clock_jumps_forward, counters.rp_clock_jumps_back), (2, 1));
@@ -284,10 +284,10 @@ fn deliver<A: ReactionPoint>(
     engine: &mut RpEngine<A, 8, 16>,
     now: u64,
     frame: &[u8],
-    told: &mut Told,
+    limiter: &mut Calls,
 ) -> Option<FlowDecision> {
     match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => take(engine, at(now), &roce, AckProgress::default(), told),
+        Ok(Parsed::Roce(roce)) => take(engine, at(now), &roce, AckProgress::default(), limiter),
         other => panic!("{other:?}"),
     }
 }
@@ -298,12 +298,12 @@ fn take<A: ReactionPoint>(
     now: Instant,
     roce: &Roce<'_>,
     progress: AckProgress,
-    told: &mut Told,
+    limiter: &mut Calls,
 ) -> Option<FlowDecision> {
     match (roce.cnp(), roce.aeth().map(|aeth| aeth.syndrome)) {
-        (Some(body_kind), _) => engine.cnp(now, roce, &body_kind, |_| None, told),
-        (_, Some(Syndrome::Ack { .. })) if roce.bth.opcode == ACK => engine.ack(now, roce, progress, told),
-        (_, Some(Syndrome::Nak(Nak::PsnSequence))) => engine.nack(now, roce.bth.dest_qp, roce.bth.psn, told),
+        (Some(body_kind), _) => engine.cnp(now, roce, &body_kind, |_| None, limiter),
+        (_, Some(Syndrome::Ack { .. })) if roce.bth.opcode == ACK => engine.ack(now, roce, progress, limiter),
+        (_, Some(Syndrome::Nak(Nak::PsnSequence))) => engine.nack(now, roce.bth.dest_qp, roce.bth.psn, limiter),
         _ => None,
     }
 }
@@ -314,11 +314,11 @@ fn notify(
     now: Instant,
     qpn: u32,
     body_kind: CnpBodyKind,
-    told: &mut Told,
+    limiter: &mut Calls,
 ) -> Option<FlowDecision> {
     let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(qpn), ..Bth::default() };
     let frame = framed(Shims::NONE, bth, Extensions { cnp: body_kind, ..Extensions::default() }, &[]);
-    deliver(engine, now.nanos(), &frame, told)
+    deliver(engine, now.nanos(), &frame, limiter)
 }
 
 const ACK: u8 = 0x11;
@@ -326,17 +326,17 @@ const ACK: u8 = 0x11;
 #[test]
 fn frames_reach_the_flow_that_their_queue_pair_is_bound_to() {
     let received = Syndrome::Ack { credits: 31 };
-    let (mut engine, handle, mut told) = with_flow(PAPER);
-    let step = deliver(&mut engine, US, &frame(opcode::CNP, received), &mut told).unwrap();
+    let (mut engine, handle, mut limiter) = with_flow(PAPER);
+    let step = deliver(&mut engine, US, &frame(opcode::CNP, received), &mut limiter).unwrap();
     assert_eq!((step.handle, step.decision.rate), (handle, Rate::from_gbps(50)));
     // DCQCN takes no acknowledgements.
-    assert!(deliver(&mut engine, US, &frame(ACK, received), &mut told).is_none());
+    assert!(deliver(&mut engine, US, &frame(ACK, received), &mut limiter).is_none());
 
     let mut witness = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
-    let handle = witness.open(at(0), 3, &mut told).unwrap();
+    let handle = witness.open(at(0), 3, &mut limiter).unwrap();
     witness.bind(handle, Qpn::new(17)).unwrap();
     let mut seen = |opcode, syndrome| {
-        deliver(&mut witness, US, &frame(opcode, syndrome), &mut told);
+        deliver(&mut witness, US, &frame(opcode, syndrome), &mut limiter);
         witness.state(handle).unwrap().last
     };
     assert_eq!(seen(ACK, received), Seen::Ack(Psn::new(5), Mark::None));
@@ -376,9 +376,9 @@ impl Seen {
     }
 }
 
-/// A machine that only records its events: of acknowledgements all signals, or none.
+/// A machine that only records its events. `READS_ALL`: whether it reads all signals of acknowledgements, or none.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Witness<const KEEN: bool = true> {
+struct Witness<const READS_ALL: bool = true> {
     last: Seen,
     delay: Option<Delay>,
     grant: Grant,
@@ -389,7 +389,7 @@ struct Witness<const KEEN: bool = true> {
 }
 
 /// No test uses its snapshot.
-impl<const KEEN: bool> State for Witness<KEEN> {
+impl<const READS_ALL: bool> State for Witness<READS_ALL> {
     type Snapshot = ();
 
     fn snapshot(&self) {}
@@ -399,17 +399,20 @@ impl<const KEEN: bool> State for Witness<KEEN> {
     }
 }
 
-impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {
+impl<const READS_ALL: bool> ReactionPoint for Witness<READS_ALL> {
     type Settings = NoSettings;
     type Params = ();
     const NAME: &'static str = "witness";
     const PRESETS: &'static [Preset<NoSettings>] = &[];
     const EVENTS: EventSet =
         EventSet::ACK.with(EventSet::NACK).with(EventSet::CNP).with(EventSet::SWITCH_INT).with(EventSet::WAKE);
-    const SIGNALS: Signals =
-        if KEEN { Signals::MARK.with(Signals::DELAY).with(Signals::INT).with(Signals::GRANT) } else { Signals::NONE };
+    const SIGNALS: Signals = if READS_ALL {
+        Signals::MARK.with(Signals::DELAY).with(Signals::INT).with(Signals::GRANT)
+    } else {
+        Signals::NONE
+    };
     const RECEIVER: Option<&'static str> = None;
-    const TRANSITIONS: &'static [&'static str] = &["remembering, any event: remember it"];
+    const TRANSITIONS: &'static [&'static str] = &["recording, any event: record it"];
 
     fn transition(&self, _: &Cx<'_, ()>, _: &Event<'_>) -> usize {
         0
@@ -446,23 +449,23 @@ impl<const KEEN: bool> ReactionPoint for Witness<KEEN> {
     }
 }
 
-/// The event that a machine gets for an acknowledgement with these shims that arrives at `now`, and the counters.
-fn told_of<const KEEN: bool>(
+/// The state of a machine after an acknowledgement with these shims that arrives at `now`, and the counters.
+fn after_ack<const READS_ALL: bool>(
     now: u64,
     becn: bool,
     shims: Shims<'_>,
     rtt: Option<Nanos>,
-) -> (Witness<KEEN>, RpCounters) {
-    let mut told = Told::default();
-    let mut engine = RpEngine::<Witness<KEEN>, 8, 16>::new(at(0), LINK, ());
-    let handle = engine.open(at(0), 3, &mut told).unwrap();
+) -> (Witness<READS_ALL>, RpCounters) {
+    let mut limiter = Calls::default();
+    let mut engine = RpEngine::<Witness<READS_ALL>, 8, 16>::new(at(0), LINK, ());
+    let handle = engine.open(at(0), 3, &mut limiter).unwrap();
     engine.bind(handle, Qpn::new(17)).unwrap();
     let mut bytes = shimmed(ACK, Syndrome::Ack { credits: 31 }, shims);
     let bth = bytes.len() - 4 - 4 - 12;
     bytes[bth + 4] |= if becn { 0x40 } else { 0 };
     let Ok(Parsed::Roce(roce)) = wire::parse(&bytes, bytes.len()) else { panic!("not RoCE") };
     let progress = AckProgress { rtt, ..AckProgress::default() };
-    take(&mut engine, at(now), &roce, progress, &mut told).unwrap();
+    take(&mut engine, at(now), &roce, progress, &mut limiter).unwrap();
     (*engine.state(handle).unwrap(), engine.counters())
 }
 
@@ -472,7 +475,7 @@ fn echo(stamp: u32) -> Shims<'static> {
 }
 
 fn rtt_of(now: u64, shims: Shims<'_>) -> Option<Nanos> {
-    told_of::<true>(now, false, shims, None).0.delay.map(|delay| delay.rtt)
+    after_ack::<true>(now, false, shims, None).0.delay.map(|delay| delay.rtt)
 }
 
 #[test]
@@ -482,14 +485,14 @@ fn a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted_c1()
         (0, false),
         (1_000, true),
         (2_000, true),
-        // A second and more ago, or yet to come.
+        // In the future, or 1.07 s ago and more.
         (2_001, false),
         (2_000_u32.wrapping_sub((1 << 30) - 1), true),
         (2_000_u32.wrapping_sub(1 << 30), false),
         (2_000_u32.wrapping_sub(1 << 31), false),
     ] {
         for known in [None, own] {
-            let (seen, counters) = told_of::<true>(2_000, false, echo(stamp), known);
+            let (seen, counters) = after_ack::<true>(2_000, false, echo(stamp), known);
             assert_eq!(counters.rp_delays_rejected, u64::from(!accepted), "{stamp:#x}");
             let rtt = Nanos::new(2_000_u32.wrapping_sub(stamp));
             let returned = Delay { rtt, receiver_hold: Nanos::new(1_500), hops: 3, rx_buffer_level: 9 };
@@ -498,7 +501,7 @@ fn a_time_stamp_that_was_never_filled_or_is_too_old_is_rejected_and_counted_c1()
         }
     }
     // An acknowledgement without a time stamp does not count as rejected.
-    let (seen, counters) = told_of::<true>(2_000, false, Shims::NONE, own);
+    let (seen, counters) = after_ack::<true>(2_000, false, Shims::NONE, own);
     assert_eq!((seen.delay.unwrap().rtt, counters.rp_delays_rejected), (Nanos::new(8_000), 0));
     assert!(counters.named().contains(&("rp_delays_rejected", 0)));
 }
@@ -513,45 +516,46 @@ fn a_round_trip_across_the_wrap_of_its_stamps_is_exact_d1() {
 }
 
 #[test]
-fn telemetry_for_nobody_is_counted_b7() {
-    let mut told = Told::default();
+fn telemetry_for_an_unknown_queue_pair_is_counted_b7() {
+    let mut limiter = Calls::default();
     let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
     let int = Some(IntShim::empty(IntLayout::Wide, 0, IntShim::ROOM));
     for opcode in [ACK, 0x04] {
         let bytes = shimmed(opcode, Syndrome::Ack { credits: 31 }, Shims { int, ..echo(7) });
-        assert_eq!(deliver(&mut engine, US, &bytes, &mut told), None);
+        assert_eq!(deliver(&mut engine, US, &bytes, &mut limiter), None);
     }
     assert_eq!(engine.counters(), RpCounters { rp_ack_unknown_qp: 1, ..RpCounters::NONE });
 }
 
 #[test]
-fn what_shims_return_reaches_the_machines_that_live_on_it_and_no_other() {
+fn values_in_shims_reach_the_machines_that_use_them_and_no_others() {
     let hop = Hop { mbps: 100_000, clock: 5, sent: 6, queue: 7, ..Hop::default() };
     let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(3).with([Hop::default(), hop]);
     let rcc = Rcc { window: Bytes::new(64_000), flows: 3, utilisation: 9, echo: Stamp::from_bits(400) };
     let shims = Shims { int: Some(IntShim::of(&int)), rcc: Some(rcc), echo: Some(Mark::Undetermined), ..Shims::NONE };
-    let (seen, _) = told_of::<true>(1_000, false, shims, Some(Nanos::new(1)));
+    let (seen, _) = after_ack::<true>(1_000, false, shims, Some(Nanos::new(1)));
     assert_eq!(seen.last, Seen::Ack(Psn::new(5), Mark::Undetermined));
     assert_eq!(seen.delay, Some(Delay { rtt: Nanos::new(600), ..Delay::default() }), "RCC returns a stamp as well");
     assert_eq!((seen.grant, seen.hop), (rcc.grant(), Some(hop)));
-    // The BTH's mark is the stronger.
-    let (seen, _) = told_of::<true>(1_000, true, shims, None);
+    // The mark in the BTH is the stronger one, and counts.
+    let (seen, _) = after_ack::<true>(1_000, true, shims, None);
     assert_eq!(seen.last, Seen::Ack(Psn::new(5), Mark::Congested));
 
-    let (deaf, counters) = told_of::<false>(1_000, true, Shims { time: echo(0).time, ..shims }, Some(Nanos::new(1)));
-    assert_eq!(deaf.last, Seen::Ack(Psn::new(5), Mark::None));
-    assert_eq!((deaf.delay, deaf.grant, deaf.hop), (None, Grant::None, None));
+    let (without_signals, counters) =
+        after_ack::<false>(1_000, true, Shims { time: echo(0).time, ..shims }, Some(Nanos::new(1)));
+    assert_eq!(without_signals.last, Seen::Ack(Psn::new(5), Mark::None));
+    assert_eq!((without_signals.delay, without_signals.grant, without_signals.hop), (None, Grant::None, None));
     assert_eq!(counters.rp_delays_rejected, 0);
 }
 
 #[test]
-fn the_unpaused_clock_stands_still_for_just_as_long_as_its_priority_is_paused() {
-    let mut told = Told::default();
+fn the_clock_without_pauses_stands_still_exactly_while_the_priority_is_paused() {
+    let mut limiter = Calls::default();
     let mut engine = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
-    let handles = [3, 4].map(|priority| engine.open(at(0), priority, &mut told).unwrap());
+    let handles = [3, 4].map(|priority| engine.open(at(0), priority, &mut limiter).unwrap());
     let mut shown = |engine: &mut RpEngine<Witness, 8, 16>, now: u64| {
         handles.map(|handle| {
-            engine.step(at(now), handle, &Event::Wake, &mut told);
+            engine.step(at(now), handle, &Event::Wake, &mut limiter);
             engine.state(handle).unwrap().clock_without_pauses.to_bits()
         })
     };
@@ -571,14 +575,14 @@ fn the_unpaused_clock_stands_still_for_just_as_long_as_its_priority_is_paused() 
 #[test]
 fn every_flow_is_visited_once_a_second_however_the_calls_are_spaced() {
     for gap in [10 * US, 3_000 * US, SECOND / 3, SECOND] {
-        let mut told = Told::default();
+        let mut limiter = Calls::default();
         let mut engine = RpEngine::<Witness, 100, 256>::new(at(0), LINK, ());
-        let handles: Vec<_> = (0..100).map(|_| engine.open(at(0), 0, &mut told).unwrap()).collect();
+        let handles: Vec<_> = (0..100).map(|_| engine.open(at(0), 0, &mut limiter).unwrap()).collect();
         let calls = (3 * SECOND / gap).clamp(4, 300_000);
         for call in 1..=calls {
             let now = call * gap;
             engine.pause(at(now), 0, Nanos::ZERO);
-            engine.wake(at(now), &mut told);
+            engine.wake(at(now), &mut limiter);
             for &handle in &handles {
                 let last = engine.state(handle).unwrap().at.nanos();
                 assert!(now - last <= SECOND, "{gap}: {last} at {now}");
@@ -588,14 +592,14 @@ fn every_flow_is_visited_once_a_second_however_the_calls_are_spaced() {
 }
 
 #[test]
-fn events_that_nobody_wants_do_not_put_visits_off() {
-    let mut told = Told::default();
+fn events_that_the_machine_does_not_take_do_not_delay_its_visits() {
+    let mut limiter = Calls::default();
     let mut engine = RpEngine::<Witness, 4, 8>::new(at(0), LINK, ());
-    let handle = engine.open(at(0), 0, &mut told).unwrap();
+    let handle = engine.open(at(0), 0, &mut limiter).unwrap();
     for now in (0..3 * SECOND).step_by(1_000_000) {
-        assert!(engine.step(at(now), handle, &sent(1), &mut told).is_none());
+        assert!(engine.step(at(now), handle, &sent(1), &mut limiter).is_none());
         if engine.next_wake() == Nanos::ZERO {
-            engine.wake(at(now), &mut told);
+            engine.wake(at(now), &mut limiter);
         }
         assert!(now - engine.state(handle).unwrap().at.nanos() <= SECOND);
     }
@@ -604,15 +608,15 @@ fn events_that_nobody_wants_do_not_put_visits_off() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// One engine is called at each `next_wake`, the other only for the flows' own events.
+    /// One engine is also called at each `next_wake`, the other only for the events of flows.
     #[test]
-    fn engines_decide_alike_however_often_they_are_woken(seed in any::<u64>(), vendor in any::<bool>()) {
+    fn engines_make_the_same_decisions_however_often_they_are_woken(seed in any::<u64>(), vendor in any::<bool>()) {
         let settings = if vendor { VENDOR } else { PAPER };
         let (mut prompt, mut late) = (engine(settings), engine(settings));
-        let mut told = Told::default();
+        let mut limiter = Calls::default();
         let handles: Vec<_> = (0..8).map(|nth| {
-            let handle = prompt.open(at(0), 3, &mut told).unwrap();
-            assert_eq!(late.open(at(0), 3, &mut told), Some(handle));
+            let handle = prompt.open(at(0), 3, &mut limiter).unwrap();
+            assert_eq!(late.open(at(0), 3, &mut limiter), Some(handle));
             for engine in [&mut prompt, &mut late] {
                 engine.bind(handle, Qpn::new(nth)).unwrap();
             }
@@ -637,14 +641,14 @@ proptest! {
                     break;
                 }
                 now = woken;
-                prompt.wake(at(now), &mut told);
+                prompt.wake(at(now), &mut limiter);
             }
             now = event_at;
             // The first flow is nearly idle.
             let index = if next(10) == 0 { 0 } else { 1 + next(8) as usize % 7 };
             let event = if next(2) == 0 { Event::Cnp { body_kind: CnpBodyKind::Standard } } else { sent(next(22) as u32) };
-            let expected = prompt.step(at(now), handles[index], &event, &mut told).unwrap();
-            let step = late.step(at(now), handles[index], &event, &mut told).unwrap();
+            let expected = prompt.step(at(now), handles[index], &event, &mut limiter).unwrap();
+            let step = late.step(at(now), handles[index], &event, &mut limiter).unwrap();
             prop_assert_eq!(step.decision, expected.decision);
             prop_assert_eq!(step.handle, expected.handle);
         }
@@ -652,58 +656,58 @@ proptest! {
 }
 
 #[test]
-fn a_resume_lifts_the_hold_of_a_flow_that_has_nothing_else_to_do() {
-    let (mut engine, mut told) = (engine(PAPER), Told::default());
-    let handle = engine.open(at(0), 3, &mut told).unwrap();
+fn a_resume_ends_the_hold_of_a_flow_without_other_events() {
+    let (mut engine, mut limiter) = (engine(PAPER), Calls::default());
+    let handle = engine.open(at(0), 3, &mut limiter).unwrap();
     engine.pause(at(US), 3, Nanos::new(336_000));
-    engine.sent(at(2 * US), handle, Psn::new(1), Bytes::new(1_000), &mut told);
-    assert_eq!(told.0.last().unwrap().2, Nanos::new(335_000));
+    engine.sent(at(2 * US), handle, Psn::new(1), Bytes::new(1_000), &mut limiter);
+    assert_eq!(limiter.0.last().unwrap().2, Nanos::new(335_000));
     engine.pause(at(3 * US), 3, Nanos::ZERO);
     assert_eq!(engine.next_wake(), Nanos::ZERO);
     while engine.next_wake() == Nanos::ZERO {
-        engine.wake(at(3 * US), &mut told);
+        engine.wake(at(3 * US), &mut limiter);
     }
-    assert_eq!(told.0.last().unwrap().2, Nanos::ZERO);
+    assert_eq!(limiter.0.last().unwrap().2, Nanos::ZERO);
 }
 
-/// A CNP of a switch for queue pair 17, with one record that counts so many bytes.
+/// A CNP of a switch for queue pair 17, with one telemetry record of `queue` bytes queued.
 fn switch_int(names_remote_qpn: bool, queue: u32) -> Vec<u8> {
-    let near = IntStackBuilder::new(IntLayout::Wide, 0).with_room(1).with([Hop { queue, ..Hop::default() }]);
+    let stack = IntStackBuilder::new(IntLayout::Wide, 0).with_room(1).with([Hop { queue, ..Hop::default() }]);
     let mut int = [0; IntShim::LONGEST];
-    let int = IntShim::of(&near).write(&mut int).unwrap();
+    let int = IntShim::of(&stack).write(&mut int).unwrap();
     let cnp = CnpBodyKind::Extended(CnpBody { kind: CnpKind::SwitchInt, names_remote_qpn, ..CnpBody::default() });
     let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(17), ..Bth::default() };
     framed(Shims::NONE, bth, Extensions { cnp, ..Extensions::default() }, int)
 }
 
 #[test]
-fn telemetry_that_a_switch_sends_reaches_the_machines_that_want_it_and_no_others() {
-    let mut told = Told::default();
-    let mut keen = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
-    let handle = keen.open(at(0), 3, &mut told).unwrap();
-    keen.bind(handle, Qpn::new(17)).unwrap();
+fn telemetry_that_a_switch_sends_reaches_the_machines_that_use_it_and_no_others() {
+    let mut limiter = Calls::default();
+    let mut witness = RpEngine::<Witness, 8, 16>::new(at(0), LINK, ());
+    let handle = witness.open(at(0), 3, &mut limiter).unwrap();
+    witness.bind(handle, Qpn::new(17)).unwrap();
     let (mut dcqcn, other, _) = with_flow(PAPER);
     let frames = [switch_int(false, 5), switch_int(true, 6)];
     for (time, frame) in [US, 2 * US].into_iter().zip(&frames) {
-        deliver(&mut keen, time, frame, &mut told);
-        assert!(deliver(&mut dcqcn, time, frame, &mut told).is_none());
+        deliver(&mut witness, time, frame, &mut limiter);
+        assert!(deliver(&mut dcqcn, time, frame, &mut limiter).is_none());
     }
-    let seen = keen.state(handle).unwrap();
+    let seen = witness.state(handle).unwrap();
     assert_eq!(
         (seen.last, seen.hop.map(|hop| hop.queue)),
         (Seen::SwitchInt, Some(5)),
         "named by the remote queue pair, which the caller does not know"
     );
     let int = IntStackBuilder::new(IntLayout::Wide, 0).with([Hop { queue: 7, ..Hop::default() }]);
-    let near = Event::SwitchInt { int: int.stack() };
-    assert!(keen.step(at(3 * US), handle, &near, &mut told).is_some());
-    assert_eq!(keen.state(handle).unwrap().hop.map(|hop| hop.queue), Some(7));
+    let event = Event::SwitchInt { int: int.stack() };
+    assert!(witness.step(at(3 * US), handle, &event, &mut limiter).is_some());
+    assert_eq!(witness.state(handle).unwrap().hop.map(|hop| hop.queue), Some(7));
     let before = *dcqcn.state(other).unwrap();
-    assert!(dcqcn.step(at(3 * US), other, &near, &mut told).is_none());
+    assert!(dcqcn.step(at(3 * US), other, &event, &mut limiter).is_none());
     assert_eq!(dcqcn.state(other), Some(&before));
     let counted = |counters: RpCounters| {
         (counters.rp_cnp_handled, counters.rp_cnp_ignored, counters.rp_cnp_by_remote_qp, counters.rp_cnp_unsupported)
     };
-    assert_eq!(counted(keen.counters()), (2, 1, 1, 0));
+    assert_eq!(counted(witness.counters()), (2, 1, 1, 0));
     assert_eq!(counted(dcqcn.counters()), (0, 3, 1, 2));
 }

@@ -51,7 +51,7 @@ pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         pub(crate) base: BaseRtt,

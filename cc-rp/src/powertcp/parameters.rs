@@ -42,7 +42,7 @@ pub(crate) const PRESETS: &[Preset<PowerTcpSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         pub(crate) base: BaseRtt,

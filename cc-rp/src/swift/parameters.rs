@@ -96,7 +96,7 @@ pub(super) const PRESETS: &[Preset<SwiftSettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, Debug)]
     pub struct Params {
         pub(super) line: Rate,
@@ -163,7 +163,7 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// Names the setting that cannot be had on this port or beside another setting.
+    /// Names the setting that conflicts with the port or with another setting.
     pub fn new(settings: &SwiftSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });

@@ -38,7 +38,7 @@ fn nack(psn: u32) -> Event<'static> {
     Event::Nack { psn: Psn::new(psn) }
 }
 
-/// A flow on a clock of its own, in nanoseconds.
+/// A flow with its own clock, in nanoseconds.
 struct Flow<'a> {
     state: Swift,
     params: &'a Params,
@@ -449,7 +449,7 @@ fn a_second_congestion_is_treated_as_the_first_c22() {
 // Settings.
 
 #[test]
-fn settings_that_do_not_go_together_are_named() {
+fn settings_that_conflict_are_named() {
     let refused = |settings: SwiftSettings, link: &Link| match Swift::check(&settings, link) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,

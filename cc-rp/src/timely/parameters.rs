@@ -127,7 +127,7 @@ pub(crate) const PRESETS: &[Preset<TimelySettings>] = &[
 ];
 
 cc_core::zeroed! {
-    /// Checked parameters. Made once for a port; all flows read the same.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, Debug)]
     pub struct Params {
         pub(super) ceiling: Rate,
@@ -229,7 +229,7 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// Names the setting that cannot be had on this port or beside another setting.
+    /// Names the setting that conflicts with the port or with another setting.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "2^41 over 1 000 or more has 32 bits; a threshold is at most 15"

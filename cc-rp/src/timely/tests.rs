@@ -37,7 +37,7 @@ fn mbps(rate: Rate) -> f64 {
     f64::from(rate.to_bits()) / 2_097.152
 }
 
-/// A flow on a clock of its own, in nanoseconds.
+/// A flow with its own clock, in nanoseconds.
 struct Flow<'a> {
     state: Timely,
     params: &'a Params,
@@ -353,7 +353,7 @@ fn feedback_to_a_flow_that_took_over_a_slot_finds_nothing_of_the_old_f5() {
 // Settings.
 
 #[test]
-fn settings_that_do_not_go_together_are_named() {
+fn settings_that_conflict_are_named() {
     let refused = |settings: TimelySettings| match Timely::check(&settings, &LINK) {
         Err(ParamError::Conflict { field, .. }) => field,
         Err(ParamError::OutOfRange(field)) => field.name,

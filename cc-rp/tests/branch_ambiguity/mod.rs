@@ -1,30 +1,33 @@
-//! Comparisons that are too close for double precision to settle.
+//! Comparisons whose operands are too close for double precision to decide them.
 
-/// Outcomes of such comparisons, each of which may go either way.
+/// Chosen results of such comparisons: a test runs its model with every combination of them.
 #[derive(Debug)]
 pub struct Branches {
-    answers: u32,
-    asked: u32,
+    /// One bit for each doubtful comparison: its result.
+    choices: u32,
+    /// Number of doubtful comparisons so far.
+    doubtful: u32,
 }
 
 impl Branches {
-    /// Whether the value exceeds the bound; in doubt where they are no farther apart than `band`.
+    /// Whether the value exceeds the bound. If they differ by at most `band`, the comparison is doubtful, and the chosen result
+    /// is returned.
     pub fn exceeds(&mut self, value: f64, bound: f64, band: f64) -> bool {
         if (value - bound).abs() > band {
             return value > bound;
         }
-        self.asked += 1;
-        self.answers >> (self.asked - 1) & 1 == 1
+        self.doubtful += 1;
+        self.choices >> (self.doubtful - 1) & 1 == 1
     }
 }
 
-/// The outcome for each combination of doubtful comparisons; of more than six, the rest go one way.
+/// The results of `run` for every combination of doubtful comparisons. Only the first six are varied; the others are `false`.
 pub fn outcomes<T>(mut run: impl FnMut(&mut Branches) -> T) -> Vec<T> {
-    let (mut outcomes, mut asked) = (Vec::new(), 0);
-    while outcomes.len() < 1 << asked {
-        let mut branches = Branches { answers: outcomes.len() as u32, asked: 0 };
+    let (mut outcomes, mut doubtful) = (Vec::new(), 0);
+    while outcomes.len() < 1 << doubtful {
+        let mut branches = Branches { choices: outcomes.len() as u32, doubtful: 0 };
         outcomes.push(run(&mut branches));
-        asked = asked.max(branches.asked).min(6);
+        doubtful = doubtful.max(branches.doubtful).min(6);
     }
     outcomes
 }
