@@ -1,8 +1,8 @@
-//! How fast the core models are beside `rrs-lib`, in the same run, on the same RV32IM kernel.
+//! Measures the speed of the core models and of `rrs-lib`, in the same run and on the same RV32IM kernel.
 //!
-//! The kernel is what an event costs a congestion controller: a table entry looked up, 64-bit accounting, a multiplication,
-//! branches on the state, now and then a division. A model counts cycles, takes a timer interrupt every few thousand of
-//! them, and its handler stores to a device; `rrs-lib` has none of these.
+//! The kernel does what a congestion controller does for an event: it looks up a table entry, counts bytes in 64 bits,
+//! multiplies, branches on the state, and sometimes divides. A model also counts cycles and takes a timer interrupt every 5,000
+//! cycles, whose handler stores to a device; `rrs-lib` does neither.
 //!
 //! `cargo run --release -p hil-cores --example speed`
 
@@ -96,7 +96,7 @@ fn pico_start() -> Program {
     start
 }
 
-/// The model: start-up code, handler, and the kernel; instructions per second.
+/// Runs start-up code, handler and kernel on a model. Returns instructions per second.
 fn model(design: Design, kernel: &Program) -> f64 {
     let start = match design.dialect() {
         Dialect::Machine | Dialect::Vexriscv => start(),
@@ -122,7 +122,7 @@ fn model(design: Design, kernel: &Program) -> f64 {
     core.instructions() as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// `rrs-lib` on its fastest memory; instructions per second.
+/// Runs the kernel on `rrs-lib` with its fastest memory. Returns instructions per second.
 fn rrs(kernel: &Program) -> f64 {
     let mut memory = VecMemory::new(vec![0; RAM.size as usize / 4]);
     for (address, byte) in (KERNEL..).zip(kernel.bytes()) {

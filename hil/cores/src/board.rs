@@ -30,11 +30,11 @@ const GUARD: usize = 256;
 pub struct PacerStore {
     /// The slot.
     pub index: u32,
-    /// In 2^-24 bytes per nanosecond.
+    /// The rate in 2^-24 bytes per nanosecond.
     pub rate: u32,
-    /// In bytes.
+    /// The window in bytes.
     pub window: u32,
-    /// In nanoseconds.
+    /// How long to send nothing, in nanoseconds.
     pub hold: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct PacerStore {
 pub struct LogRecord {
     /// The kind of event that was handled, as a number.
     pub kind: u32,
-    /// Time that the engines were given, in nanoseconds.
+    /// The time that was passed to the engines, in nanoseconds.
     pub now: u64,
     /// The slot.
     pub index: u32,
@@ -52,13 +52,13 @@ pub struct LogRecord {
 /// An action of the firmware.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// It wrote the pacer.
+    /// A store to the pacer.
     Pace(PacerStore),
-    /// It logged an event.
+    /// A record in its event log.
     Log(LogRecord),
-    /// It sent a frame.
+    /// A frame that it sent.
     Frame(Vec<u8>),
-    /// A switch: an action at a queue, the operands and the command.
+    /// An action of a switch program at a queue: the operands, then the command.
     Stage(Vec<u32>),
 }
 
@@ -117,7 +117,7 @@ pub struct Board<C> {
     /// Cycle in which the timer interrupt's handler first began since [`Board::begin`].
     timer_entered: Option<u64>,
     pace: Pace,
-    /// Nanoseconds of the clock at `anchor_cycle`; in lockstep, now.
+    /// The clock in nanoseconds at cycle `anchor_cycle`; in lockstep, the present time.
     anchor_ns: u64,
     anchor_cycle: u64,
     mtimecmp: u64,
@@ -148,7 +148,7 @@ pub const RAM: [Ram; 1] = [Ram { base: RAM_BASE, size: RAM_SIZE }];
 /// Addresses of the board's devices.
 pub const DEVICES: Range<u32> = DEVICE_BASE..DEVICE_BASE + DEVICE_SIZE;
 
-/// As [`board`], with this core, which has [`RAM`] and [`DEVICES`] and has not yet started.
+/// As [`board`], with a core that has [`RAM`] and [`DEVICES`] and has not yet started.
 ///
 /// # Errors
 /// As for [`board`].
@@ -158,7 +158,7 @@ pub fn board_with<C: Core>(mut core: C, image: &Image, boot: &BootSettings, pace
 }
 
 impl<C: Core> Board<C> {
-    /// Gives the image its settings and runs it until it waits for the first event.
+    /// Writes the settings into the image's memory and runs it until it waits for the first event.
     ///
     /// `core` has been loaded with `image` and has not yet started.
     pub fn boot(mut core: C, image: &Image, boot: &BootSettings, pace: Pace) -> Result<Self> {
@@ -184,7 +184,7 @@ impl<C: Core> Board<C> {
         }
         let paint = vec![STACK_FILL; RAM_SIZE as usize - static_ram];
         core.poke(RAM_BASE + static_ram as u32, &paint);
-        // Both rings are empty: RAM need not be zero.
+        // Empties both rings; RAM may hold other values than zero.
         for offset in [offset_of!(Shared, rx_head), offset_of!(Shared, tx_head)] {
             core.poke(at.field(offset), &[0; 4]);
         }
@@ -220,7 +220,7 @@ impl<C: Core> Board<C> {
         Ok(board)
     }
 
-    /// The image's description of itself.
+    /// The start-up report of the image: the sizes of its tables.
     pub fn report(&self) -> Result<ImageInfo> {
         let words: [u32; size_of::<ImageInfo>() / 4] =
             self.image_info_words.as_slice().try_into().map_err(|_| {
@@ -245,12 +245,12 @@ impl<C: Core> Board<C> {
         self.probes.cycles()
     }
 
-    /// When the firmware next wants the timer, in nanoseconds of the clock; `u64::MAX` for never.
+    /// The time to which the firmware has set its timer, in nanoseconds of the clock; `u64::MAX` for never.
     pub fn next_wake(&self) -> u64 {
         self.mtimecmp
     }
 
-    /// For a switch: sets the bytes in a queue.
+    /// For switch programs: sets the number of bytes in a queue.
     pub fn set_queued(&mut self, queue: u32, bytes: u32) {
         self.queued.insert(queue, bytes);
     }
@@ -288,7 +288,8 @@ impl<C: Core> Board<C> {
         self.static_ram as u32
     }
 
-    /// Most bytes of stack that the image has used so far, start-up code included: all above the lowest byte that has changed.
+    /// Most bytes of stack that the image has used so far, start-up code included: those above the lowest byte that has
+    /// changed.
     pub fn stack(&self) -> u32 {
         let mut bytes = vec![0; RAM_SIZE as usize - self.static_ram];
         self.core.peek(RAM_BASE + self.static_ram as u32, &mut bytes);
@@ -338,7 +339,7 @@ impl<C: Core> Board<C> {
         self.work()
     }
 
-    /// Lockstep: hands one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it idles.
+    /// Lockstep: passes one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it idles.
     /// Returns its actions, each with its cycle.
     pub fn deliver(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Action)>> {
         self.begin(descriptor, frame, descriptor.now());

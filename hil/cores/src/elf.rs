@@ -23,22 +23,22 @@ pub struct Image {
 pub struct Segment {
     /// Where its bytes are loaded (the ELF's physical address).
     pub load_address: u32,
-    /// Where the program uses it (the virtual address): start-up code copies it, if that is another place.
+    /// Where the program uses it (the virtual address). If it differs from the load address, start-up code copies the bytes.
     pub address: u32,
-    /// Bytes that the file gives.
+    /// Its bytes in the file.
     pub bytes: Vec<u8>,
-    /// Bytes that it occupies when the program runs; those beyond the given ones are zero.
+    /// Bytes that it occupies when the program runs; those that are not in the file are zero.
     pub size: u32,
 }
 
-/// Why a file is no program for the cores here, or does not fit their memory.
+/// The error for a file that is no program for the cores here, or does not fit their memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// It lacks the magic number.
+    /// The magic number of ELF files is missing.
     NotElf,
-    /// It is an ELF file of another kind: the text names the kind and the expected one.
+    /// An ELF file of another kind; the text names the kind and the expected one.
     Unsupported(String),
-    /// Its structure is broken, as the parser says.
+    /// The structure of the file is broken; the text is the parser's.
     Malformed(String),
     /// A segment does not lie in RAM.
     OutsideRam {
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(image.load(&mut core, &[small]), Err(Error::OutsideRam { address: 0x1800, size: 12 }));
     }
 
-    /// No prefix and no change of a byte of the headers makes the parser panic.
+    /// The parser returns an error, without a panic, for every prefix of a file and every changed byte of its headers.
     #[test]
     fn broken_files_are_errors() {
         let good = file();

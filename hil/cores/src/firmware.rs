@@ -1,4 +1,4 @@
-//! The firmware images, one for each algorithm: built from this tree, or given.
+//! The firmware images, one for each algorithm: built from the source tree, or read from a file.
 
 use crate::core::Dialect;
 use crate::elf::Image;
@@ -31,7 +31,7 @@ const TARGET: &str = "riscv32imc-unknown-none-elf";
 /// The Cargo profile of these images.
 const PROFILE: &str = "firmware";
 
-/// The image in this file, or, without one, that of this algorithm for cores with machine mode, which this tree builds.
+/// The image in the given file; without a file, builds the image of this algorithm for cores with machine mode.
 ///
 /// # Errors
 /// The algorithm has no image, it cannot be built or read, or the file is no image.
@@ -54,7 +54,7 @@ pub enum Kind {
     Logging,
 }
 
-/// The image in a file, if it is built from the sources that this harness is built from.
+/// Reads the image in a file. It must be built from the same sources as this harness.
 ///
 /// # Errors
 /// The file cannot be read, or is no image, or one of other sources.
@@ -64,7 +64,7 @@ pub fn read(path: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// The image in a file, without a check of its sources.
+/// Reads the image in a file, without a check of its sources.
 ///
 /// # Errors
 /// The file cannot be read, or is no image.
@@ -108,7 +108,7 @@ fn source(package: &str, algorithm: &str) -> PathBuf {
     Path::new("targets").join(package).join("src/bin").join(algorithm).with_extension("rs")
 }
 
-/// An image that was built.
+/// An image that has been built.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// Its path.
@@ -169,7 +169,7 @@ fn build_in(tree: &Tree, package: &str, features: &[&str], kind: &str, algorithm
     let kept = images.join(algorithm);
     let failed = || format!("{}: cannot keep the image", kept.display());
     fs::create_dir_all(&images).with_context(failed)?;
-    // Another process that builds here waits until the copy is made.
+    // Other processes that build in this folder wait until the copy is made.
     let lock = File::create(folder.join("images/lock")).with_context(failed)?;
     lock.lock().with_context(failed)?;
     let build = cargo
@@ -177,13 +177,13 @@ fn build_in(tree: &Tree, package: &str, features: &[&str], kind: &str, algorithm
         .env("DEFMT_LOG", env::var_os("DEFMT_LOG").unwrap_or_else(|| "trace".into()))
         .args(["--bin", algorithm])
         .args(features)
-        // Remarks on the stack use of functions, and relocations for the call graph.
+        // The compiler's remarks give the stack use of functions, relocations the call graph: see `crate::stack`.
         .args(["--", "-C", "remark=prologepilog", "-C", "link-arg=--emit-relocs"])
         .output()
         .context("cannot run cargo to build the firmware: give it with --firmware ELF")?;
     ensure!(build.status.success(), "cannot build the firmware: {}", fault(&build));
     let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
-    // Written to another name and renamed: another process may be reading the present copy.
+    // Copied under another name and then renamed, because another process may be reading the present copy.
     let copy = images.join(format!("{algorithm}.new"));
     fs::copy(built.join(algorithm), &copy).and_then(|_| fs::rename(&copy, &kept)).with_context(failed)?;
     Ok(Built { path: kept, frames })

@@ -20,12 +20,12 @@ pub struct Interrupts {
     pub events: u64,
     /// Interrupts: one at each boundary between two instructions of each of these events.
     pub moments: u64,
-    /// Interrupts after which memory, decisions or frames equalled those of no order.
+    /// Interrupts after which memory, decisions and frames were not those of any of the three orders.
     pub inconsistent: u64,
     /// The first of them.
     pub first_inconsistent: Option<String>,
-    /// By kind of event the most cycles from an interrupt to its handler: the time for which interrupts are disabled, and that
-    /// of entry.
+    /// For each kind of event, the most cycles from an interrupt to its handler: those for which interrupts are disabled, plus
+    /// those of interrupt entry.
     pub longest_wait: BTreeMap<&'static str, u64>,
 }
 
@@ -81,9 +81,9 @@ impl InterruptSweep {
         let kind = kind.name();
         let seen = self.seen.entry(kind).or_default();
         *seen += 1;
-        let its_turn = seen.is_power_of_two() && seen.trailing_zeros().is_multiple_of(2);
+        let is_selected = seen.is_power_of_two() && seen.trailing_zeros().is_multiple_of(2);
         let wake = board.next_wake();
-        if !its_turn || wake <= descriptor.now() {
+        if !is_selected || wake <= descriptor.now() {
             return Ok(());
         }
         let orders = orders(board, descriptor, frame, wake)?;
@@ -94,7 +94,7 @@ impl InterruptSweep {
         let before = front.core().instructions();
         while front.step_instruction()? {
             let mut interrupted = front.fork()?;
-            // While the firmware is setting the timer, it may not be due.
+            // Not due if the firmware has already set the timer to a later time.
             let raised = (front.next_wake() <= wake).then(|| front.core().cycles());
             let outcome = outcome(&mut interrupted, wake)?;
             self.found.moments += 1;

@@ -1,4 +1,4 @@
-//! Processor cores and the board around them: models, RTL and QEMU; firmware images, and the recording of their actions.
+//! Processor cores (models, RTL, QEMU), the board around them, firmware images, and the recording of what an image does.
 //! Independent of the algorithms.
 #![forbid(unsafe_code)]
 

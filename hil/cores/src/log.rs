@@ -1,7 +1,7 @@
 //! The log lines of an image, merged by cycle with the events that the harness sees at its core.
 //!
-//! The image writes frames of defmt into a ring in RAM, see [`LogRing`]. They hold numbers; the texts lie in the ELF file. The
-//! ring is emptied at every store to a device, of which there are several for each event.
+//! The image writes frames of defmt into a ring in RAM, see [`LogRing`]. The frames hold only numbers; the texts of the lines
+//! are in the ELF file. The harness empties the ring at every store of the image to a device; each event makes several.
 
 #[cfg_attr(not(feature = "log"), path = "log/without.rs")]
 mod texts;
@@ -29,7 +29,7 @@ pub enum LogSource {
 /// A line of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// The cycle: for a line of the image the one in which it was found, soon after it was written.
+    /// The cycle. For a line of the image, the cycle in which the harness read it, soon after it was written.
     pub cycle: u64,
     /// Its source.
     pub source: LogSource,
@@ -70,7 +70,7 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Reads the log of a core with this image, from its beginning on, and gives the lines to `sink`.
+    /// A reader of the log of a core with this image, from the start of the image. It passes the lines to `sink`.
     ///
     /// # Errors
     /// The image has no ring.
@@ -79,9 +79,9 @@ impl Reader {
         Ok(Self { texts, ring: *ring, read: 0, lost: 0, sink })
     }
 
-    /// The clock shows `now` in this cycle, and an event follows.
+    /// Called before each event: writes a line with the time `now` that the clock shows in this cycle.
     pub fn event(&mut self, now: u64, cycle: u64) {
-        self.say(cycle, format!("the clock shows {now} ns"));
+        self.write(cycle, format!("the clock shows {now} ns"));
     }
 
     /// Called when the image has stored to a device. Lines that it logged before come first.
@@ -94,10 +94,10 @@ impl Reader {
             register::EXIT => "it ends",
             _ => return,
         };
-        self.say(core.cycles(), text.to_owned());
+        self.write(core.cycles(), text.to_owned());
     }
 
-    fn say(&self, cycle: u64, text: String) {
+    fn write(&self, cycle: u64, text: String) {
         (self.sink)(Line { cycle, source: LogSource::Harness, clock: None, text });
     }
 

@@ -8,13 +8,13 @@ use crate::wave::{Explain, Recorder};
 
 /// Callbacks by which the board's user reports events and decisions to observers. A core without observers ignores them.
 pub trait CoreObserver: Core {
-    /// The clock shows `now`, in nanoseconds, in the present cycle, and an event follows.
+    /// Called before each event. The clock shows `now`, in nanoseconds, in the present cycle.
     fn event(&mut self, now: u64) {
         let _ = now;
     }
 
-    /// The image's actions for one or more events, each with its cycle, and the variables that explain the decisions about a
-    /// slot.
+    /// Called after one or more events with the image's actions, each with its cycle; `explain` returns the variables behind
+    /// the decisions for a slot.
     fn decided(&mut self, actions: &[(u64, Action)], explain: Explain<'_>) {
         let _ = (actions, explain);
     }

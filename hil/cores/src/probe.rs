@@ -1,4 +1,5 @@
-//! Cycles per event: stops at the entry and the return of the engines' functions and notes the cycles between.
+//! Measures cycles per event: stops the core at the entry and the return of the engines' functions and records the cycles
+//! between.
 
 use crate::core::Core;
 use crate::elf::Image;
@@ -69,7 +70,7 @@ impl Probes {
         self.entries.iter().find(|(_, place)| **place == Place::Machine).map(|(&entry, _)| entry)
     }
 
-    /// Sets a watchpoint at each.
+    /// Sets a watchpoint at the entry of each watched function.
     pub fn arm(&self, core: &mut impl Core) {
         for &pc in self.entries.keys() {
             core.watch(pc);
@@ -89,7 +90,7 @@ impl Probes {
         }
     }
 
-    /// The core is about to execute a watched instruction.
+    /// Called when the core is about to execute a watched instruction.
     pub fn reached(&mut self, pc: u32, core: &mut impl Core) {
         let cycle = core.cycles();
         while self.open.last().is_some_and(|open| open.returns_to == pc) {
@@ -112,8 +113,8 @@ impl Probes {
         }
     }
 
-    /// Whether a call begins a span. A call of a machine does not within another machine's call, nor after the pacer was
-    /// written.
+    /// Whether a call begins a span. Calls of a machine's `on` within another such call, and after the pacer was written (then
+    /// it is a flow of the sweep), begin none.
     fn counts(&self, place: Place) -> bool {
         place != Place::Machine || self.open.last().is_none_or(|open| open.place != place && open.paced.is_none())
     }

@@ -1,5 +1,5 @@
 //! The cores that the command line accepts: the models, RTL with the prefix `rtl:`, and both side by side with the prefix
-//! `twin:`.
+//! `pair:`.
 
 use std::error::Error;
 use std::fmt;
@@ -12,15 +12,15 @@ use crate::core::{Design, Dialect, Ram};
 use crate::rtl::simulator::Verilog;
 use crate::rtl::{Rtl, simulator};
 
-/// Where PicoRV32's RTL begins: the benches fix it.
+/// The address at which PicoRV32's RTL begins; its bench fixes it.
 const PICORV32_ENTRY: u32 = 0x0010_0000;
 
 /// The error for an unknown core. The command line suggests the nearest known name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownCore {
-    /// The name as it was given.
+    /// The unknown name.
     pub typed: String,
-    /// The names there are.
+    /// The known names.
     pub known: Vec<&'static str>,
 }
 

@@ -1,5 +1,5 @@
-//! QEMU's boards, with cores that this tree has no model of. QEMU is instruction-accurate, not cycle-accurate: it checks the
-//! decisions of an image, not its timing.
+//! QEMU's boards, with cores of which this project has no model. QEMU executes the right instructions but does not model
+//! cycles: it checks the decisions of an image, not its timing.
 
 use crate::firmware::check_sources;
 use crate::processor::UnknownCore;
@@ -19,15 +19,15 @@ pub struct Machine {
     pub name: &'static str,
     /// One line of description.
     pub description: &'static str,
-    /// As `rustc` calls its core.
+    /// The `rustc` target of its core.
     pub target: &'static str,
-    /// Whether it has room for a [`Small`](programs::Small) NIC only.
+    /// Whether its RAM has room only for a [`Small`](programs::Small) NIC.
     pub small: bool,
     architecture: Architecture,
     emulator: &'static str,
     /// The Debian package with the emulator.
     package: &'static str,
-    /// As the emulator calls it.
+    /// The emulator's name of the machine.
     machine: &'static str,
 }
 
@@ -86,7 +86,7 @@ impl Machine {
         Ok(Some(found.ok_or_else(|| UnknownCore { typed: name.to_owned(), known: known() })?))
     }
 
-    /// Bytes of a frame that its image reads.
+    /// Most bytes of a frame that its image reads.
     #[must_use]
     pub const fn frame_bytes(&self) -> usize {
         if self.small { SMALL_FRAME_BYTES } else { RX_FRAME_BYTES }

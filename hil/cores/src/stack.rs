@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Frames(BTreeMap<String, u64>);
 
 impl Frames {
-    /// From the compiler's remarks, among whatever else it printed.
+    /// Reads the remarks in the compiler's output; other lines are ignored.
     pub fn from_remarks(text: &str) -> Self {
         let mut frames = BTreeMap::new();
         for line in text.lines() {
@@ -64,7 +64,7 @@ impl Calls {
     /// It cannot be read, or stores the address of a function, whose callers are then unknown.
     pub fn of(file: &[u8], frames: &Frames) -> Result<Self> {
         let file = object::File::parse(file).context("expected an ELF file")?;
-        // On Arm the lowest bit of a function's address says which instructions it has.
+        // On Arm the lowest bit of a function's address is set for Thumb code.
         let even = if file.architecture() == Architecture::Arm { !1 } else { !0 };
         let mut calls = Self::default();
         for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0) {
@@ -146,7 +146,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Most stack bytes of a function and all that it calls.
+    /// The most stack bytes that a function and all functions that it calls can need.
     ///
     /// # Errors
     /// There is no such function, or functions are recursive.
@@ -212,8 +212,8 @@ fn lowered(code: &[u8], architecture: Architecture) -> Result<u64> {
     Ok(total)
 }
 
-/// Bytes of the instruction that begins with these two halves, and by how much it lowers the stack pointer: `addi`,
-/// `c.addi` and `c.addi16sp`.
+/// The size in bytes of the RISC-V instruction that begins with these two halfwords, and the bytes by which it lowers the stack
+/// pointer: `addi`, `c.addi` and `c.addi16sp`.
 fn riscv(half: u32, next: u32) -> (usize, u32) {
     let word = half | next << 16;
     let sign = |value: u32, bits: u32| (value.cast_signed() << (32 - bits)) >> (32 - bits);
@@ -249,14 +249,15 @@ fn thumb(half: u32, next: u32) -> (usize, u32) {
         0xe92d => 4 * next.count_ones(),
         0xe96d | 0xed2d => 4 * (next & 0xff),
         0xf84d if next & 0x0f00 == 0x0d00 => next & 0xff,
-        // `sub.w` rotates constants beyond a byte, which are then less than the number that their bits make.
+        // `sub.w` encodes a constant above 255 as a rotated byte. Read as a plain number, the bits are more than constants of
+        // up to 3,584 bytes, so they are an upper bound for such frames.
         0xf1ad | 0xf5ad | 0xf2ad | 0xf6ad => immediate,
         _ => 0,
     };
     (4, bytes)
 }
 
-/// By how much an AArch64 instruction lowers the stack pointer: `sub sp, sp, #n`, and `stp` and `str` that write back.
+/// The bytes by which an AArch64 instruction lowers the stack pointer: `sub sp, sp, #n`, and `stp` and `str` with write-back.
 fn aarch64(word: u32) -> u32 {
     let back = |bits: u32, at: u32, scale: i32| {
         let field = word >> at & ((1 << bits) - 1);
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn instructions_that_lower_the_stack_pointer() {
-        // Encodings as the assembler has them.
+        // Encodings from the GNU assembler.
         assert_eq!(riscv(0x7139, 0), (2, 64), "c.addi16sp sp,-64");
         assert_eq!(riscv(0x1141, 0), (2, 16), "c.addi sp,-16");
         assert_eq!(riscv(0x0113, 0x8101), (4, 2_032), "addi sp,sp,-2032");

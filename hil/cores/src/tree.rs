@@ -1,8 +1,8 @@
-//! The source tree, from which firmware images and the C library are built, and in which golden files lie.
+//! The source tree: firmware images and the C library are built from it, and it contains the golden files.
 //!
-//! It is the one that was chosen ([`choose`]), else that in the environment variable `RNIC_CC_TREE`, else the first of the
-//! working folder and those above it. The library in the harness was compiled from one tree; a tree whose firmware sources
-//! differ from it is an error.
+//! It is the tree selected by [`choose`]; else the one in the environment variable `RNIC_CC_TREE`; else the working folder, or
+//! the first folder above it that is a tree. A tree whose firmware sources differ from those that this harness was compiled
+//! from is an error.
 
 #[path = "../../../targets/programs/sources.rs"]
 mod sources;
@@ -56,8 +56,8 @@ impl Tree {
         &self.target
     }
 
-    /// The folder in which firmware is built with this profile of Cargo. Trees that share a target folder each have their own,
-    /// since Cargo identifies packages of a workspace by name only and would take one tree's output for the other's.
+    /// The folder in which firmware is built with this profile of Cargo. Each of several trees that share a target folder has
+    /// its own, because Cargo identifies packages of a workspace by name only and would take one tree's output for another's.
     #[must_use]
     pub fn firmware(&self, profile: &str) -> PathBuf {
         let mut key = crc32fast::Hasher::new();

@@ -1,5 +1,5 @@
-//! The core models against a second model of the instruction set, `rrs-lib`, on random RV32IM programs: same registers and
-//! memory at the end.
+//! Compares the core models with a second model of the instruction set, `rrs-lib`, on random RV32IM programs: registers and
+//! memory must be the same at the end.
 
 use hil_cores::core::assemble::*;
 use hil_cores::core::{Core, Design, Ram, Stop};
@@ -8,13 +8,13 @@ use rrs_lib::instruction_executor::InstructionExecutor;
 use rrs_lib::{HartState, MemAccessSize, Memory};
 
 const RAM: Ram = Ram { base: 0x1000, size: 0x4000 };
-/// Loads and stores go to this address and 2,047 bytes behind it.
+/// Loads and stores go to the 2,048 bytes from this address on.
 const DATA: u32 = 0x3000;
-/// Holds [`DATA`]; random instructions do not write it.
+/// The register that holds [`DATA`]; random instructions do not write it.
 const DATA_BASE: u32 = 31;
 const EXIT: u32 = 0x8000_0000;
 
-/// One random instruction: what it is, its registers, and a number for its immediate or offset.
+/// One random instruction: its kind, its registers, and a number for its immediate or offset.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     kind: u32,
@@ -135,7 +135,7 @@ fn opinion(program: &Program) -> ([u32; 32], Vec<u8>) {
     (std::array::from_fn(|index| hart.registers[index]), memory.0)
 }
 
-/// The same on the core model, which executes up to the store to the exit after the program.
+/// Registers and memory at the end of the run on the core model, which executes up to the store to the exit after the program.
 fn ours(program: &Program, design: Design, wait: u64) -> ([u32; 32], Vec<u8>) {
     let mut core = design.model(&[RAM], EXIT..EXIT + 4, wait, program.base());
     core.poke(program.base(), program.bytes());

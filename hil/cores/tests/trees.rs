@@ -1,4 +1,4 @@
-//! Images and their source trees: an image of one tree is not taken for that of another.
+//! Images and their source trees: an image of one tree is not used for another tree.
 
 use hil_cores::core::Dialect;
 use hil_cores::firmware::{self, Kind};
@@ -7,7 +7,7 @@ use object::{Object, ObjectSection};
 use std::fs;
 use std::path::Path;
 
-/// Copies the files of a workspace, without what is built, recorded or only data.
+/// Copies the source files of a workspace, without build outputs, records and data.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -22,7 +22,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The hash of its sources in an image.
+/// The hash of the sources that an image contains.
 fn sources(image: &Path) -> String {
     let file = fs::read(image).unwrap();
     let elf = object::File::parse(&*file).unwrap();
@@ -30,8 +30,8 @@ fn sources(image: &Path) -> String {
     String::from_utf8(section.data().unwrap().to_vec()).unwrap()
 }
 
-/// Both copies are older than anything that is built of them: Cargo identifies a workspace's packages by name and file times,
-/// and so would not build the second once the first is built.
+/// The files of both copies are older than anything built from them. Cargo identifies a workspace's packages by name and file
+/// times, so in a shared output folder it would not build the second tree after the first.
 #[test]
 fn trees_that_share_a_target_folder_get_their_own_images() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn trees_that_share_a_target_folder_get_their_own_images() {
     assert_eq!(sources(&other_image), other.sources().unwrap());
     assert_ne!(one.sources().unwrap(), other.sources().unwrap());
 
-    // The first is what this harness is built from.
+    // The first tree has the sources that this harness is built from.
     assert_eq!(one.sources().unwrap(), here.sources().unwrap());
     firmware::read(&image).unwrap();
     let refused = firmware::read(&other_image).unwrap_err().to_string();
@@ -61,7 +61,7 @@ fn trees_that_share_a_target_folder_get_their_own_images() {
 }
 
 #[test]
-fn an_image_that_does_not_say_what_it_is_built_from_is_refused() {
+fn an_image_without_a_hash_of_its_sources_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let image = firmware::build("pfc", Kind::Inlining, Dialect::Machine).unwrap();
     let mut file = fs::read(image).unwrap();

@@ -1,5 +1,5 @@
-//! A model and the RTL of the same design, side by side as one core: both get the same inputs, and must agree on every stop and
-//! on its cycle.
+//! The model and the RTL of one design, run side by side as one core: both receive the same inputs, and must agree on every
+//! stop and its cycle.
 
 use super::AnyCore;
 use crate::core::{Core, Ram, Stop};
@@ -7,9 +7,7 @@ use crate::rtl::{Reset, Rtl};
 use anyhow::Result;
 use std::ops::Range;
 
-/// The two.
-///
-/// Once they differ, the run ends with a [`Stop::Fault`] that says how.
+/// A model and its RTL. When they differ, the run ends with a [`Stop::Fault`] that describes the difference.
 #[derive(Debug)]
 pub struct LockstepPair {
     model: Box<AnyCore>,
@@ -17,7 +15,7 @@ pub struct LockstepPair {
 }
 
 impl LockstepPair {
-    /// Both about to execute the same program in RAM of the same content.
+    /// Takes a model and its RTL, both about to execute the same program in RAM of the same content.
     pub fn new(model: AnyCore, rtl: Rtl) -> Self {
         Self { model: Box::new(model), rtl }
     }
@@ -59,7 +57,7 @@ impl Core for LockstepPair {
         }
         let pc = self.model.upcoming().map_or(0, |(_, pc)| pc);
         let reason = format!("the model stops at (what, cycle) {model:x?}, the RTL at {rtl:x?}");
-        // Leaked at most once: the run ends here.
+        // Leaked, because the reason must be static; at most once, because the run ends here.
         Stop::Fault { pc, address: pc, reason: reason.leak() }
     }
 

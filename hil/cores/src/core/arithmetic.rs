@@ -1,4 +1,5 @@
-//! Arithmetic, loads, stores and branches, shared by all core models. Each model adds its cycle costs and its own instructions.
+//! Arithmetic, loads, stores and branches, shared by all core models. Each model adds its cycle costs, and the instructions
+//! that only it has.
 
 /// The value that an instruction computes from its sources `$a` and `$b`, and its cost, by kind of instruction: an expression
 /// for arithmetic, for shifts (which may look at the amount), multiplication, its high half, and division (which may look at

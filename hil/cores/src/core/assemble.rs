@@ -51,14 +51,14 @@ impl Program {
         address
     }
 
-    /// Fills with the two-byte `nop` up to `address`; nothing when that is behind.
+    /// Fills with the two-byte `nop` up to `address`; does nothing if the program already reaches it.
     pub fn pad_to(&mut self, address: u32) {
         while self.here() < address {
             self.put(c_nop());
         }
     }
 
-    /// Overwrites what lies at `address`, which must have been put already: for branches whose target comes later.
+    /// Overwrites the instruction at `address`, which must have been put already. Used for branches to a later target.
     pub fn patch(&mut self, address: u32, instruction: impl Encoded) {
         let mut encoded = Vec::new();
         instruction.append(&mut encoded);
@@ -317,7 +317,7 @@ pub mod csr {
     pub const MINSTRET: u32 = 0xb02;
     /// The same, high word.
     pub const MINSTRETH: u32 = 0xb82;
-    /// Which of the counters stand still.
+    /// A bit for each counter that stands still.
     pub const MCOUNTINHIBIT: u32 = 0x320;
     /// Cycles, for a program without privilege.
     pub const CYCLE: u32 = 0xc00;

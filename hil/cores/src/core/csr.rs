@@ -5,13 +5,13 @@
 
 /// mstatus.MIE: interrupts enabled.
 const MIE: u32 = 1 << 3;
-/// mstatus.MPIE: what MIE was before the trap.
+/// mstatus.MPIE: the value of MIE before the trap.
 const MPIE: u32 = 1 << 7;
 /// mstatus.MPP: the mode before the trap, all ones for machine mode, zero for user mode.
 const MPP: u32 = 3 << 11;
 /// mstatus.MPRV: loads and stores with the rights of MPP.
 const MPRV: u32 = 1 << 17;
-/// mstatus.TW: user mode may not wait.
+/// mstatus.TW: `wfi` in user mode is an illegal instruction.
 const TW: u32 = 1 << 21;
 
 /// The machine timer interrupt in mie and mip, and its cause number.
@@ -26,8 +26,9 @@ const MISA: u32 = 1 << 30 | 1 << 20 | 1 << 12 | 1 << 8 | 1 << 2;
 /// The architecture number that RISC-V International gave to Ibex.
 const MARCHID: u32 = 22;
 
-/// cpuctrlsts: an exception was taken and has not been returned from, and one came on top of it.
+/// cpuctrlsts: an exception was taken and its handler has not returned.
 const SYNC_EXCEPTION_SEEN: u32 = 1 << 6;
+/// cpuctrlsts: another exception was taken meanwhile.
 const DOUBLE_FAULT_SEEN: u32 = 1 << 7;
 
 /// The registers' state.
@@ -55,11 +56,11 @@ pub(super) struct Csr {
 pub(super) struct Moment {
     /// The cycle.
     pub(super) cycle: u64,
-    /// Instructions retired before, as a reader sees it.
+    /// Instructions retired before, as an instruction reads them from minstret.
     pub(super) retired: u64,
-    /// Instructions retired before, as the register has them: a writeback stage holds one back.
+    /// Instructions retired before, as the register holds them: one in the writeback stage is not counted yet.
     pub(super) held: u64,
-    /// Instructions retired before what is written counts: with or without the writing one.
+    /// Instructions retired before a written value takes effect: with or without the writing instruction itself.
     pub(super) counted: u64,
     /// Interrupt lines, at their places in mip.
     pub(super) pending: u32,
@@ -203,7 +204,7 @@ impl Csr {
         self.mtval = value;
     }
 
-    /// Returns from a trap: the address to go on at; `None` in user mode, which may not.
+    /// Returns from a trap. The result is the address of the next instruction; `None` in user mode, where `mret` is illegal.
     pub(super) fn leave(&mut self) -> Option<u32> {
         if self.user {
             return None;
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused() {
+    fn registers_that_do_not_exist_or_are_read_only_are_refused() {
         let mut csr = Csr::RESET;
         for number in [0xc00, 0x3a0, 0x7a0, 0x7b0, 0x180, 0xfff] {
             assert_eq!(csr.read(number, START), None, "{number:x}");
@@ -311,7 +312,7 @@ mod tests {
 
     /// Reset leaves MPP at user mode, in which machine registers cannot be accessed.
     #[test]
-    fn user_mode_is_fenced_off() {
+    fn user_mode_cannot_access_machine_registers() {
         let mut csr = Csr::RESET;
         assert_eq!(csr.leave(), Some(0));
         assert_eq!(csr.read(0x300, START), None);
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_count_from_what_was_written() {
+    fn counters_count_from_the_value_written() {
         let mut csr = Csr::RESET;
         assert_eq!(csr.read(0xb00, START), Some(100));
         csr.write(0xb00, 7, START);

@@ -9,10 +9,10 @@ pub(super) const NOWHERE: u8 = 32;
 /// What an operation does. Operands are in [`Op`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Not decoded yet, or watched: to be looked up before execution.
+    /// Not decoded yet, or watched: must be looked up before execution.
     Unknown,
     Illegal,
-    /// `rd = immediate`: `lui`, and `auipc`, whose pc is known when it is decoded.
+    /// `rd = immediate`: `lui`, and `auipc`, whose result is known when it is decoded.
     Constant,
     Jal,
     Jalr,
@@ -94,11 +94,11 @@ pub(super) fn extended(kind: Kind, value: u32) -> u32 {
 /// Position of the next instruction relative to a word boundary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// At one.
+    /// It begins at a word boundary.
     Word,
-    /// In an upper half that holds all of it.
+    /// It lies within the upper half of a word.
     Half,
-    /// It straddles one.
+    /// It straddles a word boundary.
     Split,
 }
 
@@ -114,14 +114,14 @@ pub(super) struct Op {
     pub(super) rs2: u8,
     /// Bytes of the encoding: 2 or 4.
     pub(super) size: u8,
-    /// The registers that it reads, x0 where there are fewer than two.
+    /// The registers that it reads; x0 for each missing one.
     pub(super) sources: [u8; 2],
-    /// Where the instruction behind it lies.
+    /// The position of the next instruction in memory.
     pub(super) next: Next,
 }
 
 impl Op {
-    /// The place holder of addresses that have not been decoded.
+    /// The placeholder at addresses that have not been decoded.
     pub(super) const UNKNOWN: Self = Self {
         immediate: 0,
         kind: Kind::Unknown,
@@ -295,7 +295,7 @@ fn expand(parcel: u16) -> Option<u32> {
     use super::assemble as a;
     let word = u32::from(parcel);
     let field = |high: u32, low: u32| word >> low & ((1 << (high - low + 1)) - 1);
-    // Bits of the parcel moved to bits of an immediate, and its sign.
+    // `place` moves a bit of the parcel to a bit of the immediate; `sign` extends a bit to all higher ones.
     let place = |from: u32, to: u32| (word >> from & 1) << to;
     let sign = |from: u32, to: u32| if word >> from & 1 == 1 { u32::MAX << to } else { 0 };
 
@@ -365,7 +365,7 @@ mod tests {
     use super::super::assemble::*;
     use super::*;
 
-    /// Every short form, beside the long form that the manual's table of the C extension gives for it.
+    /// Every short form, with the long form that the manual's table of the C extension gives for it.
     #[test]
     fn parcels_stand_for_words() {
         let pairs = [

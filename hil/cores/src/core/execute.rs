@@ -27,8 +27,8 @@ impl Ibex {
 
     fn execute_in<const WRITEBACK: bool>(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
         let timing = self.timing;
-        // With a writeback stage, which waits for the response, only an access that crosses a word waits in decode, for its
-        // first half.
+        // With a writeback stage, the response is waited for there. In decode waits only an access that crosses a word, for the
+        // response to its first half.
         let wait = if WRITEBACK { 0 } else { timing.data_wait };
         let (load, store) = (timing.load + wait, timing.store + wait);
         let crossing = timing.crossing + timing.data_wait - wait;
@@ -37,7 +37,7 @@ impl Ibex {
         let mut pc = self.pc;
         let mut start = self.start;
         let mut retired = self.retired;
-        // The last redirect: from when on decode was empty, and when its target entered.
+        // The last redirect: the cycle from which on decode was empty, and the cycle in which the target entered it.
         let (mut emptied, mut resumed) = (self.free, self.start);
         let (mut target, mut arrived) = (self.target, self.arrived);
 

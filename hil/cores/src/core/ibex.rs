@@ -31,11 +31,11 @@ pub struct Ibex {
     pub(super) start: u64,
     /// The cycle from which on decode is empty and waits for the next instruction.
     pub(super) free: u64,
-    /// The next instruction has left the fetch stage: no interrupt can come before it any more.
+    /// Whether the next instruction has left the fetch stage: then an interrupt can no longer come before it.
     handed_over: bool,
-    /// An interrupt is to be taken in the cycle from which on decode is `free`.
+    /// Whether an interrupt is to be taken in the cycle `free`.
     interrupted: bool,
-    /// An instruction that stopped at a device has not retired yet.
+    /// Whether an instruction that stopped at a device has not retired yet.
     pub(super) unretired: bool,
     /// The last load or store, which a writeback stage may still hold.
     pub(super) access: Access,
@@ -52,7 +52,7 @@ pub struct Ibex {
     lines: Timed,
     /// Interrupts that may be taken.
     enabled: Timed,
-    /// The instruction memory's side, when it has wait states.
+    /// The prefetch buffer, if the instruction memory has wait states.
     pub(super) prefetch: Option<Prefetch>,
     pub(super) watches: Watches,
 }
@@ -104,15 +104,15 @@ impl Ibex {
         self.lines.any_from(self.start) & self.enabled.any_from(self.start) != 0
     }
 
-    /// The interrupt enables have been changed, from `cycle` on.
+    /// Called when the interrupt enables have changed, with effect from `cycle` on.
     pub(super) fn interrupts_changed(&mut self, cycle: u64) {
         self.enabled.set(cycle, self.csr.enabled());
     }
 
     /// The present moment, for accesses to CSRs.
     ///
-    /// With a writeback stage, minstret lacks the instruction in it, so a reader is given one more: always, although the stage
-    /// may be empty (ibex_wb_stage: `perf_instr_ret_wb_spec_o` does not check).
+    /// With a writeback stage, minstret does not include the instruction in that stage, so a read returns one more. It does so
+    /// even if the stage is empty (ibex_wb_stage: `perf_instr_ret_wb_spec_o` does not check).
     pub(super) fn moment(&self) -> Moment {
         let behind = self.timing.writeback && self.free < self.start;
         let retired = self.retired + u64::from(behind);
@@ -125,8 +125,7 @@ impl Ibex {
         }
     }
 
-    /// The next instruction is at `target`, `cost` cycles after the present one, which leaves decode empty for the last
-    /// of them.
+    /// Continues at `target`, `cost` cycles after the present instruction; in the last of these cycles decode is empty.
     pub(super) fn redirect(&mut self, target: u32, cost: u64) {
         self.pc = target;
         self.redirected(cost);
@@ -138,14 +137,15 @@ impl Ibex {
         (self.target, self.arrived) = (target, self.start);
     }
 
-    /// The fetch stage gets a new target, two cycles before its instruction can be in decode.
+    /// Passes a new target to the fetch stage, two cycles before its instruction can be in decode.
     pub(super) fn redirected(&mut self, cost: u64) {
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.redirect(self.start + cost - 2);
         }
     }
 
-    /// Lets cycles pass until the next instruction enters decode, or an interrupt's, or until the cycle `until`.
+    /// Lets cycles pass until the next instruction, or the first one of an interrupt, enters decode, or until the cycle
+    /// `until`.
     fn boundary(&mut self, until: u64) -> Option<Stop> {
         if let Some(from) = self.asleep {
             match self.waking(from) {
@@ -170,11 +170,11 @@ impl Ibex {
                 continue;
             }
             self.interrupted = interrupts != 0 && cycle >= self.free;
-            // A pending interrupt keeps the next instruction out, even if it is disabled a cycle later.
-            let wanted = interrupts == 0 && cycle + 1 >= self.start;
-            self.handed_over = wanted && self.fetched(cycle);
+            // A pending interrupt keeps the next instruction out of decode, even if it is disabled a cycle later.
+            let requested = interrupts == 0 && cycle + 1 >= self.start;
+            self.handed_over = requested && self.fetched(cycle);
             cycle += 1;
-            self.start = self.start.max(if wanted { cycle } else { 0 });
+            self.start = self.start.max(if requested { cycle } else { 0 });
             self.free = if self.interrupted { cycle } else { self.free };
         }
         if arrives {
@@ -195,7 +195,7 @@ impl Ibex {
         prefetch.hand_over(cycle, head(&self.memory, self.pc))
     }
 
-    /// Takes an interrupt in `cycle`, one after that in which the core found an empty decode stage and one pending.
+    /// Takes an interrupt in `cycle`: the cycle after the one in which decode was empty and the interrupt pending.
     fn interrupt(&mut self, cycle: u64, pending: u32) {
         self.start = cycle;
         let vector = self.csr.interrupt(self.pc, pending);
@@ -229,8 +229,8 @@ impl Ibex {
             prefetch.pause(from - 1..cycle + 1);
             return from.max(prefetch.last_answer(from - 1).map_or(0, |answer| answer + 2));
         }
-        // With responses in the next cycle no request is under way, unless every cycle since the last redirect has taken a
-        // whole word out of the queue, so that it is not yet full two cycles before `from`.
+        // If memory responds in the next cycle, no request is under way. The exception: if every cycle since the last redirect
+        // has taken a whole word out of the queue, it is not yet full two cycles before `from`.
         let upper = self.target & 2;
         let taken = self.pc.wrapping_sub(self.target).wrapping_add(upper).wrapping_sub(4);
         let wfi = from - self.timing.sleep;
@@ -239,20 +239,20 @@ impl Ibex {
     }
 }
 
-/// A load or store in a writeback stage, and what it keeps from executing.
+/// A load or store in a writeback stage, and the cycles for which the next instruction waits because of it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Access {
     /// The cycle in which the next instruction enters decode.
     pub(super) next: u64,
     /// The cycle in which the memory responds.
     pub(super) answered: u64,
-    /// The cycle from which on the next instruction executes: the same one, or later when it reads what was loaded.
+    /// The cycle from which on the next instruction executes: `answered`, or later if it reads the loaded value.
     pub(super) ready: u64,
 }
 
 impl Access {
-    /// For an instruction that executes in the cycle `start`: how long it has been waiting for the response. Its branch target
-    /// has been under way for as long (ibex_id_stage: `instr_executing_spec`).
+    /// For an instruction that executes in the cycle `start`: the cycles for which it has waited for the response. The fetch of
+    /// its branch target began that much earlier (ibex_id_stage: `instr_executing_spec`).
     pub(super) fn ahead(&self, start: u64) -> u64 {
         if start == self.ready && self.ready == self.answered { start - self.next } else { 0 }
     }

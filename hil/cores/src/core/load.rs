@@ -7,7 +7,7 @@ impl Image {
     /// Writes the segments into a core's RAM, which is zero where the file gives no bytes.
     ///
     /// # Errors
-    /// [`Error::OutsideRam`] for the first segment that does not lie in one region; the core is untouched then.
+    /// [`Error::OutsideRam`] for the first segment that does not lie in one region; the core's RAM is then unchanged.
     pub fn load(&self, core: &mut dyn Core, ram: &[Ram]) -> Result<(), Error> {
         for segment in &self.segments {
             let given = segment.bytes.len() as u32;

@@ -17,11 +17,11 @@ struct Region {
     bytes: Vec<u8>,
     /// One per halfword: the operation that begins there.
     ops: Vec<Op>,
-    /// Offsets between which something has been decoded: writes elsewhere cannot touch an operation.
+    /// The range of offsets in which code has been decoded: writes elsewhere cannot change an operation.
     decoded: Range<usize>,
 }
 
-/// The operations of one region, lent out for execution.
+/// The operations of one region, moved out of [`Memory`] while they execute.
 #[derive(Debug)]
 pub(super) struct Code {
     region: usize,
@@ -60,7 +60,7 @@ impl Memory {
         })
     }
 
-    /// The bytes at `address`, as many as wanted, if one region has them all.
+    /// The `length` bytes at `address`, if one region has them all.
     pub(super) fn get(&self, address: u32, length: usize) -> Option<&[u8]> {
         self.regions.iter().find_map(|region| {
             let offset = address.wrapping_sub(region.base) as usize;
@@ -68,7 +68,7 @@ impl Memory {
         })
     }
 
-    /// Writes bytes from outside. Returns whether they all lie in one region.
+    /// Writes bytes for the harness. Returns whether they all lie in one region.
     pub(super) fn put(&mut self, address: u32, bytes: &[u8]) -> bool {
         let found = self.regions.iter_mut().find_map(|region| {
             let offset = address.wrapping_sub(region.base) as usize;
@@ -80,7 +80,7 @@ impl Memory {
         found.is_some()
     }
 
-    /// Takes the operations of the region that holds `pc`; give them back with [`Self::give_back`].
+    /// Moves the operations of the region that holds `pc` out; [`Self::give_back`] moves them back.
     pub(super) fn lend(&mut self, pc: u32) -> Option<Code> {
         let holds = |region: &Region| (pc.wrapping_sub(region.base) as usize) < region.bytes.len();
         let index = self.regions.iter().position(holds)?;
@@ -88,7 +88,7 @@ impl Memory {
         Some(Code { region: index, base: region.base, ops: std::mem::take(&mut region.ops) })
     }
 
-    /// Returns what [`Self::lend`] took.
+    /// Moves the operations back that [`Self::lend`] moved out.
     pub(super) fn give_back(&mut self, code: Code) {
         if let Some(region) = self.regions.get_mut(code.region) {
             region.ops = code.ops;
@@ -164,7 +164,8 @@ pub(super) enum Stored {
     Code,
 }
 
-/// An instruction may begin four bytes before the write: it may reach into it, or be followed by what is written.
+/// Discards the operations that a write may change, from four bytes before it on: an instruction there may reach into the
+/// written bytes, and an operation depends on the instruction that follows it.
 fn forget(ops: &mut [Op], offset: usize, length: usize) {
     let first = (offset / 2).saturating_sub(2);
     let last = offset.saturating_add(length).div_ceil(2).min(ops.len());

@@ -1,9 +1,8 @@
 //! The model of PicoRV32: instructions execute one at a time, each while the next is fetched.
 //!
-//! A cycle count here begins where an instruction is *launched* (picorv32.v: `launch_next_insn`), the only place where an
-//! interrupt can come in. The word behind it is fetched meanwhile; where that takes longer than the instruction, the next
-//! launch waits. The upper half of a word is kept when its lower half is executed, so an instruction there needs no fetch,
-//! or one of a word less.
+//! The cycles of an instruction count from its *launch* (picorv32.v: `launch_next_insn`), the only time at which an interrupt
+//! can be taken. The next word is fetched meanwhile; if that takes longer than the instruction, the next launch waits. The
+//! upper half of a word is kept when its lower half is executed, so an instruction that begins there needs one fetch less.
 
 use std::ops::Range;
 
@@ -18,11 +17,11 @@ use super::{Core, Ram, Stop};
 /// The bits of the interrupt inputs: the two lines of [`Core`], where RISC-V's mip has them, and the core's own.
 const TIMER_LINE: u32 = 7;
 const EXTERNAL_LINE: u32 = 11;
-/// The core's timer has counted down.
+/// The interrupt of the core's timer, which has counted down.
 const COUNTED_DOWN: u32 = 1 << 0;
-/// `ebreak`, `ecall` or an illegal instruction.
+/// The interrupt of `ebreak`, `ecall` or an illegal instruction.
 const BREAK: u32 = 1 << 1;
-/// Where interrupts go, seen from the 256 bytes in which the program begins.
+/// The interrupt vector, as an offset from the beginning of the 256 bytes in which the program begins.
 const VECTOR: u32 = 0x10;
 
 /// The cycle rules of PicoRV32, in whole cycles from launch to launch, with memory that is ready at once.
@@ -51,7 +50,7 @@ pub struct PicoTiming {
     pub return_: u64,
     /// `waitirq`, from the cycle that sees an interrupt.
     pub wait: u64,
-    /// From the launch that gives way to an interrupt to that of the vector's instruction.
+    /// From the launch that an interrupt takes the place of, to the launch of the vector's instruction.
     pub interrupt: u64,
     /// An instruction that neither the core nor a coprocessor implements, until the core's timeout (picorv32.v:
     /// `pcpi_timeout_counter`).
@@ -102,13 +101,14 @@ impl PicoTiming {
         Self { fetch_wait: cycles, data_wait: cycles, ..self }
     }
 
-    /// Cycles by which the fetch of the next instruction outlasts one of `cost` cycles that lets it begin at once.
+    /// Cycles by which the fetch of the next instruction takes longer than the present instruction of `cost` cycles, if both
+    /// begin at the same time.
     #[inline]
     const fn late(&self, next: Next, cost: u64) -> u64 {
         match next {
             Next::Word => (self.alu + self.fetch_wait).saturating_sub(cost),
             Next::Half => 0,
-            // The second word is requested only when the decoder wants the instruction.
+            // The second word is requested only when the decoder needs the instruction.
             Next::Split => self.split + self.fetch_wait,
         }
     }
@@ -121,9 +121,10 @@ impl PicoTiming {
 
 /// An instruction-set model of PicoRV32 with exact timing.
 ///
-/// Of its interrupt inputs two are wired, bit 7 to the timer line and bit 11 to the external line; both are levels, the
-/// others latch. Interrupts go to the address 16 bytes behind the beginning of the 256 bytes in which the program begins.
-/// Not modelled is interrupt 2: a misaligned access ends the run, as it stops a core that masks it.
+/// Two of its interrupt inputs are connected: bit 7 to the timer line and bit 11 to the external line. These two are levels;
+/// the core's own interrupts are latched. The interrupt vector is 16 bytes after the beginning of the 256 bytes in which the
+/// program begins. Interrupt 2 (misaligned access) is not modelled: such an access ends the run, as it stops a core that masks
+/// it.
 #[derive(Clone, Debug)]
 pub struct Picorv32 {
     timing: PicoTiming,
@@ -138,13 +139,13 @@ pub struct Picorv32 {
     pc: u32,
     /// Instructions launched.
     retired: u64,
-    /// Those among them that the core does not count: every `waitirq`.
+    /// Of these, the instructions that the core does not count: every `waitirq`.
     uncounted: u64,
     /// The cycle in which the next instruction is launched.
     start: u64,
-    /// It has been launched, and its access to memory is still to come.
+    /// Whether it has been launched and its access to memory is still to come.
     launched: bool,
-    /// An instruction that stopped at a device has not retired yet.
+    /// Whether an instruction that stopped at a device has not retired yet.
     unretired: bool,
     /// A load that waits for its device.
     awaited: Option<Op>,
@@ -157,15 +158,15 @@ pub struct Picorv32 {
     latched: u32,
     /// Interrupts that are masked.
     mask: u32,
-    /// An interrupt is being handled.
+    /// Whether an interrupt is being handled.
     active: bool,
-    /// The last instruction was launched while one was.
+    /// Whether the last instruction was launched while an interrupt was being handled.
     delay: bool,
-    /// The launch that an interrupt took, until it is known which there are.
+    /// The cycle of the launch that an interrupt took the place of, until the pending interrupts are read.
     entering: Option<u64>,
-    /// The cycle in which the timer's interrupt is pending.
+    /// The cycle from which on the timer's interrupt is pending.
     due: Option<u64>,
-    /// The last instruction launched, and where it led if it was a branch that was taken.
+    /// The address of the last instruction launched, and its target if it was a taken branch.
     last: u32,
     branched: u64,
     watches: Watches,
@@ -211,7 +212,7 @@ impl Picorv32 {
         self.timing
     }
 
-    /// Interrupts pending in a cycle, in which the lines of the one before count.
+    /// Interrupts pending in a cycle. The core registers its inputs, so the lines of the cycle before count.
     fn pending(&mut self, cycle: u64) -> u32 {
         if self.due.is_some_and(|due| due <= cycle) {
             self.due = None;
@@ -257,7 +258,7 @@ impl Picorv32 {
         Stop::Cycle
     }
 
-    /// Gives the next launch to an interrupt.
+    /// Lets an interrupt take the place of the next launch.
     fn interrupt(&mut self, until: u64) {
         self.interrupt_registers[0] = self.pc | u32::from(self.fetched_compressed());
         self.entering = Some(self.start);
@@ -267,7 +268,7 @@ impl Picorv32 {
         self.enter(until);
     }
 
-    /// Two cycles after that launch, the interrupts to be handled are written down and no longer latched.
+    /// Two cycles after the launch of an interrupt: stores the pending interrupts in q1, and clears their latches.
     fn enter(&mut self, until: u64) {
         let Some(cycle) = self.entering.map(|launch| launch + 2).filter(|&cycle| cycle <= until) else { return };
         self.entering = None;
@@ -275,8 +276,8 @@ impl Picorv32 {
         self.latched &= self.mask;
     }
 
-    /// Whether the last instruction that has been fetched was a short one, as bit 0 of q0 shows: the one launched last, or,
-    /// after a branch that was taken, the one behind it.
+    /// Whether the last instruction that was fetched was a 16-bit one, which bit 0 of q0 shows. It is the instruction launched
+    /// last, or, after a taken branch, the one after the branch.
     fn fetched_compressed(&self) -> bool {
         let short = |pc| self.memory.instruction(pc).is_some_and(is_compressed);
         if self.branched != self.start {
@@ -284,16 +285,16 @@ impl Picorv32 {
         }
         let behind = self.last.wrapping_add(if short(self.last) { 2 } else { 4 });
         if behind & 2 == 0 && self.pc & 2 != 0 && self.timing.fetch_wait > 0 {
-            // The decoder was already given the upper half, see `detour`.
+            // The decoder already has the upper half, see `detour`.
             self.detour(behind, Next::Word, self.pc) == 0 || short(self.pc)
         } else {
             short(behind)
         }
     }
 
-    /// Extra cycles of a taken branch whose target lies in an upper half, behind which a word is still being fetched when
-    /// the target is known: the decoder takes its upper half, and if that looks like the beginning of a long instruction,
-    /// the target is fetched in its place, and then once more.
+    /// Extra cycles of a taken branch to a target in the upper half of a word, if the word after the branch is still being
+    /// fetched when the target is known. The decoder then takes the upper half of that word; if it looks like the beginning of
+    /// a 32-bit instruction, the target is fetched as its second half, and then once more as itself.
     #[cold]
     fn detour(&self, behind: u32, next: Next, target: u32) -> u64 {
         let wait = self.timing.fetch_wait;
@@ -313,20 +314,20 @@ impl Picorv32 {
         line.into_iter().chain(self.due).min()
     }
 
-    /// A `waitirq` has seen none up to a cycle.
+    /// Called when a `waitirq` has seen no interrupt up to a cycle.
     fn wait_until(&mut self, cycle: u64) {
         self.waiting = self.waiting.map(|(from, op)| (from.max(cycle), op));
     }
 
-    /// A `waitirq` sees an interrupt in `cycle`.
+    /// Called when a `waitirq` sees an interrupt in `cycle`: continues with the next instruction.
     fn resume(&mut self, cycle: u64, op: Op) {
         self.waiting = None;
         self.registers[usize::from(op.rd & 63)] = self.pending(cycle);
         self.start = cycle + self.timing.wait + self.timing.late(op.next, self.timing.alu);
     }
 
-    /// Executes instructions from the one launched at `self.start` on that end their accesses before `until`; only one if
-    /// `single`.
+    /// Executes instructions, from the one launched at `self.start` on, as long as their accesses end before `until`; only one
+    /// instruction if `single`.
     fn execute(&mut self, until: u64, single: bool) -> Option<Stop> {
         let pc = self.pc;
         let Some(mut code) = self.memory.lend(pc) else {
@@ -509,9 +510,9 @@ impl Picorv32 {
         stop
     }
 
-    /// Executes an instruction that concerns counters and interrupts. `a` is its source.
+    /// Executes an instruction on counters or interrupts. `a` is its source.
     fn machine(&mut self, op: Op, a: u32) -> Option<Stop> {
-        // Registers are read and written in the cycle behind the launch.
+        // Registers are read and written in the cycle after the launch.
         let cycle = self.start + 1;
         let counted = self.retired + 1 - self.uncounted;
         let delayed = self.active;
@@ -579,7 +580,7 @@ impl Picorv32 {
 
     /// Makes the timer count down from `value`; 0 stops it. Returns its value in that cycle.
     fn set_timer(&mut self, cycle: u64, value: u32) -> u32 {
-        // In its last cycle it has counted down whatever is written.
+        // In its last cycle the interrupt becomes pending, whatever value is written.
         let pending = self.due.is_some_and(|due| due <= cycle + 1);
         let left = self.due.map_or(0, |due| due.saturating_sub(cycle) as u32);
         self.latched |= if pending { COUNTED_DOWN } else { 0 };
@@ -683,8 +684,9 @@ mod tests {
     /// Where the code between two stores to the device begins.
     const CODE: u32 = 0x0010_0200;
 
-    /// A program around `body`: the first store stamps its beginning, the second its end. x28 is the device, x29 the data,
-    /// x30 is 77 and x31 is 5; all interrupts but the core's own stay out, whose handler returns at once.
+    /// A program around `body`: the first store to the device marks its beginning, the second its end. x28 is the address of
+    /// the device, x29 that of the data, x30 is 77 and x31 is 5. All interrupts are masked except the core's own, whose handler
+    /// returns at once.
     fn measured(body: fn(&mut Program)) -> Program {
         let mut program = Program::at(RAM.base);
         program.put(jal(0, 0x40));
@@ -752,12 +754,12 @@ mod tests {
         ("beq, not taken", |p| put(p, &[beq(30, 0, 4)]), 3, 3),
         ("rdcycle", |p| put(p, &[csrrs(1, CYCLE, 0)]), 4, 4),
         ("getq", |p| put(p, &[getq(1, 0)]), 4, 4),
-        // The handler's one instruction is launched 4 cycles after the place of the one behind ebreak.
+        // The handler's one instruction is launched 4 cycles after the cycle in which the one after ebreak would be.
         ("ebreak and retirq", |p| put(p, &[ebreak()]), 4 + 4 + 5, 4 + 4 + 5),
     ];
 
     #[test]
-    fn instructions_take_what_the_rtl_takes() {
+    fn instructions_take_the_cycles_of_the_rtl() {
         for &(name, body, fast, min) in FACTS {
             let program = measured(body);
             assert_eq!(cost(PicoTiming::FAST, &program), fast, "{name}");
@@ -796,7 +798,7 @@ mod tests {
     /// Misaligned accesses, accesses outside memory and devices, and instructions that this core lacks or masks end the run
     /// with a fault, in the cycle and at the address of the fault.
     #[test]
-    fn what_it_does_not_have_is_a_fault() {
+    fn accesses_and_instructions_that_do_not_exist_are_faults() {
         let cases = [
             (lw(1, 29, 1), DATA + 1),
             (sh(1, 29, 3), DATA + 3),

@@ -1,4 +1,4 @@
-//! Ibex's prefetch buffer, cycle by cycle: needed only when the instruction memory has wait states.
+//! Ibex's prefetch buffer, cycle by cycle. It is modelled only if the instruction memory has wait states.
 //!
 //! If memory responds in the next cycle, the buffer always keeps up with straight-line code, and redirects cost what
 //! [`Timing`](super::timing::Timing) says. With later responses the delay of an instruction depends on the requests before it.
@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-/// Requests that may be under way.
+/// Most requests that may be under way.
 const REQUESTS: usize = 2;
 
 /// The buffer's state at the beginning of a cycle. Only counts matter: memory never refuses an address.
@@ -21,9 +21,9 @@ pub(super) struct Prefetch {
     words: usize,
     /// Requests under way, oldest first.
     requests: [Option<Request>; REQUESTS],
-    /// A redirect comes in the cycle to be evaluated next.
+    /// Whether a redirect comes in the cycle to be evaluated next.
     redirect: bool,
-    /// Cycles in which the core does not want instructions: asleep.
+    /// Cycles in which the core requests no instructions, because it sleeps.
     paused: Range<u64>,
 }
 
@@ -36,9 +36,9 @@ struct Request {
 /// What the instruction at the head of the queue needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    /// It begins in the upper half of a word.
+    /// Whether it begins in the upper half of a word.
     pub(super) upper: bool,
-    /// It is a 16-bit instruction.
+    /// Whether it is a 16-bit instruction.
     pub(super) compressed: bool,
 }
 
@@ -57,13 +57,13 @@ impl Prefetch {
         buffer
     }
 
-    /// In `cycle` the queue is discarded and the target requested; decode takes nothing until then.
+    /// Redirects the buffer: in `cycle` the queue is discarded and the target requested. Decode takes nothing until then.
     pub(super) fn redirect(&mut self, cycle: u64) {
         self.advance(cycle);
         self.redirect = true;
     }
 
-    /// No requests in these cycles.
+    /// Stops requests in these cycles.
     pub(super) fn pause(&mut self, cycles: Range<u64>) {
         self.paused = cycles;
     }
@@ -81,14 +81,15 @@ impl Prefetch {
         self.requests.iter().flatten().map(|request| request.answered).max()
     }
 
-    /// Evaluates `cycle`, in which decode wants the instruction `head`. Returns whether decode gets it.
+    /// Evaluates `cycle`, in which decode is ready for the instruction `head`. Returns whether the buffer hands it over.
     pub(super) fn hand_over(&mut self, cycle: u64, head: Head) -> bool {
         self.advance(cycle);
         self.cycle == cycle && self.step(Some(head))
     }
 
-    /// One cycle. A response can be used in the cycle in which it comes.
-    fn step(&mut self, wanted: Option<Head>) -> bool {
+    /// Evaluates one cycle. `requested` is the instruction that decode is ready for. A response can be used in the cycle in
+    /// which it comes.
+    fn step(&mut self, requested: Option<Head>) -> bool {
         let [oldest, newest] = self.requests;
         let full = (self.words >= 2 || newest.is_some()) && (self.words >= 3 || oldest.is_some());
         let answer = oldest.filter(|request| request.answered == self.cycle);
@@ -105,7 +106,7 @@ impl Prefetch {
             }
         } else {
             self.words += usize::from(answer.is_some_and(|request| !request.discarded));
-            if let Some(head) = wanted {
+            if let Some(head) = requested {
                 let needs = if head.upper && !head.compressed { 2 } else { 1 };
                 handed_over = self.words >= needs;
                 self.words -= usize::from(handed_over && (head.upper || !head.compressed));

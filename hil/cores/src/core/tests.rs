@@ -20,11 +20,12 @@ fn core_with(program: &Program, timing: Timing) -> Ibex {
     core
 }
 
-/// A program around `body`: the first store stamps its beginning, the second its end. x28 is the device, x29 the data, x30
-/// is 77 and x31 is 5. `offset` halfwords come before the first store, so that `body` begins in an upper half when it is 1.
+/// A program around `body`: the first store to the device marks its beginning, the second its end. x28 is the address of the
+/// device, x29 that of the data, x30 is 77 and x31 is 5. `offset` halfwords come before the first store, so that with 1 `body`
+/// begins in the upper half of a word.
 ///
-/// The handler of exceptions returns behind the word that caused it; the vectors of the timer and the external interrupt
-/// store to the device, and the timer's then stores mepc.
+/// The handler of exceptions returns to the word after the one that raised it. The vectors of the timer and the external
+/// interrupt store to the device, and the timer's then stores mepc.
 fn measured(offset: usize, interrupts: bool, body: fn(&mut Program)) -> Program {
     let mut program = Program::at(RAM.base);
     program.load_immediate(28, DEVICE);
@@ -204,7 +205,7 @@ const SWEEPS: &[Sweep] = &[
         &[(2, 7, 4), (3, 7, 4), (4, 7, 4), (5, 9, 8)],
     ),
     (
-        // A rise in the very cycle that disables interrupts costs a cycle, and is served when they are enabled again.
+        // A rise in the very cycle that disables interrupts costs a cycle, and is handled when they are enabled again.
         "critical section",
         |p| put_all(p, &[csrrci(0, csr::MSTATUS, 8), addi(0, 0, 0), csrrsi(0, csr::MSTATUS, 8), addi(0, 0, 0)]),
         &[(1, 5, 0), (2, 10, 12), (3, 9, 12), (6, 9, 12), (7, 11, 16)],
@@ -228,8 +229,8 @@ fn pass(core: &mut Ibex, cycle: u64) {
     }
 }
 
-/// When the vector's instruction enters decode after the timer line has risen `rise` cycles after the first store, and
-/// how far into the code mepc points; `None` if there was no interrupt.
+/// Raises the timer line `rise` cycles after the first store. Returns the cycle in which the vector's instruction enters
+/// decode, and the offset of mepc in the code; `None` if there was no interrupt.
 fn interrupted(timing: Timing, program: &Program, rise: u64) -> Option<(u64, u32)> {
     let mut core = core_with(program, timing);
     assert!(matches!(core.run(10_000), Stop::Store { address: DEVICE, .. }));
@@ -250,7 +251,7 @@ fn interrupted(timing: Timing, program: &Program, rise: u64) -> Option<(u64, u32
     }
 }
 
-/// The facts that a timing contradicts, and that with a wait state.
+/// The facts that a timing contradicts, and the facts with a wait state that `waiting` contradicts.
 fn contradicted(timing: Timing, waiting: Timing) -> Vec<String> {
     let mut contradicted = Vec::new();
     for (facts, timing) in [(FACTS, timing), (WAIT_FACTS, waiting)] {
@@ -278,13 +279,14 @@ fn contradicted(timing: Timing, waiting: Timing) -> Vec<String> {
     contradicted
 }
 
-/// When the store behind a `wfi` is made, with interrupts disabled, after a rise `rise` cycles after the first store.
+/// Raises the timer line `rise` cycles after the first store, with interrupts disabled. Returns the cycle of the store after a
+/// `wfi`.
 fn resumed(timing: Timing, rise: u64) -> u64 {
     let program = measured(0, true, |p| put_all(p, &[wfi()]));
     let mut core = core_with(&program, timing);
     assert!(matches!(core.run(10_000), Stop::Store { .. }));
     let begun = core.cycles();
-    // As a program would mask them, but without moving its code.
+    // Disables interrupts as a program would, but without instructions that would move its code.
     core.csr.write(csr::MSTATUS, 0, core.moment());
     core.interrupts_changed(begun);
     pass(&mut core, begun + rise);
@@ -294,7 +296,7 @@ fn resumed(timing: Timing, rise: u64) -> u64 {
 }
 
 #[test]
-fn instructions_and_interrupts_take_what_the_rtl_takes() {
+fn instructions_and_interrupts_take_the_cycles_of_the_rtl() {
     assert_eq!(contradicted(Timing::IBEX_SMALL, Timing::IBEX_SMALL.with_wait(1)), [""; 0]);
 }
 
@@ -324,13 +326,13 @@ const MAXPERF_FACTS: &[Fact] = &[
 ];
 
 #[test]
-fn the_writeback_stage_hides_answers() {
+fn the_writeback_stage_hides_the_wait_for_responses() {
     for &(name, offset, body, expected) in MAXPERF_FACTS {
         assert_eq!(cost(Timing::IBEX_MAXPERF, &measured(offset, false, body)), expected, "{name}");
     }
 }
 
-/// The facts above pin every rule: without it, at least one of them fails.
+/// Every timing rule is needed: without it, at least one of the facts above fails.
 #[test]
 fn no_timing_rule_can_be_removed() {
     macro_rules! without {
@@ -368,7 +370,7 @@ fn no_timing_rule_can_be_removed() {
     }
 }
 
-/// The external interrupt goes first, to its own vector.
+/// The external interrupt has priority over the timer's, and its own vector.
 #[test]
 fn the_external_interrupt_goes_before_the_timer() {
     let program = measured(0, true, |p| put_all(p, &[addi(0, 0, 0); 3]));
@@ -381,7 +383,7 @@ fn the_external_interrupt_goes_before_the_timer() {
     assert_eq!(core.cycles(), begun + 5);
 }
 
-/// A run may be cut anywhere: the sum is the same, and time never goes back.
+/// A run may be cut in pieces in any cycle: the sum of the cycles is the same, and time never goes back.
 #[test]
 fn runs_can_be_cut_in_any_cycle() {
     let timings = [Timing::IBEX_SMALL, Timing::IBEX_MAXPERF].map(|timing| [0, 1, 3].map(|wait| timing.with_wait(wait)));
@@ -426,7 +428,7 @@ fn watched_instructions_stop_the_run() {
     assert_eq!(core.register(1), 0);
 }
 
-/// Code that is written over executes as written: by the program itself, and from outside.
+/// Code that is overwritten, by the program itself or by the harness, executes as written.
 #[test]
 fn written_code_is_decoded_again() {
     let mut program = Program::at(RAM.base);

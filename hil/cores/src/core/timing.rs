@@ -1,4 +1,4 @@
-//! The cycle rules of a core as data: what a cycle-accurate model needs beyond the instruction set.
+//! The cycle rules of a core as data: the costs that a cycle-accurate model needs in addition to the instruction set.
 
 /// The cycle rules of an in-order core of two stages, or of three with a writeback stage. All are whole cycles.
 ///
@@ -110,10 +110,10 @@ impl Timing {
     }
 }
 
-/// A value that changes at a cycle, and what it was before.
+/// A value that changes at a cycle, with the value before.
 ///
-/// Interrupts are decided in cycles that may lie behind the present one by less than an instruction, so one step of
-/// history is enough.
+/// Interrupts are decided in cycles that are earlier than the present one by less than an instruction, so one previous value is
+/// enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed {
     now: u32,
@@ -139,7 +139,7 @@ impl Timed {
         if cycle >= self.since { self.now } else { self.before }
     }
 
-    /// The value in the last cycle of all.
+    /// The value after the last change.
     pub(super) fn latest(&self) -> u32 {
         self.now
     }

@@ -1,19 +1,19 @@
-//! Watched instructions: a run stops before they execute.
+//! Watchpoints: a run stops before a watched instruction executes.
 
 use super::Stop;
 use super::memory::{Code, Memory};
 
-/// The watched instructions. They are never kept decoded, so that executing the others costs nothing.
+/// The watched instructions. Their decoded form is never kept, so that the execution of all others needs no check.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Watches {
     watched: Vec<u32>,
-    /// The cycle of the last stop at a watched instruction: it executes when the run continues.
+    /// The cycle of the last stop at a watched instruction, which executes when the run continues.
     met: Option<u64>,
     /// The watched instruction that is decoded at present, to be executed once.
     passed: Option<u32>,
 }
 
-/// What kind of instruction has been decoded.
+/// Whether the instruction that was decoded is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Met {
     Ordinary,

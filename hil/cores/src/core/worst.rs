@@ -5,12 +5,12 @@ use super::decode::{Kind, NOWHERE, Op, decode};
 use crate::elf::Image;
 use std::collections::BTreeMap;
 
-/// Return address.
+/// The register of the return address, x1.
 const RA: u8 = 1;
 
-/// The most cycles from the first instruction of the function at `entry` to that behind its return, on a core of two stages
-/// without wait states and interrupts. All accesses are aligned, as those of compiled code are, and every device responds at
-/// once. Paths are not excluded because of values that cannot occur.
+/// The most cycles from the first instruction of the function at `entry` to the first one after its return, on a core of two
+/// stages without wait states and interrupts. All accesses are assumed to be aligned, as those of compiled code are, and every
+/// device to respond at once. All paths through the code count, also those that no values can take.
 ///
 /// `None` if the code loops, is recursive, or calls through a register: then the code alone gives no bound.
 #[must_use]
@@ -78,12 +78,13 @@ impl Paths<'_> {
     /// The worst of the targets in the jump tables of the function around `pc`.
     fn table(&mut self, pc: u32) -> Option<u64> {
         let image = self.image;
-        // Symbols with these prefixes are labels in functions.
+        // Symbols with these prefixes are labels inside functions.
         let is_function = |name: &str| !name.starts_with(['.', '$']);
         let starts = || image.symbols.iter().filter(|(name, _)| is_function(name)).map(|(_, &start)| start);
         let start = starts().filter(|&start| start <= pc).max()?;
         let end = starts().filter(|&start| start > pc).min().unwrap_or(u32::MAX);
-        // No instruction of 32 bits looks like an even address, and no two of 16 like one of the first megabytes.
+        // A word that is an even address in the first megabytes is an entry of a jump table: a 32-bit instruction is an odd
+        // word, and two 16-bit instructions make a larger number.
         let words = image.segments.iter().flat_map(|segment| segment.bytes.chunks_exact(4));
         let words = words.map(|bytes| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)));
         let targets: Vec<u32> = words.filter(|word| word & 1 == 0 && (start..end).contains(word)).collect();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dearer_of_two_ways_counts() {
+    fn the_longer_of_two_paths_counts() {
         // beq a0,zero,+8; divu a0,a0,a1; ret: one and 37 and 2, or 3 and 2.
         assert_eq!(bound(&[0x0005_0463, 0x02b5_5533, 0x0000_8067]), Some(40));
         // beq a0,zero,+8; nop; ret: taken.

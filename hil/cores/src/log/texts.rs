@@ -1,4 +1,4 @@
-//! The texts of an image's log lines, in its ELF file, and the lines that frames of defmt make with them.
+//! Decodes frames of defmt to log lines, with the texts in the image's ELF file.
 
 use super::{Line, LogSource};
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct Texts(Table);
 
 impl Texts {
-    /// Whether this build decodes logs: it does.
+    /// Whether this build decodes logs. This one does, see `without.rs`.
     ///
     /// # Errors
     /// None.
@@ -18,7 +18,7 @@ impl Texts {
         Ok(())
     }
 
-    /// The texts of the image in a file.
+    /// Reads the texts of the image in a file.
     ///
     /// # Errors
     /// The file cannot be read, or is no image that logs.
@@ -29,7 +29,7 @@ impl Texts {
         table.map(Self).with_context(what)
     }
 
-    /// Gives the lines of some frames, which were found in this cycle, to `sink`.
+    /// Decodes frames that were read in this cycle, and passes their lines to `sink`.
     pub(super) fn decode(&self, cycle: u64, frames: &[u8], sink: &dyn Fn(Line)) {
         let Self(table) = self;
         let mut decoder = table.new_stream_decoder();
@@ -43,7 +43,7 @@ impl Texts {
                     text: frame.display_message().to_string(),
                 }),
                 Err(DecodeError::Malformed) => {
-                    let text = "a frame that is none of defmt's".to_owned();
+                    let text = "a frame that defmt cannot decode".to_owned();
                     sink(Line { cycle, source: LogSource::Lost, clock: None, text });
                     if !table.encoding().can_recover() {
                         break;

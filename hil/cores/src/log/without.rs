@@ -1,4 +1,4 @@
-//! In place of the texts of log lines where the harness is built without the feature `log`: there are none.
+//! Replaces `texts.rs` if the harness is built without the feature `log`: reading a log is then an error.
 
 use super::Line;
 use anyhow::{Result, bail};

@@ -50,7 +50,7 @@ impl Reset for Picorv32 {
     }
 }
 
-/// Stops as the simulator numbers them: `enum Stop` in `hdl/harness.h`.
+/// The simulator's numbers of stops: `enum Stop` in `hdl/harness.h`.
 const CYCLE: u32 = 0;
 const WATCH: u32 = 1;
 const LOAD: u32 = 2;
@@ -75,7 +75,7 @@ pub struct Rtl {
 #[derive(Debug)]
 struct Pipe {
     requests: BufWriter<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    responses: BufReader<ChildStdout>,
 }
 
 impl Pipe {
@@ -86,14 +86,14 @@ impl Pipe {
         self.requests.write_all(payload)
     }
 
-    fn answer(&mut self, answer: &mut [u8]) -> io::Result<()> {
+    fn response(&mut self, response: &mut [u8]) -> io::Result<()> {
         self.requests.flush()?;
-        self.answers.read_exact(answer)
+        self.responses.read_exact(response)
     }
 
     fn word(&mut self) -> io::Result<u32> {
         let mut bytes = [0; 4];
-        self.answer(&mut bytes)?;
+        self.response(&mut bytes)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
@@ -116,8 +116,8 @@ impl Rtl {
             .spawn()
             .with_context(|| format!("{}: cannot start the RTL simulator", simulator.display()))?;
         let requests = BufWriter::new(process.stdin.take().context("the RTL simulator has no standard input")?);
-        let answers = BufReader::new(process.stdout.take().context("the RTL simulator has no standard output")?);
-        let pipe = RefCell::new(Pipe { requests, answers });
+        let responses = BufReader::new(process.stdout.take().context("the RTL simulator has no standard output")?);
+        let pipe = RefCell::new(Pipe { requests, responses });
         let mut rtl = Self { process, pipe, cycles: 0, instructions: 0 };
         rtl.reset(ram, devices, wait, entry)?;
         Ok(rtl)
@@ -143,7 +143,7 @@ impl Rtl {
         })
     }
 
-    fn tell(&mut self, operation: u8, a: u32, b: u32, payload: &[u8]) {
+    fn send(&mut self, operation: u8, a: u32, b: u32, payload: &[u8]) {
         // If the process has ended, the next run reports it.
         let _ = self.pipe.get_mut().request(operation, a, b, payload);
     }
@@ -160,7 +160,7 @@ impl Reset for Rtl {
         let words = words.chain(ram.iter().flat_map(|region| [region.base, region.size]));
         let payload: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
         let pipe = self.pipe.get_mut();
-        let done = pipe.request(b'N', 2 * ram.len() as u32, 0, &payload).and_then(|()| pipe.answer(&mut [0]));
+        let done = pipe.request(b'N', 2 * ram.len() as u32, 0, &payload).and_then(|()| pipe.response(&mut [0]));
         (self.cycles, self.instructions) = (0, 0);
         done.context("the RTL simulator has ended")
     }
@@ -187,15 +187,15 @@ impl Core for Rtl {
     }
 
     fn answer(&mut self, value: u32) {
-        self.tell(b'A', value, 0, &[]);
+        self.send(b'A', value, 0, &[]);
     }
 
     fn set_timer_line(&mut self, high: bool) {
-        self.tell(b'T', u32::from(high), 0, &[]);
+        self.send(b'T', u32::from(high), 0, &[]);
     }
 
     fn set_external_line(&mut self, high: bool) {
-        self.tell(b'E', u32::from(high), 0, &[]);
+        self.send(b'E', u32::from(high), 0, &[]);
     }
 
     fn sleep_until(&mut self, cycle: u64) {
@@ -206,13 +206,13 @@ impl Core for Rtl {
     fn peek(&self, address: u32, bytes: &mut [u8]) {
         let mut pipe = self.pipe.borrow_mut();
         let length = bytes.len() as u32;
-        if pipe.request(b'p', address, length, &[]).and_then(|()| pipe.answer(bytes)).is_err() {
+        if pipe.request(b'p', address, length, &[]).and_then(|()| pipe.response(bytes)).is_err() {
             bytes.fill(0);
         }
     }
 
     fn poke(&mut self, address: u32, bytes: &[u8]) {
-        self.tell(b'P', address, bytes.len() as u32, bytes);
+        self.send(b'P', address, bytes.len() as u32, bytes);
     }
 
     fn register(&self, index: usize) -> u32 {
@@ -221,10 +221,10 @@ impl Core for Rtl {
     }
 
     fn watch(&mut self, pc: u32) {
-        self.tell(b'W', pc, 1, &[]);
+        self.send(b'W', pc, 1, &[]);
     }
 
     fn unwatch(&mut self, pc: u32) {
-        self.tell(b'W', pc, 0, &[]);
+        self.send(b'W', pc, 0, &[]);
     }
 }

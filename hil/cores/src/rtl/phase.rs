@@ -1,4 +1,4 @@
-//! Interrupts at every phase of short pieces of code.
+//! Runs short pieces of code with an interrupt in each of their cycles, to record when the interrupt is taken.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::core::{Dialect, Stop};
 pub struct Fragment {
     /// Its name in the record.
     pub name: &'static str,
-    /// Halfwords that it is shifted by, from a place at a multiple of four.
+    /// Halfwords by which it is shifted from an address at a multiple of four.
     shift: u32,
     dialect: Dialect,
     /// Whether interrupts are enabled before.
@@ -22,17 +22,19 @@ pub struct Fragment {
     body: fn(&mut asm::Program),
 }
 
-/// The trap vectors of programs here; an exception returns behind the word that raised it.
+/// The trap vectors of programs here. The handler of exceptions returns to the word after the one that raised it.
 const VECTORS: u32 = RAM.base + 0x400;
 const TIMER_VECTOR: u32 = VECTORS + 4 * 7;
 const DATA: u32 = RAM.base + 0x800;
-/// The device address to which the beginning of the piece, the interrupt handler and the end store.
+/// The device address of the store at the beginning of the piece.
 const BEGINNING: u32 = DEVICE.start;
+/// The device address of the interrupt handler's store.
 const HANDLER: u32 = DEVICE.start + 4;
+/// The device address of the store at the end of the piece.
 const END: u32 = DEVICE.start + 8;
 /// Entry of PicoRV32, and the address to which its programs jump from there.
 const START: u32 = RAM.base + 0x100;
-/// Cycles after which a piece counts as hung, or as asleep forever.
+/// Cycles after which a piece counts as hung, or as asleep without an end.
 const TIMEOUT: u64 = 1_000;
 /// Number of phases for a piece that does not reach its end.
 const PHASES: u64 = 12;
@@ -59,7 +61,8 @@ pub const fn fragments(dialect: Dialect) -> &'static [Fragment] {
     }
 }
 
-/// x5 is 7, x6 is 3, x7 masks all but the core's own interrupts, x28 lets the timer line's in as well, x30 points to data.
+/// x5 is 7, x6 is 3, x7 is a mask of all interrupts but the core's own, x28 one that also lets the timer line's in, x30 points
+/// to data.
 const PICO_FRAGMENTS: &[Fragment] = &[
     pico("nothing", 0, |_| {}),
     pico("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),
@@ -230,7 +233,8 @@ impl Fragment {
         program
     }
 
-    /// Runs the piece without an interrupt, and then with the line rising in each cycle from the first marker to the last.
+    /// Runs the piece without an interrupt, and then once for each cycle from the first marker to the last, with the timer line
+    /// rising in that cycle.
     ///
     /// # Errors
     /// The core cannot be restarted.
@@ -252,12 +256,12 @@ struct Outcome {
     end: Option<u64>,
 }
 
-/// The outcome without an interrupt, then those for each phase of it.
+/// The outcome without an interrupt, then the outcome for each cycle of the interrupt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramRun(Vec<Outcome>);
 
 impl fmt::Display for ProgramRun {
-    /// Pairs of handler and end, `-` where there is none; repeated pairs are written once with a factor.
+    /// Pairs of the cycles of handler and end, `-` if there is none; repeated pairs are written once with a factor.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |cycle: Option<u64>| cycle.map_or("-".to_owned(), |cycle| cycle.to_string());
         for (index, equal) in self.0.chunk_by(|a, b| a == b).enumerate() {
@@ -272,7 +276,7 @@ impl fmt::Display for ProgramRun {
     }
 }
 
-/// Runs `program` with the timer line rising in the cycle `rise`; returns when it began, and the outcome.
+/// Runs `program` with the timer line rising in the cycle `rise`. Returns the cycle of its beginning, and the outcome.
 fn observe<C: Reset>(core: &mut C, timing: C::Timing, program: &asm::Program, rise: u64) -> Result<(u64, Outcome)> {
     core.reset(&[RAM], DEVICE, timing, program.base())?;
     core.poke(program.base(), program.bytes());

@@ -16,7 +16,7 @@ pub struct Event {
     pub instructions: u64,
     /// Why the core stopped.
     pub stop: Stop,
-    /// At a watched instruction, some register.
+    /// At a watched instruction, the value of one register.
     pub register: u32,
 }
 
@@ -75,7 +75,7 @@ impl ProgramRun {
     }
 }
 
-/// An interrupt line and when it next rises.
+/// An interrupt line, and the cycle in which it rises next.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     /// Address to which the handler stores to acknowledge it.

@@ -178,11 +178,11 @@ const READABLE: [u32; 12] = [
     csr::MSTATUS,
     csr::MEPC,
 ];
-/// Registers that a program may fill with anything.
+/// Registers to which a program may write any value.
 const WRITABLE: [u32; 7] =
     [csr::MSCRATCH, csr::MEPC, csr::MTVAL, csr::MCYCLE, csr::MINSTRET, csr::MINSTRETH, csr::MCOUNTINHIBIT];
 
-/// Those of [`READABLE`] with the same value on every core with machine mode.
+/// The registers of [`READABLE`] that have the same value on every core with machine mode.
 const EVERYWHERE: [u32; 6] = [csr::MSTATUS, csr::MIE, csr::MTVEC, csr::MSCRATCH, csr::MEPC, csr::MIP];
 
 /// `mstatus.MIE`.
@@ -272,7 +272,8 @@ impl Generator {
         self.word("retirq", String::new(), asm::retirq());
     }
 
-    /// Returns behind the instruction that raised the exception: by 2 when that is a short one.
+    /// Writes the exception handler, which returns to the instruction after the one that raised the exception: 2 bytes after it
+    /// if that is a short one, else 4.
     fn exception_handler(&mut self) {
         let [a, b] = TRAP;
         self.csr("csrrs", asm::csrrs, a, csr::MEPC, 0);
@@ -349,7 +350,7 @@ impl Generator {
         self.word("maskirq", format!("x{rd}, x{register}"), asm::maskirq(rd, register));
     }
 
-    /// Reports every register, then ends.
+    /// Writes the end of the program: reports every register by a store, then exits.
     fn epilogue(&mut self) {
         for register in 0..32 {
             self.word("sw", format!("x{register}, MARKER"), asm::sw(register, DEVICE_BASE, 0));
@@ -462,7 +463,7 @@ impl Generator {
         }
     }
 
-    /// A counter, or an interrupt register that the handler leaves alone.
+    /// An access to a counter, or to an interrupt register that the handler does not use.
     fn own(&mut self, rd: u32, rs1: u32) {
         let q = 2 + self.random.below(2);
         match self.random.below(4) {
@@ -573,7 +574,7 @@ impl Generator {
         }
     }
 
-    /// A jump of every kind over a few instructions.
+    /// A jump of a random kind over a few instructions.
     fn jump_over(&mut self) {
         let link = if self.random.below(2) == 0 { 0 } else { self.target() };
         let register = self.target();
@@ -808,7 +809,7 @@ mod tests {
 
     use super::*;
 
-    /// Every instruction that RV32IMC, Zicsr, Zifencei and machine mode define and the assembler can name, hints aside.
+    /// Every instruction, except hints, that RV32IMC, Zicsr, Zifencei and machine mode define and the assembler has a name for.
     const ALL: &str = "
         lui auipc jal jalr beq bne blt bge bltu bgeu lb lh lw lbu lhu sb sh sw addi slti sltiu xori ori andi slli srli srai
         add sub sll slt sltu xor srl sra or and fence fence_i ecall ebreak mul mulh mulhsu mulhu div divu rem remu csrrw

@@ -1,5 +1,5 @@
 //! The recorded behaviour of the RTL on the pieces of [`phase`] and on some random programs: a text with which tests compare
-//! the model. `hil rtl --record` rewrites it.
+//! the models. `hil rtl --record` rewrites it.
 
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ const SEEDS: std::ops::Range<u64> = 0..100;
 /// Wait states that are recorded.
 const WAITS: std::ops::Range<u64> = 0..3;
 
-/// Runs the program that belongs to `seed` from the beginning to its end.
+/// Runs a program from the beginning to its end, with interrupts at random cycles drawn from `seed`.
 ///
 /// # Errors
 /// The core cannot be restarted.
@@ -40,7 +40,7 @@ pub fn run<C: Reset>(
     Ok(play::play(core, seed))
 }
 
-/// Runs it without interrupts, and returns only its result.
+/// Runs a program without interrupts, and returns only its result. Loads read random values drawn from `seed`.
 ///
 /// # Errors
 /// The core cannot be restarted.
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Every rule affects the record: a model without it, or with one cycle less, differs.
+    /// Every rule affects the record: a model without the rule, or with one cycle less, differs from the record.
     macro_rules! without_any_rule {
         ($model:ident, $design:ident, $timing:ident: $type:ident { $($other:ident)* | $($rule:ident)* }) => {{
             // A rule that is added to the model must be added to the list.

@@ -1,4 +1,4 @@
-//! Builds the simulator of a design's RTL once, from Debian's Verilator and the HDL that a wheel on PyPI carries.
+//! Builds the simulator of a design's RTL once, with Debian's Verilator, from the HDL in a wheel on PyPI.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ const IBEX: Recipe = Recipe {
         "-Iwheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/dv/sv/dv_utils",
         "-Iwheel/pythondata_cpu_ibex/system_verilog/rtl",
         "public.vlt",
-        // Packages come before their users.
+        // Verilator must read packages before the files that use them.
         "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_secded_pkg.sv",
         "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_ram_1p_pkg.sv",
         "wheel/pythondata_cpu_ibex/system_verilog/vendor/lowrisc_ip/ip/prim/rtl/prim_mubi_pkg.sv",
@@ -163,8 +163,8 @@ pub fn build(target: &Path, verilog: Verilog) -> Result<PathBuf> {
     need("g++", &["--version"], "g++ make")?;
     need("python3", &["-m", "pip", "--version"], "python3-pip")?;
 
-    // Built in a folder of its own and moved: an aborted build leaves no simulator, and concurrent builds do not disturb each
-    // other.
+    // Built in a separate folder and then moved, so that an aborted build leaves no simulator, and concurrent builds do not
+    // disturb each other.
     let workshop = target.join("rtl").join(format!("build-{}", std::process::id()));
     eprintln!("hil: building the RTL simulator of {} in {} (about half a minute)", verilog.name(), folder.display());
     let built = build_in(&workshop, &recipe);
@@ -216,5 +216,5 @@ fn call(folder: &Path, command: &mut Command) -> Result<()> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let first = said.lines().find(|line| line.to_lowercase().contains("error")).or(said.lines().last());
-    bail!("{name}: {} ({})", first.unwrap_or("it says nothing"), output.status)
+    bail!("{name}: {} ({})", first.unwrap_or("it printed no error"), output.status)
 }

@@ -1,17 +1,17 @@
 //! Waves of what a core did, for viewers such as GTKWave: value change dumps (IEEE 1364-2005, section 18).
 //!
 //! One scope for each core, with
-//! - `pc`, the instruction that executes, of cores that are models; `cycle`, the count at which work on an event began;
-//! - `interrupt`, of cores that are models, from the taking of one, or of an exception, to the return; the interrupt lines and
-//!   the marker pins as they are;
+//! - `pc`, the address of the instruction that executes (only of models); `cycle`, the cycle count when work on an event began;
+//! - `interrupt`, high from the entry of an interrupt or exception to the return (only of models); the interrupt lines and the
+//!   marker pins;
 //! - `store` with `store_address` and `store_data`, for each store to a device;
-//! - `clock_ns`, the clock as the image read it for its last event, and `events`, a kind of event each;
-//! - a scope for each QP's slot: `rate_bps`, `window_bytes` and `hold_ns` of the pacer where they limit anything, and what the
-//!   algorithm has to explain them, see [`Explain`], as it was after the last event.
+//! - `clock_ns`, the clock as the image read it for its last event, and `events`, one variable for each kind of event;
+//! - a scope for each QP's slot: `rate_bps`, `window_bytes` and `hold_ns` of the pacer, if they limit anything, and the state
+//!   variables of the algorithm behind them, see [`Explain`], as they were after the last event.
 //!
-//! Time is picoseconds. In real time it is the board's clock. In lockstep, where the board's clock stands still while the image
-//! works, the handling of an event begins at the time of the event, or at the end of the previous handling if that is later,
-//! and lasts for its cycles.
+//! The time axis is in picoseconds. In real time it is the board's clock. In lockstep the board's clock stands still while the
+//! image works: there the handling of an event begins at the time of the event, or at the end of the previous handling if that
+//! is later, and lasts for its cycles.
 //!
 //! Each core records tracks to files while it runs, and they are merged into one file at the end, when all variables are known.
 //! Memory use does not grow with the length of the run.
@@ -80,13 +80,13 @@ fn merge(sink: impl Write, recorded: Vec<(String, Recorder)>, comments: &[String
         match variable.kind {
             Kind::Bits(1) => writer.change_scalar(code, Value::X)?,
             Kind::Bits(_) => writer.change_vector(code, [Value::X])?,
-            // Reals and events have no value for unknown.
+            // A VCD file has no unknown value for reals and events.
             Kind::Real | Kind::Event => {}
         }
     }
     writer.end()?;
 
-    // The next change of each source, and the order in which they come.
+    // The next change of each source, and their order.
     let mut pending = Vec::new();
     let mut order = BinaryHeap::new();
     for (index, source) in sources.iter_mut().enumerate() {
@@ -113,7 +113,7 @@ fn merge(sink: impl Write, recorded: Vec<(String, Recorder)>, comments: &[String
     Ok(())
 }
 
-/// Declares the variables of some tracks in a scope and those within it, and gives each its code.
+/// Declares the variables of some tracks, in a scope and the scopes within it, and assigns a VCD code to each.
 fn declare(writer: &mut vcd::Writer<impl Write>, scope: &str, tracks: &mut [Source]) -> io::Result<()> {
     writer.add_module(scope)?;
     let inner: BTreeSet<Option<String>> =
@@ -148,7 +148,7 @@ fn put(writer: &mut vcd::Writer<impl Write>, kind: Kind, code: IdCode, value: u6
         Kind::Event => writer.change_scalar(code, Value::V1),
         Kind::Bits(1) => writer.change_scalar(code, value != 0),
         Kind::Real => writer.change_real(code, f64::from_bits(value)),
-        // Leading zeros may be left out (18.2.1).
+        // Leading zeros may be left out (IEEE 1364-2005, 18.2.1).
         Kind::Bits(_) => {
             let digits = (u64::BITS - value.leading_zeros()).max(1);
             writer.change_vector(code, (0..digits).rev().map(|bit| Value::from(value >> bit & 1 != 0)))
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cores_go_by_one_time_and_what_is_unknown_is_x() {
+    fn two_cores_have_one_time_axis_and_unknown_values_are_x() {
         let (mut one, mut other) = (recorder(250_000_000), recorder(333_000_000));
         one.event(2_000, 500);
         one.timer_line(510, true);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_late_waits_for_the_work_before() {
+    fn work_on_an_event_begins_after_the_previous_work_has_ended() {
         let mut recorder = recorder(1_000_000_000);
         recorder.event(1_000, 100);
         recorder.event(1_010, 400);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_that_paces_too_many_says_how_many_are_left_out() {
+    fn a_nic_that_paces_too_many_qps_reports_how_many_are_left_out() {
         let mut recorder = recorder(1_000_000_000);
         for index in (0..70).chain(0..70) {
             let store = PacerStore { index, rate: 1 << 24, window: u32::MAX, hold: 0 };
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(recorder.left_out(), 70 - SLOTS);
         let text = merged(vec![("nic".into(), recorder)]);
         assert_eq!(text.matches(" rate_bps $end").count(), SLOTS);
-        // A byte each nanosecond.
+        // A byte each nanosecond is 8 Gb/s.
         assert_eq!(
             at(&text, 100_000).iter().filter(|line| line.starts_with(&format!("b{:b} ", 8_000_000_000_u64))).count(),
             SLOTS
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_address_is_another_simple_identifier() {
+    fn every_address_has_another_simple_identifier() {
         let scopes =
             ["10.0.0.1", "::1", "fe80::1:2", "fe80:1::2", "::ffff:a00:1"].map(|text| scope(text.parse().unwrap()));
         for (index, scope) in scopes.iter().enumerate() {

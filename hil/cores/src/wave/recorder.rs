@@ -13,15 +13,15 @@ use std::path::Path;
 /// Most QPs of a NIC that are recorded: the first that the pacer is written for.
 pub const SLOTS: usize = 64;
 
-/// Picoseconds of a second.
+/// Picoseconds in a second.
 const SECOND: u128 = 1_000_000_000_000;
-/// Picoseconds of a nanosecond.
+/// Picoseconds in a nanosecond.
 const NANOSECOND: u64 = 1_000;
 
-/// Returns from an interrupt: `mret`, and PicoRV32's `retirq`.
+/// Instruction words that return from an interrupt: `mret`, and PicoRV32's `retirq`.
 const RETURNS: [u32; 2] = [0x3020_0073, 0x0400_000b];
 
-/// Gives names and values that explain the decisions about the flow in a slot to a function, one by one.
+/// A function that passes names and values of the state variables of the flow in a slot to another function, one by one.
 pub type Explain<'a> = &'a dyn Fn(u16, &mut dyn FnMut(&'static str, f64));
 
 /// The time of each cycle.
@@ -39,7 +39,8 @@ impl Timeline {
         self.time.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
     }
 
-    /// An event at this time of the clock in nanoseconds.
+    /// Called at an event: sets the time of this cycle to that of the event, `now` in nanoseconds, or to the end of the
+    /// previous work if that is later.
     fn event(&mut self, now: u64, cycle: u64) {
         self.time = self.at(cycle).max(now.saturating_mul(NANOSECOND));
         self.cycle = cycle;
@@ -66,13 +67,13 @@ struct Variables {
 struct Slot {
     scope: String,
     rate: usize,
-    /// Declared once it limits the flow.
+    /// Declared when the window first limits the flow.
     window: Option<usize>,
     hold: Option<usize>,
     plots: BTreeMap<&'static str, usize>,
 }
 
-/// Records a core, and what its image decides.
+/// Records the activity of a core and the decisions of its image.
 #[derive(Debug)]
 pub struct Recorder {
     timeline: Timeline,
@@ -88,8 +89,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records from the present cycle of a core on, of which `hz` make a second. The recording is kept in `folder` until it is
-    /// taken.
+    /// Begins a recording at cycle `cycle` of a core that runs `hz` cycles per second. The recording is kept in temporary files
+    /// in `folder` until it is taken.
     ///
     /// # Errors
     /// No file can be made there.
@@ -137,18 +138,18 @@ impl Recorder {
         [self.core, self.decisions]
     }
 
-    /// The clock shows `now` in this cycle, and an event follows.
+    /// Called before each event. The clock shows `now`, in nanoseconds, in this cycle.
     pub fn event(&mut self, now: u64, cycle: u64) {
         self.timeline.event(now, cycle);
         self.core.put(self.timeline.time, self.variables.cycle, cycle);
     }
 
-    /// The timer's line was set.
+    /// Records that the timer's interrupt line was set.
     pub fn timer_line(&mut self, cycle: u64, high: bool) {
         self.core.put(self.timeline.at(cycle), self.variables.timer_line, high.into());
     }
 
-    /// The external line was set.
+    /// Records that the external interrupt line was set.
     pub fn external_line(&mut self, cycle: u64, high: bool) {
         self.core.put(self.timeline.at(cycle), self.variables.external_line, high.into());
     }
@@ -206,8 +207,8 @@ impl Recorder {
         }
     }
 
-    /// The image's actions for one or more events, each with its cycle, and the variables that explain the decisions about a
-    /// slot.
+    /// Records the image's actions for one or more events, each with its cycle; `explain` returns the variables behind the
+    /// decisions for a slot.
     pub fn decided(&mut self, actions: &[(u64, Action)], explain: Explain<'_>) {
         for event in actions.split_inclusive(|(_, action)| matches!(action, Action::Log(_))) {
             if let [(first, _), .., (_, Action::Log(record))] | [(first, Action::Log(record))] = event {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-/// The latest time that viewers accept, which store it as a signed 64-bit number: 106 days in picoseconds.
+/// The latest time of a wave in picoseconds: 106 days. Viewers store the time as a signed 64-bit number.
 const LONGEST: u64 = i64::MAX as u64;
 
 /// The type of a variable.
@@ -21,9 +21,9 @@ pub enum Kind {
 /// A variable of a track.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Variable {
-    /// The scope within the track's; none for the track's own.
+    /// Its scope within the track's scope; `None` for the track's own.
     pub scope: Option<String>,
-    /// Its name there.
+    /// Its name in the scope.
     pub name: String,
     /// Its type.
     pub kind: Kind,
@@ -33,7 +33,7 @@ pub struct Variable {
 /// A change of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// In picoseconds.
+    /// The time in picoseconds.
     pub time: u64,
     /// The variable's number in its track.
     pub variable: usize,
@@ -86,7 +86,7 @@ impl Track {
         }
     }
 
-    /// The variables, and the changes from the first on.
+    /// Ends the track. Returns its variables, and its changes from the first on.
     ///
     /// # Errors
     /// A change could not be kept.
