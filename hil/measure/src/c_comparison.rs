@@ -1,7 +1,7 @@
-//! The library beside the same DCQCN written in C: cycles and bytes on Ibex small.
+//! Compares the library's DCQCN with the same algorithm written in C: cycles and bytes on Ibex small.
 //!
-//! The same firmware calls both through the same interface, on the same traces, with the same settings, parameters and
-//! counters. The decisions of fixed-point C must equal the library's.
+//! The same firmware calls both through the same interface, with the same traces, settings and counters. The decisions of the
+//! fixed-point C must equal the library's.
 
 use crate::c_firmware::{Decider, Outcome, Place, Program, Trace, TraceItem};
 use crate::library;
@@ -14,8 +14,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Records of a trace for the library and fixed-point C, and for C with doubles, whose catching up with overdue timers is a
-/// thousand times slower.
+/// Number of records in a trace: for the library and fixed-point C, and for C with doubles, which takes a thousand times longer
+/// to catch up with overdue timers.
 const RECORDS: (usize, usize) = (2_000, 120);
 
 /// Cycles and bytes of one implementation.
@@ -54,14 +54,14 @@ const IMPLEMENTATIONS: [(&str, Option<&str>, &str); 5] = [
 pub fn measure() -> Result<Vec<Implementation>> {
     let library = library::build(Place::IBEX.target())?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let opponents = tree::here()?.root().join("targets/c-baseline");
+    let sources = tree::here()?.root().join("targets/c-baseline");
     let mut implementations = Vec::new();
     for (name, source, optimise) in IMPLEMENTATIONS {
-        let path = source.map(|source| opponents.join(source).with_extension("c"));
+        let path = source.map(|source| sources.join(source).with_extension("c"));
         let by = path.as_deref().map_or(Decider::Library(&library.path), Decider::Source);
         let program = Program { place: Place::IBEX, by, optimise, timed: true };
         let prefix = source.unwrap_or("rnic_rp");
-        let mut contestant = Implementation {
+        let mut one = Implementation {
             name,
             identical: true,
             event_bytes: program.bytes(folder.path(), &[format!("{prefix}_dcqcn_on")])?,
@@ -78,11 +78,11 @@ pub fn measure() -> Result<Vec<Implementation>> {
             let elf = program.build(&trace, folder.path())?;
             let outcome = program.run(&elf, records)?;
             let native = trace.native::<Dcqcn>()?;
-            contestant.identical &= outcome.decisions == native.decisions && outcome.counters == native.counters;
-            contestant.take(preset.name, &trace, &outcome);
+            one.identical &= outcome.decisions == native.decisions && outcome.counters == native.counters;
+            one.take(preset.name, &trace, &outcome);
         }
-        ensure!(contestant.identical || source == Some(DOUBLE), "{name} decides differently");
-        implementations.push(contestant);
+        ensure!(one.identical || source == Some(DOUBLE), "{name} decides differently");
+        implementations.push(one);
     }
     Ok(implementations)
 }
@@ -115,14 +115,14 @@ const fn kind(event: &Event<'_>) -> &'static str {
     }
 }
 
-/// Ratio of the library to the best fixed-point C: cycles by preset, and bytes of event code.
+/// The ratio of the library to the best fixed-point C: cycles for each preset, and bytes of event code.
 pub fn ratios(implementations: &[Implementation]) -> Option<(BTreeMap<&'static str, f64>, f64)> {
     let (ours, theirs) = implementations.split_first()?;
-    let fixed = || theirs.iter().filter(|contestant| contestant.identical);
-    let bytes = ours.event_bytes as f64 / fixed().map(|contestant| contestant.event_bytes).min()? as f64;
+    let fixed = || theirs.iter().filter(|one| one.identical);
+    let bytes = ours.event_bytes as f64 / fixed().map(|one| one.event_bytes).min()? as f64;
     let mut cycles = BTreeMap::new();
     for (preset, &mean) in &ours.mean {
-        let best = fixed().filter_map(|contestant| contestant.mean.get(preset)).copied().reduce(f64::min)?;
+        let best = fixed().filter_map(|one| one.mean.get(preset)).copied().reduce(f64::min)?;
         cycles.insert(*preset, mean / best);
     }
     Some((cycles, bytes))

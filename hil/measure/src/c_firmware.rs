@@ -1,5 +1,5 @@
-//! Firmware in C against the C library: built by a cross compiler, given a trace of events, and run on a core or on QEMU. Its
-//! decisions and counters are compared with those of the library's machines called from Rust.
+//! Runs firmware in C that uses the C library: a cross compiler builds it with a trace of events inside, and it runs on a core
+//! or on QEMU. Its decisions and counters are compared with those of the library's machines called from Rust.
 
 use anyhow::{Context, Result, bail, ensure};
 use cc_core::clock::LocalClock;
@@ -23,9 +23,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Flows of a trace.
+/// Number of flows in a trace.
 const FLOWS: u32 = 16;
-/// Settings that a trace can change at the start.
+/// Most settings that a trace can change at the start.
 const SETTINGS: usize = 8;
 /// The link of all traces.
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_086), base_rtt: Nanos::new(8_000) };
@@ -35,7 +35,7 @@ pub type Words = [u32; 4];
 /// One item of a flow's trace: its opening, or an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceItem {
-    /// It begins.
+    /// The flow is opened.
     Open,
     /// An event, without its telemetry and its CNP's body.
     Event(Event<'static>),
@@ -54,13 +54,13 @@ pub struct Record {
     pub paused: u32,
     /// The opening of the flow, or the event.
     pub what: TraceItem,
-    /// The records of telemetry that came with it, wide.
+    /// The telemetry records that came with the event, in the wide layout.
     pub hops: Vec<Hop>,
     /// Number of the path on which the records were written.
     pub path: u16,
 }
 
-/// Events for one algorithm, and how its port is set.
+/// Events for one algorithm, and the settings of its port.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The algorithm.
@@ -80,7 +80,7 @@ pub struct Outcome {
     pub decisions: Vec<Words>,
     /// The counters at the end, by number.
     pub counters: Vec<u32>,
-    /// Cycles of each record if [`Program::timed`] is set: of the call with its arguments; 0 for the opening of a flow.
+    /// Cycles of each record's call, its arguments included, if [`Program::timed`] is set; 0 for the opening of a flow.
     pub cycles: Vec<u32>,
 }
 
@@ -187,8 +187,8 @@ impl Record {
                     (psn, size) = (last, bytes);
                     1
                 }
-                Event::Ack(told) => {
-                    (psn, size, ack) = (told.psn, told.acked, told);
+                Event::Ack(event) => {
+                    (psn, size, ack) = (event.psn, event.acked, event);
                     2
                 }
                 Event::Nack { psn: expected } => {
@@ -228,9 +228,9 @@ impl Record {
 struct Making {
     chance: SplitMix,
     now: u64,
-    /// Time of the flows, without the jumps of the caller's clock.
+    /// The flows' own time, without the jumps of the caller's clock.
     local: u64,
-    /// When each flow had its last event.
+    /// The time of each flow's last event.
     seen: [u64; FLOWS as usize],
     seq: u16,
     psn: Psn,
@@ -341,18 +341,18 @@ impl Making {
     }
 }
 
-/// Where a firmware in C can run.
+/// The place where a firmware in C runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// On a 32-bit RISC-V core: a model, RTL, or both.
     Riscv(Processor),
     /// On one of QEMU's boards: its name, the core, and the target of the library.
     Qemu {
-        /// As QEMU calls it.
+        /// QEMU's name of the board.
         machine: &'static str,
-        /// As the compiler calls the core.
+        /// The C compiler's name of the core.
         cpu: &'static str,
-        /// As `rustc` calls it.
+        /// The `rustc` target of the library.
         target: &'static str,
     },
 }
@@ -383,7 +383,7 @@ impl Place {
         }
     }
 
-    /// The first program that is needed here and not installed.
+    /// The first program that is needed for this place and is not installed, if any.
     pub fn missing(self) -> Option<&'static str> {
         let needed = match self {
             Self::Riscv(_) => &[self.compiler()][..],
@@ -396,7 +396,7 @@ impl Place {
 /// A firmware in C.
 #[derive(Clone, Debug)]
 pub struct Program<'a> {
-    /// Where it is to run.
+    /// The place where it is to run.
     pub place: Place,
     /// The implementation that decides: a static library, or C sources with a header of the same interface.
     pub by: Decider<'a>,
@@ -411,15 +411,15 @@ pub struct Program<'a> {
 pub enum Decider<'a> {
     /// The C library.
     Library(&'a Path),
-    /// A C source, with a header of the same name beside it, and functions that begin with that name.
+    /// A C source. A header of the same name is beside it, and the names of its functions begin with that name.
     Source(&'a Path),
 }
 
 impl Program<'_> {
-    /// Builds it with a trace inside, into a folder.
+    /// Builds it in a folder, with a trace inside.
     ///
     /// # Errors
-    /// The compiler is missing or refuses.
+    /// The compiler is missing or fails.
     pub fn build(&self, trace: &Trace, folder: &Path) -> Result<PathBuf> {
         let targets = tree::here()?.root().join("targets");
         let sources = targets.join("c-firmware");
@@ -465,7 +465,7 @@ impl Program<'_> {
     /// Bytes of code and constants of these functions and all that they call.
     ///
     /// # Errors
-    /// The compiler is missing or refuses.
+    /// The compiler is missing or fails.
     pub fn bytes(&self, folder: &Path, functions: &[String]) -> Result<u64> {
         let elf = folder.join("functions.elf");
         let targets = tree::here()?.root().join("targets");
@@ -489,7 +489,7 @@ impl Program<'_> {
     /// Runs the image in a file over a trace of `records` records.
     ///
     /// # Errors
-    /// It faults, does not end, or its output is not decisions and counters.
+    /// The firmware faults, does not end, or its output is not decisions and counters.
     pub fn run(&self, elf: &Path, records: usize) -> Result<Outcome> {
         let words = match self.place {
             Place::Riscv(core) => on_riscv(core, elf)?,
@@ -507,7 +507,7 @@ impl Program<'_> {
     }
 }
 
-/// A random trace for firmware in C with the C library, and for the machine in Rust.
+/// Runs a random trace on firmware in C with the C library, and on the machine in Rust.
 #[derive(Clone, Debug)]
 pub struct Play<'a> {
     /// Where the firmware runs.
@@ -518,7 +518,7 @@ pub struct Play<'a> {
     pub settings: Vec<(u32, u32)>,
     /// Seed of the trace.
     pub seed: u64,
-    /// Its length.
+    /// Number of records in the trace.
     pub records: usize,
 }
 
@@ -529,7 +529,7 @@ pub struct RunResult {
     pub trace: Trace,
     /// The firmware's decisions and counters.
     pub found: Outcome,
-    /// Those of the machine in Rust.
+    /// The decisions and counters of the machine in Rust.
     pub native: Outcome,
 }
 
@@ -557,9 +557,9 @@ impl RunResult {
             return Some(format!("record {nth}, {record:?}: decided {is:x?}, the library {should:x?}"));
         }
         (found != native).then(|| {
-            let told =
+            let words =
                 |outcome: &Outcome| format!("{} decisions, counters {:?}", outcome.decisions.len(), outcome.counters);
-            format!("{}, the library {}", told(found), told(native))
+            format!("{}, the library {}", words(found), words(native))
         })
     }
 }

@@ -1,5 +1,5 @@
-//! Cycles per event of every algorithm on a core: the firmware beside the library, on a sample of the simulated fabric and on
-//! random traffic.
+//! Measures the cycles per event of every algorithm on a core. The firmware runs in lockstep with the library, on a sample of
+//! the simulated fabric and on random traffic.
 
 use crate::random_traffic::RandomTraffic;
 use anyhow::{Context, Result};
@@ -45,7 +45,7 @@ pub const BUDGETS: &[(&str, &str, u64)] = &[
     ("rcc", "data", 250),
 ];
 
-/// Settings with which random traffic reaches states that, with every preset, would take far more frames.
+/// Settings of the trace `quick`: with them, random traffic reaches states for which all presets would take far more frames.
 const QUICK: &[(&str, &str)] = &[
     ("dcqcn", "rpg_byte_reset=32"),
     ("dcqcn_tcd", "rpg_byte_reset=32"),
@@ -55,7 +55,7 @@ const QUICK: &[(&str, &str)] = &[
     ("dcqcn_plus", "np.unlisted_interval=10000"),
 ];
 
-/// One trace played with one preset of an algorithm.
+/// One trace replayed with one preset of an algorithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// The algorithm.
@@ -91,7 +91,7 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
     measure_on(Design::Ibex.into(), algorithm)
 }
 
-/// Replays the algorithm's sample with its first preset and random traffic with each preset, on a core and beside the library.
+/// Replays the algorithm's sample with its first preset, and random traffic with each preset, on a core and natively.
 ///
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
@@ -164,7 +164,7 @@ impl Plan {
 
 const SAMPLE: &str = "sample";
 
-/// Where the cycles of every algorithm are kept, for a test to compare.
+/// The path of the golden file with the cycles of every algorithm, which a test compares with.
 ///
 /// # Errors
 /// There is no source tree.
@@ -216,8 +216,8 @@ pub fn coverage(runs: &[Run]) -> Vec<CoverageOf> {
     let mut all: Vec<CoverageOf> = Vec::new();
     for (role, name, rows) in rp.chain(np) {
         let missing = rows.missing.iter().copied().collect();
-        match all.iter_mut().find(|met| (met.role, met.name) == (role, name)) {
-            Some(met) => met.missing = &met.missing & &missing,
+        match all.iter_mut().find(|covered| (covered.role, covered.name) == (role, name)) {
+            Some(covered) => covered.missing = &covered.missing & &missing,
             None => all.push(CoverageOf { role, name, rows: rows.rows, missing }),
         }
     }
@@ -227,8 +227,8 @@ pub fn coverage(runs: &[Run]) -> Vec<CoverageOf> {
 impl fmt::Display for CoverageOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { role, name, rows, missing } = self;
-        writeln!(f, "coverage of {role} {name}: {} of {rows} rows met on the core", rows - missing.len())?;
-        missing.iter().try_for_each(|row| writeln!(f, "  not met: {row}"))
+        writeln!(f, "coverage of {role} {name}: {} of {rows} rows reached on the core", rows - missing.len())?;
+        missing.iter().try_for_each(|row| writeln!(f, "  not reached: {row}"))
     }
 }
 
@@ -237,11 +237,11 @@ impl fmt::Display for CoverageOf {
 pub struct Capacity {
     /// The algorithm.
     pub algorithm: &'static str,
-    /// By memory of a core in KiB: QPs that fit beside the image's code, its rings, 512 received flows, and the most stack seen
-    /// in the runs. At most 65,535, since links between slots have 16 bits; `null` if the rest alone does not fit.
+    /// For each memory size of a core in KiB: QPs that fit beside the image's code, its rings, 512 received flows, and the most
+    /// stack seen in the runs. At most 65,535, because links between slots have 16 bits; `null` if the rest alone does not fit.
     pub qps: BTreeMap<u32, Option<u32>>,
-    /// Cycles that the machine's `on` can take at most, over all paths of its code; `null` if the code loops, and on cores
-    /// where the cost of an instruction depends on others.
+    /// Most cycles that the machine's `on` can take, over all paths of its code; `null` if the code loops, and on cores where
+    /// the cost of an instruction depends on others.
     pub on_bound: Option<u64>,
     /// Most cycles that `step` takes for a wake that is up to 1 s late. Given for machines that catch up on missed updates;
     /// tests enforce it.
@@ -256,9 +256,9 @@ pub struct Capacity {
 pub struct EventRate {
     /// The core's clock, in MHz.
     pub mhz: u32,
-    /// Events per second if each takes the median of cycles.
+    /// Events per second if each takes the median number of cycles.
     pub median: u64,
-    /// Events per second if each takes the most cycles seen.
+    /// Events per second if each takes the most cycles that were measured.
     pub worst: u64,
 }
 
@@ -267,14 +267,14 @@ const CLOCKS: [u32; 4] = [200, 400, 600, 1_000];
 /// Memory of cores in NICs, in KiB.
 const MEMORIES: [u32; 2] = [512, 2_048];
 
-/// Machines that catch up on missed updates, and the most cycles of Ibex small that this may take, see
+/// Machines that catch up on missed updates, with the most cycles that this may take on Ibex small, see
 /// `tests/tests/budgets.rs`.
 pub const LATE: &[(&str, u64)] = &[("dcqcn", 3_000), ("dcqcn_plus", 12_000)];
 
 /// Most cycles that the machine's `on` can take on Ibex small; `None` if there is no bound.
 ///
 /// # Errors
-/// The image that calls it cannot be built.
+/// The image that does not inline `on` cannot be built.
 pub fn on_bound(algorithm: &str) -> Result<Option<u64>> {
     let image = firmware::read(&firmware::build(algorithm, firmware::Kind::OutlinedOn, Design::Ibex.dialect())?)?;
     Ok(Probes::new(&image).machine().and_then(|entry| worst(&image, entry, &Timing::IBEX_SMALL)))
@@ -314,7 +314,7 @@ fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     });
     let rate = |cycles: u64, mhz: u32| u64::from(mhz) * 1_000_000 / cycles.max(1);
     let events = frames.into_iter().map(|(kind, (medians, worst))| {
-        // The sample's median if it has such events, since the sample is the first run.
+        // The median of the first run that has such events: of the sample, if possible, which is the first run.
         let median = medians.first().copied().unwrap_or(worst);
         (kind, CLOCKS.map(|mhz| EventRate { mhz, median: rate(median, mhz), worst: rate(worst, mhz) }).to_vec())
     });
@@ -337,11 +337,11 @@ impl fmt::Display for Capacity {
             write!(f, "; `on` takes at most {cycles} cycles")?;
         }
         if let Some(cycles) = late_bound {
-            write!(f, "; a wake that comes late, at most {cycles}")?;
+            write!(f, "; a late wake, at most {cycles}")?;
         }
         writeln!(f)?;
         for (kind, rates) in events {
-            write!(f, "  {kind:<8} thousands a second, median (worst):")?;
+            write!(f, "  {kind:<8} thousands per second, median (worst):")?;
             for EventRate { mhz, median, worst } in rates {
                 write!(f, "  {} ({}) at {mhz} MHz", median / 1_000, worst / 1_000)?;
             }
@@ -357,7 +357,8 @@ pub const HEAD: &str = "\
 ";
 
 impl Run {
-    /// The kinds of events whose `step` took longer than their budget, each with the most cycles it took and the budget.
+    /// The kinds of events whose `step` took more cycles than their budget, each with the most cycles that it took and the
+    /// budget.
     pub fn over_budget(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
         BUDGETS.iter().filter(|&&(algorithm, ..)| algorithm == self.algorithm).filter_map(|&(_, kind, budget)| {
             let worst = self.cycles.get(kind)?.step?.max;

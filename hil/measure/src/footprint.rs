@@ -1,7 +1,7 @@
-//! The memory that a role of an algorithm takes, by target: state, tables, code, constants and stack.
+//! Measures the memory that each role of an algorithm takes on each target: state, tables, code, constants and stack.
 //!
 //! All numbers are read from linked code. `targets/footprint` links each role as firmware in Rust does, with engine and frame
-//! parsing; the C library contains only the machine, which the caller's own engine calls.
+//! parsing. The C library contains only the state machine, which the caller's own engine calls.
 
 use crate::library::{self, Archive};
 use anyhow::{Context, Result, ensure};
@@ -33,9 +33,9 @@ pub struct Linked {
     pub data: u64,
     /// Bytes of zeroed variables, the tables for 1,024 flows included.
     pub bss: u64,
-    /// Bytes of stack that an event can take at most, the opening of a flow included.
+    /// Most bytes of stack that an event can take, the opening of a flow included.
     pub stack: u64,
-    /// Bytes of stack that initialisation can take at most, for C also setting parameters and reading counters.
+    /// Most bytes of stack that initialisation can take; for C, setting parameters and reading counters are included.
     pub start_stack: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Footprint {
     pub role: &'static str,
     /// The algorithm, or the stage of a switch.
     pub algorithm: &'static str,
-    /// As `rustc` calls it.
+    /// The target, as `rustc` names it.
     pub target: &'static str,
     /// Bytes of the machine's state: of a flow, or of a queue if the machine has no state per flow.
     pub state_bytes: u32,
@@ -59,17 +59,17 @@ pub struct Footprint {
     pub tables_16k: u32,
     /// See `tables_1k`.
     pub tables_64k: u32,
-    /// In Rust, with the engine.
+    /// The role as firmware in Rust links it, with the engine.
     #[serde(flatten)]
     pub linked: Linked,
-    /// The machine behind its C interface, where it has one.
+    /// The machine with its C interface; `null` for stages, which have none.
     pub c: Option<Linked>,
 }
 
-/// Every role of every algorithm, or of those that are named, on a target.
+/// Measures every role of the named algorithms, or of all if none is named, on a target.
 ///
 /// # Errors
-/// Something cannot be built or linked.
+/// A library cannot be built or linked.
 pub fn measure(target: &'static str, algorithms: &[&str]) -> Result<Vec<Footprint>> {
     let chosen = |name: &&str| algorithms.is_empty() || algorithms.contains(name);
     let (ours, for_c) = (library::compile("footprint", target)?, library::build(target)?);
@@ -79,13 +79,13 @@ pub fn measure(target: &'static str, algorithms: &[&str]) -> Result<Vec<Footprin
     let all = rp.chain(np).chain(cp).filter(|(_, name)| chosen(name));
     all.map(|(role, algorithm)| {
         let (role, functions) = ROLES[role];
-        weigh(&ours, &for_c, role, algorithm, functions, target)
+        measure_role(&ours, &for_c, role, algorithm, functions, target)
             .with_context(|| format!("{role} {algorithm} for {target}"))
     })
     .collect()
 }
 
-fn weigh(
+fn measure_role(
     ours: &Archive,
     for_c: &Archive,
     role: &'static str,
@@ -107,7 +107,7 @@ fn weigh(
     Ok(Footprint { role, algorithm, target, state_bytes, qp_bytes, tables_1k, tables_16k, tables_64k, linked, c })
 }
 
-/// The five words behind a symbol.
+/// Reads the five sizes that are stored at a symbol.
 fn sizes(archive: &Archive, symbol: &str) -> Result<[u32; 5]> {
     let image = archive.link(&[symbol.to_owned()])?;
     let file = object::File::parse(&*image)?;
@@ -122,7 +122,7 @@ fn sizes(archive: &Archive, symbol: &str) -> Result<[u32; 5]> {
     Ok(sizes)
 }
 
-/// Sizes of these functions and all that they call.
+/// Sizes of these functions and all that they call. `starts` tells initialisation from events by a function's name.
 fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool) -> Result<Linked> {
     let image = archive.link(functions)?;
     let file = object::File::parse(&*image)?;
@@ -148,13 +148,13 @@ fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool
     Ok(linked)
 }
 
-/// Size of an algorithm's whole image for RISC-V: both engines, rings and interrupts, for 1,024 flows.
+/// The size of an algorithm's whole image for RISC-V: both engines, rings and interrupts, for 1,024 flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImageSize {
     /// Bytes of code.
     pub text: u64,
-    /// Bytes of stack that it can take at most: its main program, its start included, and on top of that the timer
-    /// interrupt, which interrupts nothing else.
+    /// Most bytes of stack that it can take: the main program with its start-up code, plus the timer interrupt, which is not
+    /// interrupted itself.
     pub stack: u64,
 }
 
@@ -176,7 +176,7 @@ pub fn of_image(algorithm: &str) -> Result<ImageSize> {
 /// First line of the golden files.
 pub const GOLDEN_HEAD: &str = "# Bytes, by role and algorithm. Made by `hil footprint --write`.\n";
 
-/// Where the footprints on a target are kept, for a test to compare.
+/// The path of the golden file with the footprints on a target, which a test compares with.
 ///
 /// # Errors
 /// There is no source tree.

@@ -1,4 +1,4 @@
-//! The C header of `rnic_cc`, written from the registries of algorithms.
+//! Generates the C header of `rnic_cc` from the registries of algorithms.
 
 use anyhow::Result;
 use cc_core::params::{Field, Preset, Settings, Unit};
@@ -21,7 +21,7 @@ const FOOT: &str = "
 #endif
 ";
 
-/// Where the header is kept.
+/// The path of the header in the source tree.
 ///
 /// # Errors
 /// There is no source tree.
@@ -57,7 +57,7 @@ impl cc_rp::registry::Visitor for Describe {
         ];
         let takes: Vec<&str> =
             kinds.iter().filter(|(_, kind)| A::EVENTS.contains(*kind)).map(|(name, _)| *name).collect();
-        let partner = A::RECEIVER.map_or(String::new(), |name| format!("; answered by rnic_np_{name}"));
+        let partner = A::RECEIVER.map_or(String::new(), |name| format!("; the receiver runs rnic_np_{name}"));
         let what = format!("{}: takes {}{partner}", A::NAME, takes.join(", "));
         block::<RpPort<A>, A, A::Settings>("rp", A::NAME, &what, A::PRESETS)
     }
@@ -101,7 +101,7 @@ fn block<P, F, S: Settings>(role: &str, name: &str, what: &str, presets: &[Prese
     text
 }
 
-/// Appends to a string, which does not fail.
+/// Appends formatted text to a string. Writing to a string does not fail.
 fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(what);
 }

@@ -1,5 +1,5 @@
-//! Measurements of the library and its images: cycles and memory, and whether both decide alike on random traffic and beside
-//! firmware in C.
+//! Measures the library and its images: cycles and memory. Also compares the decisions of library and images on random traffic,
+//! and those of the library and firmware in C.
 #![forbid(unsafe_code)]
 
 pub mod c_comparison;

@@ -1,5 +1,5 @@
-//! Static libraries, `librnic_cc.a` for C and that of `hil footprint`: built from this tree for a target, and linked in order
-//! to read symbols and sizes from the result.
+//! Builds static libraries from this tree for a target (`librnic_cc.a` for C, and the library of `hil footprint`), and links
+//! them to read symbols and sizes from the result.
 
 use crate::header;
 use anyhow::{Context, Result, bail, ensure};
@@ -50,7 +50,7 @@ pub(crate) fn compile(package: &str, target: &str) -> Result<Archive> {
 }
 
 impl Archive {
-    /// An image that holds these symbols, all that they refer to, and nothing else.
+    /// Links an image that contains these symbols, everything that they refer to, and nothing else.
     ///
     /// # Errors
     /// The library cannot be linked (for example because it can panic), or lacks one of the symbols.
@@ -79,7 +79,7 @@ impl Archive {
     }
 }
 
-/// Names, demangled, of the functions and data that an image holds.
+/// The demangled names of the functions and data in an image.
 ///
 /// # Errors
 /// It is no ELF file.
@@ -106,7 +106,7 @@ pub fn functions() -> Vec<String> {
     common.into_iter().chain(rp).chain(np).collect()
 }
 
-/// The linker that comes with the compiler and supports all of its targets.
+/// The path of the linker that comes with the compiler, which supports all of its targets.
 fn linker() -> Result<PathBuf> {
     let rustc = Command::new("rustc").current_dir(tree::here()?.root()).args(["--print", "sysroot"]).output();
     let rustc = rustc.context("cannot run rustc to find its linker")?;

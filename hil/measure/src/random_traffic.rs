@@ -1,9 +1,9 @@
-//! Random captures of the traffic between a few NICs: for tests of firmware against library, for coverage, and for cycles.
+//! Random captures of the traffic between a few NICs, to compare firmware with library and to measure coverage and cycles.
 //!
 //! Six hosts send to a seventh, each on its own queue pair and through its own switch port. The state of the network changes in
-//! phases, since algorithms reach their rarer states only after a run of equal signals. Faults come in between: reordered,
-//! repeated and damaged packets, unknown queue pairs, reused queue pair numbers, and a clock that stands still, jumps forward,
-//! or jumps back.
+//! phases of 128 frames, because algorithms reach their rarer states only after a run of equal signals. Faults occur in
+//! between: reordered, repeated and damaged packets, unknown queue pairs, reused queue pair numbers, and a clock that stands
+//! still, jumps forward, or jumps back.
 
 use cc_core::wire::shim::{IntShim, MlccAck, MlccData, Rcc, Time};
 use cc_core::wire::{
@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 
 /// Flows, each from its own host to host 0 and back.
 const FLOWS: usize = 6;
-/// When captures begin, in nanoseconds since 1970: 2026-01-01.
+/// The time at which captures begin, in nanoseconds since 1970: 2026-01-01.
 const START: u64 = 1_767_225_600_000_000_000;
 /// The opcode of a READ response that is neither first nor last.
 const READ_RESPONSE: u8 = 0x0e;
@@ -92,12 +92,12 @@ impl Regime {
 #[derive(Debug)]
 struct Flow {
     number: usize,
-    /// Connections so far on its sender's queue pair.
+    /// Number of connections so far on its sender's queue pair.
     connection: u32,
     psn: Psn,
     /// The packets sent, oldest first.
     sent: VecDeque<Sent>,
-    /// Round-trip time in nanoseconds, around which the next sample lies.
+    /// Round-trip time in nanoseconds; the next sample is near it.
     rtt: u64,
     path: Path,
     /// The path to the interconnect switch; its last hop is that switch's model of a port.
@@ -121,8 +121,9 @@ struct Path {
     layout: IntLayout,
     number: u16,
     hops: u8,
-    /// Time up to which they have counted, and bytes sent until then, in units of 64 bytes.
+    /// Time up to which the switches have counted bytes.
     at: u64,
+    /// Bytes sent until then, in units of 64 bytes.
     sent: u64,
 }
 
@@ -237,8 +238,8 @@ impl Making {
         let telemetry = self.telemetry(flow, |flow| &mut flow.near);
         let mut room = [0; IntShim::LONGEST];
         let int = IntShim::of(&telemetry).write(&mut room).expect("there is room for the longest");
-        let (named, stranger) = (self.once_in(16), self.once_in(32));
-        let remote_qpn = if stranger { Qpn::new(0x7f) } else { self.flows[flow].to_receiver().dest_qp };
+        let (named, unknown) = (self.once_in(16), self.once_in(32));
+        let remote_qpn = if unknown { Qpn::new(0x7f) } else { self.flows[flow].to_receiver().dest_qp };
         let kind = self.chance.pick(&[CnpKind::SwitchInt, CnpKind::DirectInt]);
         let cnp = CnpBodyKind::Extended(CnpBody { kind, names_remote_qpn: !named, remote_qpn, ..CnpBody::default() });
         let dest_qp = if named { sender_qpn(flow) } else { Qpn::new(0) };
@@ -284,7 +285,7 @@ impl Making {
         }
         let aeth = Aeth { syndrome: Syndrome::from_bits(syndrome), msn: 1 };
         let (becn, fecn) = (mark == Mark::Congested, mark == Mark::Undetermined);
-        // The flow may have changed its path since, and its receiver the number that it returns.
+        // The flow may have changed its path since, and with it the path number that the receiver returns.
         let Path { layout, number, .. } = to.path;
         let int = telemetry.as_ref().and_then(|sent| IntShim::new(layout, number, sent.hops(), sent.area()));
         let stamp = if wild && near % 2 == 0 { Stamp::from_bits(near) } else { stamp(sent_at) };
@@ -308,8 +309,8 @@ impl Making {
         }
     }
 
-    /// MLCC's data shim, as the receiver's interconnect switch writes it. In 1 of 6 packets the credit is one higher, since a
-    /// round has ended; in 1 of 40 it is 0, for unknown.
+    /// MLCC's data shim, as the receiver's interconnect switch writes it. In 1 of 6 packets the credit is one higher, because a
+    /// round has ended; in 1 of 40 it is 0, which means unknown.
     fn credit(&mut self, flow: usize) -> MlccData {
         let queue = match self.regime {
             Regime::Calm => 0,
@@ -318,10 +319,10 @@ impl Making {
             Regime::Wild => 1_000_000_000,
         };
         let queue = Bytes::new(self.below(1_000_000) + queue);
-        let (is_over, forgotten) = (self.once_in(6), self.once_in(40));
+        let (is_over, unknown) = (self.once_in(6), self.once_in(40));
         let credit = &mut self.flows[flow].credit;
         *credit = credit.wrapping_add(is_over.into());
-        MlccData { credit: if forgotten { 0 } else { *credit }, queue }
+        MlccData { credit: if unknown { 0 } else { *credit }, queue }
     }
 
     /// MLCC's acknowledgement shim, as the receiver writes it.
@@ -365,7 +366,7 @@ impl Making {
             let path = path(&mut self.flows[flow]);
             (path.number, path.hops) = (number, hops);
         }
-        // Per cent of the link's speed, and bytes.
+        // The load in per cent of the link's speed, and the queue in bytes.
         let (load, queue) = match self.regime {
             Regime::Calm => (30 + self.below(40), 0),
             Regime::Filling => (100, self.below(200_000)),
@@ -374,12 +375,12 @@ impl Making {
             Regime::HeldUp => (self.below(20), 500_000),
             Regime::Wild => (self.below(200), self.below(4_000_000)),
         };
-        let strange = self.once_in(60);
-        let mbps = if strange { [0, 40_000, 800_000][self.below(3) as usize] } else { 100_000 };
+        let other_speed = self.once_in(60);
+        let mbps = if other_speed { [0, 40_000, 800_000][self.below(3) as usize] } else { 100_000 };
         let path = path(&mut self.flows[flow]);
         let elapsed = self.now.saturating_sub(path.at);
         path.at = path.at.max(self.now);
-        // 12.5 bytes a nanosecond.
+        // Full load is 12.5 bytes per nanosecond (100 Gb/s).
         path.sent = path.sent.wrapping_add(u64::from(load) * elapsed / 512);
         let Path { layout, number, hops, sent, .. } = *path;
         let mut telemetry = IntStackBuilder::new(layout, number).with_room(IntShim::ROOM);
@@ -412,9 +413,9 @@ impl Making {
         if self.regime == Regime::Calm && !self.once_in(50) {
             return self.data(flow);
         }
-        let stranger = self.once_in(20).then(|| Qpn::new(self.chance.draw() as u32));
+        let unknown = self.once_in(20).then(|| Qpn::new(self.chance.draw() as u32));
         let cnp = self.body_kind();
-        let dest_qp = stranger.unwrap_or(sender_qpn(flow));
+        let dest_qp = unknown.unwrap_or(sender_qpn(flow));
         let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..self.flows[flow].to_sender() };
         let extensions = Extensions { cnp, ..Extensions::default() };
         self.emit(&Frame { bth, extensions, ..between(flow, false, Ecn::Ect0) });
@@ -534,7 +535,7 @@ impl Making {
     }
 }
 
-/// Time stamp of a NIC's clock at this time. The clock starts with the capture.
+/// The time stamp of a NIC's clock at this time. The clock starts with the capture.
 const fn stamp(time: u64) -> Stamp {
     Stamp::from_bits(time.wrapping_sub(START) as u32)
 }

@@ -4,7 +4,7 @@ use super::Picos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Events in order of time, then in the order in which they were added.
+/// Events in order of time; events of equal time in the order in which they were added.
 #[derive(Debug)]
 pub(super) struct EventQueue<E> {
     entries: BinaryHeap<Reverse<Entry<E>>>,
@@ -50,7 +50,7 @@ impl<E> EventQueue<E> {
         self.added += 1;
     }
 
-    /// Takes the next event, unless it lies after `until`. *O*(log n).
+    /// Removes and returns the next event, unless its time is after `until`. *O*(log n).
     pub(super) fn next(&mut self, until: Picos) -> Option<(Picos, E)> {
         if self.entries.peek()?.0.at > until {
             return None;

@@ -13,12 +13,12 @@ use cc_np::NotSent;
 use hil_algorithms::{NicGroup, NicOutput, RxFields};
 use std::collections::VecDeque;
 
-/// Window and hold that the reaction point has decided for a slot. The rate is kept in the NIC's own pacer.
+/// The window and hold that the reaction point has decided for a slot. The rate is in the NIC's own pacer.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     /// Bytes that may be in flight.
     window: u32,
-    /// No packet leaves before this time.
+    /// Time before which no packet is sent.
     held_until: Picos,
 }
 
@@ -35,9 +35,9 @@ struct Sending {
     next_psn: Psn,
     /// Packets of the present message that are still to be sent.
     left: u32,
-    /// When the pacer lets the next packet go.
+    /// The time at which the pacer permits the next packet.
     due: Picos,
-    /// Packets that are not acknowledged, with the times at which they were sent.
+    /// Packets that are not acknowledged yet, with the times at which they were sent.
     unacknowledged: VecDeque<(Psn, Picos)>,
 }
 
@@ -60,11 +60,11 @@ pub(crate) struct Fabric<'a> {
     pub(crate) flows: &'a [Flow],
     /// The template of each flow's data packets.
     pub(crate) templates: &'a [Vec<u8>],
-    /// Where the fields of a data packet are.
+    /// The offsets of the fields of a data packet.
     pub(crate) layout: DataLayout,
 }
 
-/// Where a NIC's decisions and frames go: to the host's send queues.
+/// The output of a NIC: applies its decisions, and puts its frames in the host's send queues.
 struct Output<'a> {
     now: Picos,
     limits: &'a mut Vec<Limit>,
@@ -84,7 +84,7 @@ impl NicOutput for Output<'_> {
         self.limits[slot] = Limit { window: window.get(), held_until: self.now + Picos::from(hold.get()) * 1_000 };
     }
 
-    /// Puts the frame in a slot, whole, with zeros for its ICRC.
+    /// Puts the whole frame in a slot of the slab, with zeros for its ICRC.
     fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent> {
         let to = frame.bth().dest_qp;
         let is_for = |flow: &Flow| flow.receiver == self.host && flow.sender_qpn == to;
@@ -98,7 +98,7 @@ impl NicOutput for Output<'_> {
 
 /// One host.
 pub(crate) struct Host {
-    /// The number of its NIC in the group, and its own.
+    /// The number of the host, and of its NIC in the group.
     number: usize,
     cable: Cable,
     messages: Messages,
@@ -108,9 +108,9 @@ pub(crate) struct Host {
     written: Vec<PacketId>,
     /// Time from which on the cable is free.
     free: Picos,
-    /// When the send queues are polled next, if that is scheduled.
+    /// The time of the next poll of the send queues, if one is scheduled.
     pub(crate) poll: Option<Picos>,
-    /// When the NIC is to be called next, if that is scheduled.
+    /// The time of the next wake of the NIC, if one is scheduled.
     pub(crate) wake: Option<Picos>,
     completed: u32,
 }
@@ -133,7 +133,7 @@ impl Host {
         }
     }
 
-    /// The group of NICs, and the output for what this host's NIC decides and sends.
+    /// The group of NICs, and the output for this host's NIC.
     fn nic<'a>(&'a mut self, now: Picos, fabric: &'a mut Fabric<'_>) -> (&'a mut dyn NicGroup, Output<'a>) {
         let Fabric { nics, slab, flows, .. } = fabric;
         let Self { number: host, limits, written, .. } = self;
@@ -169,7 +169,7 @@ impl Host {
         self.control.push_back(packet);
     }
 
-    /// A CNP or an acknowledgement of one of this host's flows has arrived.
+    /// Handles a CNP or an acknowledgement that has arrived for one of this host's flows.
     pub(crate) fn on_reply(&mut self, now: Picos, flow: usize, roce: &Roce<'_>, fabric: &mut Fabric<'_>) {
         let mut meta = RxFields::at(instant(now));
         if roce.info.class() == Class::Ack
@@ -190,7 +190,7 @@ impl Host {
         nics.received(number, instant(now), roce, &meta, &mut output);
     }
 
-    /// A data packet has arrived from queue pair `remote`. A notification point that acknowledges is given the number of
+    /// Handles a data packet that has arrived. If the notification point sends acknowledgements, it also receives the number of
     /// completed messages.
     pub(crate) fn on_data(&mut self, now: Picos, flow: usize, roce: &Roce<'_>, fabric: &mut Fabric<'_>) {
         let msn = fabric.nics.acknowledges().then_some(self.completed & 0x00ff_ffff);
@@ -202,7 +202,7 @@ impl Host {
         nics.received(number, instant(now), roce, &meta, &mut output);
     }
 
-    /// The frames that the NIC has sent since the last call.
+    /// Returns the frames that the NIC has sent since the last call.
     pub(crate) fn take_written(&mut self) -> Vec<PacketId> {
         std::mem::take(&mut self.written)
     }
@@ -213,7 +213,7 @@ impl Host {
         self.completed
     }
 
-    /// Runs the NIC's timer until nothing is due. Returns when it is to be called next.
+    /// Runs the NIC's timer until nothing is due. Returns the time of its next wake.
     pub(crate) fn wake(&mut self, now: Picos, fabric: &mut Fabric<'_>) -> Picos {
         let number = self.number;
         let (nics, mut output) = self.nic(now, fabric);
@@ -224,13 +224,13 @@ impl Host {
         self.next_wake(now, fabric.nics)
     }
 
-    /// When the NIC is to be called next, not before `now`.
+    /// The time of the NIC's next wake, not before `now`.
     pub(crate) fn next_wake(&self, now: Picos, nics: &dyn NicGroup) -> Picos {
         nics.next_wake(self.number).nanos().max(now / 1_000) * 1_000
     }
 
-    /// Takes the next packet, if the cable is free and one may go. Returns the packet and when its last bit is sent;
-    /// otherwise when to poll again, if there is anything to wait for.
+    /// Sends the next packet, if the cable is free and a packet may be sent. Returns the packet and the time at which its last
+    /// bit is sent; otherwise the time of the next poll, if there is anything to wait for.
     pub(crate) fn transmit(&mut self, now: Picos, fabric: &mut Fabric<'_>) -> Result<(PacketId, Picos), Option<Picos>> {
         if now < self.free {
             return Err(Some(self.free));

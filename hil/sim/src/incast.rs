@@ -31,24 +31,24 @@ pub struct Incast {
     pub payload: u32,
     /// Packets of a message; each message is acknowledged once.
     pub message: u32,
-    /// How long the run is.
+    /// Simulated time of the run.
     pub duration: Nanos,
-    /// How often and for how long the receiver pauses its port by PFC, if it does.
+    /// Periodic PFC pauses by the receiver; `None` for no pauses.
     pub pauses: Option<Pauses>,
-    /// Chooses start times, first sequence numbers and marks.
+    /// Seed of the random generator, which draws start times, first sequence numbers and marks.
     pub seed: u64,
 }
 
 /// Totals of a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// Frames given to the tap.
+    /// Frames passed to the tap.
     pub frames: u64,
     /// Data frames among them.
     pub data: u64,
     /// Data frames with CE.
     pub marked: u64,
-    /// Data frames with UE, where switches have TCD.
+    /// Data frames marked UE (undetermined), if the switch has TCD.
     pub undetermined: u64,
     /// CNPs.
     pub cnps: u64,
@@ -98,7 +98,7 @@ struct Run<'a> {
 }
 
 impl Incast {
-    /// Eight senders into one 100 Gb/s port for 800 us, as in the sample that the project carries.
+    /// Eight senders into one 100 Gb/s port for 800 us, as in the project's sample `tests/data/incast.pcapng`.
     pub const SAMPLE: Self = Self {
         senders: 8,
         gbps: 100,
@@ -110,9 +110,9 @@ impl Incast {
         seed: 1,
     };
 
-    /// Runs the scenario. The tap is given each frame to and from the receiver with its time in nanoseconds: frames that
-    /// arrive when their last bit does, frames that leave when the receiver's engines decide to send them, so that a CNP
-    /// follows in the same nanosecond the frame that caused it.
+    /// Runs the scenario. Each frame to and from the receiver is passed to the tap with a time in nanoseconds. For an arriving
+    /// frame it is the time at which its last bit arrives; for a frame of the receiver, the time at which the receiver's
+    /// engines decide to send it, so that a CNP has the same time as the frame that caused it.
     ///
     /// # Errors
     /// Settings that do not fit the port or each other, a flow that a NIC has no room for, and errors of the tap.
@@ -135,7 +135,7 @@ impl Incast {
                 receiver,
                 sender_qpn: Qpn::new(0x0100 + sender as u32),
                 receiver_qpn: Qpn::new(0x0200 + sender as u32),
-                // The first flow crosses the end of the number space.
+                // The PSNs of the first flow wrap after 128 packets.
                 first_psn: if sender == 0 { Psn::new(0x00ff_ff80) } else { Psn::new(random.draw() as u32) },
             })
             .collect();
@@ -219,7 +219,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Puts a frame that a host's transport sends to `to` in a slot of the slab. Of a handshake frame the slot holds only the
+    /// Puts a frame that a host's transport sends to `to` in a slot of the slab. For a handshake frame, the slot holds only the
     /// headers.
     fn control(&mut self, flow: usize, to: usize, control: Control) -> Result<PacketId> {
         let frame = packet::control(&self.flows[flow], to, control)?;
@@ -246,7 +246,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gives a packet to the tap as a whole frame.
+    /// Passes a packet to the tap as a whole frame.
     fn show(&mut self, now: Picos, id: PacketId) -> Result<()> {
         self.write_whole(id)?;
         (self.tap)(instant(now).nanos(), &self.frame)?;
@@ -368,7 +368,7 @@ impl Run<'_> {
         }
     }
 
-    /// A packet reaches its destination host.
+    /// Handles a packet that reaches its destination host.
     fn arrive(&mut self, now: Picos, id: PacketId, host: usize) -> Result<()> {
         let index = self.slab.flow(id);
         let flow = self.flows[index];
@@ -402,7 +402,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A packet reaches the receiver. The tap is given the packet and all frames that the receiver sends in return.
+    /// Handles a packet that reaches the receiver. The packet, and all frames that the receiver sends in return, are passed to
+    /// the tap.
     fn received(&mut self, now: Picos, id: PacketId, index: usize) -> Result<()> {
         let flow = self.flows[index];
         let is_data = self.is_data(id);
@@ -440,7 +441,7 @@ impl Run<'_> {
         for id in self.hosts[host].take_written() {
             let roce = packet::parse(self.slab.header(id), self.slab.wire_len(id) as usize)?;
             self.summary.cnps += u64::from(roce.info.class() == Class::Cnp);
-            self.answer(now, id)?;
+            self.queue_from_receiver(now, id)?;
         }
         Ok(())
     }
@@ -449,11 +450,11 @@ impl Run<'_> {
     fn reply(&mut self, now: Picos, flow: usize, control: Control) -> Result<()> {
         let to = self.flows[flow].sender;
         let id = self.control(flow, to, control)?;
-        self.answer(now, id)
+        self.queue_from_receiver(now, id)
     }
 
-    /// Queues a frame of the receiver for its cable. The tap is given it at once, before it waits for the cable.
-    fn answer(&mut self, now: Picos, id: PacketId) -> Result<()> {
+    /// Queues a frame of the receiver for its cable. It is passed to the tap at once, before it waits for the cable.
+    fn queue_from_receiver(&mut self, now: Picos, id: PacketId) -> Result<()> {
         self.show(now, id)?;
         let receiver = self.receiver();
         self.hosts[receiver].send(id);
@@ -461,7 +462,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The receiver pauses its port. The PFC frame does not wait in a send queue, and goes no further than the switch.
+    /// Pauses the receiver's port by PFC. The PFC frame does not wait in a send queue, and ends at the switch.
     fn pause(&mut self, now: Picos) -> Result<()> {
         let Some(Pauses { every, length }) = self.scenario.pauses else { return Ok(()) };
         let quantum = Quantum::at(Rate::from_gbps(self.scenario.gbps));

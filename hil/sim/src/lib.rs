@@ -19,7 +19,7 @@ use cc_core::Instant;
 /// Picoseconds since the start of the run; 213 days fit.
 type Picos = u64;
 
-/// The instant, in whole nanoseconds, that the engines are given: rounded down.
+/// The time that is passed to the engines, in whole nanoseconds, rounded down.
 fn instant(now: Picos) -> Instant {
     Instant::from_nanos(now / 1_000)
 }
@@ -37,7 +37,7 @@ impl Cable {
     /// Bytes of line time that a frame takes in addition to its own: preamble 8, check sequence 4, inter-frame gap 12.
     const OVERHEAD: u32 = 24;
 
-    /// How long a frame of this many bytes occupies the cable, rounded down to a picosecond.
+    /// The time for which a frame of this many bytes occupies the cable, rounded down to a picosecond.
     fn serialisation(self, frame_bytes: u32) -> Picos {
         Picos::from(frame_bytes + Self::OVERHEAD) * 8_000 / Picos::from(self.gbps)
     }

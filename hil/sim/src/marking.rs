@@ -19,9 +19,9 @@ pub struct Pauses {
     pub length: Nanos,
 }
 
-/// Pauses and switch stages that produce the signals to which an algorithm reacts. An algorithm that reacts to TCD's marks gets
-/// TCD, and a receiver that pauses its port for 30 us every 150 us; every other gets RED with these settings and no pauses. All
-/// get a stage that pushes INT.
+/// The pauses and switch stages that produce the signals to which an algorithm reacts. For an algorithm that reacts to TCD's
+/// marks: TCD, and a receiver that pauses its port for 30 us every 150 us. For every other: RED with these settings, and no
+/// pauses. For all: a stage that pushes INT.
 pub fn stress_scenario(signals: Signals, red: RedSettings) -> (Option<Pauses>, Stages) {
     let undetermined = signals.contains(Signals::UNDETERMINED);
     let pauses = Pauses { every: Nanos::new(150_000), length: Nanos::new(30_000) };

@@ -1,4 +1,4 @@
-//! A scenario with an algorithm that is given by its name.
+//! Runs a scenario with an algorithm that is named at run time.
 
 use super::incast::{Incast, Summary};
 use super::marking::stress_scenario;

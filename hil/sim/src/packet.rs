@@ -23,7 +23,7 @@ pub(crate) struct Flow {
     pub(crate) first_psn: Psn,
 }
 
-/// Which shims data packets carry for an algorithm, and how they are acknowledged.
+/// The shims in the data packets of an algorithm, and how the packets are acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketFormat {
     /// Whether they carry the time at which they were sent.
@@ -96,7 +96,7 @@ impl DataLayout {
         self.time_at.is_some() || self.int_at.is_some()
     }
 
-    /// Fills in a copy of a template: opcode, sequence number, and time of sending.
+    /// Fills in opcode, sequence number and time of sending in a copy of a template.
     pub(crate) fn fill(&self, header: &mut [u8], flow: &Flow, opcode: u8, psn: Psn, sent: Stamp) {
         let ack_request = self.ack_every_packet || opcode::info(opcode).last();
         let bth = Bth { partition: PARTITION, dest_qp: flow.receiver_qpn, opcode, psn, ack_request, ..Bth::default() };
@@ -116,7 +116,7 @@ pub(crate) enum Control {
     Handshake(cm::Message),
 }
 
-/// Payloads are zeros; a packet of any path MTU is a part of these.
+/// The payload of all packets: the first bytes of these zeros, up to the largest path MTU.
 pub(crate) static ZEROS: [u8; 4_096] = [0; 4_096];
 
 /// DSCP of RDMA data, the vendors' usual choice.
@@ -156,7 +156,7 @@ fn headers(flow: &Flow, to: usize) -> Frame<'static> {
     }
 }
 
-/// The frame of what a host's transport sends to `to`, with zeros for its ICRC.
+/// The frame of a packet that a host's transport sends to `to`, with zeros for its ICRC.
 pub(crate) fn control(flow: &Flow, to: usize, control: Control) -> Result<Vec<u8>> {
     let head = headers(flow, to);
     match control {

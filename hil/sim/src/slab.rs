@@ -5,14 +5,14 @@ pub(crate) type PacketId = u32;
 
 /// Bytes of a cache line, at which slots begin.
 const LINE: usize = 64;
-/// Bytes in front of a slot's header bytes: the flow, the length on the wire, and how many header bytes there are.
+/// Bytes in front of a slot's header bytes: the flow, the length on the wire, and the number of header bytes.
 const METADATA: usize = 8;
-/// Slots that are made at once.
+/// Slots that are allocated at once.
 const CHUNK: usize = 1_024;
 
 /// The packets in flight. A slot holds the headers of a frame and its length on the wire, without payload and ICRC.
-/// Acknowledgements and CNPs are held whole, so that [`wire::parse`](cc_core::wire::parse) finds what they carry. Switches
-/// change the bytes in place; engines read them like those of a frame.
+/// Acknowledgements and CNPs are held whole, so that [`wire::parse`](cc_core::wire::parse) can read all of their headers.
+/// Switches change the bytes in place; engines read them like those of a frame.
 pub(crate) struct Slab {
     /// Bytes of a slot: a multiple of a cache line.
     stride: usize,

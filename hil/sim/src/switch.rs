@@ -56,7 +56,7 @@ impl Switch {
         Ok(Self { ports, cable, congestion, longest: 0 })
     }
 
-    /// A packet has arrived for the host at a port; `data_bytes` is its length if it is data, `None` if it goes to the control
+    /// Queues a packet for the host at a port. `data_bytes` is its length if it is data, `None` if it goes to the control
     /// queue. Returns whether that port was idle: then call [`Switch::transmit`].
     pub(super) fn enqueue(&mut self, port: usize, packet: PacketId, data_bytes: Option<u32>) -> bool {
         let egress = &mut self.ports[port];
@@ -71,9 +71,9 @@ impl Switch {
         !std::mem::replace(&mut egress.busy, true)
     }
 
-    /// The port takes its next packet: a control packet unchanged, or a data packet, which the stages mark. Data packets have
-    /// the layout of `data`, with the INT shim at `int_at`. Returns when the port is free again, and the packet; `None` when it
-    /// is idle from now on.
+    /// Removes the port's next packet from its queue: a control packet unchanged, or a data packet, which the stages mark. Data
+    /// packets have the layout of `data`, with the INT shim at `int_at`. Returns the time at which the port is free again, and
+    /// the packet; `None` if the port is idle from now on.
     ///
     /// # Panics
     /// If a data packet has another layout.
@@ -111,7 +111,8 @@ impl Switch {
         Some((now + self.cable.serialisation(bytes), packet))
     }
 
-    /// A PFC frame from the host at a port: data waits for this time; zero resumes it. Returns when to call [`Switch::resume`].
+    /// Handles a PFC frame from the host at a port: data waits for `time`; zero resumes it. Returns the time at which to call
+    /// [`Switch::resume`].
     pub(super) fn pause(&mut self, now: Picos, port: usize, time: Nanos) -> Picos {
         let egress = &mut self.ports[port];
         egress.paused_until = now + Picos::from(time.get()) * 1_000;
@@ -121,7 +122,7 @@ impl Switch {
         egress.paused_until
     }
 
-    /// A pause may be over. Returns whether the port is idle: then call [`Switch::transmit`].
+    /// Called when a pause may be over. Returns whether the port is idle: then call [`Switch::transmit`].
     pub(super) fn resume(&mut self, now: Picos, port: usize) -> bool {
         let egress = &mut self.ports[port];
         now >= egress.paused_until && !std::mem::replace(&mut egress.busy, true)

@@ -1,4 +1,5 @@
-//! The stages of a switch: firmware beside library on random traffic, and cycles per event on a core.
+//! Runs the stages of a switch on random traffic, in firmware in lockstep with the library, and measures cycles per event on a
+//! core.
 
 pub mod traffic;
 
@@ -34,8 +35,8 @@ pub const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4
 /// Events with each preset.
 const EVENTS: u32 = 20_000;
 
-/// Most events and wakes with each preset on a core in RTL simulation. Swing's relays, which wake every few microseconds while
-/// the link rests, would have 700 000, and take an hour.
+/// Most events and wakes with each preset on a core in RTL simulation. Without this bound Swing's relays, which wake every few
+/// microseconds while the link is idle, would have 700,000, and take an hour.
 const SIMULATED: u64 = 50_000;
 
 /// Traffic through one stage with one preset.
@@ -57,7 +58,7 @@ pub struct Run {
     pub events: u64,
     /// Actions at queues.
     pub actions: u64,
-    /// Frames of its own that it sent.
+    /// Frames that the stage itself sent.
     pub frames: u64,
     /// The first difference between library and image, or `None`.
     pub difference: Option<String>,
@@ -81,7 +82,7 @@ pub fn measure(stage: &str) -> Result<Vec<Run>> {
     measure_on(Design::Ibex.into(), stage)
 }
 
-/// Runs random traffic through a stage, or a chain of stages, with each of its presets, on a core and beside the library.
+/// Runs random traffic through a stage, or a chain of stages, with each of its presets, on a core and natively.
 ///
 /// # Errors
 /// There is no such stage, no image of it, or an image that misbehaves.
@@ -105,8 +106,8 @@ pub fn measure_on(core: Processor, stage: &str) -> Result<Vec<Run>> {
     (1..).zip(presets(stages)).map(run).collect()
 }
 
-/// The names of the first stage's presets, and the settings of all stages: of the others, the preset of the same name, or their
-/// first.
+/// The names of the first stage's presets, each with the settings of all stages. The other stages take the preset of the same
+/// name, or their first.
 pub fn presets(stages: &[&str]) -> Vec<(&'static str, Vec<Vec<u32>>)> {
     let of = |stage: &&str| registry::with(stage, Presets).unwrap_or_default();
     let all: Vec<Vec<(&'static str, Vec<u32>)>> = stages.iter().map(of).collect();
@@ -129,15 +130,15 @@ impl Visitor for Presets {
     }
 }
 
-/// Traffic with many events of the kinds that stages handle. Relay messages are frequent for stages that handle messages from
-/// the remote end and read no headers; stages that read headers get its rates in frames.
+/// Traffic with many events of the kinds that these stages handle. Relay messages are frequent for stages that handle messages
+/// from the remote end and read no headers; stages that read headers get the rates of the remote end in frames.
 pub fn traffic(seed: u64, stages: &StageList) -> Traffic {
     let takes = stages.takes();
     Traffic::new(seed, takes.contains(Kind::Pause), takes.contains(Kind::Peer) && !stages.reads_headers())
 }
 
-/// The events of a switch whose stages handle these kinds. A packet that leaves is a departure, a release, or both: here its
-/// ingress and egress port are the same.
+/// Converts an event of the traffic to events of a switch whose stages handle the kinds `takes`. A packet that leaves is a
+/// departure, a release, or both, because its ingress and egress port are the same here.
 pub fn events(at: Place, what: Happening, takes: Kinds) -> (Queue, Vec<SwitchEvent>) {
     let events = match what {
         Happening::Arrival { bytes, queued } => {
@@ -235,7 +236,7 @@ impl<C: Core> Pair<C> {
         Ok(())
     }
 
-    /// Gives both an event, after their timers have run up to its time. Returns the library's actions.
+    /// Passes an event to both, after their timers have run up to its time. Returns the library's actions.
     ///
     /// # Errors
     /// The image misbehaved.
@@ -255,7 +256,7 @@ impl<C: Core> Pair<C> {
         Ok(self.compare(now, theirs))
     }
 
-    /// Wakes the library until nothing is due at `now`: on the core the timer line stays high until then.
+    /// Wakes the library until nothing is due at `now`, as on the core, where the timer line stays high until then.
     fn settle(&mut self, now: u64) {
         while self.native.next_wake().nanos() <= now {
             self.native.timer(Instant::from_nanos(now), &mut self.recorder);
@@ -269,7 +270,7 @@ impl<C: Core> Pair<C> {
         }
     }
 
-    /// Compares the actions of both, notes the first difference, and returns the library's actions.
+    /// Compares the actions of both, records the first difference, and returns the library's actions.
     fn compare(&mut self, now: u64, theirs: Vec<(u64, Action)>) -> Vec<Action> {
         let ours = std::mem::take(&mut self.recorder.actions);
         let theirs: Vec<Action> = theirs.into_iter().map(|(_, action)| action).collect();
@@ -308,7 +309,7 @@ impl<C: Core> Pair<C> {
     }
 }
 
-/// Bytes of a frame's beginning that a stage is given.
+/// Bytes at the beginning of a frame that are passed to a stage.
 pub const HEAD: usize = 256;
 
 /// The words of an action, as the board sees them.
@@ -402,11 +403,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_marks_otherwise_than_the_image_is_noticed() {
+    fn a_library_that_marks_differently_from_the_image_is_detected() {
         let image = firmware::image(None, "red").unwrap();
         let (_, ours) = presets(&["red"]).remove(0);
         let mut theirs = ours.concat();
-        // Kmax, in the image's settings.
+        // Doubles Kmax in the image's settings.
         theirs[1] *= 2;
         for (settings, differs) in [(ours.concat(), false), (theirs, true)] {
             let boot = BootSettings { rp_settings: settings, np_settings: Vec::new(), link: LINK };

@@ -1,5 +1,5 @@
-//! Random events at a switch's queues: phases in which queues fill and drain, pauses, messages from the remote end of a long
-//! link, and in between damaged packets and packets of queues that do not exist.
+//! Random events at the queues of a switch: phases in which queues fill and drain, pauses, messages from the remote end of a
+//! long link, and, rarely, damaged packets and packets of queues that do not exist.
 
 use cc_core::wire::shim::{IntShim, MlccAck, MlccData};
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateFrame, RateMessage, Shims, Tags, opcode};
@@ -39,7 +39,8 @@ impl Place {
     }
 }
 
-/// An event at a queue, in plain integers: without the library's types, so that a change of those does not change the traffic.
+/// An event at a queue, in plain integers instead of the library's types, so that a change of those does not change the
+/// traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happening {
     /// A packet arrives by the port.
@@ -67,11 +68,11 @@ pub enum Happening {
         /// Bytes in the queue.
         queued: u32,
     },
-    /// A message with a sequence number from the relay at the remote end of a long link: whether it is paused.
+    /// A message from the relay at the remote end of a long link, which says whether that relay is paused.
     Relay {
-        /// It is paused.
+        /// Whether it is paused.
         paused: bool,
-        /// The number.
+        /// The sequence number of the message.
         seq: u16,
     },
 }
@@ -85,7 +86,7 @@ pub struct Occasion {
     pub at: Place,
     /// The event.
     pub what: Happening,
-    /// The frame that arrives or leaves; empty where it is no frame.
+    /// The frame that arrives or leaves; empty if the event is not about a frame.
     pub frame: Vec<u8>,
 }
 
@@ -98,7 +99,7 @@ enum Kind {
     Relay,
 }
 
-/// Events of a switch, which repeat with their seed.
+/// A generator of events of a switch. Equal seeds give equal events.
 #[derive(Debug)]
 pub struct Traffic {
     chance: SplitMix,
@@ -106,10 +107,11 @@ pub struct Traffic {
     relays: bool,
     now: u64,
     count: u32,
-    /// Of 100 packets, how many come in rather than leave, and how many are marked.
+    /// Per cent of packet events that are arrivals; the others are departures.
     filling: u32,
+    /// Per cent of packets that are marked.
     marked: u32,
-    /// Upper limit of the rates that the remote end sends, in Mb/s.
+    /// Highest rate that the remote end sends, in Mb/s.
     rates: u32,
     queued: [u32; PORTS * CLASSES],
     seq: u16,
@@ -126,7 +128,7 @@ impl Traffic {
         Self { chance, pauses, relays, now: 1_000, count: 0, filling, marked, rates, queued, seq: 0, buffer }
     }
 
-    /// The next event. A packet that arrives is counted in the queue when the caller calls [`Traffic::admit`].
+    /// Draws the next event. A packet that arrives is added to its queue only when the caller calls [`Traffic::admit`].
     pub fn draw(&mut self) -> Occasion {
         if self.count.is_multiple_of(PHASE) {
             self.filling = self.chance.pick(&[10, 50, 95, 95]);
