@@ -1,8 +1,9 @@
-//! What can happen to a flow at its sender. Facts, never instructions.
+//! Events of a flow at its sender: what has happened, not what is to be done.
 
 use cc_core::{Bytes, CnpBodyKind, Delay, Grant, IntStack, Mark, Nanos, Psn};
 
-/// Something that happened to one flow. A PFC pause is no event: it belongs to the port, and [`Cx`](crate::Cx) shows it.
+/// Something that happened to one flow. A PFC pause is not an event: it concerns the whole port, and machines read it from
+/// [`Cx`](crate::Cx).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Event<'a> {
@@ -46,7 +47,7 @@ pub struct Ack<'a> {
     pub acked: Bytes,
     /// The strongest mark of the packets acknowledged.
     pub mark: Mark,
-    /// How long the newest packet acknowledged was under way, if that was measured.
+    /// The delay of the newest packet acknowledged, if it was measured.
     pub delay: Option<Delay>,
     /// The in-band telemetry that switches wrote into that packet.
     pub int: IntStack<'a>,
@@ -54,13 +55,13 @@ pub struct Ack<'a> {
     pub grant: Grant,
 }
 
-/// What the NIC's transport knows about an acknowledgement beyond its contents.
+/// What the NIC's transport measures for an acknowledgement, beside its contents.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AckProgress {
     /// Bytes newly acknowledged, as sent on the wire.
     pub acked: Bytes,
-    /// From when the newest packet acknowledged was sent to when the acknowledgement arrived, if the transport measures it.
+    /// Round-trip time of the newest packet acknowledged, if the transport measures it.
     pub rtt: Option<Nanos>,
 }
 

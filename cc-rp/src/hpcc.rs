@@ -1,8 +1,8 @@
 //! HPCC at the sender.
 //!
-//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1, whose names stand beside the
-//! code. Each acknowledgement brings the telemetry of every switch on the path; the busiest link determines how much the flow
-//! may have in flight:
+//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1, whose names stand beside the code.
+//! Each acknowledgement brings the telemetry of every switch on the path; the busiest link determines the window W, how much
+//! the flow may have in flight:
 //!
 //! ```text
 //! u  = min(qlen, L.qlen) / (B T) + (txBytes - L.txBytes) / (dt B)     of the hop where it is largest, tau = dt there
@@ -15,17 +15,17 @@
 //!
 //! Choices where the paper is silent or its public code differs:
 //! - U begins at eta, so that the first update is W_AI and no more; W never exceeds W_init = B_nic T;
-//! - what is measured and what is not: see [`hops`](cc_core::hops). Where no hop can be, nothing changes, and Wc neither;
+//! - see [`hops`](cc_core::hops) for what is measured. If no hop can be measured, neither W nor Wc changes;
 //! - an acknowledgement behind the latest is old, and one ahead of what was sent belongs to another flow: neither is used;
-//! - a flag shows whether the sequence number of the last update is valid: zero is a number like any other. One that
-//!   is more than 2^22 packets from the acknowledgement is no longer comparable, and counts as acknowledged;
+//! - a flag shows whether the sequence number of the last update is valid, since 0 is a valid number. One that is more than
+//!   2^22 packets from the acknowledgement can no longer be compared, and counts as acknowledged;
 //! - a NACK moves that number back together with the next one to be sent, so that updates go on after go-back-N;
 //! - eta is rounded to a multiple of 2^-16, so that U = eta gives W = Wc + W_AI exactly;
 //! - the least window is what the least rate sends in T; the window passed to the rate limiter is at least one packet.
 //!
-//! `HOPS` is the longest path, and sizes the state: 12 bytes each. Telemetry of a longer one is not used.
+//! `HOPS` is the number of hops of the longest path; each takes 12 bytes of state. Telemetry of a longer path is not used.
 //!
-//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
+//! Late wakes change no decision: there are no timers, and a wake only discards telemetry that is too old to compare with.
 
 mod parameters;
 #[cfg(test)]
@@ -81,8 +81,8 @@ const FAR: u32 = 1 << 22;
 enum Use {
     /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.
     Nothing,
-    /// Its telemetry has nothing to be compared with.
-    Remember,
+    /// There is no telemetry to compare its telemetry with: it is stored.
+    Store,
     /// It updates W.
     Window,
     /// It updates W and Wc.
@@ -164,12 +164,12 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
     const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
-        "any, ACK whose telemetry has nothing to be compared with: it is remembered",
+        "any, ACK whose telemetry has nothing to be compared with: it is stored",
         "before a round trip is over, ACK: W follows U from Wc",
         "a round trip over, ACK, U below eta and stages left: W = Wc + W_AI, which is the new Wc",
         "a round trip over, ACK, U at eta or no stage left: W = Wc eta / U + W_AI, which is the new Wc",
         "any, NACK: what is sent again is no longer in flight",
-        "any, wake: telemetry too old to compare with is forgotten",
+        "any, wake: telemetry too old to compare with is discarded",
     ];
 
     fn check(settings: &HpccSettings, link: &Link) -> Result<Params, ParamError> {
@@ -185,7 +185,7 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => match self.use_of(cx, ack) {
                 Use::Nothing => 1,
-                Use::Remember => 2,
+                Use::Store => 2,
                 Use::Window => 3,
                 Use::Reference => {
                     let mut flow = *self;
@@ -278,7 +278,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
             return;
         }
         (self.acked, self.flags) = (ack.psn, self.flags | ACKED);
-        if what == Use::Remember {
+        if what == Use::Store {
             self.last.store(cx.now.stamp(), &ack.int);
             if !self.has(UPDATED) {
                 self.update_later();
@@ -295,7 +295,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         if ack.int.is_empty() || old || unsent {
             Use::Nothing
         } else if !self.last.matches(&cx.params.base, cx.now.stamp(), &ack.int) {
-            Use::Remember
+            Use::Store
         } else if self.is_over(ack.psn) {
             Use::Reference
         } else {
@@ -303,7 +303,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         }
     }
 
-    /// Whether this acknowledges what was sent at the last update.
+    /// Whether this acknowledges the last packet that was sent before the last update of Wc.
     #[inline(always)]
     fn is_over(&self, psn: Psn) -> bool {
         !self.has(UPDATED) || psn.is_after(self.updated) || self.updated.since(psn) > FAR
@@ -336,7 +336,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         }
     }
 
-    /// The next update of the reference window is due when what was sent by now is acknowledged.
+    /// The next update of the reference window is due when the last packet sent so far is acknowledged.
     #[inline(always)]
     const fn update_later(&mut self) {
         self.updated = self.sent;

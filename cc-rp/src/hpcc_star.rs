@@ -1,7 +1,7 @@
 //! HPCC* at the sender: HPCC from end to end, and beside it a second loop to the interconnect switch.
 //!
 //! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-D.
-//! Acknowledgements bring the telemetry of the remote datacentre only. The interconnect switch of the sender returns at once
+//! Acknowledgements carry the telemetry of the remote datacentre only. The interconnect switch of the sender returns at once
 //! the telemetry of the path to it, with its pseudo queue as one more hop (direct INT):
 //!
 //! ```text
@@ -18,18 +18,18 @@
 //! - the windows are of paths of different lengths, so they are compared by their rates W / T and W* / T*. Where W* / T* is
 //!   less, the flow may have in flight what this rate sends in T;
 //! - N is rounded, and 255 at most;
-//! - an acknowledgement that passes several marks counts as one;
-//! - W* is a packet in T* at least, so that direct INT goes on coming often enough to be compared;
+//! - an acknowledgement that passes several marks counts once;
+//! - W* is at least a packet in T*, so that direct INT arrives often enough to be compared;
 //! - the pseudo queue's hop counts as one of at least 8 Gb/s, as every hop does, see [`hops`](cc_core::hops): where the remote
-//!   end grants less, a few kilobytes wait in the pseudo queue. One direct INT in which R falls by more than a tenth is
-//!   stored and not measured, because the bytes that had left by then would be more than R allows;
-//! - else as [`hpcc`].
+//!   end grants less, a few kilobytes stay in the pseudo queue. One direct INT in which R falls by more than a tenth is stored
+//!   and not measured, because the bytes that had left by then would be more than R allows;
+//! - otherwise as in [`hpcc`].
 //!
 //! `HOPS` is the number of hops of the longer path: to the pseudo queue inclusive, or from the remote interconnect switch on.
 //!
 //! Divisions: those of HPCC, and one more on an acknowledgement that passes a mark.
 //!
-//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
+//! Late wakes change no decision: there are no timers, and a wake only discards telemetry that is too old to compare with.
 
 #[cfg(test)]
 mod tests;
@@ -45,19 +45,19 @@ use cc_core::{Bytes, IntStack, Link, Nanos, Psn, Rate, Stamp, State};
 cc_core::settings! {
     /// HPCC*, by the names of HPCC's paper and LSCC's.
     pub struct HpccStarSettings {
-        /// The utilisation aimed at (eta), by both loops.
+        /// Target utilisation (eta) of both loops.
         eta: Ppm, 500_000..=1_000_000, ["U_TARGET"];
         /// Additive steps before a multiplicative one must follow (maxStage).
         max_stage: Count, 0..=255, ["MI_THRESH"];
         /// T, the base round-trip time from end to end; 0 is the port's.
         base_rtt: Nanos, 0..=16_000_000, ["T"];
-        /// T*, that to the interconnect switch and back; 0 is 10 us, or T where that is less.
+        /// T*, the round-trip time to the interconnect switch; 0 is 10 us, or T if that is less.
         near_rtt: Nanos, 0..=16_000_000, ["T*"];
-        /// W_AI as a rate: what a round trip adds, over T.
+        /// Additive increase of a round trip as a rate: W_AI / T.
         rate_ai: Mbps, 1..=1_600_000, ["RATE_AI"];
-        /// The least rate.
+        /// Lowest rate.
         min_rate: Mbps, 1..=1_600_000, ["MIN_RATE"];
-        /// Multiplier of the units of compact telemetry, as the switches have it.
+        /// Multiplier of the units of compact telemetry, as set in the switches.
         int_multi: Count, 1..=64, ["INT_MULTI"];
     }
 }
@@ -74,7 +74,7 @@ pub const PAPER: HpccStarSettings = HpccStarSettings {
 };
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         end_to_end: hpcc::Params,
@@ -106,7 +106,7 @@ const _: () = assert!(size_of::<HpccStar5>() <= 192, "a flow has outgrown 192 by
 
 /// `from` and `to` are known.
 const COUNTING: u8 = 1;
-/// A mark was passed since Wc* was new.
+/// A mark was passed since the last update of Wc*.
 const PASSED: u8 = 1 << 1;
 /// Two sequence numbers farther apart than this cannot be compared.
 const FAR: u32 = 1 << 22;
@@ -177,14 +177,14 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without telemetry, overflowed, old, or of what was not sent: no window moves",
-        "any, ACK whose telemetry has nothing to be compared with: it is remembered",
+        "any, ACK whose telemetry has nothing to be compared with: it is stored",
         "before a round trip is over, ACK: W follows U from Wc",
         "a round trip over, ACK, U below eta and stages left: W = Wc + W_AI, which is the new Wc",
         "a round trip over, ACK, U at eta or no stage left: W = Wc eta / U + W_AI, which is the new Wc",
         "any, NACK: what is sent again is no longer in flight",
-        "any, wake: telemetry too old to compare with is forgotten",
+        "any, wake: telemetry too old to compare with is discarded",
         "any, direct INT without a hop that can be measured: nothing",
-        "any, direct INT with nothing to be compared with: it is remembered",
+        "any, direct INT with nothing to be compared with: it is stored",
         "between marks, direct INT: W* follows U* from Wc*",
         "past a mark, direct INT, U* below eta and stages left: W* = Wc* + W_AI*, which is the new Wc*",
         "past a mark, direct INT, U* at eta or no stage left: W* = Wc* eta / U* + W_AI*, which is the new Wc*",
@@ -199,14 +199,14 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
         let near_rtt = if near_rtt == 0 { time.get().min(10_000) } else { near_rtt };
         let one_packet = div_bitwise(u64::from(link.mtu.get()) << 24, near_rtt).saturating_add(1);
         let one_packet = Rate::from_bits(u32::try_from(one_packet).unwrap_or(u32::MAX));
-        let aims = LawSettings {
+        let law_settings = LawSettings {
             eta,
             max_stage: u8::try_from(max_stage).unwrap_or(u8::MAX),
             rate_ai: Rate::from_mbps(rate_ai),
             least: Rate::from_mbps(min_rate).max(one_packet).min(link.line_rate),
             line: link.line_rate,
         };
-        let near_loop = LawParams::new("near_rtt", Nanos::new(near_rtt), int_multi, &aims)?;
+        let near_loop = LawParams::new("near_rtt", Nanos::new(near_rtt), int_multi, &law_settings)?;
         let marks = div_bitwise(u64::from(time.get()).wrapping_add(u64::from(near_rtt >> 1)), near_rtt);
         if marks == 0 {
             return Err(ParamError::Conflict { field: "near_rtt", expected: "must be at most base_rtt" });
@@ -267,7 +267,7 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     }
 }
 
-/// What the loop from end to end sees.
+/// The context of the end-to-end loop.
 #[inline(always)]
 const fn end_to_end_cx<'a>(cx: &Cx<'a, Params>) -> Cx<'a, hpcc::Params> {
     Cx {
@@ -295,7 +295,7 @@ impl<const HOPS: usize> HpccStar<HOPS> {
         self.flags & flag != 0
     }
 
-    /// Direct INT.
+    /// Handles direct INT.
     #[inline(always)]
     fn on_switch_int(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> IntOutcome {
         let outcome = self.near_loop.on_int(&p.near_loop, now, int, self.has(PASSED));
@@ -305,7 +305,7 @@ impl<const HOPS: usize> HpccStar<HOPS> {
         outcome
     }
 
-    /// Counts by an acknowledgement how much of a round trip has passed.
+    /// Updates, at an acknowledgement, how much of the round trip has passed.
     #[inline(always)]
     fn acknowledged(&mut self, p: &Params, psn: Psn) {
         let Some(sent) = self.end_to_end.sent() else { return };
@@ -327,7 +327,7 @@ impl<const HOPS: usize> HpccStar<HOPS> {
             self.flags |= PASSED;
             return;
         }
-        // Both are below 2^23, for nothing farther apart is counted, and N below 2^8.
+        // Both are at most 2^22, see `count_from`, and N is below 2^8, so that the products fit 32 bits.
         let next = u32::from(self.mark).wrapping_add(1);
         if gone.wrapping_mul(p.marks.into()) >= whole.wrapping_mul(next) {
             let passed = gone.wrapping_mul(p.marks.into()).checked_div(whole).unwrap_or(next);
@@ -336,14 +336,14 @@ impl<const HOPS: usize> HpccStar<HOPS> {
         }
     }
 
-    /// A round trip begins: what is acknowledged, and what was sent.
+    /// Begins a round trip with snd_una = `psn` and snd_nxt = `sent`.
     fn count_from(&mut self, psn: Psn, sent: Psn) {
         let whole = sent.since(psn).min(FAR);
         (self.from, self.to, self.mark) = (psn, psn.plus(whole), 0);
         self.flags |= COUNTING;
     }
 
-    /// Go-back-N: packets from `psn` on are sent again, and passed again.
+    /// Go-back-N: packets from `psn` on are sent again, and acknowledged again.
     #[cold]
     fn rewind(&mut self, psn: Psn) {
         let before = psn.plus(0x00ff_ffff);

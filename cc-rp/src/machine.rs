@@ -19,7 +19,7 @@ pub enum CnpIgnored {
     Unsupported,
 }
 
-/// What a machine sees beside the event.
+/// The context of an event, which a machine gets with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'a, P> {
     /// The time of the event. The engine ensures that it never runs backwards and never advances by more than 1 s at once.
@@ -30,19 +30,19 @@ pub struct Cx<'a, P> {
     pub params: &'a P,
     /// How much longer PFC pauses the flow's priority; zero when it does not.
     pub pause: Nanos,
-    /// A clock that stands still while PFC pauses the flow's priority: `now` less all the time of pauses so far. A
-    /// deadline on it is frozen by pauses, and a late wake finds it where a punctual one would have.
+    /// A clock that stands still while PFC pauses the flow's priority: `now` less all the time of pauses so far. A deadline on
+    /// it does not expire during a pause, and is the same for a late wake as for a punctual one.
     pub clock_without_pauses: Stamp,
 }
 
 /// Bounds that every decision of a machine keeps. No rate exceeds the port's line rate either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The least rate.
+    /// Lower bound of the rate.
     pub rate: Rate,
-    /// The least window.
+    /// Lower bound of the window.
     pub window: Bytes,
-    /// The longest hold of the machine's own; PFC's pauses come on top.
+    /// Upper bound of the holds that the machine itself sets. A PFC pause can hold a flow for longer.
     pub hold: Nanos,
 }
 
@@ -59,9 +59,9 @@ pub struct TraceValue {
 
 /// A congestion-control algorithm at the sender. The value is the state of one flow.
 pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
-    /// What the user sets.
+    /// The settings, in the user's units.
     type Settings: Settings;
-    /// What the machine computes with; made by [`ReactionPoint::check`] only.
+    /// The parameters that the machine computes with; only [`ReactionPoint::check`] makes them.
     type Params: Zeroed;
 
     /// The name on the command line.
@@ -70,7 +70,7 @@ pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
     const PRESETS: &'static [cc_core::params::Preset<Self::Settings>];
     /// The events that the machine reacts to; any other changes nothing.
     const EVENTS: EventSet;
-    /// The signals that its decisions come from.
+    /// The signals that its decisions depend on.
     const SIGNALS: Signals;
     /// Name of the notification point that must run at the receiver; `None` when none is needed.
     const RECEIVER: Option<&'static str>;
@@ -98,8 +98,8 @@ pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
         None
     }
 
-    /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness counts by
-    /// them what a run has exercised.
+    /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness counts which of
+    /// them a run has reached.
     const TRANSITIONS: &'static [&'static str];
 
     /// The row for this state and event: an index into [`ReactionPoint::TRANSITIONS`].

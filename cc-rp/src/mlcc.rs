@@ -1,8 +1,9 @@
 //! MLCC at the sender.
 //!
 //! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.1 and 3.3.2. The sender's
-//! interconnect switch returns at once the telemetry that the ports on the way to it have written into a data packet
-//! (Switch-INT). The receiver advises with each acknowledgement a rate that the queue at its own interconnect switch can take:
+//! interconnect switch returns at once the telemetry that the ports on the path to it have written into a data packet
+//! (Switch-INT). Each acknowledgement carries the rate that the receiver advises to control the queue at its own interconnect
+//! switch:
 //!
 //! ```text
 //! R = min(R_NS, R_DQM)                                                       (10)
@@ -12,14 +13,15 @@
 //! - R_NS follows from Switch-INT by HPCC's law, with RTT_D for T, and W / T for the rate. Sequence numbers do not show
 //!   when a round trip to the switch is over, so a clock is used: W becomes the new Wc when RTT_D has passed. A round trip in
 //!   which nothing could be measured, because packets are too far apart, raises R_NS by a step of the law;
-//! - R_DQM holds until the next, however long that takes: a delay of acknowledgements must not raise the rate. It
-//!   begins with the port's speed;
-//! - a rate that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
-//! - no window: far more than a local round trip is under way, and R_DQM limits the queue that it may build.
+//! - R_DQM stays in force until the next one arrives, however long that takes: late acknowledgements must not raise the rate.
+//!   Its first value is the port's speed;
+//! - the rate in an acknowledgement that is older than the last, or ahead of what was sent, is not used;
+//! - no window: the bytes in flight are those of far more than a local round trip, and R_DQM limits the queue that they can
+//!   form.
 //!
 //! Telemetry in acknowledgements is that of the remote datacentre, and is not used.
 //!
-//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
+//! Late wakes change no decision: there are no timers, and a wake only discards telemetry that is too old to compare with.
 
 #[cfg(test)]
 mod tests;
@@ -31,19 +33,19 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Grant, IntStack, Link, Nanos, Rate, Stamp, State};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of MLCC at the sender.
     pub struct MlccSettings {
-        /// The utilisation aimed at (HPCC's eta).
+        /// Target utilisation (HPCC's eta).
         eta: Ppm, 500_000..=1_000_000, [];
         /// Additive steps before a multiplicative one must follow (HPCC's maxStage).
         max_stage: Count, 0..=255, [];
         /// RTT_D: the round-trip time between the sender and its interconnect switch; 0 is the port's.
         local_rtt: Nanos, 0..=16_000_000, ["RTT_D"];
-        /// What a local round trip adds to R_NS.
+        /// Additive increase of R_NS in a local round trip.
         rate_ai: Mbps, 1..=1_600_000, [];
-        /// The least rate.
+        /// Lowest rate.
         min_rate: Mbps, 1..=1_600_000, [];
-        /// Multiplier of the units of compact telemetry, as the switches have it: a power of two.
+        /// Multiplier of the units of compact telemetry, as set in the switches: a power of two.
         int_multi: Count, 1..=64, [];
     }
 }
@@ -53,7 +55,7 @@ pub const PAPER: MlccSettings =
     MlccSettings { eta: 950_000, max_stage: 5, local_rtt: 0, rate_ai: 50, min_rate: 25, int_multi: 1 };
 
 cc_core::zeroed! {
-    /// What the machine computes with.
+    /// Checked parameters, computed once for a port and shared by its flows.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         law: LawParams,
@@ -66,7 +68,7 @@ cc_core::zeroed! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Mlcc {
-    /// That of R_NS.
+    /// The law of R_NS.
     law: Law<5>,
     /// R_NS, which is W / T.
     near: Rate,
@@ -82,7 +84,7 @@ pub struct Mlcc {
 cc_core::snapshot! {
     /// A flow of MLCC.
     pub struct MlccSnapshot {
-        /// That of R_NS.
+        /// The law of R_NS.
         pub law: LawSnapshot<5>,
         /// R_NS, which is W / T.
         pub near: Rate,
@@ -142,11 +144,11 @@ impl ReactionPoint for Mlcc {
         "any, ACK without a rate, old, or of what was not sent: nothing",
         "any, ACK with a rate: it is R_DQM",
         "any, NACK: what is sent again is no longer in flight",
-        "any, Switch-INT that cannot be compared: remembered, and R_NS rises by a step if a local round trip is over",
+        "any, Switch-INT that cannot be compared: it is stored, and R_NS rises by a step if a local round trip is over",
         "before a local round trip is over, Switch-INT: R_NS follows U",
         "a local round trip over, Switch-INT, U below eta and stages left: R_NS rises by a step",
         "a local round trip over, Switch-INT, U at eta or no stage left: R_NS by eta / U",
-        "any, wake: telemetry too old to compare with is forgotten",
+        "any, wake: telemetry too old to compare with is discarded",
     ];
 
     fn check(settings: &MlccSettings, link: &Link) -> Result<Params, ParamError> {
@@ -160,14 +162,14 @@ impl ReactionPoint for Mlcc {
             return conflict("min_rate", "must be at most the speed of the port");
         }
         let local = if settings.local_rtt == 0 { link.base_rtt } else { Nanos::new(settings.local_rtt) };
-        let aims = LawSettings {
+        let law_settings = LawSettings {
             eta: settings.eta,
             max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
             rate_ai: Rate::from_mbps(settings.rate_ai),
             least: floor,
             line,
         };
-        Ok(Params { law: LawParams::new("local_rtt", local, settings.int_multi, &aims)?, floor, line })
+        Ok(Params { law: LawParams::new("local_rtt", local, settings.int_multi, &law_settings)?, floor, line })
     }
 
     fn limits(params: &Params, _link: &Link) -> Limits {

@@ -1,16 +1,16 @@
-//! No congestion control at the sender but the link's own: priority-based flow control.
+//! No congestion control at the sender: only the link's priority-based flow control.
 //!
-//! IEEE 802.1Qbb; the baseline that papers call "PFC". A flow sends at line rate. What holds it back is the pause of
-//! its priority, which the engine keeps for every algorithm alike: decisions carry the remaining pause as a hold. So a flow
-//! has no state, and no event changes anything.
+//! IEEE 802.1Qbb; the baseline that papers call "PFC". A flow sends at line rate, except while its priority is paused. The
+//! engine applies pauses for every algorithm: its decisions carry the remaining pause as a hold. So a flow has no state, and no
+//! event changes anything.
 //!
-//! If late: nothing changes.
+//! Late wakes change no decision.
 
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::params::{Field, ParamError, Preset, Settings};
 use cc_core::{Bytes, Link, Nanos, State};
 
-/// There is nothing to set.
+/// No settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PfcSettings;
 
@@ -48,7 +48,7 @@ impl ReactionPoint for Pfc {
     const NAME: &'static str = "pfc";
     const PRESETS: &'static [Preset<PfcSettings>] =
         &[Preset { name: "standard", source: "IEEE 802.1Qbb: it sets nothing at the sender", values: PfcSettings }];
-    /// Wakes only, with which the engine sets and lifts the hold of a paused flow.
+    /// Wakes only: with them the engine sets and ends the hold of a paused flow.
     const EVENTS: EventSet = EventSet::WAKE;
     const SIGNALS: Signals = Signals::NONE;
     const RECEIVER: Option<&'static str> = None;
@@ -86,30 +86,30 @@ mod tests {
 
     /// The last decision that the rate limiter received.
     #[derive(Default)]
-    struct Told(Option<(Rate, Bytes, Nanos)>);
+    struct LastCall(Option<(Rate, Bytes, Nanos)>);
 
-    impl RateLimiter for Told {
+    impl RateLimiter for LastCall {
         fn set(&mut self, _index: u16, rate: Rate, window: Bytes, hold: Nanos) {
             self.0 = Some((rate, window, hold));
         }
     }
 
     #[test]
-    fn a_flow_sends_at_line_rate_but_for_the_pause_of_its_priority() {
+    fn a_flow_sends_at_line_rate_except_while_its_priority_is_paused() {
         let at = Instant::from_nanos;
-        let mut told = Told::default();
+        let mut limiter = LastCall::default();
         let mut engine = RpEngine::<Pfc, 4, 8>::new(at(0), LINK, ());
-        let flow = engine.open(at(0), 3, &mut told).unwrap();
+        let flow = engine.open(at(0), 3, &mut limiter).unwrap();
         engine.bind(flow, Qpn::new(7)).unwrap();
-        assert_eq!(told.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::ZERO)));
-        // Data and notifications are no events of this algorithm.
-        assert_eq!(engine.sent(at(10), flow, Psn::new(1), Bytes::new(4_096), &mut told), None);
-        assert_eq!(engine.step(at(20), flow, &Event::Cnp { body_kind: CnpBodyKind::Standard }, &mut told), None);
-        assert!(told.0.take().is_none_or(|(rate, ..)| rate == LINK.line_rate));
+        assert_eq!(limiter.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::ZERO)));
+        // This algorithm takes no events of data and notifications.
+        assert_eq!(engine.sent(at(10), flow, Psn::new(1), Bytes::new(4_096), &mut limiter), None);
+        assert_eq!(engine.step(at(20), flow, &Event::Cnp { body_kind: CnpBodyKind::Standard }, &mut limiter), None);
+        assert!(limiter.0.take().is_none_or(|(rate, ..)| rate == LINK.line_rate));
         for (priority, hold) in [(2, 0), (3, 5_000)] {
             engine.pause(at(1_000), priority, Nanos::new(5_000));
-            engine.step(at(1_000), flow, &Event::Wake, &mut told);
-            assert_eq!(told.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::new(hold))));
+            engine.step(at(1_000), flow, &Event::Wake, &mut limiter);
+            assert_eq!(limiter.0.take(), Some((LINK.line_rate, Bytes::MAX, Nanos::new(hold))));
         }
     }
 

@@ -1,8 +1,9 @@
 //! PowerTCP with in-band telemetry at the sender.
 //!
-//! Vamsi Addanki, Oliver Michel, Stefan Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI
-//! 2022, Algorithm 1. A link's power is its arrival rate (current) times its queue plus bandwidth-delay product (voltage).
-//! Divided by the power of a fully used link without a queue, it shows how far a window is from right, before the queue does:
+//! Vamsi Addanki, Oliver Michel, Stefan Schmid: "PowerTCP: Pushing the Performance Limits of Datacenter Networks", NSDI 2022,
+//! Algorithm 1. A link's power is its arrival rate (current) times its queue plus bandwidth-delay product (voltage). Divided by
+//! the power of a fully used link without a queue, it shows how far the window is from the right size, before the length of the
+//! queue does:
 //!
 //! ```text
 //! lambda  = (qlen - prev.qlen + txBytes - prev.txBytes) / dt, not below zero     current, of each hop
@@ -15,18 +16,18 @@
 //! ```
 //!
 //! Choices where the paper is silent:
-//! - what is measured and what is not: see [`hops`](cc_core::hops). Where no hop can be, nothing changes;
+//! - see [`hops`](cc_core::hops) for what is measured. If no hop can be measured, nothing changes;
 //! - G is `(lambda / B) (1 + qlen / (B tau))`, two shares multiplied, so that no square of a speed is ever formed; each is cut
 //!   at 16 and so is G, and G is at least 2^-10, as in the authors' Linux module;
 //! - the first smoothed power is the first sample;
-//! - where telemetry counts bytes that came to the queue ([`Hop::RECEIVED`](cc_core::Hop::RECEIVED)), they are the current
-//!   themselves;
-//! - `cwnd_old` is one value, taken over when what was sent at the last time is acknowledged, after that acknowledgement's
-//!   update (UPDATEOLD): a flow needs no memory for each packet in flight;
+//! - where telemetry counts bytes that arrived at the queue ([`Hop::RECEIVED`](cc_core::Hop::RECEIVED)), their rate is the
+//!   current;
+//! - `cwnd_old` is a single value. It is set to cwnd once a round trip, after the update by the acknowledgement that ends the
+//!   round trip (UPDATEOLD), so that a flow needs no memory for each packet in flight;
 //! - acknowledgements behind the latest, or ahead of what was sent, are not used; a NACK moves the mark of the round trip back;
 //! - the least window is what the least rate sends in a round trip; the rate limiter gets a window of at least one packet.
 //!
-//! If late: nothing changes. There are no timers; a visit only discards telemetry that is too old to compare with.
+//! Late wakes change no decision: there are no timers, and a wake only discards telemetry that is too old to compare with.
 
 mod parameters;
 #[cfg(test)]
@@ -43,7 +44,7 @@ use cc_core::hpcc::{divided, smooth};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Link, Nanos, Psn, State};
 
-/// The window's half of the state: what is the same with telemetry and with delays.
+/// Window and power: the part of the state that PowerTCP and theta-PowerTCP share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Window {
@@ -51,17 +52,17 @@ pub struct Window {
     pub(crate) now: u32,
     /// cwnd_old, in bytes.
     pub(crate) old: u32,
-    /// Gamma, one being 2^24; zero before the first sample: no sample is zero.
+    /// Gamma, 2^24 being one; 0 before the first sample, since no sample is 0.
     pub(crate) power: u32,
     /// The last packet sent.
     sent: Psn,
-    /// The last packet sent when `old` was taken over.
+    /// The last packet sent when `old` was set.
     mark: Psn,
 }
 
-/// Power is never below this: 2^-10.
+/// Lower bound of the power: 2^-10.
 const LEAST: u32 = 1 << (FINE - 10);
-/// Power ends here.
+/// Upper bound of the power: 16.
 const MOST: u32 = 16 << FINE;
 /// Two sequence numbers farther apart than this cannot be compared.
 const FAR: u32 = 1 << 22;
@@ -97,19 +98,19 @@ impl Window {
         self.sent = psn;
     }
 
-    /// Whether an acknowledgement is of something that was not sent.
+    /// Whether an acknowledgement is of a packet that was not sent.
     #[inline(always)]
     pub(crate) fn is_ahead(&self, psn: Psn) -> bool {
         psn.is_after(self.sent)
     }
 
-    /// Whether this acknowledges what was sent when `old` was taken over.
+    /// Whether this acknowledges the last packet sent when `old` was set, and so ends the round trip.
     #[inline(always)]
     pub(crate) fn is_over(&self, psn: Psn) -> bool {
         psn.is_after(self.mark) || self.mark.since(psn) > FAR
     }
 
-    /// A round trip begins: it ends when what has been sent so far is acknowledged.
+    /// Begins a round trip, which ends when the last packet sent so far is acknowledged.
     #[inline(always)]
     pub(crate) const fn begin_trip(&mut self) {
         self.mark = self.sent;
@@ -157,8 +158,9 @@ pub struct PowerTcp<const HOPS: usize> {
     window: Window,
     /// The last packet acknowledged.
     acked: Psn,
-    /// Something was sent, so that sequence numbers mean something; something was acknowledged.
+    /// A packet was sent, so that the sequence numbers of `window` are valid.
     has_sent: bool,
+    /// A packet was acknowledged, so that `acked` is valid.
     has_acked: bool,
 }
 
@@ -170,8 +172,8 @@ pub type PowerTcp5 = PowerTcp<5>;
 enum Use {
     /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.
     Nothing,
-    /// Its telemetry has nothing to be compared with.
-    Remember,
+    /// There is no telemetry to compare its telemetry with: it is stored.
+    Store,
     /// It updates the window.
     Window,
 }
@@ -187,7 +189,7 @@ cc_core::snapshot! {
         pub power: U8F24,
         /// The last packet sent.
         pub sent: Psn,
-        /// The last packet sent when `old` was taken over.
+        /// The last packet sent when `old` was set.
         pub mark: Psn,
     }
 }
@@ -263,12 +265,12 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
     const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
-        "any, ACK whose telemetry has nothing to be compared with: it is remembered",
+        "any, ACK whose telemetry has nothing to be compared with: it is stored",
         "no power yet, ACK: the power is the sample, the window follows",
         "before a round trip is over, ACK: the window follows the smoothed power from cwnd_old",
         "a round trip over, ACK: likewise, and cwnd becomes cwnd_old",
         "any, NACK: what is sent again is no longer in flight",
-        "any, wake: telemetry too old to compare with is forgotten",
+        "any, wake: telemetry too old to compare with is discarded",
     ];
 
     fn check(settings: &PowerTcpSettings, link: &Link) -> Result<Params, ParamError> {
@@ -284,7 +286,7 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => match self.use_of(cx, ack) {
                 Use::Nothing => 1,
-                Use::Remember => 2,
+                Use::Store => 2,
                 Use::Window if self.window.power().is_none() => 3,
                 Use::Window if !self.window.is_over(ack.psn) => 4,
                 Use::Window => 5,
@@ -341,7 +343,7 @@ impl<const HOPS: usize> PowerTcp<HOPS> {
         } else if self.last.matches(&cx.params.base, cx.now.stamp(), &ack.int) {
             Use::Window
         } else {
-            Use::Remember
+            Use::Store
         }
     }
 
@@ -353,7 +355,7 @@ impl<const HOPS: usize> PowerTcp<HOPS> {
             return;
         }
         (self.acked, self.has_acked) = (ack.psn, true);
-        if what == Use::Remember {
+        if what == Use::Store {
             self.last.store(cx.now.stamp(), &ack.int);
         } else if let Some((power, time)) = self.norm_power(cx, ack) {
             self.window.update(cx.params, power, time);

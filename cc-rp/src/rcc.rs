@@ -6,10 +6,10 @@
 //!
 //! Choices where the paper is silent:
 //! - a flow begins with what the port carries in a base round-trip time, at line rate;
-//! - a window that an older acknowledgement brings is not used, nor one of an acknowledgement ahead of what was sent;
-//! - no window is above that initial one, and none so small that its rate is below the least.
+//! - the window in an acknowledgement that is older than the last, or ahead of what was sent, is not used;
+//! - no window is above the initial one, or so small that its rate is below the least.
 //!
-//! If late: nothing changes. There are no timers.
+//! Late wakes change no decision: there are no timers.
 
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::hops::BaseRtt;
@@ -17,11 +17,11 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Grant, Link, Nanos, Psn, Rate, State};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of RCC at the sender.
     pub struct RccSettings {
         /// RTT_base; 0 is the port's.
         base_rtt: Nanos, 0..=10_000_000, [];
-        /// The least rate.
+        /// Lowest rate.
         min_rate: Mbps, 1..=1_600_000, [];
     }
 }
@@ -300,7 +300,7 @@ mod tests {
         let next = bench.ack(1, 75_000);
         assert_eq!(next.window.get(), 75_000);
         assert!(next.rate.to_bits().abs_diff(LINK.line_rate.to_bits() / 2) <= 1);
-        // Below a packet, the rate makes the window.
+        // Below one packet, the rate enforces the window.
         let small = bench.ack(2, 150);
         assert_eq!(small.window, LINK.mtu);
         assert!((f64::from(small.rate.to_bits()) / f64::from(1 << 24) - 150.0 / 12_000.0).abs() < 1e-4);

@@ -1,21 +1,23 @@
 //! RCC's sender variant (RCC-sender): the control law runs at the sender.
 //!
 //! Jiao Zhang et al., "RCC: Enabling Receiver-Driven RDMA Congestion Control With Congestion Divide-and-Conquer in Datacenter
-//! Networks", ToN 2023, section III-G. Acknowledgements bring N and B_R, and with their time stamps the round-trip time; the
-//! law of [`cc_core::rcc`] makes a window of them.
+//! Networks", ToN 2023, section III-G. Acknowledgements carry N and B_R, and their time stamps give the round-trip time; the
+//! law of [`cc_core::rcc`] computes the window from them.
 //!
 //! Choices where the paper is silent:
 //! - a flow begins with what the port carries in a base round-trip time, at line rate;
-//! - the sender sees no ends of messages: one has ended, and PID control with it, when nothing is in flight and no
-//!   acknowledgement has come for 16 base round-trip times; the receiver waits at least as long. The next packet begins
-//!   another;
-//! - a message is not judged in its first three base round-trip times: B_R of the first whole round that it has sent in is
-//!   half a round trip old when it comes, and so was the message at the receiver when that round began, at most a round before;
+//! - the sender does not see where messages end. A message counts as ended, and PID control with it, when nothing is in flight
+//!   and no acknowledgement has arrived for 16 base round-trip times; the receiver's timeout is at least as long. The next
+//!   packet begins another message;
+//! - (1) is not evaluated in the first three base round-trip times of a message. Its first packet takes half of one to the
+//!   receiver, the first whole round begins at most one later and takes one, and the B_R of that round takes half of one to the
+//!   sender;
 //! - acknowledgements that are older than the last, or ahead of what was sent, are not used;
-//! - the time that the receiver held the packet is subtracted from the round-trip time. The way back is included, so
-//!   acknowledgements should have a priority of their own.
+//! - the time that the receiver held the packet is subtracted from the round-trip time. The delay of the path back is included,
+//!   so acknowledgements should have a priority of their own.
 //!
-//! If late: nothing changes. A visit only keeps the law's stamp from going stale. One `divu` an acknowledgement, for C RTT / N.
+//! Late wakes change no decision: a wake only keeps the law's stamp unambiguous. One `divu` for each acknowledgement, for C RTT
+//! / N.
 
 use crate::rcc::{self, ProgressSnapshot, PsnProgress};
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
@@ -25,7 +27,7 @@ use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
 use cc_core::{Bytes, Delay, Grant, Link, Nanos, Stamp, State};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of RCC's sender variant.
     pub struct RccSenderSettings {
         /// K_p, in 1/s.
         k_p: Count, 0..=1_000_000, ["Kp"];
@@ -33,17 +35,17 @@ cc_core::settings! {
         k_d: Count, 0..=1_000_000, ["Kd"];
         /// delta of (1) and (2).
         delta: Ppm, 1_000..=10_000_000, [];
-        /// eta: the share of the link that counts as in use.
+        /// eta: utilisation of the last hop from which it counts as the bottleneck.
         eta: Ppm, 1_000..=1_000_000, [];
-        /// n: samples in a row that bring PID control.
+        /// n: samples in a row that begin PID control.
         samples: Count, 1..=15, ["n"];
-        /// The share of C RTT that is shared among the flows.
+        /// Part of C RTT that is divided among the flows.
         share: Ppm, 10_000..=1_000_000, [];
         /// RTT_base; 0 is the port's.
         base_rtt: Nanos, 0..=10_000_000, [];
-        /// The least rate.
+        /// Lowest rate.
         min_rate: Mbps, 1..=1_600_000, [];
-        /// 1: U does not fall below zero while the fair share holds the window down; 0: as the paper has it.
+        /// 1: anti-windup, U does not fall below 0 while the fair share limits the window; 0: as in the paper.
         unwind: Count, 0..=1, [];
     }
 }
@@ -70,9 +72,9 @@ cc_core::zeroed! {
     pub struct Params {
         window: rcc::Params,
         law: LawParams,
-        /// What the link carries in a round, as far as it is shared, in bytes.
+        /// The part of C RTT that is divided among the flows, in bytes.
         shared: u32,
-        /// A message has ended when nothing was in flight and no acknowledgement came for this long.
+        /// A message ends when nothing is in flight and no acknowledgement has arrived for this long.
         timeout: Nanos,
     }
 }
@@ -83,7 +85,7 @@ cc_core::zeroed! {
 pub struct RccSender {
     law: Law,
     progress: PsnProgress,
-    /// When an acknowledgement came last.
+    /// When the last acknowledgement arrived.
     last_ack_at: Stamp,
     has_sent: bool,
     has_acked: bool,
@@ -96,7 +98,7 @@ cc_core::snapshot! {
         pub law: LawSnapshot,
         /// The last packets sent and acknowledged.
         pub progress: ProgressSnapshot,
-        /// When an acknowledgement came last.
+        /// When the last acknowledgement arrived.
         pub last_ack_at: Stamp,
     }
 }
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn n_divides_the_window_at_once_either_way() {
+    fn n_divides_the_window_at_once_whether_it_rises_or_falls() {
         let mut bench = Bench::new();
         assert_eq!(bench.ack(1, 12_000, 2, 0).window.get(), 75_000);
         assert_eq!(bench.ack(2, 12_000, 100, 0).window.get(), 1_500);
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn three_late_acknowledgements_on_an_idle_port_bring_control() {
+    fn three_late_acknowledgements_on_an_idle_port_begin_pid_control() {
         let mut bench = Bench::new();
         bench.ack(1, 12_000, 1, 0);
         bench.now = 36_000;
@@ -313,7 +315,7 @@ mod tests {
 
     /// A queue pair carries many messages: the law keeps only the least delay from one message to the next.
     #[test]
-    fn a_queue_pair_that_was_quiet_begins_anew() {
+    fn a_queue_pair_that_was_idle_begins_another_message() {
         for woken in [false, true] {
             let mut bench = Bench::new();
             bench.now = 1_000_000_000; // opened long before

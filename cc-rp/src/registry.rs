@@ -64,9 +64,9 @@ mod tests {
         assert_eq!(with("dcqcn2", Presets), None);
     }
 
-    struct WantsWakes;
+    struct TakesWakes;
 
-    impl Visitor for WantsWakes {
+    impl Visitor for TakesWakes {
         type Output = bool;
 
         fn visit<A: ReactionPoint>(self) -> bool {
@@ -75,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_names_are_unique_and_every_algorithm_takes_the_visits() {
+    fn numbers_and_names_are_unique_and_every_algorithm_takes_wakes() {
         for (nth, entry) in ALL.iter().enumerate() {
             assert!(ALL.iter().skip(nth + 1).all(|other| other.number != entry.number && other.name != entry.name));
-            assert_eq!(with(entry.name, WantsWakes), Some(true), "{}", entry.name);
+            assert_eq!(with(entry.name, TakesWakes), Some(true), "{}", entry.name);
         }
     }
 }

@@ -11,14 +11,14 @@
 //! `target = base + hops h + clamp(fs_a / sqrt(window) + fs_b, 0, fs_range)`, with
 //! `fs_a = fs_range / (1/sqrt(fs_min) - 1/sqrt(fs_max))` and `fs_b = -fs_a / sqrt(fs_max)`.
 //!
-//! The endpoint window follows the level of the receiver's buffer in the same way: an increment or a cut once a
-//! round-trip time, and an increment at once after a cut. The smaller of the two windows holds. It may be a fraction of
-//! a packet; then the rate makes it, one packet in `rtt / window`.
+//! The endpoint window follows the level of the receiver's buffer in the same way: an increment or a cut once a round-trip
+//! time, and an increment at once after a cut. The smaller of the two windows is used. If it is a fraction of a packet, the
+//! rate enforces it: one packet in `rtt / window`.
 //!
-//! Losses: a NACK cuts by `max_mdf`, at most once a round-trip time. So does a timeout, and the window is the smallest
-//! from `retransmit_limit` timeouts without progress on. The transport keeps that timer; here a timeout is seen by a
-//! packet that is sent again without a NACK. Where the packet lies farther back than the largest window,
-//! its numbers are another sequence (read responses), and no timeout.
+//! Losses: a NACK cuts by `max_mdf`, at most once a round-trip time. So does a timeout; from `retransmit_limit` timeouts
+//! without progress on, the window is the smallest. The timer is the transport's: here a packet that is sent again without a
+//! NACK shows that it expired. A packet farther back than the largest window is of another sequence of numbers (read
+//! responses), and shows no timeout.
 //!
 //! Deviations:
 //! - the packets that an acknowledgement counts are its bytes over the largest packet;
@@ -32,7 +32,7 @@
 //! - a round-trip time of more than 0.54 s counts as 0.54 s;
 //! - increases round down, to no less than a raw step (a millionth of a packet), and so does what a cut takes.
 //!
-//! If late: nothing changes. There are no timers; a visit only keeps the times of the last changes from going stale.
+//! Late wakes change no decision: there are no timers, and a wake only keeps the times of the last changes unambiguous.
 
 mod parameters;
 #[cfg(test)]
@@ -59,9 +59,9 @@ pub struct Swift {
     endpoint: u32,
     /// The smoothed round-trip time, never zero.
     rtt: Nanos,
-    /// When the fabric window was last cut; a visit may replace it by a later time that has the same effect.
+    /// When the fabric window was last cut; a wake may replace it by a later time with the same effect.
     cut: Stamp,
-    /// When the endpoint window last changed; a visit may replace it in the same way.
+    /// When the endpoint window last changed; a wake may replace it in the same way.
     turned: Stamp,
     /// The number of the packet sent last in the low 24 bits, timeouts without progress in the four above, then flags.
     sent: u32,
@@ -71,16 +71,17 @@ const _: () = assert!(RpEngine::<Swift, 1024, 2048>::QP_BYTES <= 64, "a flow has
 
 /// One packet in the windows' unit.
 const PACKET: u32 = 1 << 20;
-/// The number in `sent` is one.
+/// In `sent`: a packet was sent, so that the number is valid.
 const SENDING: u32 = 1 << 31;
-/// The last change of the endpoint window was a cut.
+/// In `sent`: the last change of the endpoint window was a cut.
 const SHRUNK: u32 = 1 << 30;
-/// Where timeouts are counted in `sent`: as many as four bits hold.
+/// In `sent`: one timeout.
 const TIMEOUT: u32 = 1 << 24;
+/// In `sent`: the four bits that count timeouts.
 const TIMEOUTS: u32 = 15 << 24;
 /// The longest round-trip time, in nanoseconds.
 const LONGEST: u32 = 1 << 29;
-/// What a change longer ago than any round-trip time is dated back to.
+/// Nanoseconds: a change longer ago than any round-trip time is stored as one this long ago.
 const LONG_AGO: u32 = 1 << 30;
 
 cc_core::snapshot! {
@@ -90,7 +91,7 @@ cc_core::snapshot! {
         pub fabric: U12F20,
         /// ncwnd, in packets.
         pub endpoint: U12F20,
-        /// The smoothed round-trip time: zero is taken for a nanosecond.
+        /// The smoothed round-trip time; 0 is taken for 1 ns.
         pub rtt: Nanos,
         /// When the fabric window was last cut.
         pub cut: Stamp,
@@ -242,19 +243,19 @@ impl Swift {
         self.rtt
     }
 
-    /// When the fabric window was last cut; where that was long ago, a time long ago.
+    /// When the fabric window was last cut; if longer than 1.07 s ago, possibly 1.07 s ago.
     #[inline]
     pub const fn last_cut(&self) -> Stamp {
         self.cut
     }
 
-    /// When the endpoint window last changed, and whether that was a cut; where it was long ago, a time long ago.
+    /// When the endpoint window last changed, and whether that was a cut; if longer than 1.07 s ago, possibly 1.07 s ago.
     #[inline]
     pub const fn last_turn(&self) -> (Stamp, bool) {
         (self.turned, self.sent & SHRUNK != 0)
     }
 
-    /// The packet sent last, before which a NACK may have gone back, if there was one.
+    /// The packet sent last, or the one before the packet that a later NACK requests; `None` if none was sent.
     #[inline]
     pub fn newest(&self) -> Option<Psn> {
         (self.sent & SENDING != 0).then_some(Psn::new(self.sent))
@@ -270,7 +271,7 @@ impl Swift {
     #[expect(clippy::cast_possible_truncation, reason = "a window is less than 2^26 bytes")]
     fn decision(&self, p: &Params) -> Decision {
         let window = self.fabric.min(self.endpoint);
-        // In 2^-20 bytes: less than 2^12 packets of less than 2^14 bytes.
+        // In units of 2^-20 bytes: less than 2^12 packets of less than 2^14 bytes.
         let bytes = u64::from(window).wrapping_mul(p.mtu.into());
         Decision {
             rate: rate(bytes, window < PACKET, self.rtt).max(p.floor).min(p.line),
@@ -330,7 +331,7 @@ impl Swift {
         self.fabric = fabric;
     }
 
-    /// The endpoint window by the level of the receiver's buffer.
+    /// Updates the endpoint window by the level of the receiver's buffer.
     #[inline(always)]
     fn turn_endpoint(&mut self, p: &Params, now: Stamp, delay: &Delay) {
         let (level, target) = (u32::from(delay.rx_buffer_level), p.endpoint_target);
@@ -358,7 +359,7 @@ impl Swift {
 
     // Losses.
 
-    /// Whether this is the packet sent last, or one a window before it at most.
+    /// Whether this is the packet sent last, or one before it by less than the largest window.
     #[inline(always)]
     fn was_sent(&self, p: &Params, psn: Psn) -> bool {
         self.newest().is_some_and(|newest| newest.since(psn) < p.max_packets)
@@ -385,7 +386,7 @@ impl Swift {
         }
     }
 
-    /// A NACK: what follows is sent again.
+    /// A NACK: the packets from `psn` on are sent again.
     #[cold]
     fn refused(&mut self, p: &Params, now: Stamp, psn: Psn) {
         if self.was_sent(p, psn) {
@@ -394,6 +395,7 @@ impl Swift {
         }
     }
 
+    /// Cuts the fabric window for a loss, at most once a round-trip time.
     fn lose(&mut self, p: &Params, now: Stamp) {
         if self.may_cut(now, self.rtt) {
             self.cut_by(p, now, p.max_mdf);
@@ -411,7 +413,7 @@ impl Swift {
     }
 }
 
-/// The delay of an acknowledgement of something new.
+/// The delay sample of an acknowledgement, if it acknowledges new bytes.
 #[inline(always)]
 fn sample(ack: &Ack<'_>) -> Option<Delay> {
     let delay = ack.delay?;
@@ -419,7 +421,7 @@ fn sample(ack: &Ack<'_>) -> Option<Delay> {
     (rtt != Nanos::ZERO && ack.acked != Bytes::ZERO).then_some(Delay { rtt, ..delay })
 }
 
-/// The delay from which on the fabric window, of which `root` is one over the root, is cut.
+/// The target delay, from which on the fabric window is cut. `root` is one over the square root of that window.
 #[inline(always)]
 fn target(p: &Params, root: InverseRoot, hops: u8) -> Nanos {
     let scaling = mul_high(per_root(root).saturating_sub(p.fs_least), p.fs_slope).min(p.fs_range);
@@ -427,11 +429,12 @@ fn target(p: &Params, root: InverseRoot, hops: u8) -> Nanos {
     Nanos::new(p.base_target.wrapping_add(path).wrapping_add(scaling))
 }
 
-/// So many 2^-20 bytes, few when they are less than a packet, in a round-trip time; saturates.
+/// The rate that sends `bytes`, in units of 2^-20 bytes, in a round-trip time; saturates. `few`: they are less than a packet,
+/// so that more fraction bits fit.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a packet is less than 2^14 bytes, a window less than 2^26")]
 fn rate(bytes: u64, few: bool, rtt: Nanos) -> Rate {
-    // In 2^-18 bytes, or 2^-6.
+    // In units of 2^-18 bytes, or of 2^-6 bytes.
     let (bytes, shift) = if few { ((bytes >> 2) as u32, 6) } else { ((bytes >> 14) as u32, 18) };
     let reciprocal = reciprocal(rtt.get());
     let digits = mul_high(bytes, reciprocal.mantissa());
@@ -451,7 +454,7 @@ const fn root(window: u32) -> InverseRoot {
     }
 }
 
-/// `1 / sqrt(window)` with the window in packets, 2^26 being one; from windows of 2^-12 packets on.
+/// `1 / sqrt(window)` with 26 fraction bits and the window in packets; for windows of at least 2^-12 packets.
 #[inline(always)]
 const fn per_root(root: InverseRoot) -> u32 {
     root.mantissa() >> (root.exponent() as u32).saturating_sub(4)
@@ -461,7 +464,7 @@ const fn per_root(root: InverseRoot) -> u32 {
 #[inline(always)]
 fn excess(value: u32, bound: u32) -> u32 {
     let reciprocal = reciprocal(value);
-    // Shifted as far as the value to be normal, what it is above the bound stays within 32 bits.
+    // Shifted by the places that normalise `value`, the difference, which is smaller, still fits 32 bits.
     let normal = value.saturating_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
     mul_high(normal, reciprocal.mantissa()) << 1
 }
@@ -474,7 +477,8 @@ const fn reciprocal(value: u32) -> Reciprocal {
     }
 }
 
-/// `old` moved toward `new`, both less than 2^31, by a share of what parts them, rounded down; at least one.
+/// Moving average: `old` moved toward `new` by `weight` (in units of 2^-32) of their difference, rounded down; at least 1. Both
+/// are below 2^31.
 #[inline(always)]
 fn smooth(old: u32, new: u32, weight: u32) -> u32 {
     let apart = i64::from(new.wrapping_sub(old).cast_signed());

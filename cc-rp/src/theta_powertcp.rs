@@ -11,13 +11,14 @@
 //! Power, window and `cwnd_old` are those of [`powertcp`](crate::powertcp).
 //!
 //! Choices where the paper is silent:
-//! - a round trip is over when what was sent at its beginning is acknowledged; the first acknowledgement with a time begins
-//!   one;
-//! - the time that the receiver held the packet is no part of theta, and theta counts as 16 tau at most;
-//! - dt counts as 67 ms at most, after which the past has no weight;
-//! - tau is set, or the port's: it is not learnt, so that no other path is mistaken for congestion for good.
+//! - a round trip is over when the last packet sent at its beginning is acknowledged; the first acknowledgement with a delay
+//!   begins one;
+//! - theta does not include the time that the receiver held the packet, and is clipped to 16 tau;
+//! - dt is clipped to 67 ms, from which on the past has no weight;
+//! - tau is a setting, or the port's. It is not learnt as the least delay, which would take a longer path for congestion for
+//!   ever.
 //!
-//! If late: nothing changes. There are no timers; a visit only keeps the time of the last update from going stale.
+//! Late wakes change no decision: there are no timers, and a wake only keeps the time of the last update unambiguous.
 
 #[cfg(test)]
 mod tests;
@@ -35,12 +36,12 @@ pub struct ThetaPowerTcp {
     window: Window,
     /// The last round-trip time used, never zero; zero before the first.
     previous: Nanos,
-    /// When that was; after a visit, [`LONGEST`] ago where it was longer.
+    /// When it was used. A wake replaces a time longer ago than [`LONGEST`] by [`LONGEST`] ago.
     updated: Stamp,
     has_sent: bool,
 }
 
-/// dt counts as this at most, in nanoseconds.
+/// Upper bound of dt in nanoseconds: 67 ms.
 const LONGEST: u32 = 1 << 26;
 
 cc_core::snapshot! {
@@ -50,7 +51,7 @@ cc_core::snapshot! {
         pub window: WindowSnapshot,
         /// The last round-trip time used; zero before the first.
         pub previous: Nanos,
-        /// When that was.
+        /// When it was used.
         pub updated: Stamp,
         /// A packet was sent.
         pub has_sent: bool,
@@ -87,7 +88,7 @@ impl ReactionPoint for ThetaPowerTcp {
     const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
         "any, ACK without a delay, or of what was not sent: nothing",
-        "no delay yet, ACK: it is remembered",
+        "no delay yet, ACK: its delay is stored",
         "before a round trip is over, ACK: nothing",
         "a round trip over, ACK: the window follows the power, and cwnd becomes cwnd_old",
         "any, NACK: what is sent again is no longer in flight",
@@ -155,7 +156,7 @@ impl ThetaPowerTcp {
         (self.previous != Nanos::ZERO).then_some(self.previous)
     }
 
-    /// When that was; where it was long ago, a time long ago.
+    /// When it was used; if longer than 67 ms ago, possibly 67 ms ago.
     pub const fn updated(&self) -> Stamp {
         self.updated
     }
@@ -208,7 +209,7 @@ fn ratio(part: u32, whole: u32) -> u32 {
     if part >> 4 >= whole {
         return MOST;
     }
-    // Until the larger has 17 bits.
+    // Shortened until the larger has at most 17 bits.
     let (mut part, mut whole) = (part, whole);
     while (part | whole) >> 17 > 0 {
         part >>= 2;

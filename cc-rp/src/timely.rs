@@ -4,35 +4,33 @@
 //! `gradient_rule` `blend` is "patched TIMELY" of Yibo Zhu et al., "ECN or Delay: Lessons Learnt from Analysis of DCQCN
 //! and TIMELY", CoNEXT 2016.
 //!
-//! Every segment that is acknowledged gives a round-trip time. Below T_low the rate gains `delta`; above T_high it loses
-//! `beta (1 - T_high / rtt)` of itself; between them it follows the gradient, which is the smoothed difference of
-//! consecutive samples over minRTT: not above zero the rate gains `delta`, or N of them once it has fallen for long, and
-//! above zero it loses `beta` times the gradient. Patched TIMELY makes no such choice between the thresholds, but weighs
-//! both: with `w = clamp(2 gradient + 1/2, 0, 1)` and `err = (rtt - T_low) / T_low`, the rate loses `beta w err` of
-//! itself and gains `delta (1 - w)`.
+//! Every segment that is acknowledged gives a round-trip time. Below T_low the rate gains `delta`; above T_high it loses `beta
+//! (1 - T_high / rtt)` of itself; between them it follows the gradient, which is the smoothed difference of consecutive samples
+//! over minRTT: not above zero the rate gains `delta`, or N times that after `hai_threshold` falls in a row, and above zero it
+//! loses `beta` times the gradient. Between the thresholds, patched TIMELY combines both by a weight: with `w = clamp(2
+//! gradient + 1/2, 0, 1)` and `err = (rtt - T_low) / T_low`, the rate loses `beta w err` of itself and gains `delta (1 - w)`.
 //!
 //! What published code adds to the paper is switched by settings (see [`TimelySettings`]):
 //! - `elapsed`: steps and cuts are in proportion to the time since the last update, up to minRTT, so that their sum does
 //!   not grow with the number of acknowledgements;
-//! - `largest_cut`: one update takes at most half of the rate, whatever a long pause did to one sample;
+//! - `largest_cut`: one update takes at most half of the rate, however long a sample is after a pause;
 //! - `hai_counts`: round-trip times that shrink, or gradients below zero, in a row.
 //!
 //! Deviations:
-//! - the paper times a segment from its first byte and takes the segment's time on the link from that. Here a sample
-//!   runs from when the packet that is acknowledged left, less what the receiver held it; what is taken from it is a
-//!   setting, `serialisation`;
-//! - a sample shorter than minRTT is no round-trip time, but the echo of an earlier transmission, and is discarded, as
-//!   in eRPC. Where the base round-trip time of the port is below minRTT, it is the bound instead: a network
-//!   that is never as slow as minRTT would otherwise be left at its lowest rate for good. The segment then waits for the
-//!   next sample;
-//! - a sample of more than 67 ms counts as 67 ms, which lies beyond any T_high;
+//! - the paper times a segment from its first byte and takes the segment's time on the link from that. Here a sample is
+//!   measured from the departure of the acknowledged packet, less the time that the receiver held it; the setting
+//!   `serialisation` says what else is subtracted;
+//! - a sample shorter than minRTT is the echo of an earlier transmission, and is discarded, as in eRPC. If the base round-trip
+//!   time of the port is shorter than minRTT, that is the bound: in a network that is faster than minRTT a flow would otherwise
+//!   never leave its lowest rate. The segment is then measured by the next sample;
+//! - a sample of more than 67 ms counts as 67 ms, which is above any T_high;
 //! - the first sample has no gradient: it counts as zero;
-//! - a flow starts at the ceiling; increases round up by at most a raw step (477 b/s), so that none vanishes, and what
-//!   a cut takes rounds down.
+//! - a flow starts at the ceiling; increases round up by at most a raw step (477 b/s), so that none rounds to zero, and the
+//!   amounts of cuts round down.
 //!
-//! Shares of one are held in 32 bits, 2^32 being one, so that the high half of one product takes a share of something.
+//! Fractions of 1 are stored in units of 2^-32, so that the high half of a 64-bit product is the fraction of a value.
 //!
-//! If late: nothing changes. There are no timers; a visit only keeps the time of the last update from going stale.
+//! Late wakes change no decision: there are no timers, and a wake only keeps the time of the last update unambiguous.
 
 mod parameters;
 #[cfg(test)]
@@ -58,9 +56,9 @@ pub struct Timely {
     prev_rtt: Nanos,
     /// The smoothed difference of consecutive samples, in 1/16 ns.
     rtt_diff: i32,
-    /// When the rate was last updated; a visit may replace it by a later time that has the same effect.
+    /// When the rate was last updated; a wake may replace it by a later time with the same effect.
     updated: Stamp,
-    /// Acknowledged since the last update.
+    /// Bytes acknowledged since the last update.
     acked: Bytes,
     /// Updates in a row that hyperactive increase counts, at most [`LAST_FALL`].
     falls: u8,
@@ -68,16 +66,16 @@ pub struct Timely {
 
 const _: () = assert!(RpEngine::<Timely, 1024, 2048>::QP_BYTES <= 64, "a flow has outgrown 64 bytes");
 
-/// `falls` counts to here; no threshold lies beyond.
+/// `falls` saturates here, at the largest `hai_threshold`.
 const LAST_FALL: u8 = 15;
 /// The longest sample, in nanoseconds: differences of samples in 1/16 ns, and differences of those, then fit 32 bits.
 const LONGEST: u32 = (1 << 26) - 1;
-/// One, as near as a share comes.
+/// The largest fraction, 1 - 2^-32, which stands for 1.
 const ONE: u32 = u32::MAX;
 /// The fraction bits of `rtt_diff`.
 const FINE: u32 = 4;
 
-/// Where a sample lies.
+/// The zone of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Zone {
     /// Below T_low.
@@ -101,7 +99,7 @@ cc_core::snapshot! {
         pub rtt_diff: I28F4,
         /// When the rate was last updated.
         pub updated: Stamp,
-        /// Acknowledged since then.
+        /// Bytes acknowledged since then.
         pub acked: Bytes,
         /// Updates in a row that hyperactive increase counts, at most 15.
         pub falls: u8,
@@ -150,9 +148,9 @@ impl ReactionPoint for Timely {
         "sampled, ACK within a segment: its bytes count",
         "sampled, RTT below T_low: additive increase",
         "sampled, RTT between and gradient not positive: additive increase",
-        "sampled, RTT between and gradient not positive for long: hyperactive increase",
+        "sampled, RTT between and gradient not positive after many falls: hyperactive increase",
         "sampled, RTT between and gradient positive: cut by the gradient",
-        "sampled, RTT above T_high: cut by how far above",
+        "sampled, RTT above T_high: cut by the excess",
         "any, wake: the rate stays",
     ];
 
@@ -208,7 +206,7 @@ impl ReactionPoint for Timely {
 }
 
 impl Timely {
-    /// What the flow may send at.
+    /// The rate of the flow.
     #[inline]
     pub const fn rate(&self) -> Rate {
         self.rate
@@ -226,7 +224,7 @@ impl Timely {
         self.rtt_diff
     }
 
-    /// When the rate was last updated; after a visit, a time that is at least minRTT ago if that was.
+    /// When the rate was last updated; if longer than minRTT ago, possibly minRTT ago.
     #[inline]
     pub const fn updated(&self) -> Stamp {
         self.updated
@@ -249,7 +247,7 @@ impl Timely {
         Decision { rate: self.rate, window: Bytes::MAX, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
 
-    /// The round-trip time, when this acknowledgement ends a segment and brings one.
+    /// The round-trip time, if this acknowledgement ends a segment and has one.
     #[inline(always)]
     pub(crate) fn sample(&mut self, p: &Params, ack: &Ack<'_>) -> Option<Nanos> {
         if ack.acked == Bytes::ZERO {
@@ -267,7 +265,7 @@ impl Timely {
         Some(Nanos::new(rtt))
     }
 
-    /// Takes a sample into the gradient, and returns its zone.
+    /// Updates the gradient by a sample, and returns the sample's zone.
     #[inline(always)]
     fn follow(&mut self, p: &Params, rtt: Nanos) -> Zone {
         let mut difference = 0;
@@ -286,7 +284,7 @@ impl Timely {
         }
     }
 
-    /// Acts on a sample; where a cut is not allowed, the rate holds instead of falling.
+    /// Updates the rate by a sample. Without `may_cut`, a cut leaves the rate as it is.
     #[inline(always)]
     pub(crate) fn update(&mut self, p: &Params, now: Stamp, rtt: Nanos, may_cut: bool) {
         let zone = self.follow(p, rtt);
@@ -333,8 +331,8 @@ impl Timely {
         if self.rtt_diff < 0 { HALF.wrapping_sub(twice) } else { HALF.saturating_add(twice) }
     }
 
-    /// Stores a round-trip time that does not measure the path's queues, without acting on it: the gradient of the next sample
-    /// is taken from this one.
+    /// Stores a round-trip time that does not show the path's queues, without changing the rate: the gradient of the next
+    /// sample is computed from this one.
     #[inline(always)]
     pub(crate) const fn forget(&mut self, now: Stamp, rtt: Nanos) {
         self.prev_rtt = rtt;
@@ -353,7 +351,7 @@ impl Timely {
     }
 }
 
-/// `old` moved toward `new` by a share of what parts them, rounded down.
+/// Moving average: `old` moved toward `new` by `weight` (in units of 2^-32) of their difference, rounded down.
 #[inline(always)]
 fn smooth(old: i32, new: i32, weight: u32) -> i32 {
     let apart = i64::from(new.wrapping_sub(old));
@@ -366,7 +364,7 @@ const fn cut(rate: Rate, share: u32) -> Rate {
     Rate::from_bits(rate.to_bits().wrapping_sub(mul_high(rate.to_bits(), share)))
 }
 
-/// This share of a step, and a raw step at least.
+/// This fraction of a step, and at least one raw step.
 #[inline(always)]
 const fn part(step: Rate, share: u32) -> Rate {
     Rate::from_bits(mul_high(step.to_bits(), share).wrapping_add(1))
@@ -377,7 +375,7 @@ const fn part(step: Rate, share: u32) -> Rate {
 fn excess(rtt: Nanos, bound: u32) -> u32 {
     let Some(whole) = NonZeroU32::new(rtt.get()) else { return 0 };
     let reciprocal = Reciprocal::of(whole);
-    // Shifted as far as the round-trip time to be normal, what it is above the bound stays within 32 bits.
+    // Shifted by the places that normalise `rtt`, the difference, which is smaller, still fits 32 bits.
     let normal = rtt.get().wrapping_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
     mul_high(normal, reciprocal.mantissa()) << 1
 }

@@ -4,19 +4,20 @@
 //! marks with TIMELY, but neither the text nor the code of that combination was available. It follows from what the marks
 //! mean. The control law is [`Timely`]'s; the marks decide which samples it may act on:
 //!
-//! - CE: a queue really grew. TIMELY's law, whole.
-//! - UE, and no CE: a pause held the packet up, so its round-trip time says nothing of this flow's share. The rate
-//!   holds, and the next gradient is taken from this sample: what PFC added to it must not be seen as a fall later.
-//! - Unmarked: TIMELY's law, but it only ever raises the rate.
+//! - CE: a queue has grown by congestion. TIMELY's law applies in full.
+//! - UE, and no CE: a pause held the packet up, so its round-trip time does not show whether this flow sends too much. The rate
+//!   stays, and the next gradient is computed from this sample, so that the time that PFC added is not taken for a fall of the
+//!   delay later.
+//! - Unmarked: TIMELY's law, but it may only raise the rate.
 //!
 //! Choices:
-//! - the strongest mark of all acknowledgements of a segment counts for its sample; one that acknowledges nothing new
-//!   still brings its mark;
+//! - the strongest mark of all acknowledgements of a segment counts for its sample; the mark of an acknowledgement of nothing
+//!   new counts as well;
 //! - a sample taken while PFC pauses the flow's own priority counts as UE unless it is CE;
 //! - until the first mark of a flow it is unknown whether its receiver echoes marks: an unmarked sample above T_high then
 //!   cuts too.
 //!
-//! Settings and presets are TIMELY's. If late: nothing changes, as in TIMELY.
+//! Settings and presets are TIMELY's. Late wakes change no decision, as in TIMELY.
 
 #[cfg(test)]
 mod tests;
@@ -33,11 +34,11 @@ pub struct TimelyTcd {
     timely: Timely,
     /// The strongest mark since the last sample.
     mark: Mark,
-    /// The receiver echoes marks: one came.
+    /// The receiver echoes marks: one was received.
     echoed: bool,
 }
 
-/// What the marks of a segment let its sample do.
+/// What the marks of a segment allow its sample to do to the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leave {
     /// Raise the rate and cut it.
@@ -51,11 +52,11 @@ enum Leave {
 cc_core::snapshot! {
     /// A flow of TIMELY with ternary marks.
     pub struct TimelyTcdSnapshot {
-        /// TIMELY's.
+        /// The state of TIMELY.
         pub timely: TimelySnapshot,
         /// The strongest mark since the last sample.
         pub mark: Mark,
-        /// The receiver echoes marks: one came.
+        /// The receiver echoes marks: one was received.
         pub is_echoed: bool,
     }
 }
@@ -147,7 +148,7 @@ impl TimelyTcd {
         self.mark
     }
 
-    /// Whether a mark ever came.
+    /// Whether a mark was ever received.
     #[inline]
     pub const fn echoed(&self) -> bool {
         self.echoed

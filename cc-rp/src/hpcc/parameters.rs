@@ -1,4 +1,4 @@
-//! What the user sets, and what HPCC computes with.
+//! HPCC's settings, and the parameters computed from them.
 
 use cc_core::hops::BaseRtt;
 use cc_core::math::div_bitwise;
@@ -8,17 +8,17 @@ use cc_core::{Link, Nanos, Rate};
 cc_core::settings! {
     /// HPCC, by the names of its paper; the aliases are those of the public simulator's configuration.
     pub struct HpccSettings {
-        /// The utilisation aimed at (eta).
+        /// Target utilisation (eta).
         eta: Ppm, 500_000..=1_000_000, ["U_TARGET"];
         /// Additive steps before a multiplicative one must follow (maxStage).
         max_stage: Count, 0..=255, ["MI_THRESH"];
         /// T, the base round-trip time of the network; 0 is the port's.
         base_rtt: Nanos, 0..=16_000_000, ["T"];
-        /// W_AI as a rate: what a round trip adds, over T.
+        /// Additive increase of a round trip as a rate: W_AI / T.
         rate_ai: Mbps, 1..=1_600_000, ["RATE_AI"];
-        /// The least rate.
+        /// Lowest rate.
         min_rate: Mbps, 1..=1_600_000, ["MIN_RATE"];
-        /// Multiplier of the units of compact telemetry, as the switches have it.
+        /// Multiplier of the units of compact telemetry, as set in the switches.
         int_multi: Count, 1..=64, ["INT_MULTI"];
     }
 }
@@ -55,7 +55,7 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         pub(crate) base: BaseRtt,
-        /// With 24 fraction bits, the lowest eight of them zero.
+        /// eta with 24 fraction bits, the lowest eight of them zero.
         pub(crate) eta: u32,
         pub(crate) max_stage: u8,
         /// W_init: what the port carries in T.

@@ -85,12 +85,13 @@ fn a_full_link_cuts_by_eta_over_the_utilisation_and_an_idle_one_adds_in_stages()
     bench.ack(1, &[hop(0, 0, 75_000)]);
     bench.now += 12_000;
     bench.ack(101 - 1, &[hop(12_000, 149_952, 90_000)]);
-    // u = 0.5 + 1: U = 1.5 at once, since tau = T. It is not over yet: packet 100 was the last sent at the first update.
+    // u = 0.5 + 1: U = 1.5 at once, since tau = T. The round trip is not over yet: packet 100 was the last sent at the first
+    // update.
     assert!((bench.flow.utilisation() as f64 / f64::from(1 << 24) - 1.5).abs() < 1e-3);
     assert_eq!(bench.flow.reference().get(), 150_000);
     let window = f64::from(bench.flow.window().get());
     assert!((window - (150_000.0 * 0.95 / 1.5 + 75.0)).abs() < 60.0, "{window}");
-    // The next acknowledges what was sent behind it.
+    // The next acknowledgement is of a packet sent after that one.
     bench.sent(120);
     bench.now += 12_000;
     bench.ack(101, &[hop(24_000, 149_952, 0)]);
@@ -128,7 +129,7 @@ fn the_same_telemetry_twice_changes_nothing_and_divides_by_nothing_b2() {
 }
 
 #[test]
-fn another_path_or_number_of_hops_is_only_remembered_b5() {
+fn telemetry_of_another_path_or_number_of_hops_is_only_stored_b5() {
     let mut bench = begun();
     let before = (bench.flow.window, bench.flow.utilisation);
     let full = |clock| hop(clock, 10_000, 1_000_000);
@@ -201,7 +202,7 @@ fn numbers_far_apart_are_not_compared() {
 }
 
 #[test]
-fn a_nack_takes_back_what_is_sent_again() {
+fn a_nack_moves_the_sequence_numbers_back() {
     let mut bench = begun();
     bench.sent(200);
     bench.flow.updated = Psn::new(200);
@@ -225,7 +226,9 @@ fn settings_that_do_not_fit_are_refused() {
 proptest! {
     /// Wakes discard only records that were too old to compare with.
     #[test]
-    fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120)) {
+    fn wakes_change_no_decision(
+        steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120),
+    ) {
         let (mut woken, mut left) = (Bench::new(DRAFT), Bench::new(DRAFT));
         let (mut clock, mut sent, mut psn) = (0_u32, 0_u32, 0_u32);
         for (gap, bytes, queue, kind) in steps {
@@ -254,9 +257,10 @@ proptest! {
     }
 }
 
-/// At 100 Mb/s a packet comes each 85 us, seven base round trips apart: a flow that was cut so far must still find a free path.
+/// At 100 Mb/s a packet comes each 85 us, seven base round trips apart: a flow that was cut to this rate must still measure
+/// that the path is free.
 #[test]
-fn a_flow_at_its_least_rate_finds_its_way_back() {
+fn a_flow_at_its_least_rate_recovers() {
     let settings = HpccSettings { min_rate: 100, ..DRAFT };
     let mut bench = Bench::new(settings);
     bench.flow.window = bench.params.least_window;

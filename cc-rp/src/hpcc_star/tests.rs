@@ -37,7 +37,7 @@ impl Bench {
         self.on(&Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }))
     }
 
-    fn near(&mut self, hops: &[Hop]) -> Decision {
+    fn direct_int(&mut self, hops: &[Hop]) -> Decision {
         let int = IntStackBuilder::new(IntLayout::Wide, 9).with(hops.iter().copied());
         self.on(&Event::SwitchInt { int: int.stack() })
     }
@@ -61,7 +61,7 @@ fn pseudo(mbps: u32, clock: u32, sent: u32, queue: u32) -> Hop {
 fn begun() -> Bench {
     let mut bench = Bench::new(PAPER);
     bench.sent(2_000);
-    bench.near(&[pseudo(10_000, 0, 0, 50_000)]);
+    bench.direct_int(&[pseudo(10_000, 0, 0, 50_000)]);
     bench.now += 10_000;
     bench
 }
@@ -76,10 +76,10 @@ fn a_flow_begins_with_what_the_port_carries_from_end_to_end() {
 }
 
 #[test]
-fn the_lesser_rate_counts_and_its_window_is_what_it_sends_from_end_to_end() {
+fn the_lower_rate_counts_and_its_window_is_what_it_sends_in_an_end_to_end_round_trip() {
     let mut bench = begun();
-    // A full pseudo queue of 10 Gb/s: 12 500 bytes in 10 us, and 50 000 wait: U* = 1 + 4.
-    let decision = bench.near(&[pseudo(10_000, 10_000, 12_480, 60_000)]);
+    // A fully used pseudo queue of 10 Gb/s: 12 500 bytes in 10 us, and 50 000 queued: U* = 1 + 4.
+    let decision = bench.direct_int(&[pseudo(10_000, 10_000, 12_480, 60_000)]);
     let window = 50_000.0 * 0.95 / 5.0 + 625.0;
     assert!((f64::from(bench.flow.near_loop().window().get()) - window).abs() < 20.0);
     let rate = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
@@ -87,10 +87,10 @@ fn the_lesser_rate_counts_and_its_window_is_what_it_sends_from_end_to_end() {
     assert!((f64::from(decision.window.get()) - rate * 2e6).abs() < 2.0);
     assert_eq!(bench.flow.end_to_end().window().get(), 10_000_000, "direct INT does not change the end-to-end loop");
     // No acknowledgement has come yet: once the end-to-end rate is lower still, it is used.
-    let far = |clock, sent| Hop { mbps: 40_000, flags: 0, clock, sent, queue: 4_000_000_000 };
-    bench.ack(1_000, &[far(0, 0)]);
+    let record = |clock, sent| Hop { mbps: 40_000, flags: 0, clock, sent, queue: 4_000_000_000 };
+    bench.ack(1_000, &[record(0, 0)]);
     bench.now += 2_000_000;
-    let decision = bench.ack(1_100, &[far(2_000_000, 0)]);
+    let decision = bench.ack(1_100, &[record(2_000_000, 0)]);
     assert_eq!(decision.rate, hpcc_rate(&bench));
     assert!(decision.rate < bench.params.near_loop.rate(bench.flow.near_loop().window()));
     assert_eq!(decision.window, bench.flow.end_to_end().window());
@@ -108,26 +108,31 @@ fn the_reference_window_is_new_once_for_each_mark_that_acknowledgements_pass() {
     assert_eq!(bench.params.marks, 4);
     bench.sent(1_000);
     let mut clock = 0;
-    let mut near = |bench: &mut Bench| {
+    let mut direct_int = |bench: &mut Bench| {
         clock += 100_000;
         bench.now += 100_000;
         let stage = bench.flow.near_loop().stage();
-        bench.near(&[pseudo(40_000, clock, clock, 0)]);
+        bench.direct_int(&[pseudo(40_000, clock, clock, 0)]);
         bench.flow.near_loop().stage() - stage
     };
-    assert_eq!([near(&mut bench), near(&mut bench), near(&mut bench)], [0, 0, 0], "no acknowledgement has come");
+    assert_eq!(
+        [direct_int(&mut bench), direct_int(&mut bench), direct_int(&mut bench)],
+        [0, 0, 0],
+        "no acknowledgement has come"
+    );
     // From 200 to 1 000: marks at 400, 600, 800, 1 000.
     bench.ack(200, &[]);
-    assert_eq!(near(&mut bench), 0);
+    assert_eq!(direct_int(&mut bench), 0);
     bench.sent(1_500);
     for (psn, new) in [(399, 0), (400, 1), (599, 0), (700, 1), (799, 0), (999, 1), (1_000, 1)] {
         bench.ack(psn, &[]);
-        assert_eq!([near(&mut bench), near(&mut bench)], [new, 0], "{psn}");
+        assert_eq!([direct_int(&mut bench), direct_int(&mut bench)], [new, 0], "{psn}");
     }
-    // From 1 000 to 1 500: marks at 1 125, 1 250, 1 375. Two at once are one, and an old acknowledgement is none.
+    // From 1 000 to 1 500: marks at 1 125, 1 250, 1 375. Two marks passed at once count once, and an old acknowledgement passes
+    // none.
     for (psn, new) in [(1_124, 0), (1_250, 1), (1_001, 0), (1_260, 0), (1_374, 0), (1_375, 1), (1_501, 0), (1_500, 1)] {
         bench.ack(psn, &[]);
-        assert_eq!([near(&mut bench), near(&mut bench)], [new, 0], "{psn}");
+        assert_eq!([direct_int(&mut bench), direct_int(&mut bench)], [new, 0], "{psn}");
     }
 }
 
@@ -136,7 +141,7 @@ fn marks_go_on_after_go_back_n_and_through_the_wrap() {
     for first in [0_u32, 1, 0x00ff_ff80, 0x007f_ffff] {
         let psn = |packet: u32| first.wrapping_add(packet) & 0x00ff_ffff;
         let mut bench = Bench::new(HpccStarSettings { near_rtt: 500_000, max_stage: 255, ..PAPER });
-        let (mut clock, mut news) = (0, 0);
+        let (mut clock, mut updates) = (0, 0);
         for packet in 0..4_000_u32 {
             bench.sent(psn(packet + 400));
             bench.ack(psn(packet), &[]);
@@ -147,48 +152,49 @@ fn marks_go_on_after_go_back_n_and_through_the_wrap() {
             clock += 10_000;
             bench.now += 10_000;
             let stage = bench.flow.near_loop().stage();
-            bench.near(&[pseudo(40_000, clock, clock, 0)]);
-            news += u32::from(bench.flow.near_loop().stage() != stage);
+            bench.direct_int(&[pseudo(40_000, clock, clock, 0)]);
+            updates += u32::from(bench.flow.near_loop().stage() != stage);
         }
-        // 4 in each 400 packets, and a round trip that was cut short.
-        assert!((39..=42).contains(&news), "{news} from {first:#x}");
+        // 4 in each 400 packets, and one round trip cut short by the NACK.
+        assert!((39..=42).contains(&updates), "{updates} from {first:#x}");
     }
 }
 
 #[test]
-fn a_step_of_the_far_ends_rate_is_no_error() {
+fn a_step_of_the_remote_rate_is_stored_and_the_next_record_measured() {
     let mut bench = begun();
-    bench.near(&[pseudo(10_000, 10_000, 12_480, 0)]);
+    bench.direct_int(&[pseudo(10_000, 10_000, 12_480, 0)]);
     let utilisation = bench.flow.near_loop().utilisation();
-    // R falls to a half while 12 480 bytes leave: more than it would allow. Remembered, and the next is measured by it.
+    // R falls to a half while 12 480 bytes leave, which is more than it allows. The record is stored, and the next is compared
+    // with it.
     bench.now += 10_000;
-    bench.near(&[pseudo(5_000, 20_000, 24_960, 0)]);
+    bench.direct_int(&[pseudo(5_000, 20_000, 24_960, 0)]);
     assert_eq!(bench.flow.near_loop().utilisation(), utilisation);
     bench.now += 10_000;
-    bench.near(&[pseudo(9_000, 30_000, 24_960 + 11_200, 0)]);
+    bench.direct_int(&[pseudo(9_000, 30_000, 24_960 + 11_200, 0)]);
     let share = f64::from(bench.flow.near_loop().utilisation()) / f64::from(1 << 24);
     assert!((share - 11_200.0 / 11_250.0).abs() < 1e-2, "{share}");
     bench.now += 10_000;
-    bench.near(&[pseudo(0, 40_000, 40_000, 9_000_000)]);
+    bench.direct_int(&[pseudo(0, 40_000, 40_000, 9_000_000)]);
     let now = f64::from(bench.flow.near_loop().utilisation()) / f64::from(1 << 24);
-    assert!((share - now).abs() < 1e-6, "a rate of nothing is no hop");
+    assert!((share - now).abs() < 1e-6, "a record with speed 0 is not measured");
 }
 
 #[test]
-fn the_near_window_is_a_packet_at_least_so_that_telemetry_goes_on_coming() {
+fn the_near_loops_window_is_at_least_a_packet_so_that_telemetry_keeps_arriving() {
     let mut bench = begun();
     let mut decision = bench.sent(2_001);
     for round in 1..50 {
         bench.now += 10_000;
         bench.ack(round * 40, &[]);
-        decision = bench.near(&[pseudo(10_000, round * 10_000, round * 12_480, 4_000_000)]);
+        decision = bench.direct_int(&[pseudo(10_000, round * 10_000, round * 12_480, 4_000_000)]);
     }
     // 1 064 B in 10 us.
     assert!((850..860).contains(&((u64::from(decision.rate.to_bits()) * 8_000) >> 24)), "{decision:?}");
 }
 
 #[test]
-fn each_row_is_met() {
+fn every_transition_is_reached() {
     let mut rows = [false; Machine::TRANSITIONS.len()];
     let mut bench = Bench::new(PAPER);
     let (mut clock, mut random) = (0_u32, 1_u32);
@@ -208,7 +214,7 @@ fn each_row_is_met() {
             bench.on(&event);
         }
     }
-    assert!(rows.iter().all(|&met| met), "{rows:?}");
+    assert!(rows.iter().all(|&reached| reached), "{rows:?}");
 }
 
 #[test]
@@ -221,14 +227,16 @@ fn settings_that_do_not_fit_are_refused() {
         "min_rate: must be at most the speed of the port"
     );
     assert!(Machine::check(&HpccStarSettings { near_rtt: 2_000_000, ..PAPER }, &LINK).is_ok());
-    let near = |base_rtt| Machine::check(&HpccStarSettings { base_rtt, ..PAPER }, &LINK).unwrap().near_loop.time();
-    assert_eq!([4_000, 2_000_000].map(near), [4_000, 10_000].map(Nanos::new));
+    let near_rtt = |base_rtt| Machine::check(&HpccStarSettings { base_rtt, ..PAPER }, &LINK).unwrap().near_loop.time();
+    assert_eq!([4_000, 2_000_000].map(near_rtt), [4_000, 10_000].map(Nanos::new));
 }
 
 proptest! {
     /// Wakes discard only records that were too old to compare with, and no decision leaves its bounds.
     #[test]
-    fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..10_u8), 1..120)) {
+    fn wakes_change_no_decision(
+        steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..10_u8), 1..120),
+    ) {
         let (mut woken, mut left) = (Bench::new(PAPER), Bench::new(PAPER));
         let (mut clock, mut sent, mut psn) = (0_u32, 0_u32, 0_u32);
         let limits = Machine::limits(&woken.params, &LINK);
@@ -248,7 +256,7 @@ proptest! {
             let decisions = both.map(|bench| match kind {
                 0 => bench.on(&Event::Nack { psn: Psn::new(psn.saturating_sub(30)) }),
                 1 => bench.ack(psn.saturating_sub(40), &records[..1]),
-                2..=5 => bench.near(&records),
+                2..=5 => bench.direct_int(&records),
                 _ => {
                     bench.sent(psn + 60);
                     bench.ack(psn, &records)

@@ -42,22 +42,22 @@ impl Bench {
 
     fn ack(&mut self, psn: u32, mbps: u32) -> u64 {
         let grant = Grant::Mlcc { credit: 1, release: Rate::from_gbps(20), advised_rate: Rate::from_mbps(mbps) };
-        told(self.on(&Event::Ack(Ack { psn: Psn::new(psn), grant, ..Ack::default() })))
+        rate_of(self.on(&Event::Ack(Ack { psn: Psn::new(psn), grant, ..Ack::default() })))
     }
 
-    fn near(&mut self, hops: &[Hop]) -> u64 {
+    fn switch_int(&mut self, hops: &[Hop]) -> u64 {
         let int = IntStackBuilder::new(IntLayout::Wide, 1).with(hops.iter().copied());
-        told(self.on(&Event::SwitchInt { int: int.stack() }))
+        rate_of(self.on(&Event::SwitchInt { int: int.stack() }))
     }
 }
 
 /// A decision's rate in Mb/s, rounded.
-fn told(decision: Decision) -> u64 {
+fn rate_of(decision: Decision) -> u64 {
     assert_eq!((decision.window, decision.hold, decision.wake_in), (Bytes::MAX, Nanos::ZERO, Nanos::MAX));
     (u64::from(decision.rate.to_bits()) * 8_000 + (1 << 23)) >> 24
 }
 
-/// A link of 25 Gb/s that has sent so many bytes.
+/// The record of a link of 25 Gb/s that has sent `sent` bytes.
 const fn hop(clock: u32, sent: u32, queue: u32) -> Hop {
     Hop { mbps: 25_000, flags: 0, clock, sent: sent / 64, queue }
 }
@@ -65,19 +65,19 @@ const fn hop(clock: u32, sent: u32, queue: u32) -> Hop {
 #[test]
 fn the_rate_is_the_lesser_of_what_either_end_allows() {
     let mut bench = Bench::new();
-    assert_eq!(told(bench.sent(100)), 25_000, "a flow begins at line rate");
+    assert_eq!(rate_of(bench.sent(100)), 25_000, "a flow begins at line rate");
     assert_eq!(bench.ack(1, 20_000), 20_000);
-    // The near link is full: W falls to eta of W_init, and W_AI more.
-    assert_eq!(bench.near(&[hop(0, 0, 0)]), 20_000, "remembered");
+    // The link to the interconnect switch is full: W = eta W_init + W_AI.
+    assert_eq!(bench.switch_int(&[hop(0, 0, 0)]), 20_000, "stored");
     bench.now = 24_000;
-    assert_eq!(bench.near(&[hop(24_000, 75_000, 0)]), 20_000, "23.8 Gb/s would be allowed");
+    assert_eq!(bench.switch_int(&[hop(24_000, 75_000, 0)]), 20_000, "23.8 Gb/s would be allowed");
     // U is right to 7e-4.
     assert!(bench.ack(2, 25_000).abs_diff(23_800) < 20);
     assert_eq!(bench.ack(3, 10_000), 10_000);
-    // And is empty again: R_NS rises, and does not bind.
+    // The link is empty again: R_NS rises above R_DQM.
     for round in 2..30 {
         bench.now += 24_000;
-        assert_eq!(bench.near(&[hop(24_000 * round, 75_000, 0)]), 10_000);
+        assert_eq!(bench.switch_int(&[hop(24_000 * round, 75_000, 0)]), 10_000);
     }
     assert_eq!(bench.ack(4, 0), 25, "the least rate");
 }
@@ -85,32 +85,32 @@ fn the_rate_is_the_lesser_of_what_either_end_allows() {
 #[test]
 fn the_reference_follows_once_in_a_local_round_trip() {
     let mut bench = Bench::new();
-    bench.near(&[hop(0, 0, 0)]);
+    bench.switch_int(&[hop(0, 0, 0)]);
     let reference = bench.flow.law().reference();
     // Full, for a quarter of a round trip: W by U from Wc, which stays.
     bench.now = 6_000;
-    bench.near(&[hop(6_000, 18_750, 75_000)]);
+    bench.switch_int(&[hop(6_000, 18_750, 75_000)]);
     assert_eq!(bench.flow.law().reference(), reference);
     assert!(bench.flow.law().window() < reference);
     bench.now = 24_000;
-    bench.near(&[hop(24_000, 75_000, 75_000)]);
+    bench.switch_int(&[hop(24_000, 75_000, 75_000)]);
     assert_eq!(bench.flow.law().reference(), bench.flow.law().window());
 }
 
-/// At the least rate a packet leaves once in 340 us, which is more than telemetry is compared over.
+/// At the least rate a packet leaves every 340 us, and telemetry that far apart is not compared.
 #[test]
 fn a_flow_too_slow_to_be_measured_rises_again() {
     let mut bench = Bench::new();
     for round in 0..10 {
         bench.now = u64::from(round) * 24_000;
-        bench.near(&[hop(24_000 * round, 75_000 * round, 2_000_000)]);
+        bench.switch_int(&[hop(24_000 * round, 75_000 * round, 2_000_000)]);
     }
     let start = bench.now;
-    assert!(told(bench.on(&Event::Wake)) < 100);
+    assert!(rate_of(bench.on(&Event::Wake)) < 100);
     let mut rate = 0;
     for packet in 1..=10_u32 {
         bench.now = start + 340_000 * u64::from(packet);
-        rate = bench.near(&[hop(216_000 + 340_000 * packet, 675_000 + 1_064 * packet, 0)]);
+        rate = bench.switch_int(&[hop(216_000 + 340_000 * packet, 675_000 + 1_064 * packet, 0)]);
     }
     assert!(rate > 500, "50 Mb/s a packet: {rate}");
 }
@@ -129,24 +129,24 @@ fn rates_of_old_and_of_impossible_acknowledgements_are_not_used() {
     assert_eq!(bench.ack(0x8, 1_000), 8_000, "to be sent again");
     let other = Grant::Rcc { window: Bytes::new(5), flows: 1, utilisation: 0 };
     let ack = Ack { psn: Psn::new(3), grant: other, ..Ack::default() };
-    assert_eq!(told(bench.on(&Event::Ack(ack))), 8_000, "another algorithm's");
+    assert_eq!(rate_of(bench.on(&Event::Ack(ack))), 8_000, "another algorithm's");
 }
 
 /// Seconds without acknowledgements do not raise the rate.
 #[test]
-fn silence_changes_nothing() {
+fn time_without_acknowledgements_changes_nothing() {
     let mut bench = Bench::new();
     bench.sent(9);
     bench.ack(1, 3_000);
     for second in 1..=20_u64 {
         bench.now = second * 500_000_000;
-        assert_eq!(told(bench.on(&Event::Wake)), 3_000);
+        assert_eq!(rate_of(bench.on(&Event::Wake)), 3_000);
     }
-    assert_eq!(told(bench.sent(10)), 3_000);
+    assert_eq!(rate_of(bench.sent(10)), 3_000);
 }
 
 #[test]
-fn contradictions_are_named() {
+fn conflicting_settings_are_named() {
     let refused = |settings| match Mlcc::check(&settings, &LINK) {
         Err(error) => error.to_string(),
         Ok(_) => String::new(),
@@ -160,7 +160,9 @@ fn contradictions_are_named() {
 proptest! {
     /// Wakes discard only records that were too old to compare with.
     #[test]
-    fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120)) {
+    fn wakes_change_no_decision(
+        steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120),
+    ) {
         let (mut woken, mut left) = (Bench::new(), Bench::new());
         let (mut clock, mut sent, mut psn) = (0_u32, 0_u32, 0_u32);
         for (gap, bytes, queue, kind) in steps {
@@ -176,11 +178,11 @@ proptest! {
             psn += 1;
             let records = [hop(clock, sent, queue), hop(clock.wrapping_add(9), sent / 2, queue / 3)];
             let decisions = [&mut woken, &mut left].map(|bench| match kind {
-                0 => told(bench.on(&Event::Nack { psn: Psn::new(psn.saturating_sub(30)) })),
+                0 => rate_of(bench.on(&Event::Nack { psn: Psn::new(psn.saturating_sub(30)) })),
                 1 => bench.ack(psn.saturating_sub(40), bytes % 30_000),
                 2 => bench.ack(psn, bytes % 30_000),
-                3 => told(bench.sent(psn + 60)),
-                _ => bench.near(&records),
+                3 => rate_of(bench.sent(psn + 60)),
+                _ => bench.switch_int(&records),
             });
             prop_assert_eq!(decisions[0], decisions[1]);
         }

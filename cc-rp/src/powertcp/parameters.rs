@@ -1,4 +1,4 @@
-//! What the user sets, and what PowerTCP computes with.
+//! PowerTCP's settings, and the parameters computed from them.
 
 use cc_core::hops::BaseRtt;
 use cc_core::math::div_bitwise;
@@ -8,15 +8,15 @@ use cc_core::{Link, Nanos, Rate};
 cc_core::settings! {
     /// PowerTCP, by the names of its paper; the aliases are those of its Linux module.
     pub struct PowerTcpSettings {
-        /// Weight of the window that the power calls for against the present one (gamma).
+        /// Weight of the window computed from the power, against the present window (gamma).
         gamma: Ppm, 1_000..=1_000_000, [];
-        /// Flows expected to share the port: beta is what it carries in a round trip, over these.
+        /// Flows expected to share the port; beta is what the port carries in a round trip, divided by them.
         expected_flows: Count, 1..=1_000_000, ["expected_flows"];
         /// The base round-trip time (tau); 0 is the port's.
         base_rtt: Nanos, 0..=16_000_000, ["base_rtt"];
-        /// The least rate.
+        /// Lowest rate.
         min_rate: Mbps, 1..=1_600_000, [];
-        /// Multiplier of the units of compact telemetry, as the switches have it.
+        /// Multiplier of the units of compact telemetry, as set in the switches.
         int_multi: Count, 1..=64, ["INT_MULTI"];
     }
 }
@@ -91,7 +91,7 @@ impl Params {
         })
     }
 
-    /// The rate of a window: so much in a base round trip, within the port's rates.
+    /// The rate that sends a window in a base round trip, within the port's rates.
     #[inline(always)]
     pub(crate) fn rate(&self, window: u32) -> Rate {
         Rate::from_bits(self.base.rate_of(window)).max(self.floor).min(self.line)

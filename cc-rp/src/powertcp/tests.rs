@@ -165,7 +165,9 @@ fn cuts_end_at_the_least_window_c10_c14() {
 
 proptest! {
     #[test]
-    fn wakes_change_no_decision(steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120)) {
+    fn wakes_change_no_decision(
+        steps in prop::collection::vec((0..60_000_u64, any::<u32>(), 0..200_000_u32, 0..8_u8), 1..120),
+    ) {
         let (mut woken, mut left) = (Bench::new(LINK), Bench::new(LINK));
         let (mut clock, mut sent, mut psn) = (0_u32, 0_u32, 0_u32);
         for (gap, bytes, queue, kind) in steps {

@@ -1,4 +1,4 @@
-//! What the user sets, and what Swift computes with.
+//! Swift's settings, and the parameters computed from them.
 
 use super::{per_root, root};
 use cc_core::math::div_bitwise;
@@ -8,11 +8,11 @@ use cc_core::{Link, Nanos, Rate};
 cc_core::settings! {
     /// Swift, by the names of its paper; the aliases are those of Falcon's configuration.
     pub struct SwiftSettings {
-        /// What the fabric window gains in a round-trip time, in packets (ai).
+        /// Increase of the fabric window in a round-trip time, in packets (ai).
         additive_increment: Ppm, 1_000..=16_000_000, ["fabric_additive_increment_factor", "ai"];
-        /// How hard a cut is (beta).
+        /// Factor of a cut (beta).
         beta: Ppm, 1_000..=1_000_000, ["fabric_multiplicative_decrease_factor"];
-        /// The most that one cut takes (max_mdf).
+        /// Largest cut, as a fraction of the fabric window (max_mdf).
         max_mdf: Ppm, 1_000..=999_000, ["max_fabric_multiplicative_decrease"];
         /// Target delay of a large window without hops.
         base_target: Micros, 1..=100_000, ["fabric_base_delay"];
@@ -20,9 +20,9 @@ cc_core::settings! {
         hop_scaling: Nanos, 0..=1_000_000, ["topo_scaling_per_hop"];
         /// The most that a small window adds to the target; 0 is no flow scaling.
         fs_range: Micros, 0..=10_000, ["max_flow_scaling"];
-        /// The window, in packets, at and below which that is added in full.
+        /// Window, in packets, up to which fs_range is added in full.
         fs_min_window: Ppm, 1_000..=1_000_000, ["min_flow_scaling_window"];
-        /// The window, in packets, from which on nothing is added.
+        /// Window, in packets, from which on flow scaling adds nothing.
         fs_max_window: Count, 1..=4_095, ["max_flow_scaling_window"];
         /// The smallest fabric window, in packets.
         min_window: Ppm, 1_000..=1_000_000, ["min_fabric_congestion_window", "min_cwnd"];
@@ -36,11 +36,11 @@ cc_core::settings! {
         longest_gap: Micros, 1..=1_000_000, [];
         /// Level of the receiver's buffer, of 31, from which on the endpoint window is cut; 0 is no endpoint window.
         endpoint_target: Count, 0..=31, ["target_rx_buffer_level"];
-        /// What the endpoint window gains in a round-trip time, in packets.
+        /// Increase of the endpoint window in a round-trip time, in packets.
         endpoint_increment: Ppm, 1_000..=16_000_000, ["nic_additive_increment_factor"];
-        /// How hard a cut of the endpoint window is.
+        /// Factor of a cut of the endpoint window.
         endpoint_beta: Ppm, 1_000..=1_000_000, ["nic_multiplicative_decrease_factor"];
-        /// The most that one cut takes from the endpoint window.
+        /// Largest cut of the endpoint window, as a fraction of it.
         endpoint_max_mdf: Ppm, 1_000..=999_000, ["max_nic_multiplicative_decrease"];
     }
 }
@@ -111,20 +111,20 @@ cc_core::zeroed! {
         pub(super) max_packets: u32,
         /// The round-trip time before the first sample.
         pub(super) first_rtt: Nanos,
-        /// ai over the packet, 2^34 / B being one.
+        /// ai over the size of a packet, in units of 2^-34 packets per byte.
         pub(super) gain: u32,
-        /// Shares of one are held with 2^32 being one.
+        /// beta in units of 2^-32, as all fractions here.
         pub(super) beta: u32,
         pub(super) max_mdf: u32,
-        /// Nanoseconds.
+        /// In nanoseconds, as the two after it.
         pub(super) base_target: u32,
         pub(super) hop_scaling: u32,
         pub(super) fs_range: u32,
-        /// fs_a, 2^-6 ns being one.
+        /// fs_a in units of 2^-6 ns.
         pub(super) fs_slope: u32,
-        /// 1 / sqrt(fs_max), 2^26 being one.
+        /// 1 / sqrt(fs_max) in units of 2^-26.
         pub(super) fs_least: u32,
-        /// The weight of the newest in the smoothed round-trip time.
+        /// The weight of the newest sample in the smoothed round-trip time.
         pub(super) weight: u32,
         pub(super) retransmit_limit: u32,
         pub(super) endpoint_target: u32,
@@ -142,13 +142,13 @@ const fn nanos(micros: u32) -> u32 {
     }
 }
 
-/// A window of millionths of a packet in 2^-20 packets, to nearest.
+/// A window in millionths of a packet, converted to 2^-20 packets and rounded to nearest.
 #[expect(clippy::cast_possible_truncation, reason = "such settings are at most 16 packets")]
 const fn window(ppm: u32) -> u32 {
     div_bitwise(((ppm as u64) << 20).wrapping_add(500_000), 1_000_000) as u32
 }
 
-/// A setting in millionths, 2^32 being one; one itself is a raw step less.
+/// A setting in millionths, converted to units of 2^-32; 1 becomes 2^32 - 1.
 const fn share(ppm: u32) -> u32 {
     saturate(div_bitwise((ppm as u64) << 32, 1_000_000))
 }

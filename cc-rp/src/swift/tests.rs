@@ -21,7 +21,7 @@ fn ack(bytes: u32, delay: Delay) -> Event<'static> {
     Event::Ack(Ack { acked: Bytes::new(bytes), delay: Some(delay), ..Ack::default() })
 }
 
-/// So many packets acknowledged with a round-trip time in microseconds.
+/// An acknowledgement of `count` packets, with a round-trip time in microseconds.
 fn packets(count: u32, micros: u32) -> Event<'static> {
     ack(count * MTU, Delay { rtt: Nanos::new(micros * 1_000), ..Delay::default() })
 }
@@ -71,8 +71,8 @@ impl<'a> Flow<'a> {
 }
 
 #[track_caller]
-fn assert_near(got: f64, want: f64) {
-    assert!((got - want).abs() <= want * 1e-4 + 4.0 / f64::from(PACKET), "{got} for {want}");
+fn assert_near(got: f64, expected: f64) {
+    assert!((got - expected).abs() <= expected * 1e-4 + 4.0 / f64::from(PACKET), "{got} for {expected}");
 }
 
 // Rules of the paper.
@@ -113,8 +113,11 @@ fn the_target_grows_with_hops_and_with_smaller_windows() {
             let scaling = (slope / f64::sqrt(window) - slope / f64::sqrt(most)).clamp(0.0, 100_000.0);
             for hops in [0, 1, 5, 255] {
                 let target = target(&params, root(Flow::with_window(&params, window).state.fabric), hops).get();
-                let want = base + hop * f64::from(hops) + scaling;
-                assert!((f64::from(target) - want).abs() < 20.0, "{window} packets, {hops} hops: {target} for {want}");
+                let expected = base + hop * f64::from(hops) + scaling;
+                assert!(
+                    (f64::from(target) - expected).abs() < 20.0,
+                    "{window} packets, {hops} hops: {target} for {expected}"
+                );
             }
         }
     }
@@ -149,7 +152,7 @@ fn one_cut_in_a_round_trip_time() {
 }
 
 #[test]
-fn what_the_receiver_held_is_no_delay_of_the_fabric() {
+fn time_that_the_receiver_held_the_packet_is_not_fabric_delay() {
     let params = params(FALCON);
     let mut flow = Flow::with_window(&params, 100.0);
     flow.after(1, ack(MTU, Delay { rtt: Nanos::new(900_000), receiver_hold: Nanos::new(890_000), ..Delay::default() }));
@@ -169,11 +172,11 @@ fn the_rate_is_the_window_over_the_round_trip_time_b8() {
                     Delay { rtt: Nanos::new(rtt * 1_000), receiver_hold: Nanos::new(rtt * 1_000), ..Delay::default() },
                 ),
             );
-            let want = (flow.window() * f64::from(MTU) / f64::from(rtt) / 1e3).clamp(1.023e-6, 12.5);
+            let expected = (flow.window() * f64::from(MTU) / f64::from(rtt) / 1e3).clamp(1.023e-6, 12.5);
             let got = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
             assert!(
-                (got - want).abs() < want * 1e-4 + 2.0 / f64::from(1 << 24),
-                "{window}, {rtt} us: {got} B/ns for {want}"
+                (got - expected).abs() < expected * 1e-4 + 2.0 / f64::from(1 << 24),
+                "{window}, {rtt} us: {got} B/ns for {expected}"
             );
             assert_eq!(decision.window.get(), ((flow.window() * f64::from(MTU)) as u32).max(MTU));
         }
@@ -225,7 +228,7 @@ fn the_endpoint_window_follows_the_receivers_buffer() {
     assert_near(flow.endpoint(), cut + 1.0);
     flow.after(1, level(0));
     assert_near(flow.endpoint(), cut + 2.0);
-    // At the target there is nothing to cut by.
+    // At the target the excess is 0.
     flow.after(10_000, level(15));
     assert_near(flow.endpoint(), cut + 2.0);
     flow.after(10_000, level(31));
@@ -245,7 +248,7 @@ fn an_endpoint_window_at_its_largest_can_still_fall() {
 }
 
 #[test]
-fn the_smaller_window_holds_and_without_a_target_there_is_one() {
+fn the_smaller_window_counts_and_a_target_of_zero_disables_the_endpoint_window() {
     let falcon = params(FALCON);
     let mut flow = Flow::with_window(&falcon, 200.0);
     for _ in 0..100 {
@@ -339,7 +342,7 @@ fn packet_numbers_wrap_and_begin_anywhere_f1_f2() {
     }
 }
 
-// Faults of others.
+// Faults known from other implementations.
 
 #[test]
 fn nothing_acknowledged_is_no_sample() {
@@ -422,7 +425,7 @@ fn cuts_at_the_smallest_window_stay_there_and_leave_a_packet_c10_c14() {
 }
 
 #[test]
-fn a_new_flow_is_defined_whatever_was_in_its_place_c17_f5() {
+fn a_new_flow_has_nothing_of_its_slots_former_flow_c17_f5() {
     let params = params(FALCON);
     let mut flow = Flow::new(&params);
     for event in [sent(4), packets(1, 900), level(31), nack(4), sent(4), sent(4)] {
@@ -481,13 +484,13 @@ fn every_preset_holds_on_every_port() {
     assert_eq!(names.len(), all, "no name means two things");
 }
 
-// Rows, wakes, totality.
+// Transitions, wakes, and any state with any event.
 
 #[test]
-fn every_row_is_met() {
+fn every_transition_is_reached() {
     let params = params(FALCON);
     let mut flow = Flow::new(&params);
-    let mut met = Vec::new();
+    let mut reached = Vec::new();
     let events = [
         sent(1),
         sent(1),
@@ -504,13 +507,13 @@ fn every_row_is_met() {
         Event::Wake,
     ];
     for (nth, event) in events.into_iter().enumerate() {
-        met.push(flow.state.transition(&at(flow.now, &params), &event));
+        reached.push(flow.state.transition(&at(flow.now, &params), &event));
         flow.after(if nth == 6 || nth == 9 { 10_000_000 } else { 100 }, event);
         if nth == 9 {
             flow.now += 10_000_000;
         }
     }
-    assert_eq!(met, [0, 1, 1, 2, 3, 5, 4, 6, 7, 0, 8, 9, 10]);
+    assert_eq!(reached, [0, 1, 1, 2, 3, 5, 4, 6, 7, 0, 8, 9, 10]);
 }
 
 fn any_event() -> impl Strategy<Value = Event<'static>> {

@@ -51,7 +51,7 @@ fn an_empty_network_has_power_one_and_a_steady_queue_its_share_of_the_round_trip
     }
 }
 
-/// B11: delays that fall by 10 us a round trip are less power than none, and the window grows.
+/// B11: delays that fall by 10 us a round trip mean less power than constant ones, and the window grows.
 #[test]
 fn falling_delays_raise_the_window_b11() {
     let mut bench = Bench::new();

@@ -1,4 +1,4 @@
-//! What the user sets, and what TIMELY computes with.
+//! TIMELY's settings, and the parameters computed from them.
 
 use cc_core::math::{Reciprocal, div_bitwise, mul_high};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -13,7 +13,7 @@ cc_core::settings! {
     pub struct TimelySettings {
         /// Weight of the newest difference of two round-trip times in the smoothed one.
         alpha: Ppm, 1_000..=1_000_000, ["TimelyAlpha", "ewma_alpha"];
-        /// How hard a cut is.
+        /// Factor of a cut (beta).
         beta: Ppm, 1_000..=1_000_000, ["TimelyBeta"];
         /// Round-trip times below this raise the rate, whatever the gradient.
         t_low: Micros, 1..=10_000, ["TimelyTLow"];
@@ -25,11 +25,11 @@ cc_core::settings! {
         delta: Mbps, 1..=100_000, ["rate_ai", "RATE_AI"];
         /// Updates in a row, falling as hai_counts says, from which the additive step is hai_steps times as large.
         hai_threshold: Count, 1..=15, [];
-        /// How many additive steps hyperactive increase makes of one (N); 1 is no hyperactive increase.
+        /// Additive steps of one hyperactive increase (N); 1 is no hyperactive increase.
         hai_steps: Count, 1..=16, [];
         /// Data acknowledged from one update to the next; 0 updates at every acknowledgement that brings a round-trip time.
         segment: Bytes, 0..=16_777_215, ["BurstSize"];
-        /// Floor; the larger of this and min_rate_share holds.
+        /// Floor; the larger of this and min_rate_share counts.
         min_rate: Mbps, 0..=2_000_000, ["MIN_RATE"];
         /// Floor, as a share of line rate.
         min_rate_share: Ppm, 0..=1_000_000, ["MinRateMultiple"];
@@ -37,13 +37,13 @@ cc_core::settings! {
         max_rate_share: Ppm, 1..=1_000_000, ["MaxRateMultiple"];
         /// unscaled: every update makes full steps and cuts; scaled: in proportion to the time since the last, up to min_rtt.
         elapsed: Choice(&["unscaled", "scaled"]), 0..=1, [];
-        /// Whether an update may take any part of the rate, or half of it at most.
+        /// Whether an update may cut the rate by any amount, or by at most half.
         largest_cut: Choice(&["unbounded", "half"]), 0..=1, [];
         /// What hai_threshold counts: round-trip times shorter than the one before, or smoothed gradients below zero.
         hai_counts: Choice(&["shorter_rtts", "gradients"]), 0..=1, [];
         /// Between t_low and t_high: the paper's rule by the sign of the gradient, or patched TIMELY's blend of both.
         gradient_rule: Choice(&["sign", "blend"]), 0..=1, [];
-        /// Data whose time on the sender's link is taken from a round-trip time: the largest packet, a segment, or none.
+        /// Data whose time on the sender's link is subtracted from a round-trip time: largest packet, segment, or none.
         serialisation: Choice(&["packet", "segment", "none"]), 0..=2, [];
     }
 }
@@ -134,23 +134,24 @@ cc_core::zeroed! {
         pub(super) floor: Rate,
         pub(super) additive: Rate,
         pub(super) hyper: Rate,
-        /// beta and alpha, 2^32 being one.
+        /// beta in units of 2^-32.
         pub(super) beta: u32,
+        /// alpha in units of 2^-32.
         pub(super) weight: u32,
         /// T_low, T_high and minRTT in nanoseconds.
         pub(super) low: u32,
         pub(super) high: u32,
         pub(super) min_rtt: u32,
-        /// What a time below minRTT is shifted and multiplied by to be a share of it.
+        /// Shift and factor that turn a time below minRTT into a fraction of minRTT.
         pub(super) elapsed_shift: u32,
         pub(super) per_min_rtt: u32,
-        /// The gradient that a difference of round-trip times is.
+        /// Factor from a difference of round-trip times, in 1/16 ns, to the gradient.
         pub(super) gradient: Slope,
-        /// The cut that such a difference calls for, or, for the blend, one nanosecond above T_low.
+        /// Factor from such a difference to a cut; for the blend, from the nanoseconds above T_low.
         pub(super) cut: Slope,
-        /// Shorter samples, in nanoseconds, are no round-trip times.
+        /// The shortest sample that is used, in nanoseconds.
         pub(super) least: u32,
-        /// What is taken from each sample, in nanoseconds.
+        /// Subtracted from each sample, in nanoseconds.
         pub(super) serialisation: u32,
         /// Bytes between updates.
         pub(super) segment: u32,
@@ -169,7 +170,7 @@ pub(super) const COUNTS_GRADIENTS: u8 = 1 << 2;
 pub(super) const BLENDS: u8 = 1 << 3;
 
 cc_core::zeroed! {
-    /// A factor that makes a share of one, 2^32 being one, of a number.
+    /// A factor that turns a number into a fraction of 1, in units of 2^-32.
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Slope {
         digits: u32,
@@ -178,7 +179,7 @@ cc_core::zeroed! {
 }
 
 impl Slope {
-    /// The factor `numerator / denominator`, of which the numerator holds 32 fraction bits.
+    /// The factor `numerator / denominator`, where the numerator has 32 fraction bits.
     #[expect(clippy::cast_possible_truncation, reason = "shifted until it has 32 bits")]
     const fn new(numerator: u64, denominator: u32) -> Self {
         let factor = div_bitwise(numerator, denominator);
@@ -186,19 +187,19 @@ impl Slope {
         Self { digits: (factor >> shift) as u32, shift }
     }
 
-    /// This share of what the number makes, cut to one.
+    /// `share` of the fraction that `number` becomes, at most 1.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
     pub(super) const fn of(self, number: u32, share: u32) -> u32 {
         let product = (number as u64).wrapping_mul(mul_high(self.digits, share) as u64);
         let (above, below) = ((product >> 32) as u32, product as u32);
         let rest = 31u32.wrapping_sub(self.shift);
-        // One shift less than a word at a time: by a whole one there is none.
+        // A shift by 1 and one by at most 31, because a shift by 32 is not defined.
         if above >> 1 >> rest == 0 { above << self.shift | below >> 1 >> rest } else { u32::MAX }
     }
 }
 
-/// A setting in millionths, 2^32 being one; one itself is a raw step less.
+/// A setting in millionths, converted to units of 2^-32; 1 becomes 2^32 - 1.
 #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
 const fn share(ppm: u32) -> u32 {
     let share = div_bitwise((ppm as u64) << 32, 1_000_000);
@@ -217,7 +218,7 @@ const fn nanos(micros: u32) -> u32 {
     }
 }
 
-/// How long so many bytes take on the port's link, in nanoseconds, saturating.
+/// The time that `bytes` bytes take on the port's link, in nanoseconds, saturating.
 #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
 const fn time_on_link(bytes: u32, link: &Link) -> u32 {
     let nanos = div_bitwise((bytes as u64) << 24, link.line_rate.to_bits());

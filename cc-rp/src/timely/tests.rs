@@ -8,7 +8,8 @@ const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024
 const US: u32 = 1_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Every packet a segment, nothing taken off, a wide range of rates: what the equations say and no more.
+/// Every packet is a segment, nothing is subtracted from samples, and the range of rates is wide: only the equations have an
+/// effect.
 const PLAIN: TimelySettings = TimelySettings {
     segment: 0,
     serialisation: 2,
@@ -67,8 +68,8 @@ impl<'a> Flow<'a> {
 }
 
 #[track_caller]
-fn assert_near(got: f64, want: f64) {
-    assert!((got - want).abs() <= want * 1e-5, "{got} Mb/s for {want}");
+fn assert_near(got: f64, expected: f64) {
+    assert!((got - expected).abs() <= expected * 1e-5, "{got} Mb/s for {expected}");
 }
 
 // Rules of the papers.
@@ -123,7 +124,7 @@ fn five_negative_gradients_make_increase_hyperactive() {
 }
 
 #[test]
-fn what_hyperactive_increase_counts_is_a_setting() {
+fn a_setting_says_what_hyperactive_increase_counts() {
     // After a fall by 200 us a rise by 1 us leaves the smoothed gradient below zero.
     for (hai_counts, falls) in [(0, 0), (1, 2)] {
         let params = params(TimelySettings { hai_counts, ..PLAIN });
@@ -150,7 +151,7 @@ fn the_blend_settles_where_its_authors_say() {
 }
 
 #[test]
-fn the_blend_is_all_step_or_all_cut_from_a_quarter_on() {
+fn beyond_a_gradient_of_a_quarter_the_blend_only_steps_or_only_cuts() {
     let params = params(BLEND);
     let mut flow = Flow::with_rate(&params, 10_000);
     flow.rtt(300);
@@ -175,7 +176,7 @@ fn steps_are_in_proportion_to_the_time_since_the_last() {
 #[test]
 fn an_idle_flow_makes_a_full_step_and_no_more_however_long_it_was_visited() {
     let params = params(TimelySettings { elapsed: 1, ..PLAIN });
-    // Once round the stamps and a little.
+    // Also longer than the range of the stamps.
     for idle in [19_999, (1 << 32) + 10, (1 << 33) + 19_000] {
         let mut flow = Flow::with_rate(&params, 1_000);
         flow.rtt(30);
@@ -223,7 +224,7 @@ fn nothing_acknowledged_is_no_sample() {
 }
 
 #[test]
-fn an_echo_that_cannot_be_is_no_sample_c1() {
+fn an_impossible_echo_is_no_sample_c1() {
     let params = params(PLAIN);
     let mut flow = Flow::with_rate(&params, 1_000);
     for rtt in [0, 1, 7_999] {
@@ -237,7 +238,7 @@ fn an_echo_that_cannot_be_is_no_sample_c1() {
 }
 
 #[test]
-fn what_the_receiver_held_and_the_link_took_is_no_delay() {
+fn receiver_hold_and_serialisation_are_not_delay() {
     let delay = Some(Delay { rtt: Nanos::new(150_000), receiver_hold: Nanos::new(50_000), ..Delay::default() });
     // 1 024 B at 100 Gb/s are 81.92 ns, 16 000 B are 1 280 ns.
     for (serialisation, sample) in [(0, 99_919), (1, 98_720), (2, 100_000)] {
@@ -328,7 +329,7 @@ fn a_shorter_path_and_a_longer_one_again_are_followed_c12() {
 }
 
 #[test]
-fn a_new_flow_is_defined_whatever_was_in_its_place_c17() {
+fn a_new_flow_has_nothing_of_its_slots_former_flow_c17() {
     let params = params(NS3_RDMA);
     let mut flow = Flow::new(&params);
     flow.rtt_of_a_segment(700);
@@ -337,7 +338,7 @@ fn a_new_flow_is_defined_whatever_was_in_its_place_c17() {
 }
 
 #[test]
-fn feedback_to_a_flow_that_took_over_a_slot_finds_nothing_of_the_old_f5() {
+fn feedback_to_a_flow_in_a_reused_slot_depends_on_nothing_of_the_former_flow_f5() {
     let params = params(NS3_RDMA);
     let mut used = Flow::new(&params);
     for micros in [90, 200, 900] {
@@ -384,21 +385,21 @@ fn every_preset_holds_on_every_port() {
     assert_eq!(names.len(), all, "no name means two things");
 }
 
-// Rows, wakes, totality.
+// Transitions, wakes, and any state with any event.
 
 #[test]
-fn every_row_is_met() {
+fn every_transition_is_reached() {
     let params = params(NS3_RDMA);
     let mut flow = Flow::new(&params);
-    let mut met = Vec::new();
+    let mut reached = Vec::new();
     let segment = |micros: u32| ack(16_000, micros * US);
     let falling = [300, 280, 260, 240, 220, 200].map(segment);
     let events = [ack(1_000, 90 * US), segment(90), ack(1_000, 90 * US), segment(45), segment(200), segment(600)];
     for event in events.into_iter().chain(falling).chain([Event::Wake]) {
-        met.push(flow.state.transition(&at(flow.now, &params), &event));
+        reached.push(flow.state.transition(&at(flow.now, &params), &event));
         flow.after(30_000, event);
     }
-    assert_eq!(met, [0, 1, 2, 3, 6, 7, 4, 4, 4, 4, 5, 5, 8]);
+    assert_eq!(reached, [0, 1, 2, 3, 6, 7, 4, 4, 4, 4, 5, 5, 8]);
 }
 
 fn any_event() -> impl Strategy<Value = Event<'static>> {
@@ -458,7 +459,7 @@ proptest! {
                 prop_assert!(state.transition(&at(now, &params), event) < Timely::TRANSITIONS.len());
                 state.on(&at(now, &params), event);
             }
-            // One sample heals whatever state there was.
+            // After one sample, any state is within its bounds.
             let decision = state.on(&at(now, &params), &ack(16_777_215, 100 * US));
             prop_assert!(decision.rate >= params.floor && decision.rate <= params.ceiling);
             prop_assert_eq!((decision.window, decision.hold, decision.wake_in), (Bytes::MAX, Nanos::ZERO, Nanos::MAX));
@@ -466,7 +467,7 @@ proptest! {
     }
 
     #[test]
-    fn events_outside_the_mask_change_nothing(state in any_state(), bytes: u32, psn: u32) {
+    fn events_that_the_machine_does_not_take_change_nothing(state in any_state(), bytes: u32, psn: u32) {
         let params = params(NS3_RDMA);
         let (psn, bytes) = (Psn::new(psn), Bytes::new(bytes));
         for event in [Event::Sent { psn, bytes }, Event::Nack { psn }, Event::Cnp { body_kind: CnpBodyKind::Standard }] {

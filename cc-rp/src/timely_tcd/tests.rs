@@ -122,10 +122,10 @@ fn a_sample_taken_in_a_pause_is_undetermined() {
 }
 
 #[test]
-fn every_row_is_met() {
+fn every_transition_is_reached() {
     let params = params();
     let mut flow = TimelyTcd::open(&at(0, &params));
-    let mut met = Vec::new();
+    let mut reached = Vec::new();
     let events = [
         ack(1_000, Mark::None, 90_000),
         segment(Mark::None, 900),
@@ -137,10 +137,10 @@ fn every_row_is_met() {
     ];
     for (nth, event) in events.iter().enumerate() {
         let cx = at(30_000 * nth as u64, &params);
-        met.push(flow.transition(&cx, event));
+        reached.push(flow.transition(&cx, event));
         flow.on(&cx, event);
     }
-    assert_eq!(met, [0, 3, 1, 2, 4, 5, 6]);
+    assert_eq!(reached, [0, 3, 1, 2, 4, 5, 6]);
 }
 
 fn any_event() -> impl Strategy<Value = Event<'static>> {
