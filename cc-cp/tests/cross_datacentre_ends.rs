@@ -1,7 +1,7 @@
 //! The ends of a long link that send news back - MLCC's two switches and HPCC*'s direct INT - against their rules in double
 //! precision and on clocks that don't wrap, event by event.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

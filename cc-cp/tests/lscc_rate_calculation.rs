@@ -1,6 +1,6 @@
 //! LSCC's rate calculation against Algorithm 1 in double precision: each period from the machine's own rates, and free runs.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

@@ -1,7 +1,7 @@
 //! LSCC's rate limiting against Eq. 10 and Algorithm 2 in double precision, event by event from the machine's own queue and
 //! rate.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

@@ -1,7 +1,7 @@
 //! The shared buffer against its thresholds in whole numbers, event by event: admissions, pauses, renewals, and new settings
 //! under traffic.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

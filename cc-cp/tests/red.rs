@@ -1,11 +1,11 @@
 //! RED marking against its rule in double precision, packet by packet, and over a million packets.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 mod one_queue;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "red_rule/mod.rs"]
 mod oracle;
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

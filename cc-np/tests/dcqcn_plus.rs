@@ -1,6 +1,6 @@
 //! DCQCN+'s notification point against its rules in double precision.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

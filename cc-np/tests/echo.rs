@@ -1,6 +1,6 @@
 //! `echo` against the definition: an acknowledgement carries the strongest mark of the packets that it covers.
 
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

@@ -1,12 +1,12 @@
 //! MLCC's receiver against its equations in double precision, packet by packet, with the whole history of (2).
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/hpcc_equations/mod.rs"]
 mod hpcc;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/links/mod.rs"]
 mod links;
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

@@ -1,9 +1,9 @@
 //! RCC's notification points against Algorithm 1 and the counts of section III in double precision, packet by packet.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/rcc_equations/mod.rs"]
 mod oracle;
-#[allow(dead_code, unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
 mod tolerance;
 

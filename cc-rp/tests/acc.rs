@@ -1,9 +1,9 @@
-//! ACC, as this project reconstructs it, against its rules in double precision: one event at a time from the machine's
+//! ACC, as this project reconstructs it, compared with its rules in double precision: one event at a time from the machine's
 //! own rate and deadlines, and over a run.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod branch_ambiguity;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Instant, Link, Mark, Nanos, Psn, Rate, Stamp};
@@ -24,7 +24,7 @@ mod oracle {
         pub(super) line: f64,
         pub(super) rtt: f64,
         pub(super) mtu: f64,
-        /// Excess is what was sent in the last period and not acknowledged in this, and nothing else.
+        /// The excess is only what was sent in the last period and not acknowledged in this one.
         pub(super) literal: bool,
     }
 
@@ -33,7 +33,7 @@ mod oracle {
             self.line / 1_000.0
         }
 
-        /// T_p: 1.5 round trips, but 16 packets, but 8 round trips.
+        /// T_p: 1.5 round trips, at least 16 packets, at most 8 round trips.
         fn period(&self, rate: f64) -> f64 {
             (1.5 * self.rtt).max(16.0 * self.mtu / rate).min(8.0 * self.rtt)
         }
@@ -61,7 +61,7 @@ mod oracle {
         guard: Option<u64>,
         next: u64,
         extensions: u32,
-        heard: bool,
+        has_feedback: bool,
         ce: bool,
         ue: bool,
     }
@@ -73,7 +73,7 @@ mod oracle {
         Sent(u64, f64),
         /// Packets up to this one, bytes newly acknowledged, CE, UE.
         Acknowledged(u64, f64, bool, bool),
-        /// All before this packet.
+        /// All packets before this one arrived; this one and those after it are lost.
         Refused(u64),
     }
 
@@ -92,7 +92,7 @@ mod oracle {
                 guard: None,
                 next: first,
                 extensions: 0,
-                heard: false,
+                has_feedback: false,
                 ce: false,
                 ue: false,
             }
@@ -122,7 +122,7 @@ mod oracle {
                     self.in_flight = (self.in_flight - bytes).max(0.0);
                     self.acked += bytes;
                     self.pass(c, now, last);
-                    self.heard = true;
+                    self.has_feedback = true;
                     self.ce |= ce && self.guard.is_none();
                     self.ue |= ue && self.guard.is_none();
                     if self.in_flight == 0.0 {
@@ -151,7 +151,7 @@ mod oracle {
 
         fn begin(&mut self, c: &Constants, now: f64) {
             (self.sent_before, self.sent, self.acked, self.extensions) = (self.sent, 0.0, 0.0, 0);
-            (self.heard, self.ce, self.ue) = (false, false, false);
+            (self.has_feedback, self.ce, self.ue) = (false, false, false);
             self.period_end = Some(now + c.period(self.rate));
         }
 
@@ -170,7 +170,7 @@ mod oracle {
                 let halt = (excess / self.rate).min(64.0 * c.period(self.rate)).min(1e9);
                 self.halt_until = Some(end + halt).filter(|_| halt > 0.0);
                 self.guard = Some(self.next);
-            } else if halts || (self.heard && self.guard.is_some()) {
+            } else if halts || (self.has_feedback && self.guard.is_some()) {
                 self.verdict = Verdict::Drain;
             } else if self.ue {
                 self.verdict = Verdict::Victim;
@@ -178,7 +178,7 @@ mod oracle {
                 if self.in_a_row >= 3 {
                     self.rate = throttled;
                 }
-            } else if self.heard {
+            } else if self.has_feedback {
                 self.verdict = Verdict::Uncongested;
                 self.in_a_row = if was == Verdict::Uncongested { self.in_a_row + 1 } else { 1 };
                 let gradual = self.in_a_row <= 5;
@@ -242,7 +242,7 @@ fn event(what: Happening) -> Event<'static> {
     }
 }
 
-/// A transport's packets: sent in order, most acknowledged, some refused and sent again.
+/// The packets of a transport: sent in order, most acknowledged, some lost and sent again.
 struct Transport {
     random: SplitMix,
     next: u64,
@@ -278,7 +278,7 @@ impl Transport {
         }
     }
 
-    /// Mostly as long as some packets take, and now and then up to half a second.
+    /// Mostly the time of a few packets, and rarely up to half a second.
     fn gap(&mut self) -> u64 {
         let bits = if self.random.within(0..=500) == 0 { 29 } else { 12 };
         let bits = self.random.within(6..=bits);
@@ -295,8 +295,8 @@ fn verdict(mode: Mode) -> Verdict {
     }
 }
 
-/// Rate, halt, time to the end of the period (zero for none), bytes in flight and verdict. A sub-nanosecond of each
-/// period since the last event may have gone, and a byte of the excess.
+/// Rate, halt, time to the end of the period (zero for none), bytes in flight and verdict. The machine may have lost less than
+/// a nanosecond in each period since the last event, and a byte of the excess.
 fn outcome(machine: &Acc, decision: &Decision, periods: f64) -> [(&'static str, f64, f64); 5] {
     let wake = if decision.wake_in == Nanos::MAX { 0.0 } else { f64::from(decision.wake_in.get()) };
     [
@@ -314,7 +314,7 @@ fn values(now: u64, flow: &Flow) -> Vec<f64> {
     vec![flow.rate, until(flow.halt_until).min(1e9), until(flow.period_end), flow.in_flight, verdict]
 }
 
-/// The moment of a stamp that is ahead of `now`.
+/// The time of a stamp that is not before `now`.
 fn ahead(now: u64, stamp: Stamp) -> f64 {
     now as f64 + f64::from(stamp.since(Instant::from_nanos(now).stamp()).get())
 }
@@ -324,14 +324,14 @@ fn every_step_agrees_with_the_rules() {
     for (seed, (params, c)) in (1..).zip(variants()) {
         let mut tolerance = Tolerance::default();
         let mut now = 1_u64 << 40;
-        // The numbers wrap soon.
+        // The sequence numbers wrap after 5 000 packets.
         let first = (1 << 24) - 5_000;
         let mut transport = Transport { random: SplitMix::new(seed), next: first, acked: first, mood: 0 };
         let mut machine = Acc::open(&at(now, &params));
         let mut flow = Flow::new(&c, first);
         let mut verdicts = [0_u32; 4];
         for nth in 0..80_000 {
-            // The rules go on from the machine's own numbers.
+            // The rules start from the machine's own numbers.
             flow.rate = rate(machine.rate());
             flow.period_end = machine.period_end().map(|end| ahead(now, end));
             flow.halt_until = machine.halt_until().map(|until| ahead(now, until));
@@ -348,7 +348,7 @@ fn every_step_agrees_with_the_rules() {
             });
             let allowed: Vec<_> = flows.iter().map(|flow| values(now, flow)).collect();
             tolerance.assert(&(nth, now, what, before), &outcome(&machine, &decision, periods), &allowed);
-            // The doubts are settled as the machine settled them.
+            // Of the doubtful outcomes, the one that the machine chose is used from here on.
             let distance = |flow: &Flow| {
                 let wake = flow.period_end.map_or(0.0, |end| end - now as f64);
                 let got = machine.period_end().map_or(0.0, |end| ahead(now, end) - now as f64);
@@ -370,8 +370,8 @@ fn a_run_agrees_with_the_rules() {
         let mut tolerance = Tolerance::default();
         let mut machine = Acc::open(&at(0, &params));
         let mut flow = Flow::new(&c, 0);
-        // A packet every 160 ns whatever the machine says, half of the line, each acknowledged 12.3 us later, and marked
-        // in the first eighth of every millisecond.
+        // A packet every 160 ns, half of the line rate, whatever the machine decides. Each is acknowledged 12.3 us later, and
+        // marked in the first eighth of every millisecond.
         for nth in 0..60_000_u64 {
             let now = 160 * nth;
             let mut happenings = vec![Happening::Sent(nth, 1_000.0)];

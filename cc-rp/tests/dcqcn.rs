@@ -1,8 +1,8 @@
-//! DCQCN against its equations in double precision: one event at a time from the machine's own rates, and over runs.
+//! DCQCN compared with its equations in double precision: one event at a time from the machine's own rates, and over runs.
 
-#[allow(unreachable_pub, dead_code, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, dead_code, reason = "a module that several tests share")]
 mod dcqcn_equations;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Psn, Rate};
@@ -13,7 +13,7 @@ use tolerance::SplitMix;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
-/// What each preset stands for, written down again.
+/// The values of each preset, written down independently.
 fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
     let paper = Constants {
         line: 100_000.0,
@@ -103,9 +103,9 @@ fn event(happening: Happening, nth: u32) -> Event<'static> {
     }
 }
 
-fn happening(random: &mut SplitMix, chatty: bool) -> Happening {
+fn happening(random: &mut SplitMix, congested: bool) -> Happening {
     match random.within(0..=9) {
-        0..3 if chatty => Happening::Notification,
+        0..3 if congested => Happening::Notification,
         0 => Happening::Notification,
         3..8 => Happening::Sent(magnitude(random, 22)),
         8 => Happening::Sent(magnitude(random, 26)),
@@ -129,16 +129,16 @@ fn runs_agree_with_the_equations() {
     for (name, settings, c) in presets() {
         let params = Dcqcn::check(&settings, &LINK).unwrap();
         let mut flow = Dcqcn::open(&at(0, &params));
-        // Three bouts of congestion, notified every 50 us, and quiet after each; four packets every microsecond.
+        // Three times of congestion with a notification every 50 us, and none between; 4 000 bytes every microsecond.
         let happens = |nth: u32| {
-            let congested = nth % 20_000 < 1_500 && nth.is_multiple_of(50);
-            if congested { Happening::Notification } else { Happening::Sent(4_000) }
+            let notified = nth % 20_000 < 1_500 && nth.is_multiple_of(50);
+            if notified { Happening::Notification } else { Happening::Sent(4_000) }
         };
         compare_run(name, &c, happens, |now, what, nth| (flow.on(&at(now, &params), &event(what, nth)).rate, flow));
     }
 }
 
-/// The simulator of HPCC's authors has a float for alpha (rdma-hw.cc), which ten bits do not stand for: where notifications come
+/// In the simulator of HPCC's authors alpha is a float (rdma-hw.cc). An alpha of ten bits is no substitute: with a notification
 /// every 20 to 500 us, a flow would send up to 1.4 times as much.
 #[test]
 fn the_mean_rate_of_hpcc_sim_is_that_of_an_alpha_in_floating_point() {
@@ -170,7 +170,7 @@ fn closed_forms_of_the_paper_hold_for_the_machine() {
         for nth in 0..notifications {
             machine.on(&at(u64::from(nth) * 1_000, &params), &event(Happening::Notification, 0));
         }
-        // Alpha starts at one, and so it stays; R_C is halved each time, down to the floor.
+        // Alpha starts at one and stays there; R_C is halved each time, down to the floor.
         let cut = (100_000.0 * 0.5_f64.powi(notifications as i32)).max(100.0);
         assert!((mbps(machine.current()) - cut).abs() < 0.01, "{} for {cut}", mbps(machine.current()));
         // R_C = R_T - (R_T - R_C0) / 2^k.
@@ -184,7 +184,7 @@ fn closed_forms_of_the_paper_hold_for_the_machine() {
     }
 }
 
-// Faults known from elsewhere.
+// Faults known from other implementations.
 
 /// A flow of these settings after its first notification at 0 and a wake at `now`.
 fn notified(settings: DcqcnSettings, now: u64) -> (Dcqcn, Params) {
@@ -231,7 +231,7 @@ fn g_is_what_the_old_alpha_keeps_a6() {
     // A period without a notification: 1023 x 1019 / 1024, rounded down, is 1018, not 4.
     let (flow, params) = notified(DcqcnSettings { dce_tcp_rtt: 4, first_cnp: 1, ..VENDOR }, 4_001);
     assert_eq!(flow.alpha(&params).to_bits() >> 21, 1018);
-    // And with one: 1023 at most.
+    // With a notification: at most 1023.
     let (flow, params) = notified(DcqcnSettings { dce_tcp_rtt: 4, ..VENDOR }, 4_001);
     assert_eq!(flow.alpha(&params).to_bits() >> 21, 1023);
 }

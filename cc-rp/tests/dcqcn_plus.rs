@@ -1,8 +1,8 @@
-//! DCQCN+ against its equations in double precision: one event at a time from the machine's own state, and over runs.
+//! DCQCN+ compared with its equations in double precision: one event at a time from the machine's own state, and over runs.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod branch_ambiguity;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Rate, Stamp};
@@ -19,7 +19,7 @@ mod oracle {
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Constants {
         pub(super) line: f64,
-        /// K and K_alpha in one, for a tau of up to 50 us: 55 us.
+        /// K and K_alpha, which are equal, for a tau of up to 50 us: 55 us.
         pub(super) short: f64,
         /// The periods are set at notifications only, and only for a longer tau.
         pub(super) literal: bool,
@@ -46,7 +46,7 @@ mod oracle {
         pub(super) alpha_timer: f64,
         /// Pauses since the last notification.
         pub(super) paused: f64,
-        /// What R_C and R_T may have lost to rounding down since the last event, and what that has grown to.
+        /// How much lower R_C and R_T may be since the last event because the machine rounds down.
         pub(super) lost: [f64; 2],
     }
 
@@ -76,7 +76,7 @@ mod oracle {
         /// `band` is how far a timer may be off after the time since the last event.
         pub(super) fn happen(&mut self, c: &Constants, now: f64, what: Happening, band: f64, branches: &mut Branches) {
             while self.limited && !branches.exceeds(self.timer, now, band) {
-                // Where both fall together, alpha goes first; each may be off by its last bits.
+                // If both timers expire together, alpha is updated first; each time may be off by its last bits.
                 let tie = 2.0 + 1e-5 * self.length(c, LAMBDA_ALPHA);
                 self.fade(c, |alpha_timer, timer| alpha_timer <= timer + tie);
                 self.increase(c, branches);
@@ -119,7 +119,7 @@ mod oracle {
             if gap < 2.0 * super::BIT {
                 self.r_c = self.r_t;
             }
-            // At the line, or a few bits below it still.
+            // Rounding may decide whether the flow is at the line rate or still a few bits below it.
             self.limited = self.r_t < c.line || branches.exceeds(gap, 2.0 * super::BIT, 2.0 * super::BIT);
         }
 
@@ -180,7 +180,7 @@ fn variants() -> Vec<(Link, Params, Constants)> {
     variants
 }
 
-/// Two clocks, one of which pauses stop.
+/// Two clocks; the second stands still during pauses.
 #[derive(Clone, Copy)]
 struct Clock {
     now: u64,
@@ -193,7 +193,7 @@ impl Clock {
         Cx { now: Instant::from_nanos(self.now), link, params, pause: Nanos::ZERO, clock_without_pauses }
     }
 
-    /// A stamp on the clock that pauses stop, not before this moment.
+    /// The time of a stamp, not before now, on the clock that stands still during pauses.
     fn ahead(&self, stamp: Stamp) -> f64 {
         self.clock_without_pauses as f64
             + f64::from(stamp.since(Instant::from_nanos(self.clock_without_pauses).stamp()).get())
@@ -247,7 +247,7 @@ fn every_step_agrees_with_the_equations() {
             if random.within(0..=60) == 0 {
                 scale = random.within(12..=24);
             }
-            // The equations go on from the machine's own numbers.
+            // The equations start from the machine's own numbers.
             flow.limited = machine.is_limited();
             (flow.r_c, flow.r_t, flow.s) = (mbps(machine.current()), mbps(machine.target()), machine.stage().into());
             flow.alpha = f64::from(machine.alpha().to_bits()) * ALPHA_BIT;
@@ -276,7 +276,7 @@ fn every_step_agrees_with_the_equations() {
             });
             let allowed: Vec<_> = flows.iter().map(|flow| values(&c, flow)).collect();
             tolerance.assert(&(nth, clock.now, what, before), &outcome(&machine, decision.rate, flow.lost), &allowed);
-            // The doubts are settled as the machine settled them.
+            // Of the doubtful outcomes, the one that the machine chose is used from here on.
             let alpha = f64::from(machine.alpha().to_bits()) * ALPHA_BIT;
             let distance =
                 |flow: &Flow| (flow.alpha - alpha).abs() + (flow.r_c - mbps(machine.current())).abs() / c.line;
@@ -293,8 +293,7 @@ fn runs_agree_with_the_equations() {
         let mut clock = Clock { now: 0, clock_without_pauses: 0 };
         let mut machine = DcqcnPlus::open(&clock.cx(&link, &params));
         let mut flow = Flow::new(&c);
-        // An incast of 540 flows, all of which are notified once in a round for a while, and then no more; a look at it
-        // every 400 us.
+        // An incast of 540 flows: for a while each flow is notified once in a round, then no more. Compared every 400 us.
         for nth in 0..20_000u32 {
             clock.now += 400_001;
             clock.clock_without_pauses += 400_001;

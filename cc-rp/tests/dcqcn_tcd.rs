@@ -1,9 +1,9 @@
-//! DCQCN with ternary marks against its equations in double precision: one event at a time from the machine's own
-//! rates, and over runs.
+//! DCQCN with ternary marks compared with its equations in double precision: one event at a time from the machine's own rates,
+//! and over runs.
 
-#[allow(unreachable_pub, dead_code, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, dead_code, reason = "a module that several tests share")]
 mod dcqcn_equations;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Psn, Rate};
@@ -15,7 +15,8 @@ use tolerance::SplitMix;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
-/// What each preset stands for, written down again, and alpha that undetermined notifications raise, of both kinds.
+/// The values of each preset, written down independently; and settings with which undetermined notifications raise alpha, for
+/// both kinds of alpha.
 fn variants() -> [(&'static str, DcqcnTcdSettings, Constants); 4] {
     let paper = Constants {
         line: 40_000.0,
@@ -95,11 +96,11 @@ fn event(happening: Happening, nth: u32) -> Event<'static> {
     }
 }
 
-fn happening(random: &mut SplitMix, chatty: bool) -> Happening {
+fn happening(random: &mut SplitMix, congested: bool) -> Happening {
     match random.within(0..=11) {
         0 => Happening::Notification,
-        1 if chatty => Happening::Notification,
-        2..4 if chatty => Happening::Undetermined,
+        1 if congested => Happening::Notification,
+        2..4 if congested => Happening::Undetermined,
         4..9 => Happening::Sent(magnitude(random, 23)),
         9 => Happening::Undetermined,
         _ => Happening::Nothing,
@@ -125,7 +126,7 @@ fn runs_agree_with_the_equations() {
     for (name, settings, c) in variants() {
         let params = DcqcnTcd::check(&settings, &LINK).unwrap();
         let mut flow = DcqcnTcd::open(&at(0, &params));
-        // A flow that is congested first and then a victim, notified every 50 us, and left in peace at last; thrice.
+        // Three times: a flow is congested, then a victim, with a notification every 50 us, and then gets none.
         let happens = |nth: u32| match nth % 20_000 {
             early @ 0..1_000 if early.is_multiple_of(50) => Happening::Notification,
             later @ 1_000..3_000 if later.is_multiple_of(50) => Happening::Undetermined,

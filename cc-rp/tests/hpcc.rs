@@ -1,9 +1,9 @@
-//! HPCC against its equations in double precision.
+//! HPCC compared with its equations in double precision.
 
 #[path = "hpcc_equations/mod.rs"]
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod oracle;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Hop, Instant, IntLayout, IntStackBuilder, Link, Nanos, Psn, Rate};
@@ -13,7 +13,7 @@ use tolerance::{SplitMix, Tolerance, Value};
 
 const T: u32 = 12_000;
 
-/// What the switches write, and how often acknowledgements come.
+/// What the switches write, and how often acknowledgements arrive.
 #[derive(Clone, Copy)]
 struct Telemetry {
     layout: IntLayout,
@@ -23,7 +23,7 @@ struct Telemetry {
     gbps: [u32; 5],
     /// Nanoseconds from one acknowledgement to the next.
     gaps: [u32; 5],
-    /// The most that a link carries in thousandths of what it can; one link in four runs at that.
+    /// The highest load of a link, in thousandths of its speed; a quarter of the links have it.
     most: u32,
     t: u32,
 }
@@ -41,15 +41,16 @@ const fn compact(multi: u32) -> Telemetry {
     let units = [128.0 * multi as f64, 80.0 * multi as f64];
     Telemetry { layout: IntLayout::Compact, units, gbps: [25, 100, 400, 200, 50], ..WIDE }
 }
-/// The same on a long path: 2.6 ms are more than the counter of a link of 400 Gb/s can count, 4.3 ms a silence.
-const FAR: Telemetry = Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_300_000], t: 4_000_000, ..compact(1) };
+/// The same on a long path: in 2.6 ms the counter of a link of 400 Gb/s wraps, and after 4.3 ms records are too old to compare.
+const LONG_PATH: Telemetry =
+    Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_300_000], t: 4_000_000, ..compact(1) };
 
 /// The same, packet by packet: from one acknowledgement to the next a link of 400 Gb/s carries two or three units of a counter.
 const fn packets(multi: u32) -> Telemetry {
     Telemetry { gaps: [20, 40, 90, 300, 1_000], most: 1_000, ..compact(multi) }
 }
 
-/// Links whose byte takes longer than a nanosecond, and two beside them.
+/// Links of 8 Gb/s and less, whose byte takes a nanosecond or more, and one of 10 Gb/s.
 const SLOW: Telemetry = Telemetry { gbps: [1, 2, 5, 8, 10], gaps: [300, 3_000, 11_000, 22_000, 23_000], ..WIDE };
 
 /// One flow over five hops, whose links carry random loads.
@@ -63,7 +64,7 @@ struct Run {
     now: u64,
     last: Vec<oracle::Record>,
     records: Vec<oracle::Record>,
-    /// What the links have carried, of which the records count whole units.
+    /// What the links have carried in bytes; records count whole units of it.
     carried: [f64; 5],
     sent: u32,
     acked: u32,
@@ -89,7 +90,7 @@ impl Run {
             IntLayout::Compact => (16_777_216.0, 1_048_576.0 * telemetry.units[0]),
             IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
         };
-        // Three packets of a flow at its least rate are still compared, and silence is twice that.
+        // Records up to three packets of the least rate apart are compared; after twice that time they are too old.
         let gap = f64::from(link.mtu.get()) * 8_000.0 / f64::from(settings.min_rate);
         let longest = (2.0 * t).max(3.0 * gap);
         let constants = oracle::Constants {
@@ -136,7 +137,7 @@ impl Run {
         self.flow.on(&cx, event);
     }
 
-    /// A packet is sent, time passes, and the next acknowledgement brings what the links did meanwhile.
+    /// Sends a packet, advances the time, and passes an acknowledgement with the telemetry of what the links did meanwhile.
     fn step(&mut self, tolerance: &mut Tolerance) {
         self.sent += 1;
         self.on(&Event::Sent { psn: Psn::new(self.sent), bytes: Bytes::new(1_064) });
@@ -148,7 +149,7 @@ impl Run {
             record.ts += f64::from(gap);
             let share = if self.random.within(0..=3) == 0 { most } else { self.random.within(0..=most) };
             *carried += f64::from(share) / 1e3 * record.b * f64::from(gap);
-            // Whole units of the telemetry's, so that both sides read the same.
+            // Whole units of the telemetry, so that the machine and the equations get the same numbers.
             record.tx_bytes = (*carried / counted).floor() * counted;
             record.qlen = (f64::from(self.random.within(0..=250_000)) / queued).floor() * queued;
         }
@@ -197,7 +198,7 @@ impl Run {
         let outcome: [Value; 4] = [
             ("W", f64::from(self.flow.window().get()), 1.0),
             ("Wc", f64::from(self.flow.reference().get()), 1.0),
-            // A hop's share is right to 2.5e-4 of a link.
+            // The load of a hop is right to 2.5e-4.
             ("U", f64::from(self.flow.utilisation()) / f64::from(1 << 24), 1e-4),
             ("incStage", self.flow.stage().into(), 0.0),
         ];
@@ -236,7 +237,7 @@ fn each_step_on_slow_links_is_that_of_algorithm_1() {
 fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
     let mut tolerance = Tolerance::default();
     for seed in 0..60 {
-        let (multi, telemetry) = [(1, compact(1)), (4, compact(4)), (1, FAR)][seed as usize % 3];
+        let (multi, telemetry) = [(1, compact(1)), (4, compact(4)), (1, LONG_PATH)][seed as usize % 3];
         let settings = HpccSettings { max_stage: if seed % 5 == 0 { 0 } else { 5 }, int_multi: multi, ..DRAFT };
         let mut run = Run::new(seed, settings, [25, 100, 200, 400][seed as usize % 4], telemetry);
         for _ in 0..2_000 {
@@ -246,9 +247,9 @@ fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
     tolerance.finish(100_000);
 }
 
-/// By counters of whole units a link seems to have carried up to a unit more than it did: with units of 512 bytes, half as much
-/// again in a packet's time. Where no link carries more than it can, every record is measured, as in HPCC's public simulator,
-/// which has no bound on what a link may have carried.
+/// Counters of whole units can show up to a unit more than a link carried: with units of 512 bytes, 1.5 times as much in the
+/// time of a packet. If no link carries more than it can, every record is measured, as in HPCC's public simulator, which has no
+/// upper bound on what a link may have carried.
 #[test]
 fn a_link_that_carries_what_it_can_is_measured_whatever_the_units() {
     let mut tolerance = Tolerance::default();
@@ -271,7 +272,8 @@ fn a_free_run_settles_at_eta() {
     let (b, t) = (12.5, f64::from(T));
     let (mut queue, mut clock, mut carried) = (75_000.0_f64, 0.0, 0.0);
     let mut oracle = oracle::Sender { w: run.constants.w_init, wc: run.constants.w_init, u: 0.95, inc_stage: 0 };
-    // When Wc is updated next: at the acknowledgement of what was sent at the last update.
+    // `updated`: the next update of Wc is due at the acknowledgement of a packet after this one, the last sent at the last
+    // update.
     let (mut last, mut updated): (Option<oracle::Record>, u32) = (None, 11);
     for round in 0..400_u32 {
         // The flow shares the link with another that takes half of it; a round trip in ten steps.
@@ -309,9 +311,9 @@ fn a_free_run_settles_at_eta() {
             last = Some(record);
         }
     }
-    let (mine, its) = (f64::from(run.flow.window().get()), oracle.w);
+    let (machine, equations) = (f64::from(run.flow.window().get()), oracle.w);
     // Half the link is 75 000 bytes a round trip; eta leaves 67 500 of them, and W_AI a little more.
-    assert!((60_000.0..80_000.0).contains(&mine), "{mine}");
-    assert!((mine - its).abs() < 1_000.0, "{mine}, the equations {its}");
+    assert!((60_000.0..80_000.0).contains(&machine), "{machine}");
+    assert!((machine - equations).abs() < 1_000.0, "{machine}, the equations {equations}");
     assert!(queue < 10_000.0, "{queue}");
 }

@@ -1,11 +1,12 @@
-//! HPCC* against its equations in double precision: HPCC's Algorithm 1 twice, and LSCC's section III-D between them.
+//! HPCC* compared with its equations in double precision: HPCC's Algorithm 1 for each loop, and LSCC's section III-D, which
+//! connects them.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "hpcc_equations/mod.rs"]
 mod hpcc;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod links;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::hpcc::Law;
@@ -17,9 +18,9 @@ use hpcc::{Constants, Sender};
 use links::Links;
 use tolerance::{SplitMix, Tolerance, Value};
 
-/// What section III-D says of time, packets counted without end.
+/// The time of section III-D: RTT / N, measured by acknowledgements. Packet numbers do not wrap.
 mod marks {
-    /// The round trip under way.
+    /// The present round trip, and the marks passed in it.
     #[derive(Clone, Copy, Default)]
     pub(super) struct Marks {
         trip: Option<(f64, f64)>,
@@ -29,7 +30,7 @@ mod marks {
     }
 
     impl Marks {
-        /// An acknowledgement of all up to `acked`, when all up to `sent` is under way.
+        /// An acknowledgement of all packets up to `acked`, when all up to `sent` have been sent.
         pub(super) fn acknowledged(&mut self, n: u32, acked: u64, sent: u64) {
             let (acked, sent) = (acked as f64, sent as f64);
             let Some((snd_una, snd_nxt)) = self.trip else {
@@ -51,11 +52,11 @@ mod marks {
 }
 
 const T: u32 = 120_000;
-const NEAR: u32 = 12_000;
-const FAR_LINKS: [u32; 3] = [200, 100, 25];
+const NEAR_T: u32 = 12_000;
+const REMOTE_LINKS: [u32; 3] = [200, 100, 25];
 
 /// The loops' variables.
-fn far_of(flow: &HpccStar5) -> Sender {
+fn end_to_end_of(flow: &HpccStar5) -> Sender {
     let far: &Hpcc<5> = flow.end_to_end();
     Sender {
         w: f64::from(far.window().get()),
@@ -65,7 +66,7 @@ fn far_of(flow: &HpccStar5) -> Sender {
     }
 }
 
-fn near_of(flow: &HpccStar5) -> Sender {
+fn near_loop_of(flow: &HpccStar5) -> Sender {
     let near: &Law<5> = flow.near_loop();
     Sender {
         w: f64::from(near.window().get()),
@@ -75,7 +76,7 @@ fn near_of(flow: &HpccStar5) -> Sender {
     }
 }
 
-/// What a loop may have after telemetry; `over` says whether Wc is updated.
+/// The variables that a loop may have after telemetry. `over` says whether Wc is updated.
 fn after(c: &Constants, before: Sender, last: Option<&Links>, next: &Links, over: bool) -> Vec<Sender> {
     let Some(u) = last.and_then(|last| hpcc::inflight(c, before.u, &last.records, &next.records)) else {
         return vec![before];
@@ -93,7 +94,7 @@ fn each_step_is_that_of_the_equations() {
     for seed in 0..60 {
         let mut random = SplitMix::new(seed);
         let settings =
-            HpccStarSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, near_rtt: NEAR, base_rtt: T, ..PAPER };
+            HpccStarSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, near_rtt: NEAR_T, base_rtt: T, ..PAPER };
         let gbps = [25, 100, 400, 800][seed as usize % 4];
         let link = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_064), base_rtt: Nanos::new(9_999) };
         let params = HpccStar5::check(&settings, &link).unwrap();
@@ -111,7 +112,7 @@ fn each_step_is_that_of_the_equations() {
             unit: 64.0,
         };
         let far = constants(T, f64::from(settings.min_rate) / 8_000.0 * f64::from(T));
-        let near = constants(NEAR, 1_064.0);
+        let near = constants(NEAR_T, 1_064.0);
         let mut now = 1_000_u64;
         let cx = |now: u64| {
             let now = Instant::from_nanos(now);
@@ -119,7 +120,7 @@ fn each_step_is_that_of_the_equations() {
         };
         let mut flow = HpccStar5::open(&cx(now));
         let near_links = [25, 40, 100, 10 * (1 + random.within(0..=9))];
-        let mut far_links = Links::new(&mut random, &FAR_LINKS);
+        let mut far_links = Links::new(&mut random, &REMOTE_LINKS);
         let mut near_links = Links::new(&mut random, &near_links);
         let (mut far_last, mut near_last) = (None::<Links>, None::<Links>);
         let (mut far_gap, mut near_gap, mut silence) = (0, 0, [0_u32; 2]);
@@ -133,7 +134,7 @@ fn each_step_is_that_of_the_equations() {
             now += u64::from(gap);
             (far_gap, near_gap) = (far_gap + gap, near_gap + gap);
             silence = silence.map(|silence| silence + gap);
-            let (was_far, was_near) = (far_of(&flow), near_of(&flow));
+            let (was_far, was_near) = (end_to_end_of(&flow), near_loop_of(&flow));
             let (mut fars, mut nears) = (vec![was_far], vec![was_near]);
             let decision: Decision = match random.within(0..=9) {
                 0..=1 => {
@@ -153,7 +154,7 @@ fn each_step_is_that_of_the_equations() {
                     if last.is_none() && updated.is_none() || measured && over {
                         updated = Some(sent);
                     }
-                    marks.acknowledged(T / NEAR, acked, sent);
+                    marks.acknowledged(T / NEAR_T, acked, sent);
                     (far_last, silence[0]) = (Some(far_links.clone()), 0);
                     let int = far_links.telemetry(3);
                     flow.on(&cx(now), &Event::Ack(Ack { psn: psn(acked), int: int.stack(), ..Ack::default() }))
@@ -161,7 +162,7 @@ fn each_step_is_that_of_the_equations() {
                 _ => {
                     near_links.pass(&mut random, near_gap);
                     near_gap = 0;
-                    let last = near_last.take().filter(|_| silence[1] <= 4 * NEAR);
+                    let last = near_last.take().filter(|_| silence[1] <= 4 * NEAR_T);
                     nears = after(&near, was_near, last.as_ref(), &near_links, marks.elapsed);
                     marks.elapsed &= nears.iter().all(|near| near.u.to_bits() == was_near.u.to_bits());
                     (near_last, silence[1]) = (Some(near_links.clone()), 0);
@@ -169,11 +170,11 @@ fn each_step_is_that_of_the_equations() {
                     flow.on(&cx(now), &Event::SwitchInt { int: int.stack() })
                 }
             };
-            let (f, n) = (far_of(&flow), near_of(&flow));
+            let (f, n) = (end_to_end_of(&flow), near_loop_of(&flow));
             let outcome: [Value; 10] = [
                 ("W", f.w, 1.0),
                 ("Wc", f.wc, 1.0),
-                // A hop's share is right to 2.5e-4 of a link.
+                // The load of a hop is right to 2.5e-4.
                 ("U", f.u, 1e-4),
                 ("incStage", f.inc_stage.into(), 0.0),
                 ("W*", n.w, 1.0),
@@ -211,7 +212,7 @@ fn each_step_is_that_of_the_equations() {
 /// Four such flows behind a pseudo queue that the remote end drains at 10 Gb/s, then at 20: the link is used and the queue
 /// short.
 #[test]
-fn a_free_run_settles_where_the_far_end_asks() {
+fn a_free_run_settles_at_the_rate_of_the_remote_end() {
     let link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
     let params = HpccStar5::check(&PAPER, &link).unwrap();
     let cx = |now: u64| {

@@ -1,11 +1,11 @@
-//! MLCC's sender against its equations in double precision.
+//! MLCC's sender compared with its equations in double precision.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "hpcc_equations/mod.rs"]
 mod hpcc;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod links;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Grant, Instant, IntLayout, IntStackBuilder, Link, Nanos, Psn, Rate};
@@ -18,12 +18,13 @@ use tolerance::{SplitMix, Tolerance, Value};
 const T: u32 = 24_000;
 const FIVE: [u32; 5] = [25, 100, 400, 200, 100];
 
-/// What section 3.3.2 keeps beside the near loop: times in nanoseconds, rates in bytes per nanosecond.
+/// The variables of section 3.3.2 beside the law of R_NS. Times in nanoseconds, rates in bytes per nanosecond.
 struct Oracle {
     c: Constants,
     r_dqm: f64,
-    /// When telemetry came last, and when W last became Wc.
-    heard: Option<f64>,
+    /// When telemetry last arrived.
+    telemetry_at: Option<f64>,
+    /// When W last became Wc.
     updated: f64,
     sent: Option<u64>,
     newest: Option<u64>,
@@ -42,16 +43,16 @@ impl Oracle {
         }
     }
 
-    /// What the sender may have after Switch-INT at `now`.
-    fn near(&mut self, now: f64, before: hpcc::Sender, last: &Links, next: &Links) -> Vec<hpcc::Sender> {
-        let silence = self.heard.replace(now).map_or(f64::INFINITY, |heard| now - heard);
+    /// The variables that the sender may have after Switch-INT at `now`.
+    fn switch_int(&mut self, now: f64, before: hpcc::Sender, last: &Links, next: &Links) -> Vec<hpcc::Sender> {
+        let silence = self.telemetry_at.replace(now).map_or(f64::INFINITY, |last| now - last);
         let over = now - self.updated >= self.c.t;
-        let forgotten = silence > 4.0 * self.c.t;
-        if over || forgotten {
+        let too_old = silence > 4.0 * self.c.t;
+        if over || too_old {
             self.updated = now;
         }
         let measured = hpcc::inflight(&self.c, before.u, &last.records, &next.records);
-        let Some(u) = measured.filter(|_| !forgotten) else {
+        let Some(u) = measured.filter(|_| !too_old) else {
             return vec![if over { hpcc::rise(&self.c, before) } else { before }];
         };
         let sender = hpcc::Sender { u, ..before };
@@ -94,7 +95,7 @@ fn each_step_is_that_of_the_equations() {
             Cx { now, link: &link, params: &params, pause: Nanos::ZERO, clock_without_pauses: now.stamp() }
         };
         let mut flow = Mlcc::open(&cx(now));
-        let mut oracle = Oracle { c, r_dqm: b, heard: None, updated: now as f64, sent: None, newest: None };
+        let mut oracle = Oracle { c, r_dqm: b, telemetry_at: None, updated: now as f64, sent: None, newest: None };
         let mut links = Links::new(&mut random, &FIVE);
         let (mut last, mut since) = (links.clone(), 0);
         let mut next = u64::from(random.within(0..=0x00ff_ffff));
@@ -132,7 +133,7 @@ fn each_step_is_that_of_the_equations() {
                     links.pass(&mut random, since);
                     since = 0;
                     let int = links.telemetry(3);
-                    allowed = oracle.near(now as f64, before, &last, &links);
+                    allowed = oracle.switch_int(now as f64, before, &last, &links);
                     last = links.clone();
                     flow.on(&cx(now), &Event::SwitchInt { int: int.stack() })
                 }
@@ -140,7 +141,7 @@ fn each_step_is_that_of_the_equations() {
             let outcome: [Value; 5] = [
                 ("W", f64::from(flow.law().window().get()), 1.0),
                 ("Wc", f64::from(flow.law().reference().get()), 1.0),
-                // A hop's share is right to 2.5e-4 of a link.
+                // The load of a hop is right to 2.5e-4.
                 ("U", f64::from(flow.law().utilisation()) / f64::from(1 << 24), 1e-4),
                 ("incStage", flow.law().stage().into(), 0.0),
                 ("R", f64::from(decision.rate.to_bits()) / f64::from(1 << 24), 0.25 / t),
@@ -155,7 +156,7 @@ fn each_step_is_that_of_the_equations() {
 
 /// A server shares its link to the leaf with another that takes half of it, until the receiver advises less.
 #[test]
-fn a_free_run_takes_what_the_near_link_leaves_and_then_what_the_far_end_advises() {
+fn a_free_run_uses_what_the_local_link_leaves_and_then_the_rate_that_the_receiver_advises() {
     let link = Link { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(T) };
     let params = Mlcc::check(&PAPER, &link).unwrap();
     let cx = |now: u64| {
@@ -183,7 +184,7 @@ fn a_free_run_takes_what_the_near_link_leaves_and_then_what_the_far_end_advises(
         let mut decision = flow.on(&cx(now), &Event::SwitchInt { int: int.stack() });
         if step == 5_000 {
             let near = rate;
-            // eta of the link less the other's half, and W_AI more.
+            // eta of the link less the half that the other server takes, and W_AI more.
             assert!((0.42 * b..0.52 * b).contains(&near), "{near}");
             assert!(queue < 10_000.0, "{queue}");
             let grant = Grant::Mlcc { credit: 1, release: link.line_rate, advised_rate: Rate::from_gbps(5) };

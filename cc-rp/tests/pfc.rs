@@ -1,7 +1,7 @@
-//! Plain PFC against the standard's pause timers: a flow sends at line rate, and not at all while the timer of its
+//! Plain PFC compared with the standard's pause timers: a flow sends at line rate, and not at all while the timer of its
 //! priority runs.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Instant, Link, Nanos, Psn, Rate};
@@ -30,9 +30,9 @@ mod oracle {
 
 /// The last decision that the rate limiter got for each flow.
 #[derive(Default)]
-struct Told([(Rate, Nanos); 8]);
+struct LastCalls([(Rate, Nanos); 8]);
 
-impl RateLimiter for Told {
+impl RateLimiter for LastCalls {
     fn set(&mut self, index: u16, rate: Rate, _window: Bytes, hold: Nanos) {
         self.0[usize::from(index)] = (rate, hold);
     }
@@ -44,9 +44,9 @@ fn every_step_agrees_with_the_standard() {
     let mut random = SplitMix::new(1);
     let mut now = 1_u64 << 40;
     let at = Instant::from_nanos;
-    let mut told = Told::default();
+    let mut limiter = LastCalls::default();
     let mut engine = RpEngine::<Pfc, 8, 16>::new(at(now), LINK, ());
-    let flows: [_; 8] = std::array::from_fn(|priority| engine.open(at(now), priority as u8, &mut told).unwrap());
+    let flows: [_; 8] = std::array::from_fn(|priority| engine.open(at(now), priority as u8, &mut limiter).unwrap());
     let mut timers = oracle::Timers::default();
     for nth in 0..100_000_u32 {
         now += u64::from(random.within(0..=1 << 14));
@@ -58,9 +58,9 @@ fn every_step_agrees_with_the_standard() {
             timers.pause(now as f64, priority as usize, time.into());
         }
         // Data cause no decision; a wake shows the present one.
-        engine.sent(at(now), flows[flow], Psn::new(nth), Bytes::new(4_096), &mut told);
-        let decision = engine.step(at(now), flows[flow], &Event::Wake, &mut told).unwrap().decision;
-        assert_eq!(told.0[usize::from(flows[flow].index())], (decision.rate, decision.hold));
+        engine.sent(at(now), flows[flow], Psn::new(nth), Bytes::new(4_096), &mut limiter);
+        let decision = engine.step(at(now), flows[flow], &Event::Wake, &mut limiter).unwrap().decision;
+        assert_eq!(limiter.0[usize::from(flows[flow].index())], (decision.rate, decision.hold));
         let gbps = f64::from(decision.rate.to_bits()) / f64::from(1 << 21);
         let outcome = [("rate", gbps, 0.0), ("hold", decision.hold.get().into(), 1.0)];
         tolerance.assert(&(nth, now, flow), &outcome, &[vec![400.0, timers.left(now as f64, flow)]]);

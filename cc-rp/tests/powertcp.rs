@@ -1,6 +1,6 @@
-//! PowerTCP, with telemetry and by delays, against its equations in double precision.
+//! PowerTCP, with telemetry and with delays, compared with its equations in double precision.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Delay, Hop, Instant, IntLayout, IntStackBuilder, Link, Nanos, Psn, Rate};
@@ -28,7 +28,8 @@ mod oracle {
         pub(super) beta: f64,
         pub(super) most: f64,
         pub(super) least: f64,
-        /// The longest dt and silence that are measured: 2 tau and 4 tau, or less by what a record's clock can show.
+        /// The longest dt that is measured, 2 tau, and the longest gap between acknowledgements, 4 tau; both are at most what a
+        /// record's clock can show.
         pub(super) longest: f64,
         pub(super) silence: f64,
         /// Bytes that a record's counter can count.
@@ -43,11 +44,11 @@ mod oracle {
         for (p, a) in prev.iter().zip(ack) {
             let dt = a.ts - p.ts;
             let sent = a.tx_bytes - p.tx_bytes;
-            // What could have passed must fit the counter.
+            // What the link could have carried must fit the counter.
             if !(16.0..=c.longest).contains(&dt) || sent - c.unit > 1.1 * a.b * dt || 1.1 * a.b * dt > c.counts {
                 continue;
             }
-            // lambda nu / (B^2 tau) as two shares, each cut at 16 as the machine says.
+            // lambda nu / (B^2 tau) as two factors, each clipped to 16 as in the machine.
             let current = ((a.qlen - p.qlen + sent) / dt / a.b).clamp(0.0, 16.0);
             let voltage = (a.qlen / (a.b * c.tau)).min(16.0) + 1.0;
             let power = (current * voltage).min(16.0);
@@ -74,7 +75,7 @@ mod oracle {
     }
 }
 
-/// What the switches write, and how often acknowledgements come.
+/// What the switches write, and how often acknowledgements arrive.
 #[derive(Clone, Copy)]
 struct Telemetry {
     layout: IntLayout,
@@ -99,11 +100,11 @@ const fn compact(multi: u32) -> Telemetry {
     let units = [128.0 * multi as f64, 80.0 * multi as f64];
     Telemetry { layout: IntLayout::Compact, units, gbps: [25, 100, 400, 200, 50], ..WIDE }
 }
-/// The same on a long path: 2.6 ms are more than the counter of a link of 400 Gb/s can count, 4.3 ms a silence.
-const FAR: Telemetry =
+/// The same on a long path: in 2.6 ms the counter of a link of 400 Gb/s wraps, and after 4.3 ms records are too old to compare.
+const LONG_PATH: Telemetry =
     Telemetry { gaps: [300, 300_000, 1_000_000, 2_600_000, 4_300_000], tau: 4_000_000, ..compact(1) };
 
-/// Links whose byte takes longer than a nanosecond, and two beside them.
+/// Links of 8 Gb/s and less, whose byte takes a nanosecond or more, and one of 10 Gb/s.
 const SLOW: Telemetry = Telemetry { gbps: [1, 2, 5, 8, 10], gaps: [300, 3_000, 11_000, 22_000, 23_000], ..WIDE };
 
 fn link(gbps: u32, tau: u32) -> Link {
@@ -118,7 +119,7 @@ fn constants(gbps: u32, telemetry: &Telemetry) -> oracle::Constants {
         IntLayout::Compact => (16_777_216.0, 1_048_576.0 * telemetry.units[0]),
         IntLayout::Wide => (4_294_967_296.0, 4_294_967_296.0),
     };
-    // Three packets of a flow at its least rate are still compared, and silence is twice that.
+    // Records up to three packets of the least rate apart are compared; after twice that time they are too old.
     let gap = 1_064.0 * 8_000.0 / f64::from(PAPER.min_rate);
     let longest = (2.0 * tau).max(3.0 * gap);
     oracle::Constants {
@@ -142,7 +143,7 @@ fn outcome(window: &Window) -> [Value; 3] {
     [
         ("cwnd", f64::from(window.bytes().get()), 1.0),
         ("cwnd_old", f64::from(window.old().get()), 1.0),
-        // A hop's share is right to 2.5e-4 of a link, and a power is a product of two.
+        // The load of a hop is right to 2.5e-4, and a power is a product of two of them.
         ("Gamma", window.power().map_or(0.0, one), 2e-4),
     ]
 }
@@ -164,7 +165,7 @@ fn each_step_on_slow_links_is_that_of_algorithm_1() {
 
 #[test]
 fn each_step_by_compact_telemetry_is_that_of_algorithm_1() {
-    assert_algorithm_1([(1, compact(1)), (4, compact(4)), (1, FAR)], [25, 100, 200, 400]);
+    assert_algorithm_1([(1, compact(1)), (4, compact(4)), (1, LONG_PATH)], [25, 100, 200, 400]);
 }
 
 /// Runs with each kind of telemetry, and its multiplier, and ports of these speeds.
@@ -275,7 +276,7 @@ fn each_step_is_that_of_algorithm_2() {
     tolerance.finish(100_000);
 }
 
-/// A free run on one link with a fixed competitor: the window settles where the power is one, but for beta.
+/// A free run on one link with a fixed competitor: the window settles where the power is one, plus beta.
 #[test]
 fn a_free_run_settles_with_a_short_queue() {
     let (link, c) = (link(100, WIDE.tau), constants(100, &WIDE));
@@ -300,7 +301,7 @@ fn a_free_run_settles_with_a_short_queue() {
         flow.on(&cx(now, &link, &params), &Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }));
     }
     let window = f64::from(flow.window().bytes().get());
-    // Half of 150 000 bytes are the competitor's; beta is 15 000.
+    // The competitor uses half of the 150 000 bytes; beta is 15 000.
     assert!((70_000.0..110_000.0).contains(&window), "{window}");
     assert!(queue < 40_000.0, "{queue}");
 }

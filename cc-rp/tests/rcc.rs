@@ -1,6 +1,6 @@
-//! RCC's sender against the windows that its receiver assigns, in double precision.
+//! RCC's sender compared, in double precision, with the windows that its receiver assigns.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Grant, Instant, Link, Nanos, Psn, Rate};
@@ -10,10 +10,10 @@ use tolerance::{SplitMix, Tolerance};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 
-/// Section III-B: the window of the newest acknowledgement, paced over a round trip; line rate and all that it carries in one
-/// before the first.
+/// Section III-B: the window of the newest acknowledgement, paced over a round trip. Before the first acknowledgement, the line
+/// rate and what it carries in a round trip.
 mod oracle {
-    /// Packets are numbered from the first on, without end.
+    /// Packet numbers do not wrap.
     #[derive(Clone, Copy, Debug, Default)]
     pub(super) struct Flow {
         pub(super) sent: Option<u64>,
@@ -29,7 +29,7 @@ mod oracle {
         }
 
         /// Window and rate: no less than a packet and 10 Mb/s, no more than the line carries.
-        pub(super) fn may(&self) -> Vec<f64> {
+        pub(super) fn allowed(&self) -> Vec<f64> {
             let window = self.assigned.unwrap_or(150_000.0).min(150_000.0);
             vec![window.max(1_064.0), (window / 12_000.0).clamp(0.00125, 12.5)]
         }
@@ -49,7 +49,7 @@ fn the_window_is_that_of_the_newest_acknowledgement() {
     };
     for flow in 0..4 {
         let (mut machine, mut oracle) = (Rcc::open(&cx), oracle::Flow::default());
-        // Sequence numbers wrap within the run, but for the first flow.
+        // Sequence numbers wrap within the run, except those of the first flow.
         let mut next = flow * 0xff_f000_u64;
         for _ in 0..50_000 {
             let psn = |number: u64| Psn::new((number & 0xff_ffff) as u32);
@@ -77,19 +77,19 @@ fn the_window_is_that_of_the_newest_acknowledgement() {
                         1 => random.draw() as u32,
                         _ => random.within(0..=150_000),
                     };
-                    let told = random.within(0..=9) != 0;
-                    if told {
+                    let has_window = random.within(0..=9) != 0;
+                    if has_window {
                         oracle.acknowledged(packet, window.into());
                     }
                     let grant = Grant::Rcc { window: Bytes::new(window), flows: 1, utilisation: 0 };
-                    let grant = if told { grant } else { Grant::None };
+                    let grant = if has_window { grant } else { Grant::None };
                     Event::Ack(Ack { psn: psn(packet), grant, ..Ack::default() })
                 }
             };
             let decision = machine.on(&cx, &event);
             let rate = f64::from(decision.rate.to_bits()) / f64::from(1 << 24);
             let outcome = [("W", f64::from(decision.window.get()), 0.25), ("rate", rate, 0.25 / 12_000.0)];
-            tolerance.assert(&event, &outcome, &[oracle.may()]);
+            tolerance.assert(&event, &outcome, &[oracle.allowed()]);
             assert!(decision.rate <= LINK.line_rate && decision.window >= LINK.mtu);
         }
     }

@@ -1,10 +1,10 @@
-//! RCC at the sender against its equations in double precision: one event at a time from the machine's own state, and in a
-//! loop with a queue.
+//! RCC's sender variant compared with its equations in double precision: one event at a time from the machine's own state, and
+//! in a loop with a queue.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "rcc_equations/mod.rs"]
 mod oracle;
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Delay, Grant, Instant, Link, Nanos, Psn, Rate};
@@ -16,7 +16,7 @@ use tolerance::{SplitMix, Tolerance};
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 const BDP: f64 = 150_000.0;
 
-/// The presets, written down again; the last has the paper's U.
+/// The presets, written down independently; the last is without anti-windup, as in the paper.
 fn presets() -> [(RccSenderSettings, Constants); 3] {
     let iv = Constants {
         k_p: 16.0,
@@ -52,7 +52,7 @@ fn decoded(machine: &RccSender, before: &Flow) -> Flow {
 }
 
 fn numbers(flow: &Flow) -> Vec<f64> {
-    // Samples count until they bring control.
+    // Samples are counted until PID control begins.
     let over = if flow.controlled { 0.0 } else { flow.over.into() };
     vec![flow.window, flow.u, flow.controlled.into(), over, (flow.window / 12_000.0).clamp(0.00125, 12.5)]
 }
@@ -78,7 +78,7 @@ fn each_event_is_what_the_equations_say() {
     for (seed, (settings, c)) in (1..).zip(presets()) {
         let params = RccSender::check(&settings, &LINK).unwrap();
         let (mut random, mut tolerance) = (SplitMix::new(seed), Tolerance::default());
-        let (mut now, mut sent, mut acked, mut heard) = (1_000_u64, 0xff_ff00_u64, None::<u64>, 0_u64);
+        let (mut now, mut sent, mut acked, mut acked_at) = (1_000_u64, 0xff_ff00_u64, None::<u64>, 0_u64);
         let mut machine = RccSender::open(&cx(&params, now));
         let mut flow = Flow { window: BDP, u: 0.0, error: None, over: 0, controlled: false, began: 0.0, due: 0.0 };
         let (mut delays, mut under_way, mut base, mut busy, mut updates) = (Delays::default(), false, 12_000, 0, 0);
@@ -88,14 +88,14 @@ fn each_event_is_what_the_equations_say() {
                 1..=99 => u64::from(random.within(5_000..=200_000)),
                 _ => u64::from(random.within(80..=3_000)),
             };
-            // Paths and loads come and go.
+            // Path and load change from time to time.
             if step % 5_000 == 0 {
                 base = random.within(10_000..=200_000);
             }
             if step % 300 == 0 {
                 busy = random.within(0..=2);
             }
-            if under_way && acked == Some(sent) && now - heard >= 192_000 {
+            if under_way && acked == Some(sent) && now - acked_at >= 192_000 {
                 under_way = false;
                 flow = Flow { u: 0.0, error: None, over: 0, controlled: false, ..flow };
             }
@@ -134,16 +134,16 @@ fn each_event_is_what_the_equations_say() {
                     let flows = if random.within(0..=9) == 0 { random.within(1..=3_000) } else { random.within(1..=3) };
                     let in_use = if busy == 0 { random.within(50_000..=65_535) } else { random.within(0..=50_000) };
                     let rtt = base + if busy == 1 { random.within(0..=40_000) } else { random.within(0..=3_000) };
-                    let told = random.within(0..=19) != 0;
+                    let delayed = random.within(0..=19) != 0;
                     let mut after = vec![before];
                     if under_way && of <= sent && acked.is_none_or(|acked| of >= acked) {
-                        (acked, heard) = (Some(of), now);
-                        let waited = if told { delays.waited(now as f64, rtt.into()) } else { None };
+                        (acked, acked_at) = (Some(of), now);
+                        let waited = if delayed { delays.waited(now as f64, rtt.into()) } else { None };
                         let fair = (BDP / f64::from(flows)).floor(); // whole bytes
                         after = before.receives(&c, now as f64, waited, f64::from(in_use) / 65_536.0, fair);
                     }
                     let grant = Grant::Rcc { window: Bytes::ZERO, flows: flows as u16, utilisation: in_use as u16 };
-                    let delay = told.then(|| Delay {
+                    let delay = delayed.then(|| Delay {
                         rtt: Nanos::new(rtt + 700),
                         receiver_hold: Nanos::new(700),
                         ..Delay::default()
@@ -154,7 +154,7 @@ fn each_event_is_what_the_equations_say() {
             let decision = machine.on(&cx(&params, now), &event);
             let after = decoded(&machine, &before);
             compare(&mut tolerance, &event, &before, &after, decision, &allowed);
-            // Time is the equations' own.
+            // The times of the next evaluation are those of the equations.
             let chosen = allowed.iter().find(|flow| flow.controlled == after.controlled && flow.over == after.over);
             flow = *chosen.unwrap_or(&allowed[0]);
             updates += u32::from(flow.due > before.due);
@@ -165,25 +165,26 @@ fn each_event_is_what_the_equations_say() {
     }
 }
 
-/// Eq. 7 and 8: a queue inside the network, that flows to receivers of their own share, and acknowledgements half a round
-/// trip late. It comes to what (2) wants, 1.2 us or 15 KB, on a full link, as far as the paper's gains are steady.
+/// Eq. 7 and 8: flows to different receivers share a queue inside the network, and acknowledgements are half a round trip late.
+/// The queue settles at the value that makes the error of (2) zero, 1.2 us or 15 KB, with the link fully used, for those of the
+/// paper's gains with which the loop is stable.
 #[test]
-fn a_queue_inside_the_network_comes_to_what_equation_2_wants() {
+fn a_queue_inside_the_network_settles_where_the_error_of_equation_2_is_zero() {
     for flows in [2_usize, 8] {
         let params = RccSender::check(&RCC_IV, &LINK).unwrap();
         let mut machines = vec![RccSender::open(&cx(&params, 0)); flows];
         let mut windows = vec![BDP; flows];
-        let (mut queue, mut told) = (0.0_f64, std::collections::VecDeque::from(vec![12_000.0_f64; 12]));
+        let (mut queue, mut delayed) = (0.0_f64, std::collections::VecDeque::from(vec![12_000.0_f64; 12]));
         let (mut sum, mut squares, mut samples, mut sent) = (0.0, 0.0, 0, 0.0);
-        // 120 ms in steps of 500 ns: 300 or 1 200 KB are given up in the first 80 ms.
+        // 120 ms in steps of 500 ns: a queue of 300 or 1 200 KB is reduced in the first 80 ms.
         for step in 1..240_000_u32 {
             let now = u64::from(step) * 500;
             let rtt = 12_000.0 + queue / 12.5;
             let arriving: f64 = windows.iter().map(|window| window / rtt * 500.0).sum();
             let served = (queue + arriving).min(6_250.0);
             queue = queue + arriving - served;
-            told.push_back(rtt);
-            let rtt = told.pop_front().unwrap();
+            delayed.push_back(rtt);
+            let rtt = delayed.pop_front().unwrap();
             for (machine, window) in machines.iter_mut().zip(&mut windows) {
                 let psn = Psn::new(step & 0xff_ffff);
                 machine.on(&cx(&params, now), &Event::Sent { psn, bytes: LINK.mtu });

@@ -1,4 +1,4 @@
-//! Any words are a legal state of every reaction point: no event makes it panic, and a snapshot restores the state unchanged.
+//! Any words are a valid state of every reaction point: no event makes it panic, and a snapshot restores the same state.
 
 use cc_core::snapshot::Words;
 use cc_core::{
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
 
-/// An event: which, how long after the one before, and numbers that its fields are made of.
+/// An event: its kind, nanoseconds since the one before, and numbers from which its fields are made.
 type Operation = (u8, u32, [u32; 6], [u8; 16 * 15]);
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -101,7 +101,7 @@ fn assert_restored<A: ReactionPoint>(state: &A) {
     assert_eq!(A::from_words(&words), *state, "{}", A::NAME);
 }
 
-/// What the rate limiter was set to last.
+/// The last call of the rate limiter.
 #[derive(PartialEq, Debug, Default)]
 struct Limiter(Option<(u16, Rate, Bytes, Nanos)>);
 
@@ -111,7 +111,7 @@ impl RateLimiter for Limiter {
     }
 }
 
-/// A flow of one engine, and a flow of a new engine that takes over the state of the first halfway.
+/// A flow of one engine, and a flow of a new engine into which the first one's state is copied halfway.
 struct Moved<'a>(Run<'a>);
 
 impl Visitor for Moved<'_> {
@@ -155,7 +155,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_024))]
 
     #[test]
-    fn a_flow_goes_on_in_another_engine_as_it_would_have(
+    fn a_flow_moved_to_another_engine_makes_the_same_decisions(
         words in prop::collection::vec(any::<u32>(), 64),
         operations in prop::collection::vec(operation(), 1..24),
     ) {
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn any_words_are_a_state_that_goes_out_and_in_unchanged(
+    fn any_words_are_a_state_that_is_restored_unchanged(
         words in prop::collection::vec(any::<u32>(), 64),
         operations in prop::collection::vec(operation(), 1..24),
     ) {

@@ -1,4 +1,4 @@
-//! Engines with tables on the heap and with tables of fixed size make the same decisions.
+//! Compares engines with tables on the heap and with tables of fixed size: they make the same decisions.
 
 use cc_core::table::Heap;
 use cc_core::{Bytes, CnpBody, CnpBodyKind, Instant, Link, Nanos, Psn, Qpn, Rate, Zeroed};
@@ -35,7 +35,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The decisions that the rate limiter got.
+/// The decisions that the rate limiter received.
 #[derive(Default, PartialEq, Debug)]
 struct Pacer(Vec<(u16, Rate, Bytes, Nanos)>);
 
@@ -45,8 +45,8 @@ impl RateLimiter for Pacer {
     }
 }
 
-/// Runs the operations on both engines, each at its time, and compares all that can be seen of them.
-fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(), TestCaseError> {
+/// Runs the operations on both engines, each at its time, and compares their results, decisions and counters.
+fn make_the_same_decisions<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(), TestCaseError> {
     let settings = A::PRESETS[0].values;
     let start = Instant::from_nanos(0);
     let mut fixed =
@@ -105,7 +105,7 @@ fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(),
         let [one, two] = &pacers;
         prop_assert_eq!(one, two);
     }
-    // The flow that was refused before the tables had grown.
+    // One flow was refused before the tables had grown.
     let refused = heap.counters().rp_flows_refused - 1;
     prop_assert_eq!(fixed.counters(), cc_rp::RpCounters { rp_flows_refused: refused, ..heap.counters() });
     Ok(())
@@ -113,10 +113,10 @@ fn decide_alike<A: ReactionPoint>(operations: &[(u32, Operation)]) -> Result<(),
 
 proptest! {
     #[test]
-    fn engines_on_the_heap_and_of_fixed_size_decide_alike(
+    fn engines_on_the_heap_and_of_fixed_size_make_the_same_decisions(
         operations in prop::collection::vec((0..2_000_000_u32, operation()), 1..400),
     ) {
-        decide_alike::<Dcqcn>(&operations)?;
-        decide_alike::<Hpcc5>(&operations)?;
+        make_the_same_decisions::<Dcqcn>(&operations)?;
+        make_the_same_decisions::<Hpcc5>(&operations)?;
     }
 }

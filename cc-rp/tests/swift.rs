@@ -1,6 +1,6 @@
-//! Swift against its equations in double precision: one event at a time from the machine's own state, and over runs.
+//! Swift compared with its equations in double precision: one event at a time from the machine's own state, and over runs.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Delay, Instant, Link, Nanos, Psn, Rate, Stamp};
@@ -11,7 +11,7 @@ use tolerance::{SplitMix, Tolerance};
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
 /// Algorithm 1 of Swift (SIGCOMM 2020) with its scaled target, and Falcon's window for the receiver's buffer. Windows in
-/// packets, times in nanoseconds, rates in bytes a nanosecond.
+/// packets, times in nanoseconds, rates in bytes per nanosecond.
 mod oracle {
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Constants {
@@ -31,7 +31,7 @@ mod oracle {
         pub(super) fcwnd: f64,
         pub(super) ncwnd: f64,
         pub(super) srtt: f64,
-        /// How long ago the fabric window was cut, and the endpoint window changed, and whether that was a cut.
+        /// Time since the fabric window was cut, time since the endpoint window changed, and whether that change was a cut.
         pub(super) since_cut: f64,
         pub(super) since_turn: f64,
         pub(super) shrunk: bool,
@@ -78,12 +78,12 @@ mod oracle {
             let factor = (1.0 - BETA * (delay - target).max(0.0) / delay).max(1.0 - MAX_MDF);
             cut(c, &mut flow, factor);
         }
-        if let Some(wanted) = c.level {
+        if let Some(target_level) = c.level {
             let round = flow.since_turn >= rtt;
-            if level < wanted && (round || flow.shrunk) && flow.ncwnd < c.max_cwnd {
+            if level < target_level && (round || flow.shrunk) && flow.ncwnd < c.max_cwnd {
                 flow = Flow { ncwnd: (flow.ncwnd + 1.0).min(c.max_cwnd), since_turn: 0.0, shrunk: false, ..flow };
-            } else if level >= wanted && round {
-                let factor = (1.0 - 0.8 * (level - wanted) / level).max(0.5);
+            } else if level >= target_level && round {
+                let factor = (1.0 - 0.8 * (level - target_level) / level).max(0.5);
                 let ncwnd = (flow.ncwnd * factor).max(1.0);
                 if ncwnd < flow.ncwnd {
                     flow = Flow { since_turn: 0.0, shrunk: true, ..flow };
@@ -121,7 +121,7 @@ mod oracle {
 
 use oracle::{Constants, Flow};
 
-/// The presets, written down again.
+/// The presets, written down independently.
 fn presets() -> [(&'static str, SwiftSettings, Constants); 2] {
     let falcon = Constants {
         base: 25_000.0,
@@ -156,7 +156,7 @@ fn decode(state: &Swift, now: Stamp) -> Flow {
         fcwnd: f64::from(state.fabric_window()) / PACKET,
         ncwnd: f64::from(state.endpoint_window()) / PACKET,
         srtt: f64::from(state.smoothed_rtt().get()),
-        // More than a second is long ago.
+        // Times above a second count as a second.
         since_cut: f64::from(now.since(state.last_cut()).get()).min(1e9),
         since_turn: f64::from(now.since(turned).get()).min(1e9),
         shrunk,
@@ -183,7 +183,7 @@ fn decided(decision: &Decision) -> (f64, f64) {
     (f64::from(decision.window.get()), f64::from(decision.rate.to_bits()) / f64::from(1 << 24))
 }
 
-/// The names of [`values`], and what the last bit of each is worth.
+/// The names of [`values`], and the value of the last bit of each.
 const OUTCOME: [(&str, f64); 9] = [
     ("fcwnd", 1.0 / PACKET),
     ("ncwnd", 1.0 / PACKET),
@@ -196,13 +196,13 @@ const OUTCOME: [(&str, f64); 9] = [
     ("rate", 1.0 / 16_777_216.0),
 ];
 
-/// Numbers of the transport, as far as they matter: what goes out, and what comes back.
+/// A transport: the sequence numbers of its packets, and random events.
 struct Transport {
     next: u32,
 }
 
 impl Transport {
-    /// An event, and what it is to a sender: an acknowledgement, a NACK of something sent, a timeout, or nothing.
+    /// A random event, and its meaning for the sender: an acknowledgement, a loss reported by a NACK, a timeout, or nothing.
     fn draw(&mut self, random: &mut SplitMix, target: f64) -> (Event<'static>, Kind) {
         match random.within(0..=99) {
             0..=69 => {
@@ -285,8 +285,8 @@ fn each_event_does_what_the_equations_say() {
                     let all = delays(&delay);
                     let (fabric, target) = (all.0 - all.1, oracle::target(&c, before.fcwnd, all.2));
                     allowed.push(oracle::acked(&c, &before, f64::from(bytes), all, fabric < target));
-                    // The target is good to 1e-4 of 1/sqrt(window), the delay to a nanosecond; a cut by next to
-                    // nothing is a cut or none.
+                    // The target is right to 1e-4 of 1/sqrt(window), the delay to a nanosecond. Near the target, a tiny cut may
+                    // count as a cut or not.
                     if (fabric - target).abs() < 12.0 {
                         let other = oracle::acked(&c, &before, f64::from(bytes), all, fabric >= target);
                         let none = oracle::acked(&c, &before, f64::from(bytes), all, false);
@@ -307,10 +307,10 @@ fn each_event_does_what_the_equations_say() {
     }
 }
 
-/// Whole runs, each on its own state: a path whose queue follows the rates of thousands of such flows, and a receiver whose
-/// buffer fills now and then.
+/// Whole runs, in which the equations use their own state: a path whose queue follows the rates of thousands of such flows, and
+/// a receiver whose buffer fills from time to time.
 #[test]
-fn runs_stay_with_the_equations() {
+fn runs_agree_with_the_equations() {
     for (name, settings, c) in presets() {
         let params = Swift::check(&settings, &LINK).unwrap();
         let cx = |now: u64| {
@@ -340,15 +340,18 @@ fn runs_stay_with_the_equations() {
             let before = state.fabric_window();
             state.on(&cx(now), &Event::Ack(Ack { acked, delay: Some(delay), ..Ack::default() }));
             let all = delays(&delay);
-            // On the border both are right; the run goes on from where the machine went.
+            // Near the target both branches are right; the equations take the one that the machine took.
             let (fabric, target) = (all.0 - all.1, oracle::target(&c, ideal.fcwnd, all.2));
             let machine = decode(&state, Instant::from_nanos(now).stamp());
             let border = (fabric - target).abs() < 120.0;
             let below = if border { state.fabric_window() > before } else { fabric < target };
             ideal = oracle::acked(&c, &ideal, f64::from(bytes), all, below);
             smallest = smallest.min(ideal.fcwnd);
-            for (got, want) in [(machine.fcwnd, ideal.fcwnd), (machine.ncwnd, ideal.ncwnd)] {
-                assert!((got - want).abs() < want * 1e-3 + 16.0 / PACKET, "{name}, {nth}: {machine:?} for {ideal:?}");
+            for (got, expected) in [(machine.fcwnd, ideal.fcwnd), (machine.ncwnd, ideal.ncwnd)] {
+                assert!(
+                    (got - expected).abs() < expected * 1e-3 + 16.0 / PACKET,
+                    "{name}, {nth}: {machine:?} for {ideal:?}"
+                );
             }
         }
         assert!(smallest < 1.0, "{name}: no fractional window in the run, {smallest} at least");

@@ -1,6 +1,6 @@
-//! TIMELY against its equations in double precision: one event at a time from the machine's own state, and over runs.
+//! TIMELY compared with its equations in double precision: one event at a time from the machine's own state, and over runs.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Delay, Instant, Link, Nanos, Rate};
@@ -40,13 +40,14 @@ mod oracle {
         pub(super) in_a_row: u32,
     }
 
-    /// The step up to the choice of a branch: what was smoothed, and both counts that the sign may lead to.
+    /// The first lines of the algorithm, before the branches: the new difference and the smoothed difference of round-trip
+    /// times.
     pub(super) fn smoothed(c: &Constants, flow: &Flow, new_rtt: f64) -> (f64, f64) {
         let new_rtt_diff = flow.prev_rtt.map_or(0.0, |prev| new_rtt - prev);
         (new_rtt_diff, (1.0 - c.alpha) * flow.rtt_diff + c.alpha * new_rtt_diff)
     }
 
-    /// The flow after a completed segment. `gradient` is the sign that branches go by, and may be forced.
+    /// The flow after a completed segment. `gradient_is_positive` decides the branch, so that a test can choose it.
     pub(super) fn complete(c: &Constants, flow: &Flow, new_rtt: f64, elapsed: f64, gradient_is_positive: bool) -> Flow {
         let (new_rtt_diff, rtt_diff) = smoothed(c, flow, new_rtt);
         let falls = if c.counts_gradients { rtt_diff < 0.0 } else { new_rtt_diff < 0.0 };
@@ -77,7 +78,7 @@ mod oracle {
 
 use oracle::{Constants, Flow};
 
-/// What each preset stands for, written down again.
+/// The values of each preset, written down independently.
 fn constants(name: &str) -> Constants {
     let line = f64::from(GBPS) * 1e3;
     let ns3 = Constants {
@@ -115,7 +116,7 @@ fn constants(name: &str) -> Constants {
 }
 
 const PRESETS: [(&str, TimelySettings, f64); 4] = [
-    // The last column: microseconds taken from each sample, of 1 024 B and 16 000 B at 100 Gb/s.
+    // The last column: microseconds subtracted from each sample, for 1 024 B and 16 000 B at 100 Gb/s.
     ("ns3_rdma", NS3_RDMA, 0.081),
     ("paper", PAPER, 1.28),
     ("erpc", ERPC, 0.0),
@@ -137,7 +138,7 @@ fn values(flow: &Flow) -> Vec<f64> {
     vec![flow.rate, flow.prev_rtt.unwrap_or(0.0), flow.rtt_diff]
 }
 
-/// A round-trip time in nanoseconds: near the last, in any zone, or anything.
+/// A random round-trip time in nanoseconds: near the last, in any zone, or of any size.
 fn draw_rtt(random: &mut SplitMix, last: u32) -> u32 {
     match random.within(0..=9) {
         0..=5 => (last.saturating_add(random.within(0..=40_000))).saturating_sub(20_000).clamp(9_000, 2_000_000),
@@ -186,7 +187,7 @@ fn each_event_does_what_the_equations_say() {
             let mut allowed = Vec::new();
             if whole {
                 last = rtt;
-                // A quarter of a nanosecond either side of a gradient of zero is near a branch.
+                // A smoothed difference within a quarter of a nanosecond of zero is near a branch.
                 let (_, rtt_diff) = oracle::smoothed(&c, &before, sample);
                 let near = rtt_diff.abs() < 4.0 / 16e3;
                 allowed.push(values(&oracle::complete(&c, &before, sample, elapsed, rtt_diff > 0.0)));
@@ -207,9 +208,9 @@ fn each_event_does_what_the_equations_say() {
     }
 }
 
-/// Whole runs, each on its own state: a path whose queue follows the rate of the flow itself.
+/// Whole runs, in which the equations use their own state: a path whose queue follows the rate of the flow.
 #[test]
-fn runs_stay_with_the_equations() {
+fn runs_agree_with_the_equations() {
     for (name, settings, taken) in PRESETS {
         let c = constants(name);
         let params = Timely::check(&settings, &LINK).unwrap();
@@ -222,14 +223,14 @@ fn runs_stay_with_the_equations() {
         let (mut now, mut queue) = (0u64, 0.0f64);
         for nth in 0..5_000 {
             now += 20_000;
-            // A bottleneck of 40 Gb/s, from time to time of 4; 200 kB of queue at most.
+            // A bottleneck of 40 Gb/s, from time to time of 4 Gb/s; the queue is at most 200 kB.
             let bottleneck = if nth % 1_000 < 800 { 40_000.0 } else { 4_000.0 };
             queue = (queue + (ideal.rate - bottleneck) * 20.0).clamp(0.0, 1.6e6);
             let rtt = (30_000.0 + queue / bottleneck * 1e3) as u32;
             state.on(&cx(now), &ack(16_000, rtt));
             let sample = f64::from(rtt) / 1e3 - taken;
             let (_, rtt_diff) = oracle::smoothed(&c, &ideal, sample);
-            // Below a nanosecond both signs are right; the run goes on where the machine went.
+            // Below a nanosecond both signs are right; the equations take the one that the machine took.
             let rises = if rtt_diff.abs() < 1e-3 { state.rtt_diff() > 0 } else { rtt_diff > 0.0 };
             ideal = oracle::complete(&c, &ideal, sample, 20.0, rises);
             let rate = f64::from(state.rate().to_bits()) / MBPS;

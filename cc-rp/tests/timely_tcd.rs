@@ -1,6 +1,6 @@
-//! TIMELY with TCD's marks against its rules in double precision, one event at a time and over runs.
+//! TIMELY with TCD's marks compared with its rules in double precision, one event at a time and over runs.
 
-#[allow(unreachable_pub, reason = "a module of every test that wants it")]
+#[allow(unreachable_pub, reason = "a module that several tests share")]
 mod tolerance;
 
 use cc_core::{Bytes, Delay, Instant, Link, Mark, Nanos, Rate};
@@ -12,8 +12,8 @@ use tolerance::{SplitMix, Tolerance};
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 const MBPS: f64 = 2_097.152;
 
-/// What a sample does by its mark, around algorithm 1 of TIMELY with eRPC's scaling and bound. Values of the preset
-/// `ns3_rdma` at 100 Gb/s; times in microseconds, rates in Mb/s.
+/// The effect of a sample by its mark, with algorithm 1 of TIMELY and eRPC's scaling and bound. Values of the preset `ns3_rdma`
+/// at 100 Gb/s; times in microseconds, rates in Mb/s.
 mod oracle {
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub(super) enum Seen {
@@ -32,7 +32,7 @@ mod oracle {
         pub(super) any: bool,
     }
 
-    pub(super) fn heard(flow: &Flow, mark: Seen) -> Flow {
+    pub(super) fn with_mark(flow: &Flow, mark: Seen) -> Flow {
         let strongest = match (flow.strongest, mark) {
             (Seen::Congested, _) | (_, Seen::Congested) => Seen::Congested,
             (Seen::Undetermined, _) | (_, Seen::Undetermined) => Seen::Undetermined,
@@ -46,7 +46,7 @@ mod oracle {
         (flow.smoothed + 7.0 * difference) / 8.0
     }
 
-    /// A segment is complete. `up` is whether the gradient counts as positive.
+    /// The flow after a complete segment. `up`: the gradient counts as positive.
     pub(super) fn sampled(flow: &Flow, rtt: f64, elapsed: f64, paused: bool, up: bool) -> Flow {
         let unmarked = flow.strongest == Seen::Nothing;
         let next = Flow { rtt: Some(rtt), strongest: Seen::Nothing, ..*flow };
@@ -126,7 +126,7 @@ fn each_event_does_what_the_rules_say() {
         let paused = random.within(0..=9) == 0;
         let pause = Nanos::new(if paused { 1_000 } else { 0 });
         let cx = Cx { now: instant, link: &LINK, params: &params, pause, clock_without_pauses: instant.stamp() };
-        // A new flow now and then, as the first marks of a flow matter.
+        // A new flow every 50 events, because the first mark of a flow makes a difference.
         let flow = state.get_or_insert_with(|| TimelyTcd::open(&cx));
         if nth % 50 == 0 {
             *flow = TimelyTcd::open(&cx);
@@ -138,12 +138,12 @@ fn each_event_does_what_the_rules_say() {
         };
         let mark = draw_mark(&mut random);
         let event = ack(bytes, mark, rtt);
-        let before = oracle::heard(&decode(flow), seen(mark));
+        let before = oracle::with_mark(&decode(flow), seen(mark));
         let acked = flow.timely().acked().get() + bytes;
         let elapsed = f64::from(instant.stamp().since(flow.timely().updated()).get()) / 1e3;
         flow.on(&cx, &event);
 
-        // 1 024 B at 100 Gb/s are 81 ns and a part; the empty network takes 8 us.
+        // 1 024 B at 100 Gb/s are 81.92 ns; the base round-trip time is 8 us.
         let sample = f64::from(rtt) / 1e3 - 0.081;
         let mut allowed = vec![values(&before)];
         if bytes > 0 && acked >= 16_000 && sample >= 7.919 {
@@ -164,7 +164,7 @@ fn each_event_does_what_the_rules_say() {
 }
 
 #[test]
-fn runs_stay_with_the_rules() {
+fn runs_agree_with_the_rules() {
     let params = TimelyTcd::check(&NS3_RDMA, &LINK).unwrap();
     let mut random = SplitMix::new(3);
     let cx = |now: u64| {
@@ -176,8 +176,8 @@ fn runs_stay_with_the_rules() {
     let (mut now, mut queue) = (0u64, 0.0f64);
     for nth in 0..5_000 {
         now += 20_000;
-        // 40 Gb/s, of which pauses leave a tenth now and then: what is queued behind them is marked UE, the rest CE
-        // above 100 kB.
+        // 40 Gb/s, of which pauses leave a tenth from time to time. A queue above 100 kB is marked UE during pauses, and CE
+        // otherwise.
         let held = nth % 500 >= 400;
         let bottleneck = if held { 4_000.0 } else { 40_000.0 };
         queue = (queue + (ideal.rate - bottleneck) * 20.0).clamp(0.0, 1.6e6);
@@ -189,8 +189,8 @@ fn runs_stay_with_the_rules() {
         let rtt = (30_000.0 + queue / bottleneck * 1e3) as u32 + random.within(0..=3_000);
         state.on(&cx(now), &ack(16_000, mark, rtt));
         let sample = f64::from(rtt) / 1e3 - 0.081;
-        let heard = oracle::heard(&ideal, seen(mark));
-        ideal = oracle::sampled(&heard, sample, 20.0, false, oracle::gradient(&heard, sample) > 4.0 / 16e3);
+        let marked = oracle::with_mark(&ideal, seen(mark));
+        ideal = oracle::sampled(&marked, sample, 20.0, false, oracle::gradient(&marked, sample) > 4.0 / 16e3);
         let rate = f64::from(state.timely().rate().to_bits()) / MBPS;
         assert!((rate - ideal.rate).abs() < ideal.rate * 1e-3, "{nth}: {rate} for {}", ideal.rate);
     }

@@ -1,8 +1,7 @@
-//! Equations 1 to 10 of DCQCN in section II-B of "DCQCN+" (ICNP 2018), and what the firmware and two simulators make of
-//! them, in double precision. Every tick and every expiry happens by itself, at its time. Rates in Mb/s, times in
-//! nanoseconds.
+//! Equations 1 to 10 of DCQCN in section II-B of "DCQCN+" (ICNP 2018), with the variants of the firmware and of two simulators,
+//! in double precision. Every tick and every expiry is applied by itself, at its time. Rates in Mb/s, times in nanoseconds.
 //!
-//! Behind them, what compares a machine with them.
+//! At the end, functions that compare a machine with them.
 
 use super::tolerance::{SplitMix, Tolerance};
 use cc_core::Rate;
@@ -22,7 +21,7 @@ pub struct Constants {
     pub g: f64,
     pub alpha_at_first: f64,
     pub alpha_period: u64,
-    /// Alpha that changes on ticks, and cuts on ticks of this period.
+    /// If set, alpha changes on ticks, and cuts happen on ticks of this period.
     pub cut_period: Option<u64>,
     /// An alpha that changes on ticks is an integer of ten bits; otherwise it is a float.
     pub ten_bits: bool,
@@ -35,16 +34,16 @@ pub struct Constants {
     pub target_follows: bool,
     pub target_follows_after_time: bool,
     pub alpha_before_cut: bool,
-    /// One additive step, and then the same hyper step for ever.
+    /// One additive step, and then a constant hyper step.
     pub hyper_at_once: bool,
-    /// The hyper index counts from one where the paper counts from zero, and a far target drops to an eighth.
+    /// A target of more than ten times the rate drops to an eighth at a clock's first increase.
     pub as_ns3: bool,
     pub stays_limited: bool,
     pub first_raises_alpha: bool,
     pub undetermined_raises_alpha: bool,
 }
 
-/// Alpha as it was last raised, or as it is.
+/// A restarted alpha as it was last raised, or a sampled alpha as it is.
 #[derive(Clone, Copy, Debug)]
 pub enum Alpha {
     Real { value: f64, raised: u64 },
@@ -69,7 +68,7 @@ pub struct Flow {
 pub enum Happening {
     Nothing,
     Notification,
-    /// Of TCD: marks that mean pauses, not congestion.
+    /// TCD's notification of marks that mean pauses, not congestion.
     Undetermined,
     Sent(u64),
 }
@@ -101,7 +100,7 @@ impl Flow {
         }
         match what {
             Happening::Notification => self.notify(c, now),
-            Happening::Undetermined if self.limited => self.stop_climbing(c, now),
+            Happening::Undetermined if self.limited => self.restart_increase(c, now),
             Happening::Sent(bytes) => self.send(c, bytes),
             Happening::Undetermined | Happening::Nothing => {}
         }
@@ -152,7 +151,7 @@ impl Flow {
                     value: c.alpha_at_first,
                     next_tick: now + c.alpha_period,
                     notified: false,
-                    // Later by the smallest bit, so that alpha goes first.
+                    // One nanosecond later, so that alpha is updated first.
                     next_cut: now + period + 1,
                     cut: false,
                 },
@@ -173,8 +172,8 @@ impl Flow {
         }
     }
 
-    /// No cut, but R_T = R_C, and timer, byte counter and stages restart; so does the period of a restarted alpha.
-    fn stop_climbing(&mut self, c: &Constants, now: u64) {
+    /// Without a cut, sets R_T = R_C and restarts timer, byte counter, stages and the period of a restarted alpha.
+    fn restart_increase(&mut self, c: &Constants, now: u64) {
         match &mut self.alpha {
             Alpha::Sampled { notified, .. } => *notified |= c.undetermined_raises_alpha,
             Alpha::Real { value, raised } => {
@@ -252,8 +251,8 @@ fn values(c: &Constants, flow: &Flow) -> Vec<f64> {
     if flow.limited { vec![flow.r_c, flow.r_t, 1.0] } else { vec![c.line, c.line, 0.0] }
 }
 
-/// Runs this many events, each compared with what the equations make of the machine's own rates and alpha. `draw` rolls what
-/// happens; the flag says whether notifications are frequent.
+/// Runs 60 000 events, and compares the machine after each with the equations applied to the machine's own rates and alpha.
+/// `draw` returns a random event; its flag says whether notifications are frequent.
 pub fn compare_steps(
     name: &str,
     c: &Constants,
@@ -268,36 +267,36 @@ pub fn compare_steps(
     let mut now = 1_000_000_000;
     let mut state = machine(now, Happening::Nothing, 0).1;
     let mut flow = Flow::new(c);
-    let mut chatty = true;
+    let mut congested = true;
     for nth in 1..=EVENTS {
         if random.within(0..=50) == 0 {
-            chatty = !chatty;
+            congested = !congested;
         }
         now += if random.within(0..=400) == 0 { magnitude(&mut random, 29) } else { magnitude(&mut random, 16) };
-        let what = draw(&mut random, chatty);
+        let what = draw(&mut random, congested);
         if state.is_limited() {
             (flow.r_c, flow.r_t) = (mbps(state.current()), mbps(state.target()));
         }
         if let Alpha::Real { value, .. } = &mut flow.alpha {
             *value = f64::from(state.alpha(params).to_bits()) / f64::from(1u32 << 31);
         }
-        let answer = machine(now, what, nth);
-        state = answer.1;
+        let result = machine(now, what, nth);
+        state = result.1;
         flow.happen(c, now, what);
         let mut allowed = vec![values(c, &flow)];
-        // Whether a flow is at the line already, or a few bits below it still.
+        // Rounding may decide whether a flow is at the line rate or still a few bits below it.
         let doubtful = 4.0 * BIT + f64::from(flow.rounds) * BIT;
         if !c.stays_limited && flow.limited && c.line - flow.r_c < doubtful {
             allowed.push(vec![c.line, c.line, 0.0]);
         } else if !c.stays_limited && !flow.limited && flow.rounds > 0 && state.is_limited() {
             allowed.push(vec![flow.r_c, flow.r_t, 1.0]);
         }
-        let mut outcome = outcome(&answer).to_vec();
+        let mut outcome = outcome(&result).to_vec();
         if let Alpha::Real { value, raised } = flow.alpha
             && raised == now
             && state.is_limited()
         {
-            // It changed just now; otherwise the machine keeps it as it was, and so do the equations.
+            // Alpha has just changed. Otherwise both the machine and the equations keep it as it was.
             let alpha_bit = 1.0 / f64::from(1u32 << 31);
             outcome.push(("alpha", f64::from(state.alpha(params).to_bits()) * alpha_bit, alpha_bit));
             allowed.iter_mut().for_each(|values| values.push(value));
@@ -312,7 +311,7 @@ pub fn compare_steps(
     tolerance.finish(EVENTS.into());
 }
 
-/// A run of 60 ms, compared with what the equations make of it from its beginning: a look every microsecond.
+/// A run of 60 ms, compared every microsecond with the equations, which run on their own state from the beginning.
 pub fn compare_run(name: &str, c: &Constants, happens: fn(u32) -> Happening, mut machine: impl Machine) {
     const EVENTS: u32 = 60_000;
     let mut tolerance = Tolerance::default();
@@ -320,14 +319,14 @@ pub fn compare_run(name: &str, c: &Constants, happens: fn(u32) -> Happening, mut
     for nth in 0..EVENTS {
         let now = 1_000 * u64::from(nth);
         let what = happens(nth);
-        let answer = machine(now, what, nth);
+        let result = machine(now, what, nth);
         flow.happen(c, now, what);
         let mut allowed = vec![values(c, &flow)];
-        let limited = answer.1.is_limited();
+        let limited = result.1.is_limited();
         if limited != flow.limited && c.line - flow.r_c < 20.0 * BIT {
             allowed.push(vec![c.line, c.line, f64::from(u8::from(limited))]);
         }
-        tolerance.assert(&(name, nth), &outcome(&answer), &allowed);
+        tolerance.assert(&(name, nth), &outcome(&result), &allowed);
     }
     tolerance.finish(EVENTS.into());
 }

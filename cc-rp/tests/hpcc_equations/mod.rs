@@ -22,13 +22,14 @@ pub struct Constants {
     pub w_ai: f64,
     pub w_init: f64,
     pub w_min: f64,
-    /// The longest dt and silence that are measured: 2 T and 4 T, or less by what a record's clock can show.
+    /// The longest dt that is measured, 2 T, and the longest gap between acknowledgements, 4 T; both are at most what a
+    /// record's clock can show.
     pub longest: f64,
-    #[allow(dead_code, reason = "read by those whose silences are long")]
+    #[allow(dead_code, reason = "read only by tests with long gaps")]
     pub silence: f64,
     /// Bytes that a record's counter can count.
     pub counts: f64,
-    /// Bytes for each unit of that counter: two records differ by up to one unit more than the link carried.
+    /// Bytes for each unit of that counter: the difference of two records may be up to one unit more than the link carried.
     pub unit: f64,
 }
 
@@ -48,7 +49,7 @@ pub fn inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -
         let dt = a.ts - l.ts;
         let tx = (a.tx_bytes - l.tx_bytes) / dt;
         let known = a.b > 0.0 && (16.0..=c.longest).contains(&dt) && a.tx_bytes - l.tx_bytes - c.unit <= 1.1 * a.b * dt;
-        // What could have passed must fit the counter.
+        // What the link could have carried must fit the counter.
         let known = known && 1.1 * a.b * dt <= c.counts;
         if !known {
             continue;
@@ -63,8 +64,8 @@ pub fn inflight(c: &Constants, u_before: f64, last: &[Record], ack: &[Record]) -
     Some(((1.0 - tau / c.t) * u_before + tau / c.t * u.min(16.0)).max(1.0 / 256.0))
 }
 
-/// Beyond the paper, for round trips over which nothing could be measured: a step up, as line 22.
-#[allow(dead_code, reason = "MLCC's")]
+/// Not in the paper: an additive step, as in line 22, for round trips in which nothing could be measured.
+#[allow(dead_code, reason = "only for MLCC")]
 pub fn rise(c: &Constants, sender: Sender) -> Sender {
     let w = (sender.wc + c.w_ai).clamp(c.w_min, c.w_init);
     Sender { w, wc: w, ..sender }

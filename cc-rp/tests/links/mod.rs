@@ -4,12 +4,12 @@ use crate::hpcc::Record;
 use crate::tolerance::SplitMix;
 use cc_core::{Hop, IntLayout, IntStackBuilder};
 
-/// The links and what they last wrote.
+/// The links, and their last records.
 #[derive(Clone)]
 pub struct Links {
     gbps: Vec<u32>,
     pub records: Vec<Record>,
-    /// How busy they are: at one, each carries anything up to a little more than it can.
+    /// Upper bound of their random loads: 1 is a little more than a link can carry.
     pub load: f64,
 }
 
@@ -25,10 +25,10 @@ impl Links {
         Self { records: gbps.iter().map(record).collect(), gbps: gbps.to_vec(), load: 1.0 }
     }
 
-    /// Time passes: each link carries some share of what it can, and its queue is anything.
+    /// Advances the time by `gap` nanoseconds: each link carries a random part of what it can, and has a random queue.
     pub fn pass(&mut self, random: &mut SplitMix, gap: u32) {
         for record in &mut self.records {
-            // Whole units of the telemetry's, so that both sides read the same.
+            // Whole units of the telemetry, so that the machine and the equations get the same numbers.
             record.ts += f64::from(gap);
             let share = f64::from(random.within(0..=1_050)) / 1e3 * self.load;
             record.tx_bytes += (share * record.b * f64::from(gap) / 64.0).floor() * 64.0;
@@ -36,7 +36,7 @@ impl Links {
         }
     }
 
-    /// The records as they are in a packet on this path, in the wide layout.
+    /// The records in a packet on this path, in the wide layout.
     pub fn telemetry(&self, path: u16) -> IntStackBuilder {
         let hop = |(record, gbps): (&Record, &u32)| Hop {
             mbps: gbps * 1_000,

@@ -1,8 +1,8 @@
-//! RCC (ToN 2023) in double precision: Algorithm 1 and equations 1 to 5, with what this library adds to them. Times are in
-//! nanoseconds, windows in bytes; what is in use is a share of the link.
+//! RCC (ToN 2023) in double precision: Algorithm 1 and equations 1 to 5, with this library's additions. Times in nanoseconds,
+//! windows in bytes, utilisation as a fraction of the link.
 
-/// K_p and K_d in 1/s, delta, eta, n, RTT_base, the least window, how long a message is not judged, and whether U stays at
-/// zero while the fair share limits W.
+/// K_p and K_d in 1/s, delta, eta, n, RTT_base, the least window, the time after the start of a message in which (1) is not
+/// evaluated, and whether U is at least zero while the fair share limits W.
 #[derive(Clone, Copy, Debug)]
 pub struct Constants {
     pub k_p: f64,
@@ -30,7 +30,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A message begins at `now`.
+    /// Begins a message at `now`.
     pub fn begins(&mut self, now: f64) {
         *self = Self { u: 0.0, error: None, over: 0, controlled: false, began: now, due: 0.0, ..*self };
     }
@@ -43,7 +43,7 @@ impl Flow {
                 _ => vec![Self { window: self.window.min(fair).max(c.least), ..*self }],
             };
         }
-        let judged = |busy: bool| {
+        let outcomes = |busy: bool| {
             let flow = Self { window: fair.max(c.least), ..*self };
             match waited {
                 _ if busy || now < self.began + c.youth => vec![Self { over: 0, ..flow }],
@@ -55,11 +55,11 @@ impl Flow {
                 None => vec![flow],
             }
         };
-        // Shares are sent in units of 2^-16.
+        // Utilisation is sent in units of 2^-16.
         if (in_use - c.eta).abs() < 3.0 / 65_536.0 {
-            return [judged(true), judged(false)].concat();
+            return [outcomes(true), outcomes(false)].concat();
         }
-        judged(in_use > c.eta)
+        outcomes(in_use > c.eta)
     }
 
     fn controls(&self, c: &Constants, now: f64, waited: f64, fair: f64) -> Vec<Self> {
@@ -72,7 +72,7 @@ impl Flow {
         if !c.unwinds || u >= 0.0 {
             return vec![flow];
         }
-        // A window that was the fair share grows from there.
+        // Rounding may decide whether the fair share limits a window that is close to it.
         let near = (free - fair).abs() <= fair * 1e-3 + 2.0 && (self.window - fair).abs() > 1.0;
         match (near, free >= fair) {
             (true, _) => vec![flow, Self { u: 0.0, ..flow }],
@@ -82,10 +82,11 @@ impl Flow {
     }
 }
 
-/// The reference for queueing delays: the least delay of this and of the last window of 2^30 ns in which one came.
+/// The reference for queueing delays: the minimum of the present and of the last window of 2^30 ns in which a delay was
+/// measured.
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
-    /// Each window of time, with the least delay that came in it.
+    /// Each window of time, with its least delay.
     windows: Vec<(u64, f64)>,
 }
 
@@ -102,7 +103,7 @@ impl Delays {
         match self.windows.last_mut() {
             Some((last, least)) if *last == window => *least = least.min(delay),
             _ => {
-                // All that came in the last window was so far above the one before that it is another path.
+                // All delays of the last window were so far above those before it that the path is another one.
                 if let [.., (_, before), (_, last)] = self.windows[..]
                     && last - before >= 65_534.0
                 {
@@ -122,7 +123,7 @@ impl Delays {
     }
 }
 
-/// What a bit of the machine's U is worth for an update by these errors: its own last, and those of the gains.
+/// The resolution of the machine's U after an update by these errors: its last bit, and those of the gains.
 pub fn bit_of_u(error: Option<f64>, before: Option<f64>) -> f64 {
     let error = error.unwrap_or(0.0);
     let change = error - before.unwrap_or(error);

@@ -1,31 +1,32 @@
-//! How near a machine has to come to the equations of its paper, and the dice for both.
+//! How closely a machine must agree with the equations of its paper, and the random numbers of these tests.
 
 /// Compares a machine's outcomes with those that equations in double precision allow.
 ///
-/// Where an event lies within the error band of a branch, either side of it will do; such events must stay rare.
+/// If an event is so close to a branch that the machine's rounding decides it, both outcomes are allowed. Such events must be
+/// rare.
 #[derive(Debug, Default)]
 pub struct Tolerance {
     events: u64,
     near_a_branch: u64,
 }
 
-/// One number of an outcome: its name, its value, and what the last bit of the machine's format is worth.
+/// One number of an outcome: its name, its value, and the value of the last bit of the machine's format.
 pub type Value = (&'static str, f64, f64);
 
 impl Tolerance {
-    /// The outcome of one event must be one of these: each value within a thousandth and four last bits.
+    /// Asserts that the outcome of one event is one of those allowed: each value within a thousandth and four last bits.
     ///
     /// # Panics
-    /// When the outcome is none of these.
+    /// If the outcome is not among those allowed.
     pub fn assert(&mut self, event: &dyn std::fmt::Debug, outcome: &[Value], allowed: &[Vec<f64>]) {
         self.events += 1;
         self.near_a_branch += u64::from(allowed.len() > 1);
         let agrees = |values: &Vec<f64>| {
-            assert_eq!(values.len(), outcome.len(), "an outcome of other values");
+            assert_eq!(values.len(), outcome.len(), "an outcome with another number of values");
             outcome
                 .iter()
                 .zip(values)
-                .all(|(&(_, got, bit), &want)| (got - want).abs() <= want.abs() * 1e-3 + 4.0 * bit)
+                .all(|(&(_, got, bit), &expected)| (got - expected).abs() <= expected.abs() * 1e-3 + 4.0 * bit)
         };
         assert!(allowed.iter().any(agrees), "{event:?}: the machine has {outcome:?}, the equations {allowed:?}");
     }
@@ -33,19 +34,19 @@ impl Tolerance {
     /// Asserts that at least this many events were compared, and less than one in a hundred was near a branch.
     ///
     /// # Panics
-    /// When fewer events were compared, or more were near a branch.
+    /// If fewer events were compared, or more were near a branch.
     pub fn finish(&self, at_least: u64) {
         assert!(self.events >= at_least, "{} events, expected {at_least}", self.events);
         assert!(self.near_a_branch * 100 < self.events, "{} of {} near a branch", self.near_a_branch, self.events);
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): the same dice on every machine.
+/// SplitMix64 (Steele, Lea, Flood 2014): the same random numbers on every host.
 #[derive(Clone, Debug)]
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// Dice that fall by this seed.
+    /// The sequence of this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -58,7 +59,7 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of the range, whose ends are in it.
+    /// A number in the range, both ends included.
     pub fn within(&mut self, range: std::ops::RangeInclusive<u32>) -> u32 {
         let span = u64::from(range.end() - range.start()) + 1;
         range.start() + (self.draw() % span) as u32
