@@ -2,7 +2,7 @@
 
 use cc_core::params::Settings;
 use cc_core::table::{Fixed, Heap, Storage};
-use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Roce, Shims, TableCrc, Tags, opcode};
 use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Qpn, Rate};
 use cc_cp::RelayMessage;
 use cc_cp::list::{StageList, StageListError};
@@ -159,17 +159,7 @@ fn frame(site: u8, bth: Bth, payload: &[u8]) -> Vec<u8> {
         extensions: Extensions::default(),
         payload,
     };
-    let mut bytes = vec![0; 2_048];
-    let length = frame.emit::<TableCrc>(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
-}
-
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 #[test]
@@ -178,7 +168,7 @@ fn the_stage_that_rewrites_sees_the_marks_of_the_others_and_no_other_stage_does(
     let red = RedSettings { kmin: 0, kmax: 0, pmax: 1_000_000, reference_rate: 0 };
     let limiting = cc_cp::lscc::rate_limiting::PRESETS[0].values;
     let frame = data(0, 17);
-    let roce = roce(&frame);
+    let roce = Roce::of(&frame).unwrap();
     let queued = Bytes::new(1_000);
     let event = Event::Departure { packet: Packet::roce(&roce), ecn: Ecn::Ect0, queued, port_queued: queued };
     let mut sent = Recorder::default();
@@ -269,7 +259,7 @@ mod feedback {
         /// A microsecond passes: the packets and messages that leave for the other site.
         fn step(&mut self, now: u64) -> Leaving {
             let Self { switch, sent, frame, cnp, .. } = self;
-            let (roce, cnp) = (roce(frame), roce(cnp));
+            let (roce, cnp) = (Roce::of(frame).unwrap(), Roce::of(cnp).unwrap());
             let packet = Packet::roce(&roce);
             sent.queued.insert(QUEUE, Bytes::new(self.queued));
             while switch.next_wake() <= at(now) {

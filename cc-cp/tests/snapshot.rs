@@ -3,7 +3,7 @@
 use cc_core::snapshot::Words;
 use cc_core::table::Fixed;
 use cc_core::wire::RateMessage;
-use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Roce, Shims, TableCrc, Tags, opcode};
 use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Qpn, Rate, Zeroed};
 use cc_cp::recorder::Recorder;
 use cc_cp::registry::{self, Visitor};
@@ -40,17 +40,7 @@ fn frame(opcode: u8, qpn: u32) -> Vec<u8> {
         extensions: Extensions::default(),
         payload: &[0; 64],
     };
-    let mut buffer = vec![0; 256];
-    let length = frame.emit::<TableCrc>(&mut buffer).unwrap();
-    buffer.truncate(length);
-    buffer
-}
-
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 fn event<'a>(kind: u8, [a, b, c, d]: [u32; 4], roce: &'a Roce<'a>) -> Event<'a> {
@@ -107,7 +97,7 @@ impl Run<'_> {
     fn with_settings<S: OnQueues>(&self, settings: &<On<S> as Stage>::Settings) {
         let name = On::<S>::NAME;
         let frames: Vec<_> = (0..4).map(|qpn| frame(opcode::SEND_MIDDLE, qpn)).collect();
-        let roces: Vec<_> = frames.iter().map(|frame| roce(frame)).collect();
+        let roces: Vec<_> = frames.iter().map(|frame| Roce::of(frame).unwrap()).collect();
         let (mut stage, mut now) = (begun::<S>(settings, &roces[0]), START);
         let mut words = self.words.iter().copied();
         let any = <On<S> as Inspect>::Snapshot::read(&mut || words.next().unwrap_or(0));

@@ -2,8 +2,8 @@
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Aeth, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, Pfc, Response, Reth, Shims,
-    TableCrc, Tag, TagProtocol, Tags, cm, opcode, parse, pfc,
+    AckFields, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, Pfc, Response, Reth, Roce, Shims, TableCrc,
+    Tag, TagProtocol, Tags, cm, opcode, pfc,
 };
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Hop, IntLayout, Mark, Nanos, Psn, Qpn, Stamp};
 use hil_capture::Writer;
@@ -45,7 +45,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         payload: b"bytes",
     };
     let data = emit(&write);
-    let Ok(Parsed::Roce(cause)) = parse(&data, data.len()) else { panic!("the frame just built is RoCE") };
+    let cause = Roce::of(&data).expect("the frame just built is RoCE");
     let body = CnpBody { kind: CnpKind::Period, ce: true, period: Nanos::new(50_000), ..CnpBody::default() };
     let cnp = |body_kind| respond(&Response::cnp(&cause, Qpn::new(0x55), body_kind, CnpMarking::default()));
 
@@ -116,23 +116,16 @@ fn acknowledged(frame: &[u8]) -> Vec<u8> {
     let hop = Hop { mbps: 100_000, clock: 5, sent: 6, queue: 7, ..Hop::default() };
     let wire_len = frame.len();
     assert_eq!(shim::push_into(&mut frame, wire_len, shim::PORT, &hop), Some(1));
-    let Ok(Parsed::Roce(cause)) = parse(&frame, wire_len) else { panic!("the frame just built is RoCE") };
+    let cause = Roce::of(&frame).expect("the frame just built is RoCE");
     respond(&Response::ack(&cause, Qpn::new(0x55), &AckFields { msn: 3, ..AckFields::default() }))
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    written(|buffer| frame.emit::<TableCrc>(buffer))
+    frame.to_vec::<TableCrc>().expect("the frame is short")
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
-    written(|buffer| response.emit::<TableCrc>(buffer))
-}
-
-fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-    let mut buffer = vec![0; 1_024];
-    let len = emit(&mut buffer).expect("the frame is short");
-    buffer.truncate(len);
-    buffer
+    response.to_vec::<TableCrc>().expect("the frame is short")
 }
 
 /// An untagged IPv4 frame with four bytes of options; the ICRC is no longer right.

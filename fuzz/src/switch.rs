@@ -8,7 +8,7 @@ use cc_core::table::{Fixed, Heap};
 use cc_core::wire::opcode::Class;
 use cc_core::wire::shim::{IntShim, MlccAck, MlccData};
 use cc_core::wire::{
-    self, Addresses, Bth, Extensions, FlowKey, Frame, Mac, Parsed, RateMessage, Roce, Shims, TableCrc, Tags, opcode,
+    Addresses, Bth, Extensions, FlowKey, Frame, Mac, RateMessage, Roce, Shims, TableCrc, Tags, opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, IntLayout, Link, Mark, Nanos, Qpn, Rate, Zeroed};
 use cc_cp::RelayMessage;
@@ -474,7 +474,7 @@ impl Bench {
     }
 
     fn arrive(&mut self, queue: usize, bytes: Bytes, frame: &[u8]) {
-        let roce = roce(frame);
+        let roce = Roce::of(frame).expect("frames() builds RoCE packets only");
         let packet = Packet { bytes, roce: Some(&roce) };
         let queued =
             self.held.iter().filter(|held| held.0 == queue).map(|held| held.1).fold(Bytes::ZERO, Bytes::saturating_add);
@@ -498,7 +498,7 @@ impl Bench {
     }
 
     fn depart(&mut self, queue: usize, leaving: Leaving, frame: &[u8]) {
-        let roce = roce(frame);
+        let roce = Roce::of(frame).expect("frames() builds RoCE packets only");
         let data = !matches!(roce.info.class(), Class::Ack | Class::Cnp);
         let (packet, port_queued) =
             (Packet { bytes: bytes(leaving.bytes), roce: Some(&roce) }, bytes(leaving.port_queued));
@@ -612,13 +612,6 @@ impl Bench {
     }
 }
 
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// Frames of few flows, more than a set of a table has places for: data with telemetry, acknowledgements with credits, CNPs.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
@@ -659,10 +652,7 @@ fn frames() -> Vec<Vec<u8>> {
         let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: Qpn::new(flow.into()), ..Bth::default() };
         let cnp = Frame { bth, addresses, extensions: Extensions { cnp, ..Extensions::default() }, ..head };
         for frame in [data, data, data, ack, cnp] {
-            let mut bytes = vec![0; 512];
-            let length = frame.emit::<TableCrc>(&mut bytes).expect("the frame is short");
-            bytes.truncate(length);
-            frames.push(bytes);
+            frames.push(frame.to_vec::<TableCrc>().expect("the frame is short"));
         }
     }
     frames

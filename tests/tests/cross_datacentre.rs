@@ -65,11 +65,7 @@ fn data((six, receiver, qpn): (bool, u8, u32), now: u64, telemetry: bool) -> Vec
     }
     let shims = Shims { int: telemetry.then(|| IntShim::of(&int)), ..Shims::NONE };
     let bth = Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() };
-    let mut buffer = vec![0; 8_192];
-    let frame = Frame { shims, bth, payload: &[0; 4_096], ..to(six, receiver) };
-    let length = frame.emit::<TableCrc>(&mut buffer).unwrap();
-    buffer.truncate(length);
-    buffer
+    Frame { shims, bth, payload: &[0; 4_096], ..to(six, receiver) }.to_vec::<TableCrc>().unwrap()
 }
 
 /// The first bytes of a frame: all that is passed to an image.

@@ -4,7 +4,7 @@
 use cc_core::params::{ParamError, Settings};
 use cc_core::table::{Fixed, Handle, SlotTable};
 use cc_core::wire::shim::{IntShim, Rcc, Time};
-use cc_core::wire::{Addresses, Aeth, Bth, Extensions, Frame, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode, parse};
+use cc_core::wire::{Addresses, Aeth, Bth, Extensions, Frame, Mac, Roce, Shims, TableCrc, Tags, opcode};
 use cc_core::{
     Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Link, Mark,
     Nanos, Psn, Qpn, Rate, Stamp, Zeroed,
@@ -153,20 +153,13 @@ fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
         let frame = acknowledgement(psn, 6, elapsed, 100_000 * nth);
         for (engine, handle, pacer) in [(&mut hpcc, six, &mut other), (&mut alone, same, &mut quiet)] {
             engine.sent(at(elapsed.into()), handle, Psn::new(psn + 1), Bytes::new(1_500), pacer);
-            engine.ack(at(elapsed.into()), &read(&frame), PROGRESS, pacer).unwrap();
+            engine.ack(at(elapsed.into()), &Roce::of(&frame).unwrap(), PROGRESS, pacer).unwrap();
         }
         assert_eq!(hpcc.state(six), alone.state(same));
         assert_eq!(other.0[&six.index()], quiet.0[&same.index()]);
     }
     assert!(other.0[&six.index()].0 < LINK.line_rate);
     assert_eq!(one.0[&five.index()], halved);
-}
-
-fn read(frame: &[u8]) -> Roce<'_> {
-    match parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
 }
 
 /// An acknowledgement with the signals of every algorithm, this long after [`at`] zero, for a packet that was under way for 50
@@ -200,10 +193,7 @@ fn frame(shims: Shims<'_>, opcode: u8, psn: Psn, dest_qp: Qpn, ecn: Ecn, extensi
         extensions,
         payload: &[],
     };
-    let mut buffer = vec![0; 512];
-    let length = frame.emit::<TableCrc>(&mut buffer).unwrap();
-    buffer.truncate(length);
-    buffer
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 /// The telemetry of a port of 100 Gb/s that has sent without a gap until this time.
@@ -242,7 +232,7 @@ impl registry::Visitor for Neighbour {
                 cnp(&mut configured, at(elapsed.into()), 5, &mut pacer);
                 configured.sent(at(elapsed.into()), handle, Psn::new(11 + nth), Bytes::new(1_500), &mut pacer);
                 let frame = acknowledgement(10 + nth, 5, elapsed, 100_000 * nth);
-                configured.ack(at(elapsed.into()), &read(&frame), PROGRESS, &mut pacer);
+                configured.ack(at(elapsed.into()), &Roce::of(&frame).unwrap(), PROGRESS, &mut pacer);
             }
             (pacer.0, *configured.state(handle).unwrap())
         };
@@ -270,7 +260,7 @@ fn a_port_that_comes_up_again_leaves_a_configured_one_as_it_is_a23() {
         let rx = RxMeta::new(at(nanos).stamp(), Some(Qpn::new(8)));
         let (mut ring, headers) = (Ring(vec![0; 256]), HeaderCache::<Fixed<0>, 4>::ZEROED);
         let mut out = FrameOut::<_, _, TableCrc>::new(&mut ring, &headers);
-        let answer = port.arrival(at(nanos), &read(&marked), rx, &mut out);
+        let answer = port.arrival(at(nanos), &Roce::of(&marked).unwrap(), rx, &mut out);
         assert_eq!(answer.cnp, cc_np::CnpOutcome::Sent, "as configured, without an interval");
     }
 }
@@ -389,7 +379,7 @@ impl registry::Visitor for Reuse {
             cnp(&mut engine, at(elapsed.into()), 5, &mut pacer);
             engine.sent(at(elapsed.into()), old, Psn::new(11 + nth), Bytes::new(1_500), &mut pacer);
             late = acknowledgement(10 + nth, 5, elapsed, 50_000 * nth);
-            engine.ack(at(elapsed.into()), &read(&late), PROGRESS, &mut pacer);
+            engine.ack(at(elapsed.into()), &Roce::of(&late).unwrap(), PROGRESS, &mut pacer);
         }
         if A::NAME != "pfc" {
             assert_ne!(engine.state(old), Some(&virgin), "{} has learnt nothing", A::NAME);
@@ -404,7 +394,7 @@ impl registry::Visitor for Reuse {
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
         // Late frames for the old queue pair find no flow.
         assert!(cnp(&mut engine, now, 5, &mut pacer).is_none(), "{}", A::NAME);
-        assert!(engine.ack(now, &read(&late), PROGRESS, &mut pacer).is_none(), "{}", A::NAME);
+        assert!(engine.ack(now, &Roce::of(&late).unwrap(), PROGRESS, &mut pacer).is_none(), "{}", A::NAME);
         assert!(engine.step(now, old, &Event::Wake, &mut pacer).is_none(), "{}", A::NAME);
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
 

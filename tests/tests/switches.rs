@@ -4,8 +4,7 @@
 use cc_core::table::Heap;
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, RateMessage, Roce, Shims, TableCrc,
-    Tags, opcode,
+    Addresses, Bth, CnpMarking, Extensions, Frame, Mac, RateMessage, Roce, Shims, TableCrc, Tags, opcode,
 };
 use cc_core::{Bytes, CnpBody, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
 use cc_cp::list::StageList;
@@ -78,21 +77,7 @@ fn data(six: bool, host: u8, qpn: u32) -> Vec<u8> {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    written(|buffer| frame.emit::<TableCrc>(buffer))
-}
-
-fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-    let mut bytes = vec![0; 2_048];
-    let length = emit(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
-}
-
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 /// The queue towards the long link.
@@ -112,7 +97,7 @@ impl Emit for Sent {
     fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
         let mut room: Room = [0; _];
         let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
-        self.0.extend(cnp.map(|cnp| written(|buffer| cnp.emit::<TableCrc>(buffer))));
+        self.0.extend(cnp.map(|cnp| cnp.to_vec::<TableCrc>().unwrap()));
     }
 
     fn peer(&mut self, at: Queue, message: PeerMessage) {
@@ -150,7 +135,7 @@ impl End {
 
     /// A packet leaves for the long link. Returns the frame that the switch sends back, if any.
     fn leaves(&mut self, now: u64, packet: &[u8]) -> Option<Vec<u8>> {
-        let roce = roce(packet);
+        let roce = Roce::of(packet).unwrap();
         let (queued, packet) = (roce.wire_len, cc_cp::Packet::roce(&roce));
         let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued: queued };
         self.switch.on(Instant::from_nanos(now), QUEUE, &event, &mut self.sent);

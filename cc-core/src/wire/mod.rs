@@ -39,6 +39,8 @@ pub mod rate_message;
 mod roce;
 mod route;
 pub mod shim;
+#[cfg(any(test, feature = "std"))]
+mod to_vec;
 mod udp;
 
 #[cfg(test)]

@@ -44,6 +44,15 @@ pub struct Roce<'a> {
 }
 
 impl<'a> Roce<'a> {
+    /// The packet in a frame that was captured whole; `None` if the frame is malformed or not RoCE. [`parse`](super::parse)
+    /// returns which, and reads frames that were cut.
+    pub fn of(frame: &'a [u8]) -> Option<Self> {
+        match super::parse(frame, frame.len()) {
+            Ok(Parsed::Roce(roce)) => Some(roce),
+            _ => None,
+        }
+    }
+
     /// Reads from the shims on if there are any, or from the BTH; the input ends with the ICRC.
     // Always inlined, so that the packet is built in place and not copied.
     #[inline(always)]

@@ -2,13 +2,12 @@ use super::*;
 use crate::frames::Ring;
 use crate::{ArrivalOutcome, CnpOutcome, NpEngine, RxMeta};
 use cc_core::table::RoundRobinTable;
-use cc_core::wire::{self, Addresses, Bth, Extensions, Frame, Icrc, Mac, Parsed, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{Addresses, Bth, Extensions, Frame, Icrc, Mac, Roce, Shims, TableCrc, Tags, opcode};
 use cc_core::{Bytes, Psn, Rate};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet};
-use std::vec;
 use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
@@ -46,17 +45,7 @@ fn frame(local: u32, ecn: Ecn, opcode: u8) -> Vec<u8> {
         extensions: Extensions::default(),
         payload: &[0xa5; 64],
     };
-    let mut buffer = vec![0; 256];
-    let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
-    buffer.truncate(len);
-    buffer
-}
-
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 const fn remote(local: u32) -> Qpn {
@@ -81,7 +70,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         self.ring.paths.insert(local, (data.clone(), remote(local)));
         let rx = RxMeta::new(now.stamp(), Some(remote(local)));
         self.called = self.now;
-        self.engine.arrival(now, &roce(&data), rx, &mut self.ring)
+        self.engine.arrival(now, &Roce::of(&data).unwrap(), rx, &mut self.ring)
     }
 
     fn wake(&mut self) -> CnpOutcome {
@@ -114,7 +103,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         std::mem::take(&mut self.ring.sent)
             .iter()
             .map(|frame| {
-                let cnp = roce(frame);
+                let cnp = Roce::of(frame).unwrap();
                 assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
                 let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a plain CNP") };
                 assert!(body.kind == CnpKind::Period && body.ce && !body.ue);
@@ -361,11 +350,11 @@ fn ports_have_their_own_lists_and_settings_a16() {
     assert_eq!((one.run(end).len(), other.run(end).len()), (1, 0));
     other.arrive(7, Ecn::Ce);
     other.wake();
-    assert_eq!(roce(&other.ring.sent[0]).dscp(), 10);
+    assert_eq!(Roce::of(&other.ring.sent[0]).unwrap().dscp(), 10);
     one.now = end + 60_000;
     one.arrive(7, Ecn::Ce);
     one.wake();
-    assert_eq!(roce(&one.ring.sent[0]).dscp(), 48);
+    assert_eq!(Roce::of(&one.ring.sent[0]).unwrap().dscp(), 48);
 }
 
 #[test]
@@ -377,7 +366,7 @@ fn datagrams_share_one_interval_and_go_back_at_once() {
         let data = frame(0x11, Ecn::Ce, opcode::UD_SEND_ONLY);
         let now = Instant::from_nanos(bench.now);
         let rx = RxMeta::new(now.stamp(), None);
-        if bench.engine.arrival(now, &roce(&data), rx, &mut bench.ring).cnp == CnpOutcome::Sent {
+        if bench.engine.arrival(now, &Roce::of(&data).unwrap(), rx, &mut bench.ring).cnp == CnpOutcome::Sent {
             answered.push(step);
         }
     }

@@ -69,17 +69,7 @@ fn frame<'a>(opcode: u8, qpn: u32, ecn: Ecn, addresses: Addresses, tags: Tags<'a
 }
 
 fn bytes(frame: &Frame<'_>) -> Vec<u8> {
-    let mut buffer = vec![0; 256];
-    let len = frame.emit::<TableCrc>(&mut buffer).unwrap();
-    buffer.truncate(len);
-    buffer
-}
-
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 /// Metadata of a frame whose sender's queue pair number is not known.
@@ -99,7 +89,7 @@ fn arrive<const SETS: usize, const WAYS: usize>(
     tx: &mut Ring,
 ) -> CnpOutcome {
     let frame = bytes(&frame(opcode, qpn, ecn, V4, Tags::NONE));
-    engine.arrival(Instant::from_nanos(now), &roce(&frame), from(qpn + 1), tx).cnp
+    engine.arrival(Instant::from_nanos(now), &Roce::of(&frame).unwrap(), from(qpn + 1), tx).cnp
 }
 
 /// The same, marked and with room in the transmit ring. Returns whether a CNP is sent.
@@ -133,14 +123,14 @@ fn a_marked_packet_is_answered_with_a_whole_cnp() {
             let mut engine = engine::<4, 2>("paper");
             let data = bytes(&frame(opcode, 0x11, Ecn::Ce, addresses, tags));
             let mut tx = Ring { room: vec![0xee; 128], ..Ring::new(0) };
-            let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), from(0xd2), &mut tx);
+            let outcome = engine.arrival(Instant::from_nanos(0), &Roce::of(&data).unwrap(), from(0xd2), &mut tx);
             assert_eq!(
                 (outcome.cnp, outcome.ack),
                 (CnpOutcome::Sent, AckOutcome::None),
                 "{opcode:#04x} {payload_only}"
             );
 
-            let cnp = roce(tx.frame());
+            let cnp = Roce::of(tx.frame()).unwrap();
             assert_eq!((cnp.info.class(), cnp.bth.dest_qp), (Class::Cnp, Qpn::new(0xd2)));
             assert!(cnp.bth.becn && !cnp.bth.ack_request && cnp.bth.psn == Psn::new(0));
             assert_eq!(cnp.bth.partition, 0xffff);
@@ -150,7 +140,7 @@ fn a_marked_packet_is_answered_with_a_whole_cnp() {
             assert_eq!(cnp.addresses(), addresses.reversed());
             assert_eq!(cnp.dscp(), 48);
             assert_eq!(cnp.tags().iter().collect::<Vec<_>>(), [Tag { priority: 6, ..tag }]);
-            assert_eq!(tx.frame().len(), data.len() - roce(&data).info.header_len() - 64 + 16);
+            assert_eq!(tx.frame().len(), data.len() - Roce::of(&data).unwrap().info.header_len() - 64 + 16);
         }
     }
 }
@@ -162,9 +152,9 @@ fn cnp_dscp_and_priority_are_those_set() {
     let mut engine = with::<1, 1>(&values);
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V4, Tags::new(&tag).unwrap()));
     let mut tx = Ring::new(128);
-    let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), from(2), &mut tx);
+    let outcome = engine.arrival(Instant::from_nanos(0), &Roce::of(&data).unwrap(), from(2), &mut tx);
     assert_eq!(outcome.cnp, CnpOutcome::Sent);
-    let cnp = roce(tx.frame());
+    let cnp = Roce::of(tx.frame()).unwrap();
     assert_eq!((cnp.dscp(), cnp.vlan().unwrap().priority), (46, 7));
 }
 
@@ -176,7 +166,7 @@ fn the_count_of_cnps_is_in_the_reserved_bytes_when_asked_for() {
     for now in [0, 4_000, 900_000_000] {
         let mut tx = Ring::new(128);
         assert_eq!(arrive(&mut engine, now, SEND_MIDDLE, 1, Ecn::Ce, &mut tx), CnpOutcome::Sent);
-        let Some(CnpBodyKind::Extended(body)) = roce(tx.frame()).cnp() else { panic!() };
+        let Some(CnpBodyKind::Extended(body)) = Roce::of(tx.frame()).unwrap().cnp() else { panic!() };
         seqs.push(body.seq);
     }
     assert_eq!(seqs, [seqs[0], seqs[0].wrapping_add(1), seqs[0].wrapping_add(2)]);
@@ -218,7 +208,7 @@ fn only_data_is_answered_and_a_read_response_is_data() {
 fn rocev1_has_no_cnps() {
     let mut engine = engine::<4, 2>("cx4");
     let data = bytes(&frame(SEND_MIDDLE, 1, Ecn::Ce, V1, Tags::NONE));
-    let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(128));
+    let outcome = engine.arrival(Instant::from_nanos(0), &Roce::of(&data).unwrap(), from(2), &mut Ring::new(128));
     assert_eq!(outcome.cnp, CnpOutcome::None);
     assert_eq!(engine.counters(), NpCounters::default());
 }
@@ -240,7 +230,8 @@ fn a_stranger_is_counted_gets_no_record_and_no_interval_runs() {
     assert!(marked(&mut engine, 0, 1));
     let data = bytes(&frame(SEND_MIDDLE, 2, Ecn::Ce, V4, Tags::NONE));
     for now in 1..=100 {
-        let outcome = engine.arrival(Instant::from_nanos(now), &roce(&data), STRANGER, &mut Ring::new(128));
+        let outcome =
+            engine.arrival(Instant::from_nanos(now), &Roce::of(&data).unwrap(), STRANGER, &mut Ring::new(128));
         assert_eq!(outcome.cnp, CnpOutcome::Unaddressed);
     }
     assert!(!marked(&mut engine, 101, 1), "the known flow kept its record");
@@ -317,9 +308,9 @@ fn datagrams_share_one_interval_and_are_answered_to_their_source() {
     let mut engine = engine::<4, 2>("paper");
     let mut tx = Ring::new(128);
     let data = bytes(&frame(UD_SEND_ONLY, 0x11, Ecn::Ce, V4, Tags::NONE));
-    let outcome = engine.arrival(Instant::from_nanos(0), &roce(&data), STRANGER, &mut tx);
+    let outcome = engine.arrival(Instant::from_nanos(0), &Roce::of(&data).unwrap(), STRANGER, &mut tx);
     assert_eq!(outcome.cnp, CnpOutcome::Sent);
-    assert_eq!(roce(tx.frame()).bth.dest_qp, Qpn::new(0x00_0d00));
+    assert_eq!(Roce::of(tx.frame()).unwrap().bth.dest_qp, Qpn::new(0x00_0d00));
     assert_eq!(engine.live_flows(), 0);
     assert_eq!(arrive(&mut engine, 49_999, UD_SEND_ONLY, 0x22, Ecn::Ce, &mut tx), CnpOutcome::None);
     assert!(marked(&mut engine, 49_999, 0x11), "a connection does not wait for datagrams");
@@ -345,7 +336,7 @@ fn settings_of_one_port_are_not_those_of_another_a16() {
     for (engine, dscp, interval) in [(&mut changed, 46, 10_000), (&mut other, 48, 50_000)] {
         let mut tx = Ring::new(128);
         arrive(engine, 0, SEND_MIDDLE, 1, Ecn::Ce, &mut tx);
-        assert_eq!(roce(tx.frame()).dscp(), dscp);
+        assert_eq!(Roce::of(tx.frame()).unwrap().dscp(), dscp);
         assert!(!marked(engine, interval - 1, 1) && marked(engine, interval, 1));
     }
 }
@@ -438,7 +429,7 @@ fn echoing(preset: &Preset<EchoSettings>) -> Echoing {
 fn acknowledgement(engine: &mut Echoing, data: &[u8], tx: &mut Ring) -> ArrivalOutcome {
     let arrived = Instant::from_nanos(0xffff_1000).stamp();
     let rx = RxMeta { msn: Some(0x12_3456), rx_buffer_level: 9, ..RxMeta::new(arrived, Some(Qpn::new(0xd2))) };
-    engine.arrival(Instant::from_nanos(0xffff_1000 + 300), &roce(data), rx, tx)
+    engine.arrival(Instant::from_nanos(0xffff_1000 + 300), &Roce::of(data).unwrap(), rx, tx)
 }
 
 #[test]
@@ -450,7 +441,7 @@ fn an_acknowledgement_brings_back_the_mark_the_time_and_the_telemetry() {
     let data = stamped(opcode::SEND_LAST, 1, 42, Ecn::Ect0, false);
     let outcome = acknowledgement(&mut engine, &data, &mut tx);
     assert_eq!((outcome.cnp, outcome.ack), (CnpOutcome::None, AckOutcome::Sent));
-    let ack = roce(tx.frame());
+    let ack = Roce::of(tx.frame()).unwrap();
     assert_eq!((ack.info.class(), ack.icrc::<TableCrc>()), (Class::Ack, Icrc::Valid));
     assert_eq!((ack.bth.dest_qp, ack.bth.psn, ack.echo()), (Qpn::new(0xd2), Psn::new(42), Mark::Congested));
     assert_eq!(ack.aeth().map(|aeth| aeth.msn), Some(0x12_3456));
@@ -460,11 +451,11 @@ fn an_acknowledgement_brings_back_the_mark_the_time_and_the_telemetry() {
         (time.echo.to_bits(), time.receiver_hold, time.hops, time.rx_buffer_level),
         (0xffff_0000, Nanos::new(300), 2, 9)
     );
-    assert_eq!(shims.int, roce(&data).shims().int);
+    assert_eq!(shims.int, Roce::of(&data).unwrap().shims().int);
     // A mark that an acknowledgement has carried is not echoed again.
     let mut tx = Ring::new(354);
     acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 43, Ecn::Ect0, false), &mut tx);
-    assert_eq!(roce(tx.frame()).echo(), Mark::None);
+    assert_eq!(Roce::of(tx.frame()).unwrap().echo(), Mark::None);
 }
 
 #[test]
@@ -488,7 +479,7 @@ fn only_requests_of_reliable_connections_that_ask_or_end_a_message_are_acknowled
         assert_eq!(tx.sent.len(), usize::from(expected));
         // The transport has nothing to acknowledge: the packet is out of order.
         let data = stamped(opcode, 1, 7, Ecn::Ect0, ack_request);
-        let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &roce(&data), from(2), &mut tx);
+        let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &Roce::of(&data).unwrap(), from(2), &mut tx);
         assert_eq!(outcome.ack, AckOutcome::None);
     }
     assert_eq!(engine.counters().np_acks_sent, 4);
@@ -503,11 +494,11 @@ fn an_acknowledgement_that_finds_the_ring_full_is_counted_and_its_mark_waits() {
     }
     let mut tx = Ring::new(354);
     acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 8, Ecn::Ect0, true), &mut tx);
-    assert_eq!(roce(tx.frame()).echo(), Mark::Congested);
+    assert_eq!(Roce::of(tx.frame()).unwrap().echo(), Mark::Congested);
     let counters = engine.counters();
     assert_eq!((counters.np_acks_dropped, counters.np_acks_sent), (2, 1));
     let stranger = RxMeta { msn: Some(1), ..STRANGER };
-    let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &roce(&data), stranger, &mut tx);
+    let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &Roce::of(&data).unwrap(), stranger, &mut tx);
     assert_eq!((outcome.cnp, outcome.ack), (CnpOutcome::Unaddressed, AckOutcome::Unaddressed));
     assert_eq!(engine.counters().np_acks_unaddressed, 1);
 }
@@ -518,14 +509,14 @@ fn ect1_is_a_mark_only_where_it_is_tcds_a8() {
         let mut engine = echoing(preset);
         let mut tx = Ring::new(354);
         acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 7, Ecn::Ect1, true), &mut tx);
-        assert_eq!(roce(tx.frame()).echo(), expected);
+        assert_eq!(Roce::of(tx.frame()).unwrap().echo(), expected);
         assert_eq!(engine.counters().np_ecn_marked_roce_packets, u64::from(expected != Mark::None));
         let mut tx = Ring::new(354);
         for ecn in [Ecn::Ce, Ecn::Ect1] {
             acknowledgement(&mut engine, &stamped(SEND_MIDDLE, 1, 7, ecn, false), &mut tx);
         }
         acknowledgement(&mut engine, &stamped(opcode::SEND_LAST, 1, 9, Ecn::Ect0, false), &mut tx);
-        assert_eq!(roce(tx.frame()).echo(), Mark::Congested, "CE is stronger");
+        assert_eq!(Roce::of(tx.frame()).unwrap().echo(), Mark::Congested, "CE is stronger");
         assert!(adds_up(&engine.counters()));
     }
 }
@@ -537,7 +528,7 @@ fn marks_of_an_old_queue_pair_are_not_echoed_to_a_new_one_f5() {
     engine.forget(Qpn::new(1));
     let mut tx = Ring::new(354);
     acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 1, 8, Ecn::Ect0, true), &mut tx);
-    assert_eq!(roce(tx.frame()).echo(), Mark::None);
+    assert_eq!(Roce::of(tx.frame()).unwrap().echo(), Mark::None);
 }
 
 #[test]
@@ -550,7 +541,7 @@ fn a_record_that_was_put_in_decides_the_next_acknowledgement() {
     assert_eq!(engine.snapshot(local), Some(EchoSnapshot { mark: Mark::Congested }));
     assert!(engine.inject(local, EchoSnapshot { mark: Mark::Undetermined }));
     acknowledgement(&mut engine, &stamped(opcode::SEND_ONLY, 7, 9, Ecn::Ect0, true), &mut tx);
-    assert_eq!(roce(tx.frame()).echo(), Mark::Undetermined);
+    assert_eq!(Roce::of(tx.frame()).unwrap().echo(), Mark::Undetermined);
     assert_eq!(engine.snapshot(local), Some(EchoSnapshot { mark: Mark::None }));
 }
 
@@ -658,12 +649,12 @@ fn a_flow_that_falls_silent_is_forgotten_within_a_second_while_others_go_on() {
     let mut engine = NpEngine::<ActiveFlowCounter, 64, 4>::new(Instant::from_nanos(0), LINK, params);
     for qpn in 0..100 {
         let data = bytes(&frame(SEND_MIDDLE, qpn, Ecn::Ect0, V4, Tags::NONE));
-        engine.arrival(Instant::from_nanos(0), &roce(&data), from(2), &mut Ring::new(0));
+        engine.arrival(Instant::from_nanos(0), &Roce::of(&data).unwrap(), from(2), &mut Ring::new(0));
     }
     assert_eq!(engine.shared().0, 100);
     let data = bytes(&frame(SEND_MIDDLE, 5, Ecn::Ect0, V4, Tags::NONE));
     for now in 1..=10_000 {
-        engine.arrival(Instant::from_nanos(now * 100_000), &roce(&data), from(2), &mut Ring::new(0));
+        engine.arrival(Instant::from_nanos(now * 100_000), &Roce::of(&data).unwrap(), from(2), &mut Ring::new(0));
     }
     assert_eq!(engine.shared().0, 1);
 }
@@ -700,7 +691,7 @@ proptest! {
         for (step, forget) in steps.into_iter().zip(forget) {
             now += step.gap * 20;
             let data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
-            engine.arrival(Instant::from_nanos(now), &roce(&data), from(2), &mut Ring::new(step.room));
+            engine.arrival(Instant::from_nanos(now), &Roce::of(&data).unwrap(), from(2), &mut Ring::new(step.room));
             if forget {
                 engine.forget(Qpn::new(step.qpn));
             }
@@ -719,7 +710,7 @@ proptest! {
         for step in steps {
             now += step.gap;
             let data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
-            let packet = roce(&data);
+            let packet = Roce::of(&data).unwrap();
             let rx = if step.known { from(0xd2) } else { STRANGER };
             let mut tx = Ring::new(step.room);
             let cnp = engine.arrival(Instant::from_nanos(now), &packet, rx, &mut tx).cnp;
@@ -767,7 +758,7 @@ proptest! {
                 let outcome = engine.arrival(Instant::from_nanos(now), &packet, rx, &mut tx);
                 prop_assert_eq!(outcome.cnp == CnpOutcome::Sent, tx.sent.len() == 1);
                 if outcome.cnp == CnpOutcome::Sent {
-                    prop_assert_eq!(roce(tx.frame()).info.class(), Class::Cnp);
+                    prop_assert_eq!(Roce::of(tx.frame()).unwrap().info.class(), Class::Cnp);
                     sent += 1;
                 }
             }

@@ -576,11 +576,8 @@ pub const fn sender_qpn(flow: usize) -> Qpn {
 /// A CNP without a body for the sender of a flow.
 ///
 /// # Panics
-/// Never: a CNP fits.
+/// Never: a CNP fits its length fields.
 pub fn plain_cnp(flow: usize) -> Vec<u8> {
     let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp: sender_qpn(flow), ..Bth::default() };
-    let mut buffer = vec![0; 128];
-    let length = Frame { bth, ..between(flow, false, Ecn::Ect0) }.emit::<HostCrc>(&mut buffer).expect("a CNP fits");
-    buffer.truncate(length);
-    buffer
+    Frame { bth, ..between(flow, false, Ecn::Ect0) }.to_vec::<HostCrc>().expect("a CNP fits its length fields")
 }

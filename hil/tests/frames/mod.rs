@@ -97,10 +97,7 @@ impl Packet {
             extensions: self.extensions,
             payload: &payload,
         };
-        let mut bytes = vec![0; 9_000];
-        let length = frame.emit::<HostCrc>(&mut bytes).unwrap();
-        bytes.truncate(length);
-        bytes
+        frame.to_vec::<HostCrc>().unwrap()
     }
 }
 
@@ -156,10 +153,7 @@ pub(crate) fn management(from: Ipv4Addr, to: Ipv4Addr, message: cm::Message) -> 
         extensions,
         payload: &payload,
     };
-    let mut bytes = vec![0; 1_000];
-    let length = frame.emit::<HostCrc>(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
+    frame.to_vec::<HostCrc>().unwrap()
 }
 
 /// A pause of 802.1Qbb by priority, to its group address.

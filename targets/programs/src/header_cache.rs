@@ -96,12 +96,10 @@ impl<SETS: Storage, const WAYS: usize> HeaderCache<SETS, WAYS> {
 mod tests {
     use super::*;
     use cc_core::table::Fixed;
-    use cc_core::wire::{
-        self, Addresses, Bth, EmitError, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tag, opcode,
-    };
+    use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Shims, TableCrc, Tag, opcode};
     use cc_core::{CnpBody, Ecn};
     use core::net::{Ipv4Addr, Ipv6Addr};
-    use std::vec;
+
     use std::vec::Vec;
 
     const V4: Addresses = Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 0, 0, 2) };
@@ -127,21 +125,7 @@ mod tests {
             extensions: Extensions::default(),
             payload: &[1, 2, 3],
         };
-        emitted(|buffer| frame.emit::<TableCrc>(buffer))
-    }
-
-    fn emitted(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-        let mut buffer = vec![0; 256];
-        let len = emit(&mut buffer).unwrap();
-        buffer.truncate(len);
-        buffer
-    }
-
-    fn roce(frame: &[u8]) -> Roce<'_> {
-        match wire::parse(frame, frame.len()) {
-            Ok(Parsed::Roce(roce)) => roce,
-            other => panic!("{other:?}"),
-        }
+        frame.to_vec::<TableCrc>().unwrap()
     }
 
     #[test]
@@ -151,10 +135,10 @@ mod tests {
         for addresses in [V4, V6] {
             for depth in 0..=TAGS {
                 let data = data(addresses, &[tag; TAGS][..depth]);
-                let connection = CnpHeaders::of(&roce(&data), Qpn::new(9)).unwrap();
+                let connection = CnpHeaders::of(&Roce::of(&data).unwrap(), Qpn::new(9)).unwrap();
                 let marking = CnpMarking { dscp: 10, priority: 5, ecn: Ecn::Ect0 };
-                let with = Response::cnp(&roce(&data), Qpn::new(9), body_kind, marking);
-                let emitted = |cnp: Response<'_>| emitted(|buffer| cnp.emit::<TableCrc>(buffer));
+                let with = Response::cnp(&Roce::of(&data).unwrap(), Qpn::new(9), body_kind, marking);
+                let emitted = |cnp: Response<'_>| cnp.to_vec::<TableCrc>().unwrap();
                 assert_eq!(emitted(connection.cnp(body_kind, marking)), emitted(with));
             }
         }
@@ -162,9 +146,9 @@ mod tests {
 
     #[test]
     fn rocev1_and_more_tags_than_there_is_room_for_are_refused() {
-        assert_eq!(CnpHeaders::of(&roce(&data(V1, &[])), Qpn::new(9)), None);
+        assert_eq!(CnpHeaders::of(&Roce::of(&data(V1, &[])).unwrap(), Qpn::new(9)), None);
         let tag = Tag::default().to_bytes();
-        assert_eq!(CnpHeaders::of(&roce(&data(V4, &[tag; TAGS + 1])), Qpn::new(9)), None);
+        assert_eq!(CnpHeaders::of(&Roce::of(&data(V4, &[tag; TAGS + 1])).unwrap(), Qpn::new(9)), None);
     }
 
     #[test]
@@ -173,10 +157,10 @@ mod tests {
         let at = |nanos| Stamp::from_bits(nanos);
         let to = |local, remote| {
             let packet = packet(V4, &[], local);
-            CnpHeaders::of(&roce(&packet), Qpn::new(remote)).unwrap()
+            CnpHeaders::of(&Roce::of(&packet).unwrap(), Qpn::new(remote)).unwrap()
         };
         let learn = |cache: &mut HeaderCache<Fixed<1>, 2>, now, local, remote| {
-            assert!(cache.learn(at(now), &roce(&packet(V4, &[], local)), Qpn::new(remote)));
+            assert!(cache.learn(at(now), &Roce::of(&packet(V4, &[], local)).unwrap(), Qpn::new(remote)));
         };
         learn(&mut cache, 0, 1, 10);
         learn(&mut cache, 1, 2, 20);
@@ -186,14 +170,14 @@ mod tests {
         assert_eq!(cache.find(Qpn::new(2)), None);
         cache.remove(Qpn::new(1));
         assert_eq!((cache.find(Qpn::new(1)), cache.find(Qpn::new(3))), (None, Some(&to(3, 30))));
-        assert!(!cache.learn(at(4), &roce(&data(V1, &[])), Qpn::new(9)));
+        assert!(!cache.learn(at(4), &Roce::of(&data(V1, &[])).unwrap(), Qpn::new(9)));
     }
 
     #[test]
     fn a_cache_without_sets_says_what_can_be_sent_and_keeps_nothing() {
         let mut cache = HeaderCache::<Fixed<0>, 4>::ZEROED;
-        assert!(cache.learn(Stamp::from_bits(0), &roce(&data(V4, &[])), Qpn::new(9)));
-        assert!(!cache.learn(Stamp::from_bits(0), &roce(&data(V1, &[])), Qpn::new(9)));
+        assert!(cache.learn(Stamp::from_bits(0), &Roce::of(&data(V4, &[])).unwrap(), Qpn::new(9)));
+        assert!(!cache.learn(Stamp::from_bits(0), &Roce::of(&data(V1, &[])).unwrap(), Qpn::new(9)));
         assert_eq!(cache.find(Qpn::new(5)), None);
     }
 }

@@ -2,8 +2,7 @@
 
 use cc_core::table::{Fixed, Handle};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, Response, Roce, Shims, TableCrc, Tags,
-    opcode,
+    Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Response, Roce, Shims, TableCrc, Tags, opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Nanos, Psn, Qpn, Rate};
 use cc_rp::RateLimiter;
@@ -90,31 +89,17 @@ fn data(six: bool, to: u8, qpn: u32) -> Vec<u8> {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    written(|buffer| frame.emit::<TableCrc>(buffer))
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
-    written(|buffer| response.emit::<TableCrc>(buffer))
-}
-
-fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-    let mut bytes = vec![0; 512];
-    let length = emit(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
-}
-
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    response.to_vec::<TableCrc>().unwrap()
 }
 
 /// What a switch sends that this packet passes.
 fn direct(cause: &[u8]) -> Vec<u8> {
     let body = CnpBody { kind: CnpKind::Direct, ce: true, ..CnpBody::default() };
-    respond(&Response::from_switch(&roce(cause), body, &[], CnpMarking::default()))
+    respond(&Response::from_switch(&Roce::of(cause).unwrap(), body, &[], CnpMarking::default()))
 }
 
 fn descriptor(kind: DescriptorKind, handle: u32, frame: &[u8]) -> Descriptor {
@@ -164,7 +149,7 @@ fn a_switch_s_cnps_and_the_receiver_s_numbered_ones_do_not_disturb_each_other() 
     nic.handle(Instant::from_nanos(1_000), &bind, &[], &mut bench);
     let numbered = |seq| {
         let body_kind = CnpBodyKind::Extended(CnpBody { seq, ..CnpBody::default() });
-        respond(&Response::cnp(&roce(&packet), Qpn::new(19), body_kind, CnpMarking::default()))
+        respond(&Response::cnp(&Roce::of(&packet).unwrap(), Qpn::new(19), body_kind, CnpMarking::default()))
     };
     let cnps = [numbered(7), direct(&packet), numbered(8), numbered(8), direct(&packet), numbered(7)];
     let handled = cnps.map(|cnp| give(&mut nic, &mut bench, DescriptorKind::Frame, 0, &cnp).1 == 0);

@@ -4,8 +4,7 @@ use cc_core::table::Fixed;
 use cc_core::table::Handle;
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{
-    self, AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, Response, Roce,
-    Shims, TableCrc, Tags, opcode,
+    AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, Response, Roce, Shims, TableCrc, Tags, opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpBodyKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
 use cc_cp::mlcc::near_source::NearSource;
@@ -96,13 +95,6 @@ impl Transmit for Wire {
     }
 }
 
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// An interconnect switch with one stage.
 type Interconnect<S> = Switch<<S as OnQueues>::Stage<Fixed<8>>, Fixed<8>>;
 /// The queue of the long link.
@@ -117,7 +109,7 @@ fn interconnect<S: OnQueues>(settings: &<S::Stage<Fixed<8>> as Stage>::Settings)
 
 /// A packet leaves a switch: what becomes of it.
 fn departs<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8], sent: &mut Sent) -> Verdict {
-    let roce = roce(frame);
+    let roce = Roce::of(frame).unwrap();
     let (packet, queued) = (cc_cp::Packet::roce(&roce), roce.wire_len);
     let event = SwitchEvent::Departure { packet, ecn: roce.ecn, queued, port_queued: queued };
     switch.on(now, QUEUE, &event, sent)
@@ -125,7 +117,7 @@ fn departs<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8]
 
 /// A packet comes in by the long link, or passes on the way back.
 fn arrives<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8]) {
-    let roce = roce(frame);
+    let roce = Roce::of(frame).unwrap();
     let event = SwitchEvent::Arrival { packet: cc_cp::Packet::roce(&roce), queued: Bytes::ZERO };
     switch.on(now, QUEUE, &event, &mut Sent::default());
 }
@@ -157,18 +149,11 @@ impl SendPfc for Sent {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    written(|buffer| frame.emit::<TableCrc>(buffer))
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
-    written(|buffer| response.emit::<TableCrc>(buffer))
-}
-
-fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-    let mut bytes = vec![0; 4_200];
-    let length = emit(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
+    response.to_vec::<TableCrc>().unwrap()
 }
 
 /// The sender's next packet, with room for what switches write.
@@ -264,7 +249,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 }
                 let length = bytes.len();
                 switch_ring::rewrite(&mut bytes, length, shim::PORT, &verdict.rewrite.unwrap());
-                assert!(roce(&bytes).shims().int.unwrap().stack().is_empty());
+                assert!(Roce::of(&bytes).unwrap().shims().int.unwrap().stack().is_empty());
                 then(now + FAR - 2 * LOCAL, Happening::AtFarSwitch(bytes));
             }
             Happening::AtFarSwitch(bytes) => {
@@ -292,13 +277,13 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 free = now + u64::from(verdict.hold.get());
                 then(free, Happening::Release);
                 switch_ring::rewrite(&mut bytes, length, shim::PORT, &verdict.rewrite.unwrap());
-                assert_eq!(roce(&bytes).shims().mlcc_data.unwrap().queue.get() as usize, queued);
+                assert_eq!(Roce::of(&bytes).unwrap().shims().mlcc_data.unwrap().queue.get() as usize, queued);
                 let (through, hop) = far_link.carry(now, length);
                 shim::push_into(&mut bytes, length, shim::PORT, &Hop { flags: Hop::INTERCONNECT, ..hop });
                 then(through + LOCAL, Happening::AtReceiver(bytes));
             }
             Happening::AtReceiver(bytes) => {
-                let packet = roce(&bytes);
+                let packet = Roce::of(&bytes).unwrap();
                 if packet.bth.psn.get() < 1_000 {
                     assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid, "whatever switches wrote");
                 }
@@ -311,7 +296,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
                 then(now + FAR - LOCAL, Happening::BackAtSender(bytes));
             }
             Happening::BackAtSender(bytes) => {
-                let (before, packet) = (wire.rate, roce(&bytes));
+                let (before, packet) = (wire.rate, Roce::of(&bytes).unwrap());
                 let what = match packet.switch_int() {
                     Some(int) => {
                         assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid);

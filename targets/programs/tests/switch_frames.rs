@@ -3,8 +3,8 @@
 use cc_core::table::Fixed;
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    self, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Parsed, RateMessage, Response, Roce,
-    Shims, TableCrc, Tags, opcode,
+    Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, RateMessage, Response, Roce, Shims, TableCrc, Tags,
+    opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt};
@@ -64,13 +64,13 @@ impl<S: OnQueues> Bench<S> {
     }
 
     fn arrives(&mut self, now: u64, frame: &[u8]) {
-        let roce = roce(frame);
+        let roce = Roce::of(frame).unwrap();
         self.on(now, &Event::Arrival { packet: Packet::roce(&roce), queued: Bytes::ZERO });
     }
 
     /// A packet of so many bytes leaves: what becomes of it, and the CNP that is sent because of it.
     fn departs(&mut self, now: u64, frame: &[u8], bytes: u32) -> (Verdict, Option<Vec<u8>>) {
-        let roce = roce(frame);
+        let roce = Roce::of(frame).unwrap();
         let (packet, queued) = (Packet { bytes: Bytes::new(bytes), roce: Some(&roce) }, Bytes::new(bytes));
         let verdict = self.on(now, &Event::Departure { packet, ecn: roce.ecn, queued, port_queued: queued });
         assert!(self.sent.0.len() <= 1);
@@ -99,7 +99,7 @@ fn data((six, host, qpn): (bool, u8, u32), layout: IntLayout, records: &[Hop], r
         extensions: Extensions::default(),
         payload: &[0; 8],
     };
-    let mut bytes = written(|buffer| frame.emit::<TableCrc>(buffer));
+    let mut bytes = frame.to_vec::<TableCrc>().unwrap();
     for record in records {
         let len = bytes.len();
         shim::push_into(&mut bytes, len, shim::PORT, record).unwrap();
@@ -108,21 +108,7 @@ fn data((six, host, qpn): (bool, u8, u32), layout: IntLayout, records: &[Hop], r
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
-    written(|buffer| response.emit::<TableCrc>(buffer))
-}
-
-fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-    let mut bytes = vec![0; 512];
-    let length = emit(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
-}
-
-fn roce(frame: &[u8]) -> Roce<'_> {
-    match wire::parse(frame, frame.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    response.to_vec::<TableCrc>().unwrap()
 }
 
 fn hop(queue: u32) -> Hop {
@@ -138,14 +124,14 @@ fn a_direct_int_brings_the_packets_records_and_one_more_and_the_packet_goes_on_w
         let length = frame.len();
         switch_ring::rewrite(&mut frame, length, shim::PORT, &verdict.rewrite.unwrap());
         let cnp = cnp.unwrap();
-        let cnp = roce(&cnp);
+        let cnp = Roce::of(&cnp).unwrap();
         assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
         let int = cnp.switch_int().unwrap();
         let queues: Vec<u32> = int.stack().iter().map(|hop| hop.queue).collect();
         assert_eq!((int.path(), queues), (5, vec![1, 2, 3, 170]));
         let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
         assert_eq!((body.kind, body.names_remote_qpn, body.remote_qpn.get()), (CnpKind::DirectInt, true, 17));
-        let forwarded = roce(&frame);
+        let forwarded = Roce::of(&frame).unwrap();
         assert_eq!((forwarded.int_shim().unwrap().hops(), forwarded.int_shim().unwrap().area().len()), (0, 96));
         assert_eq!(forwarded.icrc::<TableCrc>(), Icrc::Valid);
     }
@@ -172,7 +158,7 @@ fn a_direct_cnp_is_a_whole_frame_back_to_the_sender() {
         let frame = data((six, 2, 0x0012_3456), IntLayout::Wide, &[], 0);
         assert_eq!(bench.departs(0, &frame, 2_100_000).1, None);
         let cnp = bench.departs(60_000, &frame, 0).1.unwrap();
-        let (packet, cnp) = (roce(&frame), roce(&cnp));
+        let (packet, cnp) = (Roce::of(&frame).unwrap(), Roce::of(&cnp).unwrap());
         assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
         assert_eq!(cnp.addresses(), packet.addresses().reversed());
         let Some(CnpBodyKind::Extended(body)) = cnp.cnp() else { panic!("a body") };
@@ -194,12 +180,17 @@ fn a_standard_cnp_marks_all_flows_between_its_addresses_and_no_other() {
         sends(&mut bench, 1, flow, 63_000_000);
     }
     assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 100_000, flow, 0)), [false; 3]);
-    let plain = respond(&Response::cnp(&roce(&flows[0]), Qpn::new(99), CnpBodyKind::Standard, CnpMarking::default()));
+    let plain = respond(&Response::cnp(
+        &Roce::of(&flows[0]).unwrap(),
+        Qpn::new(99),
+        CnpBodyKind::Standard,
+        CnpMarking::default(),
+    ));
     bench.arrives(110_000, &plain);
     assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 150_000, flow, 0)), [true, true, false]);
     assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks were taken off");
     let named = CnpBodyKind::Extended(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
-    let named = respond(&Response::cnp(&roce(&flows[1]), Qpn::new(99), named, CnpMarking::default()));
+    let named = respond(&Response::cnp(&Roce::of(&flows[1]).unwrap(), Qpn::new(99), named, CnpMarking::default()));
     bench.arrives(560_000, &named);
     bench.arrives(560_001, &flows[0]);
     assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 600_000, flow, 0)), [false, true, false]);

@@ -1,13 +1,10 @@
 use super::*;
 use cc_core::wire::shim::{self, IntShim};
-use cc_core::wire::{
-    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Mac, Parsed, Response, Shims, TableCrc, Tags,
-};
-use cc_core::{Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Mark, Psn, Qpn, wire};
+use cc_core::wire::{AckFields, Addresses, Bth, CnpMarking, Extensions, Frame, Mac, Response, Shims, TableCrc, Tags};
+use cc_core::{Ecn, Grant, Hop, Instant, IntLayout, IntStackBuilder, Mark, Psn, Qpn};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::string::ToString;
-use std::vec;
 use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
@@ -158,25 +155,11 @@ fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
 }
 
 fn emit(frame: &Frame<'_>) -> Vec<u8> {
-    written(|buffer| frame.emit::<TableCrc>(buffer))
+    frame.to_vec::<TableCrc>().unwrap()
 }
 
 fn respond(response: &Response<'_>) -> Vec<u8> {
-    written(|buffer| response.emit::<TableCrc>(buffer))
-}
-
-fn written(emit: impl FnOnce(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
-    let mut bytes = vec![0; 2_048];
-    let length = emit(&mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes
-}
-
-fn parse(bytes: &[u8]) -> Roce<'_> {
-    match wire::parse(bytes, bytes.len()) {
-        Ok(Parsed::Roce(roce)) => roce,
-        other => panic!("{other:?}"),
-    }
+    response.to_vec::<TableCrc>().unwrap()
 }
 
 /// From bytes to bytes, as the switch has them: data through its queue, and the acknowledgement past it.
@@ -205,7 +188,7 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
             extensions: Extensions::default(),
             payload: &[7; 900],
         });
-        let roce = parse(&data);
+        let roce = Roce::of(&data).unwrap();
         let (flow, bytes) = (crate::Packet::roce(&roce).data_flow().unwrap(), roce.wire_len);
         assert!(bench.queues.arrive(&bench.params, bench.stamp(), flow, bytes));
 
@@ -220,7 +203,7 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
             marking: CnpMarking::default(),
         };
         let ack = respond(&Response::ack(&roce, Qpn::new(0x99), &fields));
-        bench.queues.acknowledgement(&bench.params, &parse(&ack));
+        bench.queues.acknowledgement(&bench.params, &Roce::of(&ack).unwrap());
         bench.queues.acknowledgement(&bench.params, &roce);
         assert_eq!(bench.queues.release(flow), Some(Rate::from_gbps(7)));
 
@@ -229,7 +212,7 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
         assert!(shim::clear_int(&mut data, length, shim::PORT));
         assert!(shim::write_mlcc(&mut data, length, shim::PORT, &left));
         assert_eq!(shim::push_into(&mut data, length, shim::PORT, &Hop { flags: Hop::INTERCONNECT, ..hop }), Some(1));
-        let shims = parse(&data).shims();
+        let shims = Roce::of(&data).unwrap().shims();
         assert_eq!(shims.mlcc_data, Some(MlccData { credit: 0x1234, queue: Bytes::ZERO }));
         assert!(shims.int.unwrap().stack().iter().eq([Hop { flags: Hop::INTERCONNECT, ..hop }]));
     }
