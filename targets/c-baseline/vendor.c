@@ -93,7 +93,7 @@ static const uint32_t presets[5][VENDOR_PARAMS] = {
     {1, 0, 60, 4688, 5, 40, 200, 0, 100, 11, 0, 0, 1020, 55, 512, 0, 0, 1, 1, 0, 0, 1, 1, 0},
 };
 
-/* Powers of what a period keeps, 2^31 being one. */
+/* Tables of powers of `kept`, the factor by which alpha shrinks in a period; 2^31 is 1. */
 static rnic_status decay(vendor_dcqcn_port *port, uint32_t kept)
 {
     uint32_t power[4] = {0, 0, 0, 1}; /* 96 fraction bits */
@@ -283,7 +283,7 @@ static void round_of(const vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uin
     }
 }
 
-/* Many expiries at once: step by step while the step changes, then until the gap stands still, then to the ceiling. */
+/* Many expiries at once: one by one while the step changes, then until the gap no longer changes, then to the ceiling. */
 static __attribute__((noinline)) void rounds_of(const vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uint8_t *stage,
                                                 uint32_t rounds)
 {
@@ -442,7 +442,8 @@ static void limit(const vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uint32
     restart(port, flow, now);
 }
 
-/* What the sixteen bytes say: 1 nothing, 0 a number, which is written, negative a kind that tells DCQCN nothing. */
+/* Reads the 16 bytes of a CNP. Returns 1 for a body without a sequence number, 0 for one with a number, which is written to
+   *seq, and a negative value for a kind that DCQCN does not use. */
 static int read_body(const uint8_t *body, uint16_t *seq)
 {
     uint8_t check = 0xa5;

@@ -1,7 +1,7 @@
 /*
- * DCQCN in plain fixed-point C, in the style of a vendor's sample: one structure for a flow, one for its parameters, one
- * function with a switch on the event. Takes the same decisions as rnic_rp_dcqcn, by the same equations, and knows the
- * same parameters and counters; written to see what such a program costs beside the library.
+ * DCQCN in plain fixed-point C, in the style of a vendor's sample: one structure for a flow, one for its parameters, and one
+ * function with a switch on the event. It makes the same decisions as rnic_rp_dcqcn, by the same equations, and has the same
+ * parameters and counters. It is here to compare the cycles and bytes of such a program with those of the library.
  */
 #ifndef VENDOR_H
 #define VENDOR_H
@@ -10,7 +10,7 @@
 
 enum { VENDOR_PARAMS = 24, VENDOR_FINE = 128, VENDOR_COARSE = 192, VENDOR_BANDS = 8 };
 
-/* Division by a constant that is known at run time only. */
+/* Division by a constant that is known only at run time. */
 typedef struct {
     uint32_t length;
     uint32_t multiplier;
@@ -28,13 +28,13 @@ typedef struct {
     uint32_t clock_reversals;
     uint32_t param[VENDOR_PARAMS];
     rnic_link link;
-    /* What follows is computed from the parameters. */
+    /* The following members are computed from the parameters. */
     uint32_t ceiling;
     uint32_t floor;
     uint32_t first_rate;
     uint32_t ai_rate;
     uint32_t hai_rate;
-    uint32_t least_share; /* 2^31 is all */
+    uint32_t least_share; /* 2^31 is 1 */
     vendor_period rate_period;
     vendor_period byte_period;
     vendor_period alpha_period;
@@ -44,9 +44,9 @@ typedef struct {
     uint32_t alpha_shift;
     uint32_t switches;
     uint32_t threshold;
-    uint32_t kept;    /* 1 - g, 2^32 is one */
-    uint32_t gain;    /* g: 2^31 is one, or 1024 where alpha is sampled */
-    uint32_t horizon; /* periods after which nothing is left of alpha */
+    uint32_t kept;    /* 1 - g; 2^32 is 1 */
+    uint32_t gain;    /* g; 2^31 is 1, or 1024 if alpha is sampled */
+    uint32_t horizon; /* periods after which alpha is 0 */
     uint32_t fine[VENDOR_FINE];
     uint32_t coarse[VENDOR_COARSE];
     struct {
@@ -62,7 +62,7 @@ typedef struct {
     uint32_t alpha_at;
     uint32_t rate_due;
     uint32_t cut_due;
-    uint32_t left; /* 24 bits of bytes, flags above */
+    uint32_t left; /* bytes to the next expiry of the byte counter in the low 24 bits, flags above */
     uint8_t time_stage;
     uint8_t byte_stage;
     uint16_t seq;

@@ -60,7 +60,7 @@ static double ceiling(const vendor_double_dcqcn_port *port)
     return P(RPG_MAX_RATE) ? P(RPG_MAX_RATE) * MBPS : port->link.line_rate;
 }
 
-/* One expiry of a clock: (5) to (9) of the paper. */
+/* One expiry of the timer or the byte counter: equations (5) to (9) of the paper. */
 static void increase(const vendor_double_dcqcn_port *port, vendor_double_dcqcn_flow *flow, uint8_t *stage)
 {
     uint32_t threshold = P(RPG_THRESHOLD) - P(FAST_RECOVERY);
@@ -105,7 +105,7 @@ static void cut(const vendor_double_dcqcn_port *port, vendor_double_dcqcn_flow *
     restart(port, flow, now);
 }
 
-/* Whatever fell due, one after the other, at its time. */
+/* Applies everything that is due, one after the other, each at its time. */
 static void catch_up(const vendor_double_dcqcn_port *port, vendor_double_dcqcn_flow *flow, uint32_t now)
 {
     double g = 1 - P(DCE_TCP_G) / 1024.0;
@@ -125,7 +125,7 @@ static void catch_up(const vendor_double_dcqcn_port *port, vendor_double_dcqcn_f
             flow->notified &= ~1u;
             if (flow->alpha < 1e-9)
                 flow->alpha = 0;
-            /* What has faded to nothing stays so. */
+            /* An alpha of 0 stays 0, so all ticks that are due are skipped at once. */
             uint32_t length = P(DCE_TCP_RTT) * 1000, ticks = flow->alpha == 0 ? alpha / length + 1 : 1;
             flow->alpha_due += ticks * length;
         } else if (rate < HALF && rate == late) {

@@ -1,4 +1,4 @@
-/* DCQCN in double precision, as simulators write it: by the same equations as vendor.c, but not to the bit. */
+/* DCQCN in double precision, as in simulators: the same equations as vendor.c, but not equal to the bit. */
 #ifndef VENDOR_DOUBLE_H
 #define VENDOR_DOUBLE_H
 
@@ -17,7 +17,7 @@ typedef struct {
 } vendor_double_dcqcn_port;
 
 typedef struct {
-    double current; /* bytes per nanosecond, in 2^-24 */
+    double current; /* rate in 2^-24 bytes per nanosecond */
     double target;
     double alpha;
     double left; /* bytes to the next expiry of the byte counter */

@@ -1,4 +1,4 @@
-/* What a board gives the program. It calls main once, and ends the run with what that returns. */
+/* The interface of a board. The board calls main once, and ends the run with the value that main returns. */
 #ifndef BOARD_H
 #define BOARD_H
 
@@ -7,7 +7,7 @@
 /* Reports a word to the harness that watches the board. */
 void board_put(uint32_t word);
 
-/* The low half of a counter of cycles; 0 where the board has none. */
+/* The low half of the cycle counter; 0 if the board has none. */
 static inline uint32_t board_cycles(void)
 {
 #ifdef __riscv

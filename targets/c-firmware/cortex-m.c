@@ -1,4 +1,4 @@
-/* QEMU's Cortex-M boards: words go out as lines of hexadecimal digits by semihosting (Arm, "Semihosting for AArch32"). */
+/* QEMU's Cortex-M boards: words are printed as lines of hexadecimal digits by semihosting (Arm, "Semihosting for AArch32"). */
 #include "board.h"
 
 enum { SYS_WRITE0 = 0x04, SYS_EXIT_EXTENDED = 0x20 };
@@ -25,7 +25,7 @@ void board_put(uint32_t word)
 
 static void end(uint32_t code)
 {
-    const uint32_t why[2] = {0x20026 /* the application ends */, code};
+    const uint32_t why[2] = {0x20026 /* the application has ended */, code};
     semihost(SYS_EXIT_EXTENDED, why);
     for (;;)
         ;

@@ -1,8 +1,8 @@
 /*
- * Firmware in C: takes events from a trace, gives each to its flow, and reports every decision.
+ * Firmware in C: reads events from a trace, passes each to its flow, and reports every decision.
  *
- * The algorithm is chosen when this is compiled, by -DNAME=dcqcn; nothing of another is linked. -DTIMED reports how many
- * cycles each event took as well. -DPREFIX=... names another library of the same interface, to be compared with.
+ * The algorithm is chosen at compile time, by -DNAME=dcqcn; no other algorithm is linked. With -DTIMED, the cycles of each
+ * event are reported too. -DPREFIX=... names another library with the same interface, for a comparison.
  */
 #include "board.h"
 #include "rnic_cc.h"
@@ -20,7 +20,7 @@
 
 enum { FLOWS = 16, OPEN = 0, SETTINGS = 8 };
 
-/* What happened, as the trace has it: little-endian, 168 bytes. */
+/* An event in the format of the trace: little-endian, 168 bytes. */
 struct record {
     uint32_t flow;
     uint32_t kind; /* RNIC_SENT and so on, or OPEN */
@@ -49,7 +49,7 @@ struct record {
     uint8_t pad[4];
 };
 
-/* The trace: assembled into the image, see trace.S. */
+/* The trace, which is assembled into the image, see trace.S. */
 extern const struct {
     uint32_t records;
     uint32_t preset;

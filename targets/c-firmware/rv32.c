@@ -1,4 +1,5 @@
-/* The board of the core model: 512 KiB of RAM, and a device page that takes words and ends runs (programs::layout). */
+/* The board of the core model: 512 KiB of RAM, and a device page with registers for words and for the end of the run
+   (programs::layout). */
 #include "board.h"
 
 #define REPORT (*(volatile uint32_t *)0x40000030)

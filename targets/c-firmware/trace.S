@@ -1,4 +1,4 @@
-/* The trace, from the file that -DTRACE names. */
+/* The trace, included from the file that -DTRACE names. */
     .section .rodata.trace, "a"
     .balign 8
     .global trace

@@ -7,7 +7,7 @@ use std::env;
 use std::path::PathBuf;
 
 fn main() {
-    // At run time: what a shared target folder holds may have been compiled in another tree.
+    // Read when the script runs, not when it is compiled: a shared target folder may hold a script compiled in another tree.
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let root = package.join("../..");
     for part in sources::PARTS {

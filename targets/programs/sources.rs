@@ -1,11 +1,11 @@
-//! A hash of all that firmware is made of in a source tree. `build.rs` of this package writes it into every program, and the
-//! harness compares it with that of the tree that it works on.
+//! A hash of all source files of firmware in a source tree. `build.rs` of this package writes it into every program, and the
+//! harness compares it with the hash of the tree that it works on.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files and folders at the top of the tree that firmware is made of.
+/// Files and folders at the top of the tree with the sources of firmware.
 pub(crate) const PARTS: [&str; 8] =
     ["Cargo.lock", "Cargo.toml", "rust-toolchain.toml", "cc-core", "cc-cp", "cc-np", "cc-rp", "targets"];
 

@@ -1,4 +1,4 @@
-//! Links the images by the script of the board that their target is for, and by the sections that all boards have.
+//! Links the images with the script of their target's board, and the script of the sections that all boards have.
 fn main() {
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let (board, small) = match std::env::var("TARGET").as_deref() {

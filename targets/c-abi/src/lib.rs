@@ -1,11 +1,11 @@
 //! The C interface of rnic-cc: one static library and one header, `include/rnic_cc.h`.
 //!
-//! Every algorithm has functions of its own, `rnic_rp_NAME_…` at the sender and `rnic_np_NAME_…` at the receiver, each
-//! in its own section: what a program does not call is not in its image. All memory is the caller's. A *port* holds
-//! what flows share, parameters and counters; a *flow* is what the algorithm remembers of one.
+//! Every algorithm has its own functions, `rnic_rp_NAME_…` at the sender and `rnic_np_NAME_…` at the receiver. Each is in its
+//! own section, so that functions that a program does not call are not in its image. All memory is the caller's. A *port* holds
+//! the state that its flows share, parameters and counters; a *flow* holds the algorithm's state of one flow.
 //!
-//! The header has the contract of each function for C; this crate is what stands behind it. `hil check header` writes
-//! the header from the registries of algorithms, so that neither names nor sizes are kept twice.
+//! The header documents the contract of each function for C; this crate implements it. `hil check header` writes the header
+//! from the registries of algorithms, so that names and sizes have one source.
 #![doc = include_str!("../doca-pcc.md")]
 #![cfg_attr(target_os = "none", no_std)]
 
@@ -17,7 +17,7 @@ pub mod types;
 pub use settings::Param;
 pub use types::{Status, Text};
 
-/// The version of the interface: major in the upper half, minor below. Programs go on with the same major.
+/// The version of the interface: major in the upper half, minor below. A program works with any library of the same major.
 pub const VERSION: u32 = 2 << 16;
 
 /// [`VERSION`], for C.
@@ -26,8 +26,8 @@ pub extern "C" fn rnic_version() -> u32 {
     VERSION
 }
 
-/// Nothing here can panic: the symbol behind the handler does not exist, so that a library with a panic left in it does
-/// not link.
+/// The panic handler, which proves that the library cannot panic: it calls a symbol that does not exist, so a library with a
+/// panic path does not link.
 #[cfg(target_os = "none")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,4 +1,4 @@
-//! Notification points, at the receiver.
+//! The C functions of notification points, at the receiver.
 //!
 //! The caller finds the flow of a packet, owns the records and evicts them, and limits the CNP rate of the whole port. For
 //! programs in Rust, the engine in `cc_np` does all of that.
@@ -52,10 +52,10 @@ pub unsafe extern "C" fn rnic_np_counter(id: u32, info: *mut CounterInfo) -> Sta
 }
 
 impl<A: NotificationPoint> NpPort<A> {
-    /// First word of an initialised port: a hash of the algorithm's name, which other ports and other memory do not have.
+    /// First word of an initialised port: a hash of the algorithm's name. Ports of other algorithms have another one.
     const READY: u32 = crate::rp::letters(0x4e50, A::NAME);
 
-    /// Makes `port` a port with the settings of a preset.
+    /// Initialises `port` with the settings of a preset.
     ///
     /// # Safety
     /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
@@ -136,7 +136,7 @@ impl<A: NotificationPoint> NpPort<A> {
         unsafe { put(flow, record) }
     }
 
-    /// Takes one packet of one flow.
+    /// Handles one packet of one flow.
     ///
     /// # Safety
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere,
@@ -149,7 +149,7 @@ impl<A: NotificationPoint> NpPort<A> {
         let ecn = Ecn::from_bits(arrival.ecn);
         let mark = cc_np::mark_of(ecn, A::is_ternary(cx.params));
         counters.marked = counters.marked.wrapping_add((mark != Mark::None).into());
-        let answered = if A::reacts_to(mark) || A::REPLIES {
+        let decided = if A::reacts_to(mark) || A::REPLIES {
             let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };
             let arrival = cc_np::Arrival {
                 local: Qpn::new(arrival.local_qpn),
@@ -170,8 +170,8 @@ impl<A: NotificationPoint> NpPort<A> {
         } else {
             cc_np::Reply::default()
         };
-        let mut written = Reply { echo: answered.echo as u8, ..Reply::default() };
-        match answered.grant {
+        let mut written = Reply { echo: decided.echo as u8, ..Reply::default() };
+        match decided.grant {
             Grant::None => {}
             Grant::Rcc { window, flows, utilisation } => {
                 (written.grant_window, written.grant_flows) = (window.get(), flows);
@@ -182,7 +182,7 @@ impl<A: NotificationPoint> NpPort<A> {
                 written.mlcc_credit = credit;
             }
         }
-        if let Some(body_kind) = answered.cnp {
+        if let Some(body_kind) = decided.cnp {
             (written.cnp, written.cnp_body) = (1, body_kind.to_bytes());
         }
         // SAFETY: the caller vouches for the room.
@@ -193,7 +193,7 @@ impl<A: NotificationPoint> NpPort<A> {
     ///
     /// # Safety
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere.
-    unsafe fn tell(
+    unsafe fn with_flow(
         port: *mut Self,
         flow: *mut A,
         now: u64,
@@ -206,14 +206,14 @@ impl<A: NotificationPoint> NpPort<A> {
         Ok(())
     }
 
-    /// The CNP of the flow went out.
+    /// Called when the CNP of the flow has been sent.
     ///
     /// # Safety
-    /// That of [`NpPort::tell`].
+    /// That of [`NpPort::with_flow`].
     unsafe fn notified(port: *mut Self, flow: *mut A, now: u64) -> Result<(), Status> {
         // SAFETY: the caller vouches for both, which are checked one after the other.
         unsafe {
-            Self::tell(port, flow, now, |flow, cx, shared| flow.on_cnp_sent(cx, shared))?;
+            Self::with_flow(port, flow, now, |flow, cx, shared| flow.on_cnp_sent(cx, shared))?;
             let counters = &mut Self::ready(port)?.counters;
             counters.notified = counters.notified.wrapping_add(1);
         }
@@ -223,13 +223,13 @@ impl<A: NotificationPoint> NpPort<A> {
     /// Runs the flow's slot.
     ///
     /// # Safety
-    /// That of [`NpPort::tell`]; unless null or misaligned, `slot` points to room.
+    /// That of [`NpPort::with_flow`]; unless null or misaligned, `slot` points to room.
     unsafe fn slot(port: *mut Self, flow: *mut A, now: u64, slot: *mut Slot) -> Result<(), Status> {
         usable(slot)?;
         let mut taken = Slot::default();
         // SAFETY: the caller vouches for all of them.
         unsafe {
-            Self::tell(port, flow, now, |flow, cx, shared| match flow.slot(cx, shared) {
+            Self::with_flow(port, flow, now, |flow, cx, shared| match flow.slot(cx, shared) {
                 cc_np::Slot::Skip => {}
                 cc_np::Slot::Remove => taken.action = 1,
                 cc_np::Slot::Notify { local, body_kind } => {
@@ -330,7 +330,7 @@ macro_rules! functions {
                 ) -> Status {
                     // SAFETY: the header requires the same of the caller.
                     status(unsafe {
-                        NpPort::tell(port, flow, now, |flow, cx, shared| flow.on_ack_sent(cx, shared))
+                        NpPort::with_flow(port, flow, now, |flow, cx, shared| flow.on_ack_sent(cx, shared))
                     })
                 }
 
@@ -350,7 +350,7 @@ macro_rules! functions {
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_close"))]
                 pub unsafe extern "C" fn close(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
                     // SAFETY: the header requires the same of the caller.
-                    status(unsafe { NpPort::tell(port, flow, now, |flow, cx, shared| flow.on_evicted(cx, shared)) })
+                    status(unsafe { NpPort::with_flow(port, flow, now, |flow, cx, shared| flow.on_evicted(cx, shared)) })
                 }
 
                 /// `count`, for C.

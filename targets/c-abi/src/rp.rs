@@ -1,4 +1,4 @@
-//! Reaction points, at the sender.
+//! The C functions of reaction points, at the sender.
 
 use crate::settings::{self, Param};
 use crate::types::{
@@ -51,10 +51,10 @@ pub unsafe extern "C" fn rnic_rp_counter(id: u32, info: *mut CounterInfo) -> Sta
 }
 
 impl<A: ReactionPoint> RpPort<A> {
-    /// First word of an initialised port: a hash of the algorithm's name, which other ports and other memory do not have.
+    /// First word of an initialised port: a hash of the algorithm's name. Ports of other algorithms have another one.
     const READY: u32 = letters(0x5250, A::NAME);
 
-    /// Makes `port` a port with the settings of a preset.
+    /// Initialises `port` with the settings of a preset.
     ///
     /// # Safety
     /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
@@ -129,7 +129,7 @@ impl<A: ReactionPoint> RpPort<A> {
             clock_without_pauses: at.clock_without_pauses(now),
         };
         let cc_rp::Decision { rate, window, hold, wake_in } = flow.on(&cx, event);
-        // `at.pause` is read a second time on purpose: to keep it across `on` would take a register from the machine.
+        // `at.pause` is read a second time on purpose: keeping it across `on` would take a register from the machine.
         Decision { rate: rate.to_bits(), window: window.get(), hold: hold.get().max(at.pause), wake_in: wake_in.get() }
     }
 
@@ -153,7 +153,7 @@ impl<A: ReactionPoint> RpPort<A> {
         }
     }
 
-    /// Takes one event of one flow.
+    /// Handles one event of one flow.
     ///
     /// # Safety
     /// That of [`RpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere,
@@ -163,7 +163,7 @@ impl<A: ReactionPoint> RpPort<A> {
         // SAFETY: the caller vouches for all of them.
         let (port, flow, event) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(event)?) };
         usable(decision)?;
-        // What the algorithm does not take comes to the same as a wake.
+        // An event that the algorithm does not use is treated as a wake.
         let takes = |kind| A::EVENTS.contains(kind);
         // SAFETY: the kind says which part of the union was written; all of them are numbers, or vouched for.
         let read = unsafe {
@@ -197,7 +197,8 @@ impl<A: ReactionPoint> RpPort<A> {
 }
 
 impl Counters {
-    /// Counts a notification, and returns the event that the machine is given: a wake in place of one that it does not take.
+    /// Counts a CNP or INT of a switch, and returns the event for the machine: a wake in place of an event that it does not
+    /// use.
     #[inline(always)]
     fn admitted<'a>(&mut self, admitted: Result<cc_rp::Event<'a>, CnpIgnored>) -> cc_rp::Event<'a> {
         let (event, counter) = match admitted {

@@ -1,4 +1,4 @@
-//! Parameters by number, for either end alike.
+//! Parameters by number, for reaction points and notification points.
 
 use crate::types::{Setting, Status, Text, put, shared, usable};
 use cc_core::params::{Field, ParamError, Preset, Settings};
@@ -7,11 +7,11 @@ use cc_core::params::{Field, ParamError, Preset, Settings};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Param {
-    /// Its name, as operators type it.
+    /// The operators' name of it.
     pub name: Text,
     /// Its unit; empty for a plain number.
     pub unit: Text,
-    /// What it does.
+    /// Its effect.
     pub text: Text,
     /// The smallest value.
     pub min: u32,
@@ -46,8 +46,8 @@ pub(crate) unsafe fn get<S: Settings>(settings: &S, id: u32, value: *mut u32) ->
     unsafe { put(value, settings.get(id as usize)) }
 }
 
-/// Settings changed by a list of values, and the parameters that `check` makes of them. On error, writes the number of the
-/// wrong parameter to `fault`.
+/// Changes settings by a list of values. Returns them with the parameters that `check` derives from them. On error, writes the
+/// number of the wrong parameter to `fault`.
 ///
 /// # Safety
 /// Unless null or misaligned, `list` points to `count` settings and `fault` to room for a number.
@@ -60,7 +60,7 @@ pub(crate) unsafe fn changed<S: Settings, P>(
 ) -> Result<(S, P), Status> {
     let blame = |id: usize, status: Status| {
         if !fault.is_null() {
-            // SAFETY: the caller vouches for the room, which `put` finds aligned or leaves alone.
+            // SAFETY: the caller vouches for the room; if it is misaligned, `put` writes nothing.
             let _ = unsafe { put(fault, id as u32) };
         }
         status
@@ -87,7 +87,7 @@ pub(crate) unsafe fn changed<S: Settings, P>(
     }
 }
 
-/// The status of a parameter's fault.
+/// The status for a parameter's error.
 pub(crate) fn status_of(error: &ParamError) -> Status {
     match error {
         ParamError::Unknown => Status::UnknownId,

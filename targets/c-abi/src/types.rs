@@ -1,10 +1,11 @@
-//! What the interface passes: plain structures, laid out as in C, with the header's names less the prefix.
+//! The arguments of the interface: plain structures, laid out as in C, with the header's names without the prefix `rnic_`.
 
 use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Rate, Stamp};
 use core::ffi::c_char;
 use core::{ptr, slice};
 
-/// How a call ended. Negative: nothing was changed, and nothing written.
+/// The status of a call. If it is negative, nothing was changed, and nothing was written except the number of a wrong
+/// parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Status {
@@ -14,27 +15,27 @@ pub enum Status {
     Null = -1,
     /// A pointer is not aligned as its type requires.
     Misaligned = -2,
-    /// A port that was not initialised by this algorithm's `init`.
+    /// The port was not initialised by this algorithm's `init`.
     NotReady = -3,
     /// The library was built with a larger port than the caller's header has.
     TooSmall = -4,
-    /// No parameter, preset or counter of this number.
+    /// No parameter, preset or counter has this number.
     UnknownId = -5,
-    /// A value outside the parameter's bounds.
+    /// A value is outside the parameter's bounds.
     OutOfRange = -6,
-    /// Values that do not go together, or not with this link.
+    /// Values contradict each other or this link.
     Conflict = -7,
-    /// An event of no known kind, or with an enumeration outside its values.
+    /// An event of unknown kind, or with an enumeration outside its values.
     BadEvent = -8,
 }
 
-/// A text: UTF-8, not terminated.
+/// A text in UTF-8, without a terminating zero.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Text {
     /// Its first byte.
     pub data: *const c_char,
-    /// Bytes.
+    /// Its length in bytes.
     pub length: u32,
 }
 
@@ -44,7 +45,7 @@ impl Text {
     }
 }
 
-/// The link that a port is on.
+/// The link of a port.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Link {
@@ -52,7 +53,7 @@ pub struct Link {
     pub line_rate: u32,
     /// Largest packet on the wire, in bytes.
     pub mtu: u32,
-    /// Round-trip time of the empty network, in nanoseconds.
+    /// Round-trip time of the idle network, in nanoseconds.
     pub base_rtt: u32,
 }
 
@@ -66,20 +67,20 @@ impl From<Link> for cc_core::Link {
     }
 }
 
-/// When something happened at a sender, and what PFC was doing.
+/// The time of an event at a sender, and the state of PFC.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Moment {
     /// Nanoseconds of the caller's clock.
     pub now: u64,
-    /// How much longer PFC pauses the flow's priority, in nanoseconds; 0 when it does not.
+    /// Remaining time of the present pause of the flow's priority, in nanoseconds; 0 if it is not paused.
     pub pause: u32,
-    /// How long it has paused it so far, in nanoseconds modulo 2^32, the present pause included.
+    /// Sum of all pauses of the priority so far, in nanoseconds modulo 2^32, the present one included.
     pub paused: u32,
 }
 
 impl Moment {
-    /// The clock that stands still during pauses.
+    /// The time `now` on a clock that stands still during pauses.
     pub(crate) const fn clock_without_pauses(&self, now: Instant) -> Stamp {
         Stamp::from_bits(now.stamp().to_bits().wrapping_sub(self.paused))
     }
@@ -87,7 +88,7 @@ impl Moment {
 
 /// Kinds of [`Event`].
 pub mod kind {
-    /// Packets left.
+    /// Packets were sent.
     pub const SENT: u32 = 1;
     /// An acknowledgement arrived.
     pub const ACK: u32 = 2;
@@ -95,37 +96,37 @@ pub mod kind {
     pub const NACK: u32 = 3;
     /// A CNP arrived.
     pub const CNP: u32 = 4;
-    /// Time has passed: the wake that a decision set is due, or the caller reads the decision between events.
+    /// The wake of the last decision is due, or the caller reads the decision between events.
     pub const WAKE: u32 = 5;
-    /// A switch sent the telemetry of the ports on the way to it directly.
+    /// A switch sent the telemetry of the ports on the way to it, by itself.
     pub const SWITCH_INT: u32 = 6;
 }
 
-/// Something that happened to one flow at its sender.
+/// An event of one flow at its sender.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Event {
-    /// When.
+    /// Its time.
     pub at: Moment,
-    /// One of [`kind`].
+    /// One of the constants in [`kind`].
     pub kind: u32,
-    /// Its fields, by its kind.
+    /// Its fields, which depend on its kind.
     pub of: Details,
 }
 
-/// The fields of an event, by its kind.
+/// The fields of an event, which depend on its kind.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union Details {
-    /// Of [`kind::SENT`].
+    /// For [`kind::SENT`].
     pub sent: Sent,
-    /// Of [`kind::ACK`].
+    /// For [`kind::ACK`].
     pub ack: Ack,
-    /// Of [`kind::NACK`]: the sequence number that the receiver expects.
+    /// For [`kind::NACK`]: the sequence number that the receiver expects.
     pub nack_psn: u32,
-    /// Of [`kind::CNP`]: the sixteen bytes behind the BTH, or null for a standard CNP.
+    /// For [`kind::CNP`]: the sixteen bytes after the BTH, or null for a standard CNP.
     pub cnp_body: *const [u8; 16],
-    /// Of [`kind::SWITCH_INT`].
+    /// For [`kind::SWITCH_INT`].
     pub switch_int: Telemetry,
 }
 
@@ -133,13 +134,13 @@ pub union Details {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Telemetry {
-    /// The first record; null where there is none.
+    /// The first record; null if there are none.
     pub records: *const u8,
     /// A number that changes with the path, 12 bits.
     pub path: u16,
-    /// 0 to 14; 15 where there were more hops than room.
+    /// Number of records, 0 to 14; 15 if the packet passed more hops than it had room for.
     pub hops: u8,
-    /// 0: sixteen bytes a hop; 1: eight.
+    /// 0: sixteen bytes per hop; 1: eight.
     pub layout: u8,
 }
 
@@ -164,47 +165,47 @@ impl Telemetry {
     }
 }
 
-/// Packets left.
+/// Packets that were sent.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Sent {
-    /// Sequence number of the last.
+    /// Sequence number of the last packet.
     pub psn: u32,
-    /// Bytes on the wire, of all of them.
+    /// Bytes on the wire, of all packets.
     pub bytes: u32,
 }
 
-/// An acknowledgement arrived.
+/// An acknowledgement that arrived.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Ack {
-    /// Telemetry of the newest packet acknowledged.
+    /// Telemetry that the newest packet acknowledged has collected.
     pub telemetry: Telemetry,
-    /// Everything up to this sequence number has arrived.
+    /// All packets up to this sequence number have arrived.
     pub psn: u32,
     /// Bytes newly acknowledged, as sent on the wire.
     pub acked: u32,
-    /// Nanoseconds from when the newest packet acknowledged left to now; 0 if not measured.
+    /// Nanoseconds since the newest packet acknowledged was sent; 0 if not measured.
     pub rtt: u32,
-    /// How much of that the receiver held it.
+    /// The part of `rtt` for which the receiver held the packet, in nanoseconds.
     pub receiver_hold: u32,
     /// The window that the receiver grants, in bytes; read if `grant_flows` is not 0.
     pub grant_window: u32,
     /// The rate that an MLCC receiver advises, in 2^-24 bytes per nanosecond; read if `mlcc_credit` is not 0.
     pub mlcc_advised_rate: u32,
-    /// How fast it lets the interconnect switch release the flow's queue, in the same unit.
+    /// The rate at which it lets the interconnect switch release the flow's queue, in the same unit.
     pub mlcc_release: u32,
-    /// The credit that it wants to see in data; 0 where it is no MLCC receiver.
+    /// The credit that it expects in data packets; 0 if it is no MLCC receiver.
     pub mlcc_credit: u16,
-    /// Flows that send to the receiver's port; 0 where it grants nothing.
+    /// Flows that send to the receiver's port; 0 if it grants nothing.
     pub grant_flows: u16,
-    /// What the port received of what its link carries, in 2^-16.
+    /// Utilisation of that port's link, in 2^-16.
     pub grant_utilisation: u16,
     /// The strongest mark of the packets acknowledged: 0 none, 1 undetermined, 2 congested.
     pub mark: u8,
-    /// Switches on the path; 0 where it is not known.
+    /// Switches on the path; 0 if not known.
     pub hops: u8,
-    /// How full the receiver's buffers were, 0 to 31.
+    /// Fill level of the receiver's buffers, 0 to 31.
     pub rx_buffer_level: u8,
 }
 
@@ -212,17 +213,17 @@ pub struct Ack {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Decision {
-    /// Send at most this fast, in 2^-24 bytes per nanosecond.
+    /// Highest rate, in 2^-24 bytes per nanosecond.
     pub rate: u32,
-    /// Keep at most so many bytes in flight; 2^32 - 1 for any number.
+    /// Most bytes in flight; 2^32 - 1 for no limit.
     pub window: u32,
-    /// Send nothing for so many nanoseconds.
+    /// Send nothing for this many nanoseconds.
     pub hold: u32,
-    /// Give the flow a wake after so many nanoseconds; 2^32 - 1 for never.
+    /// Give the flow a wake after this many nanoseconds; 2^32 - 1 for never.
     pub wake_in: u32,
 }
 
-/// A parameter is to have a value.
+/// A value for a parameter.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Setting {
@@ -248,7 +249,7 @@ pub struct CounterInfo {
 pub struct Arrival {
     /// Nanoseconds of the caller's clock.
     pub now: u64,
-    /// The queue pair that the packet is for, 24 bits.
+    /// The receiving queue pair, 24 bits.
     pub local_qpn: u32,
     /// Its sequence number, 24 bits.
     pub psn: u32,
@@ -256,21 +257,21 @@ pub struct Arrival {
     pub bytes: u32,
     /// Bytes of payload.
     pub payload: u32,
-    /// The sender's clock when it left, if `has_sent`.
+    /// The sender's clock when the packet was sent, in nanoseconds; read if `has_sent`.
     pub sent: u32,
-    /// What the flow's own queue at MLCC's interconnect switch holds, in bytes; read if `has_mlcc`.
+    /// Bytes in the flow's own queue at MLCC's interconnect switch; read if `has_mlcc`.
     pub mlcc_queue: u32,
-    /// The credit that the switch wrote.
+    /// The credit that the switch wrote; read if `has_mlcc`.
     pub mlcc_credit: u16,
     /// Whether MLCC's interconnect switch wrote into the packet: 0 or 1.
     pub has_mlcc: u8,
-    /// Whether the packet says when it was sent: 0 or 1.
+    /// Whether the packet carries the time at which it was sent: 0 or 1.
     pub has_sent: u8,
     /// The two ECN bits of the IP header, in the low bits.
     pub ecn: u8,
     /// Whether it begins a message: 0 or 1.
     pub first: u8,
-    /// Whether it ends one.
+    /// Whether it ends one: 0 or 1.
     pub last: u8,
     /// Telemetry of the packet.
     pub telemetry: Telemetry,
@@ -284,27 +285,27 @@ pub struct Reply {
     pub grant_window: u32,
     /// The rate that MLCC's acknowledgement advises, in 2^-24 bytes per nanosecond.
     pub mlcc_advised_rate: u32,
-    /// How fast the interconnect switch may release the flow's queue, in the same unit.
+    /// The rate at which the interconnect switch may release the flow's queue, in the same unit.
     pub mlcc_release: u32,
-    /// The credit that the switch is to write; 0 where nothing of the three is said.
+    /// The credit that the switch is to write; 0 if the three MLCC fields are unused.
     pub mlcc_credit: u16,
     /// Flows that send to this port; 0 for no grant.
     pub grant_flows: u16,
-    /// What the port received of what its link carries, in 2^-16.
+    /// Utilisation of this port's link, in 2^-16.
     pub grant_utilisation: u16,
     /// The mark that the next acknowledgement echoes: 0 none, 1 undetermined, 2 congested.
     pub echo: u8,
-    /// 1: send a CNP with this body, and say so by `notified` once it is out.
+    /// 1: send a CNP with this body, and call `on_cnp_sent` when it has been sent.
     pub cnp: u8,
-    /// The sixteen bytes behind its BTH.
+    /// The sixteen bytes after its BTH.
     pub cnp_body: [u8; 16],
 }
 
-/// What a flow does in its slot.
+/// The action of a flow in its round-robin slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Slot {
-    /// 0: nothing; 1: its record can be reused; 2: it is to be sent a CNP.
+    /// 0: nothing; 1: its record can be closed and reused; 2: send it a CNP.
     pub action: u32,
     /// Its local queue pair, for a CNP.
     pub local_qpn: u32,
@@ -322,7 +323,7 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
     Ok(unsafe { &*pointer })
 }
 
-/// What `pointer` points to, to be changed.
+/// The value that `pointer` points to, with exclusive access.
 ///
 /// # Safety
 /// Unless it is null or misaligned, it points to a value that is not accessed elsewhere during `'a`.
@@ -348,7 +349,7 @@ pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, 
     unsafe { exclusive(port) }
 }
 
-/// Writes to where `pointer` points.
+/// Writes a value to where `pointer` points.
 ///
 /// # Safety
 /// Unless it is null or misaligned, it points to room for a `T`.
@@ -359,7 +360,7 @@ pub(crate) unsafe fn put<T>(pointer: *mut T, value: T) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether a value can be behind the pointer.
+/// Checks that the pointer is neither null nor misaligned.
 #[inline(always)]
 pub(crate) fn usable<T>(pointer: *const T) -> Result<(), Status> {
     if pointer.is_null() {

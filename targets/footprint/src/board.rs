@@ -1,4 +1,4 @@
-//! The least board that a role can be linked with: registers at an address, and memory for one engine.
+//! The smallest board with which a role can be linked: registers at an address, and memory for one engine.
 
 use cc_core::wire::TableCrc;
 use cc_core::{Bytes, Instant, Nanos, Rate, Zeroed};
@@ -9,7 +9,7 @@ use core::ptr;
 use programs::TransmitRing;
 use programs::switch_ring::{StageAction, SwitchHardware};
 
-/// Memory for one engine: zeros, which the image does not hold.
+/// Memory for one engine: zeros, which take no space in the image.
 pub(crate) struct Memory<T>(UnsafeCell<T>);
 
 // SAFETY: the program has one thread, and calls one function after the other.
@@ -48,7 +48,7 @@ fn load(register: usize) -> u32 {
 /// The pacer, the queues and a transmit buffer of 256 bytes.
 pub(crate) struct Device;
 
-/// Where the transmit buffer is.
+/// The address of the transmit buffer.
 const BUFFER: usize = DEVICE + 0x1000;
 const BUFFER_BYTES: usize = 256;
 

@@ -1,4 +1,4 @@
-//! Congestion points: a stage on the queues of a switch.
+//! The functions of congestion points: a stage on the queues of a switch.
 
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
@@ -9,8 +9,8 @@ use programs::switch_ring::{Queues, SwitchProgram};
 
 type Program<S> = SwitchProgram<<S as OnQueues>::Stage<Queues>, Queues>;
 
-/// Bytes of a stage on the 32 queues that are linked. For a stage with state per flow, the tables of 1,024, 16,384 and 65,536
-/// are of the flows of one queue; for any other stage, of that many queues.
+/// Sizes of a stage; its image has 32 queues. For a stage with state per flow, 1,024, 16,384 and 65,536 are numbers of flows of
+/// one queue; for any other stage, numbers of queues.
 const fn sizes<G: Stage>() -> Sizes {
     let one = (G::SIZES.queue + Switch::<G, Queues>::QUEUE_BYTES) as u32;
     let (fixed, each) = if G::SIZES.flow == 0 { (0, one) } else { (one, G::SIZES.flow as u32) };

@@ -1,9 +1,9 @@
-//! Every role of every algorithm as a library of its own functions, for `hil footprint`, which measures their code and memory.
+//! A library with separate functions for every role of every algorithm. `hil footprint` measures their code and memory.
 //!
-//! The library has a handful of functions for each, `rp_NAME_…` at the sender, `np_NAME_…` at the receiver and `cp_NAME_…`
-//! in the switch, which do with the role's engine all that firmware does: read a frame, pass it on, set the hardware.
-//! A harness links those of one role and measures the sections of the result. The engine has 1,024 flows and lies in `.bss`;
-//! how it grows stands in `XX_NAME_sizes`, five words as [`Sizes`] has them.
+//! For each role there are a few functions, `rp_NAME_…` at the sender, `np_NAME_…` at the receiver and `cp_NAME_…` in the
+//! switch. They do with the role's engine everything that firmware does: read a frame, pass it to the engine, set the hardware.
+//! A harness links the functions of one role and measures the sections of the result. The engine has 1,024 flows and is in
+//! `.bss`; its sizes are in `XX_NAME_sizes`, the five words of [`Sizes`].
 #![cfg_attr(target_os = "none", no_std)]
 
 #[expect(unsafe_code, reason = "device registers and memory that functions share")]
@@ -21,19 +21,19 @@ use cc_core::{Bytes, Nanos, Rate};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Sizes {
-    /// Bytes of the state of one flow, or queue.
+    /// Bytes of the state of one flow, or of one queue.
     pub state: u32,
-    /// Bytes that each further flow costs with all that belongs to it, or queue where there are no flows.
+    /// Bytes that each further flow adds in all tables; each further queue, if there is no state per flow.
     pub flow: u32,
     /// Bytes of the whole engine with room for 1,024 flows, or queues.
     pub tables_1k: u32,
-    /// With room for 16,384.
+    /// Bytes with room for 16,384.
     pub tables_16k: u32,
-    /// With room for 65,536, or as many as there can be.
+    /// Bytes with room for 65,536, or the most that the engine supports.
     pub tables_64k: u32,
 }
 
-/// The port's link, as the driver sets it.
+/// The port's link, which the driver sets.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Link {
@@ -52,8 +52,8 @@ impl Link {
     }
 }
 
-/// Nothing here can panic: the handler calls a symbol that does not exist, so that code that contains a panic does not
-/// link.
+/// The panic handler, which proves that no role can panic: it calls a symbol that does not exist, so code with a panic path
+/// does not link.
 #[cfg(target_os = "none")]
 #[expect(unsafe_code, reason = "a function that must not be called")]
 #[panic_handler]

@@ -1,4 +1,5 @@
-//! Notification points: the receiver's engine, with the headers of its CNPs and the code that builds its frames.
+//! The functions of notification points: the receiver's engine, with the headers of its CNPs and the code that builds its
+//! frames.
 
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
@@ -18,7 +19,7 @@ impl<A: NotificationPoint, const SETS: usize> Zeroed for Receiver<A, SETS> {
     const ZEROED: Self = Self { engine: NpEngine::ZEROED, headers: Zeroed::ZEROED };
 }
 
-/// An engine of the size that is linked.
+/// The engine that is linked: 1,024 flows.
 type Linked<A> = Receiver<A, 256>;
 
 const fn sizes<A: NotificationPoint>() -> Sizes {

@@ -1,4 +1,4 @@
-//! Reaction points: the sending half of a NIC, the same code as in images.
+//! The functions of reaction points: the sending half of a NIC, with the same code as in images.
 
 use crate::board::{Device, Memory};
 use crate::{Link, Sizes};
@@ -10,7 +10,7 @@ use cc_np::echo::Echo;
 use cc_rp::ReactionPoint;
 use programs::{Nic, RxFields};
 
-/// A NIC that sends so many flows, whose receiver's half is not called and so not linked.
+/// The sizes of a NIC that sends `FLOWS` flows. Its receiving half is not called and so not linked.
 struct Room<const FLOWS: usize, const MAP: usize, const REMOTES: usize>;
 
 impl<const FLOWS: usize, const MAP: usize, const REMOTES: usize> programs::Sizes for Room<FLOWS, MAP, REMOTES> {
@@ -20,7 +20,7 @@ impl<const FLOWS: usize, const MAP: usize, const REMOTES: usize> programs::Sizes
     type Remotes = Fixed<REMOTES>;
 }
 
-/// A NIC of the size that is linked.
+/// The NIC that is linked: 1,024 flows.
 type Sender<A> = Nic<A, Echo, Room<1_024, 2_048, 256>>;
 
 const fn sizes<A: ReactionPoint>() -> Sizes {
@@ -29,7 +29,7 @@ const fn sizes<A: ReactionPoint>() -> Sizes {
         flow: Sender::<A>::QP_BYTES as u32,
         tables_1k: size_of::<Sender<A>>() as u32,
         tables_16k: size_of::<Nic<A, Echo, Room<16_384, 32_768, 4_096>>>() as u32,
-        // One less than 65,536: that number is no slot's.
+        // One less than 65,536, because the last number means "no slot".
         tables_64k: size_of::<Nic<A, Echo, Room<65_535, 131_072, 16_384>>>() as u32,
     }
 }
@@ -37,7 +37,7 @@ const fn sizes<A: ReactionPoint>() -> Sizes {
 /// Metadata of a frame for a reaction point: time, bytes newly acknowledged, round-trip time.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Told {
+struct FrameFields {
     now: u64,
     acked: u32,
     rtt: u32,
@@ -50,11 +50,12 @@ fn start<A: ReactionPoint>(nic: &mut Sender<A>, now: u64, link: Link) -> bool {
 }
 
 #[inline(always)]
-fn frame<A: ReactionPoint>(nic: &mut Sender<A>, told: Told, bytes: &[u8]) {
-    let now = Instant::from_nanos(told.now);
+fn frame<A: ReactionPoint>(nic: &mut Sender<A>, fields: FrameFields, bytes: &[u8]) {
+    let now = Instant::from_nanos(fields.now);
     match wire::parse(bytes, bytes.len()) {
         Ok(Parsed::Roce(roce)) => {
-            let meta = RxFields { acked: Bytes::new(told.acked), rtt: Some(Nanos::new(told.rtt)), ..RxFields::at(now) };
+            let meta =
+                RxFields { acked: Bytes::new(fields.acked), rtt: Some(Nanos::new(fields.rtt)), ..RxFields::at(now) };
             nic.feedback(now, &roce, &meta, &mut Device);
         }
         Ok(Parsed::Pfc(pfc)) => nic.pause(now, &pfc),
@@ -108,10 +109,10 @@ macro_rules! functions {
             /// # Safety
             /// The engine has been started, and the frame is as long as that.
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_frame"))]
-            unsafe extern "C" fn frame(told: Told, bytes: *const u8, length: usize) {
+            unsafe extern "C" fn frame(fields: FrameFields, bytes: *const u8, length: usize) {
                 // SAFETY: it has been started, and the frame is as long as that.
                 let (sender, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
-                super::frame(sender, told, bytes);
+                super::frame(sender, fields, bytes);
             }
 
             /// # Safety

@@ -1,4 +1,4 @@
-//! Descriptors: the entries of the receive ring, one for each event of the device or command of the driver.
+//! Descriptors: the entries of the receive ring. Each is an event of the device or a command of the driver.
 
 /// Kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -10,7 +10,7 @@ pub enum DescriptorKind {
     Sent = 2,
     /// The driver opens a flow.
     Open = 3,
-    /// The driver has learnt a flow's local QPN.
+    /// The driver knows a flow's local QPN and binds the flow to it.
     Bind = 4,
     /// The driver closes a flow.
     Close = 5,
@@ -19,8 +19,8 @@ pub enum DescriptorKind {
     Connect = 6,
     /// The driver has destroyed the queue pair of the local QPN `qpn`.
     Disconnect = 7,
-    /// The driver has learnt the addresses and the remote QPN of a flow. The frame is a packet of the flow, or one with the
-    /// headers that its packets will have.
+    /// The driver knows the addresses and the remote QPN of a flow. The frame is a packet of the flow, or one with the headers
+    /// that its packets will have.
     LearnRemote = 8,
 }
 
@@ -30,45 +30,45 @@ pub enum DescriptorKind {
 pub struct Descriptor {
     /// A [`DescriptorKind`]; anything else is skipped and counted.
     pub kind: u8,
-    /// [`ICRC_CHECKED`](Self::ICRC_CHECKED) and nothing else.
+    /// [`ICRC_CHECKED`](Self::ICRC_CHECKED) or 0.
     pub flags: u8,
     /// Bytes of the frame that are in the slot.
     pub captured: u16,
     /// Bytes of the frame on the wire; for [`DescriptorKind::Sent`], of the packet.
     pub wire_bytes: u32,
-    /// When it happened, in nanoseconds of the device's clock, low half.
+    /// Time of the event in nanoseconds of the device's clock, low half.
     pub now_lo: u32,
-    /// High half.
+    /// Time of the event, high half.
     pub now_hi: u32,
-    /// Handle of the flow; for [`DescriptorKind::Open`] its PFC priority, 0 to 7; for [`DescriptorKind::Frame`] how full the
-    /// device's receive buffers are, 0 to 31.
+    /// Handle of the flow; for [`DescriptorKind::Open`] its PFC priority, 0 to 7; for [`DescriptorKind::Frame`] the fill level
+    /// of the device's receive buffers, 0 to 31.
     pub handle: u32,
     /// For [`DescriptorKind::Frame`] and [`DescriptorKind::Connect`] the QPN at the other end of the flow,
-    /// [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) where the driver has not learnt it; for [`DescriptorKind::Bind`] and
+    /// [`UNKNOWN_QPN`](Self::UNKNOWN_QPN) if the driver does not know it; for [`DescriptorKind::Bind`] and
     /// [`DescriptorKind::Disconnect`] the local QPN.
     pub qpn: u32,
     /// For [`DescriptorKind::Sent`], the packet's sequence number.
     pub psn: u32,
-    /// For a CNP, how many the front end has coalesced into this one, at least 1.
+    /// For a CNP, the number of CNPs that the front end has coalesced into this one, at least 1.
     pub coalesced: u32,
     /// For an acknowledgement, the bytes that it newly acknowledges.
     pub acked: u32,
     /// For an acknowledgement, the nanoseconds since the newest packet that it acknowledges was sent;
-    /// [`UNKNOWN_RTT`](Self::UNKNOWN_RTT) where the device did not measure it.
+    /// [`UNKNOWN_RTT`](Self::UNKNOWN_RTT) if the device did not measure it.
     pub rtt: u32,
-    /// For a data packet, the message sequence number of its acknowledgement, [`NO_ACK`](Self::NO_ACK) where the device's
-    /// transport has nothing to acknowledge, or does so itself.
+    /// For a data packet, the message sequence number of its acknowledgement; [`NO_ACK`](Self::NO_ACK) if the packet is not to
+    /// be acknowledged, or the device's transport does so itself.
     pub msn: u32,
 }
 
 impl Descriptor {
-    /// The device has checked the ICRC and found it right.
+    /// Flag: the device has checked the ICRC and found it right.
     pub const ICRC_CHECKED: u8 = 1;
-    /// No QPN.
+    /// Value of `qpn` if the QPN is not known.
     pub const UNKNOWN_QPN: u32 = u32::MAX;
-    /// No time.
+    /// Value of `rtt` if it was not measured.
     pub const UNKNOWN_RTT: u32 = u32::MAX;
-    /// No message sequence number.
+    /// Value of `msn` for a packet that is not to be acknowledged.
     pub const NO_ACK: u32 = u32::MAX;
 
     /// The time, in nanoseconds.
@@ -95,7 +95,7 @@ impl Descriptor {
         }
     }
 
-    /// The descriptor's words as they lie in RAM, little-endian.
+    /// The descriptor's words in the order of RAM, little-endian.
     pub const fn to_words(&self) -> [u32; 11] {
         [
             self.kind as u32 | (self.flags as u32) << 8 | (self.captured as u32) << 16,

@@ -1,5 +1,6 @@
-//! Headers for CNPs that are sent when no packet of the flow is being handled (DCQCN+). They are learnt from a packet of the
-//! connection; a hardware NIC has them in the queue pair's context. Notification-point records do not hold them.
+//! Headers for CNPs that are sent while no packet of the flow is being handled (DCQCN+). They are learnt from a packet of the
+//! connection; a hardware NIC has them in the queue pair's context. They are kept here and not in the records of notification
+//! points, because most algorithms do not need them.
 
 use cc_core::table::{SetAssocTableIn, Storage};
 use cc_core::wire::{CnpMarking, Endpoints, Response, Roce, Tags, Version};
@@ -86,7 +87,7 @@ impl<SETS: Storage, const WAYS: usize> HeaderCache<SETS, WAYS> {
         self.0.get(local)
     }
 
-    /// Makes room for `sets` sets, a power of two, where the memory is on the heap.
+    /// Makes room for `sets` sets, a power of two, if the memory is on the heap.
     pub fn grow(&mut self, sets: usize) {
         self.0.grow(sets);
     }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cnp_with_no_frame_in_hand_is_the_one_with_it() {
+    fn a_cnp_from_cached_headers_equals_one_made_from_a_packet() {
         let tag = Tag { priority: 3, vid: 100, ..Tag::default() }.to_bytes();
         let body_kind = CnpBodyKind::Extended(CnpBody { seq: 7, ..CnpBody::default() });
         for addresses in [V4, V6] {
@@ -145,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn rocev1_and_more_tags_than_there_is_room_for_are_refused() {
+    fn rocev1_and_more_than_four_vlan_tags_are_refused() {
         assert_eq!(CnpHeaders::of(&Roce::of(&data(V1, &[])).unwrap(), Qpn::new(9)), None);
         let tag = Tag::default().to_bytes();
         assert_eq!(CnpHeaders::of(&Roce::of(&data(V4, &[tag; TAGS + 1])).unwrap(), Qpn::new(9)), None);
     }
 
     #[test]
-    fn the_cache_has_the_latest_of_each_and_gives_up_the_oldest() {
+    fn the_cache_has_the_latest_headers_of_each_queue_pair_and_evicts_the_least_recently_used() {
         let mut cache = HeaderCache::<Fixed<1>, 2>::ZEROED;
         let at = |nanos| Stamp::from_bits(nanos);
         let to = |local, remote| {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_without_sets_says_what_can_be_sent_and_keeps_nothing() {
+    fn a_cache_without_sets_reports_what_can_be_sent_and_stores_nothing() {
         let mut cache = HeaderCache::<Fixed<0>, 4>::ZEROED;
         assert!(cache.learn(Stamp::from_bits(0), &Roce::of(&data(V4, &[])).unwrap(), Qpn::new(9)));
         assert!(!cache.learn(Stamp::from_bits(0), &Roce::of(&data(V1, &[])).unwrap(), Qpn::new(9)));

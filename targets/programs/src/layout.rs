@@ -21,21 +21,21 @@ pub mod register {
     pub const MTIME_LO: u32 = 0x00;
     /// The clock in nanoseconds, high half.
     pub const MTIME_HI: u32 = 0x04;
-    /// The timer line is high while the clock is at or past this; low half.
+    /// The timer compare register, low half. The timer line is high while the clock is at or past this time.
     pub const MTIMECMP_LO: u32 = 0x08;
     /// The timer compare register, high half.
     pub const MTIMECMP_HI: u32 = 0x0c;
-    /// Rate of the slot that the next store to [`PACER_INDEX`] names, in 2^-24 bytes per nanosecond.
+    /// The pacer: rate of the slot that the next store to [`PACER_INDEX`] names, in 2^-24 bytes per nanosecond.
     pub const PACER_RATE: u32 = 0x10;
-    /// Its window in bytes.
+    /// The pacer: window of this slot in bytes.
     pub const PACER_WINDOW: u32 = 0x14;
-    /// Its hold in nanoseconds.
+    /// The pacer: hold of this slot in nanoseconds.
     pub const PACER_HOLD: u32 = 0x18;
-    /// The slot; this store makes rate, window and hold take effect.
+    /// The pacer: the slot. This store makes rate, window and hold take effect.
     pub const PACER_INDEX: u32 = 0x1c;
     /// A marker pin, high while the main loop works on a descriptor.
     pub const BUSY_PIN: u32 = 0x20;
-    /// Ends the run with this code.
+    /// A store ends the run, with the stored value as its code.
     pub const EXIT: u32 = 0x24;
     /// Receive descriptors that the firmware has finished with, modulo 2^32.
     pub const RX_TAIL: u32 = 0x28;
@@ -45,19 +45,19 @@ pub mod register {
     pub const TIMER_PIN: u32 = 0x34;
     /// One store for each word of the start-up report, see [`ImageInfo`](super::ImageInfo); the last makes the image ready.
     pub const IMAGE_INFO: u32 = 0x30;
-    /// A switch: the number of the queue whose bytes [`QUEUE_BYTES`] holds.
+    /// Of a switch: the number of the queue whose bytes [`QUEUE_BYTES`] holds.
     pub const QUEUE_SELECT: u32 = 0x50;
-    /// Bytes in that queue.
+    /// Of a switch: bytes in that queue.
     pub const QUEUE_BYTES: u32 = 0x54;
-    /// A switch: one store for each word that goes with an action.
+    /// Of a switch: operands of an action, one store for each word.
     pub const ACTION_OPERAND: u32 = 0x58;
-    /// An action of a stage; this store makes it take effect.
+    /// Of a switch: an action of a stage. This store makes it take effect.
     pub const ACTION: u32 = 0x5c;
-    /// Event log: its kind, a [`DescriptorKind`](crate::descriptor::DescriptorKind).
+    /// Event log: the kind of the event, a [`LogKind`](crate::LogKind).
     pub const LOG_KIND: u32 = 0x40;
-    /// Event log: the time that the engines were given, low half.
+    /// Event log: the time that was passed to the engines, low half.
     pub const LOG_NOW_LO: u32 = 0x44;
-    /// Event log: high half.
+    /// Event log: the time, high half.
     pub const LOG_NOW_HI: u32 = 0x48;
     /// Event log: the slot of the event; this store completes the record.
     pub const LOG_INDEX: u32 = 0x4c;
@@ -65,23 +65,24 @@ pub mod register {
 
 /// Slots in the receive ring, a power of two.
 pub const RX_SLOTS: usize = 16;
-/// Bytes kept of a frame in the receive ring; the longest RoCE frame (path MTU 4 096, IPv6, GRH-sized headers) fits.
+/// Bytes of a frame that fit in a slot of the receive ring: the longest RoCE frame (path MTU 4,096, IPv6, GRH-sized headers).
 pub const RX_FRAME_BYTES: usize = 4_350;
 /// Slots in the transmit ring, a power of two.
 pub const TX_SLOTS: usize = 16;
-/// Bytes of a frame in the transmit ring: an acknowledgement with four VLAN tags over IPv6 and the longest chain of
-/// shims fits.
+/// Bytes of a frame that fit in a slot of the transmit ring: an acknowledgement with four VLAN tags over IPv6 and the longest
+/// chain of shims.
 pub const TX_FRAME_BYTES: usize = 354;
-/// Settings of one machine, at most.
+/// Most settings of one machine.
 pub const SETTINGS: usize = 32;
 
-/// One slot of the receive ring. Frames start at 2 modulo 4, so that what follows Ethernet is word-aligned.
+/// One slot of the receive ring. Frames start at 2 modulo 4, so that the headers after the 14 bytes of Ethernet are
+/// word-aligned.
 #[derive(Debug)]
 #[repr(C, align(4))]
 pub struct RxSlot {
-    /// What arrived.
+    /// The descriptor of the event.
     pub descriptor: Descriptor,
-    /// Never used: puts the frame at 2 modulo 4.
+    /// Unused; it puts the frame at 2 modulo 4.
     pub pad: [u8; 2],
     /// The frame's first bytes.
     pub frame: [u8; RX_FRAME_BYTES],
@@ -93,13 +94,13 @@ pub struct RxSlot {
 pub struct TxSlot {
     /// Bytes of the frame.
     pub length: u32,
-    /// Never used: puts the frame at 2 modulo 4.
+    /// Unused; it puts the frame at 2 modulo 4.
     pub pad: [u8; 2],
     /// The frame.
     pub frame: [u8; TX_FRAME_BYTES],
 }
 
-/// What firmware and device share in RAM.
+/// The memory that firmware and device share.
 #[derive(Debug)]
 #[repr(C, align(4))]
 pub struct Shared {
@@ -107,7 +108,7 @@ pub struct Shared {
     pub rp_settings: [u32; SETTINGS],
     /// Settings of the notification point, likewise.
     pub np_settings: [u32; SETTINGS],
-    /// Line rate in 2^-24 bytes per nanosecond, MTU in bytes, empty round-trip time in nanoseconds, likewise.
+    /// Line rate in 2^-24 bytes per nanosecond, MTU in bytes, round-trip time of the idle network in nanoseconds; likewise.
     pub link: [u32; 3],
     /// Receive descriptors that the device has filled, modulo 2^32.
     pub rx_head: u32,
@@ -122,7 +123,7 @@ pub struct Shared {
 /// Bytes of the ring for log frames, a power of two.
 pub const LOG_BYTES: usize = 4_096;
 
-/// The ring for log frames: defmt's, whole ones only. Both sides find it by its symbol, `DEFMT_RING`.
+/// The ring for log frames of defmt, which are in it completely or not at all. Both sides find it by its symbol, `DEFMT_RING`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LogRing {

@@ -1,5 +1,5 @@
-//! The programs without the hardware, which firmware and host run alike: the NIC's, at the top of the crate, and the
-//! [`switch_ring`]'s; and the layout that they share with the harness.
+//! The programs of NIC and switch without the hardware, which firmware and host both run: the NIC's at the top of this crate,
+//! the switch's in [`switch_ring`]. Also the memory layout that they share with the harness.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -28,13 +28,14 @@ use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 
 /// The hash of the sources that this crate is built from, in hexadecimal digits: see `sources.rs` beside its manifest. The
-/// harness holds it, and each image in a section of its own; it takes no image of other sources than its own.
+/// harness contains it, and each image has it in a separate section. The harness refuses an image whose hash differs from its
+/// own.
 pub const SOURCES: [u8; 16] = match env!("RNIC_CC_SOURCES").as_bytes().first_chunk() {
     Some(digits) => *digits,
     None => panic!("build.rs gives 16 digits"),
 };
 
-/// The section of an image with [`SOURCES`].
+/// The name of the section of an image that holds [`SOURCES`].
 pub const SOURCES_SECTION: &str = ".rnic_cc.sources";
 
 /// The name of the notification point that a NIC with this reaction point has: [`ReactionPoint::RECEIVER`], or by default
@@ -46,7 +47,7 @@ pub const fn receiver_name<A: ReactionPoint>() -> &'static str {
     }
 }
 
-/// Whether these two are the machines of one NIC.
+/// Whether these two machines belong together in one NIC.
 pub const fn is_pair<A: ReactionPoint, N: NotificationPoint>() -> bool {
     str_eq(receiver_name::<A>(), N::NAME)
 }
@@ -57,11 +58,11 @@ pub const fn is_pair<A: ReactionPoint, N: NotificationPoint>() -> bool {
 /// In that case, while compiling.
 pub const fn assert_pair<A: ReactionPoint, N: NotificationPoint>(name: &str) {
     assert!(str_eq(name, A::NAME), "the file is not named after the reaction point");
-    assert!(is_pair::<A, N>(), "this notification point does not answer this reaction point");
+    assert!(is_pair::<A, N>(), "this notification point does not belong to this reaction point");
 }
 
-/// Settings from words in the order of their fields; those without a word keep their values, words without a field are
-/// left out.
+/// Sets the fields of `settings` from words in their order. Fields without a word keep their values; words without a field are
+/// ignored.
 pub fn from_words<S: Settings>(mut settings: S, words: &[u32]) -> S {
     for (index, &word) in words.iter().enumerate().take(S::FIELDS.len()) {
         settings.put(index, word);

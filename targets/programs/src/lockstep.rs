@@ -1,4 +1,4 @@
-//! The protocol between a host and an image that are connected only by one byte stream in each direction.
+//! The protocol between a host and an image that are connected by one byte stream in each direction.
 //!
 //! All values are little-endian words of 32 bits, except frames, whose bytes follow a word with their number.
 //!
@@ -6,10 +6,10 @@
 //! port in three words, all as in [`Shared`](crate::layout::Shared). The image sends the words of its
 //! [`ImageInfo`](crate::layout::ImageInfo) and the time of its next wake, low half first.
 //!
-//! From then on the host sends a descriptor for each event, and as many bytes of a frame as the descriptor has
-//! [`captured`](crate::descriptor::Descriptor::captured). The clock shows the descriptor's time while the image works. The
-//! image handles it, and is then woken until nothing is due; for a descriptor of kind [`WAKE`] it is woken only. It sends
-//! all its acts, each as a word with its number and the words of that act, and then [`DONE`].
+//! From then on the host sends a descriptor for each event, followed by [`captured`](crate::descriptor::Descriptor::captured)
+//! bytes of a frame. The clock shows the descriptor's time while the image works. The image handles the descriptor, and then
+//! its timer until nothing is due; for a descriptor of kind [`WAKE`], only its timer. It sends all its actions, each as a word
+//! with the number of the action and the action's words, and then [`DONE`].
 //!
 //! [`SETTINGS`]: crate::layout::SETTINGS
 
@@ -17,20 +17,20 @@
 /// number.
 pub const WAKE: u8 = 0;
 
-/// End of the acts; two words follow: the time of the image's next wake, low half first.
+/// End of the actions. Two words follow: the time of the image's next wake, low half first.
 pub const DONE: u32 = 0;
-/// The pacer is written: slot, rate, window and hold.
+/// A store to the pacer. Words: slot, rate, window and hold.
 pub const PACE: u32 = 1;
-/// An event is logged: its kind, the time in two words, and the slot.
+/// A record of the event log. Words: the kind of event, the time in two words, and the slot.
 pub const LOG: u32 = 2;
-/// A frame is sent: how many bytes it has, and these.
+/// A frame that the image sends: a word with its number of bytes, and the bytes.
 pub const FRAME: u32 = 3;
 
-/// Bytes that the image of a [`Small`](crate::Small) NIC takes of a frame: all headers, and the whole of short frames. The rest
-/// of a frame is payload, which congestion control does not use.
+/// Bytes of a frame that the image of a [`Small`](crate::Small) NIC reads: all headers, and short frames completely. The rest
+/// is payload, which congestion control does not use.
 pub const SMALL_FRAME_BYTES: usize = 512;
 
-/// Exit code of an image. Code 1 is not used: emulators end with it when they fail themselves.
+/// Exit code of an image. Code 1 is not used, because emulators end with it when they fail themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Exit {
@@ -47,7 +47,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// What a code means, in words that follow "the image".
+    /// The meaning of a code, in words that follow "the image".
     pub const fn meaning(code: u32) -> &'static str {
         const SETTINGS: u32 = Exit::Settings as u32;
         const FRAME: u32 = Exit::Frame as u32;

@@ -1,5 +1,6 @@
-//! The NIC of one port by values: a reaction point for the flows that it sends, a notification point for those that it
-//! receives, and the choice between them for each packet. Rings and frames are in [`NicProgram`](crate::NicProgram).
+//! The NIC of one port, without rings and frames: a reaction point for the flows that it sends, a notification point for the
+//! flows that it receives, and the choice between the two for each packet. It takes and returns values; rings and frames are in
+//! [`NicProgram`](crate::NicProgram).
 
 use crate::layout::ImageInfo;
 use crate::remote_flows::RemoteFlowTable;
@@ -16,8 +17,8 @@ use cc_rp::{AckProgress, RateLimiter, ReactionPoint, RpEngineIn};
 /// Records in a set of received flows, and entries in a set of flows by their remote queue pair number.
 pub(crate) const WAYS: usize = 4;
 
-/// Metadata of a received packet that its headers do not hold. Each method decodes one part of the descriptor, and is called
-/// only where that part is needed.
+/// Metadata of a received packet that is not in its headers. Each method decodes one part of the descriptor, and is called only
+/// if that part is needed.
 pub trait RxInfo {
     /// The bytes that an acknowledgement newly acknowledges and their round-trip time, from the transport.
     fn progress(&self) -> AckProgress;
@@ -29,7 +30,7 @@ pub trait RxInfo {
     fn coalesced(&self) -> u32;
 }
 
-/// Metadata of a received packet that its headers do not hold, as values.
+/// Metadata of a received packet that is not in its headers, as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RxFields {
     /// For an acknowledgement, the bytes that it newly acknowledges.
@@ -40,11 +41,11 @@ pub struct RxFields {
     pub remote: Option<Qpn>,
     /// For a data packet, the message sequence number of its acknowledgement, if it is to be acknowledged.
     pub msn: Option<u32>,
-    /// When the packet arrived.
+    /// The arrival time of the packet.
     pub arrived: Instant,
-    /// How full the receive buffers are, 0 to 31.
+    /// Fill level of the receive buffers, 0 to 31.
     pub rx_buffer_level: u8,
-    /// For a CNP, how many the front end has coalesced into this one, at least 1.
+    /// For a CNP, the number of CNPs that the front end has coalesced into this one, at least 1.
     pub coalesced: u32,
 }
 
@@ -76,8 +77,8 @@ impl RxInfo for RxFields {
 
 /// The hardware that a NIC drives: the rate limiter (pacer), and the transmitter of CNPs and acknowledgements.
 ///
-/// A type that implements both traits implements this one. Where the two are different types, as in firmware, the reaction
-/// point's code is compiled once, for the rate limiter.
+/// A type that implements both traits implements this one. If the two are different types, as in firmware, the reaction point's
+/// code is compiled once, for the rate limiter.
 pub trait Outputs {
     /// The rate limiter.
     type Limiter: RateLimiter;
@@ -147,7 +148,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     /// Bytes of a received flow's record at the notification point, with its key.
     pub const PEER_BYTES: usize = <N::Flows<S::Peers, WAYS> as Flows<N>>::RECORD_BYTES;
 
-    /// Received flows that there is room for; zero where that is not fixed.
+    /// Received flows for which there is room; zero if that is not fixed.
     pub const PEERS: usize = <N::Flows<S::Peers, WAYS> as Flows<N>>::ROOM;
 
     /// The start-up report of an image with this NIC.
@@ -184,9 +185,9 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         Ok(())
     }
 
-    /// Makes room for `flows` flows sent and `peers` flows received, where the memory is on the heap. A NIC never grows by
-    /// itself, nor shrinks. Open flows and the records of received flows stay. The table of remote queue pair numbers is
-    /// emptied: call [`Nic::learn_remote`] for each flow after it.
+    /// Makes room for `flows` flows sent and `peers` flows received, if the memory is on the heap. A NIC never grows by itself,
+    /// and never shrinks. Open flows and the records of received flows are kept. The table of remote queue pair numbers is
+    /// emptied: call [`Nic::learn_remote`] for each flow afterwards.
     pub fn grow(&mut self, flows: usize, peers: usize) {
         self.rp.grow(flows);
         self.np.grow(peers.div_ceil(WAYS));
@@ -203,7 +204,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         &self.np
     }
 
-    /// Opens a flow of PFC priority `priority`, 0 to 7. Returns `None`, and counts it, when there is no room.
+    /// Opens a flow of PFC priority `priority`, 0 to 7. If there is no room, counts this and returns `None`.
     pub fn open(&mut self, now: Instant, priority: u8, hw: &mut impl RateLimiter) -> Option<Handle> {
         self.rp.open(now, priority, hw)
     }
@@ -211,7 +212,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     /// Binds a flow to the local queue pair number that its CNPs and acknowledgements carry as destination.
     ///
     /// # Errors
-    /// As for [`RpEngineIn::bind`]. Without a number the flow gets no CNPs, each of which is counted as ignored.
+    /// As for [`RpEngineIn::bind`]. A flow that is not bound gets no CNPs; each of them is counted as ignored.
     pub fn bind(&mut self, flow: Handle, local: Qpn) -> Result<(), BindError> {
         self.rp.bind(flow, local)
     }
@@ -257,13 +258,13 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
 
     // Each call of an engine is a function that is not inlined, so that a harness can measure the cycles of each kind of event.
 
-    /// The device sent data of a flow; `psn` is that of the last packet.
+    /// Called when the device has sent data of a flow; `psn` is that of the last packet.
     #[inline(never)]
     pub fn sent(&mut self, now: Instant, flow: Handle, psn: Psn, bytes: Bytes, hw: &mut impl RateLimiter) {
         self.rp.sent(now, flow, psn, bytes, hw);
     }
 
-    /// A RoCE packet arrived, whose ICRC has been checked.
+    /// Called when a RoCE packet has arrived, whose ICRC has been checked.
     #[inline(always)]
     pub fn received(&mut self, now: Instant, packet: &Roce<'_>, info: &impl RxInfo, hw: &mut impl Outputs) -> Received {
         if let Some(feedback) = self.feedback(now, packet, info, hw.limiter()) {
@@ -273,7 +274,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         if packet.info.class() == Class::Unknown { Received::UnknownOpcode } else { Received::Data }
     }
 
-    /// What [`Nic::received`] does with packets that bring feedback for flows that this NIC sends; `None` for any other.
+    /// The part of [`Nic::received`] for packets with feedback for flows that this NIC sends; `None` for any other packet.
     #[inline(always)]
     pub fn feedback(
         &mut self,
@@ -334,13 +335,13 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         step.map(|step| step.handle)
     }
 
-    /// A packet for one of our QPs. The notification point may send a CNP or an acknowledgement for it.
+    /// Handles a packet for one of our QPs. The notification point may send a CNP or an acknowledgement for it.
     #[inline(never)]
     fn data(&mut self, now: Instant, packet: &Roce<'_>, info: &impl RxInfo, hw: &mut impl Transmit) {
         self.np.arrival(now, packet, info.rx(), hw);
     }
 
-    /// A PFC frame arrived.
+    /// Called when a PFC frame has arrived.
     #[inline(never)]
     pub fn pause(&mut self, now: Instant, pfc: &Pfc) {
         let (mut enabled, mut priority) = (u32::from(pfc.enabled), 0);
@@ -352,8 +353,8 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         }
     }
 
-    /// Lets one flow do what has fallen due, and the notification point. Returns the flow's slot. To be called again as long as
-    /// [`Nic::next_wake`] is not after `now`.
+    /// Handles what is due for one flow that this NIC sends, and for the notification point. Returns the flow's slot. Call it
+    /// again as long as [`Nic::next_wake`] is not after `now`.
     #[inline(always)]
     pub fn timer(&mut self, now: Instant, hw: &mut impl Outputs) -> Option<u16> {
         let due = self.sender_timer(now, hw.limiter());
@@ -361,7 +362,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         due
     }
 
-    /// What [`Nic::timer`] does for flows that this NIC sends.
+    /// The part of [`Nic::timer`] for flows that this NIC sends.
     #[inline(always)]
     pub fn sender_timer(&mut self, now: Instant, hw: &mut impl RateLimiter) -> Option<u16> {
         let due = self.rp.pop_due(now, hw);
@@ -376,19 +377,19 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         self.rp.wake_slot(index, hw);
     }
 
-    /// Lets the notification point do what has fallen due.
+    /// Handles what is due for the notification point.
     #[inline(never)]
     fn turn(&mut self, now: Instant, hw: &mut impl Transmit) {
         self.np.wake(now, hw);
     }
 
-    /// When [`Nic::timer`] is to be called next: within half a second of the last call of either engine.
+    /// The time at which [`Nic::timer`] is to be called next: within half a second of the last call of either engine.
     pub fn next_wake(&self) -> Instant {
         self.rp.last_call().after(self.rp.next_wake()).min(self.np.last_call().after(self.np.next_wake()))
     }
 
-    /// For hardware that spaces no packets: a packet of a flow with this many bytes leaves now. Returns how long the flow's
-    /// next packet has to wait; `None` when the flow is not open.
+    /// For hardware without a pacer: called when a packet of a flow with this many bytes is sent. Returns the time for which
+    /// the flow's next packet has to wait; `None` if the flow is not open.
     pub fn departure(&mut self, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos> {
         self.rp.departure(now, flow, bytes)
     }

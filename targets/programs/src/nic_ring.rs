@@ -1,5 +1,5 @@
-//! The NIC's program: descriptors in, decisions and frames out. It parses frames, checks their ICRC, counts what arrives, and
-//! writes the frames that the NIC sends.
+//! The NIC program: descriptors in, decisions and frames out. It parses frames, checks their ICRC, counts them by kind, and
+//! builds the frames that the NIC sends.
 //!
 //! Firmware and host run this same code, on different implementations of [`Hardware`].
 
@@ -16,15 +16,14 @@ use cc_np::{Flows, NotSent, NotificationPoint, RxMeta, Transmit};
 use cc_rp::{AckProgress, RateLimiter, ReactionPoint};
 use core::marker::PhantomData;
 
-/// Kind of a record of the event log: what the program did.
+/// Kind of a record of the event log: the event that the program handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum LogKind {
-    /// Nothing: a descriptor of an unknown kind, or a descriptor of the driver with a frame that no connection can be learnt
-    /// from.
+    /// Nothing was done: a descriptor of an unknown kind, or a descriptor of the driver with a frame that shows no connection.
     Nothing = 0,
-    /// A packet left.
+    /// A packet was sent.
     Sent = 1,
     /// An acknowledgement arrived.
     Ack = 2,
@@ -32,7 +31,7 @@ pub enum LogKind {
     Nack = 3,
     /// A CNP arrived.
     Cnp = 4,
-    /// Time passed.
+    /// The timer was handled.
     Wake = 5,
     /// Data arrived.
     Data = 6,
@@ -40,26 +39,26 @@ pub enum LogKind {
     Pause = 7,
     /// A flow was opened; the log's index is its whole handle.
     Open = 8,
-    /// A flow's local QPN was learnt.
+    /// A flow was bound to its local QPN.
     Bind = 9,
     /// A flow was closed.
     Close = 10,
     /// The remote queue pair of a local queue pair, or of a flow, was learnt or removed.
     Connect = 11,
-    /// A frame was refused: its headers are cut short or contradict each other.
+    /// A frame was discarded: its headers are cut short or contradict each other.
     Malformed = 12,
-    /// A frame was refused: its ICRC is wrong.
+    /// A frame was discarded: its ICRC is wrong.
     IcrcInvalid = 13,
-    /// A frame was refused: it is neither RoCE nor PFC.
+    /// A frame was discarded: it is neither RoCE nor PFC.
     NotRoce = 14,
-    /// A negative acknowledgement arrived that congestion control does not use: no sequence error.
+    /// A negative acknowledgement arrived that congestion control does not use: for another reason than a sequence error.
     OtherNak = 15,
     /// A packet arrived whose opcode is reserved or the manufacturer's own.
     UnknownOpcode = 16,
 }
 
 impl LogKind {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const COUNT: usize = Self::UnknownOpcode as usize + 1;
 
     /// The kind of a log record.
@@ -128,13 +127,13 @@ pub trait TransmitRing {
     }
 }
 
-/// What the program drives: the pacer, the transmit ring, the event log.
+/// The hardware that the NIC program drives: the pacer, the transmit ring, the event log.
 pub trait Hardware: RateLimiter + TransmitRing {
     /// The CRC engine for the ICRC of frames sent and received.
     type Crc: Crc32;
 
     /// Logs one record for each descriptor and each wake: its kind, the time that was passed to the engines, and the flow's
-    /// slot, [`NO_FLOW`] where there is none.
+    /// slot, or [`NO_FLOW`].
     fn log(&mut self, kind: LogKind, now: Instant, index: u32);
 }
 
@@ -234,20 +233,20 @@ pub struct RxCounters {
     pub data: u32,
     /// PFC frames.
     pub pause: u32,
-    /// Refused: headers cut short, or in contradiction to each other.
+    /// Discarded: headers are cut short, or contradict each other.
     pub malformed: u32,
-    /// Refused: the ICRC is wrong.
+    /// Discarded: the ICRC is wrong.
     pub icrc_invalid: u32,
-    /// Refused: neither RoCE nor PFC.
+    /// Discarded: neither RoCE nor PFC.
     pub not_roce: u32,
-    /// Refused: a negative acknowledgement of no sequence error, or a reserved one.
+    /// Discarded: negative acknowledgements of other faults than sequence errors, and reserved ones.
     pub nak_other: u32,
     /// Packets with a reserved opcode, or one of the manufacturer's own.
     pub unknown_opcode: u32,
 }
 
 impl RxCounters {
-    /// The counters of the numbers of log records of each kind.
+    /// The counters, from the numbers of log records of each kind.
     pub const fn of_kinds(kinds: &[u32; LogKind::COUNT]) -> Self {
         let [
             _,
@@ -327,7 +326,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         self.nic.begin(start, link, rp, np)
     }
 
-    /// Makes room where the memory is on the heap, see [`Nic::grow`].
+    /// Makes room if the memory is on the heap, see [`Nic::grow`].
     pub fn grow(&mut self, flows: usize, peers: usize) {
         self.nic.grow(flows, peers);
         self.headers.grow(peers.div_ceil(WAYS));
@@ -343,10 +342,10 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         RxCounters::of_kinds(&self.kinds)
     }
 
-    /// Handles one descriptor at `now`; `frame` holds the bytes that came with it, nothing for most kinds.
+    /// Handles one descriptor at `now`; `frame` holds the bytes that came with it, none for most kinds.
     ///
-    /// The descriptor's own time is when the event happened at the device. The engines get the later time at which they are
-    /// called, which is never before that of a wake in between.
+    /// The descriptor's own time is that of the event at the device. The engines are passed the later time `now` at which they
+    /// are called, so that it is never before the time of a wake in between.
     #[inline(never)]
     pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
         const FRAME: u8 = DescriptorKind::Frame as u8;
@@ -364,7 +363,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         self.log(kind, now, index, hw);
     }
 
-    /// Handles a descriptor that came with a frame, which has been read.
+    /// Handles a descriptor that came with a frame, which has been parsed.
     #[inline]
     pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>, hw: &mut H) {
         let (kind, index) = self.take(now, descriptor, packet, hw);
@@ -419,7 +418,8 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         (kind, flow.map_or(NO_FLOW, |flow| u32::from(flow.index())))
     }
 
-    /// A descriptor without a frame: the device has sent data, or the driver opens, binds, closes or disconnects a flow.
+    /// Handles a descriptor without a frame: the device has sent data, or the driver opens, binds, closes or disconnects a
+    /// flow.
     fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (LogKind, u32) {
         const SENT: u8 = DescriptorKind::Sent as u8;
         const OPEN: u8 = DescriptorKind::Open as u8;
@@ -468,7 +468,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         self.headers.learn(now.stamp(), roce, remote).then_some(NO_FLOW)
     }
 
-    /// Handles what is due for one flow. To be called repeatedly while [`NicProgram::next_wake`] is not after `now`.
+    /// Handles what is due for one flow. Call it repeatedly while [`NicProgram::next_wake`] is not after `now`.
     #[inline(never)]
     pub fn timer<H: Hardware>(&mut self, now: Instant, hw: &mut H) {
         let mut out = FrameOut::<_, _, H::Crc>::new(hw, &self.headers);
@@ -476,7 +476,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         self.log(LogKind::Wake, now, due.map_or(NO_FLOW, u32::from), hw);
     }
 
-    /// When [`NicProgram::timer`] is to be called next, see [`Nic::next_wake`].
+    /// The time at which [`NicProgram::timer`] is to be called next, see [`Nic::next_wake`].
     pub fn next_wake(&self) -> Instant {
         self.nic.next_wake()
     }

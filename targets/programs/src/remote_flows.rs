@@ -1,5 +1,6 @@
-//! The flows that this NIC sends, by the name that a switch gives them in its CNPs. A switch sees the queue pair number in the
-//! data, which is the receiver's. Two receivers may use the same number, so the name includes the addresses.
+//! The flows that this NIC sends, by their remote name: the name by which the CNP of a switch identifies a flow. A switch sees
+//! the queue pair number in data packets, which is the receiver's. Two receivers may use the same number, so the name includes
+//! the addresses.
 
 use cc_core::Zeroed;
 use cc_core::table::{Array, Handle, Storage};
@@ -35,8 +36,8 @@ impl<SETS: Storage, const WAYS: usize> RemoteFlowTable<SETS, WAYS> {
     /// Bytes of an entry.
     pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
 
-    /// Grows the table to at least `sets` sets, rounded up to a power of two, where the memory is on the heap. This empties it:
-    /// an entry does not hold enough of its key to find its new set.
+    /// Grows the table to at least `sets` sets, rounded up to a power of two, if the memory is on the heap. This empties it,
+    /// because an entry does not hold enough of its key to find its new set.
     pub(crate) fn grow(&mut self, sets: usize) {
         let sets = sets.next_power_of_two();
         if sets > self.0.items().len()
@@ -47,7 +48,7 @@ impl<SETS: Storage, const WAYS: usize> RemoteFlowTable<SETS, WAYS> {
     }
 
     /// Stores the remote name of a flow. `is_open` returns whether the flow of a handle is open; entries of closed flows are
-    /// reused. Where two flows have the same name, the later replaces the earlier. Returns whether there was room.
+    /// reused. If two flows have the same name, the later replaces the earlier. Returns whether there was room.
     #[cold]
     pub(crate) fn learn(&mut self, key: FlowKey, handle: Handle, is_open: impl Fn(Handle) -> bool) -> bool {
         let (set, check) = self.place(key);
@@ -60,7 +61,7 @@ impl<SETS: Storage, const WAYS: usize> RemoteFlowTable<SETS, WAYS> {
         true
     }
 
-    /// The flow with this remote name, if it is in the table; it may have been closed since.
+    /// The flow with this remote name, if it is in the table; it may have been closed meanwhile.
     pub(crate) fn find(&self, key: FlowKey) -> Option<Handle> {
         let (set, check) = self.place(key);
         self.0.items().get(set)?.iter().find(|entry| entry.check == check).map(|entry| entry.handle)
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_to_one_number_at_two_peers_are_told_apart_and_an_unknown_one_is_found_nowhere() {
+    fn flows_to_one_number_at_two_peers_are_distinct_and_an_unknown_name_is_not_found() {
         let mut ends = RemoteFlowTable::<Fixed<4>, 4>::ZEROED;
         let open = |handle: Handle| handle.to_bits() != 0;
         assert!(ends.learn(key(1, 17), handle(1), open));
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn open_flows_keep_their_places_and_closed_ones_give_way() {
+    fn entries_of_open_flows_are_kept_and_those_of_closed_flows_are_reused() {
         let mut ends = RemoteFlowTable::<Fixed<2>, 2>::ZEROED;
         let open = |handle: Handle| handle.to_bits() != 0 && handle.index() < 100;
         let learnt = (0..100).filter(|&n| ends.learn(key(n, 1), handle(n), open)).count();

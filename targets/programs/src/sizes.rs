@@ -6,7 +6,7 @@ use cc_core::table::{Fixed, Storage};
 pub trait Sizes: 'static {
     /// Flows that the reaction point paces.
     type Flows: Storage;
-    /// Places of the map from local queue pair numbers to them: a power of two, at least twice as many.
+    /// Places of the map from local queue pair numbers to these flows: a power of two, at least twice the number of flows.
     type QpnMap: Storage;
     /// Sets of four records each of received flows.
     type Peers: Storage;
@@ -25,7 +25,7 @@ impl Sizes for Full {
     type Remotes = Fixed<256>;
 }
 
-/// A NIC that a core with 16 KiB of RAM has room for, whatever its algorithm: 32 flows sent, 32 received.
+/// A NIC that fits in 16 KiB of RAM with any algorithm: 32 flows sent, 32 received.
 #[derive(Clone, Copy, Debug)]
 pub struct Small;
 
@@ -36,7 +36,7 @@ impl Sizes for Small {
     type Remotes = Fixed<8>;
 }
 
-/// A NIC without room at first, on the heap, that grows when its owner says so: [`Nic::grow`](crate::Nic::grow).
+/// A NIC with its tables on the heap: without room at first, until its owner calls [`Nic::grow`](crate::Nic::grow).
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]
 pub struct OnHeap;

@@ -1,7 +1,7 @@
-//! The switch program without the hardware: what firmware and host run alike around the stages of [`cc_cp`].
+//! The switch program without the hardware: it runs the stages of [`cc_cp`], and firmware and host both run it.
 //!
-//! Events of the queues come in as descriptors in the receive ring, as in the NIC program; a packet's descriptor is followed by
-//! the first bytes of its frame. Verdicts go to the switch's registers, and frames that stages send into the transmit ring.
+//! Events of the queues arrive as descriptors in the receive ring, as in the NIC program; a packet's descriptor comes with the
+//! first bytes of its frame. Verdicts are written to the switch's registers, and frames that stages send to the transmit ring.
 
 use crate::TransmitRing;
 use crate::descriptor::{self, Descriptor};
@@ -18,7 +18,7 @@ use core::net::Ipv4Addr;
 pub const PORTS: usize = 4;
 /// Queues of the switch.
 pub const QUEUES: usize = PORTS * Queue::CLASSES;
-/// Where an image keeps its queues.
+/// The storage of an image's queues.
 pub type Queues = Fixed<QUEUES>;
 
 /// Seed of the random numbers of a switch.
@@ -26,23 +26,23 @@ const SEED: u64 = 1;
 
 /// An event at a queue, as the device's descriptor reports it: those of [`cc_cp::Event`], with packets as byte counts.
 ///
-/// The words of a descriptor are named for a NIC. Of those a switch uses `wire_bytes` for the packet's bytes, `handle` for the
-/// number of the queue, `qpn` for the bytes in it, `psn` for those in all queues of the port, `coalesced` for ECN bits, `rtt`
-/// for the length of a pause, `acked` for a message of a relay (bit 16: paused; its number below).
+/// The words of a descriptor have names for a NIC. A switch uses them as follows: `wire_bytes`, the packet's bytes; `handle`,
+/// the number of the queue; `qpn`, the bytes in the queue; `psn`, the bytes in all queues of the port; `coalesced`, the ECN
+/// bits; `rtt`, the length of a pause; `acked`, a message of a relay (bit 16: paused; bits 15 to 0: its sequence number).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwitchEvent {
     /// See [`Event::Arrival`].
     Arrival {
         /// Bytes on the wire.
         bytes: Bytes,
-        /// Bytes in the switch that came in by this queue, without it.
+        /// Bytes in the switch that arrived by this queue, without this packet.
         queued: Bytes,
     },
     /// See [`Event::Release`].
     Release {
         /// Bytes on the wire.
         bytes: Bytes,
-        /// Bytes in the switch that came in by this queue, this packet included.
+        /// Bytes in the switch that arrived by this queue, this packet included.
         queued: Bytes,
     },
     /// See [`Event::Departure`].
@@ -58,22 +58,22 @@ pub enum SwitchEvent {
     },
     /// See [`Event::Pause`].
     Pause {
-        /// For so long; zero resumes.
+        /// Length of the pause; zero resumes.
         time: Nanos,
         /// Bytes in the queue.
         queued: Bytes,
     },
-    /// A message of the relay at the other end of the long link. Rates come as frames that arrive.
+    /// A message of the relay at the other end of the long link. Rates of the other end arrive as frames instead.
     Relay(RelayMessage),
 }
 
-/// What a record of the event log is about, beside a [`Kind`] of event.
+/// Kinds of records of the event log in addition to the kinds of events, [`Kind`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LogKind {
-    /// A descriptor of no event, or of no queue of this switch.
+    /// A descriptor that is no event, or of a queue that does not exist.
     Nothing = 0,
-    /// Time passed.
+    /// The timer was handled.
     Wake = 5,
 }
 
@@ -114,7 +114,7 @@ impl SwitchEvent {
         }
     }
 
-    /// The event of a descriptor, and its queue; `None` when it is none, or of no queue of this switch.
+    /// The event of a descriptor, and its queue; `None` if the descriptor is no event, or its queue does not exist.
     #[inline]
     pub fn of(descriptor: &Descriptor) -> Option<(Queue, Self)> {
         const ARRIVAL: u8 = Kind::Arrival as u8;
@@ -145,43 +145,43 @@ impl SwitchEvent {
 pub enum StageAction {
     /// The verdict on the packet of the event. A packet without a verdict passes unchanged.
     Verdict(Verdict),
-    /// Send a PFC frame by the port, for the class: the quanta, where zero resumes.
+    /// Send a PFC frame by the queue's port, for its class, with these quanta; zero resumes.
     Pause(u16),
-    /// Send this to the relay at the other end of the long link.
+    /// Send this message to the relay at the other end of the long link.
     Relay(RelayMessage),
 }
 
 impl StageAction {
-    /// Hands the words that go with the action to `operand`, and returns the command that completes it: the queue in bits 31
-    /// to 24, the kind of action in 23 to 16, and the rest below.
+    /// Passes the operand words of the action to `operand`, and returns the command that completes it: the queue in bits 31 to
+    /// 24, the kind of action in bits 23 to 16, and the rest below.
     ///
     /// A verdict has kind 1, the mark in bits 0 and 1, and a bit each for: not ECT (2), drop (3), a record (4: five words),
     /// a hold (5: one word), a rewrite (6). A rewrite has the ECN bits in 7 and 8, and a bit each for: no telemetry (9), what
-    /// MLCC writes (10: two words). A pause has kind 4, a message kind 5 and one word.
+    /// MLCC writes (10: two words). A pause has kind 4; a message has kind 5 and one word.
     #[inline]
     pub fn encode(&self, queue: Queue, mut operand: impl FnMut(u32)) -> u32 {
-        let (kind, says) = match *self {
+        let (kind, bits) = match *self {
             Self::Verdict(Verdict { mark, not_ect, drop, hold, hop, rewrite }) => {
-                let mut says = mark as u32 | u32::from(not_ect) << 2 | u32::from(drop) << 3;
+                let mut bits = mark as u32 | u32::from(not_ect) << 2 | u32::from(drop) << 3;
                 if let Some(hop) = hop {
                     for word in [hop.mbps, u32::from(hop.flags), hop.clock, hop.sent, hop.queue] {
                         operand(word);
                     }
-                    says |= 1 << 4;
+                    bits |= 1 << 4;
                 }
                 if hold > Nanos::ZERO {
                     operand(hold.get());
-                    says |= 1 << 5;
+                    bits |= 1 << 5;
                 }
                 if let Some(Rewrite { ecn, clear_int, mlcc }) = rewrite {
-                    says |= 1 << 6 | u32::from(ecn.to_bits()) << 7 | u32::from(clear_int) << 9;
+                    bits |= 1 << 6 | u32::from(ecn.to_bits()) << 7 | u32::from(clear_int) << 9;
                     if let Some(MlccData { credit, queue }) = mlcc {
                         operand(u32::from(credit));
                         operand(queue.get());
-                        says |= 1 << 10;
+                        bits |= 1 << 10;
                     }
                 }
-                (1, says)
+                (1, bits)
             }
             Self::Pause(quanta) => (4, u32::from(quanta)),
             Self::Relay(RelayMessage { paused, seq }) => {
@@ -189,33 +189,33 @@ impl StageAction {
                 (5, u32::from(seq))
             }
         };
-        (queue.index() as u32) << 24 | kind << 16 | says
+        (queue.index() as u32) << 24 | kind << 16 | bits
     }
 }
 
-/// What the program drives: the queues' registers, the transmit ring, the event log.
+/// The hardware that the switch program drives: the queues' registers, the transmit ring, the event log.
 pub trait SwitchHardware: TransmitRing {
     /// The CRC engine for the ICRC of frames sent.
     type Crc: Crc32;
 
-    /// Bytes that a queue holds now.
+    /// The number of bytes in a queue now.
     fn queued(&self, queue: Queue) -> Bytes;
 
     /// Carries out an action at a queue.
     fn act(&mut self, queue: Queue, action: &StageAction);
 
-    /// One record for each descriptor and each wake: a [`Kind`] or [`LogKind`], the time that the stages were given, and the
-    /// number of the queue.
+    /// Logs one record for each descriptor and each wake: a [`Kind`] or [`LogKind`], the time that was passed to the stages,
+    /// and the number of the queue.
     fn log(&mut self, kind: u8, now: Instant, index: u32);
 }
 
-/// Room for the telemetry of a CNP.
+/// A buffer for the telemetry of a CNP.
 pub type Room = [u8; IntShim::LONGEST];
 
-/// The CNP that a stage sends to the sender of the packet `about`: see [`Emit::cnp`]. `room` is where telemetry is put.
+/// The CNP that a stage sends to the sender of the packet `about`: see [`Emit::cnp`]. Its telemetry is written to `room`.
 ///
-/// Returns `None` for a CNP that brings telemetry if the packet carries none, if it has passed more hops than it has room for,
-/// or if its layout is the compact one, which has codes for the speeds of links, and no flags.
+/// Returns `None` for a CNP with telemetry if the packet carries none, if it has passed more hops than it has room for, or if
+/// its layout is the compact one, which has codes instead of link speeds, and no flags.
 pub fn cnp<'a>(
     about: &Roce<'a>,
     body: CnpBody,
@@ -230,7 +230,7 @@ pub fn cnp<'a>(
     Some(Response::from_switch(about, body, int, marking))
 }
 
-/// The packet's records, and the one to be added.
+/// The packet's telemetry records, with `hop` added.
 fn telemetry<'a>(packet: &Roce<'_>, hop: Option<Hop>, room: &'a mut Room) -> Option<&'a [u8]> {
     let carried = packet.int_shim()?;
     let (layout, mut hops) = (carried.layout(), carried.hops());
@@ -260,11 +260,11 @@ pub fn rewrite(frame: &mut [u8], wire_len: usize, shim_port: u16, rewrite: &Rewr
     }
 }
 
-/// The hardware as stages see it.
+/// The hardware, with the interface that stages use.
 struct Ring<'a, H>(&'a mut H);
 
 impl<H: SwitchHardware> Ring<'_, H> {
-    /// Sends a rate in a frame between link-local addresses (RFC 3927): the two ends of a long link need no others.
+    /// Sends a rate in a frame between link-local addresses (RFC 3927), because the two ends of a long link need no others.
     #[inline(never)]
     fn send_rate(&mut self, at: Queue, message: RateMessage) {
         let port = at.port as u8;
@@ -361,7 +361,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         hw.log(event.kind() as u8, now, descriptor.handle);
     }
 
-    // Not inlined, so that a harness can measure the cycles of each kind of event. A kind that no stage takes has no code.
+    // Not inlined, so that a harness can measure the cycles of each kind of event. A kind that no stage handles has no code.
 
     #[inline(never)]
     fn arrival<H: SwitchHardware>(
@@ -372,7 +372,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         frame: &[u8],
         hw: &mut H,
     ) {
-        // Kept where it is parsed, not moved: the view of a packet with all its headers is large.
+        // Not moved out of the function that parses it, because the parsed view of a packet with all its headers is large.
         let parsed =
             if self.0.stages().reads_headers() { Some(wire::parse(frame, bytes.get() as usize)) } else { None };
         let packet = match &parsed {
@@ -388,7 +388,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         };
         if G::TAKES.contains(Kind::Arrival) {
             let verdict = self.0.on(now, queue, &Event::Arrival { packet, queued }, &mut Ring(hw));
-            tell(queue, &verdict, hw);
+            write_verdict(queue, &verdict, hw);
         }
     }
 
@@ -418,7 +418,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         };
         let event = Event::Departure { packet, ecn, queued, port_queued };
         let verdict = self.0.on(now, queue, &event, &mut Ring(hw));
-        tell(queue, &verdict, hw);
+        write_verdict(queue, &verdict, hw);
     }
 
     #[inline(never)]
@@ -440,14 +440,14 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         self.0.wake(now, &mut Ring(hw));
     }
 
-    /// Handles what is due. To be called repeatedly while [`SwitchProgram::next_wake`] is not after `now`.
+    /// Handles what is due. Call it repeatedly while [`SwitchProgram::next_wake`] is not after `now`.
     #[inline(never)]
     pub fn timer<H: SwitchHardware>(&mut self, now: Instant, hw: &mut H) {
         self.wake(now, hw);
         hw.log(LogKind::Wake as u8, now, 0);
     }
 
-    /// When [`SwitchProgram::timer`] is to be called next.
+    /// The time at which [`SwitchProgram::timer`] is to be called next.
     #[inline(always)]
     pub fn next_wake(&self) -> Instant {
         self.0.next_wake()
@@ -456,13 +456,13 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
 
 /// Writes the verdict on a packet to the device, unless the packet passes unchanged.
 #[inline(always)]
-fn tell<H: SwitchHardware>(queue: Queue, verdict: &Verdict, hw: &mut H) {
+fn write_verdict<H: SwitchHardware>(queue: Queue, verdict: &Verdict, hw: &mut H) {
     if *verdict != Verdict::PASS {
         hw.act(queue, &StageAction::Verdict(*verdict));
     }
 }
 
-/// Settings from words, over the defaults of a stage.
+/// The settings of a stage: its defaults, replaced by words in the order of its fields.
 pub fn settings<G: Stage>(words: &[u32]) -> G::Settings {
     crate::from_words(const { G::DEFAULT }, words)
 }
@@ -474,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_say_what_happened_and_where() {
+    fn a_descriptor_holds_its_event_and_its_queue() {
         let (bytes, queued, port_queued) = (Bytes::new(1_064), Bytes::new(300_000), Bytes::new(400_000));
         let events = [
             SwitchEvent::Arrival { bytes, queued },
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_queue_or_of_no_kind_says_nothing() {
+    fn a_descriptor_of_no_queue_or_no_kind_is_no_event() {
         let event = SwitchEvent::Relay(RelayMessage { paused: true, seq: 1 });
         for handle in [QUEUES as u32, u32::MAX] {
             let descriptor = Descriptor { handle, ..event.at(0, Queue::of(0)) };

@@ -1,5 +1,5 @@
-//! The board under the firmware: device registers and rings in RAM. Beside the layer of the core, its interrupts, and an
-//! image's two entries, the only place of `unsafe` blocks.
+//! The board under the firmware: device registers, and rings in RAM. `unsafe` blocks are only here, in the layer of the core
+//! (its interrupts), and in an image's two entries.
 
 use cc_core::Bytes;
 use core::cell::{Cell, UnsafeCell};
@@ -16,13 +16,13 @@ use programs::layout::{
     register,
 };
 
-/// What the image is built from, for the harness, which takes no image of other sources than its own. It is not loaded, see
-/// `link.x`.
+/// The hash of the image's sources. The harness reads it, and refuses an image whose hash differs from its own. The section is
+/// not loaded, see `link.x`.
 #[used]
 #[unsafe(link_section = ".rnic_cc.sources")]
 static SOURCES: [u8; 16] = programs::SOURCES;
 
-/// What the device reads and writes in RAM.
+/// The memory that the image shares with the device.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".shared")]
 static SHARED: SharedCell = SharedCell(UnsafeCell::new(MaybeUninit::uninit()));
@@ -33,7 +33,7 @@ struct SharedCell(UnsafeCell<MaybeUninit<Shared>>);
 // SAFETY: the image runs on one hart, and each field has one writer: the device or the main loop.
 unsafe impl Sync for SharedCell {}
 
-/// The bit of an address that leads past the data cache, on a core that has one: see the layer of VexRiscv.
+/// The bit of an address that bypasses the data cache, on a core that has one: see `vexriscv.rs`.
 const UNCACHED: usize = if cfg!(feature = "vexriscv") { 1 << 31 } else { 0 };
 
 fn shared() -> *mut Shared {
@@ -72,13 +72,13 @@ pub(crate) fn now() -> u64 {
 
 /// Raises the timer interrupt when the clock reaches `time`.
 pub(crate) fn set_timer(time: u64) {
-    // The high half first at its most, so that no value in between lies in the past.
+    // The high half is set to its largest value first, so that no value in between is in the past.
     store(register::MTIMECMP_HI, u32::MAX);
     store(register::MTIMECMP_LO, time as u32);
     store(register::MTIMECMP_HI, (time >> 32) as u32);
     if cfg!(feature = "vexriscv") {
-        // The core goes on before its stores arrive. A load follows them, so that the line has fallen when interrupts come
-        // back on.
+        // The core continues before its stores arrive at the device. The load waits for them, so that the timer line is low
+        // when interrupts are enabled again.
         load(register::MTIME_LO);
     }
 }
@@ -117,15 +117,15 @@ pub(crate) fn queued(index: u32) -> Bytes {
 /// The settings that the driver wrote before the image started, in the order of their fields.
 #[derive(Debug)]
 pub struct Settings {
-    /// Of the reaction point, or of a stage.
+    /// Settings of the reaction point, or of the stages.
     pub first: &'static [u32; SETTINGS],
-    /// Of the notification point.
+    /// Settings of the notification point.
     pub second: &'static [u32; SETTINGS],
-    /// Of the port, see [`Shared::port`].
+    /// The link of the port, see [`Shared::link`].
     pub link: [u32; 3],
 }
 
-/// Where the settings are.
+/// The settings in `SHARED`.
 pub(crate) fn settings() -> Settings {
     let shared = shared();
     // SAFETY: words of `SHARED` that the device writes only before the image starts.
@@ -144,17 +144,17 @@ impl RxRing {
         Self { tail: 0 }
     }
 
-    /// Whether nothing waits.
+    /// Whether no descriptor waits.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         // SAFETY: a word of `SHARED`; volatile, since the device writes it.
         let head = unsafe { ptr::read_volatile(&raw const (*shared()).rx_head) };
-        // What the slots hold is read after the head that covers them.
+        // The slots are read after the head that covers them.
         compiler_fence(Ordering::Acquire);
         head == self.tail
     }
 
-    /// The oldest descriptor and its frame, which stay where they are until [`RxRing::release`].
+    /// The oldest descriptor and its frame, which stay in the ring until [`RxRing::release`].
     #[inline(always)]
     pub(crate) fn oldest(&self) -> (&Descriptor, &[u8]) {
         let slot = self.tail as usize & (RX_SLOTS - 1);
@@ -165,7 +165,7 @@ impl RxRing {
         (&slot.descriptor, slot.frame.get(..captured).unwrap_or(&[]))
     }
 
-    /// Gives the oldest slot back to the device.
+    /// Returns the oldest slot to the device.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         self.tail = self.tail.wrapping_add(1);
@@ -193,7 +193,7 @@ impl TxRing {
         unsafe { (&raw mut (*shared()).tx).cast::<TxSlot>().add(slot) }
     }
 
-    /// Room for the next frame; none while the ring is full.
+    /// The buffer for the next frame; empty while the ring is full.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         // SAFETY: a word of `SHARED`; volatile, since the device writes it.
         let head = unsafe { ptr::read_volatile(&raw const (*shared()).tx_head) };
@@ -205,12 +205,12 @@ impl TxRing {
         frame
     }
 
-    /// Hands the frame just written, `length` bytes of it, to the device.
+    /// Passes the frame that was just written, `length` bytes of it, to the device.
     pub(crate) fn commit(&mut self, length: usize) {
         // SAFETY: as for `room`; the slot is not borrowed any more.
         unsafe { (&raw mut (*self.slot()).length).write(length as u32) };
         self.tail = self.tail.wrapping_add(1);
-        // The frame is in RAM before the store to TX_TAIL makes the device read it.
+        // The frame must be in RAM before the store to TX_TAIL makes the device read it.
         compiler_fence(Ordering::Release);
         store(register::TX_TAIL, self.tail);
     }
@@ -233,7 +233,7 @@ impl<T> CriticalCell<T> {
         Self { lent: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Lends the value for the length of one call. A nested call ends the run.
+    /// Calls `work` with exclusive access to the value. A nested call ends the run.
     #[inline(always)]
     pub(crate) fn with<R>(&self, _: CriticalSection<'_>, work: impl FnOnce(&mut T) -> R) -> R {
         if self.lent.replace(true) {
@@ -256,7 +256,7 @@ impl DelayNs for Delay {
     }
 }
 
-/// Ends the run. Where no device ends it, the busy pin blinks.
+/// Ends the run. If no device ends it, as on real hardware, the busy pin blinks.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn halt(code: u32) -> ! {
     let (mut pin, mut level) = (BUSY, PinState::Low);
@@ -269,7 +269,7 @@ pub(crate) extern "C" fn halt(code: u32) -> ! {
 }
 
 unsafe extern "C" {
-    /// Not defined anywhere: an image that contains a panic does not link.
+    /// Not defined anywhere, so that an image that contains a panic does not link.
     fn this_image_can_panic() -> !;
 }
 

@@ -1,11 +1,11 @@
-//! Bare-metal firmware for RV32IMC cores: the NIC program, or a stage of a switch, on what arrives in a ring in RAM. The core
-//! has machine mode, or, with the feature `picorv32` in place of `machine`, is a PicoRV32, or, with `vexriscv`, a VexRiscv.
+//! Bare-metal firmware for RV32IMC cores: runs the NIC program, or stages of a switch, on the descriptors in a ring in RAM. The
+//! core has machine mode (feature `machine`), or is a PicoRV32 (`picorv32`) or a VexRiscv (`vexriscv`).
 //!
-//! The main loop handles one descriptor after the other; the timer interrupt handles what is due. The two share the
-//! program in critical sections. Decisions go to the device's registers, frames into the transmit ring.
+//! The main loop handles one descriptor after the other; the timer interrupt handles what is due. The two access the shared
+//! program in critical sections. Decisions are stored to the device's registers, frames to the transmit ring.
 //!
-//! This crate is everything but the algorithm. Each file of `src/bin` is the image of one algorithm, named by its types, see
-//! [`image!`] and [`stage!`].
+//! This crate contains everything except the algorithm. Each file of `src/bin` is the image of one algorithm, which it names by
+//! type, see [`image!`] and [`stage!`].
 #![no_std]
 
 #[expect(unsafe_code, reason = "registers, rings and interrupts")]
@@ -42,14 +42,14 @@ use programs::{Full, LogKind, NicProgram, TransmitRing, from_words};
 #[doc(hidden)]
 pub use {critical_section::CriticalSection, programs};
 
-/// The reaction point as it is in an image: itself, or with the feature `outlined_on` behind a function call.
+/// The reaction point in an image: the type itself, or, with the feature `outlined_on`, its wrapper whose `on` is not inlined.
 #[cfg(not(feature = "outlined_on"))]
 pub type Machine<A> = A;
-/// The reaction point as it is in an image: itself, or with the feature `outlined_on` behind a function call.
+/// The reaction point in an image: the type itself, or, with the feature `outlined_on`, its wrapper whose `on` is not inlined.
 #[cfg(feature = "outlined_on")]
 pub type Machine<A> = outlined_on::OutlinedOn<A>;
 
-/// Makes a file of `src/bin`, which is named after its reaction point, the firmware image of these two machines.
+/// Makes a file of `src/bin` the firmware image of these two machines. The file must be named after the reaction point.
 #[macro_export]
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
@@ -61,7 +61,7 @@ macro_rules! image {
     };
 }
 
-/// Makes a file of `src/bin`, which is named after its stage, the firmware image of this stage of a switch.
+/// Makes a file of `src/bin` the firmware image of this stage of a switch. The file must be named after the stage.
 #[macro_export]
 macro_rules! stage {
     ($stage:ty) => {
@@ -76,17 +76,17 @@ macro_rules! stage {
     };
 }
 
-/// The program of an image around a stage, or a chain of stages.
+/// The program of an image with a stage, or a chain of stages.
 pub type StageProgram<S> = SwitchProgram<<S as OnQueues>::Stage<Queues>, Queues>;
 
-/// An image of this program, and where it is entered.
+/// An image of this program, and its two entries: after reset, and at the timer interrupt.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! entries {
     ($program:ty) => {
         static IMAGE: $crate::Image<$program> = $crate::Image::new();
 
-        /// Where the reset code goes once there is a stack.
+        /// Called by the reset code when there is a stack.
         #[expect(unsafe_code, reason = "the reset code knows it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn start() -> ! {
@@ -202,10 +202,10 @@ pub trait Program: Zeroed {
     /// Handles one descriptor and the frame that came with it.
     fn handle(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], device: &mut Device);
 
-    /// Does what has fallen due.
+    /// Handles what is due.
     fn timer(&mut self, now: Instant, device: &mut Device);
 
-    /// When it wants the timer.
+    /// The time at which [`Program::timer`] is to be called next.
     fn next_wake(&self) -> Instant;
 }
 
@@ -266,7 +266,7 @@ impl<G: Stage> Program for SwitchProgram<G, Queues> {
 }
 
 /// The program and its device.
-// The device comes first, which is small, so that short offsets reach both.
+// The device comes first, because it is small: short load and store offsets then reach both.
 #[repr(C)]
 struct Firmware<P> {
     device: Device,
@@ -276,14 +276,14 @@ struct Firmware<P> {
 impl<P: Program> Firmware<P> {
     const ZEROED: Self = Self { program: P::ZEROED, device: Device { tx: TxRing::new() } };
 
-    /// Sets the timer to when the engines want to be called next.
+    /// Sets the timer to the time at which the engines are to be called next.
     #[inline(never)]
     fn set_timer(&mut self) {
         board::set_timer(self.program.next_wake().nanos());
     }
 }
 
-/// An image: what its main loop and its timer interrupt share, and these two.
+/// An image: the state that its main loop and its timer interrupt share, and these two functions.
 pub struct Image<P>(CriticalCell<Firmware<P>>);
 
 impl<P: Program> Image<P> {
@@ -293,8 +293,8 @@ impl<P: Program> Image<P> {
         Self(CriticalCell::new(Firmware::ZEROED))
     }
 
-    /// Begins the program, with the settings that the driver left in RAM. Apart from the main loop, so that the stack that this
-    /// takes is given back.
+    /// Sets up the program, with the settings that the driver left in RAM. A function apart from the main loop, so that its
+    /// stack is free afterwards.
     #[cold]
     #[inline(never)]
     fn begin(&self, cs: CriticalSection<'_>) {
@@ -308,7 +308,7 @@ impl<P: Program> Image<P> {
         });
     }
 
-    /// The main loop, which lets interrupts in once the program has begun.
+    /// The main loop. It enables interrupts after the program has been set up.
     pub fn run(&self, cs: CriticalSection<'_>) -> ! {
         self.begin(cs);
         Self::report();
@@ -339,10 +339,10 @@ impl<P: Program> Image<P> {
         let Ok(()) = pin.set_low();
     }
 
-    /// One turn at the engines, and the timer set by what they then want.
+    /// Runs `work` on the program in a critical section, and then sets the timer.
     fn with(&self, cs: CriticalSection<'_>, work: impl FnOnce(Instant, &mut Firmware<P>)) {
         self.0.with(cs, |firmware| {
-            // Read inside, so that no wake comes between the reading and the work.
+            // The clock is read inside the section, so that no wake can come between the reading and the work.
             work(Instant::from_nanos(board::now()), firmware);
             firmware.set_timer();
         });

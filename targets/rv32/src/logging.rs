@@ -1,4 +1,5 @@
-//! defmt's frames, in a ring in RAM that the harness finds by its symbol. Frames are there whole or not at all.
+//! Writes defmt's frames to a ring in RAM, which the harness finds by its symbol. A frame is in the ring completely or not at
+//! all.
 
 use crate::board;
 use cc_core::table::Handle;
@@ -11,7 +12,7 @@ use defmt::Encoder;
 use programs::layout::{LOG_BYTES, LogRing};
 use programs::{LogKind, NO_FLOW};
 
-/// Says how a flow is paced from now on.
+/// Logs the new pacing of a flow.
 pub(crate) fn paced(slot: u16, rate: Rate, window: cc_core::Bytes, hold: Nanos) {
     let megabits = (u64::from(rate.to_bits()) * 8_000) >> 24;
     let (window, hold) = (window.get(), hold.get());
@@ -28,7 +29,7 @@ pub(crate) fn paced(slot: u16, rate: Rate, window: cc_core::Bytes, hold: Nanos) 
     }
 }
 
-/// Says what happened; `index` is that of the event log.
+/// Logs an event; `index` is that of the event log.
 pub(crate) fn happened(kind: LogKind, index: u32) {
     match (kind, index) {
         (_, NO_FLOW) => defmt::info!("{}", kind),
@@ -37,7 +38,7 @@ pub(crate) fn happened(kind: LogKind, index: u32) {
     }
 }
 
-/// What this side writes and the harness reads.
+/// The ring, which the image writes and the harness reads.
 #[unsafe(no_mangle)]
 static DEFMT_RING: Shared<LogRing> =
     Shared(UnsafeCell::new(LogRing { written: 0, read: 0, lost: 0, bytes: [0; LOG_BYTES] }));
@@ -59,16 +60,16 @@ unsafe impl<T> Sync for Shared<T> {}
 struct Frame {
     encoder: Encoder,
     bytes: Bytes,
-    /// Whether they were on before.
+    /// Whether interrupts were enabled before.
     interrupts: RestoreState,
     open: bool,
 }
 
 /// The bytes of a frame on their way into the ring.
 struct Bytes {
-    /// Where the next one goes, modulo 2^32.
+    /// Position of the next byte, modulo 2^32.
     end: u32,
-    /// Bytes that found no room.
+    /// Bytes for which the ring had no room.
     lost: u32,
 }
 
@@ -88,7 +89,7 @@ impl Bytes {
         }
     }
 
-    /// Shows the frame to the harness, or counts it as lost.
+    /// Makes the frame visible to the harness, or counts its bytes as lost.
     fn finish(&mut self) {
         let ring = DEFMT_RING.0.get();
         // SAFETY: words of `DEFMT_RING`; volatile, since the harness reads them.
@@ -96,7 +97,7 @@ impl Bytes {
         // SAFETY: as above.
         let begun = unsafe { written.read_volatile() };
         if self.lost == 0 {
-            // The bytes are in RAM before the new count makes the harness read them.
+            // The bytes must be in RAM before the new count makes the harness read them.
             compiler_fence(Ordering::Release);
             // SAFETY: as above.
             unsafe { written.write_volatile(self.end) };

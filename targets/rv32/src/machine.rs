@@ -1,9 +1,9 @@
-//! Interrupts of cores with machine mode: vectors (VexRiscv has its own), mstatus and mie, `wfi`.
+//! Interrupts of cores with machine mode: vectors (VexRiscv has other ones), mstatus and mie, `wfi`.
 
 use critical_section::CriticalSection;
 use riscv::register::{mie, mstatus};
 
-/// Lets the timer interrupt in.
+/// Enables the timer interrupt.
 pub(crate) fn enable_interrupts() {
     // SAFETY: the vectors are in place and every handler saves what it changes.
     unsafe {
@@ -12,8 +12,8 @@ pub(crate) fn enable_interrupts() {
     }
 }
 
-/// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts off, so that nothing can
-/// arrive between the look and the sleep: a pending line ends `wfi` all the same.
+/// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts disabled, so that no event is missed
+/// between the caller's check and the sleep: a pending line ends `wfi` even if interrupts are disabled.
 pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
     if busy {
         return;

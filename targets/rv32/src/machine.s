@@ -1,6 +1,6 @@
-# Reset and vectors. Only the timer's interrupt is ever let in, the seventh, and so the last that has a vector; every
-# exception, at the first, ends the run.
-# Types and sizes are there for whoever reads the image's symbols.
+# Reset and vectors. Only interrupt 7, the timer's, is ever enabled, so it is the last that has a vector. Exceptions use the
+# first vector, and end the run.
+# Symbols have types and sizes for tools that read the image.
 
 .section .init, "ax"
 .global _start
@@ -14,7 +14,7 @@ _start:
     j unexpected
 .size _start, . - _start
 
-# Between reset and vectors, where there is room for what these jump to.
+# The targets of the vectors, in the room between reset and vectors.
 .balign 4
 .type timer_entry, @function
 timer_entry:

@@ -3,14 +3,14 @@
 use core::arch::asm;
 use critical_section::{CriticalSection, Impl, RawRestoreState};
 
-/// The timer's line in the mask, whose set bits are interrupts that stay out.
+/// The timer's line in the mask. Set bits of the mask are disabled interrupts.
 const TIMER: u32 = 1 << 7;
 
 /// Sets the mask, and returns its previous value.
 #[inline(always)]
 fn mask(mask: u32) -> u32 {
     let before;
-    // SAFETY: `maskirq` changes nothing but the mask. That memory is accessed on this side of it is what it is for.
+    // SAFETY: `maskirq` changes only the mask. It is not marked `nomem`, so that memory accesses are not moved across it.
     unsafe { asm!(".insn r 0x0b, 6, 3, {}, {}, x0", out(reg) before, in(reg) mask) }
     before
 }
@@ -32,16 +32,16 @@ unsafe impl Impl for Masking {
     }
 }
 
-/// Lets the timer interrupt in.
+/// Enables the timer interrupt.
 pub(crate) fn enable_interrupts() {
     mask(!TIMER);
 }
 
-/// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts off, so that nothing can
-/// arrive between the look and the sleep: a pending line ends `waitirq`, masked or not.
+/// Sleeps until a frame arrives or the timer is due, unless `busy`. Called with interrupts masked, so that no event is missed
+/// between the caller's check and the sleep: a pending line ends `waitirq` even if it is masked.
 pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
     if !busy {
-        // SAFETY: `waitirq` waits, and changes nothing but its register.
+        // SAFETY: `waitirq` waits, and changes only its register.
         unsafe { asm!(".insn r 0x0b, 4, 4, {}, x0, x0", out(reg) _) }
     }
 }

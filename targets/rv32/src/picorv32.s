@@ -1,7 +1,7 @@
-# Reset, and the vector 16 bytes behind it. Only the timer's line is ever let in; what else goes wrong stops the core.
+# Reset, and the interrupt vector 16 bytes after it. Only the timer's line is ever unmasked; a fault stops the core.
 
 .section .init, "ax"
-# Types and sizes are there for whoever reads the image's symbols.
+# Symbols have types and sizes for tools that read the image.
 .global _start
 .type _start, @function
 _start:

@@ -1,6 +1,6 @@
-# What every core's start code and traps consist of.
+# Macros for the start code and traps of all cores, and the compiler's memory functions.
 
-# Stack, pointers and zeroed variables.
+# Sets up the global pointer and the stack, and clears variables.
 .macro set_up
     .option push
     .option norelax
@@ -16,7 +16,7 @@
 2:
 .endm
 
-# Calls the timer's handler; saves what a function may change, no more.
+# Calls the timer's handler. Saves only the registers that a function may change.
 .macro call_timer
     addi sp, sp, -64
     sw ra, 0(sp)
@@ -55,7 +55,7 @@
     addi sp, sp, 64
 .endm
 
-# Ends the run. mcause tells the harness what happened: exit codes from 0x100 are causes.
+# Ends the run with exit code 0x100 plus mcause, the cause of the exception.
 .macro end_by_cause
 1:  csrr a0, mcause
     ori a0, a0, 0x100
@@ -63,8 +63,8 @@
     j 1b
 .endm
 
-# What the compiler calls to copy: by words where both ends begin at one, and by halfwords where both are even, as headers
-# behind an Ethernet header are.
+# memcpy, which the compiler calls: by words if both addresses are multiples of 4, by halfwords if both are even, as those of
+# headers after an Ethernet header are.
 .section .text.memcpy, "ax"
 .global memcpy
 .type memcpy, @function
@@ -99,7 +99,7 @@ memcpy:
     ret
 .size memcpy, . - memcpy
 
-# And to fill.
+# memset, which the compiler calls.
 .section .text.memset, "ax"
 .global memset
 .type memset, @function

@@ -1,10 +1,11 @@
-//! VexRiscv, as LiteX builds it with caches: reset, and the one trap handler. All else is machine mode's.
+//! VexRiscv, as LiteX builds it with caches: reset, and its one trap handler. Everything else is as on other cores with machine
+//! mode.
 //!
-//! The data cache is written through, and does not watch the bus: what the image stores is soon in RAM, but of what the
-//! device stores there the image could go on seeing an old copy. The core caches nothing in the upper half of the address
-//! space, where the bus shows RAM and devices a second time. So the board reaches its registers and `SHARED` there, and
-//! nowhere else, and no copy of either is ever made. The other way is to flush the cache (the instruction `0x500f`) before
-//! every look at the ring: that walks through all lines for each descriptor, throws out the program's own state, and has to
-//! be right at every place where the device may have written, counts in waiting descriptors among them.
+//! The data cache is write-through and does not snoop the bus: what the image stores is soon in RAM, but after the device has
+//! stored there, the image could still read an old copy from the cache. The core does not cache the upper half of the address
+//! space, in which the bus maps RAM and devices a second time. So the board accesses its registers and `SHARED` only there, and
+//! they are never in the cache. The alternative would be to flush the cache (instruction `0x500f`) before every read of the
+//! ring. That would take time for all lines at each descriptor, evict the program's own state, and be needed at every place
+//! where the device may have written, such as the counts in waiting descriptors.
 
 core::arch::global_asm!(include_str!("start.s"), include_str!("vexriscv.s"));

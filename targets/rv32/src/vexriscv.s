@@ -1,5 +1,6 @@
-# Reset, and the trap handler: mtvec has no vectors. Only the timer's interrupt is ever let in; every exception ends the run.
-# Types and sizes are there for whoever reads the image's symbols.
+# Reset, and the one trap handler, because mtvec has no vectors here. Only the timer's interrupt is ever enabled; every
+# exception ends the run.
+# Symbols have types and sizes for tools that read the image.
 
 .section .init, "ax"
 .global _start

@@ -8,7 +8,7 @@ use critical_section::{Impl, RawRestoreState};
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{ErrorType, OutputPin};
 
-// The entries of handlers are marked as functions, from which the linker learns to set their Thumb bits.
+// The entries of handlers are marked as functions, so that the linker sets their Thumb bits.
 global_asm!(
     ".section .vectors, \"a\"",
     ".word __stack_top",
@@ -39,17 +39,17 @@ global_asm!(
     ".pool",
 );
 
-/// Asks the host for `operation` (Arm, "Semihosting for AArch32 and AArch64", section 3), and returns its result.
+/// Makes the semihosting call `operation` (Arm, "Semihosting for AArch32 and AArch64", section 3), and returns its result.
 ///
 /// # Safety
-/// The block holds what the operation expects, and what it points to is there to be read or written.
-pub(crate) unsafe fn ask<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
-    let answer;
+/// The block holds the arguments that the operation expects, and the memory that it points to may be read or written.
+pub(crate) unsafe fn call_host<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
+    let result;
     // SAFETY: the host reads the block, and no more than the caller vouches for.
     unsafe {
-        asm!("bkpt 0xab", inlateout("r0") operation => answer, in("r1") block.as_ptr(), options(nostack));
+        asm!("bkpt 0xab", inlateout("r0") operation => result, in("r1") block.as_ptr(), options(nostack));
     }
-    answer
+    result
 }
 
 struct PriMask;
@@ -73,10 +73,11 @@ unsafe impl Impl for PriMask {
     }
 }
 
-/// Interrupts are on from reset; nothing raises one but [`pend_timer`].
+/// Does nothing: interrupts are enabled from reset, and only [`pend_timer`] raises one.
 pub(crate) fn enable_interrupts() {}
 
-/// Raises the timer interrupt. On this board it is PendSV, since the time is the host's and no timer of the board counts it.
+/// Raises the timer interrupt. On this board it is PendSV, because the time comes from the host and not from a timer of the
+/// board.
 pub(crate) fn pend_timer() {
     /// Interrupt Control and State Register (Arm v6-M Architecture Reference Manual, B3.2.4), and its bit PENDSVSET.
     const ICSR: usize = 0xe000_ed04;
@@ -84,7 +85,7 @@ pub(crate) fn pend_timer() {
     unsafe { store(ICSR, 1 << 28) }
 }
 
-/// Lowers the timer interrupt: taking PendSV has done so.
+/// Does nothing: taking PendSV has already lowered the timer interrupt.
 pub(crate) fn clear_timer() {}
 
 /// Stores to a device register.
@@ -163,12 +164,12 @@ impl OutputPin for Pin {
     }
 }
 
-/// Delays by counting: at least the time given, and up to a third longer.
+/// Delays by counting: for at least the given time, and up to a third longer.
 pub(crate) struct Delay;
 
 impl DelayNs for Delay {
     fn delay_ns(&mut self, nanos: u32) {
-        // 1/1000 as 1/1024 and 1/32768, seven thousandths too much. A round takes three cycles or more.
+        // 1/1000 is approximated by 1/1024 + 1/32768, 0.7 % too much. A round takes three cycles or more.
         let micros = (nanos >> 10) + (nanos >> 15) + 1;
         let rounds = micros * port::MHZ.div_ceil(3);
         // SAFETY: counts a register down.

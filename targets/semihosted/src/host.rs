@@ -1,6 +1,6 @@
 //! The host at the other end of two streams: its standard input and output.
 
-use crate::board::{BUSY, Delay, ask};
+use crate::board::{BUSY, Delay, call_host};
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{OutputPin, PinState};
 use programs::lockstep::Exit;
@@ -11,13 +11,13 @@ use programs::lockstep::Exit;
 #[unsafe(link_section = ".rnic_cc.sources")]
 static SOURCES: [u8; 16] = programs::SOURCES;
 
-/// Operations, see [`ask`].
+/// Operations, see [`call_host`].
 const SYS_OPEN: usize = 0x01;
 const SYS_WRITE: usize = 0x05;
 const SYS_READ: usize = 0x06;
 const SYS_EXIT_EXTENDED: usize = 0x20;
 
-/// An application's end, as against a fault of its host.
+/// The reason of an exit: the application has ended.
 const APPLICATION_EXIT: usize = 0x2_0026;
 
 /// The streams from and to the host.
@@ -37,13 +37,13 @@ impl Host {
         Self { input: open(1), output: open(5) }
     }
 
-    /// Fills the buffer; where the stream ends, so does the run.
+    /// Fills the buffer. If the stream ends, the run ends.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) {
         let mut rest = buffer;
         while !rest.is_empty() {
             let block = [self.input, rest.as_mut_ptr() as usize, rest.len()];
             // SAFETY: the host writes to the slice, which is borrowed for it.
-            let missing = unsafe { ask(SYS_READ, &block) };
+            let missing = unsafe { call_host(SYS_READ, &block) };
             let read = rest.len().saturating_sub(missing);
             rest = match rest.get_mut(read..) {
                 Some(rest) if read > 0 => rest,
@@ -52,7 +52,7 @@ impl Host {
         }
     }
 
-    /// Reads that many words.
+    /// Reads `N` words.
     pub(crate) fn words<const N: usize>(&mut self) -> [u32; N] {
         [(); N].map(|()| {
             let mut word = [0; 4];
@@ -65,31 +65,31 @@ impl Host {
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let block = [self.output, bytes.as_ptr() as usize, bytes.len()];
         // SAFETY: the host reads the slice.
-        if unsafe { ask(SYS_WRITE, &block) } != 0 {
+        if unsafe { call_host(SYS_WRITE, &block) } != 0 {
             exit(Exit::Streams);
         }
     }
 
     /// Sends all of these words.
-    pub(crate) fn say<const N: usize>(&mut self, words: [u32; N]) {
+    pub(crate) fn write_words<const N: usize>(&mut self, words: [u32; N]) {
         self.write(words.map(u32::to_le_bytes).as_flattened());
     }
 }
 
-/// The console, for reading or for writing.
+/// Opens the console, for reading or for writing.
 fn open(mode: usize) -> usize {
     let name = c":tt";
     // SAFETY: the host reads the name.
-    let stream = unsafe { ask(SYS_OPEN, &[name.as_ptr() as usize, mode, name.count_bytes()]) };
+    let stream = unsafe { call_host(SYS_OPEN, &[name.as_ptr() as usize, mode, name.count_bytes()]) };
     if stream == usize::MAX { exit(Exit::Streams) } else { stream }
 }
 
-/// Ends the run. Where the host does not take the request, as a debugger may not, the busy pin blinks until it does.
+/// Ends the run. While the host does not accept the request, as with some debuggers, the busy pin blinks.
 pub(crate) fn exit(code: Exit) -> ! {
     let (mut pin, mut level) = (BUSY, PinState::Low);
     loop {
         // SAFETY: the block is what the operation expects.
-        unsafe { ask(SYS_EXIT_EXTENDED, &[APPLICATION_EXIT, code as usize]) };
+        unsafe { call_host(SYS_EXIT_EXTENDED, &[APPLICATION_EXIT, code as usize]) };
         level = !level;
         let Ok(()) = pin.set_state(level);
         Delay.delay_ms(200);
@@ -103,7 +103,7 @@ extern "C" fn unexpected() -> ! {
 }
 
 unsafe extern "C" {
-    /// Not defined anywhere: an image that contains a panic does not link.
+    /// Not defined anywhere, so that an image that contains a panic does not link.
     fn this_image_can_panic() -> !;
 }
 

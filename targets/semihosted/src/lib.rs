@@ -1,11 +1,12 @@
 //! Bare-metal firmware for cores that an emulator or a debug probe runs: the NIC program on events that a host sends by
-//! semihosting, in lockstep with the same program there, see [`programs::lockstep`]. For Cortex-M and for RISC-V with 64 bits.
+//! semihosting. The host runs the same program in lockstep, see [`programs::lockstep`]. For Cortex-M and for 64-bit RISC-V.
 //!
-//! The main loop handles one descriptor after the other; what is due by its time is handled in the timer interrupt. The loop
-//! raises that interrupt itself, since the time comes from the host. The two share the program in critical sections.
+//! The main loop handles one descriptor after the other; the timer interrupt handles what is due at the descriptor's time. The
+//! loop raises that interrupt itself, because the time comes from the host. The two access the shared program in critical
+//! sections.
 //!
-//! This crate is everything but the algorithm. Each file of `src/bin` is the image of one algorithm, named by its types, see
-//! [`image!`].
+//! This crate contains everything except the algorithm. Each file of `src/bin` is the image of one algorithm, which it names by
+//! type, see [`image!`].
 #![no_std]
 
 #[expect(unsafe_code, reason = "reset, interrupts, registers and semihosting")]
@@ -37,13 +38,13 @@ use programs::{Small as Room, lockstep::SMALL_FRAME_BYTES as FRAME_BYTES};
 #[doc(hidden)]
 pub use programs;
 
-/// Makes a file of `src/bin`, which is named after its reaction point, the firmware image of these two machines.
+/// Makes a file of `src/bin` the firmware image of these two machines. The file must be named after the reaction point.
 #[macro_export]
 macro_rules! image {
     ($reaction_point:ty, $notification_point:ty) => {
         static IMAGE: $crate::Image<$reaction_point, $notification_point> = $crate::Image::new();
 
-        /// Where the reset code goes once there is a stack.
+        /// Called by the reset code when there is a stack.
         #[expect(unsafe_code, reason = "the reset code knows it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn start() -> ! {
@@ -61,7 +62,7 @@ macro_rules! image {
     };
 }
 
-/// The device of a NIC that sends every act to the host.
+/// The device of a NIC, which sends every action to the host.
 struct Device {
     host: Host,
     frame: [u8; TX_FRAME_BYTES],
@@ -69,7 +70,7 @@ struct Device {
 
 impl RateLimiter for Device {
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
-        self.host.say([lockstep::PACE, index.into(), rate.to_bits(), window.get(), hold.get()]);
+        self.host.write_words([lockstep::PACE, index.into(), rate.to_bits(), window.get(), hold.get()]);
     }
 }
 
@@ -80,7 +81,7 @@ impl TransmitRing for Device {
 
     fn transmit(&mut self, length: usize) {
         let frame = self.frame.get(..length).unwrap_or_default();
-        self.host.say([lockstep::FRAME, frame.len() as u32]);
+        self.host.write_words([lockstep::FRAME, frame.len() as u32]);
         self.host.write(frame);
     }
 }
@@ -90,11 +91,11 @@ impl programs::Hardware for Device {
 
     fn log(&mut self, kind: LogKind, now: Instant, index: u32) {
         let now = now.nanos();
-        self.host.say([lockstep::LOG, kind as u32, now as u32, (now >> 32) as u32, index]);
+        self.host.write_words([lockstep::LOG, kind as u32, now as u32, (now >> 32) as u32, index]);
     }
 }
 
-/// What the main loop and the timer interrupt share.
+/// The state that the main loop and the timer interrupt share.
 struct Firmware<A: ReactionPoint, N: NotificationPoint> {
     device: Device,
     /// The time of the last descriptor: the clock while it is handled.
@@ -133,17 +134,17 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
                     pend_timer();
                 }
             });
-            // The interrupt is taken before this ends.
+            // Waits until the timer interrupt has handled everything that is due.
             while self.with(|firmware| firmware.is_due()) {}
             self.with(|firmware| {
                 let [low, high] = halves(firmware.nic.next_wake());
-                host.say([lockstep::DONE, low, high]);
+                host.write_words([lockstep::DONE, low, high]);
             });
             let Ok(()) = busy.set_low();
         }
     }
 
-    /// The timer interrupt: the NIC does what is due.
+    /// The timer interrupt: handles what is due.
     pub fn tick(&self) {
         let mut pin = TIMER;
         let Ok(()) = pin.set_high();
@@ -160,7 +161,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Image<A, N> {
     fn with<R>(&self, work: impl FnOnce(&mut Firmware<A, N>) -> R) -> R {
         critical_section::with(|cs| match self.0.borrow(cs).try_borrow_mut() {
             Ok(mut firmware) => work(&mut firmware),
-            // Sections do not nest, and no interrupt comes inside one.
+            // Cannot happen: sections do not nest, and no interrupt is taken inside one.
             Err(_) => exit(Exit::Unexpected),
         })
     }
@@ -177,7 +178,7 @@ fn halves(time: Instant) -> [u32; 2] {
     [nanos as u32, (nanos >> 32) as u32]
 }
 
-/// Makes the NIC with the host's settings, and reports its sizes and the time of its next wake. A function apart from the main
+/// Sets up the NIC with the host's settings, and sends its sizes and the time of its next wake. A function apart from the main
 /// loop, so that its stack is free afterwards.
 #[inline(never)]
 fn begin<A: ReactionPoint, N: NotificationPoint>(firmware: &mut Firmware<A, N>, mut host: Host) {
@@ -190,6 +191,6 @@ fn begin<A: ReactionPoint, N: NotificationPoint>(firmware: &mut Firmware<A, N>, 
         exit(Exit::Settings)
     }
     let ImageInfo { qps, state_bytes, qp_bytes, peers, peer_bytes } = NicProgram::<A, N, Room>::INFO;
-    host.say([qps, state_bytes, qp_bytes, peers, peer_bytes]);
-    host.say(halves(firmware.nic.next_wake()));
+    host.write_words([qps, state_bytes, qp_bytes, peers, peer_bytes]);
+    host.write_words(halves(firmware.nic.next_wake()));
 }

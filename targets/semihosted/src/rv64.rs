@@ -1,4 +1,4 @@
-//! RISC-V: reset, traps, the timer interrupt, marker pins, delays, and the instructions that ask the host.
+//! RISC-V: reset, traps, the timer interrupt, marker pins, delays, and the instructions of a semihosting call.
 
 use core::arch::{asm, global_asm};
 use core::convert::Infallible;
@@ -69,10 +69,10 @@ global_asm!(
 /// returns its result.
 ///
 /// # Safety
-/// The block holds what the operation expects, and what it points to is there to be read or written.
-pub(crate) unsafe fn ask<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
-    let answer;
-    // The three are to be of full length, and in one page.
+/// The block holds the arguments that the operation expects, and the memory that it points to may be read or written.
+pub(crate) unsafe fn call_host<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
+    let result;
+    // The three instructions must be uncompressed, and in one page.
     // SAFETY: the host reads the block, and no more than the caller vouches for.
     unsafe {
         asm!(
@@ -83,21 +83,22 @@ pub(crate) unsafe fn ask<const N: usize>(operation: usize, block: &[usize; N]) -
             "ebreak",
             "srai zero, zero, 7",
             ".option pop",
-            inlateout("a0") operation => answer,
+            inlateout("a0") operation => result,
             in("a1") block.as_ptr(),
             options(nostack),
         );
     }
-    answer
+    result
 }
 
-/// The software interrupt of hart 0, and the clock, in the machine's CLINT.
+/// The register of hart 0's software interrupt in the machine's CLINT.
 const MSIP: usize = 0x0200_0000;
+/// The clock in the machine's CLINT.
 const MTIME: usize = 0x0200_bff8;
-/// Ticks of the clock in a microsecond.
+/// Ticks of the clock per microsecond.
 const MHZ: u64 = 10;
 
-/// Lets the timer interrupt in.
+/// Enables the timer interrupt.
 pub(crate) fn enable_interrupts() {
     // SAFETY: the handler is in place and saves what it changes.
     unsafe {
@@ -106,8 +107,8 @@ pub(crate) fn enable_interrupts() {
     }
 }
 
-/// Raises the timer interrupt. On this board it is the software interrupt, since the time is the host's and no timer of the
-/// board counts it.
+/// Raises the timer interrupt. On this board it is the software interrupt, because the time comes from the host and not from a
+/// timer of the board.
 pub(crate) fn pend_timer() {
     // SAFETY: the register of the interrupt, whose handler is in place.
     unsafe { ptr::with_exposed_provenance_mut::<u32>(MSIP).write_volatile(1) }
@@ -119,7 +120,7 @@ pub(crate) fn clear_timer() {
     unsafe { ptr::with_exposed_provenance_mut::<u32>(MSIP).write_volatile(0) }
 }
 
-/// A marker pin: an output of the serial port's modem control register, since the machine has no other pins.
+/// A marker pin: an output of the serial port's modem control register, because the machine has no other pins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pin(u8);
 

@@ -1,5 +1,5 @@
-//! The firmware image of LSCC's two stages on one switch: it calculates the rate of the long links that come in, and limits
-//! the sources of those that go out.
+//! The firmware image of LSCC's two stages on one switch: rate calculation for the long links that arrive at it, and rate
+//! limiting for the sources of the long links that leave it.
 #![no_std]
 #![no_main]
 
